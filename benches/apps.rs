@@ -1,11 +1,11 @@
-//! Compares `apps iccg` with Eigen and with plain loops in C++: products of the same matrix with a vector, and the
-//! substitutions of a block-IC(0), interleaved, `ROUNDS` times (default 3). Also prints the share of the node's bandwidth
-//! that each part of the solver reaches.
+//! Compares `apps iccg` with Eigen and with plain C++ loops: products of the same matrix with a vector, and the
+//! substitutions of a block-IC(0). The programs alternate for `ROUNDS` rounds (default 3). Also prints the share of the
+//! node's bandwidth that each part of the solver reaches.
 //!
-//! Eigen's product (Debian: libeigen3-dev) and the plain loops are compiled with `g++ -O3 -march=native -fopenmp` and run
-//! on the same number of threads, bound to cores; they read the same matrix from a file. `ELEMENTS` (default 60) is the number of
-//! elements along an edge. The solver stops at a residual of 1e-4, so that a round takes seconds. Prints Markdown and
-//! writes the result file.
+//! Eigen's product (Debian: libeigen3-dev) and the plain loops are compiled with `g++ -O3 -march=native -fopenmp`. They
+//! use the same number of threads, bound to cores, and read the same matrix from a file. `ELEMENTS` (default 60) is the
+//! number of elements along an edge. The solver stops at a residual of 1e-4, so that a round takes only seconds. Prints
+//! Markdown and writes the result file.
 
 mod common;
 
@@ -21,7 +21,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
 
-/// Number of products per run of Eigen.
+/// Number of products in a run of Eigen.
 const PRODUCTS: &str = "20";
 /// Parts of an iteration.
 const PARTS: [&str; 4] = ["spmv", "preconditioner", "dots", "axpy"];
@@ -96,7 +96,7 @@ fn main() {
     write_results("apps", &comparisons);
 }
 
-/// Returns the comparison of loops in C++ with nodegauge's, for the result file; `None` for nodegauge's own loops.
+/// Returns the comparison of C++ loops with nodegauge's, for the result file; `None` for nodegauge's own loops.
 fn comparison(key: &str, edge: usize, seconds: &[f64], base: &[f64]) -> Option<Comparison> {
     let (peer, part) = match key {
         "eigen" => ("eigen", "product"),
@@ -119,7 +119,7 @@ fn comparison(key: &str, edge: usize, seconds: &[f64], base: &[f64]) -> Option<C
         BestAndMedian::both(stats::quantile(times, 0.0), stats::median(times)).scaled(1e3)
     };
     let quantity = format!("{part} {edge}x{edge}x{edge}");
-    let compared = Comparison::of_times(peer, quantity, "ms", figure(base), figure(seconds));
+    let compared = Comparison::from_times(peer, quantity, "ms", figure(base), figure(seconds));
     let unknown = || common::UNKNOWN.to_owned();
     Some(compared.with_version(version.unwrap_or_else(unknown)))
 }
@@ -132,7 +132,7 @@ fn number(m: &Measurement, key: &str) -> Option<f64> {
     m.config.get(key).and_then(Value::as_f64)
 }
 
-/// Returns the values of `of` for a figure, over all runs.
+/// Returns the values that `of` extracts from a figure, over all runs.
 fn of_all(runs: &[Record], name: &str, of: impl Fn(&Measurement) -> Vec<f64>) -> Vec<f64> {
     runs.iter().filter_map(|run| figure(run, name)).flat_map(of).collect()
 }
@@ -149,7 +149,7 @@ fn line(name: &str, seconds: &[f64], base: &[f64]) {
     ));
 }
 
-/// Compiles the loops in C++ and writes their matrix; `None` if it cannot be compiled.
+/// Compiles the C++ loops and writes their matrix; `None` if they cannot be compiled.
 fn eigen(folder: &Path, edge: usize) -> Option<std::path::PathBuf> {
     let program = folder.join("eigen");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/elasticity.cpp");
@@ -206,7 +206,7 @@ fn write(path: &Path, edge: usize) -> io::Result<()> {
     file.flush()
 }
 
-/// Runs the loops in C++ and returns the name and the seconds of each pass.
+/// Runs the C++ loops; returns the name and the time in seconds of each pass.
 fn products(program: &Path, matrix: &Path, threads: &str) -> Vec<(String, f64)> {
     let run = Command::new(program)
         .arg(matrix)

@@ -1,11 +1,11 @@
-//! Runs every measuring command with several budgets, on this node as it is and beside a thread that keeps a CPU busy, and
-//! checks the promise of a budget: the figures come within 1.15 times the budget and a second, or the budget is
-//! refused within two seconds, and the budget of the hint then works.
+//! Runs every measuring command with several budgets, on this node as it is and with a thread that keeps a CPU busy. A
+//! budget is kept if the figures arrive within 1.15 times the budget and a second, or if the budget is refused within
+//! two seconds and the budget in the hint then works.
 //!
-//! `PROGRAM=PATH` is the program (default: the built one), `COMMANDS=explain,roofline` selects commands by words in them,
-//! `BUDGETS=3,10` the budgets (default 3, 10 and 40 s), `LOADS=idle,busy` the loads, and `STREAM_C=PATH` adds `--standard`.
-//! Prints a line for each run and the share of the promises that held; fails if it is below 95 %. All runs take about an
-//! hour; the comparisons of `make bench` are of rates, and do not include it.
+//! `PROGRAM=PATH` is the program (default: the built one). `COMMANDS=explain,roofline` selects commands by words in
+//! them. `BUDGETS=3,10` sets the budgets (default 3, 10 and 40 s), `LOADS=idle,busy` the loads, and `STREAM_C=PATH`
+//! adds `--standard`. Prints one line per run and the share of budgets that were kept; fails if it is below 95 %. All
+//! runs take about an hour. `make bench` compares rates and does not include this one.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
 
 use std::path::Path;
@@ -37,13 +37,13 @@ const COMMANDS: [&str; 19] = [
     "apps hpcg",
     "run",
 ];
-/// Share of the promises that must hold.
+/// Minimum share of budgets that must be kept.
 const ENOUGH: f64 = 0.95;
 /// Maximum time of a refusal.
 const REFUSAL: Duration = Duration::from_secs(2);
 /// Exit code of a refused budget.
 const REFUSED: i32 = 2;
-/// Exit code of figures of which one is invalid.
+/// Exit code if a figure is invalid.
 const UNMET: i32 = 1;
 
 /// Returns the value of a variable, or the default value.
@@ -51,7 +51,7 @@ fn variable(name: &str, usual: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| usual.to_owned())
 }
 
-/// End of a run of a command.
+/// Result of running a command.
 struct Run {
     elapsed: Duration,
     code: Option<i32>,
@@ -60,7 +60,7 @@ struct Run {
 }
 
 impl Run {
-    /// Runs a command with a budget in a folder, and saves its history there.
+    /// Runs a command with a budget in a folder, in which its history is saved.
     fn of(program: &str, command: &str, budget: f64, folder: &Path) -> Self {
         let begun = Instant::now();
         let output = Command::new(program)
@@ -75,7 +75,7 @@ impl Run {
         Self { elapsed, code: status.code(), text: String::from_utf8_lossy(&stderr).into_owned() }
     }
 
-    /// True if the run has figures within the time of its budget.
+    /// True if the run has figures within the time that its budget permits.
     fn keeps(&self, budget: f64) -> bool {
         let delivers = self.code == Some(0) || self.code == Some(UNMET);
         delivers && self.elapsed.as_secs_f64() <= 1.15 * budget + 1.0
@@ -89,11 +89,11 @@ impl Run {
     }
 }
 
-/// CPU that a thread keeps busy until this value is dropped.
+/// Thread that keeps a CPU busy until this value is dropped.
 struct Load(Option<(Arc<AtomicBool>, JoinHandle<()>)>);
 
 impl Load {
-    /// Starts the load of this name.
+    /// Starts the load with this name.
     fn start(name: &str) -> Self {
         if name == "idle" {
             return Self(None);
@@ -118,7 +118,7 @@ impl Drop for Load {
     }
 }
 
-/// Runs a command with a budget and prints a line. Returns true if the promise held.
+/// Runs a command with a budget and prints a line. Returns true if the budget was kept.
 fn holds(program: &str, command: &str, budget: f64, load: &str, folder: &Path) -> bool {
     let run = Run::of(program, command, budget, folder);
     let (is_kept, words) = match (run.code, run.hint()) {

@@ -1,9 +1,9 @@
-//! Compares figures of caches with reference programs, interleaved in one run on one core: the latency of `memory
+//! Compares figures of caches with reference programs, which alternate in one run on one core: the latency of `memory
 //! latency` with multichase (`MULTICHASE=PATH`), and the bandwidth of `memory ladder` in the first two caches with
 //! likwid-bench, if it is installed.
 //!
-//! Every program runs once per round, `ROUNDS` times (default 7). Each round gives one ratio of bests per row, so that
-//! interference during a round affects both programs. Prints Markdown and writes the result file.
+//! Every program runs once per round, for `ROUNDS` rounds (default 7). Each round gives one ratio of bests per row, so
+//! that interference during a round affects both programs. Prints Markdown and writes the result file.
 
 mod common;
 
@@ -16,9 +16,9 @@ use nodegauge_measure::stats;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Working sets of the latencies, bytes: in each cache of a common core, and in memory.
+/// Working sets of the latencies in bytes: one in each cache of a usual core, and one in memory.
 const SETS: [u64; 4] = [16 << 10, 256 << 10, 4 << 20, 128 << 20];
-/// Working sets of the bandwidths, bytes: in the first cache and in the second.
+/// Working sets of the bandwidths in bytes, in the first and the second cache.
 const LEVELS: [(&str, u64); 2] = [("L1", 16 << 10), ("L2", 192 << 10)];
 /// Patterns of the ladder, with likwid-bench's kernels for the same loop.
 const LOOPS: [(&str, &[&str]); 2] = [
@@ -26,7 +26,7 @@ const LOOPS: [(&str, &[&str]); 2] = [
     ("copy", &["copy", "copy_sse", "copy_avx", "copy_avx512"]),
 ];
 
-/// Results of one round: for each quantity the figure of nodegauge and that of the reference program.
+/// Results of one round: for each quantity, the figures of nodegauge and of the reference program.
 type Round = BTreeMap<String, (f64, f64)>;
 
 fn main() {
@@ -69,7 +69,7 @@ fn latencies(chase: &str, figures: &mut Round) {
             });
             let bytes = set.to_string();
             let output = Command::new(chase)
-                // One access per line, in random order over the whole set, as in nodegauge.
+                // One access per line, in random order over the whole set, like nodegauge.
                 .args(["-s", "64", "-m", &bytes, "-T", &bytes, "-n", "3"])
                 .args(options)
                 .output()
@@ -112,7 +112,8 @@ fn names(rounds: &[Round]) -> Vec<&String> {
     names
 }
 
-/// Returns the comparisons for the result file: figures and ratios are medians of the rounds, whose figures are bests.
+/// Returns the comparisons for the result file. Figures and ratios are medians over rounds, in which the figures are
+/// bests.
 fn comparisons(rounds: &[Round]) -> Vec<Comparison> {
     let likwid = version_of("likwid-bench", &["-v"]);
     let mut found = Vec::new();
@@ -121,15 +122,15 @@ fn comparisons(rounds: &[Round]) -> Vec<Comparison> {
         let column = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).collect::<Vec<f64>>();
         let own = BestAndMedian::best(stats::median(&column(|pair| pair.0)));
         let theirs = BestAndMedian::best(stats::median(&column(|pair| pair.1)));
-        // The name ends with the unit, behind the last comma.
+        // The name ends with the unit, after the last comma.
         let (quantity, _) = name.rsplit_once(", ").unwrap_or((name, ""));
         let quantity = quantity.replace(',', "");
         let (comparison, ratios) = if name.starts_with("latency") {
             let ratios = column(|pair| pair.1 / pair.0);
-            (Comparison::of_times("multichase", quantity, "ns", own, theirs), ratios)
+            (Comparison::from_times("multichase", quantity, "ns", own, theirs), ratios)
         } else {
             let ratios = column(|pair| pair.0 / pair.1);
-            (Comparison::of_rates("likwid-caches", quantity, "GB/s", own, theirs), ratios)
+            (Comparison::from_rates("likwid-caches", quantity, "GB/s", own, theirs), ratios)
         };
         let version = if comparison.peer == "multichase" { UNKNOWN } else { &likwid };
         let ratio = BestAndMedian::best(stats::median(&ratios));
@@ -141,7 +142,7 @@ fn comparisons(rounds: &[Round]) -> Vec<Comparison> {
 
 fn report(rounds: &[Round]) -> String {
     let mut out = String::from(
-        "| what | nodegauge | reference | ratio, median of rounds | least to most | rounds |\n| --- | --- | --- | --- | --- | --- |\n",
+        "| what | nodegauge | reference | ratio, median of rounds | range of ratios | rounds |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     for name in names(rounds) {
         let pairs: Vec<(f64, f64)> = rounds.iter().filter_map(|r| r.get(name)).copied().collect();

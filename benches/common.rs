@@ -1,4 +1,4 @@
-//! Functions that benchmarks share: environment variables, other programs, output, and result files.
+//! Functions that the benches share: environment variables, other programs, output, and result files.
 #![allow(dead_code)]
 
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
-/// Returns an environment variable that is set and can be parsed.
+/// Returns an environment variable if it is set and can be parsed.
 pub fn variable<T: FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok().filter(|value| !value.is_empty())?.parse().ok()
 }
@@ -22,7 +22,7 @@ pub fn nodegauge(args: &[&str]) -> Record {
     nodegauge_program(args, &[])
 }
 
-/// Runs nodegauge on a program without saving and returns the record.
+/// Runs nodegauge with a program, without saving, and returns the record.
 pub fn nodegauge_program(args: &[&str], program: &[&str]) -> Record {
     let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
         .args(args)
@@ -33,7 +33,7 @@ pub fn nodegauge_program(args: &[&str], program: &[&str]) -> Record {
     serde_json::from_slice(&output.stdout).expect("a record")
 }
 
-/// Runs likwid-bench for a kernel on a work group and returns the figure after `label`, in base units; `more` has
+/// Runs a kernel of likwid-bench on a work group. Returns the figure after `label` in base units; `more` contains
 /// further arguments.
 pub fn likwid_bench(kernel: &str, group: &str, label: &str, more: &[&str]) -> Option<f64> {
     let args = ["-t", kernel, "-w", group];
@@ -58,7 +58,7 @@ pub fn note(text: &str) {
     eprintln!("{text}");
 }
 
-/// Version of a peer that cannot be read.
+/// Version of a peer whose version cannot be read.
 pub const UNKNOWN: &str = "unknown";
 
 /// Returns the first version number in the output of a command, e.g. `5.2.2`.
@@ -68,7 +68,7 @@ pub fn version_of(program: &str, args: &[&str]) -> String {
     version_in(&String::from_utf8_lossy(&text), "")
 }
 
-/// Returns the first version number behind `label` in a source file.
+/// Returns the first version number after `label` in a source file.
 pub fn version_in_file(path: &Path, label: &str) -> String {
     version_in(&std::fs::read_to_string(path).unwrap_or_default(), label)
 }
@@ -116,7 +116,7 @@ impl BestAndMedian {
     }
 }
 
-/// Comparison of nodegauge with a peer in one quantity: a row of a result file (benches/results/README.md).
+/// Comparison of nodegauge with a peer in one quantity: a row in a result file (benches/results/README.md).
 pub struct Comparison {
     /// Key in benches/results/peers.csv.
     pub peer: &'static str,
@@ -126,15 +126,15 @@ pub struct Comparison {
     /// Figures of nodegauge and of the peer, in `unit`.
     pub own: BestAndMedian,
     pub theirs: BestAndMedian,
-    /// Ratio above 1 if nodegauge is ahead.
+    /// Ratio, above 1 if nodegauge is better.
     pub ratio: BestAndMedian,
-    /// Deviation from 1 of two equal programs, or the range of the ratios of all rounds; empty if unknown.
+    /// Deviation from 1 of two equal programs, or the range of the ratios over all rounds; empty if it is unknown.
     pub noise: String,
 }
 
 impl Comparison {
-    /// Comparison of rates, in `unit`, without known noise.
-    pub fn of_rates(
+    /// Makes a comparison of rates, in `unit`, without known noise.
+    pub fn from_rates(
         peer: &'static str,
         quantity: String,
         unit: &'static str,
@@ -146,8 +146,8 @@ impl Comparison {
         Self { peer, version, quantity, unit, own, theirs, ratio, noise: String::new() }
     }
 
-    /// Comparison of times, in `unit`, without known noise.
-    pub fn of_times(
+    /// Makes a comparison of times, in `unit`, without known noise.
+    pub fn from_times(
         peer: &'static str,
         quantity: String,
         unit: &'static str,
@@ -155,7 +155,7 @@ impl Comparison {
         theirs: BestAndMedian,
     ) -> Self {
         let ratio = theirs.over(own);
-        Self { ratio, ..Self::of_rates(peer, quantity, unit, own, theirs) }
+        Self { ratio, ..Self::from_rates(peer, quantity, unit, own, theirs) }
     }
 
     pub fn with_version(self, version: impl Into<String>) -> Self {
@@ -191,7 +191,7 @@ impl Comparison {
     }
 }
 
-/// Returns the range of ratios as noise of a [`Comparison`].
+/// Returns the range of ratios as the noise of a [`Comparison`].
 pub fn range(ratios: &[f64]) -> String {
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratios.iter().copied().fold(0.0, f64::max);
@@ -206,7 +206,7 @@ fn four_digits(value: f64) -> String {
 
 const COLUMNS: &str = "peer,version,quantity,date,commit,unit,own_best,own_median,peer_best,peer_median,best_ratio,median_ratio,noise";
 
-/// Writes the result file of a bench on this processor. Rows of peers that were not measured are kept.
+/// Writes the result file of a bench for this processor. Rows of peers that were not measured are kept.
 pub fn write_results(bench: &str, comparisons: &[Comparison]) {
     let has_ratio = |c: &&Comparison| c.ratio.best.or(c.ratio.median).is_some_and(f64::is_finite);
     let comparisons: Vec<&Comparison> = comparisons.iter().filter(has_ratio).collect();
@@ -238,7 +238,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the name of the processor and a description of the machine.
+/// Returns the name of the processor, and a description of the machine.
 fn this_machine() -> (String, String) {
     let topology = Topology::load(&TopologySource::Live).expect("hwloc reads this machine");
     let machine =
@@ -249,20 +249,20 @@ fn this_machine() -> (String, String) {
     (name, format!("{} CPUs; {model}", processor.threads))
 }
 
-/// Returns a name in small letters, digits and hyphens.
+/// Returns a name in lower-case letters, digits and hyphens.
 fn file_name(processor: &str) -> String {
     let words =
         processor.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect::<Vec<_>>().join("-")
 }
 
-/// Returns the commit of the repository, followed by `+` if files were changed.
+/// Returns the commit of the repository, with a `+` if files were changed.
 fn commit() -> String {
     let git = |args: &[&str]| Command::new("git").arg("-C").arg(root()).args(args).output().ok();
     let head = git(&["rev-parse", "--short=8", "HEAD"]).filter(|output| output.status.success());
     let Some(head) = head else { return UNKNOWN.to_owned() };
     let head = String::from_utf8_lossy(&head.stdout).trim().to_owned();
-    // Result files that other benches have just written are no changes of the program.
+    // Result files that other benches have just written do not count as changes.
     let changes = git(&["diff", "--quiet", "HEAD", "--", ":!benches/results", ":!docs"]);
     let is_changed = changes.is_none_or(|output| !output.status.success());
     if is_changed { head + "+" } else { head }

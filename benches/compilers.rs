@@ -1,11 +1,11 @@
 //! Compares the native kernels with the same loops built by every installed compiler, on the same arrays and threads,
-//! interleaved in one run: `nodegauge stream --compiler all`.
+//! alternating in one run: `nodegauge stream --compiler all`.
 //!
-//! The four kernels of STREAM run together, as in STREAM. Each of the other kernels runs alone, because the content of
-//! the caches after the previous kernel depends on its stores (non-temporal or regular). `BUDGET` is the time of each
-//! run in seconds (default 30). Arguments replace the list of kernels per run, e.g.
-//! `cargo bench --bench compilers -- read dot`. Prints Markdown and writes the result file: for each kernel and regime the
-//! best rate and the best median of all compiled variants; the two may belong to different variants.
+//! The four kernels of STREAM run together, as in STREAM. Each other kernel runs alone, because the content of the
+//! caches after the previous kernel depends on its stores (non-temporal or regular). `BUDGET` is the time of each run
+//! in seconds (default 30). Arguments replace the list of kernels per run, e.g. `cargo bench --bench compilers -- read
+//! dot`. Prints Markdown and writes the result file: for each kernel and regime, the best rate and the best median of
+//! all compiled variants, which may belong to different variants.
 
 mod common;
 
@@ -21,7 +21,7 @@ use serde_json::Value;
 /// Kernels per run.
 const RUNS: [&str; 6] = ["copy,scale,add,triad", "read", "write", "update", "dot", "nstream"];
 /// Minimum number of samples of a loop in a regime; regimes with fewer samples are left out.
-const LEAST: usize = 3;
+const MIN_SAMPLES: usize = 3;
 
 fn main() {
     let budget: String = variable("BUDGET").unwrap_or_else(|| "30".to_owned());
@@ -56,7 +56,7 @@ fn main() {
                 };
                 let own = BestAndMedian::both(summary.best, summary.median).scaled(1e-9);
                 let theirs = BestAndMedian::both(fastest.best.1, fastest.median.1).scaled(1e-9);
-                let rates = Comparison::of_rates("compiled", quantity, "GB/s", own, theirs);
+                let rates = Comparison::from_rates("compiled", quantity, "GB/s", own, theirs);
                 comparisons.push(rates.with_version(&version));
             }
         }
@@ -73,17 +73,17 @@ fn command(m: &Measurement) -> &str {
     m.config["compiler"]["command"].as_str().unwrap_or("?")
 }
 
-/// Returns the regimes with enough samples of a loop, each with its round trip (NaN for one thread).
+/// Returns the regimes in which a loop has enough samples, each with its round trip (NaN for one thread).
 fn regimes(m: &Measurement) -> Vec<(f64, Summary)> {
     if m.regimes.is_empty() {
         let trip = m.config.get("round_trip_s").and_then(Value::as_f64).unwrap_or(f64::NAN);
         return m.summary.iter().map(|summary| (trip, summary.clone())).collect();
     }
-    let often = m.regimes.iter().filter(|regime| regime.summary.n >= LEAST);
+    let often = m.regimes.iter().filter(|regime| regime.summary.n >= MIN_SAMPLES);
     often.map(|regime| (regime.round_trip_s, regime.summary.clone())).collect()
 }
 
-/// Best rate and best median of all compiled variants in a regime, each with its command, and the number of samples.
+/// Best rate and best median of all compiled variants in a regime, with their commands, and the number of samples.
 struct Fastest {
     best: (String, f64),
     median: (String, f64),
@@ -91,7 +91,7 @@ struct Fastest {
 }
 
 impl Fastest {
-    /// Returns the fastest variants in the regime of a round trip; `None` if no variant has samples there.
+    /// Returns the fastest variants in the regime with this round trip; `None` if no variant has samples in it.
     fn of(trip: f64, compiled: &[&Measurement]) -> Option<Self> {
         let alike: Vec<(&str, Summary)> = compiled
             .iter()

@@ -1,5 +1,5 @@
 //! Compares STREAM through OpenCL on the host's processor (PoCL) with nodegauge's own loops with regular stores, and
-//! with the OpenCL build of BabelStream that `BABELSTREAM_OCL` names, interleaved. Prints Markdown and writes the result
+//! with BabelStream's OpenCL build at `BABELSTREAM_OCL`. The programs alternate. Prints Markdown and writes the result
 //! file.
 //!
 //! `BABELSTREAM_OCL=path/to/ocl-stream ROUNDS=5 make bench BENCHES=device`
@@ -11,9 +11,9 @@ use nodegauge_measure::stats::{median, quantile};
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Elements per array for all programs: 420 MiB, four times the L3 of a Sapphire Rapids (105 MiB).
+/// Elements per array for all programs: 420 MiB, which is four times the L3 cache of a Sapphire Rapids (105 MiB).
 const ELEMENTS: &str = "55050240";
-/// Kernels, by their names in nodegauge and in BabelStream.
+/// Kernels by their names in nodegauge and in BabelStream.
 const KERNELS: [(&str, &str); 6] = [
     ("copy", "Copy"),
     ("scale", "Mul"),
@@ -111,7 +111,7 @@ fn main() {
                 let figure = |(best, median)| BestAndMedian::both(best, median).scaled(1e-9);
                 let quantity = kernel.to_owned();
                 let [own, other] = [both.0, both.1].map(figure);
-                let compared = Comparison::of_rates(peer, quantity, "GB/s", own, other);
+                let compared = Comparison::from_rates(peer, quantity, "GB/s", own, other);
                 comparisons.push(compared.with_version(version));
             }
         }

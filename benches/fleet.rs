@@ -1,7 +1,7 @@
-//! Measures the time and the memory of `fleet rank` over the records of many nodes.
+//! Measures the time and the memory of `fleet rank` with the records of many nodes.
 //!
-//! `NODES` is the number of nodes (default 10000) with ten figures each, `SAMPLES` the number of samples per figure
-//! (default 12), `ROUNDS` the number of executions (default 3). Prints Markdown for docs/benchmarks.md.
+//! `NODES` is the number of nodes (default 10000), each with ten figures. `SAMPLES` is the number of samples per figure
+//! (default 12), and `ROUNDS` the number of executions (default 3). Prints Markdown for docs/benchmarks.md.
 
 mod common;
 
@@ -48,7 +48,7 @@ fn main() {
     print(&format!("\nThe page has {} kB.", page / 1000));
 }
 
-/// Runs a command; returns its seconds and its peak memory in MB.
+/// Runs a command; returns its time in seconds and its peak memory in MB.
 fn timed(folder: &Path, words: &[&str]) -> (f64, f64) {
     let began = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
@@ -74,7 +74,7 @@ fn timed(folder: &Path, words: &[&str]) -> (f64, f64) {
     (began.elapsed().as_secs_f64(), memory)
 }
 
-/// Record of node `i`; one node of a hundred is 20 % slower.
+/// Returns the record of node `i`. One node in a hundred is 20 % slower.
 fn record(i: usize, samples: usize) -> Value {
     let mut record: Value = serde_json::from_str(RECORDED).expect("the golden record");
     record["id"] = json!(format!("01M7ZV{i:020}"));

@@ -1,4 +1,4 @@
-//! Measures the time of commands that list, filter, find and compare the runs of a large history.
+//! Measures the time of commands that list, filter, find and compare runs in a large history.
 //!
 //! `RUNS` is the number of runs (default 10000), `SAMPLES` the number of samples per figure (default 100), `ROUNDS` the
 //! number of executions of each command (default 5). Prints Markdown for docs/benchmarks.md.
@@ -50,7 +50,7 @@ fn main() {
     }
 }
 
-/// Runs a command and returns its seconds.
+/// Runs a command and returns its time in seconds.
 fn timed(folder: &Path, words: &[&str]) -> f64 {
     let began = Instant::now();
     let output: Output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
@@ -68,7 +68,7 @@ fn id(i: usize) -> String {
     format!("01M7ZV{i:020}")
 }
 
-/// Start time of run `i`, ten minutes after that of the previous run.
+/// Returns the start time of run `i`, ten minutes after the previous run.
 fn started(i: usize) -> String {
     let days = i / 144;
     let minutes = i % 144 * 10;
@@ -77,7 +77,7 @@ fn started(i: usize) -> String {
     format!("2026-{month:02}-{day:02}T{:02}:{:02}:00Z", minutes / 60, minutes % 60)
 }
 
-/// Record of run `i`, on one of twenty hosts; ten successive runs share the label `batch`.
+/// Returns the record of run `i`, on one of twenty hosts. Ten consecutive runs share a label `batch`.
 fn record(i: usize, samples: usize) -> Value {
     let mut record: Value = serde_json::from_str(RECORDED).expect("a record");
     record["id"] = json!(id(i));
@@ -85,7 +85,7 @@ fn record(i: usize, samples: usize) -> Value {
     record["machine"]["host"] = json!(format!("n{:02}", i % 20));
     record["labels"] = json!({"nps": (1 << (i % 3)).to_string(), "batch": (i / 10).to_string()});
     for m in record["measurements"].as_array_mut().into_iter().flatten() {
-        // Samples vary, as measured ones do.
+        // Samples vary, like measured ones.
         let value = m["value"].as_f64().unwrap_or(1e9);
         let all: Vec<f64> =
             (0..samples).map(|j| value * (1.0 - (i * 31 + j * 17) as f64 % 97.0 / 1e4)).collect();

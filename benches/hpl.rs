@@ -1,11 +1,11 @@
-//! Compares nodegauge's LU with reference programs, interleaved in one run: dgetrf of the same OpenBLAS on all threads,
-//! Debian's hpcc with one rank per core at each NB, and likwid-bench's peakflops.
+//! Compares nodegauge's LU with reference programs, which alternate in one run: dgetrf of the same OpenBLAS on all
+//! threads, Debian's hpcc with one rank per core at each NB, and likwid-bench's peakflops.
 //!
-//! Every program runs once per round, `ROUNDS` times (default 3), at order `N` (default 8000) and panel widths `NBS`
-//! (default 128,192,256). The first run after a change of program is slower (page faults, clocks), so a small system
-//! is solved before each round. The library is `BLAS` (default Debian's libopenblas.so.0); OPENBLAS_CORETYPE selects
-//! its kernels for all programs. Ratios are those of bests and of medians. Prints Markdown and writes the result
-//! file.
+//! Every program runs once per round, for `ROUNDS` rounds (default 3), with order `N` (default 8000) and panel widths
+//! `NBS` (default 128,192,256). The first run after a change of program is slower (page faults, clocks), so a small
+//! system is solved before each round. The library is `BLAS` (default Debian's libopenblas.so.0); OPENBLAS_CORETYPE
+//! selects its kernels for all programs. Ratios of bests and of medians are printed. Prints Markdown and writes the
+//! result file.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
 
@@ -36,8 +36,8 @@ const PEAKS: [&str; 4] =
 
 type Rates = BTreeMap<String, Vec<f64>>;
 
-/// Runs DGETRF of the library on all its threads and returns FLOP/s. Runs in a child process, because the library has
-/// one thread in this process.
+/// Runs DGETRF of the library on all its threads and returns FLOP/s. It runs in a child process, because in this
+/// process the library has one thread.
 fn dgetrf(path: &Path, n: usize) -> f64 {
     type Dgetrf =
         unsafe extern "C" fn(*const i32, *const i32, *mut f64, *const i32, *mut i32, *mut i32);
@@ -63,7 +63,7 @@ fn dgetrf(path: &Path, n: usize) -> f64 {
     }
 }
 
-/// Runs the HPL of hpcc and returns NB and rate for each NB. hpcc runs HPL last and its other tests take long, so one
+/// Runs the HPL in hpcc; returns the rate for each NB. hpcc runs HPL last and its other tests take a long time, so one
 /// run covers all NB.
 fn hpcc(n: usize, nbs: &[usize], ranks: usize) -> Option<Vec<(usize, f64)>> {
     let folder = tempfile::tempdir().ok()?;
@@ -85,7 +85,7 @@ fn hpcc(n: usize, nbs: &[usize], ranks: usize) -> Option<Vec<(usize, f64)>> {
     )
 }
 
-/// Solves a system natively, checks the solution, and returns the rating, FLOP/s.
+/// Solves a system natively, checks the solution, and returns the rating in FLOP/s.
 fn solved(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 {
     let sequence = random::Sequence::new(1);
     let mut matrix = Matrix::map(n).expect("memory");
@@ -192,7 +192,7 @@ fn report(rates: &Rates, multiplier: &Multiplier, n: usize) {
     let likwid = version_of("likwid-bench", &["-v"]);
     let library = multiplier.to_string();
     let order = format!("N = {n}");
-    // DGEMM is the bound of LU, not a peer.
+    // DGEMM is an upper bound of LU, not a peer.
     let ratios = [
         ("nodegauge", "hpcc", Some(("hpcc", order.as_str(), UNKNOWN))),
         ("nodegauge", "dgetrf", Some(("dgetrf", order.as_str(), library.as_str()))),
@@ -210,7 +210,7 @@ fn report(rates: &Rates, multiplier: &Multiplier, n: usize) {
         if let Some((peer, quantity, version)) = peer {
             let [own, theirs] = [own, theirs].map(|rate| rate.scaled(1e-9));
             let quantity = quantity.to_owned();
-            let compared = Comparison::of_rates(peer, quantity, "GFLOP/s", own, theirs);
+            let compared = Comparison::from_rates(peer, quantity, "GFLOP/s", own, theirs);
             comparisons.push(compared.with_version(version));
         }
     }

@@ -1,8 +1,9 @@
-//! Compares `nodegauge io` with IOzone and fio, interleaved in one run, and measures the overhead of a latency sample.
+//! Compares `nodegauge io` with IOzone and fio, which alternate in one run, and measures the overhead of a latency
+//! sample.
 //!
 //! `IOZONE=PATH` names an iozone (its licence is not free, so no package is required); fio is found in `PATH`.
-//! `FOLDER=DIR` is the directory of the files (default: the current one), `ROUNDS` the number of rounds (default 4),
-//! `MAX_MIB` the largest file of the grid (default 64). `ONLY=agreement` only compares two interleaved runs of the
+//! `FOLDER=DIR` is the folder of the files (default: the current one), `ROUNDS` the number of rounds (default 4), and
+//! `MAX_MIB` the largest file of the grid (default 64). `ONLY=agreement` only compares two alternating runs of the
 //! default grid. Prints Markdown and writes the result file.
 
 mod common;
@@ -23,7 +24,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Minimum file size for comparisons: for smaller files, the time of the system calls dominates.
+/// Minimum file size for comparisons. For smaller files, most of the time is spent in system calls.
 const COUNTED: u64 = 1 << 20;
 
 fn main() {
@@ -62,7 +63,7 @@ fn cost() {
     ));
 }
 
-/// Runs the default grid twice and prints the differences of the figures, separately for valid and suspect ones.
+/// Runs the default grid twice and prints the differences between the figures, separately for valid and suspect ones.
 fn agreement(folder: &std::path::Path, max_file: Option<Bytes>) {
     let options = FilesOptions {
         paths: vec![folder.to_owned()],
@@ -100,7 +101,7 @@ fn agreement(folder: &std::path::Path, max_file: Option<Bytes>) {
     }
 }
 
-/// Runs the grid interleaved with IOzone, cell by cell, and then measures the time of the whole grid of both.
+/// Runs each cell of the grid alternately with IOzone, and then measures the time of the whole grid for both.
 fn grid(
     program: &std::path::Path,
     folder: &std::path::Path,
@@ -141,7 +142,7 @@ fn grid(
     comparisons
 }
 
-/// Compares direct I/O with fio, interleaved, at the same block size, engine and depth.
+/// Compares direct I/O with fio, alternately, with the same block size, engine and depth.
 fn device(folder: &std::path::Path, rounds: usize) -> Vec<Comparison> {
     let cases: [(&str, u64, IoEngine, u32); 6] = [
         ("read", 1 << 20, IoEngine::Sync, 1),
@@ -195,7 +196,7 @@ fn device(folder: &std::path::Path, rounds: usize) -> Vec<Comparison> {
     comparisons
 }
 
-/// Returns a row of the result file, from rates of nodegauge and of the peer, B/s, and their ratios.
+/// Returns a row for the result file, from rates of nodegauge and of the peer in B/s, and their ratios.
 fn comparison(
     peer: &'static str,
     quantity: String,
@@ -203,7 +204,7 @@ fn comparison(
     [own, theirs, ratios]: [&[f64]; 3],
 ) -> Comparison {
     let [own, theirs] = [own, theirs].map(|rates| BestAndMedian::median(median(rates) / 1e9));
-    let rates = Comparison::of_rates(peer, quantity, "GB/s", own, theirs);
+    let rates = Comparison::from_rates(peer, quantity, "GB/s", own, theirs);
     Comparison { ratio: BestAndMedian::median(median(ratios)), ..rates.with_version(version) }
 }
 
@@ -217,7 +218,7 @@ fn measured(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Vec<Measu
     outcome.measurements
 }
 
-/// Prints medians by operation, and the median of the cells' ratios.
+/// Prints medians per operation, and the median of the ratios of the cells.
 fn table(found: &[Measurement], program: &str, version: &str) -> Vec<Comparison> {
     print(&format!("| operation | nodegauge GB/s | {program} GB/s | ratio | cells |"));
     print("| --- | --- | --- | --- | --- |");

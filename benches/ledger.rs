@@ -1,9 +1,10 @@
-//! Measures the time of a reading of the ledger: on this machine, in the recorded trees, and in a synthetic tree with
-//! the counters of a large node (2 sockets with 64 cores and two threads per core, 32 memory modules, 64 PCI devices,
-//! 4 InfiniBand ports).
+//! Measures the time for reading all hardware error counters: on this machine, in the recorded trees, and in a
+//! synthetic tree with the counters of a large node (2 sockets with 64 cores and two threads per core, 32 memory
+//! modules, 64 PCI devices, 4 InfiniBand ports).
 //!
-//! `ROUNDS` is the number of readings of each tree (default 101). Prints Markdown for docs/benchmarks.md. The kernel
-//! formats a file of `/sys` when it is read, so that the synthetic tree shows the cost of the reading process only.
+//! `ROUNDS` is the number of readings per tree (default 101). Prints Markdown for docs/benchmarks.md. The kernel
+//! creates the content of a file in `/sys` when it is read, so the synthetic tree shows only the cost in the reading
+//! process.
 
 mod common;
 
@@ -17,7 +18,7 @@ use std::time::Instant;
 
 /// Recorded trees of the unit tests.
 const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/ledgers");
-/// Number of CPUs, of which the first half are in the first package.
+/// Number of CPUs. The first half of them is in the first package.
 const CPUS: usize = 256;
 
 fn main() {
@@ -57,7 +58,7 @@ fn write(root: &Path, path: &str, text: &str) {
     fs::write(path, text).expect("room for the tree");
 }
 
-/// Writes the counters of a large node, all of which are 0 or few.
+/// Writes the counters of a large node, which are zero or small.
 fn large_node(root: &Path) {
     write(root, "proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000000\n");
     let names: String = (0..CPUS).map(|cpu| format!(" {:>10}", format!("CPU{cpu}"))).collect();

@@ -1,14 +1,15 @@
 //! Compares Copy, Scale, Add, Triad, read and write with every reference program that is available, in one run:
-//! likwid-bench's kernels of the same loop, glibc's memcpy, stream.c (`STREAM_C=PATH`) built by gcc and by clang, and
-//! BabelStream's OpenMP version from its source directory (`BABELSTREAM=PATH`).
+//! likwid-bench's kernels for the same loop, glibc's memcpy, stream.c (`STREAM_C=PATH`) built by gcc and clang, and
+//! BabelStream's OpenMP version from its source folder (`BABELSTREAM=PATH`).
 //!
-//! Every program runs once per round, in random order, `ROUNDS` times (default 4), on arrays of one length. Before and
-//! after each run, the round trip of a cache line between two CPUs is measured: a hypervisor may move the virtual
-//! CPUs, which changes the bandwidth. A reference run during which they moved is dropped, and only figures of one
-//! regime are compared (nodegauge separates its regimes itself). The best of a reference program is its best over all
-//! runs: the best pass of stream.c and BabelStream, the best average over `PASSES` passes of likwid-bench. Its median
-//! is the median over runs of the typical pass: the median pass of memcpy, the average pass of the others. Prints
-//! Markdown and writes the result file: per loop and regime, the best of likwid-bench's kernels.
+//! Every program runs once per round, in random order, for `ROUNDS` rounds (default 4), on arrays of the same length.
+//! Before and after each run, the round trip of a cache line between two CPUs is measured, because a hypervisor may
+//! move the virtual CPUs and thus change the bandwidth. A run of a reference program during which they moved is
+//! dropped, and only figures of one regime are compared (nodegauge separates its regimes itself). The best of a
+//! reference program is its best over all runs: the best pass of stream.c and BabelStream, the best average over
+//! `PASSES` passes of likwid-bench. Its median is the median over runs of the typical pass: the median pass of memcpy,
+//! and the average pass of the others. Prints Markdown and writes the result file: per loop and regime, the best of
+//! likwid-bench's kernels.
 
 mod common;
 
@@ -41,10 +42,10 @@ const LOOPS: [(&str, &str, u64, &[&str]); 6] = [
 ];
 /// Passes per run of likwid-bench, stream.c and BabelStream: twice STREAM's default.
 const PASSES: &str = "20";
-/// Compiler command whose Copy is a call of memcpy.
+/// Compiler command that turns Copy into a call of memcpy.
 const MEMCPY: &str = "gcc -O3 -march=native";
 
-/// Best and typical rate of each loop in one run, B/s.
+/// Best and typical rate of each loop in one run, in B/s.
 type Rates = BTreeMap<String, (f64, f64)>;
 
 /// Run of one program.
@@ -59,7 +60,7 @@ struct Run {
 /// Program that runs once per round.
 enum Program {
     Nodegauge,
-    /// Copy built by [`MEMCPY`], interleaved with the native loop.
+    /// Copy built by [`MEMCPY`], alternating with the native loop.
     Memcpy,
     /// Loop, likwid-bench's kernel, and number of arrays.
     Likwid(&'static str, &'static str, u64),
@@ -67,7 +68,7 @@ enum Program {
     Table(String, PathBuf),
 }
 
-/// Measurement of the core-to-core latency of two CPUs.
+/// Measurement of the core-to-core latency between two CPUs.
 struct CoreToCore {
     team: Team,
     lines: SharedLines,
@@ -125,7 +126,7 @@ fn main() {
             };
             runs.extend(ran.into_iter().map(with));
         }
-        // The results so far, in case that the run is cut off.
+        // Prints the results so far, in case the run is interrupted.
         note(&report(&runs));
     }
     let _ = std::fs::remove_dir_all(&scratch);
@@ -133,7 +134,7 @@ fn main() {
     write_results("memory", &comparisons(&runs));
 }
 
-/// Runs a program and returns its name and its rates; nodegauge's rates are separate for each regime.
+/// Runs a program; returns its name and its rates. The rates of nodegauge are separate for each regime.
 fn run(program: &Program, array: u64, threads: usize) -> (String, Vec<(Option<f64>, Rates)>) {
     let alone = |rates: Rates| vec![(None, rates)];
     match program {
@@ -144,7 +145,7 @@ fn run(program: &Program, array: u64, threads: usize) -> (String, Vec<(Option<f6
         }
         Program::Memcpy => {
             let args = ["stream", "--compiler", MEMCPY, "--kernels", "copy", "--budget", "3"];
-            // Only the plain loop: the loop with pages side by side does not call memcpy.
+            // Only the plain loop is used, because the loop with pages side by side does not call memcpy.
             let args = [&args[..], &["--side-by-side", "1"]].concat();
             ("memcpy".to_owned(), regimes(&common::nodegauge(&args), "compiled"))
         }
@@ -158,7 +159,7 @@ fn run(program: &Program, array: u64, threads: usize) -> (String, Vec<(Option<f6
     }
 }
 
-/// Returns best and median of each loop of an engine, for each regime of its samples.
+/// Returns the best and the median of each loop of an engine, for each regime of its samples.
 fn regimes(record: &Record, engine: &str) -> Vec<(Option<f64>, Rates)> {
     let mut met: Vec<(Option<f64>, Rates)> = Vec::new();
     let mut add = |trip: Option<f64>, name: &str, rates: (f64, f64)| {
@@ -170,7 +171,7 @@ fn regimes(record: &Record, engine: &str) -> Vec<(Option<f64>, Rates)> {
     };
     let of = |m: &&Measurement| m.config.get("engine").and_then(Value::as_str) == Some(engine);
     for m in record.measurements.iter().filter(of).filter(|m| m.value.is_some()) {
-        // With several regimes each has a summary; a single regime has the measurement's summary.
+        // With several regimes, each has its own summary. With one regime, the summary of the measurement is used.
         for regime in m.regimes.iter().filter(|regime| regime.summary.n >= 3) {
             let rates = (regime.summary.best, regime.summary.median);
             add(Some(regime.round_trip_s), &m.name, rates);
@@ -183,7 +184,7 @@ fn regimes(record: &Record, engine: &str) -> Vec<(Option<f64>, Rates)> {
     met
 }
 
-/// Builds the sources that variables name, for arrays of `elements` elements.
+/// Builds the sources that the environment variables name, for arrays with `elements` elements.
 fn build(scratch: &Path, elements: u64) -> Vec<Program> {
     let mut programs = Vec::new();
     let mut add = |name: &str, compiler: &str, args: &[String], sources: &[PathBuf]| {
@@ -225,8 +226,8 @@ fn build(scratch: &Path, elements: u64) -> Vec<Program> {
     programs
 }
 
-/// Runs stream.c or BabelStream and parses its table: per loop the best rate in MB/s, then times, among them the least
-/// and the average time.
+/// Runs stream.c or BabelStream and parses its table: per loop, the best rate in MB/s, followed by times, including the
+/// minimum and the average.
 fn table_of(program: &Path, array: u64, threads: usize) -> Rates {
     let elements = (array / 8).to_string();
     let mut command = Command::new(program);
@@ -268,7 +269,7 @@ fn within<'r>(runs: &'r [Run], regimes: &[Regime], number: usize) -> Vec<&'r Run
     runs.iter().filter(of_regime).collect()
 }
 
-/// Returns best and median of a program in a loop, over runs, and the number of runs.
+/// Returns the best and the median of a program for a loop over all runs, and the number of runs.
 fn rates_of(runs: &[&Run], program: &str, name: &str) -> (f64, f64, usize) {
     let ran = runs.iter().filter(|run| run.program == program);
     let rates: Vec<(f64, f64)> = ran.filter_map(|run| run.rates.get(name).copied()).collect();
@@ -277,7 +278,7 @@ fn rates_of(runs: &[&Run], program: &str, name: &str) -> (f64, f64, usize) {
     (best, stats::median(&typical), rates.len())
 }
 
-/// Returns the comparisons of all regimes, for the result file.
+/// Returns the comparisons of all regimes for the result file.
 fn comparisons(runs: &[Run]) -> Vec<Comparison> {
     let stream = variable::<PathBuf>("STREAM_C");
     let stream = stream.map(|source| version_in_file(&source, "stream.c,v"));
@@ -318,7 +319,7 @@ fn comparisons(runs: &[Run]) -> Vec<Comparison> {
                 let median = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
                 let own = BestAndMedian::both(own_best, own_median).scaled(1e-9);
                 let theirs = BestAndMedian::both(best, median).scaled(1e-9);
-                let compared = Comparison::of_rates(peer, quantity.clone(), "GB/s", own, theirs);
+                let compared = Comparison::from_rates(peer, quantity.clone(), "GB/s", own, theirs);
                 found.push(compared.with_version(version));
             }
         }
@@ -326,7 +327,7 @@ fn comparisons(runs: &[Run]) -> Vec<Comparison> {
     found
 }
 
-/// Returns a table for each regime.
+/// Returns one table per regime.
 fn report(runs: &[Run]) -> String {
     let regimes = regimes_of(runs);
     let mut out = String::new();

@@ -1,16 +1,16 @@
-//! Compares the message probe with the OSU micro-benchmarks for both MPIs, interleaved, by `nodegauge mpi --osu`, and
+//! Compares the message probe with the OSU micro-benchmarks for both MPIs, alternately, with `nodegauge mpi --osu`, and
 //! checks the ratios against the bounds below. `OSU_OPENMPI=DIR` and `OSU_MPICH=DIR` name builds of OSU. Prints
-//! Markdown: for each size the ratio of probe to OSU (median over `ROUNDS` rounds, default 5), and the ratio of OSU's
-//! even rounds to its odd rounds, which shows the random part of such a ratio. OSU prints two decimals of a
-//! microsecond unless its macro `FLOAT_PRECISION` is larger; `OSU_DIGITS` is the number of decimals, and half a unit
-//! of the last one is added to the bound.
+//! Markdown: for each size, the ratio of the probe to OSU (median over `ROUNDS` rounds, default 5), and the ratio of
+//! OSU's even rounds to its odd rounds, which shows the random part of such a ratio. OSU prints two decimals of a
+//! microsecond unless its macro `FLOAT_PRECISION` is larger. `OSU_DIGITS` is the number of decimals; half a unit of the
+//! last decimal is added to the bound.
 //!
-//! Before that, the precompiled probe is compared with the one that a compiler wrapper builds, interleaved, `ROUNDS`
-//! times: the median of the ratios per round (expected within 1 %), the ratio of the compiled probe to itself as
-//! above, and the ratio of the bests of all rounds.
+//! Before that, the precompiled probe is compared with the one that a compiler wrapper builds, for `ROUNDS` alternating
+//! rounds. Prints the median of the ratios per round (expected within 1 %), the ratio of the compiled probe to itself
+//! as above, and the ratio of the bests of all rounds.
 //!
-//! With `FLOOR=1` both MPIs are compared with the lower bound instead, which is nodegauge's own transport: `ROUNDS`
-//! interleaved runs of each, with the geometric mean, the minimum and the maximum of their shares.
+//! With `FLOOR=1`, both MPIs are compared with the lower bound instead, which is nodegauge's own transport, in `ROUNDS`
+//! alternating runs. Prints the geometric mean, the minimum and the maximum of their shares.
 //!
 //! The comparisons with OSU and with the compiled probe are written to the result file.
 
@@ -23,11 +23,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// Smallest and largest size, bytes, whose latencies are checked.
+/// Smallest and largest message size in bytes whose latencies are checked.
 const LATENCY: (u64, u64) = (1, 8 << 10);
-/// Smallest and largest size, bytes, whose bandwidths are checked.
+/// Smallest and largest message size in bytes whose bandwidths are checked.
 const RATE: (u64, u64) = (64 << 10, 4 << 20);
-/// Largest deviation of a checked ratio from 1.
+/// Maximum deviation of a checked ratio from 1.
 const BOUND: f64 = 0.03;
 
 fn main() {
@@ -56,7 +56,7 @@ fn main() {
     write_results("mpi", &comparisons);
 }
 
-/// Returns the library of a record with its version, e.g. `MPICH 4.0.2`.
+/// Returns the MPI library in a record with its version, e.g. `MPICH 4.0.2`.
 fn library(record: &Value) -> String {
     let mpi = &record["measurements"][0]["config"]["mpi"];
     let part = |name: &str| mpi[name].as_str().unwrap_or(UNKNOWN);
@@ -83,7 +83,7 @@ fn record(mpicc: &str, args: &[&str]) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Prints the share of the lower bound that each MPI reaches, over interleaved runs.
+/// Prints the share of the lower bound that each MPI reaches in alternating runs.
 fn floor(rounds: usize) {
     print("| | bytes | MPI | floor | share of the floor |\n| --- | --- | --- | --- | --- |");
     let mpis = ["mpicc.openmpi", "mpicc.mpich"];
@@ -127,10 +127,10 @@ fn floor(rounds: usize) {
     }
 }
 
-/// Compares the compiled and the precompiled probe of one MPI, interleaved.
+/// Compares the compiled and the precompiled probe of one MPI, alternately.
 fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize, peer: &'static str) -> Vec<Comparison> {
     let version = std::cell::RefCell::new(UNKNOWN.to_owned());
-    // Search path with a launcher and without a compiler.
+    // Search path with a launcher, but without a compiler.
     let bin = tempfile::tempdir().expect("a folder");
     // Hydra looks for its proxy in its own directory; Open MPI looks for ssh to start ranks on other nodes.
     let proxy = "hydra_pmi_proxy";
@@ -163,7 +163,7 @@ fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize, peer: &'static str) 
     };
     let by_turns: Vec<_> = (0..rounds).map(|_| (figures(true), figures(false))).collect();
     print(&format!(
-        "\n{mpicc}, {rounds} rounds\n\n| | bytes | precompiled over compiled | least | greatest | compiled over itself | best over best |\n| --- | --- | --- | --- | --- | --- | --- |"
+        "\n{mpicc}, {rounds} rounds\n\n| | bytes | precompiled over compiled | minimum | maximum | compiled over itself | best over best |\n| --- | --- | --- | --- | --- | --- | --- |"
     ));
     let mut comparisons = Vec::new();
     for (name, bytes) in by_turns[0].0.keys() {
@@ -190,7 +190,7 @@ fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize, peer: &'static str) 
         ));
         let none = BestAndMedian::default();
         let quantity = format!("{name} {}", size_in_words(*bytes));
-        let comparison = Comparison::of_rates(peer, quantity, "", none, none)
+        let comparison = Comparison::from_rates(peer, quantity, "", none, none)
             .with_version(version.borrow().clone())
             .with_noise(format!("{:.3}", (chance - 1.0).abs()));
         let printed = BestAndMedian::both(best, median);
@@ -249,12 +249,12 @@ fn print_table(mpicc: &str, record: &Value, peer: &'static str) -> Vec<Compariso
         let [own_median, their_median] = [x, y].map(BestAndMedian::median);
         let is_time = name == "latency";
         let unit = if is_time { "us" } else { "GB/s" };
-        let comparison = Comparison::of_rates(peer, quantity, unit, own_median, their_median);
+        let comparison = Comparison::from_rates(peer, quantity, unit, own_median, their_median);
         let ratio = BestAndMedian::median(if is_time { 1.0 / ratio } else { ratio });
         comparisons.push(Comparison { ratio, ..comparison.with_version(&version) });
         chances.push((chance - 1.0).abs());
     }
-    // One deviation may be small by chance, so the noise is at least the median of all sizes.
+    // A single deviation may be small by chance, so the noise is at least the median over all sizes.
     let typical = stats::median(&chances);
     let with_noise = |(comparison, chance): (Comparison, &f64)| {
         comparison.with_noise(format!("{:.3}", chance.max(typical)))

@@ -1,8 +1,8 @@
-//! Places programs with known traffic on the curves of memory: `nodegauge memory curves -- PROGRAM`, for programs that read
-//! at 10 to 90 % of what a CPU can read, and for one without memory traffic.
+//! Places programs with known memory traffic on the curves: `nodegauge memory curves -- PROGRAM`, with programs that
+//! read at 10 to 90 % of the full rate of a CPU, and with one without memory traffic.
 //!
-//! Each program runs `ROUNDS` times (default 20), in random order. A program is found if its share of the full rate is
-//! within ten points of a hundred of the share that the program itself counted. Prints Markdown.
+//! Each program runs `ROUNDS` times (default 20), in random order. A result is correct if its share of the full rate is
+//! within ten percentage points of the share that the program itself counted. Prints Markdown.
 
 mod common;
 
@@ -13,15 +13,15 @@ use nodegauge_measure::stats;
 use std::path::Path;
 use std::process::Command;
 
-/// Shares of the full rate of the programs, percent; at 0 the program does not use memory.
+/// Shares of the full rate of the programs, in percent. With 0, the program does not access memory.
 const SHARES: [u32; 6] = [0, 10, 30, 50, 70, 90];
-/// Largest difference of the shares with which a program counts as found.
+/// Maximum difference between the shares of a correct result.
 const NEAR: f64 = 0.1;
-/// Time of a run of a program, seconds.
+/// Duration of a run of a program in seconds.
 const SECONDS: &str = "1.5";
 
-/// Program that reads blocks of 64 KiB of 128 MiB, and waits after each so that the rate is a share of the full rate. It
-/// prints the bytes that it read per second.
+/// Program that reads blocks of 64 KiB out of 128 MiB, and pauses after each block so that its rate is a share of the
+/// full rate. It prints the rate in bytes per second.
 const SOURCE: &str = r#"
 #include <stdint.h>
 #include <stdio.h>
@@ -92,7 +92,7 @@ fn known(program: &str, share: u32) -> f64 {
     if numbers[1] > 0.0 { numbers[0] / numbers[1] } else { 0.0 }
 }
 
-/// Returns the share of the full rate that was found: zero without traffic, `None` if it is unknown.
+/// Returns the measured share of the full rate: zero without traffic, `None` if it is unknown.
 fn found(record: &Record) -> Option<f64> {
     let figure = |name: &str| record.measurements.iter().find(|m| m.name == name);
     if figure("program_bandwidth_below").is_some() {
@@ -142,6 +142,6 @@ fn main() {
             of_program.len() - known.len(),
         ));
     }
-    // What remains is in the folder of temporary files.
+    // Remaining files are in the folder for temporary files.
     let _ = std::fs::remove_dir_all(&folder);
 }

@@ -1,8 +1,8 @@
-//! Measures the overhead of `sweep -- PROGRAM` per run of the program: the time of a sweep with many rounds less that of
-//! a sweep with few, divided by the number of further runs, less the median time of a run.
+//! Measures the overhead of `sweep -- PROGRAM` per run of the program. It is the time of a sweep with many rounds minus
+//! that of a sweep with few rounds, divided by the number of additional runs, minus the median time of a run.
 //!
-//! `PROGRAM` is the program (default `true`), `ROUNDS` the number of further rounds of two runs (default 200). Prints
-//! Markdown for docs/benchmarks.md.
+//! `PROGRAM` is the program (default `true`), and `ROUNDS` the number of additional rounds, each with two runs (default
+//! 200). Prints Markdown for docs/benchmarks.md.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::{nodegauge_program, print, variable};
 use nodegauge_measure::record::Record;
 use std::time::Instant;
 
-/// Number of rounds of the sweep that has few.
+/// Number of rounds in the sweep with few rounds.
 const FEW: usize = 5;
 
 fn main() {

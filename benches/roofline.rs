@@ -1,8 +1,8 @@
-//! Compares the ceilings of `roofline` with likwid-bench's loops of the same kind, interleaved, on all threads and with
+//! Compares the ceilings of `roofline` with likwid-bench's loops of the same kind, alternately, on all threads and with
 //! working sets of the same size.
 //!
-//! Each of the `ROUNDS` rounds (default 5) has a run of nodegauge and then, for each ceiling, likwid-bench's kernels of
-//! the same kind, of which the fastest counts. likwid-bench prints the average over a second, so it is compared with
+//! Each of the `ROUNDS` rounds (default 5) has a run of nodegauge, followed by likwid-bench's kernels of the same kind
+//! for each ceiling, of which the fastest counts. likwid-bench prints the average over a second, so it is compared with
 //! nodegauge's median; the bests of all rounds are compared, too. Prints Markdown and writes the result file.
 
 mod common;
@@ -26,10 +26,10 @@ const LOOPS: [(&str, &[&str], &str); 6] = [
 ];
 const BYTES: &str = "MByte/s:";
 const FLOPS: &str = "MFlops/s:";
-/// Working set per thread of the loops that compute, bytes: in the first-level cache.
+/// Working set per thread of computing loops in bytes, which fits in the first-level cache.
 const SMALL: u64 = 16 << 10;
 
-/// Median and best of a run of nodegauge, and likwid-bench's figure.
+/// Median and best of a run of nodegauge, and the figure of likwid-bench.
 type Round = (f64, f64, f64);
 
 fn main() {
@@ -55,7 +55,7 @@ fn main() {
     write_results("roofline", &comparisons(&all));
 }
 
-/// Runs likwid-bench for a ceiling and returns its figure with those of the ceiling.
+/// Runs likwid-bench for a ceiling; returns its figure together with those of the ceiling.
 fn compared(m: &Measurement) -> Option<Round> {
     let (_, kernels, label) = LOOPS.iter().find(|(end, ..)| m.name.ends_with(end))?;
     let number = |key: &str| m.config.get(key).and_then(|value| value.as_u64());
@@ -67,7 +67,7 @@ fn compared(m: &Measurement) -> Option<Round> {
     Some((m.summary.as_ref()?.median, m.value?, theirs))
 }
 
-/// Returns the comparisons for the result file. The ratio of medians is the median of the rounds.
+/// Returns the comparisons for the result file. The ratio of medians is the median over rounds.
 fn comparisons(all: &BTreeMap<String, Vec<Round>>) -> Vec<Comparison> {
     let likwid = version_of("likwid-bench", &["-v"]);
     let comparison = |(name, rounds): (&String, &Vec<Round>)| {
@@ -79,7 +79,7 @@ fn comparisons(all: &BTreeMap<String, Vec<Round>>) -> Vec<Comparison> {
         let own = BestAndMedian::both(most(&bests), stats::median(&medians)).scaled(1e-9);
         let peer = BestAndMedian::both(most(&theirs), stats::median(&theirs)).scaled(1e-9);
         let unit = if name.contains("read") || name.contains("triad") { "GB/s" } else { "GFLOP/s" };
-        let rates = Comparison::of_rates("likwid-ceilings", name.clone(), unit, own, peer);
+        let rates = Comparison::from_rates("likwid-ceilings", name.clone(), unit, own, peer);
         let ratio = BestAndMedian { median: Some(stats::median(&ratios)), ..rates.ratio };
         Comparison { ratio, ..rates.with_version(&likwid).with_noise(range(&ratios)) }
     };
@@ -88,7 +88,7 @@ fn comparisons(all: &BTreeMap<String, Vec<Round>>) -> Vec<Comparison> {
 
 fn report(all: &BTreeMap<String, Vec<Round>>) -> String {
     let mut out = String::from(
-        "| ceiling | nodegauge, best | likwid-bench, best | ratio | median over average, median of rounds | least to most | rounds |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+        "| ceiling | nodegauge, best | likwid-bench, best | ratio | median over average, median of rounds | range of ratios | rounds |\n| --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for (name, rounds) in all {
         let best = |of: fn(&Round) -> f64| rounds.iter().map(of).fold(0.0, f64::max);

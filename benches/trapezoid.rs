@@ -1,7 +1,7 @@
-//! Compares the loop of `nodegauge apps trapezoid` with the same loop compiled by gcc, interleaved on one thread.
+//! Compares the loop of `nodegauge apps trapezoid` with the same loop compiled by gcc, alternately on one thread.
 //!
-//! `CC` is the compiler (default gcc); arguments replace its flags `-O3 -march=native`. Prints Markdown, and
-//! writes the result file if compiler and flags are the defaults.
+//! `CC` is the compiler (default gcc); arguments replace its flags `-O3 -march=native`. Prints Markdown. Writes the
+//! result file only with the default compiler and flags.
 
 mod common;
 
@@ -12,13 +12,13 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::Instant;
 
-/// Intervals per sum: about 0.1 s on a core with a clock of some GHz.
+/// Number of intervals per sum, which takes about 0.1 s on a core with a clock of several GHz.
 const POINTS: u64 = 100_000_000;
 /// Number of rounds.
 const ROUNDS: usize = 30;
 const SOURCE: &str = "double share(unsigned long first, unsigned long end, double h) {\n    double sum = 0;\n    for (unsigned long i = first; i < end; i++) {\n        double x = i * h;\n        sum += 4.0 / (1.0 + x * x);\n    }\n    return sum * h;\n}\n";
 
-/// Sum over points `first` to `end` at distance `h`.
+/// Function that adds the points from `first` to `end` with distance `h`.
 type Share = unsafe extern "C" fn(u64, u64, f64) -> f64;
 
 fn main() {
@@ -79,7 +79,7 @@ fn main() {
         let [native, compiled] = [figure(&rates[0]), figure(&rates[1])];
         let quantity = "trapezoid rule".to_owned();
         let comparison =
-            Comparison::of_rates("gcc-loop", quantity, "G intervals/s", native, compiled);
+            Comparison::from_rates("gcc-loop", quantity, "G intervals/s", native, compiled);
         let ratio = BestAndMedian { median: Some(ratios[ratios.len() / 2]), ..comparison.ratio };
         let middle = &ratios[ratios.len() / 20..ratios.len() - ratios.len() / 20];
         let version = version_of("gcc", &["-dumpfullversion"]);

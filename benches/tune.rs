@@ -1,12 +1,12 @@
-//! Compares `--tune` with an exhaustive search of the same space: every team and kind of page with every loop, each
-//! for the minimum number of passes of a run of `stream` (`PASSES`, default 20), interleaved in random order. Then both
-//! choices run interleaved, `FINAL` passes each (default 60); the result is the ratio of their rates within one regime.
+//! Compares `--tune` with an exhaustive search of the same space: every team and kind of page with every loop, each for
+//! the minimum number of passes of a `stream` run (`PASSES`, default 20), in random order. Then both choices alternate
+//! for `FINAL` passes each (default 60). The result is the ratio of their rates within one regime.
 //!
-//! `LOOPS=1` compares the loops that the trial of `stream` selects with an exhaustive search instead, on the default
-//! team and pages: all loops of `--tune`, `PASSES` passes each. `TRIALS` runs of `stream` (default 3) each meet the
-//! result of the search in `FINAL` pairs of passes. The last column is the ratio of the best passes, which `stream`
-//! quotes. Only runs and pairs in the regime of the search count, because the fastest loop of one regime may be slow in
-//! another. Prints Markdown and, with `LOOPS=1`, writes the result file.
+//! With `LOOPS=1`, the loops that `stream` selects by trial are compared with an exhaustive search on the default team
+//! and pages, with all loops of `--tune` and `PASSES` passes each. In `TRIALS` runs of `stream` (default 3), the
+//! selection and the result of the search alternate for `FINAL` pairs of passes. The last column is the ratio of the
+//! best passes, which `stream` quotes. Only runs and pairs in the regime of the search count, because the fastest loop
+//! of one regime may be slow in another. Prints Markdown and, with `LOOPS=1`, writes the result file.
 
 #![allow(clippy::print_stdout)]
 
@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 /// Rates by set-up, kernel and loop, each with the round trip of its regime.
 type Samples = BTreeMap<(usize, Kernel, usize), Vec<(f64, f64)>>;
 
-/// Index of a set-up, and a loop for each kernel.
+/// Index of a set-up, with one loop per kernel.
 type Configuration = (usize, Vec<(Kernel, KernelShape)>);
 
 fn main() {
@@ -97,7 +97,7 @@ fn main() {
     println!("tuning chose: site {of_choice} with {:?}", choice.loops);
 }
 
-/// Kernels of the comparison of loops.
+/// Kernels in the comparison of loops.
 const KERNELS: [Kernel; 6] =
     [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad, Kernel::Read, Kernel::Write];
 
@@ -118,7 +118,7 @@ fn loops(site: &Site, space: &Space) {
         "| kernel | exhaustive search | trial | trial / search, median (quartiles) | best / best |"
     );
     println!("| --- | --- | --- | --- | --- |");
-    // Medians of the pairs and ratios of the bests of all trials.
+    // Medians of the pairs, and ratios of the bests of all trials.
     let mut ratios: BTreeMap<&str, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for _ in 0..variable("TRIALS").unwrap_or(3) {
         let Some(run) = run_within(is_of_search) else {
@@ -156,14 +156,14 @@ fn loops(site: &Site, space: &Space) {
     }
     let none = BestAndMedian::default();
     let comparison = |(kernel, (medians, bests)): (&&str, &(Vec<f64>, Vec<f64>))| {
-        let rates = Comparison::of_rates("search", (*kernel).to_owned(), "", none, none);
+        let rates = Comparison::from_rates("search", (*kernel).to_owned(), "", none, none);
         let ratio = BestAndMedian::both(stats::median(bests), stats::median(medians));
         Comparison { ratio, ..rates.with_version("-").with_noise(range(medians)) }
     };
     write_results("tune", &ratios.iter().map(comparison).collect::<Vec<_>>());
 }
 
-/// Runs `stream`, at most ten times, until a run is within the regime of the search.
+/// Runs `stream` until a run is within the regime of the search, at most ten times.
 fn run_within(is_of_search: impl Fn(f64) -> bool) -> Option<Record> {
     let names = KERNELS.map(Kernel::name).join(",");
     (0..10).map(|_| nodegauge(&["stream", "--kernels", &names])).find(|run| {
@@ -195,7 +195,7 @@ fn is_loop(shape: &KernelShape, kernel: Kernel, config: &StreamConfig) -> bool {
         && config.prefetch == Some(shape.prefetch.to_string())
 }
 
-/// Measures every loop on every set-up, interleaved.
+/// Measures every loop with every set-up, alternately.
 fn exhaust(space: &Space, points: &mut [StreamPoint], passes: usize) -> Samples {
     let mut samples = Samples::new();
     let most = space.shapes.len();
@@ -233,21 +233,21 @@ fn exhaust(space: &Space, points: &mut [StreamPoint], passes: usize) -> Samples 
     samples
 }
 
-/// Returns the rate of each kernel, B/s.
+/// Returns the rate of each kernel in B/s.
 fn rates(point: &StreamPoint, seconds: &[f64]) -> Vec<f64> {
     let config = point.config();
     let bytes = |kernel: Kernel| (kernel.counted(config.element) * config.elements) as f64;
     config.kernels.iter().zip(seconds).map(|((kernel, _), s)| bytes(*kernel) / s).collect()
 }
 
-/// Returns the regime of most samples.
+/// Returns the regime that contains most samples.
 fn regime_of(samples: &Samples) -> Option<Regime> {
     let trips: Vec<f64> = samples.values().flatten().map(|(_, trip)| *trip).collect();
     let count = |regime: &Regime| trips.iter().filter(|trip| regime.contains(**trip)).count();
     regime::regimes(&trips).into_iter().max_by_key(count)
 }
 
-/// Returns the set-up and loops with the highest median rates, in the regime of most samples.
+/// Returns the set-up and the loops with the highest median rates in the regime that contains most samples.
 fn best(space: &Space, samples: &Samples, kernels: &[Kernel]) -> Configuration {
     let most = regime_of(samples);
     let typical = |pairs: &[(f64, f64)]| {
@@ -278,7 +278,7 @@ fn best(space: &Space, samples: &Samples, kernels: &[Kernel]) -> Configuration {
     found.swap_remove(0).1
 }
 
-/// Runs the two configurations in pairs and returns the ratios of pairs within one regime.
+/// Runs two configurations in pairs; returns the ratios of the pairs within one regime.
 fn play_off(
     points: &mut [StreamPoint],
     (site, choice): (usize, &Choice),
@@ -289,23 +289,23 @@ fn play_off(
     played.iter().map(|pair| stats::geometric_mean(&pair.ratios())).collect()
 }
 
-/// Set-up and loops of one of two configurations that run in pairs.
+/// Set-up and loops of one of the two configurations in a pair.
 type Played<'a> = (usize, &'a [(Kernel, KernelShape)]);
 
-/// Rates of all kernels in a pass of each of two configurations, B/s.
+/// Rates of all kernels in two passes, one of each configuration, in B/s.
 struct PairOfPasses {
     tuned: Vec<f64>,
     other: Vec<f64>,
 }
 
 impl PairOfPasses {
-    /// Returns the ratio of each kernel.
+    /// Returns one ratio per kernel.
     fn ratios(&self) -> Vec<f64> {
         self.tuned.iter().zip(&self.other).map(|(tuned, other)| tuned / other).collect()
     }
 }
 
-/// Runs two configurations in pairs and returns the pairs within one regime that counts.
+/// Runs two configurations in pairs; returns the pairs within one regime that counts.
 fn pairs_of(
     points: &mut [StreamPoint],
     tuned: Played<'_>,

@@ -1,10 +1,10 @@
-//! The program that end-to-end tests run.
+//! Path of the program that the end-to-end tests run.
 
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Returns the path of the program: the one that cargo has built for the tests, or `NODEGAUGE_BIN`, e.g. the file of
-/// `make release`. A relative path begins at the root of the repository.
+/// Returns the path of the program: `NODEGAUGE_BIN`, e.g. the file from `make release`, or the one that cargo built for
+/// the tests. A relative path begins at the root of the repository.
 pub fn path() -> &'static str {
     static PATH: LazyLock<String> = LazyLock::new(|| match std::env::var_os("NODEGAUGE_BIN") {
         Some(chosen) => named(Path::new(&chosen)),
@@ -13,7 +13,7 @@ pub fn path() -> &'static str {
     &PATH
 }
 
-/// Returns a link to a program with the name `nodegauge`, under which some tests find it in `PATH`.
+/// Returns a link to a program with the name `nodegauge`, because some tests find it in `PATH`.
 fn named(chosen: &Path) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let program = root.join(chosen);
@@ -21,7 +21,7 @@ fn named(chosen: &Path) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chosen");
     std::fs::create_dir_all(&folder).unwrap();
     let link = folder.join("nodegauge");
-    // Test binaries may run at the same time.
+    // Several test programs may run at the same time.
     let new = folder.join(format!("new-{}", std::process::id()));
     std::os::unix::fs::symlink(program, &new).unwrap();
     std::fs::rename(new, &link).unwrap();

@@ -1,9 +1,10 @@
-//! Recorded outputs of other programs: the folders `tests/outputs` of the crates, and outputs that documents print.
+//! Recorded outputs of other programs: those in the folders `tests/outputs` of the crates, and outputs in published
+//! documents.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Returns the recorded outputs with the names of their files.
+/// Returns the recorded outputs by file name.
 pub fn outputs() -> BTreeMap<String, Vec<u8>> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut folders: Vec<PathBuf> = entries(crates).map(|of| of.join("tests/outputs")).collect();

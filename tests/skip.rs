@@ -1,11 +1,11 @@
-//! Parts of tests with requirements that not every machine meets. A part whose requirement is missing is skipped;
-//! the skip is reported on standard error and not captured by libtest. `NODEGAUGE_REQUIRE`, a comma-separated list of
-//! parts, makes it a failure; continuous integration sets it for all parts that packages install.
+//! Parts of tests that not every machine can run. A part is skipped if its requirement is missing; the skip is reported
+//! on standard error and is not captured by libtest. `NODEGAUGE_REQUIRE`, a comma-separated list of parts, makes a skip
+//! a failure. Continuous integration sets it for all parts that its packages install.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Requirement of a test; `NODEGAUGE_REQUIRE` has the same names in lower case.
+/// Requirement of a test. `NODEGAUGE_REQUIRE` uses the same names in lower case.
 #[allow(dead_code)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part {
@@ -19,7 +19,7 @@ pub enum Part {
     Clush,
     /// gcc, g++, gfortran, clang.
     Compilers,
-    /// Two CPUs or more.
+    /// At least two CPUs.
     Cpus,
     /// A file system on a known block device, with a quota or direct I/O.
     Device,
@@ -33,7 +33,7 @@ pub enum Part {
     Jq,
     /// Virtual machines: qemu, busybox, numactl, and a kernel that apt-get downloads.
     Machines,
-    /// Enough memory; also skipped if the memory limit is unknown.
+    /// Enough memory. Also skipped if the memory limit is unknown.
     Memory,
     /// Open MPI and MPICH.
     Mpi,
@@ -110,7 +110,7 @@ fn required(list: &str) -> Vec<Part> {
     list.split(',').filter(|name| !name.is_empty()).map(part).collect()
 }
 
-/// Reports that a test or a part of it is skipped, with the reason; panics if the part is required.
+/// Reports that a test, or a part of it, is skipped, with the reason; panics if the part is required.
 #[track_caller]
 pub fn skip(part: Part, why: &str) {
     static SKIPPED: AtomicUsize = AtomicUsize::new(0);

@@ -1,15 +1,15 @@
-//! Passes the git commit to the compiler, if the source is a checkout or a package that was made from one.
+//! Passes the git commit to the compiler if the source is a git checkout, or a package that was made from one.
 
 use std::path::Path;
 use std::process::Command;
 
-/// File that `cargo package` adds, with the commit.
+/// File with the commit, which `cargo package` adds.
 const PACKAGED: &str = ".cargo_vcs_info.json";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=NODEGAUGE_COMMIT");
-    // A path that does not exist would run this script in every build.
+    // A path that does not exist would make cargo run this script in every build.
     for path in ["../../.git/HEAD", "../../.git/refs", PACKAGED] {
         if Path::new(path).exists() {
             println!("cargo::rerun-if-changed={path}");
@@ -21,14 +21,14 @@ fn main() {
     }
 }
 
-/// Returns the commit of a package of this crate.
+/// Returns the commit in the package of this crate; `None` if the source is not a package.
 fn packaged() -> Option<String> {
     let text = std::fs::read_to_string(PACKAGED).ok()?;
     let (_, rest) = text.split_once("\"sha1\": \"")?;
     rest.split_once('"').map(|(commit, _)| commit.to_owned())
 }
 
-/// Returns the commit of the checkout; `None` if this crate is not part of a checkout of its workspace.
+/// Returns the commit of the checkout; `None` if the source is not in a checkout of its workspace.
 fn checked_out() -> Option<String> {
     if !Path::new("../../.git").exists() {
         return None;

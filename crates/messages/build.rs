@@ -1,6 +1,6 @@
 //! Compiles the message probe for each MPI ABI, for nodes that have an MPI without a compiler. The probe loads the
-//! functions of MPI from a library at run time, so that no MPI is required here. The values of handles and constants
-//! come from the table in `nodegauge-abi`, as a generated header.
+//! functions of MPI from a library at run time, so that no MPI is needed for compiling. The values of handles and
+//! constants come from the table in `nodegauge-abi`, as a generated header.
 
 use nodegauge_abi::{
     MPI_ABIS, MPI_CONSTANTS, MPI_HANDLES, MPI_STATUS_IGNORE, MpiAbi, MpiHandleValue,

@@ -1,4 +1,4 @@
-"""What the tests of packages share: the packages, rendered recipes, and tools of the field."""
+"""Helpers for the tests of packages: the packages, rendered recipes, and package managers."""
 
 import hashlib
 import os
@@ -22,7 +22,7 @@ ARCHIVE = FILES / f"{NAME}-x86_64-linux.tar.gz"
 WHEEL = FILES / f"{NAME}-py3-none-manylinux_2_28_x86_64.whl"
 #: Command of each recipe that shows that the program works.
 FIGURE = ["stream", "--samples", "3", "--size", "4MiB", "--no-save", "--threads", "1"]
-#: Environment of tools: nothing of the caller but the path.
+#: Environment of tools: only the path of the caller.
 CLEAN = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "SHELL": "/bin/sh"}
 for variable in ("http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL", "SSL_CERT_FILE", "CARGO_HOME", "RUSTUP_HOME"):
     if variable in os.environ:
@@ -33,7 +33,7 @@ CLEAN.setdefault("CARGO_HOME", str(Path.home() / ".cargo"))
 
 
 class PackageTest(unittest.TestCase):
-    """A test with a folder of its own, in which a local copy of the release is what recipes download."""
+    """A test with its own folder, which contains a local copy of the release that recipes download."""
 
     @classmethod
     def setUpClass(cls):
@@ -78,7 +78,7 @@ class PackageTest(unittest.TestCase):
         return folder
 
     def report(self, started):
-        """Prints the time from the recipe to the first figure, which depends on what else runs here."""
+        """Prints the time from the recipe to the first figure, which depends on the load of this machine."""
         print(f"{self.id()}: {time.monotonic() - started:.1f} s from the recipe to the first figure", file=sys.stderr)
 
     def assert_figure(self, output):
@@ -87,14 +87,14 @@ class PackageTest(unittest.TestCase):
 
 
 def remove(folder):
-    """Removes a folder, also one with folders that cannot be written."""
+    """Removes a folder, even if it contains folders that cannot be written."""
     subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=False, stderr=subprocess.DEVNULL)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @cache
 def tools(*packages):
-    """Returns the folder of programs of an environment with these packages of PyPI; skips if they cannot be had."""
+    """Returns the folder of programs of an environment with these packages of PyPI; skips the test if they are not available."""
     folder = TARGET / "packaging-tools" / "-".join(package.split("==")[0].lower() for package in packages)
     marker = folder / "complete"
     wanted = "\n".join(packages)
@@ -110,7 +110,7 @@ def tools(*packages):
 
 
 def program(name, package):
-    """Returns the path of a program of the system; skips without it."""
+    """Returns the path of an installed program; skips the test without it."""
     path = shutil.which(name)
     if path is None:
         raise unittest.SkipTest(f"{name} is not installed (Debian: {package})")
@@ -118,7 +118,7 @@ def program(name, package):
 
 
 def checkout(variable, name):
-    """Returns the folder of a tool that is used from its repository; skips without it."""
+    """Returns the folder of a tool that is used from its repository; skips the test without it."""
     path = os.environ.get(variable)
     if not path or not Path(path).is_dir():
         raise unittest.SkipTest(f"{name} is used from its repository: set {variable} to a checkout")

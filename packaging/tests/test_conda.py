@@ -40,7 +40,7 @@ class Conda(PackageTest):
         self.run_in(python, "-c", UNPACK, package, prefix)
         self.assert_figure(self.run_in(prefix / "bin/nodegauge", *FIGURE))
         self.report(started)
-        # The bytes are those of the release.
+        # The file is unchanged from the release.
         self.assertEqual((prefix / "bin/nodegauge").read_bytes(), FILE.read_bytes())
         index = json.loads((prefix / "info/index.json").read_text())
         self.assertEqual(index["depends"], ["__glibc >=2.28"])

@@ -1,4 +1,4 @@
-"""The image of the Containerfile: the file, glibc, nothing else."""
+"""The image of the Containerfile contains only the file and glibc."""
 
 import json
 import re

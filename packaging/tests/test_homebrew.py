@@ -1,4 +1,4 @@
-"""The formula is valid Ruby, and names what the archive has."""
+"""The formula is valid Ruby, and its files are in the archive."""
 
 import re
 import tarfile

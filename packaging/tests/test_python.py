@@ -11,10 +11,10 @@ from common import FIGURE, ROOT, TARGET, VERSION, WHEEL, PackageTest, tools
 
 MODULE = ROOT / "packaging/python/nodegauge"
 GOLDEN = ROOT / "tests/golden"
-#: Oldest version of Python whose grammar the module keeps to.
+#: Oldest version of Python whose grammar the module supports.
 OLDEST = (3, 9)
 
-#: Runs with nothing but Python.
+#: Script that needs only Python.
 PLAIN = """
 import json, sys, nodegauge
 from pathlib import Path
@@ -36,7 +36,7 @@ for wrong, error in ((["*.nothing"], FileNotFoundError), ([nodegauge.__file__], 
     else:
         raise AssertionError(wrong)
 """
-#: Runs the program of the package.
+#: Script that runs the program in the package.
 MEASURES = """
 import sys, nodegauge
 run = nodegauge.run([*sys.argv[1:-1], "--label", "nps=4"])

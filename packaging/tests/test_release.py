@@ -1,4 +1,4 @@
-"""The documents of a release, upgrades, and installing where something is missing."""
+"""The documents of a release, upgrades, and installation on systems that lack something."""
 
 import gzip
 import json
@@ -83,7 +83,7 @@ class Upgrade(PackageTest):
             exported = self.run_in(FILE, "history", "export", NODEGAUGE_DB=path).splitlines()
             self.assertEqual(len(exported), 3)
             self.run_in(FILE, "report", "latest", "--format", "md", NODEGAUGE_DB=path)
-            # A run of this version goes into the same history.
+            # A run of this version is saved in the same history.
             saving = [word for word in FIGURE if word != "--no-save"]
             self.run_in(FILE, *saving, NODEGAUGE_DB=path)
             self.assertEqual(len(self.run_in(FILE, "history", "list", "-q", NODEGAUGE_DB=path).splitlines()), 4)

@@ -1,4 +1,4 @@
-"""What runs nodegauge on many nodes: Ramble, Benchpark, ReFrame, Ansible, Kubernetes."""
+"""Tools that run nodegauge on many nodes: Ramble, Benchpark, ReFrame, Ansible, Kubernetes."""
 
 import json
 import shutil
@@ -64,7 +64,7 @@ class Benchpark(WithProgram):
         copy = self.work / "benchpark"
         shutil.copytree(root, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         shutil.copytree(self.recipes() / "benchpark/experiments/nodegauge", copy / "var/exp_repo/experiments/nodegauge")
-        # What `benchpark experiment init` does; the command itself also loads the schema of one version of Spack.
+        # Same as `benchpark experiment init`, which also loads the schema of one version of Spack.
         script = (
             "import sys\n"
             "import benchpark.spec\n"
@@ -140,7 +140,7 @@ class Kubernetes(WithProgram):
         words[0] = FIGURE[0]
         record = json.loads(self.run_in("nodegauge", *words))
         self.assertEqual(record["labels"], {"node": "n01"})
-        # What kubectl prints of two pods.
+        # Output of kubectl for two pods.
         logs = "".join(json.dumps({**record, "machine": {**record["machine"], "host": host}}) + "\n" for host in ("n01", "n02"))
         (self.work / "records.jsonl").write_text(logs)
         self.assertIn("2 nodes", self.run_in("nodegauge", "fleet", "rank", "records.jsonl"))

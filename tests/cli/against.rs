@@ -1,4 +1,4 @@
-//! `--against`: published figures compared with those of the node.
+//! Tests of `--against`: published figures next to those of the node.
 
 use crate::harness::{FAST, Harness, measurements};
 use serde_json::Value;
@@ -9,7 +9,7 @@ fn published(record: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn published_figures_are_shown_beside_the_measurement_and_saved() {
+fn published_figures_are_printed_next_to_the_measurement_and_saved() {
     let harness = Harness::new();
     harness
         .stream(&["--against", "EPYC 7H12"])
@@ -26,7 +26,7 @@ fn published_figures_are_shown_beside_the_measurement_and_saved() {
         assert_eq!((&m["category"], &m["samples"]), (&"reference".into(), &Value::Array(vec![])));
         assert_eq!(m["config"]["source"], "ORFEO tutorial: the STREAM benchmark");
     }
-    // `history show` repeats the printed output.
+    // `history show` repeats the output of the run.
     harness.run(&["history", "show", "latest"]).exits(0).prints_words("342.5 83.6 %");
     let list = harness.run(&["history", "list"]).exits(0).stdout;
     assert_eq!(list.matches("triad ").count(), 1, "{list}");
@@ -35,7 +35,7 @@ fn published_figures_are_shown_beside_the_measurement_and_saved() {
 }
 
 #[test]
-fn published_figures_are_not_results() {
+fn conditions_ignore_published_figures() {
     let harness = Harness::new();
     // 342.5 GB/s were published; this node has less than 20 TB/s.
     harness
@@ -55,20 +55,20 @@ fn published_figures_are_not_results() {
         .run(&["compare", "latest", "latest~1", "--json"])
         .exits(0)
         .prints_words("\"only_b\": [ \"scale\", \"add\", \"triad\" ]");
-    // The classic table has only figures of this node.
+    // The classic table contains only figures of this node.
     let table = harness.stream(&["--against", "EPYC 7H12", "--stream-text"]).exits(0).stdout;
     assert_eq!(table.matches("Triad:").count(), 1);
 }
 
 #[test]
-fn published_and_imported_figures_are_not_figures_of_the_node() {
+fn node_figures_exclude_published_and_imported_ones() {
     let harness = Harness::new();
     // 342.5 GB/s were published; a higher value is imported as if it had been measured here.
     let record = harness.stream_record(&["--kernels", "copy", "--against", "EPYC 7H12"]);
     let host = record["machine"]["host"].as_str().unwrap();
     let file = harness.write("stream.txt", crate::compare::stream_c([999_999.0; 4]));
     harness.run(&["history", "import", &file, "--host", host]).exits(0);
-    // Commands that read the history: hpl compares its products with Triad, `stream` uses the tuned choice.
+    // These commands read the history: hpl compares its matrix products with Triad, and `stream` uses the tuned choice.
     let small = [&["hpl"], &crate::hpl::SMALL[..]].concat();
     harness
         .run(&[&small[..], &["--json", "hpl.json"]].concat())
@@ -76,7 +76,7 @@ fn published_and_imported_figures_are_not_figures_of_the_node() {
         .never_prints("1000.0 GB/s")
         .never_prints("of Triad's");
     harness.stream(&["--kernels", "copy"]).exits(0).never_prints("as tuned");
-    // A Triad that this node measured is used.
+    // A Triad figure that this node measured is used.
     harness.stream(&["--against", "EPYC 7H12"]).exits(0);
     harness.run(&small).never_prints("342.5");
 }
@@ -123,7 +123,7 @@ fn catalog_is_listed_and_unknown_names_are_refused() {
 }
 
 #[test]
-fn published_sweep_is_shown_beside_the_run() {
+fn published_sweep_is_printed_next_to_the_run() {
     let harness = Harness::new();
     let sweep = ["--sweep", "threads=1", "--against", "7F52 by threads", "--accept-suspect"];
     let run = harness.stream(&sweep).exits(0);
@@ -135,7 +135,7 @@ fn published_sweep_is_shown_beside_the_run() {
     let published = published(&record);
     assert_eq!(published.len(), 17 * 4);
     assert!(published.iter().all(|m| m["config"]["axis"] == "threads"));
-    // The counts of the run have the ratio to the published ones.
+    // Each thread count of the run has its ratio to the published one.
     harness
         .run(&["history", "show", "latest", "--json"])
         .exits(0)

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::harness::{Harness, Running, lives, measurements, signal, wait_for};
 
 #[test]
-fn sums_by_threads_and_ranks_are_pi_with_the_effect_of_placement() {
+fn trapezoid_sums_are_pi_and_show_the_effect_of_placement() {
     let harness = Harness::new();
     let run = ["apps", "trapezoid", "--n", "1e3,20000", "--threads", "1", "--policy", "0,5"];
     let sums = [&run[..], &["--samples", "3", "--json", "-"]].concat();
@@ -42,7 +42,7 @@ fn long_sum_is_refused_for_a_short_budget_and_can_be_interrupted() {
 }
 
 #[test]
-fn hpcg_has_rating_parts_and_tests() {
+fn hpcg_reports_rating_parts_and_tests() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -135,7 +135,7 @@ fn threads_and_ranks_solve_elasticity_with_a_bandwidth_limit() {
             assert!(number("error") < 1e-6 && number("residual") < 1e-7, "{m:#}");
             assert!(number("natural_iterations") <= number("iterations") + 3.0, "{m:#}");
             assert_eq!((number("n"), m["unit"].as_str()), (1008.0, Some("s")));
-            // This mesh fits into the caches.
+            // This mesh fits in the caches.
             assert_eq!(m["validity"]["status"], "suspect");
         }
         let page = harness.run(&["history", "show", "latest"]).exits(0);
@@ -195,7 +195,7 @@ pub fn children(of: u32) -> Vec<u32> {
     all.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
-/// Starts two ranks that work for a long time; returns their processes, too.
+/// Starts two ranks that work for a long time; returns the command and the process identifiers of the ranks.
 fn working(harness: &Harness, args: &[&str]) -> (Running, Vec<u32>) {
     let running = harness.start(&[&["apps"], args, &["--ranks", "2"]].concat());
     let process = running.process();
@@ -207,7 +207,7 @@ fn working(harness: &Harness, args: &[&str]) -> (Running, Vec<u32>) {
 }
 
 #[test]
-fn solver_ranks_are_interrupted_and_a_dead_one_is_named() {
+fn interrupt_ends_solver_ranks_and_dead_rank_is_reported() {
     const SOLVER: &[&str] = &["iccg", "--elements", "32,32,32", "--storage", "bcsr"];
     const LONG: &[&str] = &["--tolerance", "1e-300", "--preconditioner", "diagonal"];
     const SETS: &[&str] = &["hpcg", "--grid", "80", "--memory-fraction", "0.9"];

@@ -10,12 +10,12 @@ use tempfile::TempDir;
 /// Name of the program in Debian.
 const CHROMIUM: &str = "/usr/bin/chromium";
 
-/// Drawing capability of the browser.
+/// Graphics support of the browser.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Graphics {
-    /// Without WebGL, which takes less time.
+    /// No WebGL, which takes less time.
     Flat,
-    /// With WebGL, emulated by the processor.
+    /// WebGL, emulated by the processor.
     WebGl,
 }
 
@@ -26,7 +26,7 @@ pub struct Browser {
     from: BufReader<ChildStdout>,
     last: u64,
     session: Option<String>,
-    /// Messages of the console, and errors.
+    /// Errors, and messages on the console.
     pub complaints: Vec<String>,
     _profile: TempDir,
 }
@@ -72,7 +72,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Calls a method of the protocol and waits for its answer.
+    /// Calls a method of the protocol and waits for its result.
     #[track_caller]
     pub fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.last += 1;
@@ -90,7 +90,7 @@ impl Browser {
         }
     }
 
-    /// Returns the next message; errors in it are stored.
+    /// Returns the next message, and stores the errors in it.
     fn read(&mut self) -> Value {
         let mut bytes = Vec::new();
         self.from.read_until(0, &mut bytes).unwrap();
@@ -128,7 +128,7 @@ impl Browser {
         self.evaluate(&drawn).as_f64().unwrap()
     }
 
-    /// Returns the value of an expression, or of the promise that it returns.
+    /// Returns the value of an expression; for a promise, waits for its value.
     #[track_caller]
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let ask = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
@@ -152,7 +152,7 @@ impl Browser {
         self.await_frames();
     }
 
-    /// Waits until the page has noticed a change in a frame, and its charts are drawn in the next one.
+    /// Waits two frames: in the first one, the page notices a change; in the second one, its charts are drawn.
     fn await_frames(&mut self) {
         self.evaluate(
             "new Promise((done) => {

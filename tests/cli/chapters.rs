@@ -1,11 +1,11 @@
-//! The commands in the documentation: every one is parsed by the program.
+//! Tests of the commands in the documentation: the program accepts all of them.
 
 use crate::contract::words;
 use crate::harness::Harness;
 use crate::outcome::Outcome;
 use std::path::{Path, PathBuf};
 
-/// Returns the documentation, as paths relative to the root of the repository with their texts.
+/// Returns the files of the documentation: paths relative to the root of the repository, and texts.
 pub fn chapters() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"];
@@ -29,7 +29,7 @@ pub fn chapters() -> Vec<(String, String)> {
     files.iter().map(named).collect()
 }
 
-/// Returns the commands of a chapter that begin with `nodegauge`: lines of code, and code between backquotes.
+/// Returns the commands in a chapter that begin with `nodegauge`, from code blocks and inline code.
 pub fn commands(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut prose = String::new();
@@ -56,10 +56,10 @@ pub fn commands(text: &str) -> Vec<String> {
     found
 }
 
-/// Programs that start the command that follows their own arguments.
+/// Programs that start the command after their own arguments.
 const LAUNCHERS: [&str; 5] = ["srun", "mpirun", "mpiexec", "numactl", "taskset"];
 
-/// Returns a line from its word `nodegauge` on, without environment variables and a launcher before it.
+/// Returns the part of a line from the word `nodegauge` on, without variables and launchers in front.
 fn from_program(line: &str) -> Option<&str> {
     let is_variable =
         |word: &str| word.contains('=') && word.starts_with(|c: char| c.is_ascii_uppercase());
@@ -78,10 +78,10 @@ fn from_program(line: &str) -> Option<&str> {
     Some(rest.strip_prefix("./").unwrap_or(rest))
 }
 
-/// Returns the arguments of a line that runs nodegauge, up to the end of the command in the sense of a shell.
+/// Returns the arguments in a line that runs nodegauge. The command ends where a shell would end it.
 fn command_in(line: &str) -> Option<String> {
     let arguments = from_program(line)?.strip_prefix("nodegauge ")?;
-    // A page begins with the name and the version.
+    // The first line of a page contains the name and the version.
     if arguments.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -108,7 +108,8 @@ fn documented_commands_are_valid() {
     for (chapter, text) in chapters() {
         for command in commands(&text) {
             let mut arguments = words(&command);
-            // With `--help`, the arguments before it are parsed, and nothing is run. Those of a program follow `--`.
+            // With `--help`, the arguments in front of it are parsed and nothing is run. A program's own arguments
+            // follow `--`.
             let end = arguments.iter().position(|word| word == "--");
             let end = end.unwrap_or(arguments.len());
             arguments.splice(end.., ["--help".to_owned()]);
@@ -126,7 +127,7 @@ fn documented_commands_are_valid() {
 }
 
 #[test]
-fn commands_are_found_in_code_only() {
+fn only_code_is_searched_for_commands() {
     let text = "nodegauge prints\n    nodegauge stream --expect 'triad>=1GB/s' > a # comment\n\
                 ```\n$ nodegauge hpl \\\n  --plan | head\n```\nand `nodegauge\nmachine` or `x`, \
                 `OMP_PLACES=cores nodegauge stream`, `srun -N4 ./nodegauge mpi`, `srun hostname`\n";
@@ -134,24 +135,24 @@ fn commands_are_found_in_code_only() {
     assert_eq!(commands(text), expected);
 }
 
-/// A row of docs/literature.md whose command measures nothing.
+/// Row of docs/literature.md with commands that measure nothing.
 struct PlannedItem {
     item: String,
     /// Commands, which are run one after the other.
     commands: Vec<PlannedCommand>,
-    /// Words that the last command prints.
+    /// Words that the last command must print.
     prints: Vec<String>,
 }
 
-/// A command of a row.
+/// Command in such a row.
 struct PlannedCommand {
-    /// Environment variables before the command.
+    /// Environment variables in front of the command.
     variables: Vec<(String, String)>,
     arguments: Vec<String>,
 }
 
 impl PlannedCommand {
-    /// Parses a command line with variables before the program.
+    /// Parses a command line with variables in front of the program.
     fn of(line: &str) -> Self {
         let mut arguments = words(line);
         let program = arguments.iter().position(|word| word == "nodegauge").unwrap();
@@ -171,7 +172,7 @@ impl PlannedCommand {
     }
 }
 
-/// Returns the code spans of a table cell.
+/// Returns the inline code in a table cell.
 fn spans(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
@@ -219,7 +220,7 @@ fn literature_plans_print_the_documented_output() {
     }
 }
 
-/// Returns the targets of links in a text.
+/// Returns the targets of the links in a text.
 fn links(text: &str) -> Vec<&str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()

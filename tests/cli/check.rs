@@ -6,7 +6,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
-/// Returns a reference for nodes like this one, with changes of the group.
+/// Writes a reference for nodes like this one; `change` modifies its group.
 pub fn reference(harness: &Harness, name: &str, change: impl Fn(&mut Value)) -> String {
     let machine = harness.run(&["machine", "--json"]).exits(0).json()["machine"].clone();
     let processor = &machine["processor"];
@@ -27,7 +27,7 @@ pub fn reference(harness: &Harness, name: &str, change: impl Fn(&mut Value)) -> 
     harness.write(name, document.to_string())
 }
 
-/// Returns a bound of Triad, of small arrays that every machine measures in time.
+/// Returns a bound for Triad with arrays so small that every machine measures them in time.
 pub fn triad(value: f64) -> Value {
     json!([{
         "gauge": "memory", "test": "stream", "name": "triad", "unit": "B/s", "category": "variant",
@@ -36,18 +36,18 @@ pub fn triad(value: f64) -> Value {
     }])
 }
 
-/// Deadline that the slowest machine of a test meets.
+/// Deadline that even the slowest test machine meets.
 const PATIENT: [&str; 2] = ["--deadline", "60"];
 
 #[test]
-fn lost_part_is_bad_and_exit_codes_match_the_table() {
+fn missing_part_is_bad_and_exit_codes_match_the_table() {
     let harness = Harness::new();
     let good = reference(&harness, "good.json", |_| {});
     let with = |file: &str, more: &[&str]| {
         harness.run(&[&["check", "--reference", file][..], &PATIENT, more].concat())
     };
     let document = with(&good, &["--json"]).json();
-    // A quota of CPU time is a defect of the node on which the tests run.
+    // A CPU quota is a defect of the node on which the tests run.
     let is_good = document["verdict"] == "good";
     if is_good {
         for codes in [&[][..], &["--nagios"], &["--npd"]] {
@@ -117,7 +117,7 @@ fn inapplicable_reference_makes_the_node_unknown() {
 }
 
 #[test]
-fn state_has_counters_and_the_last_measured_verdict() {
+fn check_state_contains_counters_and_the_last_measured_verdict() {
     let harness = Harness::new();
     let state = harness.arg("state.json");
     let args = ["check", "--state", &state, "--deadline", "60"];
@@ -130,27 +130,27 @@ fn state_has_counters_and_the_last_measured_verdict() {
         "reason": "mem 69% of ref: DIMM", "boot": boot,
     });
     harness.write("state.json", saved.to_string());
-    // Other reasons, such as a quota of CPU time, may precede it.
+    // Other reasons, such as a CPU quota, may be reported first.
     harness.run(&args).exits(1).prints("bad        measured bad (mem 69% of ref: DIMM)");
-    // Another boot may follow a repair.
+    // The node may have been repaired before it was booted again.
     saved["measured"]["boot"] = json!("another");
     harness.write("state.json", saved.to_string());
     harness.run(&args).prints("measured bad (mem 69% of ref: DIMM) at level 2");
     let kept = std::fs::read_to_string(&state).unwrap();
     assert!(kept.contains("mem 69%"), "{kept}");
-    // The clock was set back since.
+    // The clock was set back since then.
     saved["checked"] = json!("2199-01-01T00:00:00Z");
     saved["measured"]["at"] = json!("2199-01-01T00:00:00Z");
     harness.write("state.json", saved.to_string());
     harness.run(&args).prints("at level 2, at an unknown time");
-    // An empty file may be all that a crash has left.
+    // A crash may leave an empty file.
     harness.write("state.json", "");
     harness.run(&args).prints("never measured");
     assert!(std::fs::read_to_string(&state).unwrap().contains("nodegauge-check-state/1"));
 }
 
 #[test]
-fn file_that_is_not_a_state_is_unchanged() {
+fn file_without_check_state_is_not_changed() {
     let harness = Harness::new();
     for content in ["my thesis", "{", r#"{"schema": "nodegauge-check-state/2"}"#] {
         let state = harness.write("state.json", content);
@@ -161,7 +161,7 @@ fn file_that_is_not_a_state_is_unchanged() {
     }
 }
 
-/// Returns a state with the measured verdict *bad*.
+/// Writes a state with the measured verdict *bad*.
 fn bad_state(harness: &Harness, name: &str) -> String {
     let state = harness.arg(name);
     harness.run(&["check", "--state", &state, "--deadline", "60"]);
@@ -173,7 +173,7 @@ fn bad_state(harness: &Harness, name: &str) -> String {
     harness.write(name, saved.to_string())
 }
 
-/// Gives a file to another user; skips the part if that is not permitted.
+/// Changes the owner of a file; skips the test if that is not permitted.
 fn give_away(path: impl AsRef<Path>) -> bool {
     let given = chown(path, Some(65_534), None);
     if let Err(cause) = &given {
@@ -234,13 +234,13 @@ fn reference_writable_by_another_user_is_ignored() {
 }
 
 #[test]
-fn check_outputs_do_not_replace_its_other_files() {
+fn check_output_cannot_replace_its_other_files() {
     let harness = Harness::new();
     let reference = reference(&harness, "reference.json", |_| {});
     let state = bad_state(&harness, "state.json");
     let default = harness.arg("default.json");
     std::fs::create_dir(harness.path("data")).unwrap();
-    // The default state is next to the history.
+    // The default state file is next to the history.
     harness.run_with(&[("NODEGAUGE_DB", "data/h.db")], &["check", "--deadline", "60"]);
     let entries = std::fs::read_dir(harness.path("data")).unwrap();
     let own = entries
@@ -280,9 +280,9 @@ fn blocked_output_does_not_delay_the_verdict() {
     let line = said.stdout.lines().next().unwrap_or_default();
     assert!(line.contains("; ") || line.contains(" good"), "{line}");
     assert!(matches!(said.code, Some(0 | 1)), "{:?}", said.code);
-    // The usual wait for a reader is longer than the time of the check.
+    // The usual wait for a reader is longer than the deadline of the check.
     assert!(!said.stderr.contains("no program has read this pipe"), "{}", said.stderr);
-    // A full pipe that stays open.
+    // A pipe that is full and stays open.
     let script = r#"exec 3<>"$0"; dd if=/dev/zero bs=65536 count=1 >&3 2>dd.err; exec "$@" >&3"#;
     let words = [&["sh", "-c", script, &pipe, crate::program::path()][..], &check].concat();
     let ended = harness.run_other(&words, &[]);

@@ -1,4 +1,4 @@
-//! `nodegauge compare`: two runs or settings side by side.
+//! Tests of `nodegauge compare`.
 
 use crate::harness::{FAST, Harness, has_keys};
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub(crate) fn stream_c(rates: [f64; 4]) -> String {
     text + "Solution Validates: avg error less than 1.000000e-13 on all three arrays\n"
 }
 
-/// Imports the published pair of 2 x EPYC 9654, NPS1 and NPS4.
+/// Imports a published pair of results: 2 x EPYC 9654 with NPS1 and NPS4.
 fn published(harness: &Harness) {
     let nps1 = harness.write("nps1.txt", stream_c([681_724.7, 685_595.0, 721_807.1, 715_650.4]));
     let nps4 = harness.write("nps4.txt", stream_c([719_952.6, 705_125.1, 752_324.6, 753_699.8]));
@@ -44,7 +44,7 @@ fn pair<'a>(comparison: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn published_pair_differs_by_five_percent_without_a_verdict() {
+fn single_published_runs_give_no_verdict() {
     let harness = Harness::new();
     published(&harness);
     harness
@@ -71,7 +71,7 @@ fn published_pair_differs_by_five_percent_without_a_verdict() {
 }
 
 #[test]
-fn imported_figures_have_their_share_of_the_given_memory() {
+fn imported_figures_are_shares_of_the_given_bandwidth() {
     let harness = Harness::new();
     let file = harness.write("nps1.txt", stream_c([681_724.7, 685_595.0, 721_807.1, 715_650.4]));
     let node = ["--processor", "EPYC 9654", "--sockets", "2"];
@@ -103,7 +103,7 @@ fn conditions_determine_the_exit_code() {
     fails("triad<-5%").exits(0).warns_nothing();
     fails("triad>5%").exits(1).warns("error: triad>5%: triad +5.3 %\n");
     fails("any>4%").exits(1).warns("copy +5.6 %; add +4.2 %; triad +5.3 %");
-    // With one run per side, no figure can be judged slower.
+    // With one run per side, it is unknown whether a figure is slower.
     fails("slower").exits(0).warns("slower cannot be decided for copy; scale; add; triad");
     fails("traid<-5%")
         .exits(1)
@@ -150,11 +150,11 @@ fn run_is_within_noise_of_itself() {
         .prints_words("verdict B compared with A, 4 figures: 4 within noise");
 }
 
-/// Runs with the noise of a busy node, and one run far outside it.
+/// Imports runs with the noise of a busy node, and one run far outside that noise.
 #[test]
 fn spread_of_runs_comes_from_saved_runs_of_the_command() {
     let harness = Harness::new();
-    // With one thread, round trips do not identify regimes.
+    // With one thread, regimes cannot be identified by round trips.
     let quick = ["stream", "-q", "--threads", "1", "--kernels", "copy,triad"];
     let quick = [&quick[..], &FAST].concat();
     for _ in 0..12 {
@@ -167,7 +167,7 @@ fn spread_of_runs_comes_from_saved_runs_of_the_command() {
     };
     let (basis, visible) = compare(&[]);
     assert!(basis == "history" && visible.as_f64().unwrap() > 0.0, "{basis} {visible}");
-    // Without such a history, the noise is unknown.
+    // Without saved runs, the noise is unknown.
     harness.run(&["history", "show", "latest~1", "--json", "a.json"]).exits(0);
     harness.run(&["history", "show", "latest", "--json", "b.json"]).exits(0);
     harness
@@ -208,7 +208,7 @@ fn conclusion_names_the_faster_side_per_figure() {
 }
 
 #[test]
-fn two_commands_alternate() {
+fn compare_runs_two_commands_alternately() {
     let harness = Harness::new();
     let fast =
         "--size 1000000elements --samples 3 --budget 0.5 --dimms 1024x20000 --kernels copy,triad";
@@ -227,7 +227,7 @@ fn two_commands_alternate() {
     );
     let ci95 = pair(&turned_json, "triad")["ci95"].as_array().unwrap();
     assert!(ci95[0].as_f64() <= pair(&turned_json, "triad")["ratio"].as_f64(), "{turned_json}");
-    // All runs are saved in the order of the blocks, and their labels select them.
+    // All runs are saved in block order, and can be selected by their labels.
     let ids = |side: &str| -> Vec<String> {
         let side_runs = turned_json[side]["runs"].as_array().unwrap();
         side_runs.iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect()
@@ -247,7 +247,7 @@ fn two_commands_alternate() {
 }
 
 #[test]
-fn command_without_measurements_cannot_alternate() {
+fn compare_refuses_commands_without_measurements() {
     let harness = Harness::new();
     let run = |a: &str| harness.run(&["compare", "--no-save", "--run", a, "stream"]);
     run("stream --nonsense").exits(2).warns("ended with exit status 2: error: unexpected argument");

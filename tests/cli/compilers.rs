@@ -1,4 +1,4 @@
-//! `stream --compiler` and the axis `compiler`: loops compiled by real compilers, and faults of compilers and
+//! Tests of `stream --compiler` and of the axis `compiler`: loops built by real compilers, and faults of compilers and
 //! of their output. Faulty compilers are small scripts around gcc.
 
 use crate::harness::{
@@ -10,7 +10,7 @@ use nodegauge_kernels::KERNELS;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Folder of compiled files, so that remaining files are detected.
+/// Folder in which files are compiled, so that files left behind are detected.
 struct Place(Harness);
 
 impl Place {
@@ -20,13 +20,13 @@ impl Place {
         Self(harness)
     }
 
-    /// Runs `stream`, quick and small, on one thread, with these variables.
+    /// Runs a short `stream` with small arrays on one thread and with these variables.
     fn stream(&self, variables: &[(&str, &str)], more: &[&str]) -> Outcome {
         let temporary = self.0.arg("tmp");
         let variables = [&[("TMPDIR", temporary.as_str())], variables].concat();
         let fast = ["stream", "--samples", "3", "--size", "1000000elements", "--threads", "1"];
         let own = ["--dimms", "1024x20000", "--stores", "regular", "--prefetch", "off"];
-        // Only plain loops, unless pages side by side are requested.
+        // Only plain loops are measured, unless pages side by side are requested.
         let asked = more.contains(&"--side-by-side");
         let plain: &[&str] = if asked { &[] } else { &["--side-by-side", "1"] };
         self.0.run_with(&variables, &[&fast[..], &own, plain, more].concat())
@@ -41,14 +41,14 @@ impl Place {
         record
     }
 
-    /// Writes a script as a compiler.
+    /// Writes a shell script that acts as a compiler.
     fn script(&self, body: &str) -> String {
         let path = self.0.write("bad-cc", format!("#!/bin/sh\n{body}\n"));
         make_program(&path);
         path
     }
 
-    /// Writes a compiler that replaces Triad's statement by `statement`.
+    /// Writes a compiler that replaces the statement of Triad by `statement`.
     fn with_triad(&self, statement: &str) -> String {
         self.script(&format!(
             r#"[ "$1" = --version ] && {{ echo 'bad cc 1.0'; exit 0; }}
@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-/// Returns the measurements of a compiler's loops.
+/// Returns the measurements of compiled loops.
 fn compiled(record: &Value) -> Vec<&Value> {
     measurements(record).iter().filter(|m| m["config"]["engine"] == "compiled").collect()
 }
@@ -85,7 +85,7 @@ fn reason(m: &Value) -> &str {
     m["validity"]["reasons"][0].as_str().unwrap()
 }
 
-/// True if glibc's dynamic linker reports the length from which memcpy uses non-temporal stores.
+/// True if the dynamic linker of glibc reports the length from which memcpy uses non-temporal stores.
 fn lists_threshold(mut linker: std::process::Command) -> bool {
     let listed = linker.arg("--list-tunables").output();
     listed.is_ok_and(|listed| {
@@ -120,7 +120,7 @@ fn native_and_compiled_loops_are_in_one_record() {
         for i in 0..8 {
             has_keys(code(i), &["nontemporal", "fma", "calls"]);
         }
-        // Copy became a call at -O3, Triad vectors of SSE2; at -O1 both are scalar loops.
+        // With -O3, Copy became a call of memcpy and Triad uses SSE2 vectors. With -O1, both are scalar loops.
         assert_eq!(
             (&code(0)["vector_bits"], texts(&code(0)["calls"])),
             (&Value::Null, vec!["memcpy"])
@@ -134,11 +134,11 @@ fn native_and_compiled_loops_are_in_one_record() {
             };
             assert_eq!(texts(&record["notices"]).into_iter().filter(about).count(), 1);
         }
-        // The kind of stores in memcpy is unknown, and so are the bytes moved.
+        // The kind of stores in memcpy is unknown, so the traffic is unknown.
         let [copy, triad] = [compiled(&record)[0], compiled(&record)[3]];
         assert_eq!((&copy["config"]["stores"], &copy["traffic"]), (&Value::Null, &Value::Null));
         assert_eq!(triad["config"]["stores"], "regular");
-        // They are also unknown for arrays in a cache.
+        // For arrays in a cache, the traffic is unknown, too.
         assert_eq!(triad["traffic"], Value::Null);
     } else {
         assert!(compiled(&record).iter().all(|m| m["config"]["code"].is_null()));
@@ -146,7 +146,7 @@ fn native_and_compiled_loops_are_in_one_record() {
 }
 
 #[test]
-fn compiler_table_is_shown_again_by_history() {
+fn history_show_prints_the_compiler_table() {
     let place = Place::new();
     let outcome = place.stream(&[], &["--compiler", "gcc -O3", "--kernels", "copy,triad,read"]);
     let outcome = outcome.exits(0).warns_nothing().prints("\ncompiled   gcc -O3\n");
@@ -183,7 +183,7 @@ fn missing_compiler_is_reported_before_measuring() {
     place.leaves_nothing();
     let nowhere = place.0.arg("tmp");
     let nowhere_outcome = place.stream(&[("PATH", &nowhere)], &["--compiler", "all"]).exits(3);
-    // Folders of vendors are searched, too.
+    // The folders of vendors are searched, too.
     if !std::path::Path::new("/opt/AMD").exists() && !std::path::Path::new("/opt/intel").exists() {
         nowhere_outcome.warns("no supported compiler is installed: gcc, clang");
     }
@@ -204,7 +204,7 @@ fn compiler_without_usable_output_is_reported() {
     assert!(native(&junk_record).iter().all(|m| m["value"].is_number()));
 }
 
-/// Returns the reason why Triad has no figure; all other figures are unchanged.
+/// Returns the reason why Triad has no figure. All other figures must be unchanged.
 fn of_triad(statement: &str) -> String {
     let place = Place::new();
     let bad = place.with_triad(statement);
@@ -220,7 +220,7 @@ fn of_triad(statement: &str) -> String {
 }
 
 #[test]
-fn interrupt_while_compiling_ends_all() {
+fn interrupt_during_compilation_ends_all_processes() {
     let place = Place::new();
     let pids = place.0.arg("pids");
     let hangs = place
@@ -259,7 +259,7 @@ fn all_installed_compilers_are_used_and_refused_flags_reported() {
 }
 
 #[test]
-fn compilers_are_an_axis() {
+fn compilers_can_be_swept() {
     let place = Place::new();
     let axis = "compiler=native;gcc -O1 '-DX=a;b';gcc -O1 -fno-such-flag";
     let record = place.record(1, &[], &["--sweep", axis, "--kernels", "copy,triad"]);
@@ -273,7 +273,7 @@ fn compilers_are_an_axis() {
     assert_eq!(places.iter().map(|(_, compiler)| *compiler).collect::<Vec<_>>(), names);
     assert!(measurements(&record)[..4].iter().all(|m| m["value"].is_number()), "{record:#}");
     assert!(reason(&measurements(&record)[5]).contains("-fno-such-flag"));
-    // Commands that are too long for a column are listed below the table.
+    // Commands that are too long for a column are printed below the table.
     let outcome = place.stream(&[], &["--sweep", "compiler=native;gcc -O1 -funroll-loops"]);
     let outcome = outcome.exits(0).prints("\n  native ").prints("\n      c1 ");
     outcome.prints("\nc1         gcc -O1 -funroll-loops");
@@ -348,7 +348,7 @@ mod thorough {
             ((Some("gcc -O2"), &Value::Null), (Some("gcc -O2 -DPAGES=4"), &4.into()));
         assert_eq!(rows, [plain, plain, four, four]);
         assert!(compiled(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
-        // Presets compare flags, on plain loops.
+        // With plain loops, the presets differ only in flags.
         let all_record = place.record(0, &[], &["--compiler", "all", "--side-by-side", "4"]);
         assert!(compiled(&all_record).iter().all(|m| m["config"]["side_by_side"].is_null()));
     }
@@ -398,7 +398,7 @@ mod thorough {
         let hangs =
             place.script(&format!("[ \"$1\" = --version ] && exit 0\nexec gcc \"$@\" '{source}'"));
         let temporary = place.0.arg("tmp");
-        // Ten seconds take one.
+        // With a budget, ten seconds are shortened to one.
         let variables = [
             ("TMPDIR", temporary.as_str()),
             ("LD_PRELOAD", library.to_str().unwrap()),
@@ -412,7 +412,7 @@ mod thorough {
         assert!(native(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
         let made = compiled(&record);
         assert!(!made.is_empty());
-        // On a busy node, the time may end during the compilation.
+        // On a busy node, the time may already be over after the compilation.
         let is_known = |why: &str| {
             why.contains(" s and was killed")
                 || why.contains("no time is left")
@@ -477,7 +477,7 @@ mod thorough {
             assert!(reason(m).contains("-fno-such-flag"), "{m:#}");
         }
         assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
-        // Messages do not mention the private folder, which is removed.
+        // Messages must not contain the private folder, which is removed.
         assert!(!record.to_string().contains("nodegauge-"), "{record}");
         place
             .stream(&[], &args)
@@ -486,9 +486,9 @@ mod thorough {
     }
 
     #[test]
-    fn error_at_full_length_is_attributed_to_its_compiler() {
+    fn error_beyond_the_trial_length_is_reported_with_its_compiler() {
         let place = Place::new();
-        // Longer than the arrays of the first trial.
+        // The array is longer than the arrays of the first trial.
         let bad = place.with_triad("a[j] = b[j] + s * c[j] + (j == 900000)");
         let record = place.record(1, &[], &["--compiler", "gcc -O1", "--compiler", &bad]);
         let (good, wrong) = (&compiled(&record)[..4], &compiled(&record)[4..]);
@@ -500,7 +500,7 @@ mod thorough {
     }
 
     #[test]
-    fn results_until_an_interrupt_are_saved() {
+    fn results_before_an_interrupt_are_saved() {
         let place = Place::new();
         let args =
             ["stream", "--threads", "1", "--size", "1000000elements", "--samples", "1000000"];

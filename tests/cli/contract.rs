@@ -1,9 +1,9 @@
-//! Runs `contract.txt`: one case per line, `arguments | exit code | text`.
+//! Runs `contract.txt`, which has one case per line: `arguments | exit code | text`.
 
 use crate::harness::Harness;
 
 #[test]
-fn contract_lines_hold() {
+fn contract_cases_pass() {
     let mut cases = 0;
     for line in include_str!("contract.txt").lines() {
         if line.is_empty() || line.starts_with('#') {
@@ -14,7 +14,7 @@ fn contract_lines_hold() {
         let harness = Harness::new();
         let args = words(args);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        // On one CPU, `mpi` is refused for that reason before it looks for anything else.
+        // With one CPU, `mpi` is refused for that reason before anything else is checked.
         if (args.first(), code) == (Some(&"mpi"), "3") && !harness.has_cpus(2) {
             continue;
         }
@@ -31,7 +31,7 @@ fn contract_lines_hold() {
     assert!(cases > 50, "{cases}");
 }
 
-/// Splits a line into words as a shell does, with single quotes only.
+/// Splits a line into words like a shell that supports only single quotes.
 pub fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,4 +1,4 @@
-//! `nodegauge device` and `stream --device`, on PoCL: OpenCL on the host's processor.
+//! Tests of `nodegauge device` and `stream --device` with PoCL, which is OpenCL on the host's processor.
 
 use crate::harness::{Harness, Outcome, Part, measurements, skip};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub fn has_opencl(harness: &Harness) -> bool {
     there
 }
 
-/// Arrays of a few MiB: they are below the cache rule, and fit on every machine.
+/// Arrays of a few MiB. They violate STREAM's size rule, but fit on every machine.
 const SMALL: [&str; 4] = ["--size", "300000elements", "--samples", "2"];
 
 fn device(harness: &Harness, args: &[&str]) -> Value {
@@ -44,7 +44,7 @@ fn kernels_run_in_both_precisions_and_every_element_is_checked() {
     }
     let page = harness.run(&["history", "show", "latest"]).exits(0);
     page.prints("BabelStream's Mul").prints("opencl:0").prints("every element on the device");
-    // The same with the other command and other kernels.
+    // The same with the other command, and with other kernels.
     let args = [&["stream", "--device", "opencl:0", "--kernels", "triad"], &SMALL[..]].concat();
     let f32_record = harness.run(&[&args[..], &["--json", "-"]].concat()).exits(0).json();
     assert_eq!(measurements(&f32_record).len(), 1);
@@ -71,7 +71,7 @@ fn vector_triad_uses_four_arrays_of_the_device() {
 }
 
 #[test]
-fn copies_in_both_directions_and_memory_kinds_arrive() {
+fn device_copies_arrive_in_both_directions_and_memory_kinds() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
         return;
@@ -86,7 +86,7 @@ fn copies_in_both_directions_and_memory_kinds_arrive() {
     ] {
         let is = |m: &&Value| m["name"] == name && m["config"]["host_memory"] == memory;
         let of: Vec<&Value> = all.iter().filter(is).collect();
-        // One set per NUMA node; all but the nearest node have only the smallest and the largest size.
+        // There is one set per NUMA node. All but the nearest node have only the smallest and the largest size.
         assert!(of.len() >= count, "{name} {memory}: {}", of.len());
         assert!(of.iter().all(|m| m["value"].as_f64().unwrap() > 0.0), "{of:#?}");
         assert!(of.iter().all(|m| m["config"]["on_node"].as_f64().unwrap() > 0.98), "{of:#?}");
@@ -95,7 +95,7 @@ fn copies_in_both_directions_and_memory_kinds_arrive() {
     page.prints("1 MiB").prints("both ways").prints("copies between devices");
 }
 
-/// Runs `device stream` with a faulty library; `None` without OpenCL or a compiler.
+/// Runs `device stream` with a library that has a fault; `None` without OpenCL or a compiler.
 fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
     let harness = Harness::new();
     if !has_opencl(&harness) || !harness.has(Part::Compilers, "gcc") {
@@ -158,7 +158,7 @@ mod thorough {
     #[test]
     fn missing_driver_is_reported_with_a_hint() {
         let harness = Harness::new();
-        // The first file that the dynamic linker finds is not a library.
+        // The dynamic linker finds a file that is not a library first.
         harness.write("lib/libOpenCL.so.1", "");
         let folder = harness.arg("lib");
         let hidden = [("LD_LIBRARY_PATH", &*folder)];
@@ -167,7 +167,7 @@ mod thorough {
         asked.exits(3).only_error(&format!(
             "{missing}\nhint: install the driver of the device's vendor, or pocl-opencl-icd for this node's processor"
         ));
-        // A node without devices is measured nevertheless.
+        // A node without devices is still measured.
         let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
         harness.run_with(&hidden, &args).exits(0).warns_nothing();
         let record = harness.latest();
@@ -232,7 +232,7 @@ mod thorough {
     }
 
     #[test]
-    fn results_until_an_interrupt_are_checked_and_saved() {
+    fn results_before_an_interrupt_are_checked_and_saved() {
         let harness = Harness::new();
         if !has_opencl(&harness) {
             return;
@@ -269,7 +269,7 @@ mod thorough {
         let shared = Path::new("/tmp/pocl");
         let before = std::fs::metadata(shared).and_then(|folder| folder.modified()).ok();
         let args = ["device", "stream", "-q", "--device", "opencl:0", "--no-save"];
-        // An empty value of the harness removes the variable; a relative folder depends on the current one.
+        // In the harness, an empty value removes a variable. A relative folder depends on the current one.
         for cache in ["", "relative"] {
             let variables = [
                 ("HOME", ""),

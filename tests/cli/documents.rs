@@ -1,8 +1,8 @@
-//! Help, completions, man page and version, generated from one definition.
+//! Tests of the help, completions, man page and version, which are generated from one definition.
 
 use crate::harness::Harness;
 
-/// Returns every command that the help names, with its subcommands; the first is the program itself.
+/// Returns all commands in the help with their subcommands; the program itself is first.
 pub fn commands(harness: &Harness) -> Vec<Vec<String>> {
     let mut all = vec![Vec::new()];
     let mut next = 0;
@@ -28,7 +28,7 @@ fn subcommands(help: &str) -> impl Iterator<Item = &str> {
     names.filter(|name| *name != "help")
 }
 
-/// Returns a command with more words.
+/// Returns the words of a command, followed by `more`.
 pub fn with<'a>(command: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
     command.iter().map(String::as_str).chain(more.iter().copied()).collect()
 }
@@ -55,7 +55,7 @@ fn help_fits_eighty_columns() {
         for help in ["-h", "--help"] {
             let args = with(&command, &[help]);
             let outcome = harness.run_with(&[("COLUMNS", "80")], &args).exits(0);
-            // Hand-written lines are not wrapped.
+            // Lines written by hand are not wrapped.
             let wide = |line: &&str| line.chars().count() > 80 && !line.starts_with("Exit codes:");
             if let Some(line) = outcome.stdout.lines().find(wide) {
                 outcome.fail(&format!("wider than 80 columns: {line}"));
@@ -75,7 +75,7 @@ fn table_of_commands_has_every_command() {
     }
 }
 
-/// Completes a command line in bash with the script that the program prints, and returns the candidates.
+/// Returns the completions of a command line in bash, using the script that the program prints.
 fn completed_in_bash(harness: &Harness, words: &[&str]) -> Vec<String> {
     const COMPLETE: &str = "source <(nodegauge completions bash)\n\
                             COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)) COMP_TYPE=9\n\
@@ -126,7 +126,7 @@ fn man_page_has_every_command_and_option() {
 }
 
 #[test]
-fn man_pages_of_commands_have_no_faults() {
+fn man_pages_of_commands_are_valid() {
     let harness = Harness::new();
     harness.run(&["man", "--output", "share/man1"]).exits(0).warns_nothing();
     let folder = harness.path("share/man1");
@@ -155,7 +155,7 @@ fn man_pages_of_commands_have_no_faults() {
 }
 
 #[test]
-fn subcommand_typed_alone_is_suggested_with_its_command() {
+fn subcommand_without_its_command_gets_a_suggestion() {
     let harness = Harness::new();
     for (typed, meant) in [
         ("latency", "nodegauge memory latency"),

@@ -1,5 +1,5 @@
-//! `history import` of STREAM's output as documents print it: two complete outputs, eight bare tables and a table in
-//! Markdown, with every figure and every share of the theoretical bandwidth that the documents state.
+//! Tests of `history import` with STREAM's output as published documents print it: two complete outputs, eight tables
+//! and a table in Markdown. Every figure and every share of the theoretical bandwidth must be the one in the document.
 
 use crate::harness::{Harness, measurements};
 use serde_json::Value;
@@ -9,17 +9,17 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Kernels in the order of the tables.
 const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
 
-/// Options of the arrays and passes of ORFEO's tables.
+/// Options for the arrays and passes of the ORFEO tables.
 const ORFEO: [&str; 6] = ["--element", "8", "--size", "800000000", "--times", "100"];
 
-/// A text of a document, and what it states.
+/// Text from a document, with the values that the document states.
 struct PrintedRun {
     name: &'static str,
     /// Rates of the kernels, MB/s.
     rates: [f64; 4],
-    /// Threads, or ranks of T2K.
+    /// Number of threads; for T2K, of ranks.
     workers: u64,
-    /// Share of the theoretical bandwidth that Triad has, in tenths of a percent and in percent.
+    /// Triad's share of the theoretical bandwidth: in tenths of a percent, and in percent.
     share: [&'static str; 2],
 }
 
@@ -61,7 +61,7 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap()
 }
 
-/// Returns the options that give what a text does not say.
+/// Returns the options for properties that a text does not contain.
 fn options(run: &PrintedRun) -> Vec<String> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     if run.name.starts_with("oci") {
@@ -82,7 +82,7 @@ fn options(run: &PrintedRun) -> Vec<String> {
     )
 }
 
-/// Returns the status of the figures of the latest run, which is that of all.
+/// Returns the status of the figures in the latest run, which must be the same for all.
 fn status(harness: &Harness) -> String {
     let record = harness.latest();
     let all: Vec<&Value> = measurements(&record).iter().map(|m| &m["validity"]["status"]).collect();
@@ -118,7 +118,7 @@ fn documented_tables_are_imported_with_figures_and_shares() {
             let reason = triad["validity"]["reasons"][0].as_str().unwrap();
             assert!(reason.starts_with("unchecked: "), "{reason}");
         }
-        // Terminal, Markdown, HTML and CSV have the same share.
+        // Terminal, Markdown, HTML and CSV show the same share.
         let page = harness.run(&["history", "show", "latest"]).exits(0).stdout;
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains(&format!(", {whole} of ")), "{name}:\n{page}");
@@ -131,7 +131,7 @@ fn documented_tables_are_imported_with_figures_and_shares() {
         let html =
             harness.run(&["report", "latest", "-f", "html", "--output", "-"]).exits(0).stdout;
         assert!(html.contains(&format!("<b>{whole}</b>")), "{name}");
-        // The fastest loop is the second mark of the others.
+        // The fastest loop is the second mark of the other loops.
         assert!(html.contains(", fastest loop of this run: "), "{name}");
         let csv = harness.run(&["history", "show", "latest", "--csv", "-"]).exits(0).stdout;
         let share = share_in_csv(&csv);
@@ -142,7 +142,7 @@ fn documented_tables_are_imported_with_figures_and_shares() {
     }
 }
 
-/// Returns the share of the limit of Triad in CSV.
+/// Returns Triad's share of the limit in CSV.
 fn share_in_csv(csv: &str) -> f64 {
     let mut lines = csv.lines();
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -152,7 +152,7 @@ fn share_in_csv(csv: &str) -> f64 {
 }
 
 #[test]
-fn properties_missing_in_a_text_stay_unknown() {
+fn properties_missing_in_imported_output_stay_unknown() {
     let harness = Harness::new();
     harness.run(&["history", "import", &path("orfeo-icc-32.txt")]).exits(0);
     let record = harness.latest();
@@ -192,16 +192,20 @@ fn options_that_contradict_the_text_are_refused_with_both_values() {
     let (oci, orfeo, t2k) = (path("oci-nps1.txt"), path("orfeo-icc-32.txt"), path("t2k-16.md"));
     let hpl = format!("{ROOT}/../compute/tests/outputs/three-nb.txt");
     let cases: [(&str, &[&str], &str); 9] = [
-        (&oci, &["--threads", "32"], "--threads 32: the text has 96 threads"),
-        (&oci, &["--element", "4"], "--element 4: the text has 8 bytes in an element"),
-        (&oci, &["--size", "1000"], "--size 1000: the text has 430080000 elements in an array"),
-        (&oci, &["--times", "20"], "--times 20: the text has 10 runs of each kernel"),
-        (&t2k, &["--ranks", "8"], "--ranks 8: the text has 16 ranks"),
-        (&t2k, &["--size", "4000000"], "--size 4000000: the text has 2000000 elements"),
+        (&oci, &["--threads", "32"], "--threads 32 contradicts the text: 96 threads"),
+        (&oci, &["--element", "4"], "--element 4 contradicts the text: 8 bytes in an element"),
+        (
+            &oci,
+            &["--size", "1000"],
+            "--size 1000 contradicts the text: 430080000 elements in an array",
+        ),
+        (&oci, &["--times", "20"], "--times 20 contradicts the text: 10 runs of each kernel"),
+        (&t2k, &["--ranks", "8"], "--ranks 8 contradicts the text: 16 ranks"),
+        (&t2k, &["--size", "4000000"], "--size 4000000 contradicts the text: 2000000 elements"),
         (
             &orfeo,
             &["--element", "8", "--size", "400000000"],
-            "--size 400000000: the text has arrays of about 6.4",
+            "--size 400000000 contradicts the text: arrays of about 6.4",
         ),
         (&orfeo, &["--element", "16"], "an element has 4 bytes (float) or 8 bytes (double)"),
         (&hpl, &["--threads", "4"], "--threads: "),
@@ -258,7 +262,7 @@ fn ambiguous_tables_are_refused_with_line_and_hint() {
         ),
         (
             text("oci-nps1.txt").replace("430080000 (", "430.08 ("),
-            "no whole number behind \"Array size =\": \"430.08\" (line 6)",
+            "no whole number after \"Array size =\": \"430.08\" (line 6)",
         ),
     ];
     for (text, message) in cases {

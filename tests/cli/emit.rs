@@ -1,11 +1,11 @@
-//! `places --emit`: a real launcher starts a real program with the printed text, and the program reports the
+//! Tests of `places --emit`: a real launcher starts a real program with the emitted text, and the program prints the
 //! CPUs of its threads and its memory policy.
 
 use crate::harness::{Harness, Outcome, Part, T2K, make_program, skip};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
 
-/// Prints `rank thread cpus policy` for each of its OpenMP threads.
+/// Program that prints `rank thread cpus policy` for each of its OpenMP threads.
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <omp.h>
@@ -61,7 +61,7 @@ fn program(harness: &Harness) -> String {
     harness.arg("where")
 }
 
-/// Returns the plan in the format of the program: rank, thread, CPUs; and the memory policy.
+/// Returns the plan in the format of the program's output: rank, thread, CPUs, and memory policy if requested.
 fn planned(harness: &Harness, args: &[&str], memory: bool) -> Vec<String> {
     let document = harness.run(&[&["places", "--json"], args].concat()).exits(0).json();
     let line = |thread: &Value| {
@@ -92,7 +92,7 @@ fn started(
     let program = harness.arg("where");
     let words = ["timeout", "200", "sh", &script, &program];
     let mut outcome = harness.run_other(&words, variables);
-    // On a busy machine, SIGPIPE may end MPICH's launcher before it has started a rank; then it is started again.
+    // On a busy machine, SIGPIPE may end the launcher of MPICH before it has started a rank. It is then started again.
     for _ in 0..2 {
         if outcome.code.is_none() && outcome.stdout.is_empty() {
             outcome = harness.run_other(&words, variables);
@@ -101,7 +101,7 @@ fn started(
     (emitted.stdout, outcome.exits(0))
 }
 
-/// Returns the lines that the program printed, sorted; `with` modifies the command first.
+/// Returns the sorted lines that the program printed; `with` modifies the words of each line first.
 fn lines(outcome: &Outcome, with: impl Fn(&mut Vec<String>)) -> Vec<String> {
     let mut lines: Vec<String> = outcome
         .stdout
@@ -116,7 +116,7 @@ fn lines(outcome: &Outcome, with: impl Fn(&mut Vec<String>)) -> Vec<String> {
     lines
 }
 
-/// Returns the first two CPUs in reverse order; `None` if there is only one.
+/// Returns the first two CPUs in reverse order; `None` if there is only one CPU.
 fn two_cpus(harness: &Harness) -> Option<String> {
     let places = harness.run(&["places", "--places", "threads", "--json"]).exits(0).json();
     let cpus: Vec<String> = places["threads"]
@@ -134,7 +134,7 @@ fn two_cpus(harness: &Harness) -> Option<String> {
     }
 }
 
-/// True if memory policies can be set here; containers may forbid it.
+/// True if memory policies can be set here. Containers may forbid it.
 fn policies_work(harness: &Harness) -> bool {
     let works = harness
         .command("numactl")
@@ -147,13 +147,13 @@ fn policies_work(harness: &Harness) -> bool {
     works
 }
 
-/// False if `numactl --localalloc` sets the default policy, which is local too, as before libnuma 2.0.13.
+/// False if `numactl --localalloc` sets the default policy, which is also local, as before libnuma 2.0.13.
 fn has_local_policy(harness: &Harness) -> bool {
     let shown = harness.command("numactl").args(["--localalloc", "numactl", "--show"]).output();
     !shown.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("policy: default"))
 }
 
-/// Placements of ranks that need different options of a launcher.
+/// Returns placements of ranks that need different launcher options.
 fn cases(cpus: &str, memory: bool) -> Vec<Vec<&str>> {
     let mut cases = vec![
         vec!["--ranks", "2"],
@@ -174,7 +174,7 @@ fn cases(cpus: &str, memory: bool) -> Vec<Vec<&str>> {
     cases
 }
 
-/// Starts the program with a launcher in every case, and compares.
+/// Starts the program with a launcher in every case, and compares its output with the plan.
 fn check(emit: &str, harness: &Harness, variables: &[(&str, &str)]) {
     let Some(cpus) = two_cpus(harness) else { return };
     program(harness);
@@ -202,7 +202,7 @@ fn mpiruns(harness: &Harness, families: &[&str], names: &[&str]) -> Vec<String> 
             continue;
         }
         let first = text.lines().take(2).collect::<Vec<_>>().join(" ");
-        // A program with two names is tried once.
+        // A program with two names is tried only once.
         let number = first.split_whitespace().last().unwrap_or_default().to_owned();
         if families.iter().any(|family| text.contains(family)) && !versions.contains(&number) {
             versions.push(number);
@@ -266,7 +266,7 @@ fn numactl_binds_as_planned() {
     program(&harness);
     for args in cases(&cpus, true) {
         let (_, outcome) = started(&harness, "numactl", &args, &[]);
-        // No launcher numbers these processes.
+        // These processes have no launcher that numbers them.
         let mut expected: Vec<String> = planned(&harness, &args, true)
             .iter()
             .map(|line| line.split_once(' ').map_or(String::new(), |(_, rest)| format!("- {rest}")))
@@ -303,7 +303,7 @@ fn openmp_binds_as_planned() {
         let outcome = run(&args, &[]);
         assert_eq!(lines(&outcome, hide), planned(&harness, &args, false), "{args:?}");
     }
-    // Ranks find their line by the environment variable of their launcher.
+    // Ranks find their line by an environment variable of their launcher.
     let args = ["--ranks", "2", "--cpus", &cpus];
     let planned = planned(&harness, &args, false);
     for (rank, expected) in planned.iter().enumerate() {
@@ -313,7 +313,7 @@ fn openmp_binds_as_planned() {
 }
 
 #[test]
-fn script_comments_state_the_placement() {
+fn script_comments_describe_the_placement() {
     let emit = |emit: &str| {
         let args = ["places", "--ranks", "2", "--policy", "3", "--topology", T2K, "--emit", emit];
         Harness::new().run(&args).exits(0).warns_nothing().stdout
@@ -353,7 +353,7 @@ fn only_one_document_goes_to_standard_output() {
         );
 }
 
-/// Four devices on four nodes of two CPUs; the first device is near the last node.
+/// Four devices on four NUMA nodes with two CPUs each. The first device is near the last node.
 const FOUR_A100: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies/four-a100.xml");
 
@@ -374,7 +374,7 @@ fn ranks_are_placed_near_their_devices() {
         srun(&[]),
         "--ntasks=4 --cpus-per-task=1 --cpu-bind=map_cpu:6,4,2,0 --gpus-per-task=1 --gpu-bind=map_gpu:0,1,2,3 \"$@\""
     );
-    // With a subset of the devices, the numbers are those of the node.
+    // With a subset of the devices, their numbers are still those of the node.
     assert_eq!(
         srun(&["--ranks", "2"]),
         "--ntasks=2 --cpus-per-task=1 --cpu-bind=map_cpu:6,2 --gpus-per-node=4 --gpu-bind=map_gpu:0,2 \"$@\""
@@ -395,7 +395,7 @@ fn wrapper_finds_device_and_cpus_by_local_rank() {
         return;
     }
     let args = ["places", "--topology", FOUR_A100, "--devices", "--ranks", "2", "--cpus", &cpus];
-    // The devices are those of a described machine, the CPUs those of this one.
+    // The devices belong to a described machine; the CPUs are those of this machine.
     let emitted = harness.run(&[&args[..], &["--emit", "wrapper"]].concat()).exits(0);
     let script = harness.write("wrapper.sh", &emitted.stdout);
     let program = "echo $CUDA_VISIBLE_DEVICES; grep Cpus_allowed_list /proc/self/status";
@@ -412,14 +412,14 @@ fn wrapper_finds_device_and_cpus_by_local_rank() {
     }
 }
 
-/// Returns the installed shells in which scripts are run.
+/// Returns the installed shells in which the scripts are run.
 fn shells(harness: &Harness) -> Vec<Vec<&'static str>> {
     let all: [&[&str]; 4] = [&["sh"], &["dash"], &["bash"], &["busybox", "sh"]];
     let is_there = |words: &[&str]| harness.command(words[0]).arg("-c").arg(":").output().is_ok();
     all.into_iter().filter(|words| is_there(words)).map(<[&str]>::to_vec).collect()
 }
 
-/// Script of `places --emit` for the node of the lecture, and a path with a numactl that prints its arguments.
+/// Script of `places --emit` for the node in the lecture, and a search path with a numactl that prints its arguments.
 struct EmittedScript {
     harness: Harness,
     path: String,
@@ -438,14 +438,14 @@ impl EmittedScript {
         Self { harness, path, script }
     }
 
-    /// Runs the script in a shell with variables.
+    /// Runs the script in a shell with these variables.
     fn run_in(&self, shell: &[&str], variables: &[(&str, &str)]) -> Outcome {
         let words = [shell, &[&self.script, "./a.out", "b  c"]].concat();
         let with_path = [&[("PATH", self.path.as_str())], variables].concat();
         self.harness.run_other(&words, &with_path)
     }
 
-    /// Expects that the command of a rank on socket `socket` starts in every shell.
+    /// Checks that, in every shell, the command of a rank starts on the socket `socket`.
     fn starts_on(&self, socket: usize, variables: &[(&str, &str)]) {
         for shell in shells(&self.harness) {
             let outcome = self.run_in(&shell, variables).exits(0);
@@ -457,7 +457,7 @@ impl EmittedScript {
         }
     }
 
-    /// Expects that every shell fails with one line.
+    /// Checks that the script fails with one line in every shell.
     fn fails(&self, variables: &[(&str, &str)], why: &str) {
         for shell in shells(&self.harness) {
             let outcome = self.run_in(&shell, variables).exits(1).prints_nothing();
@@ -493,18 +493,18 @@ fn wrapper_finds_the_rank_of_every_launcher() {
         script.starts_on(3, &[(name, "13")]);
         script.starts_on(0, &[(name, "0")]);
     }
-    // The rank on the node has precedence over the rank in the job.
+    // The rank within the node has precedence over the rank within the job.
     script.starts_on(1, &[("PMI_RANK", "13"), ("PMI_SIZE", "16"), ("MPI_LOCALRANKID", "5")]);
     let several_nodes = [("OMPI_COMM_WORLD_RANK", "29"), ("OMPI_COMM_WORLD_SIZE", "32")];
     let local = [("OMPI_COMM_WORLD_LOCAL_RANK", "13")];
     script.starts_on(3, &[&several_nodes[..], &local].concat());
-    // srun sets the variables of PMI too.
+    // srun also sets the variables of PMI.
     let srun = [("PMI_RANK", "5"), ("SLURM_PROCID", "5"), ("SLURM_LOCALID", "1")];
     script.starts_on(
         0,
         &[&srun[..], &[("SLURM_JOB_ID", "7"), ("SLURM_STEP_NUM_TASKS", "16")]].concat(),
     );
-    // A launcher in the task of another one: only the inner one counts.
+    // A launcher within a task of another launcher: only the inner one counts.
     script.starts_on(1, &[("MXMPI_ID", "5"), ("SLURM_PROCID", "0"), ("SLURM_LOCALID", "0")]);
     script
         .starts_on(1, &[("PMIX_RANK", "5"), ("FLUX_TASK_RANK", "0"), ("FLUX_TASK_LOCAL_ID", "0")]);
@@ -519,7 +519,7 @@ fn wrapper_maps_ranks_of_several_nodes_as_in_the_lecture() {
     script.starts_on(2, &[("PMI_RANK", "25")]);
     script
         .fails(&[("MXMPI_ID", "384")], "more ranks than planned (384 on 24 nodes): MXMPI_ID=384\n");
-    // The rank on the node is planned, but there are too many nodes.
+    // The rank within the node is in the plan, but there are too many nodes.
     let local = ("OMPI_COMM_WORLD_LOCAL_RANK", "1");
     let in_job = [("OMPI_COMM_WORLD_RANK", "17"), ("OMPI_COMM_WORLD_SIZE", "400")];
     script.fails(
@@ -534,7 +534,7 @@ fn wrapper_without_a_planned_rank_fails_with_one_line() {
     let unknown = "no rank: no variable of a known launcher is set; set RANK_VARIABLE to the name of the variable of this launcher\n";
     script.fails(&[], unknown);
     script.fails(&[("MYRANK", "13"), ("PMI_RANK", "")], unknown);
-    // The batch script of a job is not a rank, whatever launcher runs in it.
+    // The batch script of a job is not a rank, even if a launcher runs in it.
     let batch = [("SLURM_JOB_ID", "7"), ("SLURM_PROCID", "0"), ("SLURM_LOCALID", "0")];
     script.fails(&batch, unknown);
     script.fails(
@@ -548,7 +548,7 @@ fn wrapper_without_a_planned_rank_fails_with_one_line() {
     for wrong in ["x", "-1", "1.5", "0x1", "99999999999999999999", "1\n2"] {
         script.fails(&[("PMI_RANK", wrong)], "PMI_RANK is not the number of a rank\n");
     }
-    // Zeros in front do not make an octal number.
+    // Leading zeros do not make an octal number.
     script.starts_on(2, &[("PMI_RANK", "008")]);
 }
 
@@ -581,8 +581,8 @@ fn rank_variable_is_read_but_never_executed() {
     assert!(!script.harness.path("pwned").exists());
 }
 
-/// A launcher that starts as many ranks as the variable RANKS says, one after the other, and numbers them as Myrinet's
-/// MPICH does. It writes its arguments before the program to the file `launched`.
+/// Launcher that starts as many ranks as the variable RANKS requests, one after another, and numbers them like MPICH on
+/// Myrinet. It writes its arguments in front of the program to the file `launched`.
 const LAUNCHER: &str = r#"#!/bin/sh
 [ "$1" != --version ] || { echo "$VERSION"; exit; }
 echo "$1 $2 $3 $4 $5 $6" >launched

@@ -1,8 +1,8 @@
-//! Errors of usage: the full text, the caret under the wrong character, a correct example, and exit code 2.
+//! Tests of usage errors: the full text, the caret below the wrong character, a correct example, and exit code 2.
 
 use crate::harness::{Harness, Outcome, T2K};
 
-/// Expected error for an invalid text of a grammar.
+/// Returns the expected error for an invalid text of a grammar.
 fn pointed(what: &str, text: &str, at: usize, problem: &str, example: &str) -> String {
     let found = match text[at..].chars().next() {
         Some(c) => format!("found '{c}'"),
@@ -15,7 +15,7 @@ fn pointed(what: &str, text: &str, at: usize, problem: &str, example: &str) -> S
     )
 }
 
-/// Checks the error of a grammar; nothing is printed, measured or saved.
+/// Checks the error of a grammar, and that nothing is printed, measured or saved.
 #[track_caller]
 fn refused(harness: &Harness, outcome: Outcome, complaint: &str) {
     let outcome = outcome.exits(2).prints_nothing().warns(complaint);
@@ -25,7 +25,7 @@ fn refused(harness: &Harness, outcome: Outcome, complaint: &str) {
     assert!(!harness.path(".local").exists());
 }
 
-/// The first wrong text of each grammar; a unit test of the arguments has all of them.
+/// Tests one wrong text per grammar. A unit test of the arguments has all of them.
 #[test]
 fn invalid_text_of_each_grammar_is_reported_with_its_column() {
     let harness = Harness::new();
@@ -44,7 +44,7 @@ fn invalid_text_of_each_grammar_is_reported_with_its_column() {
     }
 }
 
-/// A unit test of the descriptions has all errors but that of hwloc.
+/// A unit test of the descriptions has all errors except that of hwloc.
 #[test]
 fn invalid_topology_is_reported_with_its_column() {
     let harness = Harness::new();
@@ -61,7 +61,7 @@ fn invalid_topology_is_reported_with_its_column() {
 }
 
 #[test]
-fn errors_in_variables_name_the_variable() {
+fn error_in_a_variable_contains_its_name() {
     let harness = Harness::new();
     for (name, text, at, problem, example) in [
         ("OMP_NUM_THREADS", "0", 0, "expected at least 1", "OMP_NUM_THREADS=8"),
@@ -158,7 +158,7 @@ fn unreadable_topology_files_are_refused() {
     );
     harness.write("cut.xml", &crate::machine::XML[..600]);
     harness.write("empty.xml", "");
-    // hwloc 2.9 itself crashes on objects without their numbers.
+    // hwloc 2.9 itself crashes if objects have no numbers.
     harness.write(
         "crash.xml",
         r#"<?xml version="1.0" encoding="UTF-8"?>
@@ -284,7 +284,7 @@ fn errors_are_short_without_control_sequences() {
         let plain = |c: char| !c.is_control() || c == '\n';
         assert!(reported.chars().all(|c| plain(c) && c != '\u{202e}'), "{reported:?}");
     }
-    // A text of many lines, such as the output of a compiler.
+    // A text with many lines, like the output of a compiler.
     let many = "#!/bin/sh\necho one >&2\nfor i in 1 2 3 4 5 6 7 8 9; do printf 'error: \\033[31mno\\n' >&2; done\nexit 1\n";
     crate::harness::make_program(&harness.write("cc", many));
     let reported = harness.run(&[
@@ -308,7 +308,7 @@ fn errors_are_short_without_control_sequences() {
 mod thorough {
     use super::*;
 
-    /// Options that read a file report invalid paths before anything is measured or saved.
+    /// Options that read a file report an invalid path before anything is measured or saved.
     #[test]
     fn devices_pipes_and_oversized_files_are_not_read() {
         let harness = Harness::new();

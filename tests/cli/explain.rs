@@ -3,7 +3,7 @@
 use crate::harness::{FAST, Harness, has_keys, measurements, names, texts};
 use serde_json::Value;
 
-/// All steps, in order.
+/// All steps in their order.
 const STEPS: [&str; 7] =
     ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
 
@@ -13,7 +13,7 @@ fn explained(harness: &Harness, args: &[&str]) -> Value {
 }
 
 #[test]
-fn factors_multiply_to_the_whole() {
+fn explained_factors_multiply_to_the_total() {
     let record = explained(&Harness::new(), &[]);
     let names = names(&record);
     assert_eq!(names[names.len() - 2..], ["whole", "memcpy"]);
@@ -40,7 +40,7 @@ fn factors_multiply_to_the_whole() {
     assert!((product / value - 1.0).abs() < 1e-9, "{product} is not {value}");
     let rate = |name: &str| whole["config"][name].as_f64().unwrap();
     assert!((rate("to") / rate("from") / value - 1.0).abs() < 1e-9);
-    // A small number of rounds is reported, and the last step is compared with successive passes.
+    // Too few rounds are reported, and the last step is compared with consecutive passes.
     let (rounds, reasons) = (rate("rounds"), texts_of(&whole["validity"]["reasons"]));
     assert_eq!(reasons.iter().any(|why| why.starts_with("only ")), rounds < 10.0, "{reasons:?}");
     has_keys(&whole["config"]["stream"], &["passes", "rate"]);
@@ -50,7 +50,7 @@ fn texts_of(reasons: &Value) -> Vec<&str> {
     reasons.as_array().unwrap().iter().map(|reason| reason.as_str().unwrap()).collect()
 }
 
-/// Every factor has an interval if there are enough rounds, and the interval contains the factor.
+/// With enough rounds, every factor has an interval that contains it.
 #[test]
 fn factors_have_intervals() {
     let harness = Harness::new();
@@ -93,7 +93,7 @@ fn waterfall_names_every_step() {
 }
 
 #[test]
-fn given_choice_is_not_a_step() {
+fn choice_set_by_an_option_is_not_a_step() {
     let args = ["--stores", "regular", "--pages", "4k", "--bind", "none"];
     let record = explained(&Harness::new(), &args);
     for step in ["stores", "pages", "binding"] {
@@ -137,7 +137,7 @@ fn help_lists_exactly_the_accepted_options() {
 }
 
 #[test]
-fn factor_has_no_share_of_a_limit() {
+fn condition_on_the_limit_share_of_a_factor_is_refused() {
     let args = [&["explain", "--quiet", "--no-save", "--expect", "whole>=1%"], &FAST[..]].concat();
     Harness::new().run(&args).exits(2).only_error(
         "expected whole >= 1 % of the limit, but the limit is unknown\n\

@@ -1,10 +1,10 @@
-//! Fields of JSON documents.
+//! Helpers for the fields of JSON documents.
 
 use serde_json::Value;
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// Returns the output of `nodegauge schema`.
+/// Output of `nodegauge schema`.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let printed = Command::new(crate::program::path()).arg("schema").output().unwrap();
     serde_json::from_slice(&printed.stdout).unwrap()
@@ -13,7 +13,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 static VALIDATOR: LazyLock<jsonschema::Validator> =
     LazyLock::new(|| jsonschema::validator_for(&SCHEMA).unwrap());
 
-/// Returns the violations of the schema in a record, and configuration keys that the schema does not declare.
+/// Returns violations of the schema in a record, and configuration keys that the schema does not declare.
 pub fn faults(record: &Value) -> Vec<String> {
     let errors = VALIDATOR.iter_errors(record);
     let mut faults: Vec<String> =
@@ -28,7 +28,7 @@ pub fn faults(record: &Value) -> Vec<String> {
     faults
 }
 
-/// True if the schema declares a key of the configuration of a measurement.
+/// True if the schema declares a key in the configuration of a measurement.
 fn declares(m: &Value, key: &str) -> bool {
     let rules = SCHEMA["$defs"]["Measurement"]["allOf"].as_array().unwrap();
     let for_test = rules.iter().filter(|rule| {
@@ -49,7 +49,7 @@ pub fn is_record(document: &Value) -> bool {
     document["machine"].is_object() && document["measurements"].is_array()
 }
 
-/// Checks that an object has these keys, and that none of them is null.
+/// Checks that an object has these keys, and that their values are not null.
 #[track_caller]
 pub fn has_keys(object: &Value, keys: &[&str]) {
     for key in keys {

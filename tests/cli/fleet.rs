@@ -1,14 +1,14 @@
-//! `fleet`: the same verdict from whatever carried the records of the nodes.
+//! Tests of `fleet`: the verdict is the same for the output of every tool that ran the measurement.
 
 use crate::harness::{Harness, Part, make_program};
 use serde_json::{Value, json};
 
-/// Number of nodes; a group of eight judges itself.
+/// Number of nodes. A group of at least eight can be judged without a reference.
 const NODES: usize = 12;
 /// Node that is 30 % slower than the others.
 const SLOW: &str = "n07";
 
-/// Returns the records of a fleet, made from a recorded one.
+/// Returns the records of a fleet, made from one recorded run.
 fn fleet() -> Vec<(String, Value)> {
     let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/stream/record.json");
     let text = std::fs::read_to_string(recorded).unwrap();
@@ -44,7 +44,7 @@ pub fn write_records(harness: &Harness, folder: &str) -> Vec<(String, Value)> {
     fleet
 }
 
-/// Ranks an input; checks that exactly the slow node is named.
+/// Ranks an input, and checks that exactly the slow node is reported.
 #[track_caller]
 fn ranks(harness: &Harness, input: &str) {
     let ranked = harness.run(&["fleet", "rank", input, "--format", "json"]).exits(1).json();
@@ -54,7 +54,7 @@ fn ranks(harness: &Harness, input: &str) {
 }
 
 #[test]
-fn all_carriers_give_the_same_verdict() {
+fn output_of_every_tool_gives_the_same_verdict() {
     let harness = Harness::new();
     let fleet = written(&harness);
     ranks(&harness, "fleet");
@@ -94,7 +94,8 @@ fn all_carriers_give_the_same_verdict() {
     ranks(&harness, "report.json");
 }
 
-/// Clocks of nodes that are years apart, or unset, move no verdict; a repeat of a node counts whatever its time is.
+/// Clocks that are years apart or unset do not change a verdict. A repeated run of a node counts regardless of its
+/// time.
 #[test]
 fn clock_differences_do_not_change_a_verdict() {
     let harness = Harness::new();
@@ -106,7 +107,7 @@ fn clock_differences_do_not_change_a_verdict() {
     }
     ranks(&harness, "fleet");
     harness.run(&["fleet", "rank", "fleet"]).exits(1).prints("1970-01-01").prints("2199-01-01");
-    // Repeats of the slow node with the time of an earlier and of a later run.
+    // The slow node is repeated with an earlier and a later time.
     let (_, record) = &mut fleet[6];
     for (i, started) in times.iter().enumerate() {
         record["id"] = json!(format!("01KAAAAAAAAAAAAAAAAAAAAB{i:02}"));
@@ -125,7 +126,7 @@ fn clush_and_pdsh_output_is_ranked() {
     let harness = Harness::new();
     written(&harness);
     let nodes = "n[01-12]";
-    // A worker that runs on this machine: each node prints its record.
+    // This worker runs on this machine, and each node prints its record.
     if harness.has(Part::Clush, "clush") {
         let words = ["clush", "-R", "exec", "-w", nodes, "cat", "fleet/%h.json"];
         let carried = harness.run_other(&words, &[]).exits(0);
@@ -147,8 +148,8 @@ fn ansible_output_is_ranked() {
     if !harness.has(Part::Ansible, "ansible") {
         return;
     }
-    // The printed line with a command that prints the record of each node, over a connection to this machine. Another
-    // callback of the configuration is not used.
+    // The emitted line, with a command that prints the record of each node over a connection to this machine. Another
+    // callback in the configuration is not used.
     let script = ["fleet", "script", "--for", "ansible", "--nodes", "n[01-12]", "--folder", "out"];
     let line = harness.run(&script).exits(0).stdout;
     let measure = "'nodegauge run --quick --quiet --no-save --json -'";
@@ -171,14 +172,14 @@ fn ansible_output_is_ranked() {
 }
 
 #[test]
-fn missing_and_damaged_records_are_named() {
+fn missing_and_damaged_records_are_reported() {
     let harness = Harness::new();
     let fleet = written(&harness);
     let whole = fleet[0].1.to_string();
     harness.write("fleet/n01.json", &whole[..whole.len() / 2]);
     harness.write("fleet/n02.json", "");
     harness.write("fleet/notes.txt", "maintenance on Monday");
-    // Logs of a step of Slurm: those of good runs are empty.
+    // Log files of a Slurm step; those of successful runs are empty.
     harness
         .write("fleet/n02.log", "error: no memory\nhint: none\nsrun: error: vm: task 0: Exited\n");
     harness.write("fleet/n03.log", "");
@@ -205,7 +206,7 @@ fn missing_and_damaged_records_are_named() {
     harness.run(&["fleet", "rank", "none"]).exits(2).warns("cannot read none");
 }
 
-/// Returns the settings of a node with a version of the firmware.
+/// Returns the settings of a node with this firmware version.
 fn with_firmware(version: &str) -> Value {
     json!({ "mitigations": {}, "environment": {}, "firmware": { "version": version } })
 }
@@ -326,7 +327,7 @@ fn fleet_script_requires_a_command_that_writes_records() {
     assert!(!harness.path("night").exists());
 }
 
-/// Names of hosts that forge a line, a cell, a command of the terminal or markup.
+/// Host names that try to forge a line, a table cell, a terminal command or markup.
 const HOSTILE: [&str; 12] = [
     "=HYPERLINK(\"http://e.vil\",\"y\")",
     "@SUM(A1)",
@@ -342,7 +343,7 @@ const HOSTILE: [&str; 12] = [
     "<script>alert(1)</script>|x|![i](http://e.vil/x)",
 ];
 
-/// Fails if a text has a line that a hostile name forged, or a character that commands a terminal.
+/// Fails if a text contains a line that a hostile name forged, or a control character.
 #[track_caller]
 fn is_plain(what: &str, text: &str) {
     let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
@@ -357,7 +358,7 @@ fn hostile_names_are_safe_in_all_fleet_outputs() {
     let harness = Harness::new();
     let fleet = written(&harness);
     let slow = &fleet[6].1;
-    // Most nodes are good, so that those with hostile names are slow.
+    // Most nodes are good, so the nodes with hostile names are slow.
     for i in 0..2 * HOSTILE.len() {
         let mut good = fleet[i % 3].1.clone();
         good["id"] = json!(format!("01KAAAAAAAAAAAAAAAAAAAAD{i:02}"));
@@ -376,7 +377,7 @@ fn hostile_names_are_safe_in_all_fleet_outputs() {
     for format in ["text", "html", "md", "csv", "json", "exclude", "reframe", "nhc"] {
         let made = harness.run(&["fleet", "rank", "fleet", "--all", "--format", format]).exits(1);
         is_plain(format, &made.stderr);
-        // JSON and HTML have names within strings and elements.
+        // In JSON and HTML, names are inside strings and elements.
         match format {
             "json" => assert!(made.json()["groups"].is_array()),
             "html" => assert!(!made.stdout.contains("<script>alert"), "{}", made.stdout),
@@ -426,7 +427,7 @@ fn pipe_in_a_folder_is_skipped_but_a_named_one_is_read() {
 }
 
 #[test]
-fn lists_for_other_programs_use_the_requested_names() {
+fn lists_for_other_programs_use_the_expected_names() {
     let harness = Harness::new();
     let mut lines = String::new();
     for (host, mut record) in fleet() {
@@ -489,7 +490,8 @@ fn jobs_do_not_power_up_nodes_without_permission() {
     assert!(!submitted.contains("--nodelist=n5"), "{submitted}");
 }
 
-/// Nodes that vary by a sixth are unknown, not good, and the reference made of them says what it does not find.
+/// Nodes that vary by a sixth are unknown, not good, and the reference made from them says which losses it cannot
+/// detect.
 #[test]
 fn nodes_that_vary_too_much_are_unknown_for_lack_of_power() {
     let harness = Harness::new();

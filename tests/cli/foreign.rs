@@ -1,10 +1,11 @@
-//! Text of other users on a terminal: it sets no title, hides nothing, and begins no line of a page.
+//! Tests of other users' text on a terminal: it cannot set a title, hide anything, or begin a line of a page.
 
 use crate::harness::Harness;
 use crate::pages::golden;
 use serde_json::{Value, json};
 
-/// Text that colours, conceals, sets the title, rings the bell, begins a line and turns the direction of writing.
+/// Text that changes the colour, hides text, sets the title, rings the bell, begins a line and reverses the direction
+/// of writing.
 const HOSTILE: &str = "\u{1b}[31mred\u{1b}[8mhidden\u{1b}]0;title\u{7}\r\nfake\u{202e}\u{9b}2J";
 
 /// Returns a recorded run with [`HOSTILE`] as host, label, command, reason, notice and finding.
@@ -30,7 +31,7 @@ fn hostile() -> Value {
     record
 }
 
-/// Returns what a command shows on a terminal, with colours.
+/// Returns the output of a command on a terminal, with colours.
 fn shown(harness: &Harness, args: &[&str]) -> String {
     let outcome = harness.start_on_terminal(&["env", "-u", "NO_COLOR"], args).end();
     if !matches!(outcome.code, Some(0 | 1)) {
@@ -71,13 +72,13 @@ fn foreign_texts_and_file_names_are_escaped() {
         let text = shown(&harness, &args);
         let is_command = |c: char| c == '\u{7}' || c == '\u{9b}' || c == '\u{202e}';
         assert!(!text.contains(is_command), "{args:?}: {text:?}");
-        // Only the sequences of nodegauge's own colours remain; none of them conceals text.
+        // Only nodegauge's own colour sequences remain, and none of them hides text.
         for sequence in text.split('\u{1b}').skip(1) {
             let end = sequence.find(|c: char| !(c == '[' || c == ';' || c.is_ascii_digit()));
             assert!(sequence[..].as_bytes()[end.unwrap_or(0)] == b'm', "{args:?}: {sequence:?}");
             assert!(!sequence.starts_with("[8m"), "{args:?}: {text:?}");
         }
-        // Documents for other programs contain line breaks as they are.
+        // Documents for other programs contain line breaks unchanged.
         let documents = ["--csv", "csv", "junit", "html", "md"];
         let is_page = !args.iter().any(|word| documents.contains(word));
         let begins = text.lines().any(|line| line.starts_with("fake"));
@@ -86,7 +87,7 @@ fn foreign_texts_and_file_names_are_escaped() {
 }
 
 #[test]
-fn errors_about_records_have_no_line_of_the_record() {
+fn error_about_a_record_contains_no_line_of_it() {
     let harness = Harness::new();
     for field in ["schema", "unit"] {
         let mut record = hostile();
@@ -103,13 +104,13 @@ fn errors_about_records_have_no_line_of_the_record() {
     }
 }
 
-/// Splits a document of CSV into cells (RFC 4180).
+/// Splits a CSV document into cells (RFC 4180).
 fn cells(text: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut is_quoted = false;
     for c in text.chars() {
         match c {
-            // A doubled quote ends and begins the quotation; the quote itself does not matter here.
+            // A doubled quote ends and restarts the quotation. The quote itself is irrelevant here.
             '"' => is_quoted = !is_quoted,
             ',' | '\n' if !is_quoted => found.push(String::new()),
             c => found.last_mut().unwrap().push(c),
@@ -119,7 +120,7 @@ fn cells(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn tables_of_all_commands_contain_no_formula() {
+fn csv_cells_of_all_commands_are_never_formulas() {
     let harness = Harness::new();
     let formulas =
         ["=1+1", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\u{ff1d}1+1", "\u{ff0b}1+1"];

@@ -1,5 +1,5 @@
-//! `report --format`: every format of every recorded run, parsed by the programs that read the format, or by
-//! a strict parser of its grammar if they are not installed.
+//! Tests of `report --format`: every format of every recorded run is read by a program that supports the format, or by
+//! a strict parser if none is installed.
 
 use crate::harness::{Harness, Part, skip};
 use crate::pages::{golden, record};
@@ -28,7 +28,7 @@ fn made(harness: &Harness, name: &str, format: &str) -> String {
     let file = golden(name);
     let file = file.to_str().unwrap();
     let made = harness.run(&["report", file, "--format", format]);
-    // Test cases of invalid figures fail.
+    // The test cases of invalid figures fail.
     if made.code != Some(0) && !(format == "junit" && made.code == Some(1)) {
         made.fail("expected a report");
     }
@@ -55,7 +55,7 @@ fn own(record: &Value) -> Vec<&Value> {
     all.filter(|m| m["config"]["engine"] != "published").collect()
 }
 
-/// Sample of the text format: name, labels, value.
+/// Sample in the text format: name, labels, value.
 type Sample = (String, Vec<(String, String)>, f64);
 
 /// Parses a line of the text format; `None` if it is invalid or has a time stamp.
@@ -93,7 +93,7 @@ fn sample(line: &str) -> Option<Sample> {
     Some((name, labels, rest.strip_prefix(' ')?.parse().ok()?))
 }
 
-/// Returns the samples of a document. Each follows the type of its metric, and names and labels are unique.
+/// Returns the samples of a document. Each must follow the type of its metric, and names and labels must be unique.
 #[track_caller]
 fn samples(text: &str) -> Vec<Sample> {
     let body = text.strip_suffix("# EOF\n").unwrap_or_else(|| panic!("no end: {text}"));
@@ -130,7 +130,7 @@ fn samples(text: &str) -> Vec<Sample> {
     found
 }
 
-/// Runs a program of `Part::Parsers` on its input folder; `None` if it is not installed.
+/// Runs a program of `Part::Parsers`; returns `None` if it is not installed.
 #[track_caller]
 fn parsed(harness: &Harness, words: &[&str]) -> Option<String> {
     let shown = harness.has(Part::Parsers, words[0]).then(|| harness.run_other(words, &[]))?;
@@ -358,7 +358,7 @@ fn markdown_tables_are_well_formed() {
     let harness = Harness::new();
     for name in all() {
         let text = made(&harness, &name, "md");
-        // Cells of a row without the columns that contain only bars.
+        // Cells of a row without columns that contain only bars.
         let cells = |line: &str| line.replace("\\|", "").matches('|').count();
         let lines: Vec<&str> = text.lines().collect();
         let rows = |at: usize| lines[at..].iter().take_while(|line| line.starts_with('|'));
@@ -401,7 +401,7 @@ fn jsonl_records_can_be_imported() {
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines, ["stream", "mpi", "io"].map(record));
     harness.run(&["history", "import", "all.jsonl"]).exits(0);
-    // A label selects the newest run with it.
+    // A label selects the newest run that has it.
     harness.run(&["history", "label", lines[0]["id"].as_str().unwrap(), "nps=4"]).exits(0);
     let labelled = harness.run(&["report", "nps=4", "-f", "jsonl"]).exits(0).json();
     assert_eq!((&labelled["id"], &labelled["labels"]["nps"]), (&lines[0]["id"], &json!("4")));
@@ -496,7 +496,7 @@ mod thorough {
                 let is_expected = match outcome.code {
                     Some(0) => true,
                     Some(1) => exporter.reports_failures(),
-                    // A format of benchmarks has no place for a record without a figure that can be better or worse.
+                    // A format for benchmarks cannot contain a record without a figure that can be better or worse.
                     Some(2) => outcome.stderr.starts_with(
                         "error: no figure has a unit for which higher or lower is better",
                     ),

@@ -1,12 +1,12 @@
-//! `stream --standard` with a test program in Fortran that has the output of stream.f, built by the real
-//! gfortran together with a clock in C in the same folder.
+//! Tests of `stream --standard` with a Fortran program that prints the output of stream.f. The real gfortran builds it
+//! together with a clock in C in the same folder.
 
 use crate::harness::{Harness, Part, measurements, skip};
 use crate::mpi::installed;
 use serde_json::Value;
 
-/// Two million elements, 20 passes and 10 GB/s; the times follow from these. The clock is a C function, as in
-/// stream.f; the program calls it, so it must be linked.
+/// Two million elements, 20 passes and 10 GB/s, from which the times follow. As in stream.f, the clock is a C function
+/// that the program calls, so it must be linked.
 const PROGRAM: &str = r#"
       PROGRAM standin
       DOUBLE PRECISION mysecond, then, rate, t
@@ -41,7 +41,8 @@ const PROGRAM: &str = r#"
 "#;
 const CLOCK: &str = "double mysecond_(void) { return 1.5; }\n";
 
-/// Has the output of STREAM's MPI version in Fortran: two million elements per rank, and 10 GB/s of all ranks.
+/// Program with the output of STREAM's MPI version in Fortran: two million elements per rank, and 10 GB/s on all ranks
+/// together.
 const MPI_PROGRAM: &str = r#"
       PROGRAM standin
       include 'mpif.h'
@@ -77,7 +78,7 @@ const MPI_PROGRAM: &str = r#"
       END
 "#;
 
-/// Returns the record of the program whose output ends with `check`.
+/// Returns the record for the program, whose output ends with `check`.
 #[track_caller]
 fn record(harness: &Harness, code: i32, compiler: &[&str], check: &str) -> Value {
     harness.write("mysecond.c", CLOCK);
@@ -98,7 +99,7 @@ fn standard(record: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn fortran_program_is_reported_beside_the_variant() {
+fn standard_fortran_result_is_printed_next_to_the_variant() {
     let harness = Harness::new();
     for compiler in [&[][..], &["--compiler", "gfortran -O1"]] {
         let record = record(&harness, 0, compiler, "Solution Validates!");
@@ -162,11 +163,11 @@ fn program_with_arrays_on_the_stack_runs_under_the_usual_limit() {
 }
 
 #[test]
-fn all_compilers_means_c_compilers() {
+fn compiler_all_is_refused_for_fortran() {
     let harness = Harness::new();
     let source = harness.write("stream.f", PROGRAM);
     let outcome = harness.run(&["stream", "--standard", &source, "--compiler", "all"]).exits(2);
-    outcome.warns("--compiler all means C compilers, but the source is Fortran");
+    outcome.warns("--compiler all selects C compilers, but the source is Fortran");
 }
 
 /// Tests of the second tier.

@@ -1,8 +1,8 @@
-//! Recorded records, one per gauge and mode, and all documents made from them. The output for a saved record
-//! must not change, on any machine.
+//! Tests with golden records, one per gauge and mode, and with all documents made from them. The output for a saved
+//! record must not change on any machine.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test cli golden` updates the files; `git diff` then shows what
-//! changed. See `tests/golden/README.md`.
+//! `UPDATE_GOLDEN=1 cargo test --test cli golden` updates the files; `git diff` then shows the changes. See
+//! `tests/golden/README.md`.
 
 use crate::fields::faults;
 use crate::harness::Harness;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Documents made from each record.
+/// Documents that are made from each record.
 const MADE: [&str; 3] = ["page.txt", "record.csv", "compare.txt"];
 const RECORD: &str = "record.json";
-/// Minimum number of records: all gauges and modes.
+/// Minimum number of records: one per gauge and mode.
 const AT_LEAST: usize = 20;
 
 fn folder() -> PathBuf {
@@ -46,14 +46,13 @@ fn made(record: &[u8]) -> ([String; 3], Value) {
     let compared = harness.run(&["compare", RECORD, RECORD]);
     let compared = match compared.code {
         Some(0) => compared.warns_nothing().stdout,
-        // A run without figures has nothing to compare.
+        // A run without figures cannot be compared.
         _ => compared.exits(2).stderr,
     };
     ([page, csv, compared], serde_json::from_str(&given).unwrap())
 }
 
-/// Returns the lines in which two texts differ, with context: `-` for the recorded text, `+` for the new
-/// text.
+/// Returns the lines in which two texts differ, with context: `-` marks the recorded text, `+` the new one.
 fn difference(recorded: &str, now: &str) -> String {
     const AROUND: usize = 2;
     let (old, new): (Vec<&str>, Vec<&str>) =
@@ -79,7 +78,7 @@ fn difference(recorded: &str, now: &str) -> String {
     )
 }
 
-/// Compares the documents of a record with its files, or updates the files; returns the differences.
+/// Compares the documents of a record with its files, or updates the files. Returns the differences.
 fn differences(folder: &Path, update: bool) -> Vec<String> {
     let record = std::fs::read(folder.join(RECORD)).unwrap();
     let (made, given) = made(&record);
@@ -128,8 +127,8 @@ fn golden_records_are_shown_compared_and_exported_unchanged() {
     );
 }
 
-/// Returns the words of a page without charts, bars and the titles of columns that were left out. The ninth character of
-/// a line of a chart belongs to its axes.
+/// Returns the words of a page without charts, bars and titles of omitted columns. In a line of a chart, the ninth
+/// character belongs to the axes.
 fn words(page: &str) -> impl Iterator<Item = &str> {
     let is_shown_whole = |line: &&str| {
         !line.starts_with("not shown at this width")
@@ -139,14 +138,14 @@ fn words(page: &str) -> impl Iterator<Item = &str> {
     lines.flat_map(str::split_whitespace).filter(|word| !word.trim_matches('#').is_empty())
 }
 
-/// Returns a text without escape sequences of colours.
+/// Returns a text without colour sequences.
 fn plain(text: &str) -> String {
     let mut parts = text.split('\x1b');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |out, part| out + part.split_once('m').map_or("", |(_, rest)| rest))
 }
 
-/// Returns the lines of a page that end with a number whose unit begins the next line, or with an option whose value does.
+/// Returns the lines of a page that separate a number from its unit, or an option from its value.
 fn torn(page: &str, columns: usize) -> Vec<&str> {
     let lines: Vec<&str> = page.lines().collect();
     let torn = lines.windows(2).filter(|pair| {
@@ -156,7 +155,7 @@ fn torn(page: &str, columns: usize) -> Vec<&str> {
         let is_number = last.parse::<f64>().is_ok();
         let is_option =
             last.starts_with("--") && last.chars().all(|c| c == '-' || c.is_ascii_lowercase());
-        // A paragraph goes on in an indented line; a row of a table begins with another word.
+        // The continuation of a paragraph is indented; a new row of a table begins with another word.
         let goes_on = pair[1].starts_with("  ");
         let is_unit =
             ["GB/s", "ns", "us", "ms", "s", "KiB", "MiB", "GiB", "B", "%", "x"].contains(&unit);
@@ -168,7 +167,7 @@ fn torn(page: &str, columns: usize) -> Vec<&str> {
     torn.map(|pair| pair[0]).collect()
 }
 
-/// Records without a result: nothing can be concluded from them.
+/// Records without a result, from which nothing can be concluded.
 const WITHOUT_RESULT: [&str; 4] =
     ["import-hpl-failed", "import-stream-c-invalid", "stream-invalid", "stream-nothing"];
 
@@ -176,7 +175,7 @@ const WITHOUT_RESULT: [&str; 4] =
 fn every_page_has_its_conclusion_before_the_figures() {
     for folder in recorded() {
         let page = std::fs::read_to_string(folder.join(MADE[0])).unwrap();
-        // Below the description of the node, before the figures.
+        // The conclusion is below the description of the node and above the figures.
         let mut parts = page.split("\n\n").skip(1);
         let result = parts.next().is_some_and(|node| !node.starts_with("result "))
             && parts.next().is_some_and(|figures| figures.starts_with("result "));
@@ -197,7 +196,7 @@ fn pages_fit_narrow_and_wide_terminals_without_broken_words() {
                 harness.run_with(&variables, &arguments).exits(0).stdout
             };
             let page = show(&[], "auto");
-            // A pipe has no colour; colour changes no letter.
+            // A pipe gets no colours, and colours change no letter.
             assert!(!page.contains('\x1b'), "{}", name(&folder));
             assert_eq!(show(&[("NO_COLOR", "1")], "auto"), page, "{}", name(&folder));
             assert_eq!(plain(&show(&[], "always")), page, "{}", name(&folder));

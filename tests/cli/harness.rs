@@ -1,5 +1,5 @@
-//! Runs the program in a separate folder and a clean environment. Expectations read as a sentence; a failed one
-//! prints the command, its status and its complete output.
+//! Runs the program in its own folder with a clean environment. If an expectation fails, the command, its status and
+//! its complete output are printed.
 
 pub use crate::fields::{has_keys, measurements, names, texts};
 pub use crate::outcome::Outcome;
@@ -15,9 +15,9 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Time limit of a command on an idle machine.
+/// Time limit for a command on an idle machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Compiled probes and kernels of OpenCL, shared by all tests but those of the caches themselves.
+/// Folder of compiled probes and OpenCL kernels, which all tests share except those of the caches themselves.
 static PROBES: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("probes");
     std::fs::create_dir_all(folder.join("opencl")).unwrap();
@@ -27,23 +27,23 @@ static PROBES: LazyLock<PathBuf> = LazyLock::new(|| {
 /// Variables that allow Open MPI to run as root in containers.
 pub const OPEN_MPI_AS_ROOT: [(&str, &str); 2] =
     [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
-/// Options for a measurement that takes a few tenths of a second. The theoretical bandwidth is far above that
-/// of any cache, so that small arrays give valid results on every machine.
+/// Options for a measurement that takes several tenths of a second. The theoretical bandwidth is far above that of any
+/// cache, so that small arrays give valid results on every machine.
 pub const FAST: [&str; 8] =
     ["--samples", "3", "--size", "1000000elements", "--budget", "0.5", "--dimms", "1024x20000"];
 /// Number of array elements of [`FAST`].
 pub const ELEMENTS: u64 = 1_000_000;
 
-/// A node of the T2K cluster: no shared caches.
+/// Node of the T2K cluster, without shared caches.
 pub const T2K: &str = "synthetic:Package:4 NUMANode:1 Core:4 PU:1";
-/// 2 x EPYC 7H12, four NUMA nodes per socket.
+/// Machine with 2 x EPYC 7H12 and four NUMA nodes per socket.
 pub const ROME: &str =
     "synthetic:Package:2 NUMANode:4 L3Cache:4(size=16777216) L2Cache:4 L1dCache:1 Core:1 PU:1";
-/// 2 x EPYC 9654, one NUMA node per socket.
+/// Machine with 2 x EPYC 9654 and one NUMA node per socket.
 pub const GENOA: &str =
     "synthetic:Package:2 NUMANode:1 L3Cache:12(size=33554432) L2Cache:8 L1dCache:1 Core:1 PU:1";
 
-/// Returns the time limit of a command now: longer by the number of processes that wait for each CPU.
+/// Returns the current time limit for a command, which grows with the number of waiting processes per CPU.
 pub fn timeout() -> Duration {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(1.0);
@@ -51,10 +51,10 @@ pub fn timeout() -> Duration {
     TIMEOUT.mul_f64((load / cpus).clamp(1.0, 10.0))
 }
 
-/// Temporary folder, in which programs run without the user's variables.
+/// Temporary folder in which programs run without the user's variables.
 pub struct Harness {
     folder: TempDir,
-    /// Folder of compiled probes; `None`: where the program keeps them by default.
+    /// Folder of compiled probes; `None` for the default folder of the program.
     probes: Option<&'static Path>,
 }
 
@@ -63,7 +63,7 @@ impl Harness {
         Self { folder: TempDir::new().unwrap(), probes: Some(&PROBES) }
     }
 
-    /// Creates a folder in which nothing has been compiled.
+    /// Creates a folder in which nothing was compiled yet.
     pub fn without_probes() -> Self {
         Self { folder: TempDir::new().unwrap(), probes: None }
     }
@@ -86,7 +86,7 @@ impl Harness {
         self.arg(name)
     }
 
-    /// Creates a command of any program, in the folder and the clean environment.
+    /// Creates a command for any program, with the folder and the clean environment.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars() {
@@ -122,7 +122,7 @@ impl Harness {
             .env("NO_COLOR", "1")
             .current_dir(self.folder.path())
             .stdin(Stdio::null());
-        // SAFETY: between fork and exec, it only makes system calls.
+        // SAFETY: between fork and exec, the function only makes system calls.
         unsafe { command.pre_exec(take_signals) };
         if let Some(probes) = self.probes {
             command.env("NODEGAUGE_CACHE_DIR", probes).env("POCL_CACHE_DIR", probes.join("opencl"));
@@ -130,8 +130,7 @@ impl Harness {
         command
     }
 
-    /// Starts the program and does not wait for it. Its standard error is a terminal, on which it shows its
-    /// progress.
+    /// Starts the program without waiting for it. Its standard error is a terminal, on which it shows its progress.
     pub fn start(&self, args: &[&str]) -> Running {
         self.start_with(&[], args)
     }
@@ -141,7 +140,7 @@ impl Harness {
         self.start_under(&[], variables, args)
     }
 
-    /// Starts the program with variables, under another one that executes it in its own process.
+    /// Starts the program with variables through another program that executes it in the same process.
     pub fn start_under(
         &self,
         under: &[&str],
@@ -156,8 +155,7 @@ impl Harness {
         Running::start(command, terminal)
     }
 
-    /// Starts the program with this prefix in a new terminal for all input and output, as a shell in a window
-    /// does.
+    /// Starts the program after these words in a new terminal for all input and output, like a shell in a window.
     pub fn start_on_terminal(&self, under: &[&str], args: &[&str]) -> Running {
         let (terminal, theirs) = Terminal::open();
         let words: Vec<&str> = [under, &[program::path()], args].concat();
@@ -211,7 +209,7 @@ impl Harness {
         self.run(&["history", "show", id, "--json"]).exits(0).json()
     }
 
-    /// Returns the running processes whose home is the folder of this harness, which are those of its commands.
+    /// Returns the running processes that commands of this harness started; their home is its folder.
     pub fn processes(&self) -> Vec<HarnessProcess> {
         let home = self.path("").display().to_string();
         let home = home.trim_end_matches('/');
@@ -226,7 +224,7 @@ impl Harness {
         all.filter(|process| process.variable("HOME") == Some(home)).collect()
     }
 
-    /// True if this many CPUs are usable; otherwise skips `Part::Cpus`.
+    /// True if this many CPUs can be used. Otherwise skips `Part::Cpus`.
     #[track_caller]
     pub fn has_cpus(&self, count: usize) -> bool {
         let there = self.cpus();
@@ -236,7 +234,7 @@ impl Harness {
         there >= count
     }
 
-    /// True if a program is installed; otherwise skips the part that requires it.
+    /// True if a program is installed. Otherwise skips the part that needs it.
     #[track_caller]
     pub fn has(&self, part: Part, program: &str) -> bool {
         let find = ["-c", r#"command -v "$1""#, "sh", program];
@@ -254,8 +252,7 @@ impl Harness {
         finish(command)
     }
 
-    /// Runs the program under another one, e.g. `["taskset", "-c", "0"]`; `None` if that program is not
-    /// installed.
+    /// Runs the program through another one, e.g. `["taskset", "-c", "0"]`; `None` if that program is not installed.
     pub fn run_under(&self, wrapper: &[&str], args: &[&str]) -> Option<Outcome> {
         let found = Command::new(wrapper[0]).arg("--version").output();
         if found.is_err() {
@@ -267,10 +264,9 @@ impl Harness {
         Some(finish(command))
     }
 
-    /// Runs the program with some system files replaced, in a separate mount namespace, so that the machine
-    /// does not change. Each pair is the replacement and its path; the replacement `noexec` forbids execution
-    /// below the path, and a path `self/...` is in the program's folder in `/proc`. `None` if that is not
-    /// permitted.
+    /// Runs the program with some system files replaced, in a mount namespace, so that the machine does not change.
+    /// Each pair contains a replacement and the path that it replaces. The replacement `noexec` forbids execution below
+    /// the path; a path `self/...` is in the program's folder in `/proc`. Returns `None` if that is not permitted.
     pub fn run_where(&self, shown: &[(&str, &str)], args: &[&str]) -> Option<Outcome> {
         self.run_where_with(&[], shown, args)
     }
@@ -324,15 +320,15 @@ impl Harness {
         self.threads()[0]["cpus"][0].to_string()
     }
 
-    /// Returns the planned threads, one per CPU that the program may use.
+    /// Returns the threads of a plan with one thread per CPU.
     fn threads(&self) -> Vec<Value> {
         let places = self.run(&["places", "--places", "threads", "--json"]).exits(0).json();
         places["threads"].as_array().unwrap().clone()
     }
 }
 
-/// Restores the default action of the signals that tests send, because `nohup` and shells without job control start
-/// programs that ignore some of them.
+/// Restores the default action of the signals that tests send. `nohup`, and shells without job control, start programs
+/// with some of them ignored.
 fn take_signals() -> std::io::Result<()> {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
         // SAFETY: the default action needs no handler.
@@ -343,7 +339,7 @@ fn take_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Process of a command, with its environment at the start.
+/// Process of a command, with the environment at its start.
 pub struct HarnessProcess {
     pub number: u32,
     environment: String,
@@ -373,7 +369,7 @@ pub fn wait_for<T>(what: &str, mut event: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// True if a process is running; a zombie is not.
+/// True if a process is running and is not a zombie.
 pub fn lives(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
@@ -381,7 +377,7 @@ pub fn lives(process: u32) -> bool {
 
 /// Sends a signal by its name, e.g. `INT`.
 pub fn signal(process: u32, name: &str) {
-    // `kill` is built into every shell, but not every system has it as a program.
+    // `kill` is built into every shell, but not installed as a program on every system.
     let kill = ["-c", r#"kill -s "$1" "$2""#, "sh", name, &process.to_string()];
     assert!(Command::new("sh").args(kill).status().unwrap().success());
 }
@@ -392,7 +388,7 @@ pub fn make_program(path: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Returns program and arguments as a command line.
+/// Returns the program and its arguments as a command line.
 fn words(command: &Command) -> String {
     let quoted = |word: &std::ffi::OsStr| {
         let word = word.to_string_lossy().into_owned();
@@ -409,7 +405,7 @@ fn finish(command: Command) -> Outcome {
     Outcome::of_output(words, &output)
 }
 
-/// Started program; it is killed if the test does not wait for it.
+/// Started program, which is killed if the test does not wait for it.
 pub struct Running {
     /// `None` after the process has ended.
     child: Option<std::process::Child>,
@@ -461,7 +457,7 @@ impl Running {
     }
 
     /// Waits until the progress bar was drawn this many times with this text. At least half as many steps are then
-    /// complete, because a step sets the position and the text of the bar.
+    /// complete, because each step sets both the position and the text of the bar.
     #[track_caller]
     pub fn shows_times(self, times: usize, text: &str) -> Self {
         self.terminal.as_ref().unwrap().wait_for(text, times);
@@ -473,7 +469,7 @@ impl Running {
         signal(self.process, name);
     }
 
-    /// Waits for the end of the program. Standard error is returned without the progress bar.
+    /// Waits for the end of the program. The returned standard error does not contain the progress bar.
     #[track_caller]
     pub fn end(mut self) -> Outcome {
         let stdout = self.child.as_mut().unwrap().stdout.take();

@@ -1,12 +1,12 @@
-//! The examples with which every `--help` ends: each is run, with options that make it short.
+//! Tests of the examples at the end of every `--help`: each is run, with options that make it short.
 
 use crate::contract::words;
 use crate::documents::{commands, with};
 use crate::fleet::write_records;
 use crate::harness::{FAST, Harness};
 
-/// Options that make an example short, and the exit codes that it may have. The first row counts whose words an example
-/// begins with, and whose other word it contains.
+/// Options that make an example short, and its possible exit codes. The first row applies that matches the beginning of
+/// an example and another word in it.
 struct Short {
     begins: &'static str,
     contains: &'static str,
@@ -28,7 +28,7 @@ const SHORT: &[Short] = &[
     short("stream", "", "--samples=2 --size=8MB --budget=0.5 --dimms=1024x20000", &[0, 1]),
     short("explain", "", "--samples=2 --size=8MB --budget=2", &[0]),
     short("memory", "", "--samples=2 --size=1MiB --budget=0.5 --dimms=1024x20000", &[0]),
-    // Counters are missing in most virtual machines.
+    // Most virtual machines have no counters.
     short("roofline", "--perf", "--samples=2 --size=8MiB --budget=1", &[0, 3]),
     short("roofline", "", "--samples=2 --size=8MiB --budget=1", &[0]),
     short("mpi", "--ranks", "--sizes=8 --time-limit=0.02 --patterns=barrier", &[0, 3]),
@@ -51,17 +51,17 @@ const SHORT: &[Short] = &[
     short("noise", "", "--samples=2 --budget=2 --threads=1", &[0, 1]),
     short("sweep", "policy", "policy=0,5 --samples=2 --budget=2", &[0]),
     short("sweep", "", "--samples=2 --budget=2", &[0]),
-    // There is no such process and no such job, and the program ends at once.
+    // This process and this job do not exist, and the program ends at once.
     short("where", "4711", "", &[0, 3]),
     short("where", "--", "", &[0, 1, 3]),
     short("check", "--nagios", "", &[0, 2, 3]),
     short("check", "", "", &[0, 1]),
     short("compare", "--fail-on", "", &[0, 1]),
     short("compare latest", "", "", &[0]),
-    // One of twelve nodes is slow.
+    // One of the twelve nodes is slow.
     short("fleet rank", "", "", &[1]),
     short("fleet diff", "", "", &[0, 1]),
-    // The test has no Slurm.
+    // There is no Slurm in the test.
     short("fleet run", "", "", &[3]),
 ];
 
@@ -69,7 +69,7 @@ const SHORT: &[Short] = &[
 const LONG: &[&str] =
     &["nodegauge run", "nodegauge compare --run", "nodegauge watch", "nodegauge check --level"];
 
-/// Returns the examples of all commands, each once.
+/// Returns the different examples of all commands.
 fn examples(harness: &Harness) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for command in commands(harness) {
@@ -95,7 +95,7 @@ fn is_long(line: &str) -> bool {
         || LONG.iter().any(|long| line == *long || line.starts_with(&format!("{long} ")))
 }
 
-/// Sets an option of a command line, which precedes the words after `--`.
+/// Sets an option in a command line, in front of the words after `--`.
 fn set(words: &mut Vec<String>, option: &str) {
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let Some((name, value)) = option.split_once('=') else { panic!("{option}") };
@@ -110,7 +110,7 @@ fn set(words: &mut Vec<String>, option: &str) {
     }
 }
 
-/// Runs an example, made short by a row of the table or by these options.
+/// Runs an example, shortened by a row of the table or by these options.
 fn run(harness: &Harness, line: &str, options: &str, codes: &[i32]) {
     let mut all = words(line);
     all.remove(0);
@@ -122,7 +122,7 @@ fn run(harness: &Harness, line: &str, options: &str, codes: &[i32]) {
     }
 }
 
-/// Writes the files and saves the runs that examples name.
+/// Writes the files and saves the runs that the examples need.
 fn prepared() -> Harness {
     let harness = Harness::new();
     harness.write("solver", "#!/bin/sh\nexit 0\n");
@@ -141,7 +141,7 @@ fn prepared() -> Harness {
 
 #[test]
 fn every_example_runs() {
-    // Measurements save runs, which are not those that examples of `compare` and `history` mean.
+    // Measurements save runs, which examples of `compare` and `history` must not select.
     let measuring = prepared();
     let reading = prepared();
     let all = examples(&reading);
@@ -152,13 +152,13 @@ fn every_example_runs() {
     }
 }
 
-/// Returns the row of the table for a command line.
+/// Returns the row of the table that applies to a command line.
 fn row_of(line: &str) -> Option<&'static Short> {
     let command = line.strip_prefix("nodegauge ").unwrap_or_default();
     SHORT.iter().find(|row| command.starts_with(row.begins) && command.contains(row.contains))
 }
 
-/// Runs a command line, made short by the row of the table for its command.
+/// Runs a command line, shortened by the row of the table for its command.
 fn run_short(harness: &Harness, line: &str) {
     let row = row_of(line);
     let (options, codes) = row.map_or(("", &[0][..]), |row| (row.options, row.codes));

@@ -1,9 +1,9 @@
-//! `nodegauge history`, and the path of the history.
+//! Tests of `nodegauge history`, and of the path of the history.
 
 use crate::harness::{FAST, Harness, Outcome, Part, skip};
 use serde_json::Value;
 
-/// Saves a run quickly and returns its identifier.
+/// Saves a short run and returns its identifier.
 fn save(harness: &Harness, args: &[&str]) -> String {
     let common = ["--kernels", "copy,triad", "--samples", "1", "--json", "-"];
     let quick = ["stream", "--size", "100000elements", "--budget", "0.2", "--dimms", "1024x20000"];
@@ -61,7 +61,7 @@ fn run_is_found_by_every_selector() {
 }
 
 #[test]
-fn shown_record_equals_the_printed_one() {
+fn shown_record_equals_the_printed_record() {
     let harness = Harness::new();
     let printed = harness.stream_record(&[]);
     assert_eq!(show(&harness, "latest"), printed);
@@ -126,7 +126,7 @@ fn list_is_newest_first_and_filtered() {
     assert_eq!((&json[0]["id"], &json[0]["figures"][1]["name"]), (&second.into(), &"triad".into()));
     let csv = harness.run(&["history", "list", "--csv"]).exits(0).stdout;
     assert!(csv.lines().nth(2).unwrap().starts_with(&format!("{first},20")), "{csv}");
-    // The identifiers are arguments for other commands; without runs, nothing is printed.
+    // The identifiers are arguments for other commands. Without runs, nothing is printed.
     let remove = "history remove $(\"$0\" history list -q --label nps=4)";
     let program = crate::program::path();
     harness.run_other(&["sh", "-c", &format!("\"$0\" {remove}"), program], &[]).exits(0);
@@ -171,11 +171,11 @@ fn long_list_is_limited_to_a_screen() {
         let list = listed(&[], width).prints("280 older: --all\n").prints(" triad ");
         assert_eq!(list.stdout.lines().count(), 22, "{}", list.stdout);
     }
-    // The last line explains the mark of suspect figures.
+    // The last line explains the mark for suspect figures.
     let all = listed(&["--all"], 80).prints("\n? suspect: history show ID\n");
     assert_eq!(all.stdout.lines().count(), 302);
     assert_eq!(listed(&["--limit", "3"], 80).prints("297 older: --all").stdout.lines().count(), 5);
-    // The displayed part of an identifier selects the run.
+    // The printed part of an identifier selects the run.
     let shown = all.stdout.lines().nth(300).unwrap().split(' ').next().unwrap().to_owned();
     assert_eq!(show(&harness, &shown)["id"], format!("01M7ZV{}", "0".repeat(20)));
     let node = ["--host", "a-node-of-some-cluster-1", "--label", "nps=0", "-q"];
@@ -207,7 +207,7 @@ fn records_move_between_histories_unchanged() {
     assert_eq!(there(&["show", &old, "--json"]).json()["labels"]["from"], "here");
     assert!(there(&["list", "--json"]).json()[0]["own"] == false, "not this node's");
     assert!(harness.run(&["history", "list", "--json"]).json()[0]["own"] == true);
-    // An identifier belongs to one content.
+    // An identifier can have only one content.
     harness.write("other.jsonl", exported.replace("\"n\":1", "\"n\":7"));
     import(&["other.jsonl"])
         .exits(2)
@@ -218,14 +218,14 @@ fn records_move_between_histories_unchanged() {
     assert_eq!(there(&["list", "-q"]).stdout.lines().count(), 2);
 }
 
-/// `history show` prints the output of the run, with the node and its findings below the head.
+/// Checks that `history show` prints the output of the run, with the node and its findings below the header.
 pub fn shown_as_printed(harness: &Harness, printed: &Outcome) {
     let (page, saved) = printed.stdout.split_once("\nsaved ").unwrap_or_else(|| {
         printed.fail("expected a line that says where it was saved");
     });
     assert!(page.lines().count() > 2 && saved.lines().count() == 1, "{page}");
     let shown = harness.run(&["history", "show", "latest"]).exits(0).warns_nothing();
-    // The run does not describe the node and its findings.
+    // The run itself does not print the node and its findings.
     let (heading, rest) = page.split_once("\n\n").unwrap();
     let (node, figures) = rest.split_once("\n\n").unwrap();
     let begins = shown.stdout.starts_with(&format!("{heading}\n\n{node}\n"));
@@ -235,7 +235,7 @@ pub fn shown_as_printed(harness: &Harness, printed: &Outcome) {
 }
 
 #[test]
-fn every_mode_is_shown_as_printed_by_its_run() {
+fn history_show_prints_every_mode_like_its_run() {
     let harness = Harness::new();
     let stream = |args: &[&'static str]| [&["stream"], &FAST[..], args].concat();
     let tiny = ["--samples", "2", "--budget", "0.2", "--dimms", "1024x20000"];
@@ -251,7 +251,7 @@ fn every_mode_is_shown_as_printed_by_its_run() {
         memory(&["matrix", "--size", "8MiB"]),
         memory(&["loaded", "--size", "8MiB"]),
         memory(&["mix", "--size", "8MiB"]),
-        // A number of samples is not refused on a busy machine, in contrast to a short budget.
+        // With a number of samples, a run is never refused on a busy machine, unlike with a short budget.
         vec![
             "hpl",
             "--order",
@@ -292,7 +292,7 @@ fn labels_are_added_changed_and_removed() {
 }
 
 #[test]
-fn removed_run_is_gone() {
+fn removed_run_cannot_be_found() {
     let harness = Harness::new();
     let first = save(&harness, &[]);
     let second = save(&harness, &[]);
@@ -367,7 +367,7 @@ fn damaged_database_is_refused() {
     save(&harness, &["--db", "runs.db"]);
     let mut bytes = std::fs::read(harness.path("runs.db")).unwrap();
     let end = bytes.len();
-    // The header stays; the schema's page does not.
+    // The header remains intact, but the page with the schema does not.
     bytes[100..end].fill(0xa5);
     harness.write("runs.db", &bytes);
     let outcome = harness.run(&["history", "list", "--db", "runs.db"]).exits(2).prints_nothing();
@@ -381,7 +381,7 @@ fn unwritable_database_is_refused_before_measuring() {
     let harness = Harness::new();
     let file = harness.write("file", "");
     let below = harness.arg("file/history.db");
-    // Without --samples this would measure for ten seconds.
+    // Without --samples, this would measure for ten seconds.
     let outcome = harness.run(&["stream", "--db", &below]).exits(3).prints_nothing();
     outcome
         .warns(&format!("error: cannot write history database {below}: "))
@@ -421,7 +421,7 @@ fn read_only_database_can_be_read() {
     let (folder, database) = (harness.arg("shared"), harness.arg("view/runs.db"));
     std::fs::create_dir(harness.path("view")).unwrap();
     let view = harness.arg("view");
-    // A read-only bind mount takes two steps, and `mount` from a plain path makes the first.
+    // A read-only bind mount takes two steps; `mount` with a plain path does only the first one.
     let args = [
         "-c",
         r#"mount --bind "$1" "$2" && mount -o remount,ro,bind "$2" && shift 2 && exec "$@""#,
@@ -485,7 +485,7 @@ mod thorough {
     }
 }
 
-/// The commands of the chapter on the acceptance of a node, on a history that has other runs.
+/// Runs the commands in the chapter on accepting a node, on a history that contains other runs.
 #[test]
 fn acceptance_exports_only_the_runs_of_the_new_node() {
     let chapter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tasks/accept.md");
@@ -507,7 +507,7 @@ fn acceptance_exports_only_the_runs_of_the_new_node() {
     harness.run(&[&["history"], &export[..]].concat()).exits(0);
     let carried = std::fs::read_to_string(harness.path("n17.jsonl")).unwrap();
     assert_eq!(carried.lines().count(), 1, "{carried}");
-    // The node that is known to be good has a history of its own.
+    // The node that is known to be good has its own history.
     let other = ["--db", "n16.db"];
     harness.run(&[&["history"], &import[..], &other].concat()).exits(0);
     let listed = ["history", "list", "-q", "--label", "node=n17"];

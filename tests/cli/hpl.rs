@@ -1,11 +1,11 @@
-//! `nodegauge hpl`: the native run.
+//! Tests of `nodegauge hpl`: the native run.
 
 use crate::harness::{GENOA, Harness, Part, T2K, measurements, skip};
 use crate::machine::control_group;
 use serde_json::Value;
 
-/// A solution that takes some hundredths of a second. On a busy machine, a short budget is refused unless a number of
-/// samples is requested.
+/// Options for a solve that takes several hundredths of a second. On a busy machine, a short budget is refused unless a
+/// number of samples is requested.
 pub const SMALL: [&str; 10] =
     ["--order", "600", "--nb", "64", "--blas", "builtin", "--budget", "3", "--samples", "1"];
 
@@ -19,7 +19,7 @@ pub fn named<'a>(record: &'a Value, name: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn rating_has_residual_peaks_and_formulas() {
+fn hpl_record_contains_residual_peaks_and_formulas() {
     let harness = Harness::new();
     let record = record(&harness, &SMALL);
     let rating = named(&record, "rating")[0];
@@ -56,12 +56,12 @@ fn plan_shows_its_formulas_without_measuring() {
 }
 
 #[test]
-fn described_machine_is_planned() {
+fn hpl_plans_a_described_machine() {
     let harness = Harness::new();
     let plan = |machine: &str, more: &[&str]| {
         harness.run(&[&["hpl", "--plan", "--topology", machine], more].concat())
     };
-    // Two EPYC 9654 with 768 GiB: sqrt(0.8 x 768 GiB / 8 B) = 287,161, down to 1495 x 192.
+    // Two EPYC 9654 with 768 GiB: sqrt(0.8 x 768 GiB / 8 B) = 287,161, rounded down to 1495 x 192.
     let genoa = ["--processor", "EPYC 9654", "--memory", "768GiB", "--rate", "5TFLOP/s"];
     plan(GENOA, &genoa)
         .exits(0)
@@ -76,7 +76,7 @@ fn described_machine_is_planned() {
         // 2/3 N^3 / 5e12
         .prints_words("time 3153 s predicted")
         .prints_words("5.000 TFLOP/s as given");
-    // The published run of two EPYC 7F52: NB 180 on 4 x 8 processes.
+    // Published run of two EPYC 7F52: NB 180, 4 x 8 processes.
     let rome = "synthetic:Package:2 NUMANode:1 L3Cache:16(size=16777216) L2Cache:1 Core:1 PU:1";
     let published = ["--memory", "377.81GB", "--nb", "180", "--ranks", "32"];
     plan(rome, &[&published[..], &["--processor", "EPYC 7F52"]].concat())
@@ -84,7 +84,7 @@ fn described_machine_is_planned() {
         .prints_words("P x Q 4 x 8 for 32 ranks of 1 thread")
         .prints_words("Rpeak 1.792 TFLOP/s = 32 cores x 3.500 GHz")
         .prints_words("DGEMM, estimated as 0.9 x 1.792 TFLOP/s");
-    // Both use the same cores: the ten fastest of twenty.
+    // Both use the same cores, the ten fastest of twenty.
     let kinds = concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies/five-kinds.xml");
     plan(kinds, &["--memory", "128GiB"])
         .exits(0)
@@ -119,7 +119,7 @@ fn described_machine_is_planned() {
         .prints("2            Qs");
     let here = harness.run(&["hpl", "--plan", "--full", "--memory", "1GiB", "--nb", "64"]).exits(0);
     here.prints_words("N = sqrt(0.8 x 1 GiB / 8 B), rounded down to a multiple of 64");
-    // Options that describe another node are rejected for a run.
+    // Options that describe another node are refused if the command measures.
     for option in [["--memory", "1GiB"], ["--rate", "1TFLOP/s"], ["--topology", T2K]] {
         let refused = harness.run(&[&["hpl", "--order", "100"], &option[..]].concat()).exits(2);
         refused.warns(&format!("{} requires --plan or --hpl-dat-only", option[0]));
@@ -146,13 +146,13 @@ fn each_nb_candidate_is_planned_with_its_own_n() {
         .prints_words("180 194220 281.1 GiB 79.9 % 3757 s")
         .prints_words("192 194304 ")
         .prints_words("256 194304 ")
-        .prints_words("a run solves with all 6 NB at N = ")
-        .prints_words("with the best 3 again at N = ")
+        .prints_words("a run tries all 6 NB at N = ")
+        .prints_words("the best 3 again at N = ")
         .prints_words("(about 3 x 3766 s)");
     plan("--plan", "180", &[])
         .prints_words("N 194220: N = sqrt(0.8 x ")
         .prints_words("NB 180 (as requested)");
-    // HPL.dat has a single N for all NB.
+    // HPL.dat has only one N for all NB.
     plan("--hpl-dat-only", all, &[])
         .prints("194368       Ns")
         .prints("32 64 128 180 192 256 NBs")
@@ -164,7 +164,7 @@ fn each_nb_candidate_is_planned_with_its_own_n() {
     assert_eq!((&document["plan"]["p"], &document["plan"]["q"]), (&4.into(), &8.into()));
     assert_eq!(document["plan"]["search"]["kept"], 3);
     assert_eq!(document["threads"].as_array().unwrap().len(), 32);
-    // A search that chooses among more candidates says so as before.
+    // A search among more candidates is described in the same way as before.
     harness
         .run(&["hpl", "--plan", "--full"])
         .exits(0)
@@ -213,7 +213,7 @@ fn memory_limit_of_the_process_restricts_n_and_every_allocation() {
 #[test]
 fn budget_too_short_for_the_solution_is_refused() {
     let harness = Harness::new();
-    // A solution of this order takes minutes on one core of any processor.
+    // A solve of this order takes minutes on one core of any processor.
     let args = ["hpl", "--order", "30000", "--blas", "builtin", "--threads", "1", "--budget", "2"];
     if harness.run(&["hpl", "--plan", "--order", "30000"]).code != Some(0) {
         return skip(Part::Memory, "there is no memory for that here");
@@ -227,12 +227,12 @@ fn n_is_a_multiple_of_nb_and_grid() {
     let harness = Harness::new();
     let args = ["hpl", "--plan", "--full", "--nb", "96", "--ranks", "6", "--grid-multiple"];
     let outcome = harness.run(&args).exits(0);
-    // 2 x 3, or 1 x 6 of one power of two: the least common multiple is 6.
+    // For the grid 2 x 3, or 1 x 6 in the case of a power of two, the least common multiple is 6.
     outcome.prints_words("rounded down to a multiple of 576");
 }
 
 #[test]
-fn lost_time_is_in_the_record() {
+fn record_contains_lost_time() {
     let harness = Harness::new();
     let record = record(&harness, &SMALL);
     let time = &named(&record, "rating")[0]["config"]["time"];

@@ -1,4 +1,4 @@
-//! `nodegauge hpl` with BLAS libraries: installed ones, and faulty ones.
+//! Tests of `nodegauge hpl` with BLAS libraries, both installed and faulty ones.
 
 use crate::harness::{Harness, Part, skip};
 use crate::hpl::{named, record};
@@ -20,7 +20,7 @@ fn library(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Compiles a shared library from C.
+/// Compiles a shared library from a C source.
 fn made(harness: &Harness, name: &str, source: &str) -> String {
     let file = harness.write(&format!("{name}.c"), source);
     let library = harness.arg(&format!("{name}.so"));
@@ -131,8 +131,8 @@ impl CannotRun {
     }
 }
 
-/// Returns a kernel that this processor cannot run: that of AVX-512, or on processors with AVX-512 that of the Xeon Phi
-/// or of the Bulldozer. No processor has the instructions of all three.
+/// Returns a kernel that this processor cannot run: that for AVX-512, or if the processor has AVX-512, that for Xeon
+/// Phi or Bulldozer. No processor has the instructions of all three.
 fn cannot_run() -> CannotRun {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
     let has = |isa: &str| cpuinfo.split_whitespace().any(|word| word == isa);
@@ -219,7 +219,7 @@ mod thorough {
 
     #[test]
     fn unsupported_kernels_are_refused_before_running() {
-        // It parses an invalid number as 0, as BLIS does, and crashes if those kernels are selected.
+        // Like BLIS, it parses an invalid number as 0, and it crashes if those kernels are selected.
         const BLIS: &str = r#"
             #include <stdlib.h>
             static const char *names[] = {"skx", "knl", "bulldozer", "generic"};

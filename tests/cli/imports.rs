@@ -1,4 +1,4 @@
-//! `history import` of outputs of other programs: files with several runs, encodings, and times of files.
+//! Tests of `history import` with outputs of other programs: files with several runs, text encodings, and file times.
 
 use crate::harness::{Harness, measurements, texts};
 use std::time::{Duration, SystemTime};
@@ -50,7 +50,7 @@ fn runs_of_a_file_are_records_in_their_order() {
             two[0]["started"].as_str().unwrap() < two[1]["started"].as_str().unwrap()
         }));
     }
-    // Several tests, sizes and tables of one run are one run.
+    // Several tests, sizes and tables of one run stay one run.
     for text in [hpl, iozone, recorded("messages/tests/outputs/osu72-ompi-osu_mbw_mr.txt")] {
         let single = harness.write("single.txt", text);
         let ids = harness.run(&["history", "import", &single]).exits(0).stdout;
@@ -59,7 +59,7 @@ fn runs_of_a_file_are_records_in_their_order() {
 }
 
 #[test]
-fn unread_and_cut_runs_are_named_and_others_saved() {
+fn unreadable_and_truncated_runs_are_reported_and_others_saved() {
     let harness = Harness::new();
     let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt");
     let hpl = recorded("compute/tests/outputs/three-nb.txt");
@@ -73,7 +73,7 @@ fn unread_and_cut_runs_are_named_and_others_saved() {
         .warns("it has no line with the result of a test")
         .warns("\"End of Tests.\" is missing: the output may be cut");
     assert_eq!(saved(&harness), 2);
-    // Of one run that cannot be read, nothing is saved.
+    // If the only run cannot be read, nothing is saved.
     let alone = harness.write("alone.txt", killed);
     harness
         .run(&["history", "import", &alone])

@@ -1,11 +1,11 @@
-//! `nodegauge io`: operations and records. Faults of devices and kernels are in `io_faults`.
+//! Tests of `nodegauge io`: operations and records. Faults of devices and kernels are in `io_faults`.
 
 use crate::harness::{Harness, Outcome, Part, has_keys, measurements, names, skip, texts};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Creates a folder to measure in, with a file of the user.
+/// Creates a folder to measure, with a file that belongs to the user.
 pub fn folder(harness: &Harness, name: &str) -> PathBuf {
     harness.write(&format!("{name}/thesis.tex"), "mine");
     harness.path(name)
@@ -19,7 +19,7 @@ pub fn untouched(folder: &Path) {
     assert_eq!(std::fs::read(folder.join("thesis.tex")).unwrap(), b"mine");
 }
 
-/// Runs `io` in a folder, and checks that no files remain. Cells have one pass by default.
+/// Runs `io` in a folder, and checks that no files are left. By default, cells have one pass.
 #[track_caller]
 pub fn io(harness: &Harness, args: &[&str]) -> Outcome {
     let path = folder(harness, "data");
@@ -39,11 +39,11 @@ pub fn record(harness: &Harness, args: &[&str]) -> Value {
 pub const SMALL: [&str; 4] = ["--file-sizes", "256KiB", "--block-sizes", "16KiB"];
 
 #[test]
-fn grid_matches_iozone_with_evidence() {
+fn default_grid_has_the_cells_of_iozone() {
     let harness = Harness::new();
     let record = record(&harness, &["--max-size", "1MiB", "--label", "disk=old"]);
     let all = measurements(&record);
-    // Files of 64 KiB to 1 MiB have 5, 6, 7, 8 and 9 sizes of blocks.
+    // Files of 64 KiB to 1 MiB have 5, 6, 7, 8 and 9 block sizes.
     assert_eq!(all.len(), (5 + 6 + 7 + 8 + 9) * 13);
     let of_iozone = [
         "write",
@@ -125,8 +125,7 @@ fn small_files_are_measured_until_precise_or_suspect() {
     ];
     let passes = |m: &Value| m["summary"]["n"].as_u64().unwrap();
     for m in measurements(&record(&harness, &sizes)) {
-        // A pass has sixteen calls of a few microseconds: two passes are never enough, and a few hundred
-        // always are.
+        // A pass has sixteen calls of several microseconds. Two passes are never enough; several hundred always are.
         assert!((3..=240).contains(&passes(m)), "{m:#}");
         match m["validity"]["status"].as_str() {
             Some("valid") => {
@@ -140,7 +139,7 @@ fn small_files_are_measured_until_precise_or_suspect() {
             ),
         }
     }
-    // The requested number of passes is measured, even if one pass gives no spread.
+    // The requested number of passes is measured, even if a single pass gives no spread.
     let once = record(&harness, &[&sizes[..], &["--samples", "1"]].concat());
     let first = &measurements(&once)[0];
     assert_eq!((passes(first), &first["validity"]["status"]), (1, &"suspect".into()));
@@ -166,7 +165,7 @@ fn text_shows_rates_latencies_sources_and_maps() {
     }
     let shown = harness.run(&["history", "show", "latest"]).exits(0);
     shown.prints("\nwrite ").prints("\nmap ");
-    // A small number of cells is listed individually.
+    // If there are few cells, each is listed.
     for workers in [&[][..], &["--threads", "2"]] {
         let unsaved = io(&harness, &[&SMALL[..], workers, &["--no-save"]].concat()).exits(0);
         for line in unsaved.stdout.lines() {
@@ -201,7 +200,7 @@ fn all_operations_can_be_selected() {
         [30, 70]
     );
     assert!(measurements(&all).iter().all(|m| m["config"]["verified"] == true));
-    // An operation that requires a file gets one.
+    // An operation that needs a file gets one.
     let alone = record(&harness, &[&SMALL[..], &["--operations", "stride_read,read"]].concat());
     assert_eq!(names(&alone), ["read", "stride_read"]);
     assert!(measurements(&alone).iter().all(|m| m["config"]["stride_blocks"].is_null()));
@@ -211,7 +210,7 @@ fn all_operations_can_be_selected() {
         measurements(&apart).iter().map(|m| &m["config"]["stride_blocks"]).collect();
     assert_eq!(strides, [&Value::Null, &5.into()]);
     io(&harness, &["--stride", "0"]).exits(2).warns("--stride");
-    // Bytes are those between two blocks; blocks that do not divide them have no strided operation.
+    // These are the bytes between two blocks. Blocks that do not divide them have no strided operation.
     let bytes =
         ["--operations", "stride_read,read", "--stride", "128KiB", "--block-sizes", "4KiB,48KiB"];
     let skipped = io(&harness, &[&["--file-sizes", "1MiB", "--samples", "1"], &bytes[..]].concat());
@@ -342,7 +341,7 @@ fn direct_access_is_used_or_refused() {
         assert_eq!(names(&record).len(), 9, "the C library's buffers have no part");
         assert!(measurements(&record).iter().all(|m| m["config"]["direct"] == true));
     }
-    // A file system in memory has no device for direct access.
+    // A file system in memory has no device, so direct access is impossible.
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
         return skip(Part::Device, "no /dev/shm");
     };
@@ -350,7 +349,7 @@ fn direct_access_is_used_or_refused() {
     let refused = harness.run(&[&["io", "--path", path, "--no-save"], &sizes[..]].concat());
     refused.exits(3).warns("tmpfs at").warns("does not support direct I/O: ").prints_nothing();
     assert_eq!(std::fs::read_dir(memory.path()).unwrap().count(), 0);
-    // If direct access was not requested, a notice reports that it is unsupported.
+    // If direct access was not requested, a notice reports that it is not supported.
     let quick = harness
         .run(&["io", "--path", path, "--quick", "--operations", "write", "--no-save"])
         .exits(0);
@@ -371,7 +370,7 @@ fn quick_mode_has_twelve_cells() {
             )
         })
         .collect();
-    // Two cells of each file are direct; a notice reports a file system without direct access.
+    // Two cells of each file use direct access; a notice reports a file system that does not support it.
     let notices = record["notices"].to_string();
     assert!(
         cells.len() == 12 || notices.contains("does not support direct I/O"),
@@ -419,7 +418,7 @@ fn expectations_and_csv_support_file_figures() {
     let unmeasured = ["--operations", "read", "--expect", "read>=1kB/s@3KiB"];
     io(&harness, &[&SMALL[..], &unmeasured].concat())
         .exits(2)
-        .warns("that size is not measured; available: @16KiB");
+        .warns("this size is not measured; available: @16KiB");
     let unmet = ["--operations", "read", "--expect", "io.read>=900TB/s"];
     io(&harness, &[&SMALL[..], &unmet[..]].concat()).exits(1).warns("900 TB/s");
 }

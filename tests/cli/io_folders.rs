@@ -1,4 +1,4 @@
-//! `nodegauge io`: folders to measure in, and runs that end early. Other files are not changed.
+//! Tests of `nodegauge io`: folders to measure, and runs that end early. Other files must not change.
 
 use crate::harness::{Harness, Part, Running, measurements, skip};
 use crate::io::{SMALL, folder, untouched};
@@ -58,7 +58,7 @@ fn only_folders_are_accepted_as_path() {
     assert!(!harness.path(".local").exists(), "a refusal touches no history");
 }
 
-/// Starts an endless run and waits until it has measured something in its folder.
+/// Starts an endless run, and waits until it has measured something in its folder.
 fn endless(harness: &Harness, folder: &Path) -> (Running, PathBuf) {
     let args =
         ["io", "--samples", "100000", "--max-size", "1MiB", "--path", folder.to_str().unwrap()];
@@ -91,7 +91,7 @@ fn interrupted_runs_save_and_clean_up() {
 }
 
 #[test]
-fn leftovers_of_a_killed_run_are_offered_for_removal() {
+fn leftovers_of_a_killed_run_are_reported_with_an_option_to_remove_them() {
     let harness = Harness::new();
     let folder = folder(&harness, "data");
     let path = folder.to_str().unwrap();
@@ -117,15 +117,15 @@ fn leftovers_of_a_killed_run_are_offered_for_removal() {
 }
 
 #[test]
-fn removed_folder_is_an_error() {
+fn folder_removed_during_a_run_is_an_error() {
     let harness = Harness::new();
     let folder = folder(&harness, "data");
     let (running, own) = endless(&harness, &folder);
-    // It creates files as long as the folder exists.
+    // The run creates files as long as the folder exists.
     while own.exists() {
         let _ = std::fs::remove_dir_all(&own);
     }
-    // With a figure, the exit code is that of an invalid result.
+    // There is a figure, so the exit code is that of an invalid result.
     let outcome = running.end().exits(1);
     outcome.warns("hint: the file system or the folder disappeared during the measurement");
     untouched(&folder);

@@ -1,10 +1,10 @@
-//! `nodegauge where`: processes that are read while they run.
+//! Tests of `nodegauge where`, which reads running processes.
 
 use crate::harness::{Harness, OPEN_MPI_AS_ROOT, Part, has_keys};
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 
-/// Shell commands of a program with two busy processes, which runs for a while and ends by itself.
+/// Shell commands of a program with two busy processes, which runs for some time and ends by itself.
 const TWO_LOOPS: &str = "(while :; do :; done) & p=$!; i=0; \
                          while [ $i -lt 400000 ]; do i=$((i+1)); done; kill $p; echo done";
 
@@ -30,7 +30,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns a CPU on which this process may run.
+/// Returns a CPU that this process may use.
 fn some_cpu() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
@@ -69,7 +69,7 @@ fn running_process_is_read_with_its_binding() {
 }
 
 #[test]
-fn program_with_two_loops_on_one_cpu_is_named() {
+fn two_busy_processes_on_one_cpu_are_reported() {
     let harness = Harness::new();
     if !Command::new("taskset").arg("--version").output().is_ok_and(|it| it.status.success()) {
         return;
@@ -79,7 +79,7 @@ fn program_with_two_loops_on_one_cpu_is_named() {
     harness.run(&words).exits(0).prints("done");
     let text = std::fs::read_to_string(harness.path("where.json")).unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
-    // On a machine with one CPU, two programs on it are no mistake of placement, but the finding is the same.
+    // On a machine with one CPU, two programs on it are not a mistake, but the finding is the same.
     assert!(findings(&document).contains(&"shared-cpu"), "{document:#}");
     let failing =
         ["where", "--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 3"];
@@ -105,7 +105,7 @@ fn conditions_decide_the_exit_code() {
 }
 
 #[test]
-fn missing_processes_programs_and_jobs_are_named() {
+fn missing_processes_programs_and_jobs_are_reported() {
     let harness = Harness::new();
     harness.run(&["where", "4194305"]).exits(3).warns("process 4194305 has ended");
     harness.run(&["where", "--", "./missing"]).exits(3).warns("no program");

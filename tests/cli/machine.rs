@@ -3,7 +3,7 @@
 use crate::harness::{GENOA, Harness, Part, ROME, has_keys, skip};
 use serde_json::{Value, json};
 
-/// Checks the words that a description of a machine may contain.
+/// Checks that a description of a machine contains only permitted words.
 #[track_caller]
 pub fn check_machine(machine: &Value) {
     for cache in machine["caches"].as_array().unwrap() {
@@ -25,7 +25,7 @@ fn this_machine_is_printed() {
 }
 
 #[test]
-fn this_machine_is_a_record_without_measurements() {
+fn machine_json_is_a_record_without_measurements() {
     let record = Harness::new().run(&["machine", "--json", "-"]).exits(0).warns_nothing().json();
     assert_eq!(record["schema"], "nodegauge/1");
     assert_eq!(record["measurements"], json!([]));
@@ -122,8 +122,8 @@ fn properties_missing_in_a_description_are_null() {
     assert_eq!(machine["processor"]["threads_per_core"], 2);
 }
 
-/// A machine in the format of `lstopo FILE.xml` of hwloc 2, reduced to the minimum that hwloc reads: two NUMA
-/// nodes with one core of one hardware thread each.
+/// Machine in the format of `lstopo FILE.xml` of hwloc 2, reduced to what hwloc needs: two NUMA nodes, each with one
+/// core and one hardware thread.
 pub const XML: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
@@ -196,8 +196,7 @@ fn control_group_limits_available_memory() {
     assert_eq!(memory["available"], 60_000_000);
 }
 
-/// Returns the files of a control group (version 2) with a memory limit and usage, and the paths that they
-/// replace.
+/// Returns the files of a control group (version 2) with a memory limit and usage, and the paths that they replace.
 pub fn control_group(harness: &Harness, limit: u64, used: u64) -> [(String, &'static str); 2] {
     harness.write("groups/job/memory.max", format!("{limit}\n"));
     harness.write("groups/job/memory.current", format!("{used}\n"));
@@ -207,7 +206,7 @@ pub fn control_group(harness: &Harness, limit: u64, used: u64) -> [(String, &'st
     [(group, "self/cgroup"), (mounts, "self/mountinfo")]
 }
 
-/// A described machine with devices.
+/// Returns a described machine with devices.
 fn described(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies");
     format!("{folder}/{name}.xml")

@@ -1,10 +1,10 @@
-//! `nodegauge memory`: ladder, latency, matrix, loaded, mix, curves.
+//! Tests of `nodegauge memory`: ladder, latency, matrix, loaded, mix, curves.
 
 use crate::harness::{Harness, Outcome, Part, measurements, names, texts};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A short measurement, with a limit that no figure exceeds.
+/// Options for a short measurement, with a limit that no figure exceeds.
 const SHORT: [&str; 6] = ["--samples", "3", "--budget", "0.5", "--dimms", "1024x20000"];
 
 fn run(harness: &Harness, test: &str, args: &[&str]) -> Outcome {
@@ -15,7 +15,7 @@ fn record(harness: &Harness, test: &str, args: &[&str]) -> Value {
     run(harness, test, &[&["--json", "-"], args].concat()).json()
 }
 
-/// Checks that every figure is present and positive, with this test and unit.
+/// Checks that every figure is positive and has this test and unit.
 #[track_caller]
 fn all_of<'a>(record: &'a Value, test: &str, units: &[&str]) -> &'a [Value] {
     let all = measurements(record);
@@ -54,7 +54,7 @@ fn two_ladders_are_compared_by_size() {
         run(&harness, "ladder", &["--size", "8KiB", "--threads", "1", "--quiet"]);
     }
     let compared = harness.run(&["compare", "latest~1", "latest", "--json"]).exits(0).json();
-    // 4, 6 and 8 KiB for each of four patterns.
+    // Four patterns, each with 4, 6 and 8 KiB.
     assert_eq!(compared["pairs"].as_array().unwrap().len(), 3 * 4, "{compared:#}");
 }
 
@@ -69,7 +69,7 @@ fn latency_uses_one_thread_on_base_and_huge_pages() {
     for m in all {
         assert_eq!(m["config"]["threads"], 1);
         assert_eq!(m["config"]["stride_bytes"], 64);
-        // A stretch has at least one pass through the capacity of the caches.
+        // Each stretch covers the capacity of the caches at least once.
         assert!(m["config"]["steps"].as_u64().unwrap() >= 1024, "{m:#}");
         let [value, low, high] =
             [&m["value"], &m["summary"]["p05"], &m["summary"]["p95"]].map(|x| x.as_f64().unwrap());
@@ -129,7 +129,10 @@ fn matrix_has_every_pair_of_numa_nodes_and_cpus() {
     // On a busy node, two CPUs may never be available at the same time.
     let notices = texts(&record["notices"]).join("\n");
     let has_pairs = all.iter().any(|m| m["name"].as_str().unwrap().starts_with("cpu"));
-    assert!(has_pairs || notices.contains("pairs of CPUs: they did not run"), "{record:#}");
+    assert!(
+        has_pairs || notices.contains("pairs of CPUs not measured: their threads did not run"),
+        "{record:#}"
+    );
 }
 
 #[test]
@@ -169,13 +172,13 @@ fn hwloc_tools_print_and_choose_by_measured_values() {
         .run_other(&described, &variables)
         .exits(0)
         .prints("memory attribute ReadBandwidth from");
-    // Apart from the attributes and the name of the program, the XML is that of lstopo.
+    // Apart from the attributes and the program name, the XML equals that of lstopo.
     let plain = harness.arg("plain.xml");
     harness.run_other(&["lstopo-no-graphics", &plain], &[]).exits(0);
     assert_eq!(without_attributes(&file), without_attributes(&plain));
 }
 
-/// Returns the lines of an XML of hwloc without memory attributes and the name of the program that wrote it.
+/// Returns the lines of an XML of hwloc, without memory attributes and the name of the program that wrote it.
 fn without_attributes(file: &str) -> Vec<String> {
     let text = std::fs::read_to_string(file).unwrap();
     let words = ["memattr", "ProcessName"];
@@ -184,10 +187,10 @@ fn without_attributes(file: &str) -> Vec<String> {
 }
 
 #[test]
-fn suspect_matrix_is_no_topology() {
+fn suspect_matrix_is_not_emitted_as_topology() {
     let harness = Harness::new();
     let file = harness.arg("measured.xml");
-    // A few samples are too few for valid figures.
+    // There are too few samples for valid figures.
     let args = ["memory", "matrix", "--size", "64MiB", "--emit", "hwloc", "--no-save"];
     let to_file = [&args[..], &SHORT, &["--output", &file]].concat();
     let refused = harness.run(&to_file).exits(1);
@@ -210,7 +213,7 @@ fn loaded_latency_covers_idle_to_full_load() {
     let shares: Vec<f64> = latencies.map(|m| m["config"]["load_share"].as_f64().unwrap()).collect();
     assert!(shares.len() > 3 && shares.is_sorted(), "{shares:?}");
     assert_eq!((shares.first(), shares.last()), (Some(&0.0), Some(&1.0)), "{shares:?}");
-    // A few samples are too few for a median, and for a conclusion.
+    // There are too few samples for a median and for a conclusion.
     let suspect = all.iter().all(|m| m["validity"]["status"] == "suspect");
     assert!(suspect, "{record:#}");
     let notices = texts(&record["notices"]).join("\n");
@@ -254,7 +257,7 @@ fn family_has_a_curve_and_a_bandwidth_for_each_mix() {
     }
     let text = harness.run(&["history", "show", "latest"]).exits(0);
     text.prints("\nmix ").prints("\n1:0 ").prints("\n1:1 ").prints("\nhow ");
-    // The bandwidths have the names in conditions.
+    // The bandwidths have their names in conditions.
     let condition = ["--expect", "curves.saturated_1:0>=1kB/s", "--accept-suspect", "--no-save"];
     run(&harness, "curves", &[&args[..], &condition].concat());
 }
@@ -285,9 +288,9 @@ fn program_is_placed_on_the_curves_or_the_reason_is_stated() {
     let slowdown = measurements(&record).iter().find(|m| m["name"] == "program_slowdown").unwrap();
     assert!(slowdown["value"].as_f64().unwrap() > 0.0, "{slowdown:#}");
     assert!(slowdown["config"]["program"].as_str().unwrap().starts_with("sh -c "));
-    // Two samples have no interval, so that the bandwidth is not found.
+    // Two samples give no interval, so the bandwidth is unknown.
     let notices = texts(&record["notices"]).join("\n");
-    assert!(notices.contains("cannot tell which bandwidth the program draws"), "{notices}");
+    assert!(notices.contains("the bandwidth of the program is unknown"), "{notices}");
     let text = harness.run(&["history", "show", "latest"]).exits(0);
     text.prints("\nprogram ").prints("\nslowdown ");
 }
@@ -303,7 +306,7 @@ fn program_that_fails_or_does_not_exist_is_reported() {
     run(&["sh", "-c", "echo broken >&2; exit 3"]).exits(1).warns("exit status 3: broken");
     run(&["/nonexistent/program"]).exits(3).warns("there is no program");
     run(&["sleep", "100"]).exits(2).warns("the program did not end within --budget 4");
-    // A program that reads the terminal finds it empty.
+    // A program that reads from the terminal gets an empty input.
     run(&["sh", "-c", "cat; exit 4"]).exits(1).warns("exit status 4");
 }
 
@@ -366,12 +369,12 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn results_until_an_interrupt_are_saved() {
+    fn results_before_an_interrupt_are_saved() {
         let harness = Harness::new();
         let endless = ["--budget", "1", "--samples", "1000000", "--size", "8KiB"];
         for (test, signal, code) in [("ladder", "INT", 130), ("latency", "TERM", 143)] {
             let running = harness.start(&[&["memory", test], &endless[..]].concat());
-            // More steps than twice the number of sets and patterns: the first round is the warm-up.
+            // There are more steps than twice the number of sets and patterns, because the first round is the warm-up.
             let running = running.shows_times(30, "all working sets, interleaved");
             running.signal(signal);
             running.end().exits(code).prints("incomplete");

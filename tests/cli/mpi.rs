@@ -1,5 +1,4 @@
-//! Measurements of `mpi` with the real Open MPI and MPICH. The part of an MPI that is not installed is
-//! skipped.
+//! Tests of `mpi` with the real Open MPI and MPICH. If an MPI is not installed, its part is skipped.
 
 use crate::harness::{
     GENOA, Harness, Outcome, Part, ROME, T2K, has_keys, measurements, names, texts, wait_for,
@@ -8,12 +7,12 @@ use nodegauge_messages::Pattern;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// An installed MPI: its compiler and its launcher.
+/// Installed MPI, with its compiler and its launcher.
 #[derive(Clone, Copy)]
 pub struct Mpi {
     pub mpicc: &'static str,
     pub mpirun: &'static str,
-    /// Option that passes an environment variable to the ranks.
+    /// Launcher option that passes an environment variable to the ranks.
     pub variable: &'static str,
     pub name: &'static str,
 }
@@ -24,23 +23,23 @@ pub const OPEN_MPI: Mpi =
 pub const MPICH: Mpi =
     Mpi { mpicc: "mpicc.mpich", mpirun: "mpirun.mpich", variable: "-genv", name: "MPICH" };
 
-/// Sizes and limits for a run that takes a second.
+/// Options for a run that takes a second.
 pub const FAST: [&str; 6] = ["-m", "8,64,1024", "--size-limit", "0.02", "--samples", "5"];
 
-/// Returns the installed MPIs; none if fewer than two CPUs are usable.
+/// Returns the installed MPIs; empty if fewer than two CPUs can be used.
 pub fn installed(harness: &Harness) -> Vec<Mpi> {
     let there = |mpi: &Mpi| harness.has(Part::Mpi, mpi.mpicc);
     let all = if harness.has_cpus(2) { &[OPEN_MPI, MPICH][..] } else { &[] };
     all.iter().copied().filter(there).collect()
 }
 
-/// Runs `nodegauge mpi` with only this MPI; root may start OSU's programs.
+/// Runs `nodegauge mpi` with only this MPI. Root may start OSU's programs.
 pub fn mpi(harness: &Harness, mpi: Mpi, args: &[&str]) -> Outcome {
     let own = ["mpi", "--allow-run-as-root", "--no-floor", "--mpicc", mpi.mpicc];
     harness.run(&[&own[..], args].concat())
 }
 
-/// Checks that no process of the harness is still running: the home of each of them is the harness's folder.
+/// Checks that no process of the harness is running. The home of these processes is its folder.
 pub fn no_orphans(harness: &Harness) {
     wait_for("the end of all processes", || harness.processes().is_empty().then_some(()));
 }
@@ -70,7 +69,7 @@ fn all_patterns_are_measured_and_the_probe_is_cached() {
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "all", "--threads", "1:1", "--json"]].concat();
         let record = mpi(&harness, which, &args).exits(0).json();
-        // Patterns in the order of running; those of threads follow those of ranks.
+        // The patterns are in the order in which they run; those of threads follow those of ranks.
         let mut names = names(&record);
         names.dedup();
         let all = Pattern::ALL.iter().map(|pattern| pattern.name());
@@ -87,7 +86,7 @@ fn all_patterns_are_measured_and_the_probe_is_cached() {
             library,
             &["library", "version", "standard", "launcher", "launcher_version", "compiler"],
         );
-        // MPICH before 4 (ch3) reports no transport.
+        // MPICH before version 4 (ch3) does not report a transport.
         if library["device"].as_str().is_none_or(|device| !device.starts_with("ch3")) {
             has_keys(library, &["transport"]);
         }
@@ -116,7 +115,7 @@ fn all_patterns_are_measured_and_the_probe_is_cached() {
         assert_eq!(texts(&rates.iter().map(|m| m["unit"].clone()).collect()), ["B/s", "msg/s"]);
         let ratio = rates[0]["value"].as_f64().unwrap() / rates[1]["value"].as_f64().unwrap();
         assert!((ratio / 1024.0 - 1.0).abs() < 1e-3, "{ratio}");
-        // The probe is not compiled again if the MPI has not changed.
+        // The probe is not compiled again if the MPI is unchanged.
         let before = programs(&harness);
         mpi(&harness, which, &[&FAST[..], &["--patterns", "latency"]].concat())
             .exits(0)

@@ -1,9 +1,12 @@
-//! `nodegauge noise`: figures and what was recorded with them; no test asserts how noisy a machine is.
+//! Tests of `nodegauge noise`: its figures and their configuration. No test asserts how noisy a machine is.
 
 use crate::harness::{Harness, has_keys, measurements, names};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 #[test]
-fn noise_has_its_figures_with_detours_sources_and_barriers() {
+fn noise_record_contains_detours_sources_and_barriers() {
     let record = Harness::new()
         .run(&["noise", "--threads", "1", "--samples", "2", "--no-save", "--json", "-"])
         .json();
@@ -14,7 +17,7 @@ fn noise_has_its_figures_with_detours_sources_and_barriers() {
         let bins = config["histogram"].as_array().unwrap();
         let sum: u64 = bins.iter().map(|count| count.as_u64().unwrap()).sum();
         assert_eq!(sum, config["detours"].as_u64().unwrap());
-        // A detour is at least nine passes.
+        // A detour is at least nine passes long.
         let ratio = config["detour_s"].as_f64().unwrap() / config["pass_s"].as_f64().unwrap();
         assert!((ratio - 9.0).abs() < 1e-9, "{ratio}");
         let barrier = config["barrier"].as_array().unwrap();
@@ -26,8 +29,58 @@ fn noise_has_its_figures_with_detours_sources_and_barriers() {
 }
 
 #[test]
-fn noise_refuses_what_it_does_not_have() {
+fn noise_refuses_unsupported_options() {
     let harness = Harness::new();
     harness.run(&["noise", "--against", "list"]).exits(2).warns("no published figures of noise");
     harness.run(&["noise", "--threads", "1,2"]).exits(2).warns("single thread count");
+}
+
+/// Work of a disturbance: how often it ran, and for how long.
+struct Disturbance {
+    times: u32,
+    busy: Duration,
+    elapsed: Duration,
+}
+
+/// Runs for 1 ms every 100 ms until `ended`.
+fn disturb(ended: &AtomicBool) -> Disturbance {
+    let begun = Instant::now();
+    let mut disturbance = Disturbance { times: 0, busy: Duration::ZERO, elapsed: Duration::ZERO };
+    while !ended.load(Ordering::Relaxed) {
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_millis(1) {}
+        disturbance.times += 1;
+        disturbance.busy += started.elapsed();
+        thread::sleep(Duration::from_millis(100).saturating_sub(started.elapsed()));
+    }
+    disturbance.elapsed = begun.elapsed();
+    disturbance
+}
+
+#[test]
+fn noise_names_a_planted_task_with_its_rate_and_time() {
+    let ended = AtomicBool::new(false);
+    let (record, planted) = thread::scope(|scope| {
+        let name = "planted-agent".to_owned();
+        let planted = thread::Builder::new().name(name);
+        let planted = planted.spawn_scoped(scope, || disturb(&ended)).unwrap();
+        let words = ["noise", "--samples", "30", "--no-save", "--json", "-"];
+        let record = Harness::new().run(&words).json();
+        ended.store(true, Ordering::Relaxed);
+        (record, planted.join().unwrap())
+    });
+    let sources = measurements(&record)[0]["config"]["sources"].as_array().unwrap().clone();
+    let Some(found) = sources.iter().find(|source| source["name"] == "planted-agent") else {
+        panic!("{sources:#?}");
+    };
+    let rate = f64::from(planted.times) / planted.elapsed.as_secs_f64();
+    // A busy node takes the CPU away from the task, too, so that it begins more often than it wakes, and has less time
+    // on a CPU than passes for it.
+    let begins = found["per_s"].as_f64().unwrap();
+    assert!(begins > 0.9 * rate, "{begins} of {rate} per second");
+    let on_cpu = begins * found["mean_s"].as_f64().unwrap();
+    let busy = planted.busy.as_secs_f64() / planted.elapsed.as_secs_f64();
+    assert!(on_cpu < 1.1 * busy, "{on_cpu} of {busy}");
+    assert!(on_cpu > 0.0);
+    assert_eq!(found["kind"], "task");
 }

@@ -1,4 +1,4 @@
-//! Result of a command, with expectations that read as a sentence.
+//! Result of a command, with checks.
 
 use crate::fields::{faults, is_record};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::process::Output;
 #[derive(Clone)]
 pub struct Outcome {
     words: String,
-    /// End of the command in words, with the signal that ended it.
+    /// Description of how the command ended, e.g. the signal.
     status: String,
     pub code: Option<i32>,
     pub stdout: String,
@@ -16,7 +16,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Creates the result of a command line, whose status is `None` if a signal ended it.
+    /// Creates the result of a command line. `code` is `None` if a signal ended it.
     pub fn new(words: String, code: Option<i32>, stdout: String, stderr: String) -> Self {
         let status = code.map_or("killed by a signal".to_owned(), |code| code.to_string());
         Self { words, status, code, stdout, stderr }
@@ -60,7 +60,7 @@ impl Outcome {
         self
     }
 
-    /// Checks that standard output contains these words in sequence, regardless of line breaks and padding.
+    /// Checks that standard output contains these words in this order, regardless of line breaks and padding.
     #[track_caller]
     pub fn prints_words(self, words: &str) -> Self {
         let reported = self.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -88,7 +88,7 @@ impl Outcome {
         self
     }
 
-    /// Checks that standard error is exactly this error, and that standard output is empty.
+    /// Checks that standard error contains exactly this error, and that standard output is empty.
     #[track_caller]
     pub fn only_error(self, message: &str) -> Self {
         if self.stderr != format!("error: {message}\n") {
@@ -109,7 +109,7 @@ impl Outcome {
     /// Checks that standard error is empty.
     #[track_caller]
     pub fn warns_nothing(self) -> Self {
-        // On a busy machine, any command may take more than 30 s and then prints a progress line.
+        // On a busy machine, any command may take more than 30 s, and then prints a progress line.
         let is_progress = |line: &str| {
             let time = line.split_once(": ").and_then(|(_, rest)| rest.split_once(" s"));
             time.is_some_and(|(time, _)| time.parse::<u32>().is_ok_and(|seconds| seconds >= 30))
@@ -120,7 +120,7 @@ impl Outcome {
         self
     }
 
-    /// Parses standard output as one JSON document; a record must follow the schema.
+    /// Parses standard output as a JSON document. A record must follow the schema.
     #[track_caller]
     pub fn json(&self) -> Value {
         let document: Value = serde_json::from_str(&self.stdout)

@@ -1,4 +1,4 @@
-//! Destinations of output: standard output, standard error, files; pipes, `--quiet`, colour.
+//! Tests of the destinations of output: standard output, standard error, files, pipes, `--quiet`, and colour.
 
 use crate::harness::{FAST, Harness, names};
 use crate::thorough::io_faults::faults;
@@ -60,11 +60,11 @@ fn csv_has_one_line_per_measurement() {
     assert_eq!(cells("labels"), ["nps=4"; 4]);
 }
 
-/// Standard error can be shared with a launcher and other ranks, whose lines must not come between parts of an error.
+/// Standard error can be shared with a launcher and other ranks, whose lines must not split an error.
 #[test]
 fn error_is_written_in_one_call() {
     let harness = Harness::new();
-    // Each write to a datagram socket is a message.
+    // Each write to a datagram socket is one message.
     let (reader, writer) = UnixDatagram::pair().unwrap();
     let mut command = harness.command(crate::program::path());
     let refused = command.args(["stream", "--csv", "-", "--json", "-"]);
@@ -88,7 +88,7 @@ fn json_and_csv_cannot_share_standard_output() {
 fn missing_folder_is_refused_before_measuring() {
     let harness = Harness::new();
     for option in ["--json", "--csv"] {
-        // Without --samples this would measure for ten seconds.
+        // Without --samples, this would measure for ten seconds.
         harness.run(&["stream", option, "no/such/folder/x"]).exits(3).only_error(
             "cannot write no/such/folder/x: No such file or directory (os error 2)\n\
              hint: give a file in an existing folder that you can write to",
@@ -180,7 +180,7 @@ fn full_disk_is_an_error() {
     );
 }
 
-/// Every option that names an output, with options for a quick run.
+/// Every option that names an output, with options for a short run.
 const OUTPUTS: [&[&str]; 7] = [
     &["places", "--json"],
     &["machine", "--json"],
@@ -223,7 +223,7 @@ fn outputs_are_written_through_links() {
 fn impossible_budget_is_refused() {
     let harness = Harness::new();
     let clock = faults(&harness);
-    // The set-up takes longer than a few milliseconds.
+    // The setup takes longer than several milliseconds.
     let hasty = [("LD_PRELOAD", clock.to_str().unwrap()), ("FAULT", "fast=10000")];
     let sweep = ["stream", "--sweep", "pages=4k,thp"];
     for command in [&["explain"][..], &sweep, &["stream", "--compiler", "gcc"]] {
@@ -239,7 +239,7 @@ fn impossible_budget_is_refused() {
 fn log_of_a_job_has_one_line_per_half_minute() {
     let harness = Harness::new();
     let clock = faults(&harness);
-    // The clock runs 1000 times as fast: a second takes a millisecond.
+    // The clock is accelerated by a factor of 1000: a second takes a millisecond.
     let hasty = [("LD_PRELOAD", clock.to_str().unwrap()), ("FAULT", "fast=1000")];
     let long = ["stream", "--size", "1MiB", "--samples", "500"];
     let log = harness.run_with(&hasty, &long).exits(0).stderr;

@@ -1,14 +1,14 @@
-//! Output files in folders of other users: their links are not followed, their files not replaced, their
-//! permissions not inherited.
+//! Tests of output files in folders of other users: links are not followed, files are not replaced, permissions are not
+//! inherited.
 
 use crate::harness::{Harness, Outcome, Part, skip};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
-/// Identifier of a user other than the one that runs the tests.
+/// Identifier of a user who does not run the tests.
 const NOBODY: u32 = 65_534;
-/// Options that name an output, at least one of each way of writing, with the file.
+/// Options that name an output, with the file. Each way of writing occurs at least once.
 const OUTPUTS: [(&[&str], &str); 13] = [
     (&["machine", "--json"], "out"),
     (&["places", "--json"], "out"),
@@ -25,8 +25,7 @@ const OUTPUTS: [(&[&str], &str); 13] = [
     (&["compare", "latest", "latest", "--json"], "out"),
 ];
 
-/// Options that name a file or folder that is not written, or that is the history; and those of `check` with a test of
-/// their own in `check.rs`.
+/// Options whose file or folder is not written or is the history, and options of `check` that `check.rs` tests.
 const NO_OUTPUTS: [&str; 8] = [
     "--db",
     "--exclude-file",
@@ -37,7 +36,7 @@ const NO_OUTPUTS: [&str; 8] = [
     "--reference",
     "--state",
 ];
-/// Arguments that commands require.
+/// Arguments that commands require in front of their options.
 const REQUIRED: [(&str, &[&str]); 4] = [
     ("history show", &["latest"]),
     ("compare", &["latest", "latest"]),
@@ -45,10 +44,10 @@ const REQUIRED: [(&str, &[&str]); 4] = [
     ("memory matrix", &["--emit", "hwloc"]),
 ];
 
-/// Arguments that commands require behind their options.
+/// Arguments that commands require after their options.
 const BEHIND: [(&str, &[&str]); 1] = [("sweep", &["--", "true"])];
 
-/// Returns the words of all commands, from their help.
+/// Returns all commands, from their help.
 fn commands(harness: &Harness, parent: &[String]) -> Vec<Vec<String>> {
     let mut all = vec![parent.to_vec()];
     let help = help(harness, parent);
@@ -85,7 +84,7 @@ fn file_options(harness: &Harness, command: &[String], values: &[&str]) -> Vec<S
 }
 
 #[test]
-fn output_options_refuse_a_foreign_link() {
+fn output_options_refuse_links_of_other_users() {
     let harness = with_a_run();
     let victim = harness.write("victim", "OLD CONTENT");
     symlink(&victim, harness.path("shared/out")).unwrap();
@@ -102,7 +101,7 @@ fn output_options_refuse_a_foreign_link() {
         let runs_here = match command.first().map(String::as_str) {
             Some("device") => has_device,
             Some("mpi" | "memory") => has_two_cpus,
-            // `man --output` names a folder; see `man_pages_follow_the_rules_of_outputs`.
+            // `man --output` names a folder; see `man_pages_do_not_replace_files_of_other_users`.
             Some("man") => false,
             _ => true,
         };
@@ -139,7 +138,7 @@ fn output_options_refuse_a_foreign_link() {
     assert_eq!(names(&harness), ["out"]);
 }
 
-/// Creates a folder with a history of one run.
+/// Creates a harness with a history of one run.
 fn with_a_run() -> Harness {
     let harness = Harness::new();
     harness.stream(&["-q"]).exits(0);
@@ -157,7 +156,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Gives a file to another user; skips the part if that is not permitted.
+/// Changes the owner of a file; skips the test if that is not permitted.
 fn give_away(path: &Path) -> bool {
     let given = std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY));
     if let Err(cause) = &given {
@@ -253,7 +252,7 @@ fn symbolic_link_in_a_shared_folder_is_not_followed() {
 }
 
 #[test]
-fn man_pages_follow_the_rules_of_outputs() {
+fn man_pages_do_not_replace_files_of_other_users() {
     let harness = Harness::new();
     let page = harness.write("share/nodegauge-stream.1", "OLD CONTENT");
     set_mode(Path::new(&page), 0o4755);
@@ -270,7 +269,7 @@ fn man_pages_follow_the_rules_of_outputs() {
 }
 
 #[test]
-fn output_is_neither_the_history_nor_an_input() {
+fn output_cannot_replace_the_history_or_an_input() {
     let harness = Harness::new();
     harness.stream(&["-q", "--db", "h.db", "--json", "run.json"]).exits(0);
     fs::hard_link(harness.path("h.db"), harness.path("linked.db")).unwrap();
@@ -303,7 +302,7 @@ fn output_is_neither_the_history_nor_an_input() {
             .exits(2)
             .warns(": it is the history, or an input of this command\nhint: give another file\n");
     }
-    // The default history is no output either, of a command that does not read it.
+    // A command that does not read the default history must not write to it either.
     for command in ["machine", "doctor", "places"] {
         let refused = harness.run_with(&[("NODEGAUGE_DB", "h.db")], &[command, "--json", "h.db"]);
         refused.exits(2).warns(": it is the history, or an input of this command\n");
@@ -314,7 +313,7 @@ fn output_is_neither_the_history_nor_an_input() {
 }
 
 #[test]
-fn options_of_a_command_do_not_replace_its_other_files() {
+fn outputs_of_a_command_cannot_replace_its_other_files() {
     let harness = with_a_run();
     let content = crate::check::reference(&harness, "reference.json", |_| {});
     let content = fs::read_to_string(content).unwrap();
@@ -357,7 +356,7 @@ fn two_outputs_in_one_file_are_refused() {
     }
     assert_eq!(fs::read_to_string(harness.path("soft")).unwrap(), "OLD CONTENT");
     assert!(!harness.path("new").exists());
-    // A device takes both.
+    // A device accepts both outputs.
     harness.stream(&["-q", "--no-save", "--json", "/dev/null", "--csv", "/dev/null"]).exits(0);
 }
 
@@ -372,7 +371,7 @@ fn output_does_not_replace_a_record_of_its_input_folder() {
         refused.exits(2).warns("it is the history, or an input of this command");
         assert_eq!(fs::read_to_string(&file).unwrap(), record, "{command}");
     }
-    // A page of an earlier ranking is no record.
+    // The page of an earlier ranking is not a record.
     let page = ["fleet", "rank", "fleet", "--format", "html", "--output", "fleet/page.html"];
     harness.run(&page).exits(0);
     assert_ne!(fs::read_to_string(harness.path("fleet/page.html")).unwrap(), "OLD PAGE");

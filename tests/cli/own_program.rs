@@ -1,5 +1,5 @@
-//! `sweep -- PROGRAM`: the user's program under placements and settings. The programs are shell commands that print
-//! what they were given, so that figures are known exactly.
+//! Tests of `sweep -- PROGRAM`. The programs are shell commands that print their variables, so the figures are known
+//! exactly.
 
 use crate::harness::{Harness, Part, measurements, texts};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn record(harness: &Harness, code: i32, options: &[&str], program: &[&str]) -> V
     harness.run(&words).exits(code).json()
 }
 
-/// Returns the figure with this name under a combination.
+/// Returns the figure with this name for a combination.
 #[track_caller]
 fn figure<'r>(record: &'r Value, name: &str, under: &str) -> &'r Value {
     let found =
@@ -55,7 +55,7 @@ fn every_round_runs_each_combination_once() {
     let record = record(&harness, 0, &axes, &["--", "sh", "-c", &script]);
     let text = std::fs::read_to_string(&log).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    // A warm-up and five rounds.
+    // There are five rounds and a warm-up.
     assert_eq!(lines.len(), 4 * 6);
     for round in lines.chunks(4) {
         assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), 4, "{lines:?}");
@@ -107,7 +107,7 @@ fn program_longer_than_the_budget_is_ended() {
         .run(&["sweep", "env:A=1,2", "--budget", "1", "--", "sleep", "600"])
         .exits(1)
         .prints("the program did not end within --budget 1")
-        .prints("use a budget in which 4 runs of it");
+        .prints("use a --budget long enough for 4 runs");
     assert!(started.elapsed().as_secs() < 500, "the program was not ended");
 }
 
@@ -183,7 +183,7 @@ fn few_runs_do_not_determine_the_fastest_combination() {
     let words = [&["sweep"], &few[..], &FIGURE[..], &ECHO].concat();
     let shown = harness.run(&words).exits(0);
     shown.prints_words(
-        "Cannot tell whether anything is faster than env:A 10: 5 samples count: too few",
+        "Cannot tell whether another combination is faster than env:A 10: 5 samples count: too few",
     );
     let record = harness.latest();
     for (name, under) in [("figure", "env:A 10"), ("relative", "env:A 20")] {

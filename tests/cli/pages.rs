@@ -1,4 +1,4 @@
-//! Reports in a real browser: what the tests of pages share. Scripts that return a property of a page are in `pages/`.
+//! Helpers for tests of reports in a real browser. The scripts in `pages/` return properties of a page.
 
 use crate::browser::{Browser, Graphics};
 use crate::harness::{Harness, Part, skip};
@@ -10,9 +10,9 @@ mod roofline;
 mod thorough;
 mod values;
 
-/// Widths of the screens on which every page is looked at: a desk, a tablet, a phone.
+/// Widths of the screens on which every page is tested: desktop, tablet, phone.
 pub const WIDTHS: [u32; 3] = [1400, 768, 390];
-/// Unmodified axe-core; `SHA256SUMS` in its folder has the digest.
+/// Unmodified axe-core. The file `SHA256SUMS` in its folder contains its digest.
 pub const AXE: &str = include_str!("../axe/axe.min.js");
 /// Text that must not become markup, script or formula.
 pub const HOSTILE: &str =
@@ -57,30 +57,31 @@ pub fn report(harness: &Harness, record: &str) -> PathBuf {
     harness.path("page.html")
 }
 
-/// Returns the pictures of a page: kind, data, and the number of shapes and texts, or of coloured dots, drawn.
+/// Script that returns the pictures of a page: kind, data, and the number of shapes and texts drawn, or of coloured
+/// dots.
 pub const PICTURES: &str = include_str!("pages/pictures.js");
 
-/// Draws all surfaces by opening them; returns their number.
+/// Script that draws all surfaces by opening them, and returns their number.
 const SURFACES: &str = include_str!("pages/surfaces.js");
 
-/// Returns the elements that make the page wider than the window.
+/// Script that returns the elements that are wider than the window.
 pub const TOO_WIDE: &str = include_str!("pages/too_wide.js");
 
-/// Returns what is wrong with the labels of the pictures: labels that overlap each other, and labels and other elements
-/// that are cut off. Labels are compared by their outlines, which may be turned.
+/// Script that returns faults of picture labels: labels that overlap, and labels and other elements that are cut off.
+/// Labels are compared by their outlines, which may be rotated.
 pub const ILLEGIBLE: &str = include_str!("pages/illegible.js");
 
-/// Returns the labels of pictures whose contrast with the page is below that of WCAG AA for text, and the symbols of keys
-/// whose contrast is below that for graphics. Cells of heat maps have a test of their own.
+/// Script that returns labels of pictures whose contrast with the page is below WCAG AA for text, and legend symbols
+/// whose contrast is below that for graphics. Cells of heat maps have a separate test.
 pub const FAINT: &str = include_str!("pages/faint.js");
 
-/// Opens the tables of all pictures and returns their cells: title, then row by row.
+/// Script that opens the tables of all pictures and returns their cells: the title, then row by row.
 pub const DATA: &str = include_str!("pages/data.js");
 
-/// Returns the texts of all pictures.
+/// Script that returns the texts of all pictures.
 const TEXTS: &str = include_str!("pages/texts.js");
 
-/// Returns the serious violations that axe-core reports.
+/// Script that returns the serious violations that axe-core reports.
 pub const SERIOUS: &str = include_str!("pages/serious.js");
 
 /// Returns the rows of the table of the picture with this title.

@@ -1,4 +1,4 @@
-//! `nodegauge places`, and placement options of other commands.
+//! Tests of `nodegauge places`, and of placement options of other commands.
 
 use crate::harness::{GENOA, Harness, Outcome, Part, ROME, T2K, has_keys, skip};
 use crate::machine::XML;
@@ -8,7 +8,7 @@ fn places(args: &[&str]) -> Value {
     Harness::new().run(&[&["places", "--json"], args].concat()).exits(0).warns_nothing().json()
 }
 
-/// Returns the single CPU of each thread.
+/// Returns the only CPU of each thread.
 fn cpus(document: &Value) -> Vec<u64> {
     let threads = document["threads"].as_array().unwrap();
     let single = |thread: &Value| match &thread["cpus"].as_array().unwrap()[..] {
@@ -79,7 +79,7 @@ fn table_has_the_columns_of_the_lecture() {
 }
 
 #[test]
-fn document_has_every_field() {
+fn places_json_has_every_field() {
     let document = places(&[]);
     assert_eq!(document["schema"], "nodegauge/1");
     has_keys(&document["topology"], &["source", "sockets", "cores", "llcs", "numa_nodes"]);
@@ -92,7 +92,7 @@ fn document_has_every_field() {
 }
 
 #[test]
-fn abstract_names_of_openmp_are_resolved() {
+fn openmp_place_names_are_resolved() {
     for (name, threads, first) in [
         ("threads", 128, json!([0])),
         ("cores", 128, json!([0])),
@@ -250,7 +250,7 @@ fn verbose_places_require_this_machine() {
 }
 
 #[test]
-fn affinity_mask_restricts_places_and_is_named() {
+fn affinity_mask_restricts_places_and_is_reported() {
     let harness = Harness::new();
     let first = cpus(&harness.run(&["places", "--json"]).exits(0).json());
     let [first, .., other] = first[..] else { return skip(Part::Cpus, "there is one CPU only") };
@@ -356,7 +356,7 @@ fn numactl_policy_is_shown_and_honoured() {
         under(&["machine"]).prints_words(&format!("inherited {words}"));
         let record = under(&["machine", "--json"]).json();
         assert_eq!(record["machine"]["circumstances"]["inherited"], *inherited);
-        // Options have precedence.
+        // Options have precedence over the inherited policy.
         let asked = under(&["places", "--json", "--numa", "local"]).json();
         assert_eq!(asked["threads"][0]["memory"]["policy"], "local");
         let described = under(&["places", "--json", "--topology", T2K]).json();
@@ -366,7 +366,7 @@ fn numactl_policy_is_shown_and_honoured() {
 }
 
 #[test]
-fn places_neither_measure_nor_save() {
+fn places_command_neither_measures_nor_saves() {
     let harness = Harness::new();
     harness.run(&["places"]).exits(0);
     let left: Vec<_> = std::fs::read_dir(harness.path("")).unwrap().collect();

@@ -1,4 +1,4 @@
-//! `stream --ranks`: started by nodegauge, by real launchers, in sweeps, and with faults.
+//! Tests of `stream --ranks`: ranks started by nodegauge or by real launchers, sweeps, and faults.
 
 use crate::harness::{
     FAST, Harness, OPEN_MPI_AS_ROOT, Outcome, Part, Running, T2K, has_keys, lives, measurements,
@@ -7,13 +7,13 @@ use crate::harness::{
 use crate::thorough::slurm::Slurm;
 use serde_json::{Value, json};
 
-/// Options of a short run with ranks whose record goes to standard output.
+/// Options for a short run with ranks whose record goes to standard output.
 fn short(args: &[&str]) -> Vec<String> {
     let fast = [&["stream", "--json", "-", "--no-save"], &FAST[..], args].concat();
     fast.into_iter().map(str::to_owned).collect()
 }
 
-/// Runs this program under a launcher.
+/// Runs the program under a launcher.
 fn with_launcher(
     harness: &Harness,
     launcher: &[&str],
@@ -32,7 +32,7 @@ fn with_launcher(
     harness.run_other(&words, variables)
 }
 
-/// Checks the properties of every record of ranks.
+/// Checks the properties that every record of ranks has.
 #[track_caller]
 fn is_of_ranks(record: &Value, ranks: usize, threads: usize) {
     assert_eq!(measurements(record).len(), 4);
@@ -47,8 +47,8 @@ fn is_of_ranks(record: &Value, ranks: usize, threads: usize) {
             assert_eq!(rank["rank"], number);
             has_keys(rank, &["cpus", "memory", "best", "median"]);
         }
-        // The total time is from the first start to the last end, so the total rate is at most the sum of the
-        // parts.
+        // The total time lasts from the first start to the last end, so the total rate is at most the sum of the rates
+        // of the ranks.
         let sum: f64 = each.iter().map(|rank| rank["best"].as_f64().unwrap()).sum();
         assert!(m["summary"]["best"].as_f64().unwrap() <= sum * 1.0001);
     }
@@ -64,7 +64,7 @@ fn ranks_have_their_own_arrays_and_cpus() {
     is_of_ranks(&record, 2, 1);
     let config = &measurements(&record)[0]["config"];
     assert_ne!(config["ranks"][0]["cpus"], config["ranks"][1]["cpus"]);
-    // A given size is that of each rank's arrays.
+    // A given size applies to the arrays of each rank.
     assert_eq!(config["array_elements"], 1_000_000);
     let policy_record = harness.stream_record(&["--ranks", "1", "--threads", "2", "--policy", "3"]);
     is_of_ranks(&policy_record, 1, 2);
@@ -151,7 +151,7 @@ fn sweep_compares_policies_with_one_rank_of_policy_5() {
         }
         assert!(ratio > 0.0);
     }
-    // The reference is measured even if it is not requested.
+    // The combination to compare with is measured even if it is not requested.
     let reported = harness.stream(&["--sweep", "policy=1,3", "--ranks", "2"]).exits(0);
     reported
         .prints_words("x: median of triad divided by that of 1 rank of policy 5")
@@ -165,7 +165,7 @@ fn children(of: u32) -> Vec<u32> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Starts `stream` with two ranks and waits until they test loops.
+/// Starts `stream` with two ranks, and waits until they test loops.
 fn trying(harness: &Harness) -> (Running, Vec<u32>) {
     let args = ["stream", "--ranks", "2", "--budget", "30", "--no-save"];
     let running = harness.start(&args).shows("loops for each kernel");
@@ -219,7 +219,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn single_rank_is_a_usual_run_without_colour() {
+    fn single_launched_rank_prints_a_normal_page_without_colour() {
         let harness = Harness::new();
         for mpirun in ["mpirun.openmpi", "mpirun.mpich"] {
             if !harness.has(Part::Mpi, mpirun) {
@@ -229,7 +229,7 @@ mod thorough {
                 .exits(0)
                 .json();
             assert!(measurements(&alone)[0]["config"].get("processes").is_none());
-            // Open MPI gives ranks its own terminal and copies their output to that of mpirun.
+            // Open MPI gives the ranks a terminal, and copies their output to the output of mpirun.
             let coloured = [&OPEN_MPI_AS_ROOT[..], &[("NO_COLOR", ""), ("TERM", "xterm")]].concat();
             for ranks in ["1", "2"] {
                 let machine = [mpirun, "-np", ranks, crate::program::path(), "doctor"];
@@ -256,7 +256,7 @@ mod thorough {
     }
 
     #[test]
-    fn killed_rank_is_named_and_the_others_end() {
+    fn killed_rank_is_reported_and_other_ranks_end() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;
@@ -275,7 +275,7 @@ mod thorough {
         if !harness.has_cpus(2) {
             return;
         }
-        // A million rounds last longer than any test; loops are chosen in a second.
+        // A million rounds last longer than any test; the choice of loops takes a second.
         let args = ["--sweep", "ranks=1,2", "--size", "100000elements", "--samples", "1000000"];
         let sink = ["--budget", "4", "--json", "killed.json"];
         let running = harness.start(&[&["stream"], &args[..], &sink].concat());
@@ -298,7 +298,7 @@ mod thorough {
         running.signal("KILL");
         running.end();
         all_end(&ranks);
-        // After an interrupt, the ranks end.
+        // After an interrupt, the ranks end, too.
         let (second_running, second_ranks) = trying(&harness);
         second_running.signal("INT");
         second_running.end().exits(130);
@@ -306,7 +306,7 @@ mod thorough {
     }
 
     #[test]
-    fn ranks_that_never_connect_are_named() {
+    fn ranks_that_never_connect_are_reported() {
         let harness = Harness::new();
         let one = |rank: &str| {
             let variables =

@@ -2,7 +2,7 @@
 
 use crate::harness::{Harness, Part, skip};
 
-/// Returns the examples in a language, in order.
+/// Returns the examples in a language, in their order.
 fn examples(language: &str) -> Vec<&'static str> {
     let page = include_str!("../../docs/record.md");
     let blocks = page.split("\n```").skip(1).step_by(2);
@@ -12,7 +12,7 @@ fn examples(language: &str) -> Vec<&'static str> {
     found
 }
 
-/// A folder with a history of one run, in which examples are run.
+/// Creates a harness with a history of one run, in which examples are run.
 fn place() -> Harness {
     let harness = Harness::new();
     harness.stream(&["--label", "nps=4"]).exits(0);

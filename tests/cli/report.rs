@@ -1,4 +1,4 @@
-//! The command `report`: hostile texts, missing data, earlier runs and errors.
+//! Tests of `report`: hostile texts, missing data, earlier runs, and errors.
 
 use crate::browser::Graphics;
 use crate::harness::Harness;
@@ -51,7 +51,7 @@ fn hostile_text_is_escaped() {
 }
 
 #[test]
-fn pages_state_missing_data_and_stay_small() {
+fn report_shows_missing_data_and_stays_small() {
     let harness = Harness::new();
     let page = |name: &str| {
         let page = report(&harness, golden(name).to_str().unwrap());
@@ -67,7 +67,7 @@ fn pages_state_missing_data_and_stay_small() {
     for title in ["memory", "floating point", "messages", "files"] {
         assert!(run.contains(&format!("<div class=\"name\"><b>{title}</b>")), "{title}");
     }
-    // What was not measured has no row.
+    // Parts that were not measured have no row.
     assert!(!run.contains("not measured") && !run.contains("<b>latency</b>"));
     assert!(!run.contains("ecStat") && !run.contains("claygl"), "what only surfaces need");
     for of_head in

@@ -1,4 +1,4 @@
-//! Reports of several runs: side by side, and over time.
+//! Tests of reports of several runs: next to each other, and over time.
 
 use crate::browser::{Browser, Graphics};
 use crate::harness::Harness;
@@ -9,7 +9,7 @@ use crate::pages::{
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Writes records as runs of several nodes, each with a different factor.
+/// Writes records as runs of several nodes, each multiplied by another factor.
 fn nodes(harness: &Harness, name: &str, factors: &[f64]) -> Vec<String> {
     let node = |(i, factor): (usize, &f64)| {
         let mut record = record(name);
@@ -30,8 +30,7 @@ fn page_of(harness: &Harness, arguments: &[&str]) -> PathBuf {
     harness.path("page.html")
 }
 
-/// Opens a page in every width and colour scheme; it must have no serious violations and must not be too
-/// wide.
+/// Opens a page in every width and colour scheme. It must have no serious violations and must not be too wide.
 #[track_caller]
 fn is_sound(browser: &mut Browser, page: &Path) {
     browser.media("screen", "light");
@@ -65,7 +64,7 @@ fn is_sound(browser: &mut Browser, page: &Path) {
     assert_eq!(browser.complaints, [""; 0]);
 }
 
-/// Returns the cells of the first table row that begins with a word.
+/// Returns the cells of the first table row that begins with this word.
 fn cells(browser: &mut Browser, word: &str) -> Vec<String> {
     let find = format!(
         "[...document.querySelectorAll('.block tr')].map((row) => [...row.cells].map((cell) => cell.textContent))
@@ -75,7 +74,7 @@ fn cells(browser: &mut Browser, word: &str) -> Vec<String> {
 }
 
 #[test]
-fn trends_and_fleets_begin_with_their_conclusion() {
+fn trend_and_fleet_pages_begin_with_their_conclusion() {
     let harness = Harness::new();
     day(&harness, "night");
     let trend = page_of(&harness, &["--trend", "watch=night"]);
@@ -98,7 +97,7 @@ fn trends_and_fleets_begin_with_their_conclusion() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     is_sound(&mut browser, &trend);
     is_sound(&mut browser, &fleet);
-    // The table has the rates of the records and the same share as the reason; empty bins have no bar.
+    // The table has the rates in the records, and the same share as the reason; empty bins have no bar.
     browser.open(&fleet);
     let slow = cells(&mut browser, "n04");
     let measured = record("stream")["measurements"].as_array().unwrap().clone();
@@ -107,7 +106,7 @@ fn trends_and_fleets_begin_with_their_conclusion() {
     let rate = browser.evaluate(shown).as_f64().unwrap();
     assert!((rate / (triad * 0.5) - 1.0).abs() < 1e-9, "{rate}");
     assert!(slow.iter().any(|cell| cell == "50.0 %"), "{slow:?}");
-    // The picture has a dot for each node, and that of the slow one is large, named, and left of the limit.
+    // The picture has one dot per node. That of the slow node is large, has a name, and is left of the limit.
     let drawn = "(() => {
         const row = [...document.querySelectorAll('.row')].find((row) => row.querySelector('b').textContent.toLowerCase() === 'triad');
         const at = (name) => parseFloat(row.querySelector(name).getAttribute(name === 'line.limit' ? 'x1' : 'cx'));
@@ -121,7 +120,7 @@ fn trends_and_fleets_begin_with_their_conclusion() {
     }
 }
 
-/// Ratios of a forest plot are those of the records, and the title names each processor once.
+/// The ratios in the forest plot are those of the records, and the title names each processor once.
 #[test]
 fn ratios_of_runs_equal_the_records() {
     let harness = Harness::new();
@@ -158,7 +157,7 @@ fn incomparable_runs_are_explained() {
     assert!(!page.contains(", best") && !page.contains("times as fast"));
 }
 
-/// Two runs, of which the second has a suspect Triad.
+/// Tests two runs, of which the second one has a suspect Triad.
 #[test]
 fn suspect_figures_of_compared_runs_are_marked() {
     let harness = Harness::new();
@@ -187,7 +186,7 @@ fn suspect_figures_of_compared_runs_are_marked() {
     is_sound(&mut browser, &page);
     browser.media("screen", "light");
     browser.open(&page);
-    // The mark of the suspect ratio is the only hollow one, and its row and the legend say what it means.
+    // Only the mark of the suspect ratio is hollow; its row and the legend explain it.
     let marked = "(() => {
         const chart = document.querySelector('[data-kind=forest]');
         const panel = getComputedStyle(document.body).getPropertyValue('--panel').trim();
@@ -199,7 +198,7 @@ fn suspect_figures_of_compared_runs_are_marked() {
     assert_eq!(browser.evaluate(marked), json!([1, 1, true, true]));
 }
 
-/// Saves six runs per configuration, which take turns and have one label, the later half in another regime.
+/// Saves six runs per configuration, which alternate and share a label. The second half is in another regime.
 fn mixed(harness: &Harness, configurations: &[&str]) {
     let mut lines = String::new();
     for i in 0..6 * configurations.len() {
@@ -222,7 +221,7 @@ fn mixed(harness: &Harness, configurations: &[&str]) {
     harness.run(&["history", "import", &file]).exits(0);
 }
 
-/// Runs of two configurations, selected by one label, are two series of one picture, with a median each.
+/// Two configurations selected by one label give two series in one picture, each with its median.
 #[test]
 fn trend_separates_configurations() {
     let harness = Harness::new();
@@ -238,7 +237,7 @@ fn trend_separates_configurations() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     is_sound(&mut browser, &page);
     browser.open(&page);
-    // Each series has a line and dots of its own colour and symbol, and the table of the picture has its name.
+    // Each series has a line and dots in its own colour and symbol, and its name is in the table of the picture.
     let drawn = "(() => {
         const chart = echarts.getInstanceByDom(document.querySelector('[data-kind=trend]'));
         const dots = chart.getOption().series.filter((one) => one.type === 'scatter');
@@ -246,7 +245,7 @@ fn trend_separates_configurations() {
         return [lines.length, new Set(dots.map((one) => one.name.split(',')[0])).size, new Set(dots.map((one) => one.symbol)).size];
     })()";
     assert_eq!(browser.evaluate(drawn), json!([2, 2, 2]));
-    // Periods differ by letters, not only by greys.
+    // Periods have letters, not only shades of grey.
     let key = browser.evaluate("document.querySelector('.key').textContent").to_string();
     assert!(key.contains("A: period with"), "{key}");
     let data = browser.evaluate(DATA);
@@ -254,7 +253,7 @@ fn trend_separates_configurations() {
     assert_eq!(shown.iter().filter(|row| row[5] == "pages thp").count(), 6, "{shown:?}");
 }
 
-/// More configurations than one picture can show have a picture each.
+/// If there are more configurations than a picture can show, each has its own picture.
 #[test]
 fn trend_of_many_configurations_has_a_picture_for_each() {
     let harness = Harness::new();
@@ -308,7 +307,7 @@ mod thorough {
         assert!(text.contains("only in some of the runs"));
         let Some(mut browser) = browser(Graphics::Flat) else { return };
         is_sound(&mut browser, &page);
-        // The text names the best and the worst of three runs, and the table of the picture has the values of the
+        // The text names the best and the worst of three runs, and the table of the picture has the values in the
         // records.
         browser.open(&page_of(&harness, &["0.json", "1.json", "2.json"]));
         let data = browser.evaluate(DATA);
@@ -377,7 +376,7 @@ mod thorough {
         assert_eq!(shown[0][0], "2026-11-21T10:00:00Z");
         let near = shown.iter().filter(|row| row[2].contains("115")).count();
         assert_eq!(near, 10 + 4 + 5, "{shown:?}");
-        // Five bands, because a gap ends a band, and an interrupted line.
+        // There are five bands, because a gap ends a band, and an interrupted line.
         let option = "echarts.getInstanceByDom(document.querySelector('[data-kind=trend]')).getOption().series[0]";
         assert_eq!(browser.evaluate(&format!("{option}.markArea.data.length")), 5);
         assert_eq!(

@@ -1,9 +1,9 @@
-//! `nodegauge` and `nodegauge run`: one page.
+//! Tests of `nodegauge` and `nodegauge run`, which print one page.
 
 use crate::harness::{Harness, Outcome, measurements};
 use serde_json::Value;
 
-/// Runs with little time, and a theoretical bandwidth that no memory reaches.
+/// Runs the command with little time, and with a theoretical bandwidth that no memory reaches.
 fn page(harness: &Harness, args: &[&str]) -> Outcome {
     let common = ["--samples", "3", "--budget", "3", "--dimms", "1024x20000"];
     harness.run(&[args, &common[..]].concat()).exits(0).warns_nothing()
@@ -13,7 +13,7 @@ fn page(harness: &Harness, args: &[&str]) -> Outcome {
 fn result_is_one_saved_page() {
     let harness = Harness::new();
     let outcome = page(&harness, &["run"]);
-    // On a busy machine, there are further findings and reasons for doubt, and on a guest there are regimes.
+    // On a busy machine, there are further findings and reasons for doubt; on a guest, there are regimes.
     let of_node = ["suspect ", "critical ", "warning ", "regime"];
     let is_of_node = |paragraph: &[&str]| of_node.iter().any(|word| paragraph[0].starts_with(word));
     let lines: Vec<&str> = outcome.stdout.lines().collect();

@@ -1,20 +1,20 @@
-//! Automatic sizes on a machine that reports more cache than it has.
+//! Tests of automatic sizes on a machine that reports more cache than it has.
 
 use crate::harness::Harness;
 use serde_json::Value;
 
-/// Variable with the size of the last-level cache that the machine reports.
+/// Environment variable with the size of the last-level cache that the machine reports.
 const REPORTED: &str = "NODEGAUGE_REPORTED_CACHE";
 const MIB: u64 = 1 << 20;
 
-/// Returns the largest array of the figures of a record; 0 without an array.
+/// Returns the largest array size of the figures in a record; 0 if there are no arrays.
 fn largest_array(record: &Value) -> u64 {
     let all = record["measurements"].as_array().unwrap().iter();
     all.filter_map(|m| m["config"]["array_bytes"].as_u64()).max().unwrap_or(0)
 }
 
 #[test]
-fn arrays_follow_the_detected_cache_and_the_page_names_both() {
+fn array_size_follows_the_measured_cache_and_page_shows_both_sizes() {
     let harness = Harness::new();
     let reporting = [(REPORTED, "2GiB")];
     let arguments = ["stream", "--samples", "5", "--json", "stream.json"];
@@ -23,13 +23,13 @@ fn arrays_follow_the_detected_cache_and_the_page_names_both() {
         serde_json::from_slice(&std::fs::read(harness.path("stream.json")).unwrap()).unwrap();
     let measured = &record["machine"]["measured_cache"];
     let Some(bytes) = measured["bytes"].as_u64() else {
-        // The processor cannot flush lines, or its caches hold more than the memory that may be touched.
+        // The processor cannot flush cache lines, or its caches hold more than the memory that may be touched.
         assert!(measured.is_null(), "{measured}");
         return;
     };
     let reported = measured["reported"].as_u64().unwrap();
     assert!(reported >= 2048 * MIB && bytes <= 2 * reported, "{measured}");
-    // The check of the arrays may have found that a cache holds part of them.
+    // The check of the arrays may have found that a cache holds a part of them.
     let array = largest_array(&record);
     let least = (4 * bytes).max(8_000_000);
     assert!(array >= least.min(4 * reported), "{array} for {bytes}");
@@ -39,7 +39,7 @@ fn arrays_follow_the_detected_cache_and_the_page_names_both() {
     assert!(array < 4 * reported, "{array} for {bytes} of {reported}");
     page.prints("found by measuring; 2 GiB are reported")
         .prints("automatic sizes follow the former");
-    // The capacity is remembered, unless the node was busy.
+    // The capacity is saved, unless the node was busy.
     for command in [&["explain"][..], &["memory", "mix"], &["roofline"]] {
         let more = [command, &["--samples", "3", "--json", "-"]].concat();
         let later = harness.run_with(&reporting, &more).json();

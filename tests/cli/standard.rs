@@ -1,19 +1,19 @@
-//! `stream --standard` with test programs that have the output of stream.c, and with faulty programs;
+//! Tests of `stream --standard` with programs that print the output of stream.c, and with faulty programs; tests of
 //! `history import`.
 
 use crate::harness::{Harness, Outcome, Part, lives, wait_for};
 use serde_json::Value;
 
-/// Program with STREAM's table for the array size in the flags.
+/// Program that prints STREAM's table for the array size in its flags.
 const STAND_IN: &str = include_str!("../standin/stream.c");
 pub const PASSED: &str = "Solution Validates: avg error less than 1.000000e-13 on all three arrays";
 
-/// Returns a program with the output of stream.c, which executes `before` and ends with the line `check`.
+/// Returns a program that executes `before`, prints the output of stream.c and ends with the line `check`.
 pub fn program(before: &str, check: &str) -> String {
     STAND_IN.replace("/* BEFORE */", before).replace(&format!("{PASSED:?}"), &format!("{check:?}"))
 }
 
-/// Creates a folder with a source. Programs are compiled below it, so that remaining files are detected.
+/// Creates a folder with a source file. Programs are compiled below it, so files left behind are detected.
 struct Place(Harness);
 
 impl Place {
@@ -24,7 +24,7 @@ impl Place {
         place
     }
 
-    /// Runs `stream --standard`, quick and small, on one thread.
+    /// Runs a short `stream --standard` with small arrays on one thread.
     fn stream(&self, more: &[&str]) -> Outcome {
         let (source, temporary) = (self.0.arg("stream.c"), self.0.arg("tmp"));
         let common = ["stream", "--threads", "1", "--size", "1000000elements", "--samples", "6"];
@@ -126,7 +126,7 @@ fn failed_validation_is_invalid() {
     assert!(of(&record, "variant").iter().all(|m| m["value"].is_f64()));
 }
 
-/// Returns the reason why a program has no figure; the native figures are unchanged.
+/// Returns the reason why a program has no figure. The native figures must be unchanged.
 fn reason(before: &str) -> String {
     let record = Place::new(before, PASSED).record(1, &["--compiler", "gcc"]);
     assert!(of(&record, "variant").iter().all(|m| m["value"].is_f64()));
@@ -136,7 +136,7 @@ fn reason(before: &str) -> String {
 }
 
 #[test]
-fn foreign_output_of_a_program_is_reported() {
+fn program_without_stream_output_is_reported() {
     assert_eq!(
         reason("puts(\"Words\"); return 0;"),
         "the output is not that of STREAM: the program printed \"Words\" instead of a STREAM table"
@@ -187,13 +187,13 @@ fn missing_or_failing_compiler_exits_with_3() {
 }
 
 #[test]
-fn flags_of_other_compilers_are_named_with_their_compiler() {
+fn flags_of_other_compilers_are_refused_with_the_equivalent() {
     let place = Place::new("", PASSED);
     place
         .stream(&["--compiler", "gcc -O3 -fnt-store"])
         .exits(3)
         .warns("hint: -fnt-store is a flag of AMD's AOCC; elsewhere: ");
-    // gcc would take both flags for the name of its output file, and compile without OpenMP.
+    // gcc would use both flags as the name of its output file, and compile without OpenMP.
     place
         .stream(&["--compiler", "gcc -mmic -O3 -openmp -opt-prefetch-distance=64,8"])
         .exits(2)
@@ -247,11 +247,11 @@ fn published_compile_line_is_used_unchanged() {
         harness
             .run(&[mode, &["--compiler", "gcc -DNTIMES=5"]].concat())
             .exits(2)
-            .warns("macro NTIMES has no effect here\nhint: use --samples");
+            .warns("the kernels of nodegauge ignore the macro NTIMES\nhint: use --samples");
     }
 }
 
-/// Has the output of STREAM's MPI version. Each rank writes its CPUs into the folder `FOLDER`.
+/// Program with the output of STREAM's MPI version. Each rank writes its CPUs to the folder `FOLDER`.
 const MPI_STAND_IN: &str = r##"
 #define _GNU_SOURCE
 # include "mpi.h"
@@ -289,7 +289,7 @@ int main(int argc, char **argv) {
 }
 "##;
 
-/// Compares the CPUs that two ranks have written with those that `places` plans.
+/// Compares the CPUs that two ranks wrote with those that `places` plans.
 #[track_caller]
 fn are_as_planned(harness: &Harness, placement: &[&str]) {
     let places = [&["places", "--ranks", "2", "--json"][..], placement].concat();
@@ -304,7 +304,7 @@ fn are_as_planned(harness: &Harness, placement: &[&str]) {
 }
 
 #[test]
-fn mpi_source_runs_with_ranks_in_their_places() {
+fn stream_mpi_ranks_run_in_the_planned_places() {
     let harness = Harness::new();
     if !harness.has(Part::Mpi, "mpicc") || !harness.has_cpus(2) {
         return;
@@ -379,7 +379,7 @@ fn recorded(name: &str) -> String {
 }
 
 #[test]
-fn saved_outputs_become_records() {
+fn saved_stream_outputs_become_records() {
     let harness = Harness::new();
     let files = ["gcc-2t", "mpi-2r", "f-67M-2t"].map(recorded);
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
@@ -417,7 +417,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn memory_fault_names_the_stack_limit() {
+    fn memory_fault_message_contains_the_stack_limit() {
         let place = Place::new("int *none = NULL; *(volatile int *)none = 1;", PASSED);
         let source = place.0.arg("stream.c");
         let run = [

@@ -1,4 +1,4 @@
-//! `nodegauge stream`: the record, and the effect of options.
+//! Tests of `nodegauge stream`: the record, and the effect of options.
 
 use crate::harness::{
     ELEMENTS, FAST, GENOA, Harness, Part, ROME, T2K, has_keys, measurements, names, skip, texts,
@@ -21,7 +21,7 @@ pub fn check_measurement(m: &Value) {
     let at: Vec<f64> =
         m["samples_at_s"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
     assert!(at.len() == samples.len() && at.is_sorted(), "{at:?}");
-    // Disturbed passes count for the best nevertheless.
+    // Disturbed passes still count for the best.
     let disturbed = m["disturbed"].as_array().unwrap().iter();
     let counts = disturbed.filter(|one| one["counts"] != "nothing").map(|one| &one["value"]);
     let best = samples.iter().chain(counts).map(|x| x.as_f64().unwrap()).fold(0.0, f64::max);
@@ -48,7 +48,7 @@ pub fn check_measurement(m: &Value) {
 }
 
 #[test]
-fn record_contains_all_of_a_run() {
+fn stream_record_is_complete() {
     let harness = Harness::new();
     let outcome = harness.stream(&["--json", "-", "--label", "nps=4"]).exits(0).warns_nothing();
     let record = outcome.json();
@@ -112,7 +112,7 @@ fn vector_triad_uses_four_arrays() {
     assert_eq!(names(&record), ["vector_triad"]);
     let m = &measurements(&record)[0];
     check_measurement(m);
-    // The figure is suspect because the arrays are small, but not invalid.
+    // The figure is suspect because the arrays are small, but it is not invalid.
     let reasons = texts(&m["validity"]["reasons"]);
     assert!(m["validity"]["status"] != "invalid" && !reasons.is_empty(), "{m:#}");
     assert_eq!((&m["config"]["arrays"], &m["config"]["checks"]), (&json!(4), &json!(1)));
@@ -135,12 +135,12 @@ fn pass_has_a_fourth_array_only_if_a_kernel_uses_it() {
     }
     let four = harness.stream_record(&["--no-save"]);
     assert!(measurements(&four).iter().all(|m| m["config"]["arrays"].is_null()), "{four:#}");
-    let foreseen = |names: &str| {
+    let expected_cost = |names: &str| {
         let args = ["stream", "--no-save", "--size", "100TiB", "--kernels", names];
         harness.run(&args).exits(3).stderr
     };
-    assert!(foreseen("triad").contains("3 arrays of 100 TiB need 300 TiB"));
-    assert!(foreseen("vector_triad").contains("4 arrays of 100 TiB need 400 TiB"));
+    assert!(expected_cost("triad").contains("3 arrays of 100 TiB need 300 TiB"));
+    assert!(expected_cost("vector_triad").contains("4 arrays of 100 TiB need 400 TiB"));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn requested_pages_are_read_back() {
 }
 
 #[test]
-fn missing_reserved_pages_are_named_with_a_hint() {
+fn missing_reserved_pages_are_reported_with_a_hint() {
     let harness = Harness::new();
     let record = harness.run(&["machine", "--json"]).exits(0).json();
     let free = |bytes: u64| {
@@ -302,7 +302,7 @@ fn requested_pages_side_by_side_are_used() {
 
 #[test]
 fn loops_are_chosen_by_trial() {
-    // Enough time for a trial, even on a busy machine.
+    // This is enough time for a trial, even on a busy machine.
     let args =
         ["stream", "--no-save", "--samples", "3", "--size", "1000000elements", "--budget", "30"];
     let args = [&args[..], &["--dimms", "1024x20000", "--json"]].concat();
@@ -335,7 +335,7 @@ fn sizes_accept_every_unit() {
     }
 }
 
-/// 2 x EPYC 7F52: a last-level cache for each core.
+/// Machine with 2 x EPYC 7F52: one last-level cache per core.
 const SMALL_ROME: &str =
     "synthetic:Package:2 NUMANode:1 L3Cache:16(size=16777216) L2Cache:1 L1dCache:1 Core:1 PU:1";
 
@@ -394,7 +394,7 @@ fn arrays_of_a_described_machine_are_planned() {
     plan(T2K, &["--memory", "32GB"])
         .exits(0)
         .prints_words("60 % of memory 800000000")
-        .prints_words("rule unknown: the machine has no cache of known size");
+        .prints_words("rule unknown: no cache size is known");
     harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
@@ -417,7 +417,7 @@ fn contradictory_plan_is_refused_with_a_hint() {
         (&["--sweep", "threads=1,2"], "--plan cannot be used with --sweep", "leave out --sweep"),
         (&["--threads", "1,2"], "--plan plans one configuration, not a sweep", "--threads 4"),
         (&["--tune"], "--plan cannot be used with --tune", "leave out --tune"),
-        (&["--ranks", "2"], "--plan cannot be used with --ranks", "places shows ranks"),
+        (&["--ranks", "2"], "--plan cannot be used with --ranks", "places` plans ranks"),
         (&["--csv", "-"], "--plan cannot be used with --csv", "leave out --csv"),
         (&["--budget", "5"], "--plan cannot be used with --budget", "a plan measures nothing"),
         (
@@ -567,7 +567,7 @@ fn memory_policies_are_recorded() {
         let record = outcome.exits(0).json();
         let config = &measurements(&record)[0]["config"];
         assert_eq!(config["memory_policy"], policy);
-        // The kernel reports the actual nodes, if it supports that.
+        // The kernel reports the actual NUMA nodes, if it supports that.
         if let Some(policy_numa) = config["numa"].as_object() {
             assert!(policy_numa["asked"].as_str().unwrap().starts_with(policy));
             let shares: f64 = policy_numa["got"]

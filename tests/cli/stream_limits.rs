@@ -1,4 +1,4 @@
-//! `nodegauge stream`: limits of the machine, and `--expect`.
+//! Tests of `nodegauge stream`: limits of the machine, and `--expect`.
 
 use crate::harness::{Harness, Part, measurements, skip, texts};
 use crate::machine::control_group;
@@ -19,7 +19,7 @@ fn rate_above_the_theoretical_limit_is_invalid() {
         assert_eq!(m["validity"]["status"], "invalid");
         assert_eq!(m["limit"]["value"], 1.6e9);
         let reasons = texts(&m["validity"]["reasons"]).join("\n");
-        assert!(reasons.contains("is above the theoretical 1.600 GB/s (option)"), "{reasons}");
+        assert!(reasons.contains("exceeds the theoretical 1.600 GB/s (option)"), "{reasons}");
     }
     let outcome = harness.run(&args).exits(1).warns_nothing();
     for kernel in ["copy", "scale", "add", "triad"] {
@@ -163,7 +163,7 @@ fn size_in_percent_is_a_share_of_memory_for_all_arrays() {
 mod thorough {
     use super::*;
 
-    /// Arrays of 1 MiB fit into a cache or are below STREAM's rule; every mode reports this.
+    /// Arrays of 1 MiB fit in a cache or violate STREAM's rule, and every mode reports this.
     #[test]
     fn arrays_in_a_cache_are_suspect_in_every_mode() {
         let harness = Harness::new();

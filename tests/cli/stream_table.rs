@@ -1,4 +1,4 @@
-//! `nodegauge stream`: its table, and the classic one.
+//! Tests of `nodegauge stream`: its own table, and that of stream.c.
 
 use crate::harness::{ELEMENTS, Harness};
 
@@ -24,7 +24,7 @@ fn table_describes_the_measurement() {
         .prints("\nsaved ");
 }
 
-/// Returns the lines of stream.c's output without its heading, with figures as `#`.
+/// Lines of stream.c's output without its heading; `#` stands for a number.
 const CLASSIC: &[&str] = &[
     "This system uses # bytes per array element.",
     "-------------------------------------------------------------",
@@ -58,7 +58,7 @@ const CLASSIC: &[&str] = &[
     "-------------------------------------------------------------",
 ];
 
-/// Returns a line with each number as `#`; the columns of the table are checked separately.
+/// Returns a line with each number replaced by `#`. The columns of the table are checked separately.
 fn without_figures(line: &str) -> String {
     let mut out = String::new();
     for c in line.chars() {
@@ -68,7 +68,7 @@ fn without_figures(line: &str) -> String {
             out.push('#');
         }
     }
-    // A point after the last figure ends the sentence.
+    // A full stop after the last number ends the sentence.
     if line.ends_with('.') && out.ends_with('#') {
         out.push('.');
     }
@@ -98,14 +98,14 @@ fn classic_table_is_read_by_existing_parsers() {
     assert_eq!(shapes.len(), CLASSIC.len());
     for (name, arrays) in [("Copy:", 2), ("Scale:", 2), ("Add:", 3), ("Triad:", 3)] {
         let line = lines.iter().find(|line| line.starts_with(name)).unwrap();
-        // stream.c prints "%s%12.1f  %11.6f  %11.6f  %11.6f" after eleven characters of name.
+        // After eleven characters for the name, stream.c prints "%s%12.1f  %11.6f  %11.6f  %11.6f".
         let column = |at: std::ops::Range<usize>| line[at].trim().parse::<f64>().unwrap();
         assert_eq!(line.len(), 62, "{line}");
         let (rate, average, least, most) =
             (column(11..23), column(25..36), column(38..49), column(51..62));
         assert!(least <= average && average <= most, "{line}");
         let bytes = (arrays * 8 * ELEMENTS) as f64;
-        // Times are printed to a microsecond.
+        // Times are printed with a resolution of a microsecond.
         assert!((rate * 1e6 * least - bytes).abs() <= rate * 1e6 * 0.6e-6, "{line}");
     }
     let saved = harness.latest();

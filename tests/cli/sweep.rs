@@ -1,9 +1,9 @@
-//! `stream --sweep`: omitted values, the axes of ranks, and the displayed statistics.
+//! Tests of `stream --sweep`: values that are left out, the axes of ranks, and the printed statistics.
 
 use crate::harness::{Harness, Part, measurements, skip};
 use serde_json::Value;
 
-/// Returns the distinct measured values of an axis.
+/// Returns the different measured values of an axis.
 fn measured(record: &Value, axis: &str) -> Vec<String> {
     let value = |m: &Value| m["config"]["sweep"][axis].as_str().unwrap().to_owned();
     let mut values: Vec<String> = measurements(record).iter().map(value).collect();
@@ -56,7 +56,7 @@ fn values_missing_on_this_node_are_omitted() {
         reported.prints_words(&format!("note {why}"));
         assert_eq!(measured(&harness.latest(), axis), [kept], "{sweep}");
     }
-    // If no value is left, the exit code is 3; values that no machine supports are an error of usage.
+    // If no value is left, the exit code is 3. Values that no machine supports are usage errors.
     let nothing = harness.stream(&["--sweep", "threads=50000,60000"]).exits(3).prints_nothing();
     nothing.warns("error: cannot place 50000 threads: this process may use");
     let both = ["--ranks", "1", "--cpus", "0", "--sweep", "rank-map=block,core"];
@@ -64,7 +64,7 @@ fn values_missing_on_this_node_are_omitted() {
 }
 
 #[test]
-fn rank_maps_are_an_axis() {
+fn rank_maps_can_be_swept() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -98,7 +98,7 @@ fn lecture_series_are_one_sweep_and_one_picture() {
     let expected: Vec<(&str, &str)> =
         ["1", "2"].iter().flat_map(|ranks| series.map(|policy| (*ranks, policy))).collect();
     assert_eq!(places, expected, "{}", reported.stdout);
-    // The columns are ranks, policy, memory per task, the median, its spread and the relative rate.
+    // The columns are ranks, policy, memory per task, median, spread, and relative rate.
     assert_eq!(table[1][5], "1.00", "{}", reported.stdout);
     let record = harness.latest();
     let all = measurements(&record);
@@ -117,7 +117,7 @@ fn lecture_series_are_one_sweep_and_one_picture() {
     );
 }
 
-/// Returns the words of the lines after the table's line of titles, which begins with `title`, up to an empty line.
+/// Returns the words of the lines below the title line of a table, which begins with `title`, up to an empty line.
 fn rows<'a>(text: &'a str, title: &str) -> Vec<Vec<&'a str>> {
     let lines = text.lines().skip_while(|line| !line.starts_with(title)).skip(1);
     let lines = lines.take_while(|line| !line.is_empty());
@@ -142,12 +142,13 @@ fn sweep_is_shown_in_the_columns_of_stream() {
         let [rate, average, least, most] = figures[..] else { panic!("{row:?}") };
         assert!(least <= average && average <= most, "{row:?}");
         assert!((rate - m["value"].as_f64().unwrap() / 1e6).abs() < 0.06, "{row:?}");
-        // STREAM's bytes divided by the shortest time, which is printed to a microsecond, as the rate is to 0.1 MB/s.
+        // These are STREAM's bytes divided by the shortest time. The time is printed to a microsecond, and the rate to
+        // 0.1 MB/s.
         let bytes = if row[1] == "copy" { 16e6 } else { 24e6 };
         let rounding = rate * 1e6 * 0.6e-6 + 0.06e6 * least;
         assert!((rate * 1e6 * least - bytes).abs() <= rounding, "{row:?}");
     }
-    // The saved record is shown in the same way, and in one statistic as in publications.
+    // The saved record is shown in the same way, and in a single statistic as in publications.
     let again = harness.run(&["history", "show", "latest", "--show", "best,avg,min,max"]).exits(0);
     assert_eq!(rows(&again.stdout, "pages"), all);
     let best = harness.run(&["history", "show", "latest", "--show", "best"]).exits(0);
@@ -186,7 +187,7 @@ fn ranks_report_processes_and_memory_per_task() {
     for (row, ranks) in all.iter().zip([1.0, 2.0]) {
         assert_eq!(row[1], "22.9");
         let (rate, least): (f64, f64) = (row[3].parse().unwrap(), row[4].parse().unwrap());
-        // Bytes of all ranks.
+        // These are the bytes of all ranks.
         let bytes = ranks * 24e6;
         let rounding = rate * 1e6 * 0.6e-6 + 0.06e6 * least;
         assert!((rate * 1e6 * least - bytes).abs() <= rounding, "{row:?}");

@@ -1,5 +1,5 @@
-//! A terminal for a program's standard error. The program shows its progress there, so a test can wait for an
-//! event instead of a fixed time.
+//! Terminal for the standard error of a program. The program shows its progress there, so a test can wait for an event
+//! instead of a fixed time.
 
 use crate::harness::timeout;
 use std::fs::File;
@@ -16,15 +16,15 @@ use std::time::Instant;
 /// Makes the terminal the controlling terminal of `command`, so that closing it sends SIGHUP.
 pub fn make_its_own(command: &mut Command) {
     let lead = || {
-        // SAFETY: two system calls without memory of this process.
+        // SAFETY: the function only makes two system calls and uses no memory of this process.
         let done = unsafe { libc::setsid() >= 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 };
         if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
-    // SAFETY: between fork and exec, it only makes system calls.
+    // SAFETY: between fork and exec, the function only makes system calls.
     unsafe { command.pre_exec(lead) };
 }
 
-/// Output that was written to a terminal.
+/// Output that a terminal has received.
 #[derive(Default)]
 struct Screen {
     text: Mutex<(String, bool)>,
@@ -38,9 +38,9 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Creates a terminal; returns it with the end for a program.
+    /// Creates a terminal; returns it with the file descriptor for the program.
     pub fn open() -> (Self, OwnedFd) {
-        // Opened by the standard library, so that programs of other tests do not inherit it.
+        // The standard library opens it, so that programs of other tests do not inherit it.
         let mut options = File::options();
         options.read(true).write(true).custom_flags(libc::O_NOCTTY);
         let ours = options.open("/dev/ptmx").unwrap();
@@ -78,13 +78,13 @@ impl Terminal {
         }
     }
 
-    /// Closes the terminal, like a closed window, at the next output of the program.
+    /// Closes the terminal at the next output of the program, like a closed window.
     pub fn close(self) {
         self.screen.closed.store(true, Ordering::Relaxed);
         self.reader.join().unwrap();
     }
 
-    /// Returns the text on the terminal after the program has ended and removed its progress bar.
+    /// Returns the text on the terminal after the program has ended and its progress bar was removed.
     pub fn rest(self) -> String {
         /// Escape sequence that clears a line of the terminal.
         const CLEAR_LINE: &str = "\x1b[2K";
@@ -96,7 +96,7 @@ impl Terminal {
 }
 
 impl Screen {
-    /// Reads the output until no process has the terminal open.
+    /// Reads the output until all processes have closed the terminal.
     fn fill(&self, mut terminal: File) {
         let mut buffer = [0; 4096];
         loop {

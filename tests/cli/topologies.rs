@@ -1,4 +1,5 @@
-//! Machines of unusual topology: `machine`, `places`, `hpl --plan` and `doctor` on recreated descriptions.
+//! Tests of machines with unusual topologies: `machine`, `places`, `hpl --plan` and `doctor` with recreated
+//! descriptions.
 
 use crate::harness::{Harness, Part};
 use crate::program;
@@ -32,7 +33,7 @@ fn unusable_cpus_are_distinguished_from_absent_ones() {
 }
 
 #[test]
-fn memory_behind_caches_and_its_kind_are_named() {
+fn memory_kind_and_memory_side_cache_are_printed() {
     Harness::new()
         .run(&["machine", "--topology", &described("hybrid-mode"), "--dimms", "6x2400"])
         .exits(0)
@@ -59,7 +60,7 @@ fn cores_are_chosen_by_their_class() {
 }
 
 #[test]
-fn affinity_of_gnus_runtime_is_honoured() {
+fn gnu_affinity_variable_is_honoured() {
     let variables = [("GOMP_CPU_AFFINITY", "4-7:1 0"), ("KMP_HW_SUBSET", "1s")];
     Harness::new()
         .run_with(&variables, &["places", "--topology", "synthetic:Package:1 Core:8 PU:1"])
@@ -69,7 +70,7 @@ fn affinity_of_gnus_runtime_is_honoured() {
 }
 
 #[test]
-fn gaps_of_a_described_machine_are_found() {
+fn doctor_reports_missing_data_of_a_described_machine() {
     let args = ["doctor", "--topology", "synthetic:Package:1 Core:8 PU:1"];
     Harness::new().run(&args).exits(0).prints_words("the theoretical memory bandwidth is unknown");
     Harness::new().run(&["doctor", "--topology", &described("five-kinds")]).exits(0).prints_words(

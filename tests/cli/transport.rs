@@ -1,4 +1,5 @@
-//! `mpi` without an MPI, over nodegauge's own transport, and with that transport as the baseline of an MPI.
+//! Tests of `mpi` without an MPI, over nodegauge's own transport, and with this transport as the lower bound for an
+//! MPI.
 
 use crate::harness::{Harness, Outcome, lives, measurements, signal, texts, wait_for};
 use crate::mpi::{FAST, installed};
@@ -19,7 +20,7 @@ fn of<'a>(record: &'a Value, engine: &str, name: &str, bytes: u64) -> &'a Value 
     found.unwrap_or_else(|| panic!("no {name} of {bytes} B over {engine} in {record:#}"))
 }
 
-/// Returns the processes of the ranks of a program, and of their parent process.
+/// Returns the rank processes of a program and their parent process.
 fn ranks(program: u32) -> Vec<u32> {
     let children = |process: u32| -> Vec<u32> {
         let path = format!("/proc/{process}/task/{process}/children");
@@ -36,7 +37,7 @@ fn late_run_keeps_its_results() {
     if !harness.has_cpus(2) {
         return;
     }
-    // The starts of the ranks alone take longer than the budget.
+    // Starting the ranks alone takes longer than the budget.
     without_mpi(&harness, &["mpi", "--budget", "0.1"]).exits(0);
     let record = harness.latest();
     assert!(measurements(&record).iter().any(|m| m["value"].is_number()), "{record:#}");
@@ -89,7 +90,7 @@ fn transport_can_be_requested_with_the_options_of_the_probe() {
     let record = harness.run(&[&args[..], &each].concat()).exits(0).json();
     for m in measurements(&record) {
         let operations = m["config"]["operations"].as_u64().unwrap();
-        // On a busy machine, some do not count.
+        // On a busy machine, some of them do not count.
         assert!((1..=50).contains(&operations), "{m}");
         assert_eq!(m["config"]["validated"], true);
         assert_eq!(m["config"]["engine"], "shm");
@@ -113,11 +114,9 @@ fn patterns_that_need_mpi_are_refused() {
     let named = ["mpi", "--patterns", "allreduce"];
     without_mpi(&harness, &named)
         .exits(3)
-        .warns("allreduce: only possible with an MPI, and there is no mpicc");
+        .warns("allreduce: an MPI is required, and there is no mpicc");
     let hosts = ["mpi", "--hosts", "a,b"];
-    without_mpi(&harness, &hosts)
-        .exits(3)
-        .warns("messages between hosts: only possible with an MPI");
+    without_mpi(&harness, &hosts).exits(3).warns("messages between hosts: an MPI is required");
     let asked = ["mpi", "--transport", "--patterns", "latency_mt"];
     harness.run(&asked).exits(2).warns("hint: leave out --transport");
     harness.run(&["mpi", "--transport=ib"]).exits(2).warns("shm, tcp");
@@ -139,7 +138,7 @@ fn transport_figures_are_never_compared_with_mpi() {
     run("latency<1s@8B").exits(2).warns("hint: did you mean transport.latency?");
     run("transport.latency<1s@3B")
         .exits(2)
-        .warns("at 3 B, but that size is not measured; available: @8B, @1KiB");
+        .warns("at 3 B, but this size is not measured; available: @8B, @1KiB");
     assert!(!harness.run(&["history", "list"]).stdout.contains("mpi"));
     run("messages.latency<1s@8B").exits(2);
     run("transport.latency<1s@8B").exits(0);
@@ -205,7 +204,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn transport_is_the_lower_bound_beside_an_mpi() {
+    fn transport_is_the_lower_bound_for_an_mpi() {
         let harness = Harness::new();
         for which in installed(&harness) {
             let args =
@@ -222,7 +221,7 @@ mod thorough {
             let outcome =
                 harness.run(&[&args[..], &limit].concat()).exits(0).prints_words("no MPI, shm");
             let record = harness.latest();
-            // On a busy machine, no floor may be one.
+            // On a busy machine, no figure may qualify as a lower bound.
             let is_bound = |m: &&Value| m["config"]["floor"]["share"].as_f64() <= Some(1.0);
             let floors = measurements(&record).iter().filter(|m| m["config"]["floor"].is_object());
             let (bounds, beaten): (Vec<_>, Vec<_>) = floors.partition(is_bound);
@@ -250,7 +249,7 @@ mod thorough {
                 let ci95 = of_floor["ci95"].as_array();
                 assert!(ci95.is_none_or(|ends| ends[0].as_f64() <= ends[1].as_f64()), "{of_floor}");
             }
-            // Only latency and bw have a baseline, and --no-floor leaves it out.
+            // Only latency and bw have a lower bound, and --no-floor leaves it out.
             let engines = |document: &Value, name: &str| -> Vec<Value> {
                 let own = measurements(document).iter().filter(|m| m["name"] == name);
                 own.map(|m| m["config"]["engine"].clone()).collect()

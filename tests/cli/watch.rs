@@ -1,4 +1,4 @@
-//! `watch`: series of samples that are continued and lose no runs.
+//! Tests of `watch`: a series of samples is continued and loses no runs.
 
 use crate::harness::{Harness, wait_for};
 
@@ -29,7 +29,7 @@ fn watch_is_stopped_and_continued() {
     let before = saved(&harness);
     let record = harness.latest();
     assert_eq!(record["labels"]["watch"], "night");
-    // The same command continues the series: --for counts from the first run.
+    // The same command continues the series, because --for counts from the first run.
     let second_running = harness.start(&args);
     wait_for("one more", || (saved(&harness) > before).then_some(()));
     second_running.signal("TERM");

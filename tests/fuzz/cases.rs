@@ -6,20 +6,20 @@ use fastrand::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// Longest time for a text, on a machine with other load: a hundred times that of the slowest parser.
+/// Maximum time for a text on a busy machine: a hundred times the time of the slowest parser.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Number of findings after which a parser is not tested further.
+/// Number of failures after which the test of a parser stops.
 const MOST: usize = 5;
 
-/// Result of the cases of a parser.
+/// Result of fuzzing a parser.
 pub struct Ran {
     pub cases: u64,
     pub slowest: Duration,
-    /// Failures, each with its text.
+    /// Failures, each with the text that caused it.
     pub findings: Vec<String>,
 }
 
-/// Reads `cases` texts with a parser, fewer if the parser is slow.
+/// Reads `cases` texts with a parser, or fewer if the parser is slow.
 pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
     let mix = |state: u64, byte: u8| state.wrapping_mul(31).wrapping_add(u64::from(byte));
     let mut rng = Rng::with_seed(parser.name.bytes().fold(seed, mix));
@@ -28,7 +28,7 @@ pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
     let seeds = &parser.seeds;
     for case in 0..cases {
         let any = |generator: &mut Rng| seeds[generator.usize(..seeds.len())].as_slice();
-        // The seeds themselves are read first.
+        // The unchanged seeds are read first.
         let text = match seeds.get(case as usize) {
             Some(bytes) => bytes.clone(),
             None => mutated(any(&mut rng), any(&mut rng), &mut rng),
@@ -57,7 +57,7 @@ pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
     ran
 }
 
-/// Returns the peak memory of this process, bytes.
+/// Returns the peak memory of this process in bytes.
 pub fn most_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,12 +1,12 @@
-//! Tests every parser with mutations of real texts: each parser must return a value or a plain error. The texts are the
-//! same in every run; `make bench BENCHES=fuzz` reads a million others.
+//! Tests every parser with mutations of real texts. A parser must return a value or an error with a short message. The
+//! texts are the same in every run; `make bench BENCHES=fuzz` reads a million others.
 #![allow(clippy::unwrap_used)]
 
 mod cases;
 mod mutate;
 mod parsers;
 
-/// Number of cases per parser, fewer for slow parsers: a run takes some seconds.
+/// Number of cases per parser, fewer for slow parsers. A run takes several seconds.
 const CASES: u64 = 600;
 
 #[test]
@@ -17,7 +17,7 @@ fn parsers_end_with_a_value_or_a_refusal() {
         ran.iter().flat_map(|ran| &ran.findings).map(String::as_str).collect();
     assert!(findings.is_empty(), "{}", findings.join("\n"));
     assert!(ran.iter().map(|ran| ran.cases).sum::<u64>() > 15_000);
-    // Seeds and pages need far less than 1 GiB; an unbounded allocation exceeds it.
+    // Seeds and pages need far less than 1 GiB; an unbounded allocation would exceed it.
     assert!(cases::most_memory() < 1 << 30, "{} bytes", cases::most_memory());
 }
 

@@ -1,5 +1,5 @@
-//! Mutations of a text: of bytes, numbers, words and lines; truncation, repetition, and mixing with another text.
-//! Results are reproducible for a seed.
+//! Mutations of a text: changes of bytes, numbers, words and lines, truncation, repetition, and mixing with another
+//! text. The results are reproducible for a seed.
 
 use fastrand::Rng;
 
@@ -75,7 +75,7 @@ const TOKENS: [&str; 40] = [
     "&#0;",
 ];
 
-/// Applies one to eight mutations to `seed`; some of them take parts of `other`.
+/// Applies one to eight mutations to `seed`; some of them insert parts of `other`.
 pub fn mutated(seed: &[u8], other: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut text = seed.to_vec();
     for _ in 0..1 + rng.usize(..8).min(rng.usize(..8)) {
@@ -102,7 +102,7 @@ fn mutate(text: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
         3 => put(text, at, TOKENS[rng.usize(..TOKENS.len())].as_bytes()),
         4 => text.truncate(at),
         5 => drop(text.drain(..at)),
-        // A part is removed or repeated.
+        // Removes or repeats a part.
         6 | 7 => {
             let end = (at + rng.usize(..=64)).min(text.len());
             let part: Vec<u8> = text[at..end].to_vec();
@@ -124,7 +124,7 @@ fn mutate(text: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
                 .map_or(&b""[..], |part| &other[part.clone()]);
             replace(text, &words, word, rng);
         }
-        // A line is removed or replaced by one of the other text.
+        // Removes a line or replaces it by a line of the other text.
         10 => {
             let lines = parts(text, |byte| byte != b'\n');
             let others = parts(other, |byte| byte != b'\n');
@@ -146,7 +146,7 @@ fn mutate(text: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
     text.truncate(1 << 20);
 }
 
-/// Returns the ranges of consecutive bytes of a kind.
+/// Returns the ranges of consecutive bytes that `of` selects.
 fn parts(text: &[u8], of: impl Fn(u8) -> bool) -> Vec<std::ops::Range<usize>> {
     let mut parts: Vec<std::ops::Range<usize>> = Vec::new();
     for (at, _) in text.iter().enumerate().filter(|(_, byte)| of(**byte)) {

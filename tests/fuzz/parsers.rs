@@ -1,5 +1,5 @@
-//! List of all parsers of external input: grammars of the command line and of environment variables, topologies,
-//! records, databases, and outputs of other programs; each with real texts as seeds.
+//! List of all parsers for external input: grammars of the command line and of environment variables, topologies,
+//! records, databases, and outputs of other programs. Each has real texts as seeds.
 
 use nodegauge_analysis::compare::{self, Design, Side, Threshold};
 use nodegauge_analysis::csv;
@@ -42,18 +42,18 @@ mod list;
 mod recorded;
 use list::GAUGES;
 
-/// Function that reads a text; an error describes wrong behaviour.
+/// Function that reads a text. An error describes wrong behaviour.
 pub type ReadText = Box<dyn Fn(&[u8]) -> Result<(), String>>;
 
-/// Parser under test.
+/// Parser to be tested.
 pub struct Parser {
     /// Name of the input that it reads.
     pub name: &'static str,
     /// Texts that it accepts, or that users may type.
     pub seeds: Vec<Vec<u8>>,
-    /// Reads a text; returns an error for wrong behaviour. Rejecting the text is not an error.
+    /// Reads a text, and returns an error for wrong behaviour. Rejecting the text is not wrong.
     pub read: ReadText,
-    /// Divisor of the number of cases: more than 1 for parsers that use another process or the disk.
+    /// Divisor of the number of cases, above 1 for parsers that use another process or the disk.
     pub one_in: u64,
 }
 
@@ -210,7 +210,7 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Parser of a grammar whose values are printed in the form in which they are parsed.
+/// Returns the parser of a grammar whose values are printed in the format in which they are parsed.
 fn printed<T: FromStr<Err: Display> + Display + PartialEq + Debug + 'static>(
     name: &'static str,
     seeds: &[&str],
@@ -233,7 +233,7 @@ fn printed<T: FromStr<Err: Display> + Display + PartialEq + Debug + 'static>(
     Parser { name, seeds: texts(seeds), read: Box::new(read::<T>), one_in: 1 }
 }
 
-/// Parser of a grammar without a printer.
+/// Returns the parser of a grammar whose values are not printed.
 fn read_only<T: FromStr<Err: Display> + 'static>(name: &'static str, seeds: &[&str]) -> Parser {
     Parser {
         name,
@@ -243,7 +243,7 @@ fn read_only<T: FromStr<Err: Display> + 'static>(name: &'static str, seeds: &[&s
     }
 }
 
-/// Parses a value; `None` if it is rejected with a short and plain message.
+/// Parses a value; `None` if it is rejected with a short message without control sequences.
 fn one<T: FromStr<Err: Display>>(bytes: &[u8]) -> Result<Option<T>, String> {
     match String::from_utf8_lossy(bytes).parse::<T>() {
         Ok(value) => Ok(Some(value)),
@@ -251,7 +251,7 @@ fn one<T: FromStr<Err: Display>>(bytes: &[u8]) -> Result<Option<T>, String> {
     }
 }
 
-/// Checks that a message, as it is printed, is short and has no terminal control sequences.
+/// Checks that a printed message is short and contains no control sequences.
 pub fn short(message: &str) -> Result<(), String> {
     let shown = legible::message(message);
     let plain = shown.chars().all(|c| !c.is_control() || c == '\n');
@@ -266,7 +266,7 @@ fn processor(bytes: &[u8]) -> Result<(), String> {
     catalog::find_by_name(&name).map(drop).or_else(|error| short(&error.to_string()))
 }
 
-/// Reads threads, places, binding and KMP_AFFINITY of a program for a known machine.
+/// Reads threads, places, binding and KMP_AFFINITY of a program, for a fixed machine.
 fn placement(bytes: &[u8]) -> Result<(), String> {
     static MACHINE: LazyLock<Topology> = LazyLock::new(|| {
         let source = "synthetic:Package:2 NUMANode:2 L3Cache:2 Core:2 PU:2".parse().unwrap();
@@ -320,23 +320,22 @@ fn of_program(program: &str, bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Returns a parser for each program whose output is read, with its recorded outputs.
+/// Returns one parser per program whose output can be read, with recorded outputs as seeds.
 fn of_programs() -> Vec<Parser> {
     let recorded: Vec<Vec<u8>> = recorded::outputs().into_values().collect();
     let all = readers::all(&GAUGES);
     let parsers = all.into_iter().map(|reader| {
         let program = reader.program();
         let mut seeds = recorded.clone();
-        seeds.retain(|text| {
-            readers::recognised(&[reader], &String::from_utf8_lossy(text)).is_some()
-        });
+        seeds
+            .retain(|text| readers::recognise(&[reader], &String::from_utf8_lossy(text)).is_some());
         let read = Box::new(move |bytes: &[u8]| of_program(program, bytes));
         Parser { name: program, seeds, read, one_in: 4 }
     });
     parsers.collect()
 }
 
-/// Reads the rows of an output of HPL, and writes them as an output.
+/// Reads the rows of an HPL output, and prints them as an HPL output.
 fn rows_of_hpl(bytes: &[u8]) -> Result<(), String> {
     let output = nodegauge_compute::output::read(&String::from_utf8_lossy(bytes));
     let of_one = |row: &HplRow| ("xhpl".to_owned(), row.clone());
@@ -348,7 +347,7 @@ fn rows_of_hpl(bytes: &[u8]) -> Result<(), String> {
     Err(format!("{} rows are printed and {} read", output.rows.len(), again.rows.len()))
 }
 
-/// Makes a record of imported figures and checks it.
+/// Makes a record from imported figures, and checks it.
 fn shown(measurements: Vec<nodegauge_measure::record::Measurement>) -> Result<(), String> {
     static KNOWN: LazyLock<Record> =
         LazyLock::new(|| serde_json::from_slice(&records()[0]).unwrap());
@@ -375,7 +374,7 @@ fn record(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Makes all outputs of a record (pages, CSV, comparisons) and checks that the written record is read back unchanged.
+/// Makes all outputs of a record (pages, CSV, comparisons), and checks that writing and reading it changes nothing.
 fn seen(record: &Record) -> Result<(), String> {
     let registry = Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds()));
     for width in [60, 120] {
@@ -432,7 +431,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns saved outputs of programs.
+/// Returns recorded outputs of programs.
 fn files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
     let entries =
         std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
@@ -443,7 +442,7 @@ fn files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// Returns the golden records, the shortest first.
+/// Returns the golden records, shortest first.
 fn records() -> Vec<Vec<u8>> {
     let folders = std::fs::read_dir(root().join("tests/golden")).unwrap();
     let paths = folders.map(|entry| entry.unwrap().path().join("record.json"));

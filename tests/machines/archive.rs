@@ -1,10 +1,11 @@
-//! Archive in the format `newc` of cpio, from which Linux fills its first file system. The kernel's documentation
-//! (driver-api/early-userspace/buffer-format) describes it; archives one after another are one file system.
+//! Archive in cpio's format `newc`, from which Linux fills its first file system. The format is described in the
+//! documentation of the kernel (driver-api/early-userspace/buffer-format). Several archives in sequence give one file
+//! system.
 
-/// Mode of a folder, and of a file that can be run.
+/// Modes of folders and of executable files.
 const FOLDER: u32 = 0o040_755;
 const FILE: u32 = 0o100_755;
-/// Name of the entry that ends an archive.
+/// Name of the last entry of an archive.
 const END: &str = "TRAILER!!!";
 
 /// Archive in memory.
@@ -15,12 +16,12 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Adds a folder; its parent must exist.
+    /// Adds a folder, whose parent must exist.
     pub fn folder(&mut self, name: &str) {
         self.entry(name, FOLDER, &[]);
     }
 
-    /// Adds a file that can be run; its folder must exist.
+    /// Adds an executable file, whose folder must exist.
     pub fn file(&mut self, name: &str, content: &[u8]) {
         self.entry(name, FILE, content);
     }
@@ -63,7 +64,7 @@ impl Archive {
         self.pad();
     }
 
-    /// Fills up to the next multiple of four bytes.
+    /// Adds zeros up to the next multiple of four bytes.
     fn pad(&mut self) {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }

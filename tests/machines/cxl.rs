@@ -1,5 +1,5 @@
-//! Two sockets with a NUMA node each, and a node of memory without CPUs. One CPU is offline, and 64 pages of 2 MiB are
-//! reserved.
+//! Machine with two sockets, one NUMA node each, and a NUMA node without CPUs. One CPU is offline, and 64 pages of 2
+//! MiB are reserved.
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};
@@ -88,7 +88,7 @@ fn cxl_memory_is_used_when_selected() {
     for mapping in mappings(&far) {
         assert_eq!((mapping.policy.as_str(), mapping.share(2)), ("bind:2", 1.0));
     }
-    // The CPU that is offline has no thread.
+    // The offline CPU has no thread.
     assert!(masks(&far).iter().all(|mask| mask & 8 == 0), "{far:?}");
     assert!([1, 2, 4].iter().all(|mask| masks(&far).contains(mask)), "{far:?}");
 }

@@ -1,4 +1,4 @@
-//! A disk of its own: the kernel counts what reaches it, and nothing else writes to it.
+//! Machine with a separate disk. The kernel counts the bytes that reach it, and nothing else writes to it.
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};
@@ -36,7 +36,7 @@ fn guest() -> Option<&'static Guest> {
     DISK.guest(&SHARED)
 }
 
-/// Returns the share of the bytes of an operation that reached the disk.
+/// Returns the share of an operation's bytes that reached the disk.
 fn device_share(figure: &Value) -> f64 {
     assert_eq!(figure["config"]["volume"]["device"], "nvme0n1", "{figure:#}");
     assert_eq!(figure["traffic"]["basis"], "counters", "{figure:#}");

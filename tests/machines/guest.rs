@@ -1,7 +1,8 @@
-//! Virtual machines: a shape, its start, and the results of the commands that run in it.
+//! Virtual machines: their shapes, their start, and the results of the commands that run in them.
 //!
-//! The guest's file system contains the program, numactl, busybox and one file per command. Each command writes its
-//! output and its exit code to the second serial line, between marks; the first one is the kernel's.
+//! The guest's file system contains the program, numactl, busybox, hwloc-bind if it is installed, and one file per
+//! command. Each command writes its output and its exit code to the second serial line, between marks; the first one is
+//! the kernel's.
 
 use crate::archive::Archive;
 use crate::outcome::Outcome;
@@ -13,19 +14,19 @@ use std::process::Command;
 use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
-/// Time limit of a machine with all its commands, and of a command in it. They only end what hangs.
+/// Time limits for a machine with all its commands, and for one command. They only end machines that hang.
 const TIMEOUT: Duration = Duration::from_secs(900);
 const COMMAND_SECONDS: u32 = 300;
-/// Emulation of all CPUs of a guest by one thread. It needs one CPU, and a CPU that spins passes it on to the next one.
-/// With a thread per CPU, spinning CPUs take the time of those that work.
+/// Emulation of all CPUs by one thread. It needs only one CPU of the host, and an emulated CPU that spins passes
+/// control to the next one. With one thread per CPU, spinning CPUs would take the time of working ones.
 const ACCELERATOR: &str = "tcg,thread=single";
-/// Beginning of a line that is not output of a command.
+/// First characters of a line that is not output of a command.
 const MARK: &str = "@@ ";
-/// Names of the commands that describe the guest before the first and after the last command of a shape.
+/// Names of the commands that describe the guest before the first and after the last command.
 const BEFORE: &str = "before";
 const AFTER: &str = "after";
 
-/// First process of a guest.
+/// Script of the first process in a guest.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc none /proc
@@ -42,7 +43,7 @@ sh /commands/all >/dev/ttyS1
 poweroff -f
 "#;
 
-/// Functions of the commands.
+/// Shell functions that commands use.
 const FUNCTIONS: &str = r##"
 # Runs a command of /commands and prints its results between marks.
 report() {
@@ -117,37 +118,37 @@ look() {
 }
 "##;
 
-/// Described machine.
+/// Machine to be emulated.
 pub struct Shape {
     pub name: &'static str,
     /// Options of qemu for processors, memory and NUMA nodes.
     pub qemu: &'static [&'static str],
-    /// Options of the kernel.
+    /// Command line of the kernel.
     pub kernel: &'static str,
-    /// Size of an NVMe disk in MiB; 0 for none.
+    /// Size of an NVMe disk in MiB; 0 without a disk.
     pub disk_mib: u64,
-    /// Modules of the kernel that are loaded, in order; those that this kernel does not have are part of others.
+    /// Kernel modules that are loaded, in this order. Those that the kernel does not have are built in.
     pub modules: &'static [&'static str],
-    /// Shell commands before the first command, e.g. to switch a CPU off.
+    /// Shell commands before the first command, e.g. to switch off a CPU.
     pub setup: &'static str,
-    /// Names and shell commands, in order.
+    /// Names and shell commands, in the order in which they run.
     pub commands: &'static [(&'static str, &'static str)],
 }
 
-/// Machine of a shape after its end: the results of all commands.
+/// Machine that has ended, with the results of all commands.
 pub struct Guest {
     outcomes: BTreeMap<String, Outcome>,
 }
 
-/// Guest of a shape, which all tests of the shape share.
+/// Guest of a shape, which all its tests share.
 pub type Shared = OnceLock<Result<Guest, Missing>>;
 
-/// Reason why no machine can be started: a program or the kernel is missing.
+/// Reason why no machine can be started, e.g. a missing program.
 #[derive(Clone)]
 pub struct Missing(String);
 
 impl Shape {
-    /// Machine without a disk, modules, set-up and commands, from which shapes take what they do not set.
+    /// Machine without a disk, modules, set-up or commands, from which shapes take their defaults.
     pub const PLAIN: Self = Self {
         name: "",
         qemu: &[],
@@ -158,7 +159,7 @@ impl Shape {
         commands: &[],
     };
 
-    /// Returns the guest of this shape, which is started if it was not yet; skips the test if that is impossible.
+    /// Returns the guest of this shape and starts it if necessary; skips the test if that is impossible.
     #[track_caller]
     pub fn guest(&'static self, shared: &'static Shared) -> Option<&'static Guest> {
         match shared.get_or_init(|| self.run()) {
@@ -170,7 +171,7 @@ impl Shape {
         }
     }
 
-    /// Starts a machine, runs all commands and waits for its end.
+    /// Starts a machine, runs all commands, and waits until it ends.
     fn run(&self) -> Result<Guest, Missing> {
         let files = BASE.as_ref().map_err(Missing::clone)?;
         let folder = tempfile::tempdir().unwrap();
@@ -210,7 +211,7 @@ impl Shape {
         Ok(Guest { outcomes })
     }
 
-    /// Returns the archive with the modules and commands of this shape.
+    /// Returns an archive with the modules and commands of this shape.
     fn archive(&self, files: &Files) -> Vec<u8> {
         let mut archive = Archive::default();
         archive.folder("commands");
@@ -244,7 +245,7 @@ impl Guest {
         self.outcomes.get(name).unwrap_or_else(|| panic!("there is no command {name}")).clone()
     }
 
-    /// Checks that the commands left nothing: the same reserved pages, no shared memory, no files, no processes.
+    /// Checks that the commands left nothing: reserved pages, shared memory, files and processes are as before.
     #[track_caller]
     pub fn is_left_as_it_was(&self) {
         let before = self.of(BEFORE).exits(0).stdout;
@@ -255,16 +256,16 @@ impl Guest {
     }
 }
 
-/// Files of every guest.
+/// Files that every guest needs.
 struct Files {
     kernel: PathBuf,
-    /// Archive of the programs.
+    /// Archive with the programs.
     archive: Vec<u8>,
 }
 
 static BASE: LazyLock<Result<Files, Missing>> = LazyLock::new(files);
 
-/// Collects the kernel and the programs with their libraries.
+/// Collects the kernel, and the programs with their libraries.
 fn files() -> Result<Files, Missing> {
     find("qemu-system-x86_64")?;
     let busybox = find("busybox")?;
@@ -277,10 +278,17 @@ fn files() -> Result<Files, Missing> {
     archive.file("init", INIT.as_bytes());
     archive.file("bin/busybox", &fs::read(&busybox).unwrap());
     archive.file("bin/numactl", &fs::read(&numactl).unwrap());
+    let hwloc_bind = find("hwloc-bind").ok();
+    if let Some(hwloc_bind) = &hwloc_bind {
+        archive.file("bin/hwloc-bind", &fs::read(hwloc_bind).unwrap());
+    }
     archive.file("bin/nodegauge", &without_debug_information(Path::new(crate::program::path())));
     let mut folders = Vec::new();
     let mut libraries = libraries(Path::new(crate::program::path()));
     libraries.extend(self::libraries(&numactl));
+    if let Some(program) = &hwloc_bind {
+        libraries.extend(self::libraries(program));
+    }
     libraries.sort();
     libraries.dedup();
     for library in &libraries {
@@ -304,7 +312,7 @@ fn find(program: &str) -> Result<PathBuf, Missing> {
     found.ok_or_else(|| Missing(format!("there is no {program}")))
 }
 
-/// Returns the kernel of the guests, which is downloaded once and kept in the build folder.
+/// Returns the kernel for the guests, which is downloaded once and kept in the build folder.
 fn kernel() -> Result<PathBuf, Missing> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/guest-kernel");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("machines");
@@ -317,7 +325,7 @@ fn kernel() -> Result<PathBuf, Missing> {
     Err(Missing(format!("no kernel: {why}")))
 }
 
-/// Returns a program without debug information, which is most of it, if `strip` is installed.
+/// Returns a program without debug information, which makes it much smaller, if `strip` is installed.
 fn without_debug_information(program: &Path) -> Vec<u8> {
     let stripped = tempfile::NamedTempFile::new().unwrap();
     let strip =
@@ -366,7 +374,7 @@ fn parse(results: &str, commands: &[(&str, &str)]) -> BTreeMap<String, Outcome> 
     outcomes
 }
 
-/// Returns the text of a stream without the line break that precedes the next mark.
+/// Returns the output of a stream without the line break in front of the next mark.
 fn output(text: Option<String>) -> String {
     let text = text.unwrap_or_default();
     text.strip_suffix('\n').unwrap_or(&text).to_owned()

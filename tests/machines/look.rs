@@ -1,5 +1,5 @@
-//! Reports of the guest's kernel, independent of nodegauge: the NUMA nodes (`numactl --hardware`), the policies and NUMA
-//! nodes of the memory of measuring processes (`/proc/PID/numa_maps`), and the CPUs of their threads (`taskset`).
+//! Reports of the guest's kernel, which are independent of nodegauge: the NUMA nodes (`numactl --hardware`), the memory
+//! policies and NUMA nodes of measuring processes (`/proc/PID/numa_maps`), and the CPUs of their threads (`taskset`).
 
 use crate::fields::measurements;
 use crate::guest::Guest;
@@ -7,27 +7,27 @@ use crate::outcome::Outcome;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Process while its memory was complete.
+/// Process at a time when all its memory was allocated.
 #[derive(Debug, Default)]
 pub struct Process {
     pub mappings: Vec<Mapping>,
-    /// CPUs of each thread, as a bit mask; equal ones once.
+    /// CPUs of its threads as bit masks, without repetitions.
     pub masks: BTreeSet<u64>,
 }
 
-/// Large mapping that no file fills.
+/// Large mapping without a file.
 #[derive(Debug)]
 pub struct Mapping {
     /// Policy as the kernel writes it, e.g. `interleave:0-3`.
     pub policy: String,
-    /// Size of the pages in KiB.
+    /// Page size in KiB.
     pub page_kib: u64,
-    /// KiB on each node.
+    /// Memory on each NUMA node in KiB.
     pub nodes: BTreeMap<u32, u64>,
 }
 
 impl Mapping {
-    /// Returns the share of the memory on a node, 0 to 1.
+    /// Returns the share of the memory on a NUMA node, 0 to 1.
     pub fn share(&self, node: u32) -> f64 {
         let all: u64 = self.nodes.values().sum();
         self.nodes.get(&node).copied().unwrap_or(0) as f64 / all as f64
@@ -39,12 +39,12 @@ pub fn mappings(processes: &[Process]) -> impl Iterator<Item = &Mapping> {
     processes.iter().flat_map(|process| &process.mappings)
 }
 
-/// Returns the CPUs of the threads of all processes.
+/// Returns the CPU masks of the threads of all processes.
 pub fn masks(processes: &[Process]) -> BTreeSet<u64> {
     processes.iter().flat_map(|process| process.masks.clone()).collect()
 }
 
-/// Returns the machine that nodegauge describes, and compares its NUMA nodes with the output of numactl.
+/// Returns the machine that nodegauge describes, after comparing its NUMA nodes with the output of numactl.
 #[track_caller]
 pub fn machine_of(guest: &Guest) -> Value {
     let hardware = Hardware::parse(&guest.of("numactl").exits(0));
@@ -53,7 +53,8 @@ pub fn machine_of(guest: &Guest) -> Value {
     machine
 }
 
-/// Returns the names of the pairs of NUMA nodes that `memory matrix` measured, sorted. Bandwidths of writes have a suffix.
+/// Returns the names of the pairs of NUMA nodes that `memory matrix` measured, sorted. Those of write bandwidths have a
+/// suffix.
 pub fn pairs_of_nodes(record: &Value) -> BTreeSet<&str> {
     let pairs = measurements(record).iter().filter(|m| m["config"]["from_node"].is_number());
     pairs.map(|m| m["name"].as_str().unwrap().trim_end_matches("_write")).collect()
@@ -62,11 +63,11 @@ pub fn pairs_of_nodes(record: &Value) -> BTreeSet<&str> {
 /// NUMA nodes as `numactl --hardware` prints them.
 #[derive(Debug)]
 struct Hardware {
-    /// CPUs of each node.
+    /// CPUs of each NUMA node.
     cpus: Vec<Vec<u32>>,
-    /// Memory of each node in MiB.
+    /// Memory of each NUMA node in MiB.
     mib: Vec<u64>,
-    /// Distances from each node.
+    /// Distances from each NUMA node.
     distances: Vec<Vec<u32>>,
 }
 
@@ -96,7 +97,7 @@ impl Hardware {
         found
     }
 
-    /// Checks that the machine of a record has the same nodes.
+    /// Checks that the machine in a record has the same NUMA nodes.
     #[track_caller]
     fn is_that_of(&self, machine: &Value) {
         let nodes = machine["numa_nodes"].as_array().unwrap();

@@ -1,12 +1,13 @@
-//! Tests of the program on machines that are not at hand: virtual machines with several sockets, NUMA nodes, memory
-//! without CPUs, reserved huge pages and older processors.
+//! Tests of the program in virtual machines: several sockets, NUMA nodes, memory without CPUs, reserved huge pages, and
+//! older processors.
 //!
-//! qemu emulates the processors, so no KVM is needed. Times and bandwidths in such a machine mean nothing, and no test
-//! asserts one. Placement, memory policies, pages, topology, messages and refusals are real: the guest's kernel
-//! answers. The tests compare what the program reports with what `numactl`, `taskset` and `/proc/PID/numa_maps` report.
+//! qemu emulates the processors, so no KVM is needed. Times and bandwidths in such a machine are meaningless, and no
+//! test asserts them. Placement, memory policies, pages, topology, messages and refusals are real, because they come
+//! from the guest's kernel. The tests compare the reports of the program with those of `numactl`, `taskset` and
+//! `/proc/PID/numa_maps`.
 //!
-//! Each shape of machine has a module and starts once for all its tests, whose names begin with the shape:
-//! `cargo test -p nodegauge --test machines -- two t2k`. Plain `cargo test` does not run them.
+//! Each shape of machine has a module, and starts once for all its tests. Their names begin with the shape: `cargo test
+//! -p nodegauge --test machines -- two t2k`. Plain `cargo test` does not run them.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod archive;

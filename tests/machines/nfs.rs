@@ -1,11 +1,11 @@
-//! Nodes that share a file system: a server of NFS 4.2 in the kernel of the machine, mounted four times over the loopback
-//! with a cache of their own each, as on four nodes.
+//! Nodes that share a file system: the machine's kernel is a server of NFS 4.2, which is mounted four times over the
+//! loopback, each time with its own cache, as on four nodes.
 
 use crate::guest::{Guest, Shape, Shared};
 use serde_json::{Deserializer, Value};
 use std::collections::BTreeSet;
 
-/// Number of records that are written at once, two through each mount.
+/// Number of records that are written at the same time, two through each mount.
 const WRITERS: usize = 8;
 
 static SHARED: Shared = Shared::new();
@@ -25,8 +25,8 @@ static NFS: Shape = Shape {
         "nfs",
         "nfsv4",
     ],
-    // What exportfs and mountd write otherwise: the clients, the root of the server, and its export to all
-    // (writable, the root as it is, insecure ports, no check of subtrees). There is nothing to be reclaimed after a start.
+    // Usually exportfs and mountd write this: the clients, the root of the server, and its export to all clients
+    // (writable, root stays root, insecure ports, no subtree check). After a start, there is nothing to reclaim.
     setup: r#"
 ip link set lo up
 mkdir /srv
@@ -60,7 +60,7 @@ done
         ),
         ("records", "cat /mnt/1/fleet/*.json"),
         ("names", "ls -A /srv/fleet"),
-        // The same file from four nodes: the last one remains, complete.
+        // Four nodes write the same file. The last record remains, and it is complete.
         (
             "same",
             "for i in 1 2 3 4; do nodegauge machine --json /mnt/$i/same.json >/dev/null & done
@@ -76,7 +76,7 @@ fn guest() -> Option<&'static Guest> {
     NFS.guest(&SHARED)
 }
 
-/// Returns the records of an output, one after another.
+/// Returns the records in an output, one after another.
 fn records(text: &str) -> Vec<Value> {
     Deserializer::from_str(text).into_iter::<Value>().collect::<Result<_, _>>().unwrap()
 }

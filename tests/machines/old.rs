@@ -1,4 +1,4 @@
-//! One CPU of 2008: SSE 4.2 and no AVX.
+//! Machine with one CPU of 2008, which has SSE 4.2 but no AVX.
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};

@@ -1,10 +1,10 @@
-//! Two sockets of two cores with two hardware threads each, and a NUMA node per socket.
+//! Machine with two sockets of two cores, two hardware threads per core, and one NUMA node per socket.
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};
 use crate::look::{machine_of, masks, processes};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 static SHARED: Shared = Shared::new();
 static SMT: Shape = Shape {
@@ -45,6 +45,20 @@ static SMT: Shape = Shape {
              --json -",
         ),
         ("no-threads", "nodegauge stream --threads 9"),
+        // A reading takes long under emulation, so both are taken of a program that runs until it is killed.
+        (
+            "where",
+            "numactl --physcpubind=1 --membind=1 nodegauge stream --threads 1 --size 2000000elements --kernels triad \
+             --samples 100000 --no-save >/dev/null 2>&1 & memory=$!
+             while :; do :; done & first=$!
+             while :; do :; done & second=$!
+             taskset -p 10 $first >/dev/null; taskset -p 20 $second >/dev/null
+             until mappings | grep -q N1=; do sleep 1; done; sleep 2
+             cat /proc/$memory/numa_maps >/tmp/maps
+             nodegauge where $memory $first $second --for 1 --pages 60 --json >/tmp/where
+             code=$?; kill $memory $first $second; cat /tmp/where; rm /tmp/where; exit $code",
+        ),
+        ("where-maps", "cat /tmp/maps; rm /tmp/maps"),
     ],
     ..Shape::PLAIN
 };
@@ -53,7 +67,7 @@ fn guest() -> Option<&'static Guest> {
     SMT.guest(&SHARED)
 }
 
-/// Returns the mask of each core, from the kernel's list of siblings, e.g. `0-1`.
+/// Returns the CPU mask of each core, from the kernel's list of siblings, e.g. `0-1`.
 fn cores(guest: &Guest) -> BTreeSet<u64> {
     let siblings = guest.of("siblings").exits(0).stdout;
     let mask = |line: &str| {
@@ -63,7 +77,7 @@ fn cores(guest: &Guest) -> BTreeSet<u64> {
     siblings.lines().map(mask).collect()
 }
 
-/// Returns the masks of single CPUs, which are those of the threads that measure.
+/// Returns the masks with a single CPU, which are those of the measuring threads.
 fn single(guest: &Guest, look: &str) -> Vec<u64> {
     let all = masks(&processes(&guest.of(look).exits(0)));
     all.into_iter().filter(|mask| mask.count_ones() == 1).collect()
@@ -83,7 +97,7 @@ fn smt_matches_the_kernel() {
 fn smt_limit_includes_both_sockets() {
     let Some(guest) = guest() else { return };
     let memory = guest.of("machine").exits(0).json()["machine"]["memory"].clone();
-    // Skylake-SP: six channels of DDR4-2666 per socket.
+    // Skylake-SP has six channels of DDR4-2666 per socket.
     assert_eq!(memory["channels"], 12, "{memory:#}");
     assert_eq!(memory["theoretical"]["at_most"], true);
     let detail = memory["theoretical"]["detail"].as_str().unwrap();
@@ -131,4 +145,64 @@ fn smt_refuses_more_threads_than_available() {
 fn smt_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
     guest.is_left_as_it_was();
+}
+
+/// Returns the private bytes on each NUMA node from a `numa_maps`: those of mappings without a file, of the heap and of
+/// stacks.
+fn private_bytes(maps: &str) -> BTreeMap<String, u64> {
+    let mut bytes = BTreeMap::new();
+    for line in maps.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |key: &str| words.iter().find_map(|word| word.strip_prefix(key)?.parse().ok());
+        let anonymous: u64 = number("anon=").unwrap_or(0);
+        let kib: u64 = number("kernelpagesize_kB=").unwrap_or(0);
+        if anonymous == 0 {
+            continue;
+        }
+        for word in &words {
+            let Some((node, pages)) = word.strip_prefix('N').and_then(|of| of.split_once('='))
+            else {
+                continue;
+            };
+            *bytes.entry(node.to_owned()).or_default() +=
+                pages.parse::<u64>().unwrap() * kib * 1024;
+        }
+    }
+    bytes
+}
+
+#[test]
+fn smt_where_equals_the_files_of_the_kernel() {
+    let Some(guest) = guest() else { return };
+    let document = guest.of("where").exits(0).json();
+    let processes = document["hosts"][0]["processes"].as_array().unwrap();
+    let of_name =
+        |name: &str| processes.iter().filter(|process| process["name"] == name).collect::<Vec<_>>();
+    let [memory] = of_name("nodegauge")[..] else { panic!("{document:#}") };
+    // The memory of a program on socket 0 was bound to socket 1.
+    assert_eq!(memory["memory"]["policy"], "bind:1");
+    let bytes = private_bytes(&guest.of("where-maps").exits(0).stdout);
+    for (node, expected) in bytes.iter().filter(|(_, bytes)| **bytes > 1 << 20) {
+        let found = memory["memory"]["nodes"][node].as_u64().unwrap() as f64;
+        assert!((found / *expected as f64 - 1.0).abs() < 0.1, "node {node}: {found}, {expected}");
+    }
+    // Loops on the two hardware threads of a core.
+    let loops = of_name("sh");
+    assert_eq!(loops.len(), 2, "{document:#}");
+    for (process, cpu) in loops.iter().zip([4, 5]) {
+        let thread = &process["threads"][0];
+        assert_eq!(thread["allowed"], cpu.to_string());
+        assert_eq!(thread["cpu"], cpu);
+        assert_eq!(thread["core"], 2);
+        assert_eq!((&thread["socket"], &thread["numa_node"]), (&json!(1), &json!(1)));
+    }
+    let findings = &document["hosts"][0]["findings"];
+    let ids: Vec<&str> = findings
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding["id"].as_str().unwrap())
+        .collect();
+    assert!(ids.contains(&"smt-siblings"), "{ids:?}");
+    assert!(ids.contains(&"memory-on-other-socket"), "{ids:?}");
 }

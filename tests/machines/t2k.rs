@@ -1,4 +1,4 @@
-//! A node of the T2K cluster: four sockets of four cores without AVX, a NUMA node each.
+//! Node of the T2K cluster: four sockets, each with four cores without AVX and one NUMA node.
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};
@@ -63,8 +63,8 @@ static T2K: Shape = Shape {
     ..Shape::PLAIN
 };
 
-/// Writes a program that touches 8 MiB and appends to a file its CPUs, as a bit mask, and the line of its numa_maps with
-/// this memory.
+/// Program that touches 8 MiB, and appends to a file its CPUs as a bit mask and the line of its numa_maps for this
+/// memory.
 const PLACED: &str = r#"
 cat >placed <<'END'
 #!/bin/sh
@@ -84,19 +84,19 @@ fn guest() -> Option<&'static Guest> {
     T2K.guest(&SHARED)
 }
 
-/// Policy of the lecture, with what the kernel should report of a rank on a socket.
+/// Policy in the lecture, with what the kernel should report for a rank on a socket.
 struct Policy {
     number: u64,
-    /// Policy of the mapping; `N` stands for the number of the socket.
+    /// Policy of the mapping. `N` stands for the number of the socket.
     kernel: &'static str,
-    /// True if the pages are on the node of the socket only.
+    /// True if all pages must be on the NUMA node of the socket.
     own_node: bool,
 }
 
-/// Size of the arrays of a rank under one policy: three times 600,000 elements.
+/// Size of a rank's arrays for one policy: three arrays of 600,000 elements.
 const ARRAYS_KIB: u64 = 3 * 600_000 * 8 / 1024;
 
-/// Policies 0 and 5 bind no CPUs, so nothing is known of their pages.
+/// Policies 0 and 5 do not bind to CPUs, so the location of their pages is unknown.
 const POLICIES: [Policy; 4] = [
     Policy { number: 1, kernel: "interleave:0-3", own_node: false },
     Policy { number: 2, kernel: "interleave:N", own_node: true },
@@ -124,7 +124,7 @@ fn t2k_policies_bind_processes_and_memory_in_the_kernel() {
     for policy in POLICIES {
         let mut seen = BTreeSet::new();
         for rank in &ranks {
-            // Each rank has threads on its socket, and threads of policies 0 and 5 on any CPU.
+            // Each rank has threads on its socket, and for policies 0 and 5, threads on any CPU.
             let own: Vec<u64> = rank.masks.intersection(&sockets).copied().collect();
             assert_eq!(own.len(), 1, "{rank:?}");
             let socket = own[0].trailing_zeros() / 4;
@@ -134,7 +134,7 @@ fn t2k_policies_bind_processes_and_memory_in_the_kernel() {
             assert!(!placed.is_empty(), "no memory with {name}: {rank:?}");
             let kib =
                 |node: u32| placed.iter().filter_map(|each| each.nodes.get(&node)).sum::<u64>();
-            // Local memory of policy 5, which is on any node, looks like that of policy 4.
+            // The memory of policy 5 is local on any NUMA node, and looks like that of policy 4.
             let elsewhere: u64 = (0..4).filter(|node| *node != socket).map(kib).sum();
             if policy.own_node {
                 assert!(kib(socket) >= ARRAYS_KIB, "policy {}: {placed:?}", policy.number);
@@ -180,7 +180,7 @@ fn t2k_policies_are_read_back_per_rank() {
     );
 }
 
-/// A program of the user alone is the first rank.
+/// A user's program without ranks is placed like the first rank.
 #[test]
 fn t2k_policies_place_a_program_as_in_the_lecture() {
     let Some(guest) = guest() else { return };
@@ -206,7 +206,7 @@ fn t2k_policies_place_a_program_as_in_the_lecture() {
         table.into_iter().map(|(mask, policy)| (mask, policy.to_owned())).collect();
     assert_eq!(placed.keys().cloned().collect::<BTreeSet<_>>(), table, "{seen}");
     for ((mask, policy), mappings) in &placed {
-        // A measured run and at least one more.
+        // There is one measured run and at least one more.
         assert!(mappings.len() >= 2, "{policy}: {seen}");
         for mapping in mappings {
             match policy.as_str() {
@@ -276,7 +276,7 @@ fn t2k_leaves_nothing_behind() {
     guest.is_left_as_it_was();
 }
 
-/// Returns the configuration of Triad with a policy.
+/// Returns the configuration of Triad with this policy.
 fn config_of(record: &Value, policy: u64) -> &Value {
     let sweep = json!({"policy": policy.to_string(), "ranks": "4"});
     let of = |m: &&Value| m["config"]["sweep"] == sweep;

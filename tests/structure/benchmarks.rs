@@ -1,12 +1,12 @@
-//! Checks of docs/benchmarks.md: its tables are those of the result files in benches/results, and links into the chapter
-//! lead to its headings.
+//! Checks of docs/benchmarks.md: its tables are made from the result files in benches/results, and links into the
+//! chapter point to its headings.
 
 use crate::{files, root};
 use std::process::Command;
 
 const CHAPTER: &str = "docs/benchmarks.md";
 
-/// Returns the text of a file of the repository.
+/// Returns the text of a file in the repository.
 fn text(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap()
 }
@@ -23,7 +23,7 @@ fn anchor(heading: &str) -> String {
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
-/// Returns the fields of column `at` of a file in benches/results.
+/// Returns the column with index `at` of a file in benches/results.
 fn column(name: &str, at: usize) -> Vec<String> {
     let text = text(name);
     let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);

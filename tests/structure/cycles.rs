@@ -1,27 +1,27 @@
-//! Check for cyclic dependencies between modules; those between parent and child are allowed.
+//! Check for cyclic dependencies between modules. Those between parent and child are permitted.
 //!
-//! The check covers the children of each module. A child uses another child if any module in the first uses any module
-//! in the second.
+//! Dependencies are checked between the children of each module. A child uses another one if any module in the first
+//! uses any module in the second.
 
 use crate::crates;
 use crate::exceptions::CYCLES;
 use crate::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Modules of one parent that depend on each other, with the uses.
+/// Modules with the same parent that depend on each other, and the uses.
 #[derive(Debug)]
 struct Cycle {
-    /// Folder of the crate and path of the parent, such as `compute::lu`.
+    /// Folder of the crate and path of the parent, e.g. `compute::lu`.
     parent: String,
     /// Names of the children.
     members: BTreeSet<String>,
-    /// One line per use of a member by another.
+    /// Uses of a child by another one, one line each.
     uses: Vec<String>,
 }
 
 /// Returns the cyclic dependencies of a crate.
 fn cycles(crate_name: &str, graph: &Graph) -> Vec<Cycle> {
-    // For each parent: pairs of a child and a child that it uses, with the modules.
+    // For each parent: pairs of a child and another child that it uses, with the modules.
     let mut levels: BTreeMap<String, BTreeMap<(String, String), Vec<String>>> = BTreeMap::new();
     for (from, to) in graph.edges() {
         let parts = from.split("::").zip(to.split("::"));
@@ -54,7 +54,7 @@ fn cycles(crate_name: &str, graph: &Graph) -> Vec<Cycle> {
     found
 }
 
-/// Returns the children that can be reached from `start`, including `start`. `direction` returns a use as it is or
+/// Returns the children that can be reached from `start`, including `start`. `direction` returns a use unchanged or
 /// reversed.
 fn reached<'a>(
     start: &str,

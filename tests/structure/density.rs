@@ -1,15 +1,15 @@
-//! Density of the code: closures that are bound by `let`, and tuples that bind several variables in a line. A function says
-//! more than such a closure, has a name that a search finds, and can be tested.
+//! Density of the code: closures bound by `let`, and tuples that bind several variables in one line. A function has a
+//! name that can be searched for, and it can be tested.
 
 use crate::{crates, files};
 
-/// Maximum number of closures bound by `let` per 100 functions of product code. The limit may only fall.
+/// Maximum number of closures bound by `let` per 100 functions of product code. The limit may only be lowered.
 const MAX_PER_HUNDRED: f64 = 3.0;
 
-/// Maximum number of functions with more than two closures bound by `let`. The limit may only fall.
+/// Maximum number of functions with more than two closures bound by `let`. The limit may only be lowered.
 const MAX_DENSE_FUNCTIONS: usize = 0;
 
-/// Returns the product code of a source: without its tests at the end.
+/// Returns the product code of a source file, without the tests at its end.
 fn product(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text)
 }
@@ -34,8 +34,8 @@ fn begins_function(line: &str) -> bool {
     words.find(|word| !is_qualifier(word)) == Some("fn")
 }
 
-/// True if a line binds several variables by a tuple of their values. Patterns that may not match, as in `let ... else`,
-/// are of another kind.
+/// True if a line binds several variables by a tuple of their values. Patterns that may not match, as in `let ...
+/// else`, do not count.
 fn binds_tuple(line: &str) -> bool {
     let Some(rest) = line.trim_start().strip_prefix("let (") else { return false };
     let Some((names, _)) = rest.split_once(") = (") else { return false };
@@ -65,7 +65,7 @@ fn product_files() -> Vec<ProductFile> {
 }
 
 #[test]
-fn functions_with_several_closures_become_fewer() {
+fn functions_with_several_closures_do_not_increase() {
     let mut dense = Vec::new();
     for file in product_files() {
         let mut function = "";
@@ -101,7 +101,7 @@ fn lines_do_not_bind_variables_by_tuple() {
 }
 
 #[test]
-fn closures_bound_by_let_become_fewer() {
+fn closures_bound_by_let_do_not_increase() {
     let mut closures = 0;
     let mut functions = 0;
     for file in product_files() {

@@ -6,7 +6,7 @@ use std::path::Path;
 /// Packages whose library has another name.
 const LIBRARIES: [(&str, &str); 1] = [("smbios-lib", "smbioslib")];
 
-/// Returns the names of the dependencies of a manifest, in all of its tables of dependencies.
+/// Returns the names of the dependencies in all tables of a manifest.
 fn dependencies(manifest: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut is_table = false;
@@ -21,7 +21,7 @@ fn dependencies(manifest: &str) -> Vec<String> {
     names
 }
 
-/// Returns the folders with sources of a crate: its own, and those of tests and benches that its manifest names.
+/// Returns the sources of a crate: its own, and those of tests and benches in its manifest.
 fn sources(folder: &Path, manifest: &str) -> String {
     let mut text = String::new();
     let mut folders = vec![folder.to_owned()];

@@ -1,4 +1,4 @@
-//! Known violations. No entries are added; an entry that is no longer needed fails the tests.
+//! Known violations. No entries may be added, and an entry that is no longer needed fails the tests.
 
 /// Modules that depend on each other, by crate and parent.
 pub const CYCLES: &[(&str, &[&str])] = &[];

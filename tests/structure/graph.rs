@@ -1,9 +1,9 @@
-//! Graph of the uses between the modules of a crate, derived from paths: `use` declarations, paths in code, in
-//! arguments of macros and in attributes (`value_parser = crate::a::parse`, `with = "crate::a"`). They are resolved
-//! through `crate::`, `super::`, `self::`, imported names, and re-exports (a re-exported item belongs to the module
-//! that defines it).
+//! Graph of the uses between the modules of a crate. It is derived from paths: in `use` declarations, in code, in macro
+//! arguments, and in attributes (`value_parser = crate::a::parse`, `with = "crate::a"`). Paths are resolved through
+//! `crate::`, `super::`, `self::`, imported names, and re-exports (a re-exported item belongs to the module that
+//! defines it).
 //!
-//! Method calls on values and expansions of macros of other crates are not detected. Code under `#[cfg(test)]` is
+//! Method calls on values, and expansions of macros from other crates, are not detected. Code under `#[cfg(test)]` is
 //! ignored. Modules are named by their full paths (`lu::panel`; the root is empty).
 
 use crate::files;
@@ -19,7 +19,7 @@ pub struct Graph {
 
 #[derive(Debug, Default)]
 struct Module {
-    /// Imported names, with their paths.
+    /// Imported names with their paths.
     imports: BTreeMap<String, Vec<String>>,
     /// Paths of `use a::b::*`.
     globs: Vec<Vec<String>>,
@@ -29,11 +29,11 @@ struct Module {
     paths: Vec<Vec<String>>,
 }
 
-/// Maximum number of re-exports that are followed; a larger number means a cycle.
+/// Maximum number of re-exports that are followed. A larger number means a cycle.
 const MAX_HOPS: u32 = 16;
 
 impl Graph {
-    /// Reads the sources of a crate in this folder.
+    /// Reads the sources of the crate in this folder.
     pub fn of_crate(folder: &Path) -> Self {
         let source = folder.join("src");
         let mut graph = Self::default();
@@ -72,7 +72,7 @@ impl Graph {
                     if attribute.starts_with(&["[", "cfg", "(", "test"]) {
                         i = end_of_item(words, end);
                     } else {
-                        // Paths in attributes count like those in code.
+                        // Paths in attributes count like paths in code.
                         module.paths.extend(attribute.iter().filter_map(|word| path_in_text(word)));
                         i = open + 1;
                     }
@@ -119,7 +119,7 @@ impl Graph {
         self.modules.keys().map(String::as_str)
     }
 
-    /// Returns the uses between modules, except those between ancestors and descendants.
+    /// Returns the uses between modules, except between ancestors and descendants.
     pub fn edges(&self) -> BTreeSet<(String, String)> {
         let mut edges = BTreeSet::new();
         for (name, module) in &self.modules {
@@ -136,8 +136,8 @@ impl Graph {
         edges
     }
 
-    /// Resolves a path in `module`. Returns the module to which it leads and the rest of the path, which is an item and
-    /// its members. Returns `None` for paths of other crates and for local names.
+    /// Resolves a path in `module`. Returns the module that it points to and the rest of the path, i.e. an item and its
+    /// members. Returns `None` for paths of other crates and for local names.
     fn resolve(&self, module: &str, path: &[String], hops: u32) -> Option<(String, Vec<String>)> {
         let (first, rest) = path.split_first()?;
         let start = match first.as_str() {
@@ -171,7 +171,7 @@ impl Graph {
         Some((at, left))
     }
 
-    /// Resolves a name in a module: a child, an item, an import, or an item of a glob import.
+    /// Resolves a name in a module: a child, an item, an import, or an item from a glob import.
     fn look_up(&self, module: &str, name: &str, hops: u32) -> Option<(String, Vec<String>)> {
         let hops = hops.checked_sub(1)?;
         let known = self.modules.get(module)?;
@@ -183,7 +183,7 @@ impl Graph {
             return Some((module.to_owned(), vec![name.to_owned()]));
         }
         if let Some(path) = known.imports.get(name) {
-            // `use csv::Reader` in a module csv refers to the other crate.
+            // `use csv::Reader` in a module csv means the other crate.
             return if path.first().is_some_and(|first| first == name) && path.len() == 1 {
                 None
             } else {
@@ -213,7 +213,7 @@ impl Module {
     }
 }
 
-/// Adds the paths of a `use` tree with the imported names; the name is `*` for a glob.
+/// Adds the paths in a `use` tree with the imported names; for a glob, the name is `*`.
 fn read_tree(tree: &[&str], prefix: &mut Vec<String>, found: &mut Vec<(Vec<String>, String)>) {
     let depth = prefix.len();
     let mut i = 0;
@@ -259,7 +259,7 @@ fn read_tree(tree: &[&str], prefix: &mut Vec<String>, found: &mut Vec<(Vec<Strin
     }
 }
 
-/// Returns the position after the bracket that closes the one at `open`.
+/// Returns the position after the bracket that closes the bracket at `open`.
 fn closing(words: &[&str], open: usize) -> usize {
     let mut depth = 0usize;
     for (i, word) in words.iter().enumerate().skip(open) {
@@ -275,7 +275,7 @@ fn closing(words: &[&str], open: usize) -> usize {
     words.len()
 }
 
-/// Returns the position after the body or the semicolon of the item that begins at `start`.
+/// Returns the position after the end of the item that begins at `start`: its body or its semicolon.
 fn end_of_item(words: &[&str], start: usize) -> usize {
     let mut i = start;
     let ends_with_semicolon =
@@ -291,7 +291,7 @@ fn end_of_item(words: &[&str], start: usize) -> usize {
     i
 }
 
-/// Parses a string literal as a path, such as `"crate::a::b"` in attributes of serde.
+/// Parses a string literal as a path, e.g. `"crate::a::b"` in attributes of serde.
 fn path_in_text(word: &str) -> Option<Vec<String>> {
     let names = word.strip_prefix('"')?.strip_suffix('"')?.split("::");
     let names: Vec<String> = names.map(str::to_owned).collect();
@@ -312,7 +312,7 @@ fn parent(module: &str) -> &str {
     module.rsplit_once("::").map_or("", |(parent, _)| parent)
 }
 
-/// True if `module` is `ancestor` or is below it.
+/// True if `module` is `ancestor` or one of its descendants.
 fn is_within(module: &str, ancestor: &str) -> bool {
     ancestor.is_empty()
         || module

@@ -1,8 +1,9 @@
-//! Tests of the sources themselves, without dependencies, so that they run in seconds:
-//! `cargo test -p nodegauge-structure`.
+//! Tests of the source files themselves. They have no dependencies, so they run in seconds: `cargo test -p
+//! nodegauge-structure`.
 //!
-//! `graph` finds the uses between the modules of a crate; `tokens` splits Rust sources into tokens for it. Known
-//! violations are listed in `exceptions`. An entry that is no longer needed fails the test, so the list only shrinks.
+//! `graph` finds the uses between the modules of a crate, and `tokens` splits Rust sources into tokens for it. Known
+//! violations are listed in `exceptions`. An entry that is no longer needed fails the test, so the list can only
+//! shrink.
 
 #![forbid(unsafe_code)]
 #![cfg(test)]
@@ -44,7 +45,7 @@ fn crates() -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the files below a folder with one of `extensions`, sorted.
+/// Returns the files below a folder that have one of `extensions`, sorted.
 fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

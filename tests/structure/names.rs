@@ -1,4 +1,4 @@
-//! Check of type names: public types have distinct names, and names that every gauge could use occur only once.
+//! Check of type names: public types have different names, and names that every gauge could use occur only once.
 
 use crate::tokens::tokens;
 use crate::{crates, files, root};
@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 /// Keywords that declare a type.
 const DECLARATIONS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
-/// Names that every gauge could give to a type. Each belongs to at most one type of the workspace, private
-/// types included.
+/// Names that every gauge could give to a type. At most one type in the workspace may have each of them, including
+/// private types.
 const IDEAS: [&str; 8] =
     ["Run", "Cell", "Figure", "Memory", "Place", "Order", "Candidate", "Evidence"];
 
-/// Names that several types have, with the reason.
+/// Names that several types have, with the reasons.
 const EXCEPTIONS: &[(&str, &str)] = &[];
 
 /// Declaration of a type.
@@ -22,13 +22,12 @@ struct Declaration {
     is_public: bool,
 }
 
-/// Returns the declarations of types in a source file. Associated types, tests and aliases within functions are left
-/// out.
+/// Returns the declarations of types in a source file, without associated types, tests and aliases within functions.
 fn declarations(source: &str) -> Vec<Declaration> {
     let words = without_tests(&tokens(source));
     let mut found = Vec::new();
     let mut depth = 0_usize;
-    // Depths at which a module was opened, whose items are items of the file.
+    // Depths at which modules were opened. Their items are items of the file.
     let mut modules = vec![0_usize];
     for (i, word) in words.iter().enumerate() {
         match word.as_str() {
@@ -60,7 +59,7 @@ fn declarations(source: &str) -> Vec<Declaration> {
     found
 }
 
-/// Returns the words without modules for tests.
+/// Returns the tokens without those of test modules.
 pub fn without_tests(words: &[String]) -> Vec<String> {
     const TESTS: [&str; 8] = ["#", "[", "cfg", "(", "test", ")", "]", "mod"];
     let mut left = Vec::new();

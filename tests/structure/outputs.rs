@@ -1,9 +1,9 @@
-//! Check of the chapters of docs: each command that prints figures or verdicts has a block with its real output.
+//! Check of the chapters in docs: each command that prints figures or verdicts has a block with real output.
 
 use crate::root;
 
 /// Chapters with the commands whose output they show.
-const SHOWN: [(&str, &str); 33] = [
+const SHOWN: [(&str, &str); 35] = [
     ("apps", "apps hpcg"),
     ("apps", "apps iccg"),
     ("apps", "apps trapezoid"),
@@ -30,8 +30,10 @@ const SHOWN: [(&str, &str); 33] = [
     ("memory", "memory matrix"),
     ("memory", "memory mix"),
     ("mpi", "mpi"),
+    ("noise", "noise"),
     ("published", "stream --against"),
     ("ranks", "places"),
+    ("readers", "read"),
     ("report", "report"),
     ("roofline", "roofline"),
     ("run", "run"),
@@ -39,7 +41,7 @@ const SHOWN: [(&str, &str); 33] = [
     ("stream", "stream --sweep"),
 ];
 
-/// True if a text has a block in which output follows the command.
+/// True if a text has a block in which the command is followed by output.
 fn shows_output(text: &str, command: &str) -> bool {
     let prompt = format!("$ nodegauge {command}");
     let mut is_fenced = false;

@@ -1,12 +1,12 @@
-//! Checks that every crate can be published: it contains all that its sources include, its manifest is complete, and the
-//! version and the address stand in one place.
+//! Checks that every crate can be published: it contains all files that its sources include, its manifest is complete,
+//! and version and address occur in only one place.
 
 use crate::{crates, files, root};
 use std::path::{Component, Path, PathBuf};
 
-/// Macros with the path of a file, relative to the source.
+/// Macros that include a file by its path relative to the source.
 const INCLUDING: [&str; 3] = ["include_str!(", "include_bytes!(", "include!("];
-/// Address in the manifest until the owner of a release sets one.
+/// Address in the manifest until the owner of a release sets another one.
 const NO_ADDRESS: &str = "https://example.org/";
 
 /// Returns a path without `..`.
@@ -22,7 +22,7 @@ fn normal(path: &Path) -> PathBuf {
     made
 }
 
-/// Returns the literal paths that a source includes. A path that `concat!` makes counts with its first literal.
+/// Returns the literal paths that a source includes. For a path made by `concat!`, its first literal counts.
 fn included(text: &str) -> Vec<&str> {
     let starts =
         INCLUDING.iter().flat_map(|name| text.match_indices(name).map(|(at, it)| at + it.len()));
@@ -31,7 +31,7 @@ fn included(text: &str) -> Vec<&str> {
     literals.filter_map(|literal| literal.strip_prefix('"')?.split('"').next()).collect()
 }
 
-/// Returns the part of the manifest of the workspace below a table.
+/// Returns a table of the workspace manifest.
 fn table(name: &str) -> String {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let (_, rest) = manifest.split_once(&format!("\n[{name}]\n")).unwrap();
@@ -106,7 +106,7 @@ fn crates_depend_on_each_other_in_this_version() {
 }
 
 #[test]
-fn address_stands_in_the_manifest_alone() {
+fn address_is_only_in_the_workspace_manifest() {
     let package = table("workspace.package");
     let address = value(&package, "repository").unwrap();
     let folders = ["crates", "docs", "packaging", "scripts", ".github"].map(|it| root().join(it));

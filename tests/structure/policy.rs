@@ -26,7 +26,7 @@ const HOUSE_WORDS: &[(&str, &str)] = &[
     ("workshop", "build directory"),
 ];
 
-/// Returns the sources of the workspace except these tests, with their paths relative to the root of the repository.
+/// Returns the sources in the workspace without these tests, with paths relative to the root of the repository.
 fn sources() -> Vec<(String, String)> {
     let root = root();
     let folders = ["crates", "probes", "tests", "benches"].map(|folder| root.join(folder));
@@ -91,7 +91,7 @@ fn names_use_terms_of_the_field() {
     compare(&found, WORDS_IN, "has unusual words");
 }
 
-/// Splits a line into lower-case words, including the parts of snake-case and camel-case names.
+/// Splits a line into lower-case words. Names in snake case and camel case are split, too.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
@@ -108,7 +108,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Checks that exactly the exceptions were found.
+/// Checks that the violations found are exactly the exceptions.
 fn compare(found: &[String], exceptions: &[&str], what: &str) {
     let mut wrong = String::new();
     for name in found.iter().filter(|name| !exceptions.contains(&name.as_str())) {

@@ -1,5 +1,6 @@
-//! Checks of docs/security.md and docs/adversarial.md: the tests that they name exist. docs/security.md lists every environment variable that the program
-//! reads, and the lists of modules that start programs, use the network and write files are complete.
+//! Checks of docs/security.md and docs/adversarial.md: the tests that they name exist, and docs/security.md lists every
+//! environment variable that the program reads. The lists of modules that start programs, use the network or write
+//! files are complete.
 
 use crate::names::without_tests;
 use crate::tokens::tokens;
@@ -7,9 +8,9 @@ use crate::{crates, files, root};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-/// Functions that read environment variables. Every name in capitals in a file with one of them is a variable.
+/// Functions that read environment variables. In a file that uses one of them, every name in capitals is a variable.
 const READERS: [&str; 4] = ["var", "var_os", "variable", "lookup"];
-/// Prefixes of names in capitals that are not environment variables: constants of MPI and NVML, macros of C, variables
+/// Prefixes of names in capitals that are not environment variables: constants of MPI and NVML, C macros, and variables
 /// of the build and of tests.
 const NO_VARIABLES: [&str; 23] = [
     "CARGO_",
@@ -41,13 +42,13 @@ fn chapter() -> String {
     std::fs::read_to_string(root().join("docs/security.md")).unwrap()
 }
 
-/// Source file of a crate, with its tokens outside of tests.
+/// Source file of a crate, with its tokens outside tests.
 struct Source {
     name: String,
     tokens: Vec<String>,
 }
 
-/// Returns the sources of the crates without tests, which are read once.
+/// Returns the sources of the crates without tests. They are read once.
 fn sources() -> &'static [Source] {
     static SOURCES: OnceLock<Vec<Source>> = OnceLock::new();
     SOURCES.get_or_init(read_sources)
@@ -85,7 +86,7 @@ fn tests_named_by_both_chapters_exist() {
         let source = tokens(&std::fs::read_to_string(&path).unwrap_or_default());
         let declares = |words: &[String]| words[0] == "fn" && words[1] == test && words[2] == "(";
         let at = source.windows(3).position(declares);
-        // The attribute precedes the function and perhaps other attributes.
+        // The attribute `test` precedes the function, perhaps with other attributes in between.
         let is_test = at.is_some_and(|at| {
             source[at.saturating_sub(12)..at].windows(3).any(|words| words == ["[", "test", "]"])
         });
@@ -98,7 +99,7 @@ fn tests_named_by_both_chapters_exist() {
     assert!(count > 50, "{count} tests");
 }
 
-/// True if a text can be the name of an environment variable, or the beginning of several names (`OMP_`).
+/// True if a text can be the name of an environment variable, or a prefix of several names (`OMP_`).
 fn is_name(text: &str) -> bool {
     // Open MPI's variables end with the name of a parameter.
     let capitals = text.strip_prefix("OMPI_MCA_").map_or(text, |_| "OMPI_MCA_");
@@ -107,7 +108,7 @@ fn is_name(text: &str) -> bool {
         && capitals.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// Returns the names of environment variables in a source. A name without `_` counts only if the source reads variables.
+/// Returns the environment variables in a source. A name without `_` counts only if the source reads variables.
 fn variables(source: &Source) -> BTreeSet<String> {
     let reads = source.tokens.iter().any(|word| READERS.contains(&word.as_str()));
     let texts = source.tokens.iter().filter_map(|word| word.strip_prefix('"')?.strip_suffix('"'));
@@ -157,7 +158,7 @@ fn names_of_variables_are_found() {
     );
 }
 
-/// Returns the sources that contain one of the sequences of tokens, separated by spaces.
+/// Returns the sources that contain one of these token sequences, whose tokens are separated by spaces.
 fn with_any(sequences: &[&str]) -> Vec<String> {
     let is_there = |source: &Source| {
         sequences.iter().any(|sequence| {
@@ -172,7 +173,7 @@ fn with_any(sequences: &[&str]) -> Vec<String> {
 #[test]
 fn programs_are_started_in_listed_modules_without_a_shell() {
     let starts = ["Command :: new", "libc :: execv", "libc :: system", "libc :: popen"];
-    // The user's program at the place of a rank, srun for the other hosts of its step, and nodegauge itself as the watchdog
+    // The user's program in place of a rank, srun for the other hosts of its step, and nodegauge itself as the watchdog
     // of a sweep.
     let expected = [
         "crates/programs/src/placed.rs",
@@ -211,17 +212,17 @@ fn wall_clock_is_read_in_listed_modules_only() {
     assert_eq!(
         with_any(&["SystemTime", "CLOCK_REALTIME"]),
         [
-            // The age of folders that a killed run has left.
+            // Age of folders that a killed run has left.
             "crates/blocks/src/scratch.rs",
-            // The beginning of a solution, in the words of HPL's output.
+            // Start of a solve, in the format of HPL's output.
             "crates/compute/src/hpl.rs",
             // Dates of records, in options and in the history.
             "crates/history/src/moment.rs",
             "crates/measure/src/record.rs",
-            // The times of boot and of the last check, since which hardware errors count.
+            // Times of the boot and of the last check, after which hardware errors count.
             "crates/node/src/check/examination.rs",
             "crates/node/src/check.rs",
-            // The times of samples in a day.
+            // Times of the samples in a day.
             "crates/node/src/watch/grid.rs",
             "crates/node/src/watch/series.rs",
             "crates/node/src/watch.rs",
@@ -261,12 +262,12 @@ fn files_are_written_in_listed_modules_only() {
             "crates/cli/src/commands/manual.rs",
             // Folder of `fleet run`; its files are outputs.
             "crates/fleet/src/folder.rs",
-            // The history. `error.rs` opens it to find the reason of an error.
+            // The history. `error.rs` opens it to find the reason for an error.
             "crates/history/src/error.rs",
             "crates/history/src/store.rs",
             // The compiled probe, in a private folder.
             "crates/messages/src/probe/build.rs",
-            // Memory without a name, the order in which the kernel ends processes, /dev/null, outputs. `input.rs` only
+            // Anonymous memory, the order in which the kernel kills processes, /dev/null, outputs. `input.rs` only
             // reads.
             "crates/os/src/barrier.rs",
             "crates/os/src/child.rs",
@@ -274,11 +275,11 @@ fn files_are_written_in_listed_modules_only() {
             "crates/os/src/input.rs",
             "crates/os/src/memory_program.rs",
             "crates/os/src/output.rs",
-            // The folder of the cache of probes.
+            // Folder of cached probes.
             "crates/os/src/trusted_folder.rs",
             // Sources in a private folder.
             "crates/stream/src/compiled/build.rs",
-            // The cache of compiled probes, private folders, input files of programs.
+            // Cache of compiled probes, private folders, and input files of programs.
             "crates/toolchain/src/cache.rs",
             "crates/toolchain/src/program.rs",
             "crates/toolchain/src/scratch.rs",

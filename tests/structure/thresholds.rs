@@ -1,13 +1,13 @@
-//! Check of the table of thresholds in docs/method.md: each value is that of its constant in the sources, and constants
-//! beside a listed one are listed too.
+//! Check of the threshold table in docs/method.md: each value is that of its constant in the sources, and constants
+//! next to a listed one are listed, too.
 
 use crate::names::without_tests;
 use crate::root;
 use crate::tokens::tokens;
 use std::collections::BTreeMap;
 
-/// Shares and factors in files of the table that decide nothing by themselves: factors of a formula, shares of the time,
-/// and widths of charts.
+/// Shares and factors in these files that are not thresholds: factors of a formula, shares of the time, and widths of
+/// charts.
 const NO_THRESHOLDS: [&str; 8] = [
     "crates/analysis/src/slow.rs: NORMAL",
     "crates/analysis/src/slow.rs: SMALLEST",
@@ -18,7 +18,7 @@ const NO_THRESHOLDS: [&str; 8] = [
     "crates/team/src/timed.rs: TICK_NANOS",
     "crates/team/src/timed.rs: STOLEN_SHOWN",
 ];
-/// Types of the constants that are shares and factors.
+/// Types of constants that are shares or factors.
 const SHARES: [&str; 2] = ["f64", "Fraction"];
 /// Units of the values in the table, with their factors.
 const UNITS: [(&str, f64); 11] = [
@@ -54,15 +54,15 @@ const CONSTRUCTORS: [(&str, f64); 13] = [
 /// Row of the table.
 #[derive(Debug)]
 struct Threshold {
-    /// Numbers of the column `value`, in base units.
+    /// Numbers in the column `value`, in base units.
     values: Vec<f64>,
     /// Path of the source file.
     file: String,
-    /// Name of the constant or of the function, with the key of a field behind a full stop.
+    /// Name of the constant or function; for a field, followed by a full stop and its key.
     name: String,
 }
 
-/// Returns the numbers of a table cell in base units: `25 %, at most 2.5 s` is 0.25 and 2.5.
+/// Returns the numbers in a table cell in base units: `25 %, at most 2.5 s` gives 0.25 and 2.5.
 fn numbers(cell: &str) -> Vec<f64> {
     let words: Vec<&str> = cell.split_whitespace().collect();
     let mut found = Vec::new();
@@ -76,7 +76,7 @@ fn numbers(cell: &str) -> Vec<f64> {
     found
 }
 
-/// Returns the rows of the tables with the columns threshold, value, constant and source.
+/// Returns the rows of tables with the columns threshold, value, constant and source.
 fn rows(text: &str) -> Vec<Threshold> {
     let mut found = Vec::new();
     let mut is_in_table = false;
@@ -101,7 +101,7 @@ fn rows(text: &str) -> Vec<Threshold> {
     found
 }
 
-/// Returns the tokens of a declaration from `start` to the `;` or `}` that ends it.
+/// Returns the tokens of a declaration, from `start` to the `;` or `}` at its end.
 fn declaration(words: &[String], start: usize) -> &[String] {
     let mut depth = 0_i32;
     for (i, word) in words.iter().enumerate().skip(start) {
@@ -118,7 +118,7 @@ fn declaration(words: &[String], start: usize) -> &[String] {
     &words[start..]
 }
 
-/// Returns the tokens of the expression that begins at `start`, up to a comma, semicolon or bracket that ends it.
+/// Returns the tokens of the expression at `start`, up to the comma, semicolon or bracket that ends it.
 fn expression(words: &[String], start: usize) -> &[String] {
     let mut depth = 0_i32;
     for (i, word) in words.iter().enumerate().skip(start) {
@@ -133,8 +133,8 @@ fn expression(words: &[String], start: usize) -> &[String] {
     &words[start..]
 }
 
-/// Returns the expression of a constant, of a field of it (`STREAM.least`), of a row of it (`TESTS.mem`), or of an arm of
-/// a function (`tolerance.F64`).
+/// Returns the expression of a constant, of one of its fields (`STREAM.least`) or rows (`TESTS.mem`), or of an arm of a
+/// function (`tolerance.F64`).
 fn found_expression<'a>(words: &'a [String], name: &str) -> Option<&'a [String]> {
     let (item, key) = name.split_once('.').unwrap_or((name, ""));
     let at = words.windows(2).position(|pair| {
@@ -154,8 +154,8 @@ fn found_expression<'a>(words: &'a [String], name: &str) -> Option<&'a [String]>
     Some(expression(body, start))
 }
 
-/// Returns the numbers of an expression in base units; `None` if it is more than constructors, literals, `*`, `/` and
-/// `<<`.
+/// Returns the numbers in an expression in base units; `None` if it contains more than constructors, literals, `*`, `/`
+/// and `<<`.
 fn evaluated(expression: &str) -> Option<Vec<f64>> {
     if let Ok(number) = expression.replace('_', "").parse() {
         return Some(vec![number]);
@@ -183,7 +183,7 @@ fn evaluated(expression: &str) -> Option<Vec<f64>> {
     Some(vec![result])
 }
 
-/// Returns the factor of constants whose names end in a unit.
+/// Returns the unit factor of a constant whose name ends with a unit.
 fn factor_of_name(name: &str) -> f64 {
     match name.rsplit('_').next() {
         Some("NANOS") => 1e-9,
@@ -204,7 +204,7 @@ fn are_equal(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
 }
 
-/// Reads the table and the sources that it names.
+/// Reads the table, and the sources that it names.
 fn chapter_and_sources() -> (Vec<Threshold>, BTreeMap<String, Vec<String>>) {
     let text = std::fs::read_to_string(root().join("docs/method.md")).unwrap();
     let rows = rows(&text);
@@ -239,7 +239,7 @@ fn thresholds_of_the_method_match_the_sources() {
 }
 
 #[test]
-fn shares_beside_listed_thresholds_are_listed() {
+fn shares_next_to_listed_thresholds_are_listed() {
     let (rows, sources) = chapter_and_sources();
     let mut missing = String::new();
     for (file, words) in &sources {

@@ -1,5 +1,5 @@
-//! Tokens of Rust sources: identifiers, `::`, single signs, and string literals (`"text"`, as written). Comments, raw
-//! strings, characters and lifetimes are left out.
+//! Tokens of Rust sources: identifiers, `::`, single characters, and string literals (`"text"`, as written). Comments,
+//! raw strings, character literals and lifetimes are left out.
 
 /// Returns the tokens of a source file.
 pub fn tokens(source: &str) -> Vec<String> {
@@ -82,8 +82,8 @@ fn end_of_text(chars: &[char], start: usize) -> usize {
     i + 1
 }
 
-/// Returns the end of a character or a lifetime. A character ends with a quote after one sign or an escape sequence; a
-/// lifetime does not.
+/// Returns the end of a character literal or a lifetime. A character literal ends with a quote after one character or
+/// escape sequence; a lifetime does not.
 fn end_of_character_or_lifetime(chars: &[char], start: usize) -> usize {
     match (chars.get(start + 1), chars.get(start + 2)) {
         (Some('\\'), _) => {
@@ -95,7 +95,7 @@ fn end_of_character_or_lifetime(chars: &[char], start: usize) -> usize {
     }
 }
 
-/// Returns the end of the raw string whose `#`s or quote begin at `start`, if there is one.
+/// Returns the end of the raw string whose `#` or quote is at `start`, if there is one.
 fn raw_text(chars: &[char], start: usize) -> Option<usize> {
     let hashes = chars[start..].iter().take_while(|c| **c == '#').count();
     if chars.get(start + hashes) != Some(&'"') {

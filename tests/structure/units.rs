@@ -1,16 +1,16 @@
-//! Prefixes of units have their factors in one place, `measure::UnitPrefix`: no other source lists the symbol of a unit
-//! with its factor.
+//! Check that factors of unit prefixes are only in `measure::UnitPrefix`: no other source lists a unit symbol with its
+//! factor.
 
 use crate::names::without_tests;
 use crate::tokens::tokens;
 use crate::{crates, files, root};
 
-/// Symbols of units that records have.
+/// Symbols of the units in records.
 const UNITS: [&str; 7] = ["B/s", "FLOP/s", "s", "msg/s", "op/s", "Hz", "B"];
 /// Decimal prefixes.
 const PREFIXES: &str = "numkMGTP";
 
-/// True for a string literal with a unit and a prefix.
+/// True for a string literal that is a unit with a prefix.
 fn is_scaled_unit(token: &str) -> bool {
     let text = token.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default();
     let rest = text.strip_prefix(|c| PREFIXES.contains(c));
@@ -22,7 +22,7 @@ fn is_power_of_ten(token: &str) -> bool {
     token.strip_prefix("1e").is_some_and(|digits| digits.chars().all(|c| c.is_ascii_digit()))
 }
 
-/// Returns the symbols that are listed with a factor.
+/// Returns the unit symbols that are listed with a factor.
 fn symbols_with_factors(tokens: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for (at, token) in tokens.iter().enumerate().filter(|(_, token)| is_scaled_unit(token)) {

@@ -1,13 +1,13 @@
-//! Check that waiting has one owner: `os::wait_until` and the functions beside it.
+//! Check that threads are paused only by `os::wait_until` and related functions.
 
 use crate::names::without_tests;
 use crate::tokens::tokens;
 use crate::{crates, files, root};
 
-/// Calls that pause a thread for a time.
+/// Calls that pause a thread for some time.
 const PAUSES: [[&str; 3]; 2] = [["thread", "::", "sleep"], ["thread", "::", "park_timeout"]];
 
-/// Files that may pause a thread, with the reason.
+/// Files that may pause a thread, with the reasons.
 const ALLOWED: [(&str, &str); 5] = [
     (
         "crates/compute/src/hpl.rs",

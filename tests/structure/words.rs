@@ -1,4 +1,4 @@
-//! Check of the words in names: a word that the glossary replaces occurs in no new name.
+//! Check of words in names: no new name contains a word that the glossary replaces.
 
 use crate::names::without_tests;
 use crate::tokens::tokens;
@@ -12,7 +12,7 @@ const DECLARATIONS: [&str; 9] =
 /// Heading of the glossary's table of words.
 const HEADING: &str = "## Names in the code";
 
-/// Number of names by crate that still contain a replaced word. The numbers may only fall.
+/// Number of names per crate that still contain a replaced word. The numbers may only be lowered.
 const REMAINING: &[(&str, usize)] = &[
     ("analysis", 4),
     ("apps", 1),
@@ -32,7 +32,7 @@ const REMAINING: &[(&str, usize)] = &[
     ("stream", 43),
 ];
 
-/// Returns the words of the glossary that names do not contain.
+/// Returns the words that names must not contain, according to the glossary.
 fn replaced_words(glossary: &str) -> BTreeSet<String> {
     let (_, section) = glossary.split_once(HEADING).expect("the glossary has no table of words");
     let rows = section.lines().filter(|line| line.starts_with("| ")).skip(2);
@@ -40,7 +40,7 @@ fn replaced_words(glossary: &str) -> BTreeSet<String> {
     cells.flat_map(|cell| cell.split(',')).map(|word| word.trim().to_owned()).collect()
 }
 
-/// Splits a name into its words in lower case: `LauncherJob` and `launcher_job` have two.
+/// Splits a name into its words in lower case: `LauncherJob` and `launcher_job` have two each.
 fn words(name: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut after_lower = false;
@@ -74,7 +74,7 @@ fn names_with(source: &str, replaced: &BTreeSet<String>) -> Vec<String> {
 }
 
 #[test]
-fn names_have_the_words_of_the_glossary() {
+fn names_contain_no_word_that_the_glossary_replaces() {
     let glossary = std::fs::read_to_string(root().join("docs/glossary.md")).unwrap();
     let replaced = replaced_words(&glossary);
     assert!(replaced.contains("least") && replaced.len() > 5, "{replaced:?}");

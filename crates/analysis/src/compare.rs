@@ -1,6 +1,5 @@
-//! Comparison of two settings, A and B: the differences between the settings and, for each measurement that both have,
-//! the ratio, its confidence interval and a verdict. The comparison is a pure function from records to a
-//! [`Comparison`].
+//! Comparison of two settings, A and B: the differences between them and, for each measurement that both have, the
+//! ratio, its confidence interval and a verdict. The comparison is a pure function from records to a [`Comparison`].
 //!
 //! A side, A or B, is one run, or several runs of the same setting that are pooled. Measurements that differ in size,
 //! type of elements, category or regime of a virtual machine are not compared; the result then contains the reason. The
@@ -17,7 +16,7 @@ pub mod threshold;
 pub use figures::{RegimeFigures, SideFigures, parts};
 pub use pairing::UnpairedFigure;
 pub use settings::Difference;
-pub(crate) use settings::question;
+pub(crate) use settings::relevant_command;
 pub use several::{RunComparison, SharedFigure, compare_runs};
 pub use threshold::Threshold;
 
@@ -33,28 +32,28 @@ use std::fmt;
 /// A or B: one of the two compared settings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Side {
-    /// Text with which the user selected the runs: an identifier, `latest`, a label, a file, a command.
+    /// Text with which the user selected the runs: an identifier, `latest`, a label, a file or a command.
     pub asked: String,
     /// Runs of this setting.
     pub runs: Vec<Record>,
-    /// Other saved runs of the node, newest first. Those with the same settings are used to estimate the spread between
+    /// Other saved runs of the node, newest first. Runs with the same settings are used to estimate the spread between
     /// runs.
     pub others: Vec<Record>,
 }
 
-/// Maximum number of blocks of `compare --run`.
+/// Maximum number of blocks for `compare --run`.
 pub const MAX_BLOCKS: u64 = 1000;
 
-/// Label of runs that `compare --run` made alternately.
+/// Label of runs that `compare --run` made interleaved.
 pub const TURNS: &str = "turns";
 
-/// Label of such runs with what differs between the two commands.
+/// Label of these runs with the difference between the two commands.
 pub const COMPARED: &str = "compared";
 
 /// Design of the comparison: order of the runs, and treatment of suspect figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Design {
-    /// True if runs of A and B alternated: runs 2k and 2k + 1 of A and of B form a block A B B A.
+    /// True if the runs of A and B were interleaved: runs 2k and 2k + 1 of A and of B form a block A B B A.
     pub blocks: bool,
     /// True if suspect figures count like valid ones.
     pub accept_suspect: bool,
@@ -68,9 +67,9 @@ pub enum Verdict {
     Faster,
     /// B is worse than A by more than the noise.
     Slower,
-    /// B is higher than A by more than the noise. The unit has no better direction.
+    /// B is higher than A by more than the noise; for the unit, neither direction is better.
     Higher,
-    /// B is lower than A by more than the noise. The unit has no better direction.
+    /// B is lower than A by more than the noise; for the unit, neither direction is better.
     Lower,
     /// The confidence interval of the ratio contains 1.
     #[serde(rename = "within noise")]
@@ -98,8 +97,8 @@ impl Verdict {
     }
 }
 
-/// Reason why a pair is not comparable or a verdict is uncertain, or a remark on the pair. Documents for machines contain
-/// it as one text.
+/// Reason why a pair is not comparable or why its verdict is uncertain, or a remark on the pair. Documents for machines
+/// contain it as a single text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reason {
     /// Description of the reason.
@@ -145,7 +144,7 @@ pub struct Pair {
     pub unit: Unit,
     /// Keys that distinguish the measurement from others with the same name, e.g. message bytes or threads.
     pub at: Map<String, Value>,
-    /// Text for the keys in [`Pair::at`], appended to the name: ` 8 B`, `, threads 4`.
+    /// Text for the keys in [`Pair::at`], which is appended to the name: ` 8 B`, `, threads 4`.
     #[serde(skip)]
     place: String,
     /// Message, block or array size; `None` if the measurement has no size.
@@ -155,9 +154,9 @@ pub struct Pair {
     pub a: SideFigures,
     /// Figures of B.
     pub b: SideFigures,
-    /// Statistic of the samples that is compared, by the name in records.
+    /// Compared statistic of the samples, with its name in records.
     pub statistic: &'static str,
-    /// Value of B divided by value of A; `null` if they are not comparable.
+    /// Value of B divided by the value of A; `null` if they are not comparable.
     pub ratio: Option<f64>,
     /// 95 % confidence interval of the ratio; `null` if the spread between runs is unknown.
     pub ci95: Option<[f64; 2]>,
@@ -165,14 +164,15 @@ pub struct Pair {
     pub visible: Option<f64>,
     /// Data from which the spread between runs was estimated.
     pub basis: Option<Basis>,
-    /// Number of blocks, or of runs of A and of B, with which nine of ten comparisons would detect a change of 3 %.
+    /// Number of blocks, or of runs of A and of B each, with which nine of ten comparisons would detect a change of 3
+    /// %.
     pub needed: Option<u64>,
-    /// Median of B divided by median of A; `null` without samples or if they are not comparable.
+    /// Median of B divided by the median of A; `null` without samples or if they are not comparable.
     pub median_ratio: Option<f64>,
     /// Verdict on the pair.
     pub verdict: Verdict,
-    /// Reason why a figure is suspect, if this prevents a verdict; `null` otherwise. It distinguishes a node that was too
-    /// busy to be judged from a slower one, and from runs whose spread is unknown.
+    /// Reason why a figure is suspect, if this prevents a verdict; `null` otherwise. It distinguishes nodes that were
+    /// too busy to be judged from slower nodes and from runs with an unknown spread.
     pub suspect: Option<String>,
     /// Reasons why the pair is not comparable or the verdict is uncertain, and remarks.
     pub reasons: Vec<Reason>,
@@ -185,7 +185,7 @@ pub struct ComparedRun {
     pub id: String,
     /// Start of the run.
     pub started: String,
-    /// Words of the command after the name of the program.
+    /// Arguments of the command, without the name of the program.
     pub command: Vec<String>,
     /// Host name of the node.
     pub host: Option<String>,
@@ -195,9 +195,9 @@ pub struct ComparedRun {
     pub complete: bool,
 }
 
-/// The runs of A or B in the result of a comparison.
+/// Runs of A or B in the result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Runners {
+pub struct ComparedSide {
     /// Text with which the user selected the runs.
     pub asked: String,
     /// Runs of A or B.
@@ -210,9 +210,9 @@ pub struct Comparison {
     /// Schema of the compared records: [`SCHEMA`].
     pub schema: &'static str,
     /// Runs of A; ratios are B divided by A.
-    pub a: Runners,
+    pub a: ComparedSide,
     /// Runs of B; ratios are B divided by A.
-    pub b: Runners,
+    pub b: ComparedSide,
     /// Differences between the settings of A and B.
     pub differences: Vec<Difference>,
     /// Measurements that both A and B have, in the order of A.
@@ -257,15 +257,15 @@ impl ComparedRun {
     }
 }
 
-fn runners(side: &Side) -> Runners {
-    Runners {
+fn runners(side: &Side) -> ComparedSide {
+    ComparedSide {
         asked: side.asked.clone(),
         runs: side.runs.iter().map(ComparedRun::from_record).collect(),
     }
 }
 
-/// Returns a notice if the comparison is too short to find a change of [`SOUGHT`] reliably, with the number of blocks or
-/// runs that would find it.
+/// Returns a notice if the comparison is too short to detect a change of [`SOUGHT`] reliably, with the number of blocks
+/// or runs that would be sufficient.
 fn missed_changes(pairs: &[Pair]) -> Option<String> {
     let blind: Vec<&Pair> =
         pairs.iter().filter(|pair| pair.visible.is_some_and(|min| min > SOUGHT)).collect();
@@ -273,7 +273,7 @@ fn missed_changes(pairs: &[Pair]) -> Option<String> {
     let needed = widest.needed?;
     let how = match widest.basis? {
         Basis::Blocks if needed > MAX_BLOCKS => {
-            format!("more than {MAX_BLOCKS} blocks: longer runs (--budget) vary less")
+            format!("more than {MAX_BLOCKS} blocks (longer runs vary less: --budget)")
         }
         Basis::Blocks => format!("--blocks {needed}"),
         _ => format!("{needed} runs of A and of B"),
@@ -305,7 +305,7 @@ fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[UnpairedFigure]; 2]) -> Vec<
         }
     }
     for (name, other, own, theirs) in [("A", "B", only_a, only_b), ("B", "A", only_b, only_a)] {
-        if own.iter().any(|of| of.is_beside_mpi(theirs)) {
+        if own.iter().any(|of| of.is_compared_with_mpi(theirs)) {
             notices.push(format!(
                 "messages of A and B are not compared: {name} used nodegauge's own transport, {other} an MPI library"
             ));
@@ -314,7 +314,7 @@ fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[UnpairedFigure]; 2]) -> Vec<
     notices
 }
 
-/// Joins the distinct values in the order of first appearance.
+/// Joins the distinct values in order of first appearance.
 pub(crate) fn distinct(values: impl Iterator<Item = Option<String>>) -> String {
     let mut seen: Vec<String> = Vec::new();
     for value in values.flatten() {
@@ -335,7 +335,7 @@ impl Comparison {
         tally
     }
 
-    /// Returns the comparison as CSV, one line per pair, in base units.
+    /// Returns the comparison as CSV with one line per pair, in base units.
     pub fn to_csv(&self) -> String {
         table::render(&self.pairs)
     }
@@ -347,8 +347,8 @@ impl Pair {
         format!("{}{}", self.name_in_words, self.place)
     }
 
-    /// Returns the text that distinguishes the pair from others with the same name: `8 B`, `threads 4`; empty if the
-    /// name is unique.
+    /// Returns the text that distinguishes the pair from others with the same name: `8 B`, `threads 4`; empty if no
+    /// text is needed.
     pub fn place(&self) -> &str {
         self.place.trim_start_matches([',', ' '])
     }

@@ -1,21 +1,22 @@
-//! Conclusions from figures: the only code that decides whether a sentence, the title of a picture, a recommendation or a
-//! verdict draws a conclusion, or states that it cannot be drawn, why, and what would suffice. The functions are pure.
+//! Conclusions from figures: the only code that decides whether a sentence, a picture title, a recommendation or a
+//! verdict states a conclusion, or states that none can be drawn, with the reason and the remedy. The functions are
+//! pure.
 //!
-//! A conclusion rests on figures that are all valid, and a conclusion on a difference also on an interval
+//! A conclusion requires that all its figures are valid; a conclusion about a difference also requires an interval
 //! ([`crate::ratio::speed`]).
 
 use nodegauge_measure::record::doubt::{self, main_cause};
 use nodegauge_measure::record::{Measurement, Status};
 
-/// Beginning of a sentence on a conclusion that cannot be drawn.
+/// First words of a sentence that states that no conclusion can be drawn.
 pub const CANNOT_TELL: &str = "cannot tell";
 
-/// Reason why a conclusion cannot be drawn, with what would suffice.
+/// Reason why no conclusion can be drawn, with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
     /// Reason, without a full stop.
     pub reason: String,
-    /// Instruction that would suffice; `None` if it is unknown, or part of the reason.
+    /// Instruction that removes the reason; `None` if it is unknown or part of the reason.
     pub remedy: Option<String>,
 }
 
@@ -27,16 +28,16 @@ impl Obstacle {
         Self { reason, remedy }
     }
 
-    /// Sets the instruction that would suffice.
+    /// Sets the instruction that removes the reason.
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
-    /// Returns the obstacle to a conclusion that rests on all of these figures; `None` if all are valid. It is the reason of
-    /// an invalid figure, else the cause that explains most of the suspect figures. A figure above its limit, which is
-    /// valid in records of old versions, is an obstacle, too.
+    /// Returns the obstacle to a conclusion from all of these figures; `None` if all are valid. It is the reason of an
+    /// invalid figure, otherwise the cause of most of the suspect figures. A figure above its limit is an obstacle,
+    /// too, although records of old versions mark it as valid.
     pub fn among<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<Self> {
         let figures: Vec<&Measurement> = figures.into_iter().collect();
         let invalid = figures.iter().find(|m| m.validity.status == Status::Invalid);
@@ -49,7 +50,7 @@ impl Obstacle {
         figures.into_iter().find_map(doubt::limit_reason).map(Self::new)
     }
 
-    /// Returns the reason and what would suffice: `disturbed; repeat the run on an idle node`.
+    /// Returns the reason with the remedy: `disturbed; repeat the run on an idle node`.
     pub fn in_words(&self) -> String {
         match &self.remedy {
             Some(remedy) => format!("{}; {remedy}", self.reason),
@@ -57,14 +58,14 @@ impl Obstacle {
         }
     }
 
-    /// Returns the sentence that `what` cannot be concluded: `cannot tell which mix is the fastest: disturbed`.
+    /// Returns a sentence that `what` is unknown: `cannot tell which mix is the fastest: disturbed`.
     pub fn cannot_tell(&self, what: &str) -> String {
         format!("{CANNOT_TELL} {what}: {}", self.in_words())
     }
 }
 
-/// Returns the sentence of a conclusion that rests on all of these figures, or the sentence that `what`, e.g. `which mix
-/// is the fastest`, cannot be concluded.
+/// Returns a conclusion from all of these figures, or a sentence that `what`, e.g. `which mix is the fastest`, is
+/// unknown.
 pub fn sentence<'a>(
     what: &str,
     figures: impl IntoIterator<Item = &'a Measurement>,
@@ -73,7 +74,7 @@ pub fn sentence<'a>(
     Obstacle::among(figures).map_or_else(sentence, |obstacle| obstacle.cannot_tell(what))
 }
 
-/// Words for a difference that was not found: a larger one would have been.
+/// Returns the text that a larger difference than `share` would have been detected.
 pub fn would_have_been_found(share: f64) -> String {
     let percent = 100.0 * share;
     let digits = if percent < 9.95 { 1 } else { 0 };
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn conclusion_is_drawn_from_valid_figures_only() {
+    fn conclusion_needs_valid_figures() {
         let (valid, suspect) = (figure(&[]), figure(&[LOAD]));
         let what = "which mix is the fastest";
         let drawn = |figures: &[&Measurement]| {

@@ -38,8 +38,8 @@ const COLUMNS: &[(&str, ColumnContent)] = &[
     ("reasons", |_, m| joined(m.validity.reasons.iter().cloned())),
 ];
 
-/// Returns all measurements of the records under one header: the columns that all measurements have, then a column for
-/// each key of the registry that has a column.
+/// Returns all measurements of the records below one header: the columns that all measurements have, then one column
+/// for each registry key with a column.
 pub fn render(records: &[Record], registry: &Registry) -> String {
     let keys: Vec<&str> = registry.columns().iter().map(|key| key.name).collect();
     let common = COLUMNS.iter().map(|(name, _)| *name);
@@ -65,14 +65,14 @@ pub fn written(rows: &[Vec<String>]) -> String {
     String::from_utf8(bytes).expect("cells and separators are UTF-8")
 }
 
-/// Characters with which spreadsheets begin a formula, as OWASP lists them ("CSV Injection"), and their full-width forms,
-/// which editions for East Asia read like them.
+/// Characters with which spreadsheets begin a formula, according to OWASP ("CSV Injection"), and their full-width
+/// forms, which East Asian editions interpret in the same way.
 const FORMULAS: [char; 11] =
     ['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
-/// Returns a cell that spreadsheets do not interpret as a formula. If the cell is not a number and begins with a
-/// character that begins a formula, an apostrophe is put before it, as OWASP recommends. Spreadsheets ignore spaces and
-/// invisible characters before it.
+/// Returns a cell that spreadsheets do not interpret as a formula. If the cell is not a number and begins with such a
+/// character, an apostrophe is added in front, as OWASP recommends. Spaces and invisible characters before it are
+/// ignored, as spreadsheets do.
 fn no_formula(cell: &str) -> String {
     let begins =
         cell.chars().count() > 1 && cell.trim_start_matches(is_ignored).starts_with(FORMULAS);
@@ -87,7 +87,7 @@ fn is_ignored(c: char) -> bool {
     c == ' ' || c == '\u{3000}' || legible::is_deceiving(c)
 }
 
-/// Formats a number so that parsing the text returns the same number; empty if the number is unknown or not finite.
+/// Formats a number exactly, so that parsing returns the same number; empty if the number is unknown or not finite.
 pub fn number(figure: Option<f64>) -> String {
     figure.filter(|x| x.is_finite()).map(|x| x.to_string()).unwrap_or_default()
 }
@@ -102,8 +102,8 @@ pub fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// Returns a value of the configuration as text: a short text if the value has one, lists as JSON, and other objects as
-/// a list of their entries.
+/// Returns a value of the configuration as text: a short text if it has one, lists as JSON, and other objects as a list
+/// of their entries.
 fn config(measurement: &Measurement, name: &str) -> String {
     let Some(value) = measurement.config.get(name) else { return String::new() };
     if let Some(text) = scalar(value) {
@@ -116,7 +116,7 @@ fn config(measurement: &Measurement, name: &str) -> String {
     }
 }
 
-/// Returns an entry of an object as text; `None` without a short text of its value.
+/// Returns an entry of an object as text; `None` if its value has no short text.
 fn entry((key, part): (&String, &Value)) -> Option<String> {
     Some(format!("{key}={}", scalar(part)?))
 }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn several_records_share_a_header_with_distinct_names() {
+    fn records_share_one_csv_header() {
         assert_eq!(render(&[], &registry()).lines().count(), 1);
         assert_eq!(render(&[record(), record()], &registry()).lines().count(), 7);
         let names: std::collections::BTreeSet<_> = COLUMNS.iter().map(|(name, _)| name).collect();

@@ -1,9 +1,9 @@
 //! `--expect 'triad>=300GB/s'`: a condition on a measurement, for acceptance scripts.
 //!
 //! Grammar: `[GAUGE.|TEST.]NAME OP VALUE UNIT [@SIZE]`. `OP` is `>=`, `<=`, `>` or `<`. The unit `%` is a share of the
-//! measurement's limit. `@SIZE` restricts the condition to measurements of that message, block or array size. The unit
-//! is required, because every rate exceeds 300 bytes per second. A measurement does not meet the condition if it is
-//! missing or invalid, or if its limit is needed and unknown.
+//! measurement's limit. `@SIZE` restricts the condition to measurements with this message, block or array size. The
+//! unit is required, because without it `triad>=300` would mean 300 bytes per second. A measurement does not meet the
+//! condition if it is missing or invalid, or if its limit is required but unknown.
 
 use crate::conclusion::Obstacle;
 use crate::identity;
@@ -37,7 +37,7 @@ impl Operator {
     const ALL: [(&'static str, Self); 4] =
         [(">=", Self::AtLeast), ("<=", Self::AtMost), (">", Self::Above), ("<", Self::Below)];
 
-    /// True if the comparison of a value with a bound holds.
+    /// Compares a value with a bound.
     pub fn holds(self, value: f64, bound: f64) -> bool {
         match self {
             Self::AtLeast => value >= bound,
@@ -54,7 +54,7 @@ impl fmt::Display for Operator {
     }
 }
 
-/// Units that a bound may have.
+/// Units of bounds.
 const UNITS: [&str; 20] = [
     "TB/s", "GB/s", "MB/s", "kB/s", "B/s", "GiB/s", "MiB/s", "TFLOP/s", "GFLOP/s", "MFLOP/s",
     "FLOP/s", "s", "ms", "us", "ns", "Mmsg/s", "msg/s", "kop/s", "op/s", "x",
@@ -64,7 +64,7 @@ const PERCENT: &str = "%";
 /// Maximum number of suggestions in the message about an unknown name.
 const OFFERED: usize = 8;
 
-/// An expectation: a condition on a measurement.
+/// Expectation: a condition on a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
     /// Gauge or test before the `.`, if given.
@@ -75,7 +75,7 @@ pub struct Expectation {
     pub comparison: Operator,
     /// Bound of the value, in `unit`.
     pub bound: f64,
-    /// Unit as typed: a unit of the table `UNITS`, or `%`.
+    /// Unit as typed: one of `UNITS`, or `%`.
     pub unit: &'static str,
     /// Message, block or array size, if given.
     pub size: Option<Bytes>,
@@ -96,7 +96,7 @@ impl fmt::Display for Expectation {
     }
 }
 
-/// Returns the separator between a name and an operator: a space if the operator could otherwise be parsed as an arrow
+/// Returns the separator between a name and an operator: a space if the two could otherwise be parsed as an arrow
 /// (`->`) in the name.
 pub(crate) fn blank(name: &str) -> &'static str {
     if name.ends_with('-') { " " } else { "" }
@@ -128,14 +128,14 @@ impl FromStr for Expectation {
             cursor.skip_blanks();
         }
         cursor.finish(match size {
-            Some(_) => "nothing is allowed after the size",
-            None => "after the unit only @SIZE is allowed",
+            Some(_) => "expected nothing after the size",
+            None => "expected only @SIZE after the unit",
         })?;
         Ok(Self { scope, name, comparison, bound, unit, size })
     }
 }
 
-/// Reads the name of a measurement, with an optional gauge or test before a point.
+/// Parses the name of a measurement, with an optional gauge or test before a dot.
 pub(crate) fn read_scoped(
     cursor: &mut Cursor<'_>,
 ) -> Result<(Option<String>, String), SyntaxError> {
@@ -154,7 +154,7 @@ pub(crate) fn read_scoped(
     Ok((Some(scope), name.to_owned()))
 }
 
-/// Reads a name. In `n0->n1` the arrow is part of the name; in `n0->=1` the name is `n0-`, and `>=` is the operator.
+/// Parses a name. In `n0->n1` the arrow is part of the name; in `n0->=1` the name is `n0-`, and `>=` is the operator.
 fn read_name<'a>(cursor: &mut Cursor<'a>) -> &'a str {
     let text = cursor.rest();
     let mut length = cursor.take_while(is_name_character).len();
@@ -167,7 +167,7 @@ fn read_name<'a>(cursor: &mut Cursor<'a>) -> &'a str {
     &text[..length]
 }
 
-/// True for a character of a name. The names of mixes of reads and writes contain a colon, e.g. `2:1`.
+/// True for a character of a name. The names of mixes contain a colon, e.g. `2:1`.
 fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-:".contains(c)
 }
@@ -202,9 +202,9 @@ fn unit_names() -> impl Iterator<Item = &'static str> {
 /// Result of the check of a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedExpectation {
-    /// Verdict on the deciding figure.
+    /// Verdict on the decisive figure.
     pub verdict: ExpectationVerdict,
-    /// Title of the deciding figure, e.g. `bw 1 KiB, distance same core`; empty if the condition applies to only one
+    /// Title of the decisive figure, e.g. `bw 1 KiB, distance same core`; empty if the condition applies to only one
     /// figure.
     pub of: String,
     /// Number of figures that do not meet the condition.
@@ -220,7 +220,7 @@ pub enum ExpectationVerdict {
     NotMet(f64),
     /// There is no such measurement; contains the names of the existing measurements, most similar first.
     NoSuch(Vec<String>),
-    /// The figure is suspect for this reason, so that it cannot be told whether the condition is met.
+    /// The figure is suspect for this reason, so it is unknown whether the condition is met.
     Suspect(f64, String),
     /// The measurement has no valid result.
     NoValue,
@@ -239,7 +239,7 @@ impl ExpectationVerdict {
         }
     }
 
-    /// Returns the priority of the verdict when several figures are checked; the lowest number decides. Verdicts
+    /// Returns the priority of the verdict if several figures are checked; the lowest number is decisive. Verdicts
     /// without a comparison come first, then conditions that are not met.
     fn rank(&self) -> u8 {
         match self {
@@ -326,9 +326,9 @@ impl CheckedExpectation {
 }
 
 impl Expectation {
-    /// Checks the condition. All measurements to which the condition applies must meet it; the verdict contains the
-    /// measurement that is furthest from the bound. The keys of `registry` identify that measurement. A suspect figure
-    /// does not meet the condition unless `accept_suspect` is set.
+    /// Checks the condition. All measurements to which it applies must meet it; the verdict is that of the measurement
+    /// furthest from the bound. The keys of `registry` identify this measurement. A suspect figure does not meet the
+    /// condition unless `accept_suspect` is true.
     pub fn check(
         &self,
         measurements: &[Measurement],
@@ -352,7 +352,7 @@ impl Expectation {
         CheckedExpectation { verdict: verdicts[at].clone(), of, misses }
     }
 
-    /// Orders verdicts: the one that decides, which is furthest from the bound, comes first.
+    /// Orders verdicts by distance from the bound; the decisive one comes first.
     fn by_distance(&self, a: &ExpectationVerdict, b: &ExpectationVerdict) -> Ordering {
         let cmp_value = match self.comparison {
             Operator::AtLeast | Operator::Above => a.value().total_cmp(&b.value()),
@@ -409,8 +409,7 @@ impl Expectation {
         }
     }
 
-    /// Returns the names of the measurements, most similar first. The names include scope and size if the condition
-    /// does.
+    /// Returns the names of the measurements, most similar first. They include scope and size if the condition does.
     fn near(&self, measurements: &[Measurement], registry: &Registry) -> Vec<String> {
         let mut known: Vec<String> = Vec::new();
         for m in measurements.iter().filter(|m| !m.is_published()) {
@@ -440,7 +439,7 @@ impl Expectation {
         format!("{scope}{name} {comparison} {bound} {unit}{of}{at}")
     }
 
-    /// Formats a value for display. All digits are shown if the rounded value would equal the rounded bound.
+    /// Formats a value for display, with all digits if the rounded value would equal the rounded bound.
     fn shown(&self, value: f64) -> String {
         let bound = self.bound * self.factor();
         let rounded = self.rounded(value);
@@ -464,16 +463,16 @@ impl Expectation {
     }
 }
 
-/// Returns the name of a measurement as a condition spells it: `mpi.bw@8B`.
+/// Returns the name of a measurement in the syntax of a condition: `mpi.bw@8B`.
 fn spelt(scope: Option<&str>, name: &str, size: Option<Bytes>) -> String {
     let scope = scope.map(|scope| format!("{scope}.")).unwrap_or_default();
     let size = size.map(|size| format!("@{}", size.exact())).unwrap_or_default();
     format!("{scope}{name}{size}")
 }
 
-/// Returns the size of a measurement that `@SIZE` refers to. If the measurement has keys with the role [`Role::Size`],
-/// this is the one that its kind declares last, such as the block size of a file. Otherwise it is the size of the
-/// arrays, i.e. the first identity key in bytes.
+/// Returns the size of a measurement to which `@SIZE` refers. If the measurement has keys with the role [`Role::Size`],
+/// it is the last of them in the declaration of its kind, such as the block size of a file. Otherwise it is the size of
+/// the arrays, i.e. the first identity key in bytes.
 pub(crate) fn figure_size(m: &Measurement, registry: &Registry) -> Option<Bytes> {
     let mut sizes: Vec<(usize, u64)> = Vec::new();
     let mut identities: Vec<(usize, u64)> = Vec::new();

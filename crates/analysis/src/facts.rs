@@ -1,49 +1,51 @@
-//! Facts of a machine: one row each, with its name, its value with unit, and where it is compared. `compare`, `fleet
-//! diff`, the inventory and the reasons of `fleet rank`, saved choices and the page of `machine` read this table.
+//! Facts of a machine, one per row: its name, its value with a unit, and the records between which it is compared.
+//! `compare`, `fleet diff`, the inventory and the reasons of `fleet rank`, saved choices and the page of `machine` read
+//! this table.
 //!
-//! The order of the rows is that in which differences are listed. A field of the record without a row is a failure of
-//! the tests. Lists of parts have no row: `fleet diff` names their parts one by one ([`PART_LISTS`]).
+//! Differences are listed in the order of the rows. A test fails for a field of the record without a row. Lists of
+//! parts have no row: `fleet diff` compares their parts one by one ([`PART_LISTS`]).
 
 use nodegauge_measure::record::{Circumstances, Device, Machine, Pages};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Hertz, TransfersPerSec};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// A property of a machine.
+/// Property of a machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Fact {
     /// Name in differences and on pages.
     pub name: &'static str,
     /// Short name in a reason of 20 characters; `None` if the fact does not explain a low figure.
     pub short: Option<ShortName>,
-    /// Fields of the record's machine from which the value is made, with all fields below them.
+    /// Fields of the record's machine (with all fields below them) from which the value is derived.
     pub fields: &'static [&'static str],
-    /// Records whose values of the fact are compared.
+    /// Records between which the value is compared.
     pub compared: ComparedRecords,
-    /// True if it affects which configuration is fastest: a saved choice applies to machines with this value only.
+    /// True if the fact affects which configuration is fastest. A saved choice then applies only to machines with the
+    /// same value.
     pub is_identity: bool,
     value: fn(&Machine) -> Option<FactValue>,
 }
 
-/// Records whose values of a fact are compared.
+/// Records between which a fact is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComparedRecords {
     /// Runs, and nodes of one kind.
     Everywhere,
-    /// Runs only. The fact is the name of a node, a circumstance of a run, or the sum of parts, which are compared one
-    /// by one between nodes.
+    /// Only runs. The fact is the name of a node, a circumstance of a run, or a sum of parts that are compared one by
+    /// one between nodes.
     BetweenRuns,
-    /// Alike nodes only. The fact follows from the processor or the memory in good nodes, so that between runs these
-    /// are listed.
+    /// Only nodes of one kind. On good nodes, the fact follows from the processor or the memory, so that between runs
+    /// only these are listed.
     BetweenNodes,
-    /// No records. The value changes all the time, or was measured.
+    /// No records. The value changes constantly, or it was measured.
     Nowhere,
 }
 
 /// Short name of a fact in a reason of 20 characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShortName {
-    /// Name of a part of a node, which its inventory counts.
+    /// Name of a part of a node that the inventory counts.
     Part(&'static str),
     /// Name of a setting of firmware or kernel.
     Setting(&'static str),
@@ -58,15 +60,15 @@ pub enum FactValue {
     Count(u32),
     /// Size, bytes.
     Size(u64),
-    /// Size of memory, bytes, of which the kernel reserves a part that varies.
+    /// Size of memory, bytes; the kernel reserves a varying part of it.
     MemorySize(u64),
-    /// Rate of data.
+    /// Data rate.
     Bandwidth(BytesPerSec),
-    /// Rate of a memory channel.
+    /// Transfer rate of a memory channel.
     Transfers(TransfersPerSec),
-    /// Frequency of a clock.
+    /// Clock frequency.
     Clock(Hertz),
-    /// Rate of arithmetic.
+    /// Rate of floating-point operations.
     Arithmetic(FlopsPerSec),
     /// Setting that is on or off.
     Switch(bool),
@@ -127,8 +129,8 @@ impl Fact {
         (self.value)(machine).map(|value| value.to_string())
     }
 
-    /// Returns the value of a node, which is equal on nodes of one kind: the size of memory is rounded; `None` if it is
-    /// unknown.
+    /// Returns the value for a comparison of nodes; it is equal on nodes of one kind, because the size of memory is
+    /// rounded. `None` if it is unknown.
     pub fn node_text(&self, machine: &Machine) -> Option<String> {
         let value = match (self.value)(machine)? {
             FactValue::MemorySize(bytes) => FactValue::MemorySize(rounded(bytes)),
@@ -137,7 +139,7 @@ impl Fact {
         Some(value.to_string())
     }
 
-    /// Returns the number of parts; `None` if it is unknown, or if the fact is no number.
+    /// Returns the number of parts; `None` if it is unknown, or if the fact is not a number.
     pub fn count(&self, machine: &Machine) -> Option<u32> {
         match (self.value)(machine)? {
             FactValue::Count(count) => Some(count),
@@ -213,18 +215,18 @@ facts! {
         Fact::new("hardware threads", &["processor.threads"], |m| count(m.processor.threads))
             .identity()
             .part("SMT");
-    /// Number of hardware threads of a core.
+    /// Number of hardware threads per core.
     THREADS_PER_CORE =
         Fact::new("hardware threads per core", &["processor.threads_per_core"], |m| {
             count(m.processor.threads_per_core)
         })
         .between_nodes();
-    /// Classes of cores of equal speed.
+    /// Classes of cores with equal speed.
     CORE_CLASSES = Fact::new("classes of cores", &["processor.core_classes"], core_classes).between_nodes();
     /// Instruction-set extensions.
     INSTRUCTION_SETS =
         Fact::new("instruction sets", &["processor.isa"], |m| list(&m.processor.isa)).identity();
-    /// Double-precision operations of a core and cycle.
+    /// Double-precision operations per core and cycle.
     FLOPS_PER_CYCLE = Fact::new(
         "FLOP per cycle",
         &[
@@ -236,13 +238,13 @@ facts! {
         |m| m.processor.flops_per_cycle.map(FactValue::Count),
     )
     .between_nodes();
-    /// Write-allocate of regular stores.
+    /// Write-allocate behaviour of regular stores.
     WRITE_ALLOCATE =
         Fact::new("write-allocate", &["processor.write_allocate"], |m| {
             m.processor.write_allocate.map(FactValue::Switch)
         })
         .between_nodes();
-    /// Range of the kernel's frequency control.
+    /// Frequency range of the kernel's frequency control.
     FREQUENCY_RANGE =
         Fact::new("frequency range", &["processor.min_hz", "processor.max_hz"], frequency_range)
             .between_nodes();
@@ -266,7 +268,7 @@ facts! {
     /// Number and size of the last-level caches.
     LAST_LEVEL_CACHES =
         Fact::new("last-level caches", &[], last_level_caches).identity().between_runs();
-    /// Capacity of the last-level caches that was found by measuring.
+    /// Measured capacity of the last-level caches.
     MEASURED_CACHE = Fact::new("measured last-level cache", &["measured_cache"], |m| {
         m.measured_cache.map(|measured| FactValue::Size(measured.bytes))
     })
@@ -284,12 +286,12 @@ facts! {
         m.memory.available.map(FactValue::Size)
     })
     .nowhere();
-    /// Limit of the memory by the control group.
+    /// Memory limit of the control group.
     MEMORY_LIMIT = Fact::new("memory limit", &["memory.cgroup_limit"], |m| {
         m.memory.cgroup_limit.map(FactValue::Size)
     })
     .between_runs();
-    /// Limit of the memory of a process.
+    /// Memory limit of a process.
     PROCESS_MEMORY_LIMIT = Fact::new("memory limit per process", &["memory.process_limit"], |m| {
         m.memory.process_limit.map(FactValue::Size)
     })
@@ -355,17 +357,17 @@ facts! {
     CLOCK_SOURCE = Fact::new("clock source", &["circumstances.clocksource"], |m| {
         words(&circumstances(m)?.clocksource)
     });
-    /// Clock above the base clock.
+    /// Setting for clocks above the base clock.
     BOOST = Fact::new("boost", &["circumstances.boost"], |m| {
         circumstances(m)?.boost.map(FactValue::Switch)
     })
     .setting("boost");
-    /// Several hardware threads in each core.
+    /// Setting for several hardware threads per core.
     SMT = Fact::new("SMT", &["circumstances.smt"], |m| {
         circumstances(m)?.smt.map(FactValue::Switch)
     })
     .setting("SMT");
-    /// Moves of pages to the NUMA nodes that use them.
+    /// Setting for moving pages to the NUMA nodes that use them.
     NUMA_BALANCING = Fact::new("NUMA balancing", &["circumstances.numa_balancing"], |m| {
         circumstances(m)?.numa_balancing.map(FactValue::Switch)
     })
@@ -392,7 +394,7 @@ facts! {
             m.memory.free_in_large_blocks.map(half)
         })
         .between_runs();
-    /// Time since the system was booted, in steps.
+    /// Time since the system was booted, in coarse steps.
     TIME_SINCE_BOOT = Fact::new("time since boot", &["circumstances.uptime_seconds"], |m| {
         circumstances(m)?.uptime_seconds.map(since_boot)
     })
@@ -404,7 +406,7 @@ facts! {
     DEVICES = Fact::new("devices", &[], |m| device_values(m, device_title)).between_runs();
     /// Drivers of the accelerators.
     DRIVERS = Fact::new("driver of devices", &[], |m| device_values(m, driver)).between_runs();
-    /// Error correction of the accelerators' memory.
+    /// Error correction (ECC) of the accelerators' memory.
     ECC = Fact::new("ECC of devices", &[], |m| device_values(m, ecc)).between_runs();
     /// Memory policy that the process inherited.
     INHERITED_POLICY =
@@ -412,23 +414,23 @@ facts! {
             .between_runs();
     /// Environment variables that OpenMP runtimes and BLAS libraries read.
     ENVIRONMENT = Fact::new("environment", &["circumstances.environment"], environment).nowhere();
-    /// Origin of the description.
+    /// Source of the description.
     SOURCE = Fact::new("source of the description", &["source"], |m| {
         Some(FactValue::Words(m.source.name().to_owned()))
     })
     .nowhere();
 }
 
-/// A list of parts in the record.
+/// List of parts in the record.
 #[derive(Debug, Clone, Copy)]
 pub struct PartList {
     /// Path of the list.
     pub path: &'static str,
-    /// Fields that identify a part, so that the others keep their names when one is lost.
+    /// Fields that identify a part, so that the other parts keep their names if one is lost.
     pub identified_by: &'static [&'static str],
 }
 
-/// Lists of parts, which are compared part by part between nodes of one kind.
+/// Lists whose parts are compared one by one between nodes of one kind.
 pub const PART_LISTS: [PartList; 6] = [
     PartList { path: "caches", identified_by: &["level", "type"] },
     PartList { path: "devices", identified_by: &["address"] },
@@ -438,7 +440,7 @@ pub const PART_LISTS: [PartList; 6] = [
     PartList { path: "pages.huge", identified_by: &["bytes"] },
 ];
 
-/// Describes the changes of a machine in facts that affect which configuration is fastest.
+/// Describes the changes of a machine in those facts that affect which configuration is fastest.
 pub fn machine_changes(then: &Machine, now: &Machine) -> Vec<String> {
     let mut changes = Vec::new();
     for fact in FACTS.iter().filter(|fact| fact.is_identity) {
@@ -455,7 +457,7 @@ fn text_or_unknown(fact: &Fact, machine: &Machine) -> String {
     fact.text(machine).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Rounds a size of memory to two digits of GiB: the kernel reserves a part that varies.
+/// Rounds a memory size to two digits of GiB, because the kernel reserves a varying part of it.
 pub fn rounded(bytes: u64) -> u64 {
     let gib = bytes as f64 / f64::from(1 << 30);
     if gib <= 0.0 {
@@ -474,7 +476,7 @@ fn list(items: &[String]) -> Option<FactValue> {
     (!items.is_empty()).then(|| FactValue::Words(items.join(" ")))
 }
 
-/// Returns a count; `None` for zero, which means that it is unknown.
+/// Returns a count; `None` for zero, which means unknown.
 fn count(n: u32) -> Option<FactValue> {
     (n > 0).then_some(FactValue::Count(n))
 }
@@ -505,8 +507,8 @@ fn last_level_caches(machine: &Machine) -> Option<FactValue> {
     Some(FactValue::Words(format!("{} x {}", last.count, Bytes(last.bytes?))))
 }
 
-/// Returns the hypervisor; `no` for a node without one, `None` for a machine without a host name, of which it is
-/// unknown.
+/// Returns the hypervisor; `no` for a node without one, and `None` for a machine without a host name, whose hypervisor
+/// is unknown.
 fn hypervisor(machine: &Machine) -> Option<FactValue> {
     machine.host.as_ref()?;
     let name = machine.virtualisation.as_deref().unwrap_or("no");
@@ -535,7 +537,7 @@ fn half(share: Fraction) -> FactValue {
     FactValue::Words(part.to_owned())
 }
 
-/// Describes the time since boot in steps, so that runs one after the other do not differ.
+/// Describes the time since boot in coarse steps, so that consecutive runs do not differ.
 fn since_boot(seconds: u64) -> FactValue {
     const DAY: u64 = 86400;
     let step = match seconds {
@@ -548,7 +550,7 @@ fn since_boot(seconds: u64) -> FactValue {
     FactValue::Words(step.to_owned())
 }
 
-/// Returns the boot parameters. Records without the time since boot are of a version that did not read them.
+/// Returns the boot parameters; `None` for a record without the time since boot, whose version did not read them.
 fn boot_parameters(machine: &Machine) -> Option<FactValue> {
     let known = circumstances(machine)?;
     known.uptime_seconds?;
@@ -597,10 +599,10 @@ mod tests {
     use nodegauge_measure::record::Firmware;
     use serde_json::Value;
 
-    /// Fields whose entries are compared one by one under their own names.
+    /// Fields whose entries are compared one by one.
     const ENTRIES: [&str; 2] = ["circumstances.mitigations", "software"];
 
-    /// Returns the properties of a type in the schema; `None` for a type without any.
+    /// Returns the properties of a type in the schema; `None` if it has none.
     fn properties<'a>(
         schema: &'a Value,
         of: &'a Value,
@@ -612,7 +614,7 @@ mod tests {
         known["properties"].as_object()
     }
 
-    /// Adds the paths of fields that are in no row, beginning at `path`.
+    /// Adds the paths of fields without a row, beginning at `path`.
     fn without_row(schema: &Value, of: &Value, path: &str, found: &mut Vec<String>) {
         let is_in_row = FACTS.iter().any(|fact| fact.fields.contains(&path));
         let is_list = PART_LISTS.iter().any(|list| list.path == path) || ENTRIES.contains(&path);
@@ -649,7 +651,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_facts_are_distinct_and_every_part_has_a_short_name() {
+    fn fact_names_are_unique() {
         let names: BTreeSet<&str> = FACTS.iter().map(|fact| fact.name).collect();
         assert_eq!(names.len(), FACTS.len());
         for part in [MEMORY_MODULES, MEMORY_CHANNELS, MEMORY_SPEED, NUMA_NODES, CORES, MEMORY] {
@@ -688,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn only_facts_of_the_identity_are_reported_as_changes() {
+    fn only_identity_facts_are_reported_as_changes() {
         let then = Machine { kernel: Some("Linux 6.1.0".to_owned()), ..Machine::default() };
         let mut now = then.clone();
         now.memory.available = Some(7);

@@ -1,5 +1,5 @@
 //! Identity of figures with the same name: their sizes, and the smallest set of other configuration keys that
-//! distinguishes them. The identity can be formatted as text.
+//! distinguishes them.
 
 use nodegauge_measure::keys::{self, Registry, Role, scalar};
 use nodegauge_measure::record::Measurement;
@@ -7,10 +7,10 @@ use nodegauge_measure::{Bytes, Unit};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// A measurement with the number of its run among the runs of A or B.
+/// Measurement with the number of its run among the runs of A or B.
 pub(crate) type Numbered<'a> = (usize, &'a Measurement);
 
-/// Keys, with their values, that distinguish a measurement from the other measurements of its group.
+/// Keys with values that distinguish a measurement from the others of its group.
 pub(crate) type FigureKeys = Vec<(String, String)>;
 
 /// Group of measurements: gauge, test, name and unit.
@@ -34,8 +34,8 @@ pub struct FigureIdentity {
     pub words: String,
 }
 
-/// Returns the identities of these figures, in the order of the figures. Figures with the same name and unit have
-/// different identities.
+/// Returns the identities of these figures, in their order. Figures with the same name and unit have different
+/// identities.
 pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<FigureIdentity> {
     let mut groups: BTreeMap<Group<'_>, Vec<usize>> = BTreeMap::new();
     for (i, m) in measurements.iter().enumerate() {
@@ -44,7 +44,7 @@ pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Fig
     let mut found = vec![FigureIdentity::default(); measurements.len()];
     for (group, members) in groups {
         let alike: Vec<&Measurement> = members.iter().map(|i| measurements[*i]).collect();
-        let keys = telling(group, &[&alike], registry);
+        let keys = distinguishing_keys(group, &[&alike], registry);
         for (i, (at, (_, m))) in members.into_iter().zip(entries(0, alike, &keys)) {
             let words = in_words(group, &values(&at, m), registry);
             found[i] = FigureIdentity { at, words };
@@ -53,16 +53,16 @@ pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Fig
     found
 }
 
-/// Returns the keys that distinguish the measurements of a group within each record. These are the sizes, and as few
-/// identities and settings as necessary, in the order of the registry; identities come first. Choices are used only if
-/// the other keys are not sufficient. A key that the registry does not know counts as a setting.
-pub(crate) fn telling<'a>(
+/// Returns the keys that distinguish the measurements of a group within each record: the sizes, and as few identities
+/// and settings as necessary, in the order of the registry; identities come first. Choices are used only if the other
+/// keys are not sufficient. A key that is not in the registry counts as a setting.
+pub(crate) fn distinguishing_keys<'a>(
     (gauge, test, ..): Group<'_>,
     records: &[&Vec<&'a Measurement>],
     registry: &Registry,
 ) -> Vec<&'a String> {
     let known = registry.for_test(gauge, test);
-    // Other keys than sizes are used only to distinguish measurements of a record.
+    // Keys other than sizes are used only to distinguish measurements of the same record.
     let has_several = records.iter().any(|record| record.len() > 1);
     let mut ranked: BTreeSet<RankedKey<'a>> = BTreeSet::new();
     for name in records.iter().flat_map(|record| record.iter()).flat_map(|m| m.config.keys()) {
@@ -85,7 +85,7 @@ pub(crate) fn telling<'a>(
             }
         }
     }
-    // Removes redundant keys, because another run may have other values for these keys.
+    // Removes redundant keys, because another run may have other values for them.
     for at in (0..keys.len()).rev() {
         let needed =
             known.key(keys[at]).is_some_and(|key| key.omits_label || key.role == Role::Size);
@@ -101,7 +101,7 @@ pub(crate) fn telling<'a>(
     keys
 }
 
-/// Key in the order in which keys are used.
+/// Key with its rank in the order of use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RankedKey<'a> {
     role: Role,
@@ -109,7 +109,7 @@ struct RankedKey<'a> {
     name: &'a String,
 }
 
-/// Returns the keys with a role, in their order.
+/// Returns the keys with a role, in order.
 fn keys_with_role<'a>(
     ranked: &BTreeSet<RankedKey<'a>>,
     role: Role,
@@ -126,15 +126,14 @@ fn distinguished(measurements: &[&Measurement], keys: &[&String]) -> usize {
     places.len()
 }
 
-/// Returns the measurements of a run with their distinguishing keys; measurements with equal keys are
-/// numbered.
+/// Returns the measurements of a run with their distinguishing keys. Measurements with equal keys are numbered.
 pub(crate) fn entries<'a>(
     run: usize,
     all: Vec<&'a Measurement>,
     keys: &[&String],
 ) -> Vec<(FigureKeys, Numbered<'a>)> {
     let mut entries: Vec<(FigureKeys, Numbered<'a>)> = Vec::with_capacity(all.len());
-    // Number of earlier measurements whose place begins with these keys.
+    // Number of earlier measurements with these keys.
     let mut counts: HashMap<FigureKeys, usize> = HashMap::new();
     for m in all {
         let place = keys.iter().filter_map(|key| Some(((*key).clone(), entry(m, key)?)));

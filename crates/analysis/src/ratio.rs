@@ -1,12 +1,12 @@
-//! The ratio of the figures of two settings A and B, with its confidence interval. The functions are pure and seeded:
-//! the same runs give the same interval.
+//! Ratio of the figures of two settings A and B, with its confidence interval. The functions are pure, and random
+//! numbers have a fixed seed: the same runs give the same interval.
 //!
 //! Each run counts as one observation. The samples of a run share conditions that differ between runs, such as the
-//! physical location of pages and the load of other guests. A single run cannot show the effect of these conditions.
-//! Each run therefore contributes one figure (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM
-//! 2013). The spread between runs is estimated from the runs of A and B, from other runs with the same settings, or
-//! from blocks of alternating runs, never from a constant. Calculations use logarithms, so that the figure of a setting
-//! is the geometric mean of the figures of its runs.
+//! physical location of pages and the load of other guests. A single run cannot show their effect, so each run
+//! contributes one figure (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013). The spread
+//! between runs is estimated from the runs of A and B, from other runs with the same settings, or from blocks of
+//! interleaved runs, never from a constant. All calculations use logarithms; the figure of a setting is therefore the
+//! geometric mean of the figures of its runs.
 
 pub mod bests;
 pub mod closing;
@@ -21,20 +21,21 @@ use serde::Serialize;
 /// Minimum number of runs of A and of B, or of blocks, for an estimate of the spread. With only two, Student's t would
 /// be 12.7.
 const MIN_RUNS: usize = 3;
-/// Minimum number of other runs for an estimate of the spread if A or B has fewer runs. The next run is between the
-/// extremes of n runs with a probability of 1 - 2 / (n + 1), which is 82 % for ten.
+/// Minimum number of other runs for an estimate of the spread if A or B has fewer than [`MIN_RUNS`] runs. The next run
+/// is between the extremes of n runs with a probability of 1 - 2 / (n + 1), which is 82 % for ten.
 const MIN_RELATED_RUNS: usize = 10;
 /// Number of bootstrap samples; sufficient for a standard deviation (Efron and Tibshirani, "An Introduction
 /// to the Bootstrap", 1993, chapter 6).
 const DRAWS: usize = 200;
-/// Maximum number of samples of a run in the bootstrap. Of a longer run, evenly spaced samples are taken. This limits
+/// Maximum number of samples of a run in the bootstrap; evenly spaced samples are taken from longer runs. This limits
 /// the computing time and makes the standard deviation slightly larger.
 const MAX_SAMPLES: usize = 500;
-/// Change for which a comparison states how many runs would find it: 3 %, which is the effect of a changed setting of
-/// the node that users want to see.
+/// Change for which a comparison reports how many runs would be sufficient: 3 %, the effect of a changed setting of the
+/// node that users want to detect.
 pub const SOUGHT: f64 = 0.03;
-/// Probability with which later comparisons miss the change, for the estimate of their number. They estimate their own
-/// spread; with 0.1, only 85 of 100 would detect the change, with this probability at least 90 (simulated in the tests).
+/// Probability of missing the change, used when the number of later runs is estimated. Later comparisons estimate their
+/// own spread: with 0.1, only 85 of 100 would detect the change; with this probability, at least 90 do (simulated in
+/// the tests).
 const MISSED_LATER: f64 = 0.05;
 /// Seed of the bootstrap; an arbitrary constant makes the results reproducible.
 const SEED: u64 = 0x6e6f_6465_6761_7567;
@@ -47,7 +48,7 @@ pub enum Basis {
     Runs,
     /// The runs of A and B, and saved runs of the same node with the same settings.
     History,
-    /// Blocks A B B A of alternating runs.
+    /// Blocks A B B A of interleaved runs.
     Blocks,
 }
 
@@ -62,14 +63,14 @@ impl Basis {
     }
 }
 
-/// Figures of A or B; all figures are positive.
+/// Figures of A or B; all are positive.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SideRuns {
     /// Figures of the runs of this setting.
     pub figures: Vec<f64>,
     /// Figures of other runs with the same setting, for the spread between runs.
     pub like: Vec<f64>,
-    /// Relative standard deviation of a figure, estimated from the samples of its run. It is a lower bound for the
+    /// Relative standard deviation of a figure, estimated from the samples of its run. It is a lower bound of the
     /// spread between runs.
     pub within: f64,
 }
@@ -85,8 +86,8 @@ pub struct RatioInterval {
     pub visible: f64,
     /// Data from which the spread between runs was estimated.
     pub basis: Basis,
-    /// Number of blocks, or of runs of A and of B, with which nine of ten comparisons would detect a change of
-    /// [`SOUGHT`]. `None` if the spread comes from the history, whose range limits the interval.
+    /// Number of blocks, or of runs of A and of B each, with which nine of ten comparisons would detect a change of
+    /// [`SOUGHT`]; `None` if the spread comes from the history, whose range limits the interval.
     pub needed: Option<u64>,
 }
 
@@ -98,7 +99,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Returns the spread of figures about their mean, in logarithms.
+    /// Returns the spread of figures around their mean, in logarithms.
     fn from_figures(figures: &[f64]) -> Self {
         let logs: Vec<f64> = figures.iter().map(|x| x.ln()).collect();
         let mean = stats::mean(&logs);
@@ -119,9 +120,9 @@ impl Spread {
 
 /// Returns the confidence interval of the ratio b / a for independent runs. With at least three runs of `a` and of `b`,
 /// it is Welch's interval. With fewer runs, the spread is estimated from at least ten other runs with the same setting,
-/// and the interval is Student's. Student's interval is widened to at least the range of the other runs, because runs
-/// are not normally distributed: the load of another guest may shift single runs to another level. Returns `None` if
-/// there are too few runs for both methods.
+/// and it is Student's interval. The latter is widened to at least the range of the other runs, because runs are not
+/// normally distributed: the load of another guest may shift single runs to another level. Returns `None` if there are
+/// too few runs for both methods.
 pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     if a.figures.is_empty() || b.figures.is_empty() {
         return None;
@@ -163,19 +164,19 @@ fn apart(figures: &[f64]) -> f64 {
     (max / min).ln()
 }
 
-/// Returns the confidence interval of the ratio, by Student's t, from the ratio of each block of runs A B B A. A linear
-/// drift affects A and B equally in such a block. Returns `None` with fewer than three blocks.
+/// Returns the confidence interval of the ratio by Student's t, computed from the ratio of each block of runs A B B A.
+/// Within a block, a linear drift affects A and B equally. Returns `None` for fewer than three blocks.
 fn block_interval(ratios: &[f64]) -> Option<RatioInterval> {
     block_interval_at(ratios, UPPER_TAIL)
 }
 
-/// Returns the interval of [`block_interval`] for one of several comparisons: with a probability of 95 %, the intervals of all
-/// of them contain their ratios (Bonferroni).
+/// Returns the interval of [`block_interval`] for one of several comparisons: with a probability of 95 %, all of the
+/// intervals contain their true ratios (Bonferroni).
 fn joint_block_interval(ratios: &[f64], comparisons: usize) -> Option<RatioInterval> {
     block_interval_at(ratios, UPPER_TAIL / comparisons.max(1) as f64)
 }
 
-/// Returns the interval of [`block_interval`] with the probability `tail` above it and below it.
+/// Returns the interval of [`block_interval`] with the probability `tail` on each side.
 fn block_interval_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
     if ratios.len() < MIN_RUNS {
         return None;
@@ -189,10 +190,10 @@ fn block_interval_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
 }
 
 /// Returns the number of runs of A and of B, or of blocks, with which nine of ten comparisons would detect a change of
-/// [`SOUGHT`]; `made` if those that were made suffice. `error` is the standard error of the logarithm with `made` of
-/// them, `freedom` its degrees of freedom. The quantiles are those of the runs that were made, as in the second stage of
-/// Stein's two-stage procedure ("A Two-Sample Test for a Linear Hypothesis Whose Power is Independent of the Variance",
-/// Annals of Mathematical Statistics 16, 1945), because the spread is only estimated.
+/// [`SOUGHT`]; `made` if the existing ones are sufficient. `error` is the standard error of the logarithm with `made`
+/// of them, and `freedom` its degrees of freedom. The quantiles are those for the existing runs, as in the second stage
+/// of Stein's two-stage procedure ("A Two-Sample Test for a Linear Hypothesis Whose Power is Independent of the
+/// Variance", Annals of Mathematical Statistics 16, 1945), because the spread is only estimated.
 fn needed(error: f64, freedom: f64, made: usize) -> Option<u64> {
     let quantiles = stats::student_quantile(UPPER_TAIL, freedom)
         + stats::student_quantile(MISSED_LATER, freedom);
@@ -212,8 +213,8 @@ fn with_half_width(ratio: f64, half: f64, error: f64, freedom: f64, basis: Basis
     }
 }
 
-/// Returns the relative standard deviation of the figure of a run (the statistic `quoted` of its samples), by a
-/// bootstrap of circular blocks of successive samples (Politis and Romano, "A circular block-resampling procedure for
+/// Returns the relative standard deviation of the figure of a run (the statistic `quoted` of its samples), estimated by
+/// a bootstrap of circular blocks of successive samples (Politis and Romano, "A circular block-resampling procedure for
 /// stationary data", 1992). Blocks are necessary because samples a few milliseconds apart are correlated. Returns 0 if
 /// there are fewer than two samples, or if a sample is not positive.
 pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
@@ -241,8 +242,8 @@ pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
     Spread::from_figures(&figures).variance().sqrt()
 }
 
-/// Returns the number of successive samples that are correlated. It is one plus twice the sum of the autocorrelations
-/// up to the first insignificant autocorrelation, and at most a quarter of the samples.
+/// Returns the number of successive samples that are correlated: one plus twice the sum of the autocorrelations up to
+/// the first insignificant one, and at most a quarter of the samples.
 fn block_length(run: &[f64]) -> usize {
     let n = run.len();
     let max = n / 4;

@@ -1,7 +1,7 @@
-//! Series of runs over time. The figures of a series are of one configuration: runs with different settings are different
-//! series, which are named by the settings in which they differ.
+//! Series of runs over time. The figures of a series have the same configuration. Runs with different settings belong
+//! to different series, which are named after the settings in which they differ.
 
-use crate::compare::question;
+use crate::compare::relevant_command;
 use crate::identity::{entry, figure_group, in_words, values};
 use nodegauge_measure::keys::{Registry, Role};
 use nodegauge_measure::record::{Measurement, Record};
@@ -9,12 +9,12 @@ use nodegauge_measure::record::{Measurement, Record};
 /// Configuration of a figure of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeriesConfig {
-    /// Command of the run, without options that do not affect what is measured; `None` for imported records.
+    /// Command of the run, without options that do not affect the measurement; `None` for imported records.
     question: Option<Vec<String>>,
     settings: Vec<ConfigEntry>,
 }
 
-/// Key of a configuration with its value.
+/// Configuration key with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ConfigEntry {
     key: String,
@@ -27,7 +27,7 @@ struct ConfigEntry {
 impl SeriesConfig {
     /// Returns the configuration of a figure of a run. Observations are not part of it.
     pub fn from_figure(run: &Record, m: &Measurement, registry: &Registry) -> Self {
-        let question = question(run);
+        let question = relevant_command(run);
         let question = question.map(|words| words.into_iter().map(str::to_owned).collect());
         let mut settings = Vec::new();
         for key in m.config.keys() {
@@ -43,20 +43,20 @@ impl SeriesConfig {
         Self { question, settings }
     }
 
-    /// True if both are of runs of one command.
+    /// True if both belong to runs of the same command.
     pub fn is_same_command(&self, other: &Self) -> bool {
         self.question == other.question
     }
 
-    /// True if figures with these configurations belong to one series. Runs of the same command do, because differences
-    /// between them were chosen or observed by the runs.
+    /// True if figures with these configurations belong to the same series. Figures of runs with the same command do,
+    /// because the runs themselves chose or observed the differences.
     pub fn is_same(&self, other: &Self) -> bool {
         let same_command = self.question.is_some() && self.is_same_command(other);
         same_command || self.settings == other.settings
     }
 
-    /// Returns the words for the settings in which the configuration differs from one of the others; choices of the runs
-    /// only if they are asked for.
+    /// Describes the settings in which the configuration differs from any of the others; choices of the runs only if
+    /// `with_choices` is true.
     fn differing(&self, configs: &[&Self], with_choices: bool) -> String {
         let mut words: Vec<&str> = Vec::new();
         for of in self.settings.iter().filter(|of| with_choices || !of.is_choice) {
@@ -73,8 +73,8 @@ impl SeriesConfig {
     }
 }
 
-/// Returns the words for the settings in which these configurations differ, e.g. `pages 4k`. Choices of the runs are named
-/// only if the other settings do not distinguish the configurations.
+/// Describes the settings in which these configurations differ, e.g. `pages 4k`. Choices of the runs are named only if
+/// the other settings do not distinguish the configurations.
 pub fn differences(configs: &[&SeriesConfig]) -> Vec<String> {
     let asked: Vec<String> = configs.iter().map(|of| of.differing(configs, false)).collect();
     let are_distinct = (1..asked.len()).all(|at| !asked[..at].contains(&asked[at]));

@@ -1,10 +1,10 @@
-//! Judgement of the nodes of one kind: the slow ones, and the loss that it would have found. Pure functions.
+//! Judgement of nodes of one kind: which are slow, and which loss would have been detected. All functions are pure.
 //!
-//! All functions take logarithms of performance, so that a deviation is relative and a node that is twice as slow has
-//! the same distance for a rate and for a time. The spread is Qn, a quantile of the distances of all pairs, which
-//! tolerates slow nodes up to half of the group and uses 82 % of the information in normal values, where the median
-//! absolute deviation uses 37 % (Rousseeuw and Croux, "Alternatives to the Median Absolute Deviation", Journal of the
-//! American Statistical Association 88, 1993).
+//! All functions use logarithms of performance, so that deviations are relative, and a node that is twice as slow has
+//! the same distance for a rate and for a time. The spread is estimated by Qn, a quantile of the distances of all
+//! pairs. Qn tolerates slow nodes up to half of the group. For normally distributed values it has an efficiency of 82
+//! %; the median absolute deviation has 37 % (Rousseeuw and Croux, "Alternatives to the Median Absolute Deviation",
+//! Journal of the American Statistical Association 88, 1993).
 
 mod group;
 pub mod power;
@@ -15,25 +15,25 @@ pub use group::{GroupVerdict, NodeGroup, performance, value_from_performance};
 use nodegauge_measure::stats;
 use std::f64::consts::FRAC_PI_2;
 
-/// Factor that makes Qn of many normal values their standard deviation.
+/// Factor that converts Qn of many normally distributed values to their standard deviation.
 const NORMAL: f64 = 2.2219;
 /// Factors of Qn for 2 to 9 values (Croux and Rousseeuw, "Time-efficient algorithms for two highly robust estimators of
 /// scale", Computational Statistics 1, 1992).
 const FEW: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
-/// Maximum number of values whose pairs are compared. Of more values, this many are taken, evenly spaced in ascending
-/// order, which have the same quantiles.
+/// Maximum number of values whose pairs are compared. From more values, this number is taken, evenly spaced in
+/// ascending order, so that the quantiles are unchanged.
 const MAX_VALUES: usize = 256;
-/// Smallest spread that is used as a divisor, so that identical values give finite deviations.
+/// Minimum spread that is used as a divisor, so that identical values give finite deviations.
 const SMALLEST: f64 = 1e-9;
-/// Number of nodes up to which slow ones are left out of the spread of the others.
+/// Maximum number of nodes for which slow ones are excluded from the spread of the others.
 const SMALL: usize = 64;
-/// Minimum number of nodes of one kind for a judgement by the group alone.
+/// Minimum number of nodes of one kind for a judgement by comparison within the group.
 pub const MIN_NODES: usize = 8;
 
 /// Median and spread of a group.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RobustSpread {
-    /// Median.
+    /// Median of the values.
     pub median: f64,
     /// Standard deviation, estimated by Qn.
     pub spread: f64,
@@ -48,13 +48,13 @@ impl RobustSpread {
         Some(Self { median: stats::median(values), spread: spread(values) })
     }
 
-    /// Returns the deviation of a value from the median in units of the spread: the robust z.
+    /// Returns the robust z: the deviation of a value from the median in units of the spread.
     pub fn z(&self, value: f64) -> f64 {
         (value - self.median) / self.spread.max(SMALLEST)
     }
 }
 
-/// Returns Qn, an estimate of the standard deviation; of three values, the standard deviation itself; 0 for fewer than
+/// Returns the standard deviation estimated by Qn; for three values, the standard deviation itself; 0 for fewer than
 /// two values.
 fn spread(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -85,11 +85,11 @@ fn spread(values: &[f64]) -> f64 {
     NORMAL * factor * *distance
 }
 
-/// Returns the robust z beyond which fewer than one of a thousand good nodes lie, in a group of `nodes`.
+/// Returns the robust z that fewer than one of a thousand good nodes exceed, in a group of `nodes` nodes.
 ///
-/// For a large group this is 3.25, at which the normal distribution leaves 0.06 %. The spread of a small group is
-/// itself uncertain, so that its limit is wider. The formula fits the 99.94 % quantiles of simulated normal groups of 8
-/// to 400 nodes: 5.8 (8), 4.8 (10), 3.9 (16), 3.6 (24), 3.3 (64), 3.25 (400).
+/// For a large group it is 3.25, which 0.06 % of a normal distribution exceed. In a small group the spread itself is
+/// uncertain, so the limit is wider. The formula fits the 99.94 % quantiles of simulated normal groups of 8 to 400
+/// nodes: 5.8 (8), 4.8 (10), 3.9 (16), 3.6 (24), 3.3 (64), 3.25 (400).
 pub fn limit(nodes: usize) -> f64 {
     let n = nodes.max(MIN_NODES) as f64;
     3.25 + 9.1 / n + 20.0 / n.powi(2) + 560.0 / n.powi(3)
@@ -98,17 +98,17 @@ pub fn limit(nodes: usize) -> f64 {
 /// Spread between nodes, and spread between runs of one node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Components {
-    /// Standard deviation between nodes, without that of runs.
+    /// Standard deviation between nodes, without the part of the runs.
     pub nodes: Option<f64>,
-    /// Standard deviation between runs of one node; `None` if fewer than half of the nodes have two runs, because runs
-    /// are repeated where one was slow, which says nothing about other nodes.
+    /// Standard deviation between runs of one node; `None` if fewer than half of the nodes have two runs. In this case
+    /// the repeated runs are mostly those of slow nodes and do not represent the others.
     pub runs: Option<f64>,
 }
 
 impl Components {
-    /// Estimates both from the runs of each node. The spread between runs comes from the deviations of runs from the
-    /// mean of their node, the spread between nodes from the medians of the nodes, less the part that the spread of
-    /// runs adds to them (the method of moments for a random effect, with robust estimates).
+    /// Estimates both components from the runs of each node. The spread between runs is estimated from the deviations
+    /// of runs from the mean of their node, the spread between nodes from the medians of the nodes, minus the part due
+    /// to the spread of runs (the method of moments for a random effect, with robust estimates).
     pub fn from_nodes(nodes: &[Vec<f64>]) -> Self {
         let repeated: Vec<&Vec<f64>> = nodes.iter().filter(|runs| runs.len() > 1).collect();
         let mut deviations = Vec::new();
@@ -142,8 +142,8 @@ impl Components {
     }
 }
 
-/// Returns the values without those of slow nodes, in ascending order: as long as the lowest value is more than three
-/// spreads of the others below their median, it is left out. One slow node of twelve makes Qn larger by a fifth; in
+/// Returns the values without those of slow nodes, in ascending order. The lowest value is left out as long as it is
+/// more than three spreads of the others below their median. One slow node of twelve makes Qn larger by a fifth; in
 /// large groups, few slow nodes have no effect.
 fn alike(values: &[f64]) -> Vec<f64> {
     let mut kept = values.to_vec();
@@ -160,9 +160,9 @@ fn alike(values: &[f64]) -> Vec<f64> {
     kept.split_off(slow)
 }
 
-/// Returns the variance of the median of `runs` normal values of variance 1. Many have pi/2 divided by their number;
-/// the terms for few fit the exact variances (3: 0.449, 4: 0.298, 5: 0.287; Sarhan and Greenberg, "Contributions to
-/// Order Statistics", 1962).
+/// Returns the variance of the median of `runs` normally distributed values with variance 1. For many values it is pi/2
+/// divided by their number; the other terms fit the exact variances for few values (3: 0.449, 4: 0.298, 5: 0.287;
+/// Sarhan and Greenberg, "Contributions to Order Statistics", 1962).
 fn median_variance(runs: f64) -> f64 {
     let few = if runs % 2.0 == 0.0 { 1.27 } else { 0.47 };
     (FRAC_PI_2 / (runs + few)).min(1.0 / runs.min(2.0))

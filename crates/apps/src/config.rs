@@ -1,4 +1,4 @@
-//! Keys of `config` of figures of applications.
+//! Configuration keys of figures of applications.
 
 use crate::keys;
 use nodegauge_measure::keys::shared;
@@ -6,22 +6,22 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_team::Workers;
 
 nodegauge_measure::config! {
-    /// Workers: threads of one process, or processes of one thread each.
+    /// Workers: threads of one process, or processes with one thread each.
     pub struct WorkersConfig including of: shared::HostConfig {
         threads: shared::threads;
         bind: shared::bind;
-        /// Processes that work together; absent for threads of one.
+        /// Number of processes that work together; absent for threads of one process.
         processes: shared::processes;
-        /// Places as they were asked for, or how ranks were placed.
+        /// Places as requested, or the placement of the ranks.
         places_asked: shared::places_asked;
         cpus: shared::cpus;
-        /// Number of the numactl policy of ranks, 0 to 5.
+        /// Number of the placement policy of ranks (numactl), 0 to 5.
         policy: u64 = Setting "numactl policy";
     }
 }
 
 impl WorkersConfig {
-    /// Describes workers in the record.
+    /// Describes workers for the record.
     pub(crate) fn from_workers(workers: &Workers) -> Self {
         let together = workers.all_threads();
         let count = workers.count() as u64;
@@ -37,7 +37,7 @@ impl WorkersConfig {
         }
     }
 
-    /// `2 threads`, `4 ranks, policy 3`, `4 ranks of 16 threads`.
+    /// Formats the workers: `2 threads`, `4 ranks, policy 3`, `4 ranks of 16 threads`.
     pub(crate) fn in_words(&self) -> String {
         let threads = self.threads.unwrap_or(0);
         let of_rank = self.processes.filter(|ranks| *ranks > 0).map(|ranks| threads / ranks);
@@ -55,16 +55,16 @@ impl WorkersConfig {
 nodegauge_measure::config! {
     /// Configuration of figures of `apps trapezoid`.
     pub struct TrapezoidConfig including on: WorkersConfig {
-        /// Intervals that the sum goes over.
+        /// Number of intervals of the sum.
         n: shared::n;
         isa: shared::isa;
         /// Median time of a sum, seconds.
         seconds: shared::seconds;
-        /// Number of consecutive sums in a sample.
+        /// Number of consecutive sums per sample.
         sums: u64 = Observation "sums a sample";
-        /// Largest distance of a sum from pi.
+        /// Largest difference between a sum and pi.
         error: keys::error;
-        /// Part of the error that the rule and rounding explain.
+        /// Largest error that the rule and rounding can cause.
         error_allowed: f64 = Observation "error allowed";
         against: shared::against;
         stopped: shared::stopped;
@@ -72,41 +72,41 @@ nodegauge_measure::config! {
 }
 
 nodegauge_measure::config! {
-    /// Configuration of figures of `apps hpcg`, and of what xhpcg printed.
+    /// Configuration of figures of `apps hpcg`, and of those that xhpcg printed.
     pub struct HpcgConfig including on: WorkersConfig {
-        /// `native`, or `xhpcg`.
+        /// Program: `native` or `xhpcg`.
         engine: shared::engine;
         version: shared::version;
         command: shared::command;
-        /// Points of a domain in each direction.
+        /// Number of points of a domain in each direction.
         grid: Vec<usize> = Setting "grid";
-        /// Equations: points of the whole grid.
+        /// Number of equations: the points of the whole grid.
         n: shared::n;
-        /// Domains in each direction.
+        /// Number of domains in each direction.
         domains: Vec<usize> = Setting "domains";
         /// Stored column indices: one per `coefficient`, as HPCG's rules require, or one per `slot` of eight rows.
         columns: String = Setting "column index per";
         isa: shared::isa;
         prefetch: shared::prefetch;
-        /// Iterations of a set.
+        /// Number of iterations of a set.
         iterations: keys::iterations;
-        /// Residual behind them over that before.
+        /// Residual after the iterations divided by the residual before them.
         residual: shared::residual;
         /// Number of sets, including the warm-up.
         sets: u64 = Observation "sets";
-        /// Departure from symmetry of the product and of the multigrid cycle, by HPCG's scale; 1 is allowed.
+        /// Asymmetry of the product and of the multigrid cycle, on HPCG's scale; at most 1 is allowed.
         symmetry: Vec<f64> = Observation "departure from symmetry";
-        /// Iterations with a large diagonal, alone and preconditioned.
+        /// Number of iterations with a large diagonal, without and with the preconditioner.
         spectral_iterations: Vec<u64> = Observation "iterations with a large diagonal";
-        /// Time to set up, seconds; a tenth of it counts in each set.
+        /// Setup time, seconds; a tenth of it is added to the time of each set.
         setup_s: keys::setup_s;
-        /// Matrix and vectors.
+        /// Memory of matrix and vectors, bytes.
         matrix_bytes: shared::matrix_bytes;
         sweep: shared::sweep;
         against: shared::against;
-        /// Bytes that an iteration moves, by what its loops read and write.
+        /// Memory traffic of an iteration in bytes, computed from the loops' reads and writes.
         moved_bytes: keys::moved_bytes;
-        /// Bytes per second, of all sets.
+        /// Memory traffic of all sets, B/s.
         moved_bytes_per_s: f64 = Observation "bytes a second";
         stopped: shared::stopped;
     }

@@ -5,19 +5,19 @@ use crate::sweep::Coordinates;
 use nodegauge_gauge::view::{Chart, ChartSeries, Guide, Picture, Scale};
 use nodegauge_measure::record::Measurement;
 
-/// Rate of a number of workers.
+/// Rate with a number of workers.
 pub(crate) struct WorkersRate<'a> {
-    /// Kind of the workers: everything but their number, e.g. `ranks, policy 3`.
+    /// Kind of the workers: all their properties except their number, e.g. `ranks, policy 3`.
     pub kind: String,
     /// Number of workers.
     pub count: u64,
     pub rate: &'a Measurement,
-    /// Efficiency as measured, by ratios of consecutive samples; `None` if it is computed from the rates.
+    /// Measured efficiency, from ratios of consecutive samples; `None` to compute it from the rates.
     pub efficiency: Option<f64>,
 }
 
 impl<'a> WorkersRate<'a> {
-    /// Returns the rate of these workers; `None` if their number is unknown.
+    /// Returns the rate with these workers; `None` if their number is unknown.
     pub fn from_rate(
         on: &WorkersConfig,
         sweep: Coordinates<'_>,
@@ -43,11 +43,11 @@ impl<'a> WorkersRate<'a> {
     }
 }
 
-/// Axes of a sweep that are the number of workers, and the axis that is their kind.
+/// Axes of a sweep that give the number of workers; the last one also has a kind of workers.
 const COUNTS: [&str; 3] = ["ranks", "threads", "workers"];
 
-/// Returns the chart: the rate per worker in percent of that of the fewest workers, with one curve for each kind of
-/// workers. Returns `None` if there are fewer than two numbers of workers.
+/// Returns the chart of the rate per worker, in percent of the rate per worker with the fewest workers; one curve per
+/// kind of workers. Returns `None` if there are fewer than two numbers of workers.
 pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
     let usable: Vec<&WorkersRate<'_>> =
         rates.iter().filter(|one| one.per_worker().is_some_and(|rate| rate > 0.0)).collect();
@@ -62,7 +62,7 @@ pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
     for one in &usable {
         let efficiency = one.efficiency.unwrap_or(one.per_worker()? / base);
         let dot = (one.count as f64, 100.0 * efficiency);
-        ChartSeries::of_name(&mut series, one.kind.clone()).push(dot, one.rate);
+        ChartSeries::find_or_append(&mut series, one.kind.clone()).push(dot, one.rate);
     }
     for one in &mut series {
         one.dots.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -17,7 +17,7 @@ enum RankRequest<T> {
 }
 
 /// Requests work from all other ranks of an MPI job; does nothing without MPI.
-pub(crate) fn tell<T: Serialize>(
+pub(crate) fn request_work<T: Serialize>(
     workers: &Workers,
     work: impl FnOnce() -> T,
 ) -> Result<(), Failure> {
@@ -27,8 +27,8 @@ pub(crate) fn tell<T: Serialize>(
     }
 }
 
-/// Returns the failure of a turn of these workers. The ranks of a launcher serve all cells; other workers are those of
-/// one cell.
+/// Returns the failure of a turn of these workers. A failed launcher rank affects all cells; other workers affect only
+/// their own cell.
 pub(crate) fn turn_failure(workers: &Workers, failure: Failure) -> TurnFailure {
     match workers {
         Workers::Mpi(..) => TurnFailure::Target(failure),
@@ -59,7 +59,6 @@ pub(crate) fn serve<T: DeserializeOwned>(
 
 /// Ends the other ranks and finalises MPI.
 ///
-/// # Errors
 /// Fails if the request cannot be encoded, which does not happen.
 pub fn end(world: &World, code: u8) -> Result<(), Failure> {
     world.broadcast(&RankRequest::<()>::End(code))?;

@@ -1,8 +1,8 @@
-//! `apps hpcg`: the 27-point problem of HPCG with a multigrid preconditioner, one domain per worker.
+//! `apps hpcg`: HPCG's 27-point problem with a multigrid preconditioner, one domain per worker.
 //!
 //! The program is a variant of HPCG: only the reference code, tuned by the rules of HPCG, gives HPCG results. Every
-//! coefficient is stored and read. The variant saves memory traffic by reading only half of a matrix after a forward
-//! sweep, and by computing residuals only at points of the coarser grid; see `nodegauge_solvers::hpcg`.
+//! coefficient is stored and read. The variant reduces memory traffic: it reads only half of a matrix after a forward
+//! sweep, and computes residuals only at points of the coarser grid; see `nodegauge_solvers::hpcg`.
 
 pub mod output;
 mod prediction;
@@ -40,9 +40,9 @@ use std::time::Duration;
 
 /// Name of the test in records.
 pub const TEST: &str = "hpcg";
-/// Column indices that a matrix stores, in records: one for each coefficient.
+/// Column indices that a matrix stores: one for each coefficient (value in records).
 const PER_COEFFICIENT: &str = "coefficient";
-/// Column indices in records of earlier versions: one for eight rows.
+/// Column indices in records of earlier versions: one per eight rows.
 const PER_SLOT: &str = "slot";
 /// Maximum numbers of iterations in the convergence test of HPCG, without and with preconditioner.
 const ALLOWED: [usize; 2] = [12, 2];
@@ -52,11 +52,12 @@ const ALLOWED: [usize; 2] = [12, 2];
 pub struct HpcgOptions {
     /// Number of points of a domain in each direction.
     pub grid: GridPoints,
-    /// True if the user requests a column index for each coefficient, which every matrix has.
+    /// True if the user requests a column index for each coefficient. Every matrix has these, so the option has no
+    /// effect.
     pub rules: bool,
     /// Maximum share of the available memory, 0 to 1.
     pub memory_fraction: Fraction,
-    /// Time for the whole run, if the user set it; a run that would exceed it is refused.
+    /// Time budget of the whole run, if the user set it. A run that would exceed it is refused.
     pub budget: Option<Duration>,
     /// Exact number of sets after the warm-up, independent of the time.
     pub samples: Option<usize>,
@@ -73,7 +74,7 @@ pub struct HpcgPlan {
 }
 
 impl HpcgPlan {
-    /// Default time for the whole run, which suffices for several sets on the default grid.
+    /// Default time budget of the whole run, sufficient for several sets on the default grid.
     pub const BUDGET: Duration = Duration::from_secs(60);
     /// Default number of points of a domain.
     pub const GRID: GridPoints = [104; 3];
@@ -111,11 +112,12 @@ impl HpcgPlan {
             return Err(invalid_grid(
                 grid,
                 format!(
-                    "expected at least {MIN_POINTS} points in every direction, and at most 8 times as many points as in any other direction"
+                    "expected at least {MIN_POINTS} points in every direction, and at most 8 \
+                     times as many as in any other direction"
                 ),
             ));
         }
-        // Domains of only one kind of workers are in memory at any time, so the largest size counts.
+        // Only the domains of one kind of workers are in memory at a time, so the largest size counts.
         let layouts = swept.iter().map(|swept| swept.layout(grid));
         let Some(layout) = layouts.max_by_key(DomainLayout::count) else {
             return Err(Failure::usage("expected workers"));
@@ -150,7 +152,7 @@ impl HpcgPlan {
     }
 }
 
-/// Returns the refusal of a grid.
+/// Returns the error for an invalid grid.
 fn invalid_grid([x, y, z]: GridPoints, problem: String) -> Failure {
     Failure::usage(format!("invalid grid of {x} x {y} x {z} points: {problem}"))
         .hint("e.g. --grid 104")
@@ -169,7 +171,7 @@ fn bytes(layout: &DomainLayout) -> u64 {
 }
 
 impl PlannedRun for HpcgPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         let layouts = self.swept.iter().map(|swept| swept.layout(self.options.grid));
         let max = layouts.map(|layout| bytes(&layout)).max();
         ExpectedCost {
@@ -201,7 +203,7 @@ impl PlannedRun for HpcgPlan {
         let shared = SharedObserver::new(observer);
         if limits.samples.is_none() {
             (&mut &shared).phase("predicting the time of a set");
-            // The reference program solves the problem on the domains of the plan.
+            // The reference program solves the problem on the planned domains.
             let may_shrink = options.grid == Self::GRID && xhpcg.is_none();
             let grid = options.grid;
             let mut predicted =
@@ -228,7 +230,7 @@ impl PlannedRun for HpcgPlan {
                 compared: &all,
                 run: &mut |has_ended| xhpcg.run(site, has_ended),
             };
-            reference = series.around(
+            reference = series.run_reference(
                 program,
                 &mut |turn: Turn| run.set(&mut pool, turn.cell, &|| shared.interrupted()),
                 &mut &shared,
@@ -250,8 +252,8 @@ impl PlannedRun for HpcgPlan {
     }
 }
 
-/// Returns the rate of the latest set of the last cell that has one, for the progress display; `flops` are the operations
-/// of a set of each cell.
+/// Returns the rate of the latest set of the last cell with a set, for the progress display. `flops` are the operations
+/// per set of each cell.
 fn latest_rate(flops: &[f64], samples: &[Vec<Sample>]) -> String {
     for (cell, of_set) in samples.iter().zip(flops).rev() {
         if let Some(last) = cell.last() {
@@ -266,11 +268,11 @@ fn in_words(grid: GridPoints) -> String {
     grid.map(|points| points.to_string()).join(" x ")
 }
 
-/// Returns the notice on domains that are smaller than planned; `None` if they are not.
+/// Returns the notice on domains that are smaller than planned; `None` if none are.
 fn shortened(before: GridPoints, now: GridPoints) -> Option<Notice> {
     (before != now).then(|| {
         let text = format!(
-            "domains reduced from {} to {} points, so that the run keeps its budget",
+            "domains reduced from {} to {} points to keep the budget",
             in_words(before),
             in_words(now)
         );
@@ -278,7 +280,7 @@ fn shortened(before: GridPoints, now: GridPoints) -> Option<Notice> {
     })
 }
 
-/// One kind of workers, with the results of the sets that they ran.
+/// One kind of workers, with the results of its sets.
 struct HpcgCell<'a> {
     swept: &'a SweepWorkers,
     /// Index of the workers.
@@ -316,13 +318,13 @@ impl<'a> HpcgCell<'a> {
 
 /// Run of `apps hpcg` with all kinds of workers.
 struct HpcgRun<'a> {
-    /// Loops without and with prefetching.
+    /// Loops without prefetching and loops with prefetching.
     codes: [LoopCode; 2],
     cells: Vec<HpcgCell<'a>>,
 }
 
 impl<'a> HpcgRun<'a> {
-    /// Returns the run with the first `kept` cells on domains of `grid`.
+    /// Returns the run with the first `kept` cells, on domains of `grid`.
     fn shortened(&self, kept: usize, grid: GridPoints) -> Result<Self, Failure> {
         let mut cells = Vec::with_capacity(kept);
         for cell in &self.cells[..kept] {
@@ -331,7 +333,7 @@ impl<'a> HpcgRun<'a> {
         Ok(Self { codes: self.codes, cells })
     }
 
-    /// Runs one set on newly created domains and returns it as a sample; returns no sample if interrupted.
+    /// Runs one set on newly created domains and returns it as a sample; empty if interrupted.
     fn set(
         &mut self,
         pool: &mut WorkerPool<'_>,
@@ -376,7 +378,7 @@ impl HpcgEvidence<'_> {
         for doubt in judged.doubts(at, 0, site.machine.virtualisation.is_some()) {
             validity.suspect(doubt);
         }
-        // HPCG adds one tenth of the setup time to each set.
+        // HPCG adds one tenth of the set-up time to each set.
         let overhead = config.setup_s.unwrap_or(0.0) / 10.0;
         let rating = Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond);
         let rating = rating.with_timed_samples(Quoted::HarmonicMean, timed, 0, &|seconds| {
@@ -397,25 +399,25 @@ impl HpcgEvidence<'_> {
         all
     }
 
-    /// Returns the rating of a lost cell without a set that counts; `None` for another cell.
+    /// Returns the rating of a lost cell without a counting set; `None` for other cells.
     fn lost(&self, at: usize) -> Option<Measurement> {
-        self.series.lost(at)?;
+        self.series.cell_failure(at)?;
         let m = Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond);
         Some(self.series.judged(at, m.config(&self.config(&self.run.cells[at]))))
     }
 
-    /// Returns the number of the cell with the reference workers of another cell.
+    /// Returns the index of the cell with the reference workers of another cell.
     fn baseline_cell(&self, at: usize) -> Option<usize> {
         let cells = &self.run.cells;
         let reference = &cells[at].swept.reference;
         cells.iter().position(|other| other.swept.settings == *reference)
     }
 
-    /// Returns the rate of the workers divided by the rate of the reference workers, computed for every round.
+    /// Returns the rate of the workers divided by the rate of the reference workers, one ratio per round.
     fn relative(&self, at: usize, config: HpcgConfig) -> Option<Measurement> {
         let cells = &self.run.cells;
         let of = self.baseline_cell(at)?;
-        if of == at || [of, at].iter().any(|cell| self.series.lost(*cell).is_some()) {
+        if of == at || [of, at].iter().any(|cell| self.series.cell_failure(*cell).is_some()) {
             return None;
         }
         let base = &cells[of];
@@ -472,7 +474,7 @@ impl HpcgEvidence<'_> {
             for (what, departure) in ["product", "multigrid cycle"].iter().zip(tests.departures) {
                 if departure.is_none_or(|departure| departure > 1.0) {
                     validity.invalid(format!(
-                        "the {what} is not symmetric: |x'Ay - y'Ax| is {} times the limit of HPCG",
+                        "the {what} is not symmetric: |x'Ay - y'Ax| is {} times HPCG's limit",
                         in_digits(departure)
                     ));
                 }
@@ -480,19 +482,21 @@ impl HpcgEvidence<'_> {
             if tests.iterations.iter().zip(ALLOWED).any(|(n, allowed)| *n > allowed) {
                 let [alone, preconditioned] = tests.iterations;
                 validity.invalid(format!(
-                    "with a large diagonal, the solver takes {alone} iterations and {preconditioned} with the preconditioner; HPCG allows {} and {}",
+                    "with a large diagonal, the solver takes {alone} iterations and \
+                     {preconditioned} with the preconditioner; HPCG allows {} and {}",
                     ALLOWED[0], ALLOWED[1]
                 ));
             }
         }
-        // The error of x is about as large as the residual, so a larger error indicates wrong results.
+        // The error of x is about as large as the residual; a larger error indicates wrong results.
         let mut distances = cell.sets.iter().map(|set| set.max_error);
         if let Some(off) = distances.find(|distance| distance.is_none_or(|x| x > 1e-3)) {
             validity.invalid(format!("the solution deviates from 1 by {}", in_digits(off)));
         }
         if cell.sets.windows(2).any(|two| two[0].residual != two[1].residual) {
             validity.invalid(
-                "the final residuals of sets differ: results of this machine are not reproducible",
+                "the final residuals of the sets differ: this machine does not compute \
+                 reproducible results",
             );
         }
         let cpus: Vec<_> = cell.swept.workers.cpus();
@@ -500,7 +504,8 @@ impl HpcgEvidence<'_> {
         let bytes = cell.bytes();
         if (bytes as f64) < TIMES_LLC * held as f64 {
             validity.suspect(format!(
-                "matrix and vectors ({}) are smaller than four times the last-level caches in use ({}), so caches hold part of the data",
+                "matrix and vectors ({}) are smaller than four times the last-level caches in \
+                 use ({}), so caches hold part of the data",
                 Bytes(bytes),
                 Bytes(held)
             ));
@@ -518,7 +523,9 @@ fn isa_name(isa: Isa) -> &'static str {
     }
 }
 
-/// Returns the statement that the figures are not a valid HPCG result.
+/// Returns the statement that the figures are not valid HPCG results.
 pub(crate) fn variant() -> String {
-    "based on a variant of HPCG with its problem, iterations, tests and operation counts; only the reference code, tuned by the rules of HPCG, gives an HPCG result".to_owned()
+    "based on a variant of HPCG with its problem, iterations, tests and operation counts; only \
+     the reference code, tuned by the rules of HPCG, gives an HPCG result"
+        .to_owned()
 }

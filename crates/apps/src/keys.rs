@@ -1,12 +1,12 @@
 //! Configuration keys that figures of several proxy applications share.
 
 nodegauge_measure::keys! {
-    /// Greatest deviation of the result.
+    /// Largest deviation of the result.
     error: f64 = Observation "error";
-    /// Iterations.
+    /// Number of iterations.
     iterations: u64 = Observation "iterations";
-    /// Time to set up, seconds.
+    /// Time of the set-up, seconds.
     setup_s: f64 = Observation "setup";
-    /// Bytes that an iteration moves.
+    /// Memory traffic of an iteration, bytes.
     moved_bytes: u64 = Observation "bytes moved";
 }

@@ -29,7 +29,7 @@ pub use workers::{MpiRanks, WorkersOptions};
 
 /// Name of the gauge in records.
 pub const GAUGE: &str = "apps";
-/// Minimum size of a matrix as a multiple of the last-level caches, as in STREAM's rule for an array. Below it, caches
+/// Minimum ratio of the size of a matrix to the last-level caches, as in STREAM's rule for an array. Below it, caches
 /// hold part of the matrix.
 const TIMES_LLC: f64 = 4.0;
 
@@ -43,7 +43,7 @@ fn memory_rates(workers: &Workers, max: Bytes) -> Result<MemoryRates, Failure> {
     Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, max)?)
 }
 
-/// Returns a number in two digits for the reason of an invalid figure.
+/// Formats a number with two digits, for the reason of an invalid figure.
 fn in_digits(x: Option<f64>) -> String {
     x.map_or_else(|| "NaN".to_owned(), |x| format!("{x:.1e}"))
 }

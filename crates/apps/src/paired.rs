@@ -1,9 +1,9 @@
-//! Validity of the speeds of cells relative to others ([`nodegauge_analysis::ratio::paired`] has their ratios).
+//! Validity of the relative speeds of cells ([`nodegauge_analysis::ratio::paired`] computes the ratios).
 
 use nodegauge_measure::record::{Measurement, Validity};
 
-/// Makes each figure `relative` at most as valid as the figure `name` of the two cells that it compares. `base_of`
-/// returns the cell with which another is compared.
+/// Makes each figure `relative` at most as valid as the figures `name` of the two cells that it compares. `base_of`
+/// returns the index of the cell with which a cell is compared.
 pub(crate) fn judge_relative(
     by_cell: &mut [Vec<Measurement>],
     name: &str,
@@ -20,7 +20,7 @@ pub(crate) fn judge_relative(
     }
 }
 
-/// Returns the validity of the figure `name`; valid if there is no such figure.
+/// Returns the validity of the figure `name`; valid if there is none.
 fn figure_validity(figures: &[Measurement], name: &str) -> Validity {
     let found = figures.iter().find(|m| m.name == name);
     found.map_or_else(Validity::valid, |m| m.validity.clone())

@@ -1,5 +1,5 @@
-//! Applications as points in a roofline of main memory. The operations are counted by the application; the bytes are
-//! computed from the storage format.
+//! Applications as points in a roofline of main memory. The applications count the operations; the bytes are computed
+//! from the storage format.
 
 use crate::config::{HpcgConfig, TrapezoidConfig};
 use crate::iccg::config::IccgConfig;
@@ -9,7 +9,7 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_solvers::hpcg::problem::{DomainLayout, ITERATIONS, Operations};
 
-/// A point, or the reason why the run gives none.
+/// Point, or the reason why the run has none.
 type Point = Result<RooflinePoint, NoPoint>;
 
 /// Number of bytes of the partial sum that a worker of the trapezoid rule writes.
@@ -37,8 +37,8 @@ fn own<'r>(record: &'r Record, test: &'static str) -> impl Iterator<Item = &'r M
     usable.filter(|m| !m.is_published())
 }
 
-/// Returns points for the solver and its parts, for the workers with the fastest iterations. Returns the reason why there
-/// are none if caches hold part of the matrix.
+/// Returns points for the solver and its parts, for the workers with the fastest iterations. If caches hold part of the
+/// matrix, returns this as the reason why there are none.
 fn iccg_points(record: &Record) -> Vec<Point> {
     let all: Vec<(&Measurement, IccgConfig)> =
         own(record, iccg::TEST).map(|m| (m, m.read_config())).collect();
@@ -48,7 +48,8 @@ fn iccg_points(record: &Record) -> Vec<Point> {
     };
     if let Some(times) = best.times_llc.filter(|times| *times < TIMES_LLC) {
         let reason = format!(
-            "iccg: no point of memory, because the matrix is only {times:.2} times as large as the last-level caches (apps iccg of {})",
+            "iccg: no point of main memory, because the matrix is only {times:.2} times as large \
+             as the last-level caches (apps iccg of {})",
             record.started
         );
         return vec![Err(NoPoint(reason))];
@@ -77,10 +78,10 @@ fn iccg_point(record: &Record, m: &Measurement, config: &IccgConfig) -> Option<R
         "apps iccg of {}, {n} unknowns, threads {threads}, bytes from the storage format, {storage}",
         record.started
     );
-    Some(RooflinePoint::in_memory(&name, rate, flops / bytes, basis).judged_as(m))
+    Some(RooflinePoint::in_memory(&name, rate, flops / bytes, basis).with_validity_from(m))
 }
 
-/// Returns a point for the HPCG rating, with operations as counted by HPCG.
+/// Returns a point for the HPCG rating, with the operations that HPCG counts.
 fn hpcg_points(record: &Record) -> Vec<Point> {
     let ratings = own(record, hpcg::TEST).filter(|m| m.name == "rating");
     let points = ratings.filter_map(|m| hpcg_point(record, m));
@@ -103,9 +104,9 @@ fn hpcg_point(record: &Record, m: &Measurement) -> Option<(f64, Point)> {
     );
     let value = m.value?;
     let intensity = flops / config.moved_bytes? as f64;
-    let point = RooflinePoint::in_memory("hpcg", value, intensity, basis).judged_as(m);
+    let point = RooflinePoint::in_memory("hpcg", value, intensity, basis).with_validity_from(m);
     let set = config.matrix_bytes.map(Bytes);
-    Some((value, point.beyond_caches(&record.machine, set, TIMES_LLC)))
+    Some((value, point.if_exceeding_caches(&record.machine, set, TIMES_LLC)))
 }
 
 /// Returns a point for the longest sum, computed by the fastest workers.
@@ -131,7 +132,7 @@ fn trapezoid_point(
         record.started
     );
     let intensity = n as f64 * trapezoid::FLOPS / (SUM * threads as f64);
-    Some(RooflinePoint::in_memory("trapezoid", m.value?, intensity, basis).judged_as(m))
+    Some(RooflinePoint::in_memory("trapezoid", m.value?, intensity, basis).with_validity_from(m))
 }
 
 #[cfg(test)]
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_parts_of_the_run_with_the_fastest_workers() {
+    fn points_are_from_the_fastest_workers() {
         let config = |threads, flops: u64, bytes: u64, share| {
             let mut config = IccgConfig {
                 n: Some(30),

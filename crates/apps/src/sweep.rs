@@ -1,4 +1,4 @@
-//! Sweeps over workers: axes, combinations, and the reference workers of every combination.
+//! Sweeps over workers: axes, combinations, and the reference workers of each combination.
 
 use crate::config::WorkersConfig;
 use crate::{GAUGE, Workers};
@@ -8,12 +8,12 @@ use nodegauge_measure::{Failure, Notice};
 use nodegauge_placement::{JobPlacement, PlacementSetting};
 use serde_json::{Map, Value};
 
-/// Axes of the kind and the number of workers.
+/// Axes that give the kind or the number of workers.
 const COUNTED: [&str; 3] = ["workers", "threads", "ranks"];
-/// Axes whose values the names of workers contain.
+/// Axes whose values are part of the names of workers.
 const IN_NAMES: [&str; 5] = ["workers", "threads", "ranks", "policy", "rank-map"];
 /// Axes that request ranks.
-const OF_RANKS: [&str; 4] = ["ranks", "policy", "rank-map", "workers"];
+const RANK_AXES: [&str; 4] = ["ranks", "policy", "rank-map", "workers"];
 
 /// Kind of workers: threads of a process, or processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,12 +25,12 @@ pub enum WorkersKind {
 }
 nodegauge_measure::names!(WorkersKind, "kind of workers", Threads = "threads", Ranks = "ranks");
 
-/// Options for the workers of one combination, which a sweep varies.
+/// Options for the workers of one combination of a sweep.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WorkersCellOptions {
     /// Threads, ranks and memory.
     pub job: JobPlacement,
-    /// Kind of workers; `None` for ranks if an option requests ranks, otherwise threads.
+    /// Kind of workers. `None` means ranks if an option requests ranks, and threads otherwise.
     pub kind: Option<WorkersKind>,
 }
 
@@ -53,9 +53,9 @@ pub type WorkersAxis = sweep::Axis<WorkersSetting>;
 pub struct SweepWorkers {
     /// Workers of the combination.
     pub workers: Workers,
-    /// Value on every axis of the sweep; empty without a sweep.
+    /// Value on each axis of the sweep; empty without a sweep.
     pub settings: Vec<WorkersSetting>,
-    /// Values on the axes for the reference workers.
+    /// Values of the reference workers on the axes.
     pub reference: Vec<WorkersSetting>,
 }
 
@@ -106,18 +106,17 @@ pub(crate) fn label(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
 
 /// Plans the workers of every combination with `arrange`; combinations that this node does not support are left out.
 ///
-/// # Errors
-/// Fails if axes exclude each other, if there are too many combinations, and if this node supports no combination.
+/// Fails if axes exclude each other, if there are too many combinations, or if this node supports no combination.
 pub fn plan(
     axes: &[WorkersAxis],
     mut arrange: impl FnMut(&[WorkersSetting]) -> Result<Workers, Failure>,
 ) -> Result<(Vec<SweepWorkers>, Vec<Notice>), Failure> {
     let has_threads = axes.iter().any(|axis| axis.is("threads"));
-    if has_threads && axes.iter().any(|axis| OF_RANKS.contains(&axis.name())) {
+    if has_threads && axes.iter().any(|axis| RANK_AXES.contains(&axis.name())) {
         return Err(Failure::usage("--sweep threads cannot be combined with an axis of ranks")
             .hint(
-                "e.g. --sweep workers=threads,ranks --sweep ranks=1,2,4, which is the number of \
-             threads or ranks",
+                "e.g. --sweep workers=threads,ranks --sweep ranks=1,2,4 (ranks is the number of \
+                 threads or ranks)",
             ));
     }
     let (all, notices) = sweep::combinations(axes, GAUGE);
@@ -139,7 +138,6 @@ pub fn plan(
 
 /// Returns the combinations that this node supports, with notices about the other combinations.
 ///
-/// # Errors
 /// Fails with the first error if no combination is supported, and with any error that does not depend on the machine.
 pub(crate) fn keep(
     all: impl IntoIterator<Item = (Vec<WorkersSetting>, Result<SweepWorkers, Failure>)>,
@@ -147,7 +145,7 @@ pub(crate) fn keep(
     sweep::keep(all, |swept| &swept.settings[..], GAUGE)
 }
 
-/// Removes values without effect, because threads have no policy and no map.
+/// Removes values without effect: threads have no policy and no rank map.
 fn meaningful(mut settings: Vec<WorkersSetting>) -> Vec<WorkersSetting> {
     if settings.contains(&WorkersSetting::Workers(WorkersKind::Threads)) {
         settings.retain(|value| {
@@ -157,10 +155,10 @@ fn meaningful(mut settings: Vec<WorkersSetting>) -> Vec<WorkersSetting> {
     settings
 }
 
-/// Returns the settings of the workers with which a combination is compared. With both kinds of workers in the sweep,
-/// these are threads; with policies, the same ranks under policy 0 (as in the plots of the ccNUMA lecture); otherwise,
-/// a single rank or thread. If that value is not in the sweep, or another option is swept, the first value of the axis is
-/// used.
+/// Returns the settings of the reference workers of a combination. If the sweep has both kinds of workers, the
+/// reference is threads. If policies are swept, it is the same ranks under policy 0 (as in the plots of the ccNUMA
+/// lecture). Otherwise it is a single rank or thread. If that value is not in the sweep, or if another option is swept,
+/// the first value of the axis is used.
 fn reference(settings: &[WorkersSetting], axes: &[WorkersAxis]) -> Vec<WorkersSetting> {
     const BY: [&str; 5] = ["workers", "policy", "rank-map", "ranks", "threads"];
     let own =
@@ -175,7 +173,7 @@ fn reference(settings: &[WorkersSetting], axes: &[WorkersAxis]) -> Vec<WorkersSe
     meaningful(wanted)
 }
 
-/// True if others are compared with this value: threads, policy 0, one rank or one thread.
+/// True for a reference value: threads, policy 0, one rank or one thread.
 fn is_base(value: &WorkersSetting) -> bool {
     match value {
         WorkersSetting::Workers(kind) => *kind == WorkersKind::Threads,
@@ -189,7 +187,7 @@ fn is_base(value: &WorkersSetting) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns combinations with their references, for a node that does not support `refused` ranks.
+    /// Returns the combinations with their references, on a node that does not support `refused` ranks.
     fn planned(axes: &[&str], refused: u32) -> Result<(Vec<String>, Vec<Notice>), Failure> {
         let axes: Vec<WorkersAxis> = axes.iter().map(|text| text.parse().unwrap()).collect();
         let (swept, notices) = plan(&axes, |settings| match settings {
@@ -211,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn baseline_is_policy_0_one_rank_or_threads() {
+    fn reference_is_policy_0_one_rank_or_threads() {
         let of = |axes: &[&str]| planned(axes, 0).unwrap().0;
         assert_eq!(of(&["policy=3,0"]), ["3 over 0", "0 over 0"]);
         assert_eq!(of(&["policy=3..5"]), ["3 over 3", "4 over 3", "5 over 3"]);
@@ -226,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn unavailable_workers_are_skipped_and_conflicting_axes_refused() {
+    fn unavailable_workers_are_left_out() {
         let (kept, notices) = planned(&["ranks=1,64"], 64).unwrap();
         assert_eq!(
             (kept.len(), notices[0].message.as_str()),

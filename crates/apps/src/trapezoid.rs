@@ -1,5 +1,5 @@
 //! `apps trapezoid`: pi by the trapezoid rule, a compute-bound program without memory traffic, with threads of one
-//! process and with ranks under every placement policy. Placement should not affect the speed.
+//! process and with ranks under every placement policy. The speed should not depend on the placement.
 
 mod follow;
 pub(crate) mod view;
@@ -27,10 +27,10 @@ use std::time::Duration;
 
 /// Name of the test in records.
 pub const TEST: &str = "trapezoid";
-/// Minimum number of points of a sample; a sample consists of as many sums as necessary. The shortest default sum takes
-/// only some hundred microseconds, of which a single interrupt of the core would be a large part.
+/// Minimum number of points per sample; a sample repeats its sum until this number is reached. The shortest default sum
+/// takes only some hundred microseconds, so a single interrupt would disturb it strongly.
 const POINTS_PER_SAMPLE: u64 = 20_000_000;
-/// Maximum number of intervals, which an `f64` represents exactly.
+/// Maximum number of intervals that an `f64` represents exactly.
 pub const MAX_POINTS: u64 = 1 << 50;
 
 /// Options of `apps trapezoid`.
@@ -38,7 +38,7 @@ pub const MAX_POINTS: u64 = 1 << 50;
 pub struct TrapezoidOptions {
     /// Numbers of intervals of the sums; all numbers are at least 1.
     pub points: Vec<u64>,
-    /// Time for the whole run, if the user set it; a run that would exceed it is refused.
+    /// Time budget of the whole run, if the user set it. A run that would exceed it is refused.
     pub budget: Option<Duration>,
     /// Exact number of rounds after the warm-up, independent of the time.
     pub samples: Option<usize>,
@@ -52,7 +52,7 @@ pub struct TrapezoidPlan {
 }
 
 impl TrapezoidPlan {
-    /// Default time for the whole run.
+    /// Default time budget of the whole run.
     pub const BUDGET: Duration = Duration::from_secs(45);
     /// Default numbers of intervals.
     pub const POINTS: [u64; 3] = [1_000_000, 10_000_000, 1_000_000_000];
@@ -75,7 +75,7 @@ impl TrapezoidPlan {
         Self::from_workers(workers, options, notices)
     }
 
-    /// Plans a run with `workers`; the first kind of workers is the reference for the other kinds.
+    /// Plans a run with `workers`. The first kind of workers is the reference for the others.
     fn from_workers(
         workers: Vec<Workers>,
         options: TrapezoidOptions,
@@ -92,7 +92,7 @@ impl TrapezoidPlan {
 }
 
 impl PlannedRun for TrapezoidPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: None }
     }
 
@@ -155,7 +155,7 @@ fn latest_rate(points: Option<u64>, samples: &[Vec<Sample>]) -> String {
     }
 }
 
-/// Measurement of sums over one number of intervals with one kind of workers.
+/// Measurement of sums with one number of intervals by one kind of workers.
 struct TrapezoidCell<'a> {
     points: u64,
     /// Index of the kind of workers.
@@ -175,11 +175,11 @@ impl TrapezoidCell<'_> {
 struct TrapezoidRun<'a> {
     rule: Rule,
     cells: Vec<TrapezoidCell<'a>>,
-    /// Number of kinds of workers; this number of consecutive cells have the same number of points.
+    /// Number of kinds of workers. This many consecutive cells have the same number of intervals.
     first: usize,
 }
 
-/// Sums before the first round: the predicted time of the sums over each number of intervals, by all workers.
+/// Predicted times of the sums, by number of intervals, for all workers together; known before the first round.
 struct PredictedSums {
     rows: Vec<Duration>,
     is_default: bool,
@@ -192,7 +192,7 @@ impl Predictable for PredictedSums {
         PredictedTime { min: 2 * round, likely: rounds * round }
     }
 
-    /// Leaves the largest default number of intervals out.
+    /// Leaves out the largest default number of intervals.
     fn shorten(&mut self) -> bool {
         let can = self.is_default && self.rows.len() > 1;
         if can {
@@ -206,8 +206,8 @@ impl Predictable for PredictedSums {
     }
 }
 
-/// Measures a sample of `sums` consecutive sums; a sum ends when all workers have synchronised. Returns the time of a
-/// sum, and the last sum; `None` if interrupted.
+/// Measures a sample of `sums` consecutive sums. A sum ends when all workers have synchronised. Returns the time per
+/// sum, and the result of the last sum; `None` if interrupted.
 fn sampled(
     rule: Rule,
     pool: &mut WorkerPool<'_>,
@@ -216,7 +216,7 @@ fn sampled(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Option<(Sample, f64)>, Failure> {
     let points = cell.points;
-    followers::tell(cell.workers, || follow::SumRequest { points, sums })?;
+    followers::request_work(cell.workers, || follow::SumRequest { points, sums })?;
     rule.sample(pool, cell.at, points, sums, interrupted)
 }
 
@@ -237,10 +237,10 @@ impl TrapezoidRun<'_> {
         Ok(vec![sample])
     }
 
-    /// Predicts the time of a round, from one sum of each cell. All sums of a sample may take much longer: where
-    /// workers share CPUs, the time of a sum is that of the synchronisation. If this takes so long that a budget of the
-    /// user must be refused or kept, the sums before predict those that remain. `is_default` is true if the user chose
-    /// no numbers of intervals.
+    /// Predicts the time of a round from one sum of each cell. The prediction may be too short: if workers share CPUs,
+    /// synchronisation takes most of the time of a sum. If a budget of the user does not permit all these sums, the
+    /// sums measured so far predict the others. `is_default` is true if the user did not choose the numbers of
+    /// intervals.
     fn predicted(
         &self,
         pool: &mut WorkerPool<'_>,
@@ -314,7 +314,7 @@ impl TrapezoidRun<'_> {
             let relative = cell.workers.policy().and(reference).map(|at| row + at);
             for (name, of) in [("efficiency", Some(row)), ("relative", relative)] {
                 let Some(of) = of.filter(|of| *of != number) else { continue };
-                if series.lost(of).is_some() || series.lost(number).is_some() {
+                if series.cell_failure(of).is_some() || series.cell_failure(number).is_some() {
                     continue;
                 }
                 let base = &self.cells[of];
@@ -343,7 +343,7 @@ impl TrapezoidRun<'_> {
 }
 
 impl TrapezoidCell<'_> {
-    /// Returns the validity; every sum must equal pi within the expected error.
+    /// Returns the validity: every sum must equal pi within the expected error.
     fn validity(&self) -> Validity {
         let mut validity = Validity::valid();
         let max = allowed(self.points);

@@ -1,5 +1,5 @@
-//! Workers of an application, planned from options: threads or ranks for every combination of a sweep, or the ranks
-//! that an MPI launcher has started.
+//! Workers of an application, planned from options: threads or ranks for each combination of a sweep, or the ranks that
+//! an MPI launcher has started.
 //!
 //! A worker is a thread or a process with one thread. The default is one worker per core. Ranks are planned only if an
 //! option or an axis requests ranks; [`WorkersOptions::compared`] always plans threads and ranks.
@@ -23,7 +23,7 @@ use nodegauge_team::{Workers, hosts};
 pub struct WorkersOptions {
     /// Threads, ranks and their places.
     pub cell: WorkersCellOptions,
-    /// Placement policies of ranks; with an empty list, only threads are measured.
+    /// Placement policies of ranks; an empty list means that only threads are measured.
     pub policies: Option<Policies>,
     /// Axes of a sweep.
     pub axes: Vec<WorkersAxis>,
@@ -42,8 +42,7 @@ impl MpiRanks {
     /// Collects the CPUs and the hosts of all ranks; every rank must call this function. Returns `None` on all ranks
     /// except rank 0. `version` is that of the program.
     ///
-    /// # Errors
-    /// Fails if ranks do not respond, and if they run different versions.
+    /// Fails if ranks do not respond, or if they run different versions.
     pub fn gather(
         started: &LauncherJob,
         world: &'static World,
@@ -67,8 +66,7 @@ impl MpiRanks {
 impl WorkersOptions {
     /// Returns the workers of all combinations of the axes, or the ranks that a launcher has started.
     ///
-    /// # Errors
-    /// Fails if options contradict each other or the launcher, if a memory policy is given, and if this node supports
+    /// Fails if options contradict each other or the launcher, if a memory policy is given, or if this node supports
     /// none of the workers.
     pub(crate) fn swept(
         &self,
@@ -89,7 +87,7 @@ impl WorkersOptions {
         Ok(swept)
     }
 
-    /// Returns one thread, and the ranks that a launcher has started, for a comparison.
+    /// Returns one thread, and the ranks that a launcher has started, to compare them.
     ///
     /// # Errors
     /// Fails if options contradict the launcher.
@@ -106,11 +104,10 @@ impl WorkersOptions {
         Ok(vec![Workers::Threads(alone), ranks])
     }
 
-    /// Returns threads and ranks for a comparison. The numbers of threads range from one to one per core, unless
-    /// numbers are given. Ranks are planned for every policy that this machine supports.
+    /// Returns threads and ranks to compare them. The numbers of threads range from one to one per core, unless numbers
+    /// are given. Ranks are planned for every policy that this machine supports.
     ///
-    /// # Errors
-    /// Fails if a memory policy is given, and if requested threads or ranks do not fit the machine.
+    /// Fails if a memory policy is given, or if requested threads or ranks do not fit the machine.
     pub(crate) fn compared(
         &self,
         topology: &Topology,
@@ -164,14 +161,13 @@ impl WorkersOptions {
         }
     }
 
-    /// Returns an error if a policy has its own map of ranks, and another option or axis gives the map too.
+    /// Returns an error if a policy with its own rank map is combined with another rank map.
     fn refuse_two_maps(&self) -> Result<(), Failure> {
         let mapped = self.policies.iter().flat_map(|given| &given.0).find(|of| of.map.is_some());
         let is_swept = self.axes.iter().any(|axis| axis.is("rank-map"));
         match mapped.filter(|_| is_swept || self.cell.job.ranks.map.is_some()) {
             Some(policy) => {
-                let problem =
-                    format!("--policy {policy} and the rank map both decide where threads go");
+                let problem = format!("--policy {policy} and the rank map both place the threads");
                 Err(Failure::usage(problem)
                     .hint(format!("give one of them, e.g. --policy {policy}")))
             }
@@ -202,8 +198,8 @@ impl WorkersOptions {
         }
     }
 
-    /// Returns the axes of the sweep, and the options that all combinations share; several numbers of threads and
-    /// several policies are axes too.
+    /// Returns the axes of the sweep, and the options that all combinations share. Several numbers of threads form an
+    /// axis, and several policies, too.
     fn axes(&self) -> Result<(Vec<WorkersAxis>, WorkersCellOptions), Failure> {
         let mut axes = self.axes.clone();
         let mut fixed = self.cell.clone();
@@ -235,7 +231,7 @@ impl WorkersCellOptions {
         let JobPlacement { process, ranks: of_ranks } = &mut self.job;
         let has_ranks =
             of_ranks.ranks.is_some() || of_ranks.map.is_some() || of_ranks.policy.is_some();
-        // If the sweep has both kinds of workers, a number of workers applies to threads and to ranks.
+        // If the sweep has both kinds of workers, a number of workers applies to both.
         let threads = process.single_count();
         let is_of_ranks = match self.kind {
             Some(WorkersKind::Threads) => {
@@ -310,13 +306,13 @@ mod tests {
     }
 
     #[test]
-    fn counts_double_up_to_all_workers() {
+    fn worker_counts_are_powers_of_two() {
         let of = [1, 2, 6, 8].map(doubled);
         assert_eq!(of, [vec![1], vec![1, 2], vec![1, 2, 4, 6], vec![1, 2, 4, 8]]);
     }
 
     #[test]
-    fn default_is_one_thread_per_core_and_ranks_are_optional() {
+    fn default_workers_are_one_thread_per_core() {
         assert_eq!(words(&WorkersOptions::default()), ["6 threads"]);
         let mut by_map = WorkersOptions::default();
         by_map.cell.job.ranks.map = Some(RankMap::Block);
@@ -332,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_with_a_map_excludes_another_map() {
+    fn policy_with_a_rank_map_excludes_another_map() {
         let with_map = |map: Option<RankMap>, axis: &str| {
             let mut options = WorkersOptions {
                 policies: Some("4/even".parse().unwrap()),

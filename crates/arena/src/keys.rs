@@ -16,7 +16,7 @@ nodegauge_measure::keys! {
     kernel: String = Identity "kernel", omits_label;
     /// Vector width of the loop in bits.
     vector_bits: u64 = Choice "vector bits";
-    /// Number of 4 KiB pages that the loop traverses side by side; absent if it traverses one page after another.
+    /// Number of 4 KiB pages that the loop traverses side by side; absent if pages are traversed one after another.
     side_by_side: u64 = Choice "pages side by side";
     /// Number of measured passes.
     passes: u64 = Observation "passes";

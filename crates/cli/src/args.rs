@@ -1,4 +1,4 @@
-//! Definition of the command line, used for parsing, help, man page and shell completions.
+//! Definition of the command line, from which parsing, help, man page and shell completions are made.
 
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
@@ -73,7 +73,7 @@ pub(crate) use mpi::MpiArgs;
     help_expected = true,
     max_term_width = 80,
     after_help = "Exit codes: 0 valid, 1 invalid or unmet, 2 usage, 3 missing, 129/130/143 interrupted.",
-    after_long_help = examples::of(&[
+    after_long_help = examples::section(&[
         "nodegauge",
         "nodegauge stream --json result.json",
         "nodegauge report latest",
@@ -116,8 +116,8 @@ enum ColorWhen {
 }
 
 impl Color {
-    /// Applies the choice to all output. With `auto`, a process that an MPI launcher started prints no colours: the
-    /// launcher may copy the output from a pseudo-terminal to a file.
+    /// Applies the choice to all output. With `auto`, a process that an MPI launcher started prints no colours, because
+    /// the launcher may copy output from a pseudo-terminal to a file.
     pub(crate) fn write_global(self) {
         match self.color {
             ColorWhen::Auto if LauncherJob::is_launcher_terminal() => anstream::ColorChoice::Never,
@@ -133,27 +133,27 @@ impl Color {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure the node: all measurements of nodegauge, on one page
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge run",
         "nodegauge run --budget 2m --label nps=4 --json node.json",
         "nodegauge run --full --strict",
     ]))]
     Run(RunArgs),
     /// Describe the node: processors, caches, NUMA, memory, peaks
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge machine",
         "nodegauge machine --json machine.json",
         "nodegauge machine --topology 'synthetic:Package:2 Core:96 PU:1'",
     ]))]
     Machine(MachineArgs),
     /// List what disturbs measurements on this node, with remedies
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge doctor",
         "nodegauge doctor --json findings.json",
     ]))]
     Doctor(DoctorArgs),
     /// Show the placement of threads and memory without measuring
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge places",
         "nodegauge places --places cores --bind spread",
         "nodegauge places --topology 'synthetic:Package:2 Core:4 PU:1' --ranks 4",
@@ -162,10 +162,10 @@ pub(crate) enum Command {
     Places(Box<PlacesArgs>),
     /// Show what running processes got: CPUs, memory, pages, devices
     ///
-    /// Reads the processes with these numbers and their descendants, those of a job, or a program that it runs.
-    /// Without any, it reads itself: started by srun or mpirun in place of a program, it shows what each rank gets.
-    /// Nothing is measured or changed, and no rights are needed.
-    #[command(after_long_help = examples::of(&[
+    /// Reads the given processes with their descendants, the processes of a job, or a program that it starts. Without
+    /// arguments, it reads itself: started by srun or mpirun in place of a program, it shows what each rank gets. It
+    /// measures nothing, changes nothing, and needs no privileges.
+    #[command(after_long_help = examples::section(&[
         "nodegauge where 4711",
         "nodegauge where --expect 'local>=95%' -- ./solver input",
         "nodegauge where --job 4711 --json where.json",
@@ -173,7 +173,7 @@ pub(crate) enum Command {
     ]))]
     Where(Box<jobs::WhereArgs>),
     /// Measure memory bandwidth: STREAM's Copy, Scale, Add, Triad
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge stream",
         "nodegauge stream --threads 1 --size 2GiB --stores regular",
         "nodegauge stream --sweep pages=4k,thp --kernels triad",
@@ -183,17 +183,16 @@ pub(crate) enum Command {
     Stream(Box<stream::StreamArgs>),
     /// Explain the best STREAM result: the effect of each choice
     ///
-    /// Each step is compared with the step before it: threads, binding, layout, pages, stores, loop,
-    /// side_by_side, and memcpy of the C library compared with copy. A choice that an option sets is not a
-    /// step.
-    #[command(after_long_help = examples::of(&[
+    /// Each step is compared with the previous one: threads, binding, layout, pages, stores, loop, side_by_side;
+    /// finally, memcpy of the C library is compared with copy. A choice that an option sets is not a step.
+    #[command(after_long_help = examples::section(&[
         "nodegauge explain",
         "nodegauge explain --threads 1 --kernels triad",
     ]))]
     Explain(Box<ExplainArgs>),
     /// Measure the memory hierarchy: bandwidth and latency in detail
     #[command(subcommand)]
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory ladder",
         "nodegauge memory latency",
         "nodegauge memory matrix",
@@ -201,29 +200,29 @@ pub(crate) enum Command {
     Memory(Box<memory::MemoryCommand>),
     /// Measure the node's roofline: bandwidth ceilings and peaks
     ///
-    /// The result shows which of them limits each kernel.
-    #[command(after_long_help = examples::of(&[
+    /// The result shows which ceiling limits each kernel.
+    #[command(after_long_help = examples::section(&[
         "nodegauge roofline",
         "nodegauge roofline --point spmv,2.4e9,1.9e10,0.8",
         "nodegauge roofline --perf -- ./solver input",
     ]))]
     Roofline(Box<roofline::RooflineArgs>),
     /// Measure MPI messages: latency, bandwidth, rate, collectives
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge mpi",
         "nodegauge mpi --patterns latency,bw --sizes 8,4KiB,1MiB",
         "nodegauge mpi --transport=shm --patterns latency",
     ]))]
     Mpi(Box<MpiArgs>),
     /// Measure floating point: a dense system solved as in HPL, peaks
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge hpl",
         "nodegauge hpl --order 4000 --threads 1",
         "nodegauge hpl --full --plan",
     ]))]
     Hpl(Box<hpl::HplArgs>),
     /// Measure files: IOzone's operations, in page cache and on device
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge io",
         "nodegauge io --path . --quick",
         "nodegauge io --operations write,read --file-sizes 64MiB --block-sizes 1MiB",
@@ -231,14 +230,14 @@ pub(crate) enum Command {
     ]))]
     Io(Box<io::IoArgs>),
     /// Measure GPUs and other accelerators: STREAM, links, peaks
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge device",
         "nodegauge device stream --device all",
     ]))]
     Device(Box<device::DeviceArgs>),
     /// Measure proxy applications: trapezoid, iccg and hpcg
     #[command(subcommand)]
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge apps trapezoid",
         "nodegauge apps iccg",
         "nodegauge apps hpcg --grid 64",
@@ -246,20 +245,19 @@ pub(crate) enum Command {
     Apps(Box<apps::AppsCommand>),
     /// Measure the time that the node takes away from a program
     ///
-    /// A loop of fixed work runs on all cores at once and records the times in which it did not run. The page shows
-    /// their lengths, what ran meanwhile, and the slowdown of a program with barriers on many hosts.
-    #[command(after_long_help = examples::of(&[
+    /// A loop of fixed work runs on all cores at the same time and records its interruptions. The page shows how long
+    /// they last, what ran instead, and how much they slow down a program with barriers on many hosts.
+    #[command(after_long_help = examples::section(&[
         "nodegauge noise",
         "nodegauge noise --budget 60 --threads 1",
     ]))]
     Noise(Box<noise::NoiseArgs>),
     /// Run your own program under placements and settings, compared
     ///
-    /// Each round runs the program once under each
-    /// combination of the values, in random order. Speeds are compared within the rounds with the first
-    /// combination. The intervals are simultaneous: those of all combinations hold together with 95 %. The program
-    /// reads no terminal, and what it starts ends with it.
-    #[command(after_long_help = examples::of(&[
+    /// Each round runs the program once under each combination of values, in random order. Speeds are compared within a
+    /// round, with the first combination. The 95 % intervals are simultaneous: they hold for all combinations together.
+    /// The program cannot read the terminal, and its child processes end with it.
+    #[command(after_long_help = examples::section(&[
         "nodegauge sweep policy=0-5 -- ./solver input",
         "nodegauge sweep env:BLOCK=16,64 --threads 1 -- ./solver input",
     ]))]
@@ -267,7 +265,7 @@ pub(crate) enum Command {
     /// Take short samples of memory over a day, every ten minutes
     ///
     /// Each sample measures stream and memory latency.
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge watch",
         "nodegauge watch --every 10m --for 24h --label watch=night",
     ]))]
@@ -276,7 +274,7 @@ pub(crate) enum Command {
     ///
     /// Exit codes: 0 good or unknown, 1 bad; --nagios: 0 good, 2 bad, 3 unknown; --npd: 0 good, 1 bad, 2
     /// unknown. The first line has at most 80 characters: host, reason, verdict.
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge check",
         "nodegauge check --level 2 --reference site.json",
         "nodegauge check --nagios",
@@ -284,27 +282,27 @@ pub(crate) enum Command {
     Check(check::CheckArgs),
     /// List, show, export, import, label and remove saved runs
     #[command(subcommand)]
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge history list",
         "nodegauge history show latest",
     ]))]
     History(HistoryCommand),
     /// Print the output of other programs as records, one per line (JSON Lines)
     #[command(long_about = format!("Print the output of other programs as records, one per line (JSON Lines). {}", read::programs()))]
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge read stream.out",
         "nodegauge read stream.out --host n07 --label nps=4",
     ]))]
     Read(read::ReadArgs),
     /// Compare two runs or settings: ratio, confidence and verdict
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge compare latest~1 latest",
         "nodegauge compare nps=1 nps=4 --fail-on slower",
         "nodegauge compare --run 'stream --pages 4k' 'stream --pages thp'",
     ]))]
     Compare(CompareArgs),
     /// Write a report of saved runs: an HTML file, or text for tools
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge report latest",
         "nodegauge report nps=1 nps=4 --output nps.html",
         "nodegauge report latest --format md",
@@ -312,19 +310,19 @@ pub(crate) enum Command {
     Report(report::ReportArgs),
     /// Rank and measure the nodes of a cluster, make its reference
     #[command(subcommand)]
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge fleet rank fleet/",
         "nodegauge fleet baseline fleet/ --output site.json",
     ]))]
     Fleet(fleet::FleetCommand),
     /// Print a script that completes commands and options in a shell
-    #[command(after_long_help = examples::of(&["nodegauge completions bash"]))]
+    #[command(after_long_help = examples::section(&["nodegauge completions bash"]))]
     Completions {
         /// Shell that runs the script
         shell: clap_complete::Shell,
     },
     /// Print the man page, in roff: nodegauge man | man -l -
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge man",
         "nodegauge man --output man1",
     ]))]
@@ -334,7 +332,7 @@ pub(crate) enum Command {
         output: Option<PathBuf>,
     },
     /// Print the JSON Schema of the record
-    #[command(after_long_help = examples::of(&["nodegauge schema"]))]
+    #[command(after_long_help = examples::section(&["nodegauge schema"]))]
     Schema,
     /// Examine the node for check, without measuring (internal)
     #[command(hide = true, name = nodegauge_node::check::EXAMINE_NODE)]
@@ -361,7 +359,7 @@ pub(crate) enum Command {
     /// Start ranks that exchange messages without an MPI (internal)
     #[command(hide = true, name = nodegauge_messages::transport::COMMAND)]
     TransportRanks {
-        /// Description of the job of the ranks
+        /// Description of the ranks' job
         order: String,
     },
     /// Try a BLAS library in a process that may crash (internal)
@@ -388,7 +386,7 @@ pub(crate) enum Command {
     /// Clean up after a process that was killed (internal)
     #[command(hide = true, name = nodegauge_toolchain::watchdog::COMMAND)]
     CleanUpAfter {
-        /// Process whose end is awaited
+        /// Process to wait for
         process: u32,
     },
     /// List the devices of a driver in a process that may crash (internal)
@@ -411,9 +409,9 @@ pub(crate) enum Command {
     },
 }
 
-/// Options that write the shown content to a file, as JSON or CSV.
+/// Options that write the shown content to a file as JSON or CSV.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct Documents {
+pub(crate) struct DocumentArgs {
     /// Write the shown data as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
@@ -424,7 +422,7 @@ pub(crate) struct Documents {
 
 /// Options of every command that measures.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct Common {
+pub(crate) struct CommonArgs {
     /// Write the record as JSON to FILE or standard output
     ///
     /// '-' or no FILE is standard output.
@@ -436,7 +434,7 @@ pub(crate) struct Common {
     /// Total time, in seconds or as 10m, including set-up and checks
     #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Option<Duration>,
-    /// Exceed a budget that is too short instead of refusing it, where the setup decides; for `watch`
+    /// Exceed a budget that is shorter than the setup instead of refusing it; for `watch`
     #[arg(long, hide = true)]
     pub(crate) exceed_budget: bool,
     /// Take exactly this many samples, regardless of the time
@@ -446,9 +444,9 @@ pub(crate) struct Common {
     #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
     pub(crate) label: Vec<(String, String)>,
     #[command(flatten)]
-    pub(crate) conditions: Conditions,
+    pub(crate) conditions: ConditionArgs,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
     /// Do not save the record in the history
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) no_save: bool,
@@ -460,9 +458,9 @@ pub(crate) struct Common {
     pub(crate) verbose: bool,
     /// Compare with published figures, e.g. --against 'EPYC 7H12'
     ///
-    /// Every word of NAME must occur in the processor, settings or source of a published node. --against list
-    /// prints the published nodes and measures nothing. Figures published for this node's processor are shown
-    /// without this option.
+    /// Every word of NAME must occur in the processor, settings or source of a published node. --against list prints
+    /// the published nodes and measures nothing. Published figures for this node's processor are shown without this
+    /// option.
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     pub(crate) against: Option<PublishedSelection>,
     /// Memory modules, populated channels x MT/s, for the theoretical bandwidth, e.g. 16x3200
@@ -473,21 +471,21 @@ pub(crate) struct Common {
     pub(crate) processor: Option<String>,
 }
 
-impl Common {
-    /// Returns the budget of the user, otherwise `usual`.
+impl CommonArgs {
+    /// Returns the budget that the user gave, otherwise `usual`.
     pub(crate) fn budget(&self, usual: Duration) -> Budget {
         let budget = Budget::new(self.budget, usual);
         Budget { asked: budget.asked && !self.exceed_budget, ..budget }
     }
 }
 
-/// Time that helper processes such as compilers have at least, also with a short budget: on a busy node, a compilation
-/// or the listing of devices may take some seconds.
+/// Minimum time for helper processes such as compilers, even with a short budget: on a busy node, a compilation or the
+/// listing of devices may take several seconds.
 const MIN_HELPER_TIME: Duration = Duration::from_secs(10);
 
-/// Returns the end of the time of helper processes: the end of the budget of the user with its grace time; `None`
-/// without a budget that must be kept, and for `run`, whose gauges have shares of the budget like default budgets.
-pub(crate) fn end_of_helpers(matches: &ArgMatches) -> Option<Instant> {
+/// Returns the time at which helper processes must end: the end of the user's budget plus its grace period. `None`
+/// without such a budget, and for `run`, whose gauges have shares of the budget that work like default budgets.
+pub(crate) fn helper_deadline(matches: &ArgMatches) -> Option<Instant> {
     if matches.subcommand_name().is_none_or(|name| name == "run") {
         return None;
     }
@@ -505,31 +503,31 @@ pub(crate) fn end_of_helpers(matches: &ArgMatches) -> Option<Instant> {
     Some(limits.started + (budget + limits.grace()).max(MIN_HELPER_TIME))
 }
 
-/// Option for runs on several hosts.
+/// Option for measurements on several hosts.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct HostsArgs {
-    /// On several hosts, write the names of the slow ones and of those without a figure, one per line
+    /// Write the slow hosts and those without a figure to this file, one per line
     ///
-    /// Started by srun or mpirun on several hosts, the command measures each host, all at the same time, and
-    /// ranks them. Eight or more hosts are judged as by fleet rank; of fewer hosts, those are written whose figure is
-    /// worse than the median by more than the practical limit (4 % for memory, 3 % for hpl, 5 % for latency).
+    /// Started by srun or mpirun on several hosts, the command measures all hosts at the same time and ranks them.
+    /// Eight or more hosts are judged as by fleet rank. With fewer hosts, a host is slow if its figure is worse than
+    /// the median by more than the practical limit (4 % for memory, 3 % for hpl, 5 % for latency).
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) exclude_file: Option<String>,
 }
 
-/// Options for conditions that the measured figures must meet.
+/// Options with conditions that the figures must meet.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct Conditions {
+pub(crate) struct ConditionArgs {
     /// Exit with 1 unless this holds, e.g. 'triad>=300GB/s' (repeatable)
     ///
-    /// [GAUGE.|TEST.]NAME, then >=, <=, > or <, and a value with its unit, or % of the known limit. @SIZE
-    /// selects the figures of one message, block or array size; without it, all figures of the name must meet
-    /// the condition. A name, unit or limit that the command cannot produce is an error before the
-    /// measurement. A suspect figure meets no condition unless --accept-suspect is given. Examples: --expect
-    /// 'triad>=75%', --expect 'latency<2us@8B', --expect 'mpi.bw>=10GB/s@1MiB', --expect 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
+    /// [GAUGE.|TEST.]NAME, then >=, <=, > or <, and a value with its unit, or % of the known limit. @SIZE selects the
+    /// figures of one message, block or array size; without it, all figures of this name must meet the condition. A
+    /// name, unit or limit that the command cannot produce is reported before the measurement. A suspect figure meets
+    /// no condition unless --accept-suspect is given. Examples: --expect 'triad>=75%', --expect 'latency<2us@8B',
+    /// --expect 'mpi.bw>=10GB/s@1MiB', --expect 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub(crate) expect: Vec<Expectation>,
-    /// Exit with 1 if a figure is worse than the bound of this reference, which fleet baseline wrote
+    /// Exit with 1 if a figure is worse than its bound in this reference (see fleet baseline)
     #[arg(long, value_name = "FILE", value_parser = fleet::read_reference, help_heading = "Output")]
     pub(crate) reference: Option<Reference>,
     /// Let suspect figures meet the conditions of --expect
@@ -542,7 +540,7 @@ pub(crate) struct Conditions {
 
 /// Option for the path of the history database.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct Database {
+pub(crate) struct DatabaseArgs {
     /// History database [default: $NODEGAUGE_DB, or in the XDG data folder]
     #[arg(long, value_name = "FILE", help_heading = "Rarely needed")]
     pub(crate) db: Option<PathBuf>,
@@ -559,12 +557,12 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "How long")]
     pub(crate) full: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
-/// Option for a machine other than this node.
+/// Option that describes another machine.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct Described {
+pub(crate) struct DescribedArgs {
     /// Describe another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
     #[arg(long, value_name = "MACHINE", help_heading = "What")]
     pub(crate) topology: Option<TopologySource>,
@@ -574,7 +572,7 @@ pub(crate) struct Described {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct MachineArgs {
     #[command(flatten)]
-    pub(crate) described: Described,
+    pub(crate) described: DescribedArgs,
     /// Memory of a described machine, e.g. 768GiB
     #[arg(long, value_name = "BYTES", requires = "topology", help_heading = "Where")]
     pub(crate) memory: Option<Bytes>,
@@ -593,7 +591,7 @@ pub(crate) struct MachineArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
-    pub(crate) described: Described,
+    pub(crate) described: DescribedArgs,
     /// Write a record with the findings as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
@@ -631,7 +629,7 @@ pub(crate) struct PlacementArgs {
 }
 
 impl PlacementArgs {
-    /// Returns the placement options. The environment variables of this process apply where an option is absent.
+    /// Returns the placement options. Environment variables apply where an option is missing.
     pub(crate) fn options(&self) -> PlacementOptions {
         PlacementOptions {
             threads: self.threads.clone(),
@@ -649,7 +647,7 @@ impl PlacementArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct PlacesArgs {
     #[command(flatten)]
-    pub(crate) described: Described,
+    pub(crate) described: DescribedArgs,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
@@ -657,7 +655,7 @@ pub(crate) struct PlacesArgs {
     /// Give each rank N devices and the cores near them [default: 1]; without --ranks, one rank per N devices
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Where")]
     pub(crate) devices: Option<u32>,
-    /// Place --ranks on this number of nodes, an equal number on each; every node is like the one described
+    /// Place --ranks on this number of equal nodes, with an equal number on each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) nodes: Option<u32>,
     /// Print the placement for another program instead, e.g. --emit slurm > run.sh; sh run.sh ./a.out
@@ -678,22 +676,22 @@ pub(crate) struct PlacesArgs {
     pub(crate) verify: bool,
 }
 
-/// Returns the definition of the command line, including the long version text, which depends on this processor.
+/// Returns the definition of the command line, with the long version text for this processor.
 pub(crate) fn command() -> clap::Command {
     definition().long_version(long_version())
 }
 
-/// Returns the definition of the command line. Documents such as the man page are generated from it too.
+/// Returns the definition of the command line. DocumentArgs such as the man page are generated from it, too.
 pub(crate) fn definition() -> clap::Command {
     let command = Args::command()
         .mut_subcommand("explain", with_one_team)
         .mut_subcommand("roofline", with_one_team)
-        .mut_subcommand("report", with_filters_of_trend);
-    examples::shown(tree::in_order(summary::short(command)))
+        .mut_subcommand("report", with_trend_filters);
+    examples::with_short_help_end(tree::in_order(summary::hide_details(command)))
 }
 
-/// Changes the options of `explain` and `roofline`, which measure with a single number of threads, and for which no
-/// published figures exist.
+/// Changes the help of `explain` and `roofline`, which measure with one number of threads, and which have no published
+/// figures.
 fn with_one_team(command: clap::Command) -> clap::Command {
     command
         .mut_arg("threads", |threads| {
@@ -702,20 +700,19 @@ fn with_one_team(command: clap::Command) -> clap::Command {
         .mut_arg("against", |against| against.hide(true))
 }
 
-/// Makes the options of `report` that select the runs of `--trend` require it.
-fn with_filters_of_trend(mut report: clap::Command) -> clap::Command {
+/// Makes those options of `report` that select the runs of `--trend` require `--trend`.
+fn with_trend_filters(mut report: clap::Command) -> clap::Command {
     for id in ["gauge", "label", "host", "since", "until"] {
         report = report.mut_arg(id, |arg| arg.requires("trend"));
     }
     report
 }
 
-/// Returns the text of `--version`: version, commit, kernels that this processor supports, and
-/// hwloc.
+/// Returns the text of `--version`: version, commit, kernels that this processor supports, and version of hwloc.
 fn long_version() -> String {
     let isas: Vec<&str> =
         nodegauge_kernels::available_isas().iter().map(|isa| isa.name()).collect();
-    // The release names the version that it contains; a library of the system only names its interface.
+    // A release names the version of hwloc that it contains; a shared library names only its interface version.
     let hwloc = match option_env!("NODEGAUGE_HWLOC") {
         Some(version) => format!("{version} (linked statically)"),
         None => format!("interface {}", nodegauge_machine::topology::hwloc_interface()),
@@ -739,7 +736,7 @@ mod tests {
         let left = |words: &str| {
             let words = ["nodegauge"].into_iter().chain(words.split_whitespace());
             let matches = command().try_get_matches_from(words).unwrap();
-            end_of_helpers(&matches).map(|end| (end - Instant::now()).as_secs_f64().round())
+            helper_deadline(&matches).map(|end| (end - Instant::now()).as_secs_f64().round())
         };
         for words in ["stream --budget 60", "device stream --budget 60"] {
             assert_eq!(left(words), Some(66.0), "{words}");

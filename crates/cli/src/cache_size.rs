@@ -1,9 +1,9 @@
-//! Capacity of the last-level caches for the size rule: measured once on a machine, and remembered in the cache folder.
+//! Capacity of the last-level caches for the size rule. It is measured once per machine and saved in the cache folder.
 //!
-//! The file is named by the identity of the machine, which it also contains, so that another machine, other CPUs or a
-//! changed topology never use it. A file that is missing, unreadable, of another user or implausible is ignored, and the
-//! capacity is measured. What a busy node gave is not remembered. If a run lengthens its arrays because a cache held part
-//! of them, the capacity is measured again, and the larger finding is remembered.
+//! Both the name and the content of the file identify the machine, so another machine, other CPUs or a changed topology
+//! never use it. A file that is missing, unreadable, implausible, or owned by another user is ignored, and the capacity
+//! is measured again. A result from a busy node is not saved. If a run has lengthened its arrays because a cache held a
+//! part of them, the capacity is measured again, and the larger result is saved.
 
 use nodegauge_curves::cache_size;
 use nodegauge_gauge::Site;
@@ -20,35 +20,35 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Variable with the size of a last-level cache that this machine reports, for tests of machines that report too much.
-pub(crate) const REPORTED: &str = "NODEGAUGE_REPORTED_CACHE";
-/// First part of the name of a file with a capacity.
+/// Environment variable with the reported size of a last-level cache, for tests of machines that report too much.
+pub(crate) const REPORTED_VARIABLE: &str = "NODEGAUGE_REPORTED_CACHE";
+/// First part of the name of the file.
 const KIND: &str = "caches";
-/// Maximum length of a file with a capacity.
+/// Maximum size of the file in bytes.
 const LONGEST: u64 = 1 << 16;
 /// Range of plausible capacities.
 const PLAUSIBLE: std::ops::RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::gib(1 << 10);
 
-/// Returns the maximum duration of measuring the capacity in a run with this budget of the user.
+/// Returns the maximum time for measuring the capacity, in a run with this budget of the user.
 pub(crate) fn max_time(budget: Option<Duration>) -> Duration {
     if budget.is_some() { cache_size::USUAL_TIME } else { cache_size::MOST_TIME }
 }
 
-/// Properties of a machine that determine the caches that a process can use.
+/// Properties of a machine on which the usable caches depend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct MachineIdentity {
     host: Option<String>,
-    /// Identifier of the installation, or else of this boot.
+    /// Identifier of the installation, or of this boot.
     id: Option<String>,
     processor: Option<String>,
     virtualisation: Option<String>,
-    /// CPUs that this process may use, with core and last-level cache of each.
+    /// CPUs that this process may use, each with its core and last-level cache.
     cpus: Vec<(u32, usize, Option<usize>)>,
     caches: Vec<Cache>,
 }
 
 impl MachineIdentity {
-    fn of(site: &Site) -> Self {
+    fn from_site(site: &Site) -> Self {
         let Site { topology, machine, root, .. } = site;
         let id = root.text("etc/machine-id");
         let id = id.or_else(|| root.text("proc/sys/kernel/random/boot_id"));
@@ -65,37 +65,37 @@ impl MachineIdentity {
     }
 }
 
-/// Content of a file with a capacity.
+/// Content of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Remembered {
     machine: MachineIdentity,
     measured: MeasuredCache,
 }
 
-/// File with the capacity of a machine's caches.
+/// File with the cache capacity of a machine.
 struct CacheSizeFile {
     path: PathBuf,
     identity: MachineIdentity,
-    /// Size of all last-level caches that the machine reports.
+    /// Total size of the last-level caches that the machine reports.
     reported: Option<u64>,
 }
 
 impl CacheSizeFile {
-    /// Returns the file of a machine in the user's cache folder.
-    fn of_user(site: &Site) -> Option<Self> {
-        Self::of(site, &cache_folder(nodegauge_os::variable)?)
+    /// Returns the file of a machine, in the user's cache folder.
+    fn in_user_cache(site: &Site) -> Option<Self> {
+        Self::in_folder(site, &cache_folder(nodegauge_os::variable)?)
     }
 
-    /// Returns the file of a machine in a folder of the cache.
-    fn of(site: &Site, folder: &Path) -> Option<Self> {
-        let identity = MachineIdentity::of(site);
+    /// Returns the file of a machine, in a given cache folder.
+    fn in_folder(site: &Site, folder: &Path) -> Option<Self> {
+        let identity = MachineIdentity::from_site(site);
         let name = cache_file_name(KIND, &serde_json::to_string(&identity).ok()?);
         let cpus: Vec<_> = site.topology.allowed().map(|thread| thread.cpu).collect();
         let reported = site.topology.llc_in_use(&cpus).map(|(bytes, _)| bytes);
         Some(Self { path: folder.join(format!("{name}.json")), identity, reported })
     }
 
-    /// Returns the remembered capacity; `None` if there is none that can be trusted.
+    /// Returns the saved capacity; `None` if there is none, or if it cannot be trusted.
     fn read(&self) -> Option<MeasuredCache> {
         let text = read_trusted_file(&self.path, LONGEST).ok()?;
         let Remembered { machine, measured } = serde_json::from_slice(&text).ok()?;
@@ -103,7 +103,7 @@ impl CacheSizeFile {
         (is_ours && PLAUSIBLE.contains(&Bytes(measured.bytes))).then_some(measured)
     }
 
-    /// Writes a capacity. A folder that cannot be written is no failure: the next run measures again.
+    /// Writes a capacity. It is not a failure if the folder cannot be written: the next run measures again.
     fn write(&self, measured: MeasuredCache) -> Option<()> {
         TrustedFolder::create(self.path.parent()?).ok()?;
         let machine = self.identity.clone();
@@ -114,10 +114,10 @@ impl CacheSizeFile {
     }
 }
 
-/// Returns the capacity of the caches of this machine, remembered or measured in `max_time` at most; `None` if it is
+/// Returns the cache capacity of this machine. It is read from the file, or measured within `max_time`; `None` if it is
 /// unknown.
-pub(crate) fn found(site: &Site, max_time: Duration) -> Option<MeasuredCache> {
-    let file = CacheSizeFile::of_user(site);
+pub(crate) fn cache_capacity(site: &Site, max_time: Duration) -> Option<MeasuredCache> {
+    let file = CacheSizeFile::in_user_cache(site);
     if let Some(remembered) = file.as_ref().and_then(CacheSizeFile::read) {
         return Some(remembered);
     }
@@ -128,9 +128,9 @@ pub(crate) fn found(site: &Site, max_time: Duration) -> Option<MeasuredCache> {
     Some(found.cache)
 }
 
-/// Measures the capacity again if the arrays of a run were lengthened because a cache held part of them, and remembers the
-/// larger finding. The longer arrays alone are no evidence, because the check of the arrays may err on a busy node, and an
-/// error would lengthen the arrays of all later runs.
+/// Measures the capacity again if the arrays of a run were lengthened because a cache held a part of them, and saves a
+/// larger result. The longer arrays alone are not sufficient: on a busy node, the check of the arrays may be wrong, and
+/// would then lengthen the arrays of all later runs.
 pub(crate) fn remember_larger(site: &Site, figures: &[Measurement], max_time: Duration) {
     let Some(known) = site.machine.measured_cache else { return };
     let is_refuted = figures.iter().any(|m| is_larger(m, known));
@@ -138,23 +138,23 @@ pub(crate) fn remember_larger(site: &Site, figures: &[Measurement], max_time: Du
     let again = if is_refuted { cache_size::measure(topology, machine, max_time) } else { None };
     let at_rest = again.filter(|found| !found.is_busy).map(|found| found.cache);
     if let Some(larger) = at_rest.filter(|found| found.bytes > known.bytes) {
-        CacheSizeFile::of_user(site).and_then(|file| file.write(larger));
+        CacheSizeFile::in_user_cache(site).and_then(|file| file.write(larger));
     }
 }
 
-/// True if the capacity with which the arrays of a figure are compared is larger than the known one.
+/// True if the arrays of a figure are compared with a larger capacity than the known one.
 fn is_larger(m: &Measurement, known: MeasuredCache) -> bool {
-    let Some(measured) = bytes_of(m, shared::measured_cache_bytes::KEY) else { return false };
-    let part = bytes_of(m, shared::reported_cache_bytes::KEY);
+    let Some(measured) = key_bytes(m, shared::measured_cache_bytes::KEY) else { return false };
+    let part = key_bytes(m, shared::reported_cache_bytes::KEY);
     known.with_part(measured, part).bytes > known.bytes
 }
 
-/// Returns the value of a key with a number of bytes.
-fn bytes_of(m: &Measurement, key: Key) -> Option<u64> {
+/// Returns the value of a key in bytes.
+fn key_bytes(m: &Measurement, key: Key) -> Option<u64> {
     m.config.get(key.name)?.as_u64()
 }
 
-/// Replaces the reported size of the last-level caches by that of the variable, if it is set.
+/// Replaces the reported size of the last-level caches by that in the environment variable, if it is set.
 pub(crate) fn with_reported(mut topology: Topology) -> Topology {
     if let Some(size) = reported_by_variable()
         && let Some(last) = topology.caches.iter_mut().rfind(|cache| cache.contains_data())
@@ -164,9 +164,9 @@ pub(crate) fn with_reported(mut topology: Topology) -> Topology {
     topology
 }
 
-/// Returns the size of the variable; `None` if it is not set or is no size.
+/// Returns the size in the environment variable; `None` if it is not set or invalid.
 pub(crate) fn reported_by_variable() -> Option<Bytes> {
-    let text = nodegauge_os::variable(REPORTED)?.into_string().ok()?;
+    let text = nodegauge_os::variable(REPORTED_VARIABLE)?.into_string().ok()?;
     let mut cursor = Cursor::new("size", "300MiB", &text);
     let size = read_bytes(&mut cursor).ok().filter(|size| PLAUSIBLE.contains(size))?;
     cursor.finish("expected nothing after the unit").ok()?;
@@ -181,7 +181,7 @@ mod tests {
     use nodegauge_measure::record::Machine;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Returns a machine of two cores with this size of the last-level cache.
+    /// Returns a machine with two cores and a last-level cache of this size.
     fn site(host: &str, cache: &str) -> Site {
         let text = format!("Package:1 L3Cache:1(size={cache}) Core:2 PU:1");
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
@@ -199,15 +199,15 @@ mod tests {
     fn foreign_or_invalid_cache_size_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let a = site("a", "300MiB");
-        let file = CacheSizeFile::of(&a, folder.path()).unwrap();
+        let file = CacheSizeFile::in_folder(&a, folder.path()).unwrap();
         assert_eq!(file.read(), None);
         let known = measured(&a, 32);
         file.write(known).unwrap();
         assert_eq!(file.read(), Some(known));
         for other in [site("b", "300MiB"), site("a", "200MiB")] {
-            let of_other = CacheSizeFile::of(&other, folder.path()).unwrap();
+            let of_other = CacheSizeFile::in_folder(&other, folder.path()).unwrap();
             assert_eq!(of_other.read(), None);
-            // The name of a file may be wrong, its content is compared.
+            // The file name may be wrong; the content is compared.
             std::fs::copy(&file.path, &of_other.path).unwrap();
             assert_eq!(of_other.read(), None);
         }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_capacity_of_a_part_scales_to_all_caches() {
+    fn measured_capacity_scales_to_all_caches() {
         let known = MeasuredCache { bytes: 32 << 20, reported: Some(300 << 20) };
         let larger = known.with_part(32 << 20, Some(150 << 20));
         assert_eq!(larger.bytes, 64 << 20);

@@ -35,7 +35,7 @@ use crate::output;
 
 /// Runs the given command; without a command, runs `run`.
 pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
-    // Also the outputs of commands that do not read the history must not replace it.
+    // Outputs of commands that do not read the history must not replace it either.
     if let Some(history) = nodegauge_history::default_path(nodegauge_os::variable) {
         output::protect(&history);
     }
@@ -78,7 +78,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
             children::measure_as_rank(name, *rank, *ranks)
         }
         Some(Command::StartPlaced { file, program }) => {
-            Ok(Exit::Told(nodegauge_programs::serve(file, program)?))
+            Ok(Exit::FromRank0(nodegauge_programs::serve(file, program)?))
         }
         Some(Command::CleanUpAfter { process }) => {
             nodegauge_toolchain::watchdog::serve(*process);

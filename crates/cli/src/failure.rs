@@ -2,7 +2,7 @@
 
 pub(crate) use nodegauge_measure::Failure;
 use nodegauge_measure::FailureKind;
-use nodegauge_node::Ended;
+use nodegauge_node::CommandEnd;
 
 /// Exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,12 +15,12 @@ pub(crate) enum Exit {
     Usage,
     /// Something that the command needs is missing.
     Missing,
-    /// The command was ended by this signal.
+    /// A signal ended the command.
     Signal(u8),
     /// Exit code for the verdict on a node.
     Checked(u8),
-    /// Exit code received from the process that coordinates the ranks.
-    Told(u8),
+    /// Exit code that rank 0 has sent.
+    FromRank0(u8),
 }
 
 impl Exit {
@@ -32,17 +32,17 @@ impl Exit {
             Self::Usage => 2,
             Self::Missing => 3,
             Self::Signal(number) => 128 + number,
-            Self::Told(code) | Self::Checked(code) => code,
+            Self::FromRank0(code) | Self::Checked(code) => code,
         }
     }
 }
 
-impl From<Ended> for Exit {
-    fn from(ended: Ended) -> Self {
+impl From<CommandEnd> for Exit {
+    fn from(ended: CommandEnd) -> Self {
         match ended {
-            Ended::Met => Self::Success,
-            Ended::Unmet => Self::Unmet,
-            Ended::Signal(number) => Self::Signal(number),
+            CommandEnd::Met => Self::Success,
+            CommandEnd::Unmet => Self::Unmet,
+            CommandEnd::Signal(number) => Self::Signal(number),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Options that name files: what a command reads is protected from what it writes, and no two outputs are one file.
+//! Options that name files: outputs cannot replace inputs, and two outputs cannot be the same file.
 
 use crate::failure::Failure;
 use crate::output::{self, Sink};
 use clap::{ArgMatches, Command};
 use std::path::{Path, PathBuf};
 
-/// Name of the value of options that name a file.
+/// Value name of options that name a file.
 const FILE: &str = "FILE";
-/// Options of these that name a file to read, or the history; all others are outputs.
+/// Options that name an input file or the history; all others name outputs.
 const INPUTS: [&str; 2] = ["db", "reference"];
 
 /// Option of the command line that names a file.
@@ -16,8 +16,8 @@ struct FileOption {
     path: PathBuf,
 }
 
-/// Prevents outputs of this command from replacing an input, and refuses two outputs in one file, of which the second would
-/// replace the first.
+/// Prevents outputs of this command from replacing an input. Refuses two outputs to the same file, because the second
+/// would replace the first.
 pub(crate) fn protect(definition: &Command, matches: &ArgMatches) -> Result<(), Failure> {
     let mut outputs = Vec::new();
     collect(definition, matches, &mut outputs);
@@ -30,7 +30,7 @@ pub(crate) fn protect(definition: &Command, matches: &ArgMatches) -> Result<(), 
     Ok(())
 }
 
-/// Refuses two outputs in one file.
+/// Refuses two outputs to the same file.
 pub(crate) fn refuse_one_file(
     one_name: &str,
     one: &Path,

@@ -1,5 +1,5 @@
-//! Functions derived from the list of gauges ([`GAUGES`]): registry of figures, CSV, plans for `run` and names of
-//! tests.
+//! Functions that are derived from the list of gauges ([`GAUGES`]): registry of figures, CSV, plans for `run`, and
+//! names of tests.
 
 use nodegauge_gauge::{Gauge, Site, SummaryRequest};
 use nodegauge_measure::keys::Registry;
@@ -24,7 +24,7 @@ pub(crate) use list::{GAUGES, with_stream};
 #[derive(Debug, Clone)]
 pub(crate) struct Tests(pub(crate) Vec<&'static str>);
 
-/// Returns the kinds of figures of all gauges, with the keys of their configurations.
+/// Returns all kinds of figures, with the keys of their configurations.
 pub(crate) fn registry() -> &'static Registry {
     static ALL: LazyLock<Registry> =
         LazyLock::new(|| Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds())));
@@ -56,14 +56,14 @@ pub(crate) fn csv(record: &Record) -> String {
     nodegauge_analysis::csv::render(std::slice::from_ref(record), registry())
 }
 
-/// Runs a gauge's part of `run`.
+/// Measures a gauge's part of `run`.
 pub(crate) fn summary_plan(
     gauge: &dyn Gauge,
     site: &Site,
     ask: &SummaryRequest<'_>,
     observer: &mut dyn Observer,
 ) -> Outcome {
-    nodegauge_gauge::attempted(gauge, gauge.summary_plan(site, ask), site, observer)
+    nodegauge_gauge::run_part_with_notice(gauge, gauge.summary_plan(site, ask), site, observer)
 }
 
 #[cfg(test)]
@@ -75,7 +75,7 @@ mod tests {
     use nodegauge_measure::record::{Measurement, Status};
     use serde_json::{Value, json};
 
-    /// Returns the golden records with the names of their folders.
+    /// Returns the golden records, with the names of their folders.
     pub(super) fn golden() -> Vec<(String, Record)> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
         let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -100,7 +100,7 @@ mod tests {
         compare(&side(a), &side(b), Design::default(), registry())
     }
 
-    /// Compares two records; asserts that every figure is paired and that every figure with a result has a ratio.
+    /// Compares two records. Asserts that every figure is paired, and that every figure with a result has a ratio.
     fn pairs_completely(name: &str, a: &Record, b: &Record) -> Comparison {
         let comparison = compared(a, b);
         assert_eq!(comparison.pairs.len(), own(a), "{name}: {:?}", comparison.only_a);
@@ -151,7 +151,7 @@ mod tests {
                         // On a virtual machine, only samples with similar core-to-core round trips are compared, so
                         // this key must not change.
                         Some(Role::Observation) => key != "round_trip_s",
-                        // Such a key is an outcome unless an option of the command sets it.
+                        // Such a key is an observation, unless an option of the command sets it.
                         Some(Role::Choice | Role::Identity) => !telling.contains(key),
                         _ => false,
                     };
@@ -166,7 +166,7 @@ mod tests {
         assert!(outcomes > 5000, "{outcomes}");
     }
 
-    /// True if a figure matches a kind: the test and all keys of the figure belong to the kind.
+    /// True if a figure belongs to a kind: the kind has the test and all keys of the figure.
     fn is_of(kind: &ConfigKind, m: &Measurement) -> bool {
         let known = |name: &String| kind.keys.iter().any(|key| key.name == name);
         kind.gauge == m.gauge && kind.tests.contains(&m.test.as_str()) && m.config.keys().all(known)
@@ -187,8 +187,7 @@ mod tests {
         }
     }
 
-    /// Returns the tables of keys in `docs/record.md`, one per kind of figure, with the descriptions of the
-    /// schema.
+    /// Returns the tables of keys for `docs/record.md`, one per kind of figure, with the descriptions from the schema.
     fn keys_in_words() -> String {
         let registry = registry();
         let schema = nodegauge_measure::schema::record_schema(registry);
@@ -255,8 +254,7 @@ mod tests {
         }
     }
 
-    /// These are all keys whose role or type differs from the declared one; their declarations give the
-    /// reasons.
+    /// Lists all keys whose role or type differs from the declared one. The declarations give the reasons.
     #[test]
     fn key_exceptions_are_listed() {
         let kinds = registry();
@@ -307,22 +305,22 @@ mod tests {
         chapters::assert_has("record.md", MARK, &format!("{MARK}{}", keys_in_words()), None);
     }
 
-    /// Splits a page into its head, which ends with the trust in the figures, and the figures.
+    /// Splits a page into two parts: the header, which ends with the trust in the figures, and the figures.
     fn split(page: &str) -> (&str, &str) {
         let (heading, rest) = page.split_once("\n\n").unwrap();
         let (node, figures) = rest.split_once("\n\n").unwrap();
         (&page[..heading.len() + 2 + node.len()], figures)
     }
 
-    /// The output of a command with one gauge is the page of its record without the node and the findings.
+    /// Compares the output of a command that has one gauge with the page of its record, without node and findings.
     #[test]
-    fn golden_records_are_shown_as_printed_by_their_run() {
+    fn golden_record_page_equals_the_output_of_its_run() {
         let style = nodegauge_report::Style::default();
         let text = |page| nodegauge_report::text::page(&page, style);
         for (name, record) in golden().into_iter().filter(|(_, run)| !run.machine.is_imported()) {
             let shown = text(nodegauge_report::run::page(&record, &GAUGES, false));
             let of: BTreeSet<&str> = record.measurements.iter().map(|m| m.gauge.as_str()).collect();
-            // STREAM and the memory curves share one gauge name; the first figure determines which of them is meant.
+            // STREAM and the memory curves have the same gauge name. The first figure shows which of them it is.
             let measures = |gauge: &&&dyn Gauge, m: &Measurement| {
                 let is_own = |kind: &ConfigKind| {
                     kind.gauge == m.gauge && kind.tests.contains(&m.test.as_str())
@@ -340,7 +338,7 @@ mod tests {
                 assert!(["run", "stream-nothing"].contains(&name.as_str()), "{name}: {of:?}");
                 continue;
             };
-            let printed = text(nodegauge_report::run::own(&record, *gauge));
+            let printed = text(nodegauge_report::run::gauge_page(&record, *gauge));
             let (head, figures) = split(&printed);
             assert!(shown.starts_with(&format!("{head}\n")), "{name}: {head}");
             assert!(shown.ends_with(&format!("\n\n{figures}")), "{name}: {figures}");
@@ -348,7 +346,7 @@ mod tests {
         }
     }
 
-    /// Returns the paths of all texts in a value; elements of a list share the path of the first.
+    /// Returns the paths of all texts in a value. All elements of a list have the path of the first one.
     fn texts(value: &Value, path: &str, found: &mut BTreeSet<String>) {
         match value {
             Value::String(_) => {
@@ -369,7 +367,7 @@ mod tests {
         }
     }
 
-    /// Records come from other nodes: a line break in any of their texts must not forge a line of a page.
+    /// Records come from other nodes, so a line break in a text must not add a forged line to a page.
     #[test]
     fn record_texts_cannot_forge_lines_of_a_page() {
         let style = nodegauge_report::Style::default();
@@ -384,7 +382,7 @@ mod tests {
                 let text = changed.pointer_mut(&path).unwrap();
                 *text =
                     json!(format!("{}\nFORGED line\rFORGED\u{2028}FORGED", text.as_str().unwrap()));
-                // Words of a fixed set make no record.
+                // A record with a changed word of a fixed set is invalid.
                 let Ok(forged) = serde_json::from_value::<Record>(changed) else { continue };
                 tried += 1;
                 let page = nodegauge_report::run::page(&forged, &GAUGES, true);

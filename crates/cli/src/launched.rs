@@ -1,5 +1,5 @@
-//! Processes that an MPI launcher or srun has started as ranks of one job. Only rank 0 prints, errors too. On several
-//! hosts, the first rank of each host leads the measurement of its host.
+//! Processes that an MPI launcher or srun started as ranks of one job. Only rank 0 prints, including errors. With
+//! several hosts, the first rank of each host controls the measurement on its host.
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -10,11 +10,11 @@ use nodegauge_team::hosts::{Hosts, SlurmNodes};
 use nodegauge_toolchain::mpi::HostList;
 use std::time::Duration;
 
-/// Maximum time that other ranks wait before they exit because of an error. Launchers end all ranks as soon as one
-/// exits with an error, and rank 0 prints the error before.
+/// Maximum time for which the other ranks wait before they exit because of an error. Launchers end all ranks when one
+/// exits with an error, and rank 0 must print the error first.
 const PRINTING: Duration = Duration::from_secs(10);
 
-/// Returns the launcher if it has started ranks on several hosts.
+/// Returns the job if a launcher started ranks on several hosts.
 pub(crate) fn on_several_hosts() -> Option<JobOnHosts> {
     if Hosts::is_started_by_rank_0() {
         return Some(JobOnHosts::Step);
@@ -22,11 +22,11 @@ pub(crate) fn on_several_hosts() -> Option<JobOnHosts> {
     LauncherJob::own().filter(LauncherJob::spans_hosts).map(JobOnHosts::Launched)
 }
 
-/// Job on several hosts, to which this process belongs.
+/// Job on several hosts that includes this process.
 pub(crate) enum JobOnHosts {
-    /// A launcher has started the ranks.
+    /// A launcher started the ranks.
     Launched(LauncherJob),
-    /// Rank 0 has started this process with srun.
+    /// Rank 0 started this process with srun.
     Step,
 }
 
@@ -46,7 +46,7 @@ impl JobOnHosts {
         })
     }
 
-    /// Returns the error where the errors of the job are printed, and only its exit code elsewhere.
+    /// Returns the error on the rank that prints errors, and only the exit code on the others.
     fn once(&self, refusal: Failure) -> Result<Exit, Failure> {
         match self {
             Self::Launched(started) => once(started, refusal),
@@ -55,8 +55,7 @@ impl JobOnHosts {
     }
 }
 
-/// Returns the nodes of the step of Slurm that srun has started; `None` if another launcher has started the ranks, or if
-/// there is no srun.
+/// Returns the nodes of the Slurm step; `None` if another launcher started the ranks, or if there is no srun.
 fn slurm_nodes(started: &LauncherJob) -> Option<SlurmNodes> {
     let tasks = started.slurm_tasks()?;
     let HostList(names) = std::env::var("SLURM_STEP_NODELIST").ok()?.parse().ok()?;
@@ -64,8 +63,8 @@ fn slurm_nodes(started: &LauncherJob) -> Option<SlurmNodes> {
     (names.len() == tasks.len()).then_some(SlurmNodes { srun, names, tasks })
 }
 
-/// Joins the ranks of several hosts. On the leader of each host, `lead` measures the host; on the other ranks, `serve`
-/// runs until the leader needs them no more.
+/// Joins the ranks of several hosts. On the leader of each host, `lead` measures the host. On the other ranks, `serve`
+/// runs until the leader no longer needs them.
 pub(crate) fn on_hosts(
     job: &JobOnHosts,
     exclude_file: Option<&str>,
@@ -80,7 +79,7 @@ pub(crate) fn on_hosts(
     with_hosts(&hosts, exclude_file, lead, serve)
 }
 
-/// Runs `lead` on the leader of each host, and `serve` on the other ranks until the leader needs them no more.
+/// Runs `lead` on the leader of each host, and `serve` on the other ranks until the leader no longer needs them.
 pub(crate) fn with_hosts(
     hosts: &Hosts,
     exclude_file: Option<&str>,
@@ -92,18 +91,18 @@ pub(crate) fn with_hosts(
         let served = serve(hosts).unwrap_or_else(silently);
         let code = hosts.await_end(served).unwrap_or_else(silently);
         hosts.leave(code);
-        return Ok(Exit::Told(code));
+        return Ok(Exit::FromRank0(code));
     }
     let result = lead(&HostsRun { hosts, exclude_file });
     if !hosts.is_first() {
         let code = match result {
             Ok(exit) => Ok(exit.number()),
-            // Rank 0 names the host with the reason.
+            // Rank 0 prints the host with the reason.
             Err(why) => hosts.report(Err::<(), Failure>(why)),
         };
         let code = code.unwrap_or_else(silently);
         hosts.leave(code);
-        return Ok(Exit::Told(code));
+        return Ok(Exit::FromRank0(code));
     }
     let code = match &result {
         Ok(exit) => exit.number(),
@@ -113,15 +112,15 @@ pub(crate) fn with_hosts(
         }
     };
     hosts.end(code);
-    Ok(Exit::Told(code))
+    Ok(Exit::FromRank0(code))
 }
 
-/// Returns the exit code of a rank that has lost rank 0, which reports the loss.
+/// Returns the exit code of a rank that has lost its connection to rank 0. Rank 0 reports the loss.
 fn silently(lost: Failure) -> u8 {
     Exit::from(&lost).number()
 }
 
-/// Measures every host with the threads of one process, the leader, on the CPUs of all ranks of the host. The other
+/// Measures every host with the threads of one process, the leader, on the CPUs of all ranks of that host. The other
 /// ranks sleep.
 pub(crate) fn one_process_per_host(
     job: &JobOnHosts,
@@ -135,7 +134,7 @@ pub(crate) fn one_process_per_host(
     on_hosts(job, exclude_file, lead, |hosts| hosts.offer_cpus().map(|()| 0))
 }
 
-/// Returns the error for an option about several hosts in a run on one host.
+/// Returns an error if an option for several hosts is given on one host.
 pub(crate) fn refuse_exclude_file(exclude_file: Option<&str>) -> Result<(), Failure> {
     match exclude_file {
         Some(_) => Err(Failure::usage("--exclude-file requires several hosts").hint(
@@ -145,13 +144,13 @@ pub(crate) fn refuse_exclude_file(exclude_file: Option<&str>) -> Result<(), Fail
     }
 }
 
-/// Returns the error on rank 0, and the exit code of the error on the other ranks, so that the error is printed once.
+/// Returns the error on rank 0 and only its exit code on the other ranks, so that it is printed once.
 pub(crate) fn once(started: &LauncherJob, refusal: Failure) -> Result<Exit, Failure> {
     if started.rank == 0 {
         return Err(refusal);
     }
     let_rank_0_print();
-    Ok(Exit::Told(Exit::from(&refusal).number()))
+    Ok(Exit::FromRank0(Exit::from(&refusal).number()))
 }
 
 /// Waits while rank 0 prints an error, unless the user ends the job.

@@ -1,8 +1,8 @@
-//! The command `nodegauge`: parses arguments, runs the gauges and prints their results. Contains no
-//! measurement code.
+//! The command `nodegauge`: parses arguments, runs the gauges and prints their results. It contains no measurement
+//! code.
 //!
-//! This is a library because cargo compiles a library while those below it are still being compiled, but a program only
-//! after all of them.
+//! This is a library to shorten the build: cargo starts to compile a library while its dependencies are still being
+//! compiled, but a program only after all of them.
 
 mod args;
 mod cache_size;
@@ -19,10 +19,10 @@ mod session;
 use clap::FromArgMatches;
 use failure::{Exit, Failure};
 
-/// Exit code of a run that misses something, e.g. memory.
+/// Exit code of a run that lacks something, e.g. memory.
 pub const EXIT_MISSING: u8 = Exit::Missing.number();
 
-/// Runs the command of this process's arguments, and ends the process.
+/// Runs the command given by the arguments of this process, and ends the process.
 pub fn run() -> ! {
     // This call sets time zero of all samples.
     nodegauge_measure::clock::since_start();
@@ -36,29 +36,29 @@ pub fn run() -> ! {
     let matches = matches.unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();
-    args::end_of_helpers(&matches).into_iter().for_each(nodegauge_os::end_helpers_at);
+    args::helper_deadline(&matches).into_iter().for_each(nodegauge_os::end_helpers_at);
     let exit = files::protect(&definition, &matches);
     let exit = exit.and_then(|()| commands::dispatch(&parsed)).unwrap_or_else(|failure| {
         output::failure(&failure);
-        exit_of(&failure)
+        exit_status(&failure)
     });
-    nodegauge_os::leave(output::ended_by_signal().unwrap_or(exit).number())
+    nodegauge_os::leave(output::signal_exit().unwrap_or(exit).number())
 }
 
-/// Returns the exit status for a failure of the command of this process's arguments.
-fn exit_of(failure: &Failure) -> Exit {
+/// Returns the exit status for a failure of the command.
+fn exit_status(failure: &Failure) -> Exit {
     let words = std::env::args_os().skip(1);
     args::check::failure_exit_code(words).map_or_else(|| Exit::from(failure), Exit::Checked)
 }
 
-/// Prints help, version or error of clap and exits. Errors have the format of all other errors.
+/// Prints the help, version or error of clap and exits. Errors have the format of all other errors.
 fn refuse(error: clap::Error) -> ! {
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     match args::hints::failure(&error, &words) {
         Some(failure) => {
             output::failure(&failure);
-            std::process::exit(exit_of(&failure).number().into())
+            std::process::exit(exit_status(&failure).number().into())
         }
         None => error.exit(),
     }

@@ -2,7 +2,7 @@
 
 use nodegauge_os::ExitingAllocator;
 
-/// Allocator of the program: without memory, the program ends like any other run that misses something.
+/// Allocator that ends the program with the usual exit code if there is no memory.
 #[global_allocator]
 static ALLOCATOR: ExitingAllocator = ExitingAllocator::new(nodegauge_cli::EXIT_MISSING);
 

@@ -1,4 +1,4 @@
-//! Outputs of this program for commands of the crate `node`.
+//! Outputs of this program for the commands in the crate `node`.
 
 use crate::gauges::{self, GAUGES};
 use crate::output::{self, Sink};
@@ -9,7 +9,7 @@ use nodegauge_node::{Caller, Outputs};
 use std::path::Path;
 use std::time::Duration;
 
-/// Returns this program for a command of the crate `node`.
+/// Returns the description of this program for the crate `node`.
 pub(crate) fn caller() -> Caller {
     Caller { gauges: &GAUGES, registry: gauges::registry(), has_command, outputs: &Terminal }
 }
@@ -19,7 +19,7 @@ fn has_command(name: &str) -> bool {
     crate::args::Args::command().find_subcommand(name).is_some()
 }
 
-/// Standard output, standard error and the files that the user names.
+/// Standard output, standard error, and files that the user names.
 pub(crate) struct Terminal;
 
 impl Outputs for Terminal {

@@ -1,13 +1,13 @@
 //! The only place that writes to standard output and standard error.
 
-use crate::args::Documents;
+use crate::args::DocumentArgs;
 use crate::failure::{Exit, Failure};
 use anstream::stream::RawStream;
 use nodegauge_gauge::view::{Page, Section};
 use nodegauge_measure::legible;
 use nodegauge_measure::record::{Measurement, Status};
-pub(crate) use nodegauge_node::as_json as json;
 use nodegauge_node::signals;
+pub(crate) use nodegauge_node::to_json as json;
 use nodegauge_report::{Style, text};
 use std::borrow::Cow;
 use std::fs::{File, Metadata};
@@ -20,10 +20,10 @@ use std::time::Duration;
 mod sink;
 pub(crate) use sink::{Sink, protect};
 
-/// Document requested by an option: its destination, and the function that makes it.
+/// Document that an option requests: its destination, and the function that makes it.
 pub(crate) type Document<'a> = (Option<&'a str>, &'a dyn Fn() -> Result<String, Failure>);
 
-/// Writes the requested documents; returns true if one of them was written to standard output.
+/// Writes the requested documents; returns true if one of them went to standard output.
 pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
     let mut requested = Vec::new();
     for (file, make) in documents {
@@ -41,13 +41,13 @@ pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
     Ok(to_stdout > 0)
 }
 
-impl Documents {
+impl DocumentArgs {
     /// True if a JSON or CSV document is requested.
-    pub(crate) fn are_asked_for(&self) -> bool {
+    pub(crate) fn are_requested(&self) -> bool {
         self.json.is_some() || self.csv.is_some()
     }
 
-    /// Writes the JSON and the CSV document if requested; returns true if one was written to standard output.
+    /// Writes the JSON and CSV documents that are requested; returns true if one of them went to standard output.
     pub(crate) fn write(
         &self,
         as_json: &dyn Fn() -> Result<String, Failure>,
@@ -63,31 +63,31 @@ pub(crate) fn both_to_stdout() -> Failure {
         .hint("write one of them to a file, e.g. --csv FILE")
 }
 
-/// Prints a result; exits if standard output cannot be written. A closed pipe (`| head`) is not an error.
+/// Prints a result. Exits if standard output cannot be written; a closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) {
     if let Err(failure) = try_print(text) {
         error(&failure.to_string());
-        nodegauge_os::leave(ended_by_signal().unwrap_or_else(|| Exit::from(&failure)).number());
+        nodegauge_os::leave(signal_exit().unwrap_or_else(|| Exit::from(&failure)).number());
     }
 }
 
-/// Returns the exit status of a process whose standard output nobody reads, and which was ended for that by a signal.
-pub(crate) fn ended_by_signal() -> Option<Exit> {
-    if UNREAD.load(Ordering::Relaxed) { signals::handled().map(Exit::Signal) } else { None }
+/// Returns the exit status if a signal ended this process while nobody read its standard output.
+pub(crate) fn signal_exit() -> Option<Exit> {
+    if UNREAD.load(Ordering::Relaxed) { signals::handled_signal().map(Exit::Signal) } else { None }
 }
 
-/// Prints a result like [`print()`], but returns the failure.
+/// Prints a result like [`print()`], but returns a failure instead of exiting.
 pub(crate) fn try_print(text: &str) -> Result<(), Failure> {
     write(&legible::page(text))
 }
 
-/// True if a write to standard output was ended because nobody reads it.
+/// True if a write to standard output was given up because nobody read it.
 static UNREAD: AtomicBool = AtomicBool::new(false);
-/// True if a write to standard error was ended because nobody reads it.
+/// True if a write to standard error was given up because nobody read it.
 static UNREAD_ERRORS: AtomicBool = AtomicBool::new(false);
 
-/// Writes to standard output without changes. The standard library's buffer and lock are not used, because a write that
-/// nobody reads would keep the lock.
+/// Writes a text to standard output without changes. The buffer and lock of the standard library are not used, because
+/// a write that nobody reads would keep the lock.
 fn write(text: &str) -> Result<(), Failure> {
     if UNREAD.load(Ordering::Relaxed) {
         return Ok(());
@@ -102,7 +102,7 @@ fn write(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Returns the text with colour if the stream takes colour.
+/// Returns the text with its colours if the stream supports them.
 fn for_stream<'a>(stream: &impl RawStream, text: &'a str) -> Cow<'a, str> {
     if anstream::AutoStream::choice(stream) == anstream::ColorChoice::Never {
         return anstream::adapter::strip_str(text).to_string().into();
@@ -110,13 +110,13 @@ fn for_stream<'a>(stream: &impl RawStream, text: &'a str) -> Cow<'a, str> {
     text.into()
 }
 
-/// True if writing failed because the terminal was closed.
+/// True if a write failed because the terminal was closed.
 fn is_hung_up(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EIO)
         && stdout_metadata().is_ok_and(|stdout| stdout.file_type().is_char_device())
 }
 
-/// Returns the metadata of the file to which standard output refers.
+/// Returns the metadata of the file that standard output is connected to.
 fn stdout_metadata() -> io::Result<Metadata> {
     io::stdout().as_fd().try_clone_to_owned().map(File::from)?.metadata()
 }
@@ -145,21 +145,21 @@ fn print_error(shown: &str) {
     print_to_stderr(&format!("\x1b[1;31merror:\x1b[0m {shown}\n"));
 }
 
-/// Prints text to standard error, with colour if it takes colour. One write, because several ranks, their launcher and
-/// this process can share standard error, and their lines must not be mixed.
+/// Prints text to standard error, with colour if supported. A single write is used because several ranks, their
+/// launcher and this process can share standard error, and their lines must not be mixed.
 fn print_to_stderr(coloured: &str) {
     if UNREAD_ERRORS.load(Ordering::Relaxed) {
         return;
     }
     let err = io::stderr();
-    // A failure to write to standard error cannot be reported.
+    // If standard error cannot be written, that cannot be reported.
     if let Err(error) = nodegauge_os::write_all(&err, for_stream(&err, coloured).as_bytes()) {
         UNREAD_ERRORS.store(error.kind() == io::ErrorKind::TimedOut, Ordering::Relaxed);
     }
 }
 
-/// Reports the first suspect figure and the number of further suspect figures; returns true if any figure is suspect.
-/// The message names the run by `side`.
+/// Reports the first suspect figure and the number of others; returns true if there is one. The message begins with
+/// `side`, which names the run.
 pub(crate) fn suspects<'a>(
     measurements: impl IntoIterator<Item = &'a Measurement>,
     side: &str,
@@ -179,7 +179,7 @@ pub(crate) fn suspects<'a>(
     true
 }
 
-/// Prints a result for at most this time. Another thread may be writing to standard output meanwhile.
+/// Prints a result, waiting at most `time`. Another thread may be writing to standard output at the same time.
 pub(crate) fn print_within(text: &str, time: Duration) {
     let out = io::stdout();
     let shown = legible::page(text);
@@ -187,25 +187,26 @@ pub(crate) fn print_within(text: &str, time: Duration) {
     let _ = nodegauge_os::write_within(&out, for_stream(&out, &shown).as_bytes(), time);
 }
 
-/// Prints a remark to standard error for at most this time, in one line.
+/// Prints a remark in one line to standard error, waiting at most `time`.
 pub(crate) fn note_within(message: &str, time: Duration) {
     let err = io::stderr();
     let shown = format!("{}\n", legible::line(message));
     let _ = nodegauge_os::write_within(&err, for_stream(&err, &shown).as_bytes(), time);
 }
 
-/// Prints a remark to standard error, in one line: it may contain names of files and hosts that others chose.
+/// Prints a remark in one line to standard error. Control characters are escaped, because other users may have chosen
+/// names in it.
 pub(crate) fn note(message: &str) {
     print_to_stderr(&format!("{}\n", legible::line(message)));
 }
 
-/// Returns the width and the use of colour for text on standard output.
+/// Returns the width and the colour setting for text on standard output.
 pub(crate) fn style() -> Style {
     let choice = anstream::AutoStream::choice(&io::stdout());
     Style { width: width(), colour: choice != anstream::ColorChoice::Never }
 }
 
-/// Returns the width in columns: of the terminal, else from `COLUMNS`, else 80; at least 60.
+/// Returns the width in columns: that of the terminal, else `COLUMNS`, else 80; at least 60.
 fn width() -> u16 {
     let terminal = terminal_width(libc::STDOUT_FILENO);
     let variable = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
@@ -217,7 +218,7 @@ pub(crate) fn error_width() -> usize {
     terminal_width(libc::STDERR_FILENO).map_or(80, usize::from)
 }
 
-/// Returns the width of the terminal to which a descriptor refers.
+/// Returns the width of the terminal that a descriptor is connected to.
 #[allow(unsafe_code)]
 fn terminal_width(descriptor: libc::c_int) -> Option<u16> {
     // SAFETY: the kernel fills the structure; all zeros is a valid value of it.

@@ -1,5 +1,4 @@
-//! Progress on standard error: a bar on a terminal; elsewhere, a plain line every 30 s, so that the log of a
-//! job shows progress.
+//! Progress on standard error: a bar on a terminal; elsewhere, a plain line every 30 s for the log of a job.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nodegauge_gauge::cpus::CpuWatch;
@@ -10,12 +9,12 @@ use std::cell::Cell;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Shows a bar on a terminal, and periodic lines elsewhere.
+/// Progress display: a bar on a terminal, and periodic lines elsewhere.
 pub(crate) struct Progress {
     bar: ProgressBar,
     log: Option<Log>,
     estimate: Estimate,
-    /// Latest phase, and the latest figures in it.
+    /// Current phase, and the latest figures in it.
     phase: String,
     latest: String,
     started: Instant,
@@ -62,19 +61,19 @@ impl Progress {
         }
     }
 
-    /// Reads the CPUs of this process from time to time until [`Self::watched`] is called.
+    /// Reads the CPUs of this process from time to time, until [`Self::watched`] is called.
     pub(crate) fn watch(&mut self, cpus: CpuWatch) {
         self.cpus = Some(cpus);
     }
 
-    /// Returns the CPUs that have been read since [`Self::watch`] was called.
+    /// Returns the CPUs that were read since [`Self::watch`] was called.
     pub(crate) fn watched(&mut self) -> Option<CpuWatch> {
         self.cpus.take()
     }
 
     /// Sets the predicted time of the run.
-    pub(crate) fn foresee(&mut self, time: Option<Duration>) {
-        self.estimate.foreseen = time.filter(|time| !time.is_zero());
+    pub(crate) fn set_predicted_time(&mut self, time: Option<Duration>) {
+        self.estimate.expected_time = time.filter(|time| !time.is_zero());
     }
 
     /// Removes the progress bar from the terminal.
@@ -82,7 +81,7 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    /// Draws the bar, whose share of the estimated time never falls, or prints the line that is due.
+    /// Draws the bar or prints a line if one is due. The bar never moves back.
     fn show(&self) {
         let elapsed = self.started.elapsed();
         let Some(log) = &self.log else {
@@ -128,7 +127,7 @@ impl Observer for Progress {
         self.show();
     }
 
-    /// This function is called frequently, also while reference programs run; therefore it shows the time.
+    /// This function is called frequently, even while reference programs run, so it also updates the display.
     fn interrupted(&self) -> bool {
         self.show();
         self.cpus.iter().for_each(CpuWatch::look);
@@ -136,7 +135,7 @@ impl Observer for Progress {
     }
 }
 
-/// Returns the phase and the latest figures, or only the latter if both do not fit in `room` characters.
+/// Returns the phase and the latest figures, or only the figures if both are longer than `room`.
 fn message(phase: &str, latest: &str, room: usize) -> String {
     let both = format!("{phase}: {latest}");
     let shown = match latest {
@@ -147,31 +146,31 @@ fn message(phase: &str, latest: &str, room: usize) -> String {
     fitting(shown, room)
 }
 
-/// Returns the words of a text that fit in `room` characters, so that the line of the bar is one row of the terminal.
+/// Returns as many words of a text as fit in `room` characters, so that the bar stays on one line of the terminal.
 fn fitting(text: &str, room: usize) -> String {
     let first = wrap(text, room).into_iter().next().unwrap_or_default();
     let first = first.trim_end_matches([',', ':', ';']);
     first.chars().take(room).collect()
 }
 
-/// Estimate of the total time of a run: the budget of the user, otherwise the predicted time of the plan, otherwise the
-/// time in which the current phase would end. A later estimate replaces the last only if it is shorter: a number that
-/// grows helps nobody to plan.
+/// Estimate of the total time of a run: the user's budget, else the predicted time of the plan, else the time at which
+/// the current phase would end. A later estimate replaces the previous one only if it is shorter, because an estimate
+/// that grows does not help the user to plan.
 #[derive(Default)]
 struct Estimate {
     /// Time limit that the user gave.
     budget: Option<Duration>,
     /// Predicted time of the plan.
-    foreseen: Option<Duration>,
-    /// Start of the phase, and the completed share of it.
+    expected_time: Option<Duration>,
+    /// Start of the phase, and its completed share.
     began: Duration,
     share: f64,
-    /// Least time in which a phase would have ended.
+    /// Minimum estimate from the shares of the phases so far.
     by_share: Cell<Option<Duration>>,
 }
 
 impl Estimate {
-    /// Minimum completed share of a phase from which its end is estimated.
+    /// Minimum share of a phase that must be complete before its end is estimated.
     const MIN_SHARE: f64 = 0.02;
 
     fn begin_phase(&mut self, elapsed: Duration) {
@@ -185,7 +184,7 @@ impl Estimate {
             let rest = (elapsed - self.began).mul_f64((1.0 - self.share) / self.share);
             self.by_share.set(self.by_share.get().into_iter().chain([elapsed + rest]).min());
         }
-        self.budget.or(self.foreseen).or(self.by_share.get())
+        self.budget.or(self.expected_time).or(self.by_share.get())
     }
 
     /// Returns the elapsed share of the estimated total time, at most 1; 0 if the time is unknown.
@@ -194,7 +193,7 @@ impl Estimate {
         total.map_or(0.0, |total| (elapsed.as_secs_f64() / total.as_secs_f64()).min(1.0))
     }
 
-    /// Returns the elapsed time and the estimate in words, e.g. `40 s of about 60 s`.
+    /// Describes the elapsed time and the estimate, e.g. `40 s of about 60 s`.
     fn words(&self, elapsed: Duration) -> String {
         let end = match self.total(elapsed).filter(|total| *total > elapsed) {
             Some(total) if self.budget.is_some() => format!(" of {} s", whole_seconds(total)),
@@ -210,18 +209,18 @@ fn whole_seconds(time: Duration) -> f64 {
     time.as_secs_f64().round()
 }
 
-/// Progress as plain lines, for a pipe or a file.
+/// Progress as plain lines in a pipe or a file.
 struct Log {
     command: String,
-    /// Number of elapsed intervals, with or without a line.
+    /// Number of intervals that have passed, with or without a line.
     lines: Cell<u64>,
 }
 
 impl Log {
-    /// Time between two lines, and before the first line.
+    /// Time between two lines, and until the first line.
     const INTERVAL: Duration = Duration::from_secs(30);
 
-    /// True once in every interval after the first.
+    /// True once per interval, except in the first one.
     fn is_due(&self, elapsed: Duration) -> bool {
         let due = elapsed.as_secs() / Self::INTERVAL.as_secs();
         self.lines.replace(due) != due
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn log_has_one_line_per_half_minute() {
+    fn progress_log_has_one_line_per_half_minute() {
         let log = Log { command: "stream".to_owned(), lines: Cell::new(0) };
         let due: Vec<f64> = [1.0, 29.9, 30.4, 59.0, 61.0, 61.1]
             .into_iter()
@@ -280,16 +279,16 @@ mod tests {
         for share in [0.0, 0.001] {
             assert_eq!(estimate(None, share).words(seconds(90.0)), "90 s");
         }
-        let foreseen = Estimate { foreseen: Some(seconds(50.0)), ..estimate(None, 0.5) };
-        assert_eq!(foreseen.words(seconds(24.0)), "24 s of about 50 s");
-        assert_eq!(foreseen.words(seconds(51.0)), "51 s");
+        let expected_time = Estimate { expected_time: Some(seconds(50.0)), ..estimate(None, 0.5) };
+        assert_eq!(expected_time.words(seconds(24.0)), "24 s of about 50 s");
+        assert_eq!(expected_time.words(seconds(51.0)), "51 s");
     }
 
     #[test]
-    fn share_of_the_time_is_at_most_one() {
+    fn progress_share_is_at_most_one() {
         assert_eq!(estimate(None, 0.0).total_share(seconds(40.0)), 0.0);
-        let foreseen = Estimate { foreseen: Some(seconds(80.0)), ..estimate(None, 0.0) };
-        assert_eq!(foreseen.total_share(seconds(40.0)), 0.5);
-        assert_eq!(foreseen.total_share(seconds(90.0)), 1.0);
+        let expected_time = Estimate { expected_time: Some(seconds(80.0)), ..estimate(None, 0.0) };
+        assert_eq!(expected_time.total_share(seconds(40.0)), 0.5);
+        assert_eq!(expected_time.total_share(seconds(90.0)), 1.0);
     }
 }

@@ -1,8 +1,8 @@
-//! Common steps of all measuring commands, in [`conduct`]: check outputs, measure, make the record, print,
-//! save, compare with expectations, and return the exit code.
+//! Steps that all measuring commands have in common, in [`conduct`]: check the outputs, measure, make the record, print
+//! and save it, compare it with expectations, and return the exit code.
 
 use crate::args::plan::PlanForArgs;
-use crate::args::{Common, Conditions, Database};
+use crate::args::{CommonArgs, ConditionArgs, DatabaseArgs};
 use crate::cache_size;
 use crate::failure::{Exit, Failure};
 use crate::gauges;
@@ -30,41 +30,41 @@ use nodegauge_report::{Style, run, text};
 use nodegauge_team::hosts::Hosts;
 use std::time::Instant;
 
-/// Returns the history that the user gives, or the default one.
-pub(crate) fn history(db: &Database) -> HistoryFile {
+/// Returns the history that the user gave, or the default one.
+pub(crate) fn history(db: &DatabaseArgs) -> HistoryFile {
     HistoryFile { given: db.db.clone(), former_names: gauges::registry().former_names() }
 }
 
-/// Returns the history, which outputs of this command cannot replace.
-pub(crate) fn protected_history(db: &Database) -> Result<HistoryFile, Failure> {
+/// Returns the history, and prevents outputs of this command from replacing it.
+pub(crate) fn protected_history(db: &DatabaseArgs) -> Result<HistoryFile, Failure> {
     let history = history(db);
     output::protect(&history.path()?);
     Ok(history)
 }
 
 /// Opens the history for writing.
-pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
+pub(crate) fn open_store(db: &DatabaseArgs) -> Result<Store, Failure> {
     protected_history(db)?.open()
 }
 
-/// Opens the history for reading; `None` if there is none.
-pub(crate) fn open_store_to_read(db: &Database) -> Result<Option<Store>, Failure> {
+/// Opens the history for reading; returns `None` if it does not exist.
+pub(crate) fn open_store_to_read(db: &DatabaseArgs) -> Result<Option<Store>, Failure> {
     protected_history(db)?.open_to_read()
 }
 
-/// Returns a function that finds the newest saved run of this node with a figure, given the test and the name of the
-/// figure; see [`Store::own_runs`]. The function returns `None` if the history cannot be read.
-pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
+/// Returns a function that finds the newest saved run of this node with a figure, by the names of the test and the
+/// figure (see [`Store::own_runs`]). It returns `None` if the history cannot be read.
+pub(crate) fn newest_run(db: &DatabaseArgs, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
     move |test, name| {
         let store = open_store_to_read(db).ok()??;
         store.own_runs(site.machine.host.as_deref(), test, Some(name), 1).ok()?.pop()
     }
 }
 
-/// Returns the core-to-core round trips saved with the latest runs of this node.
-fn saved_trips(db: &Database, site: &Site) -> Option<SavedTrips> {
+/// Returns the core-to-core round trips in the latest runs of this node.
+fn saved_round_trips(db: &DatabaseArgs, site: &Site) -> Option<SavedTrips> {
     let store = open_store_to_read(db).ok()??;
-    store.saved_trips(site.machine.host.as_deref()).ok()
+    store.saved_round_trips(site.machine.host.as_deref()).ok()
 }
 
 /// Returns version and commit of this program, for records.
@@ -75,20 +75,20 @@ pub(crate) fn tool() -> Tool {
     }
 }
 
-/// Returns version and commit of this program as one text; all ranks of a job must have the same.
+/// Returns version and commit of this program as one text, which must be equal on all ranks of a job.
 pub(crate) fn version() -> String {
     let tool = tool();
     format!("{} {}", tool.version, tool.commit.unwrap_or_default()).trim_end().to_owned()
 }
 
-/// Returns topology and description of this machine.
+/// Returns the topology and the description of this machine.
 pub(crate) fn this_machine(options: &DescribeOptions) -> Result<(Topology, Machine), Failure> {
     let topology = cache_size::with_reported(Topology::load(&TopologySource::Live)?);
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), options);
     Ok((topology, machine))
 }
 
-/// Returns the options of `--dimms` and `--processor`, or an error for an unknown processor.
+/// Returns the options `--dimms` and `--processor`, or an error for an unknown processor.
 pub(crate) fn describe_options(
     dimms: Option<nodegauge_machine::DimmSpec>,
     processor: Option<&str>,
@@ -99,9 +99,9 @@ pub(crate) fn describe_options(
     Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned), passive: false })
 }
 
-/// Returns the words of this command after the name of the program.
+/// Returns the command line without the name of the program.
 pub(crate) fn command_words() -> Vec<String> {
-    // Paths need not be UTF-8.
+    // Paths may contain bytes that are not UTF-8.
     std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
@@ -124,18 +124,18 @@ pub(crate) fn description(machine: Machine, findings: Vec<record::Finding>) -> R
     }
 }
 
-/// State of a measuring command while it runs.
+/// State of a running measurement.
 struct Session {
     started: Instant,
     started_at: String,
     store: Option<Store>,
     json: Option<Sink>,
     csv: Option<Sink>,
-    /// Signals that request the end of the command.
+    /// Signals that end the command.
     signals: Signals,
 }
 
-/// Reads a topology and prevents outputs from replacing the file of the topology.
+/// Reads a topology, and prevents outputs from replacing its file.
 pub(crate) fn load_topology(source: &TopologySource) -> Result<Topology, Failure> {
     if let TopologySource::Xml(file) = source {
         output::protect(file);
@@ -143,66 +143,70 @@ pub(crate) fn load_topology(source: &TopologySource) -> Result<Topology, Failure
     Topology::load(source)
 }
 
-/// Returns this machine, with the properties that the user gives.
-pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
+/// Returns this machine, with the properties that the user gave.
+pub(crate) fn site(common: &CommonArgs) -> Result<Site, Failure> {
     let describe = describe_options(common.dimms, common.processor.as_deref())?;
     let (topology, machine) = this_machine(&describe)?;
     let site = Site::new(topology, machine, SysRoot::live());
-    let round_trips = saved_trips(&common.db, &site).unwrap_or_default();
+    let round_trips = saved_round_trips(&common.db, &site).unwrap_or_default();
     Ok(Site { round_trips, ..site })
 }
 
-/// Returns this machine like [`site`], for a command that sizes arrays: with the capacity of its caches, which is
-/// measured if it is not remembered.
-pub(crate) fn array_site(common: &Common) -> Result<Site, Failure> {
+/// Returns this machine like [`site`], with the capacity of its caches, for commands that size arrays. The capacity is
+/// measured if it is not saved.
+pub(crate) fn array_site(common: &CommonArgs) -> Result<Site, Failure> {
     let mut site = site(common)?;
-    site.machine.measured_cache = cache_size::found(&site, cache_size::max_time(common.budget));
+    site.machine.measured_cache =
+        cache_size::cache_capacity(&site, cache_size::max_time(common.budget));
     Ok(site)
 }
 
-/// Returns a described machine, with the properties that the user gives.
-pub(crate) fn described(common: &Common, source: &TopologySource) -> Result<Site, Failure> {
+/// Returns a described machine, with the properties that the user gave.
+pub(crate) fn described_site(
+    common: &CommonArgs,
+    source: &TopologySource,
+) -> Result<Site, Failure> {
     let describe = describe_options(common.dimms, common.processor.as_deref())?;
     let topology = load_topology(source)?;
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &describe);
     Ok(Site::new(topology, machine, SysRoot::live()))
 }
 
-/// Returns the machine of a plan: this machine or a described one, with the memory to plan for.
-pub(crate) fn planned(common: &Common, plan_for: &PlanForArgs) -> Result<Site, Failure> {
+/// Returns the machine of a plan: this one or a described one, with the memory to plan for.
+pub(crate) fn planned_site(common: &CommonArgs, plan_for: &PlanForArgs) -> Result<Site, Failure> {
     let site = match &plan_for.topology {
-        Some(source) => described(common, source)?,
+        Some(source) => described_site(common, source)?,
         None => site(common)?,
     };
-    Ok(site.planned_with(plan_for.memory))
+    Ok(site.with_plan_memory(plan_for.memory))
 }
 
 /// Content for standard output.
-pub(crate) enum Shown {
-    /// Human-readable text, followed by a line with the path of the history.
+pub(crate) enum StdoutContent {
+    /// Text for people, followed by a line with the path of the history.
     Text(String),
     /// Table for other programs, without other lines.
     Table(String),
 }
 
-impl Shown {
-    /// Returns the renderer for the page of a gauge's own command.
-    pub(crate) fn page_of(gauge: &dyn Gauge) -> impl Fn(&Record, Style) -> Self {
-        move |record, style| Self::Text(text::page(&run::own(record, gauge), style))
+impl StdoutContent {
+    /// Returns the renderer for the page of a command with one gauge.
+    pub(crate) fn page_renderer(gauge: &dyn Gauge) -> impl Fn(&Record, Style) -> Self {
+        move |record, style| Self::Text(text::page(&run::gauge_page(record, gauge), style))
     }
 }
 
-/// Ranks of a launcher on several hosts, with what the user wants to know about the hosts.
+/// Ranks on several hosts, with the options of the user for several hosts.
 pub(crate) struct HostsRun<'a> {
     /// The hosts.
     pub(crate) hosts: &'a Hosts,
-    /// File for the names of the slow hosts.
+    /// File that receives the names of the slow hosts.
     pub(crate) exclude_file: Option<&'a str>,
 }
 
-/// Runs a command that consists of one plan and shows the page of its gauge.
+/// Runs a command that consists of one plan, and shows the page of its gauge.
 pub(crate) fn conduct_plan(
-    common: &Common,
+    common: &CommonArgs,
     node: Site,
     plan: Box<dyn PlannedRun>,
     gauge: &dyn Gauge,
@@ -210,10 +214,10 @@ pub(crate) fn conduct_plan(
     conduct_plan_on(None, common, node, plan, gauge)
 }
 
-/// Runs a command that consists of one plan, like [`conduct_plan`], on this host or on each of several hosts.
+/// Runs a command that consists of one plan, like [`conduct_plan`], on this host or on several hosts.
 pub(crate) fn conduct_plan_on(
     hosts: Option<&HostsRun<'_>>,
-    common: &Common,
+    common: &CommonArgs,
     node: Site,
     plan: Box<dyn PlannedRun>,
     gauge: &dyn Gauge,
@@ -225,43 +229,43 @@ pub(crate) fn conduct_plan_on(
         node,
         &figures,
         |site, progress| measure(plan, site, progress),
-        Shown::page_of(gauge),
+        StdoutContent::page_renderer(gauge),
     )
 }
 
-/// Runs a plan; its predicted time is the estimate that `progress` shows.
+/// Runs a plan. `progress` shows its predicted time as an estimate.
 pub(crate) fn measure(
     plan: Box<dyn PlannedRun>,
     site: &Site,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
-    progress.foresee(plan.foreseen().time);
+    progress.set_predicted_time(plan.expected_cost().time);
     plan.run(site, progress)
 }
 
 /// Runs a measuring command: opens the outputs, calls `gauge` with progress and signals, makes the record, shows it
 /// with `show`, saves it, and returns the exit code. Callers report usage errors before they call this function,
-/// because it creates the history if necessary. An expectation that none of `figures` can meet is an error that is
-/// reported before the history is opened.
+/// because it creates the history if necessary. An expectation that none of `figures` can meet is reported before the
+/// history is opened.
 pub(crate) fn conduct(
-    common: &Common,
+    common: &CommonArgs,
     node: Site,
     figures: &[Figures],
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
-    show: impl FnOnce(&Record, Style) -> Shown,
+    show: impl FnOnce(&Record, Style) -> StdoutContent,
 ) -> Result<Exit, Failure> {
     conduct_on(None, common, node, figures, gauge, show)
 }
 
-/// Runs a measuring command like [`conduct`], on this host or on each of several hosts. The leader of the first host
-/// makes the record of all; the others only measure.
+/// Runs a measuring command like [`conduct`], on this host or on several hosts. The leader of the first host makes the
+/// record of all hosts; the others only measure.
 pub(crate) fn conduct_on(
     hosts: Option<&HostsRun<'_>>,
-    common: &Common,
+    common: &CommonArgs,
     node: Site,
     figures: &[Figures],
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
-    show: impl FnOnce(&Record, Style) -> Shown,
+    show: impl FnOnce(&Record, Style) -> StdoutContent,
 ) -> Result<Exit, Failure> {
     if let Some(run) = hosts.filter(|run| !run.hosts.is_first()) {
         return follow(run, node, gauge);
@@ -290,7 +294,7 @@ pub(crate) fn conduct_on(
     if let Some(size) = cache_size::reported_by_variable() {
         let text = format!(
             "{}: a last-level cache is taken to be reported as {size}",
-            cache_size::REPORTED
+            cache_size::REPORTED_VARIABLE
         );
         found.notices.push(Notice::new(NoticeId::Environment, "", text));
     }
@@ -318,7 +322,7 @@ pub(crate) fn conduct_on(
     if let Some(sink) = exclude {
         failures.extend(sink.write(&excluded_hosts(&record)).err());
     }
-    // The reason for an early end is printed below the results measured until then.
+    // The reason for an early end is printed below the results.
     if ended != Exit::Success && ended != Exit::Unmet {
         ending = None;
     }
@@ -328,8 +332,7 @@ pub(crate) fn conduct_on(
     Err(last)
 }
 
-/// Measures this host, and reads its counters of hardware errors, its sources of time and its CPUs before and after the
-/// measurement.
+/// Measures this host. Reads its hardware error counters, time sources and CPUs before and after the measurement.
 fn watched(
     node: &Site,
     progress: &mut Progress,
@@ -347,7 +350,7 @@ fn watched(
     Ok((found, ledger))
 }
 
-/// Measures all hosts of a run at the same time, this one included, and merges their results.
+/// Measures all hosts at the same time, including this one, and merges their results.
 fn on_all_hosts(
     run: &HostsRun<'_>,
     node: &Site,
@@ -377,7 +380,7 @@ fn on_all_hosts(
     Ok((found, ledger))
 }
 
-/// Measures this host for the leader of the first host; returns the exit code that it sends.
+/// Measures this host for the leader of the first host; returns the exit code that the leader sends.
 fn follow(
     run: &HostsRun<'_>,
     node: Site,
@@ -386,17 +389,17 @@ fn follow(
     let signals = Signals::listen()?;
     let findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
     if let Some(code) = run.hosts.await_start()? {
-        return Ok(Exit::Told(code));
+        return Ok(Exit::FromRank0(code));
     }
     clock::start_budget();
     let is_quiet = true;
     let mut progress = Progress::new(is_quiet, signals, "", None);
     let found = watched(&node, &mut progress, gauge);
     let report = found.map(|(found, _)| HostReport::new(node.machine, findings, found));
-    Ok(Exit::Told(run.hosts.report(report)?))
+    Ok(Exit::FromRank0(run.hosts.report(report)?))
 }
 
-/// Returns the hosts of a run to be left out, one per line.
+/// Returns the hosts to be excluded, one per line.
 fn excluded_hosts(record: &Record) -> String {
     let registry = gauges::registry();
     let gauge = record.measurements.first().map(|m| m.gauge.as_str()).unwrap_or_default();
@@ -406,9 +409,9 @@ fn excluded_hosts(record: &Record) -> String {
 }
 
 impl Session {
-    /// Opens all outputs before the measurement, so that no result is lost to an unwritable file. From here on, a
-    /// signal ends the run with a record.
-    fn begin(common: &Common) -> Result<Self, Failure> {
+    /// Opens all outputs before the measurement, so that no result is lost because a file cannot be written. From now
+    /// on, a signal ends the run with a record.
+    fn begin(common: &CommonArgs) -> Result<Self, Failure> {
         let signals = Signals::listen()?;
         let json = common.json.as_deref().map(Sink::from);
         let csv = common.csv.as_deref().map(Sink::from);
@@ -423,7 +426,7 @@ impl Session {
             sink.check()?;
         }
         let store = if common.no_save { None } else { Some(open_store(&common.db)?) };
-        // The history may just have been created at the path of an output; therefore the outputs are checked again.
+        // The history may just have been created at the path of an output, so the outputs are checked again.
         for sink in sinks.into_iter().flatten() {
             sink.check()?;
         }
@@ -437,23 +440,23 @@ impl Session {
         })
     }
 
-    /// True if standard output belongs to `--json -` or `--csv -`.
+    /// True if `--json -` or `--csv -` writes to standard output.
     fn stdout_is_taken(&self) -> bool {
         [&self.json, &self.csv].into_iter().flatten().any(|sink| *sink == Sink::Stdout)
     }
 
-    /// Shows the record, writes the requested documents and saves the record; returns the exit status and all
-    /// failures. After a failure, the remaining steps still run. Saving is last, because other programs may
-    /// lock the history.
+    /// Shows the record, writes the requested documents and saves the record; returns the exit status and all failures.
+    /// After a failure, the remaining steps are still executed. Saving is last, because other programs may have locked
+    /// the history.
     fn end(
         mut self,
-        common: &Common,
+        common: &CommonArgs,
         record: &Record,
-        shown: Shown,
+        shown: StdoutContent,
         details: &[String],
     ) -> (Exit, Vec<Failure>) {
-        // Later signals end the wait for the history, not the measurement.
-        let signal = self.signals.received();
+        // Further signals end the wait for the history, not the measurement.
+        let signal = self.signals.received_signal();
         let mut failures = Vec::new();
         let is_page = self.show(common, shown, details).unwrap_or_else(|failure| {
             failures.push(failure);
@@ -491,18 +494,23 @@ impl Session {
         (exit(common, record, is_saved, signal), failures)
     }
 
-    /// Prints the result; returns true if it is a page, after which the path of the history is printed.
-    fn show(&self, common: &Common, shown: Shown, details: &[String]) -> Result<bool, Failure> {
+    /// Prints the result; returns true if it is a page, which is followed by the path of the history.
+    fn show(
+        &self,
+        common: &CommonArgs,
+        shown: StdoutContent,
+        details: &[String],
+    ) -> Result<bool, Failure> {
         if self.stdout_is_taken() {
             return Ok(false);
         }
         match shown {
-            Shown::Table(table) => {
+            StdoutContent::Table(table) => {
                 output::try_print(&table)?;
                 Ok(false)
             }
-            Shown::Text(_) if common.quiet => Ok(false),
-            Shown::Text(mut text) => {
+            StdoutContent::Text(_) if common.quiet => Ok(false),
+            StdoutContent::Text(mut text) => {
                 if common.verbose {
                     details.iter().for_each(|line| text.push_str(&format!("{line}\n")));
                 }
@@ -513,8 +521,8 @@ impl Session {
     }
 }
 
-/// Reports unmet conditions and the signal that ended the measurement; returns the exit status.
-fn exit(common: &Common, record: &Record, is_saved: bool, signal: Option<u8>) -> Exit {
+/// Reports unmet conditions, and the signal that ended the measurement; returns the exit status.
+fn exit(common: &CommonArgs, record: &Record, is_saved: bool, signal: Option<u8>) -> Exit {
     let unmet = unmet(&common.conditions, record, "", common.verbose);
     if let Some(signal) = signal {
         let what = if record.measurements.is_empty() {
@@ -529,7 +537,7 @@ fn exit(common: &Common, record: &Record, is_saved: bool, signal: Option<u8>) ->
     if unmet || has_invalid(record) { Exit::Unmet } else { Exit::Success }
 }
 
-/// Adds new findings and sorts all findings, worst first.
+/// Adds new findings, and sorts all findings, worst first.
 fn add_findings(findings: &mut Vec<record::Finding>, more: Vec<record::Finding>) {
     for finding in more {
         if findings.iter().all(|known| known.id != finding.id) {
@@ -544,10 +552,10 @@ pub(crate) fn has_invalid(record: &Record) -> bool {
     record.measurements.iter().any(|m| m.validity.status == Status::Invalid)
 }
 
-/// Reports the conditions that a record does not meet. With `verbose`, it also reports the conditions that are met;
-/// with `--strict`, also suspect figures. Returns true if a condition is not met or, with `--strict`, a figure is
-/// suspect. `run` precedes each message.
-pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose: bool) -> bool {
+/// Reports the conditions that a record does not meet, and with `--strict`, suspect figures. With `verbose`, also
+/// reports conditions that are met. Returns true if a condition is not met, or with `--strict`, if a figure is suspect.
+/// Each message begins with `run`.
+pub(crate) fn unmet(conditions: &ConditionArgs, record: &Record, run: &str, verbose: bool) -> bool {
     let mut any = conditions.strict && output::suspects(&record.measurements, run);
     let registry = gauges::registry();
     for expectation in &conditions.expect {
@@ -566,11 +574,11 @@ pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose
     }
 }
 
-/// Prints the figures that are worse than the bounds of a reference; returns true if there is one. A reference of other
-/// nodes gives no verdict, which is printed.
+/// Prints the figures that are worse than their bounds in a reference; returns true if there are any. If the reference
+/// has no group for this node, prints that nothing was compared.
 pub(crate) fn is_below(reference: &Reference, record: &Record, run: &str, verbose: bool) -> bool {
     let Some(group) = reference.machine_group(&record.machine) else {
-        output::note(&format!("{run}not compared: {}", reference.no_group(&record.machine)));
+        output::note(&format!("{run}not compared: {}", reference.no_group_reason(&record.machine)));
         return false;
     };
     let registry = gauges::registry();

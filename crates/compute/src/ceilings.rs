@@ -1,5 +1,5 @@
 //! Peaks for a roofline: register-only loops with fused multiply-adds, with vectors without fused multiply-adds, and
-//! with scalar arithmetic; and DGEMM with the fastest library. The measurements alternate.
+//! with scalar arithmetic; and DGEMM with the fastest library. They are measured interleaved.
 
 use crate::GAUGE;
 use crate::choose::{self, Trial, TrialPlaces, TrialResult};
@@ -20,16 +20,16 @@ use nodegauge_placement::Placement;
 use nodegauge_team::{Team, TeamError};
 use std::time::Duration;
 
-/// Share of the time in which a library is chosen, in addition to the four measurements that every library gets.
+/// Share of the time for choosing a library, in addition to the four initial measurements of each library.
 const CHOOSE: f64 = 0.1;
-/// Time of one DGEMM measurement, which suffices for several products even with a slow library.
+/// Time of one DGEMM measurement. It is long enough for several products even with a slow library.
 const PRODUCTS: Duration = Duration::from_millis(60);
 
 /// Planned peaks of one or more groups of threads, measured one group after another.
 pub(crate) struct CeilingsPlan {
     parts: Vec<PlannedPart>,
     budget: Duration,
-    /// Time budget of the run that the peaks are a part of.
+    /// Time budget of the whole run, which includes the peaks.
     whole: Budget,
     samples: Option<usize>,
 }
@@ -37,9 +37,9 @@ pub(crate) struct CeilingsPlan {
 /// Planned peaks of one group of threads.
 struct PlannedPart {
     placement: Placement,
-    /// Suffix of the names of the figures of the group.
+    /// Suffix of the group's figure names.
     suffix: &'static str,
-    /// Share of the total time.
+    /// Share of the total time for this group.
     share: f64,
 }
 
@@ -67,7 +67,7 @@ fn peak_name(kernel: &PeakLoop) -> &'static str {
 }
 
 impl PlannedRun for CeilingsPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.budget), memory: None }
     }
 
@@ -90,7 +90,7 @@ impl PlannedRun for CeilingsPlan {
         let mut found = Outcome::default();
         observer.phase("comparing BLAS libraries");
         let limits = Limits::new(budget, None);
-        // The peaks are the last part of the run, so that the end of the whole is theirs.
+        // The peaks are measured last, so they may use the rest of the budget.
         let of_whole = Limits { asked: whole.asked, samples, ..limits };
         let trial = Trial {
             root: &site.root,
@@ -124,11 +124,11 @@ impl PlannedRun for CeilingsPlan {
     }
 }
 
-/// Number of rounds after the warm-up in which all loops are measured.
-const ROUNDS_OF_ALL: usize = 3;
+/// Number of rounds after the warm-up that measure all loops.
+const FULL_ROUNDS: usize = 3;
 
-/// True if a loop is so far behind the fastest of its kind that it cannot become the figure. The time is then that of
-/// the others.
+/// True if a loop is so much slower than the fastest of its kind that it is no longer measured, to save time for the
+/// others.
 fn is_behind(peaks: &[Peak], cell: usize) -> bool {
     let Some(own) = peaks.get(cell) else { return false };
     let kind = peak_name(&own.kernel);
@@ -145,7 +145,7 @@ struct PeakGroup<'a> {
 }
 
 impl PeakGroup<'_> {
-    /// Measures loops and DGEMM alternately.
+    /// Measures loops and DGEMM interleaved.
     fn measure(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { placement, suffix, library: (library, multiplier) } = self;
         let of_double = peak::loops().into_iter().filter(|kernel| kernel.element == "f64");
@@ -154,10 +154,10 @@ impl PeakGroup<'_> {
             loops.map(|kernel| Peak { kernel, bursts: Vec::new() }).collect();
         let mut team = Team::start(&placement.thread_cpus())?;
         let details = team.observed().iter().map(ToString::to_string).collect();
-        observer.phase("measuring peaks in registers and DGEMM, interleaved");
+        observer.phase("measuring register-only peaks and DGEMM, interleaved");
         let mut series = Series::new(policy::CURVES, limits, peaks.len() + 1);
         let mut cells = |turn: Turn| -> Result<Vec<Sample>, TeamError> {
-            if turn.round > ROUNDS_OF_ALL && is_behind(&peaks, turn.cell) {
+            if turn.round > FULL_ROUNDS && is_behind(&peaks, turn.cell) {
                 return Ok(Vec::new());
             }
             let rate = match peaks.get_mut(turn.cell) {
@@ -194,7 +194,7 @@ impl PeakGroup<'_> {
         let products =
             figure(dgemm, peaks.len()).map(|m| m.config(&DgemmConfig::from_trial(library, on)));
         measurements.extend(products.map(|m| match limit {
-            Some(peak) => m.limit(peak, "the highest peak in registers"),
+            Some(peak) => m.limit(peak, "the highest register-only peak"),
             None => m,
         }));
         let mut outcome = Outcome { measurements, details, ..Outcome::default() };

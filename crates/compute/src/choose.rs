@@ -1,10 +1,10 @@
 //! Choice of the BLAS library for matrix products. Candidates are all installed libraries, with every kernel set that
-//! supports this processor, and the built-in kernels. The candidates are measured alternately, on the threads of the
-//! run. Every library runs in a separate process, because a library selects kernels when it is loaded, and because it
-//! may crash.
+//! supports this processor, and the built-in kernels. They are measured interleaved, on the threads of the run. Each
+//! library runs in a separate process, because a library selects its kernels when it is loaded, and because it may
+//! crash.
 //!
-//! If the trial cannot distinguish several candidates, the fastest of them is chosen. Libraries are in the order in which
-//! they were found; the default kernels of a library precede kernels that an environment variable selects.
+//! If the trial cannot distinguish several candidates, the fastest of them is chosen. Libraries are tried in the order
+//! in which they were found; the default kernels of a library precede the kernels that an environment variable selects.
 
 use crate::GAUGE;
 use crate::config::{DgemmConfig, ThreadsConfig};
@@ -33,25 +33,25 @@ pub(crate) struct TrialResult {
     pub rate: FlopsPerSec,
     /// Library with the selected kernels; `None` for the built-in kernels.
     pub probed: Option<ProbedBlas>,
-    /// Rank of the library's default kernels in the trial in which these kernels were chosen.
+    /// Comparison of the library's default kernels with the chosen kernels.
     pub default: DefaultKernels,
 }
 
-/// Rank of the default kernels of a library in the trial in which other kernels were chosen.
+/// Comparison of the default kernels of a library with the chosen kernels of the same library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum DefaultKernels {
     /// The default kernels were not in the trial.
     #[default]
     Untried,
-    /// The trial cannot distinguish the default kernels from those that were chosen.
+    /// The trial cannot distinguish the default kernels from the chosen kernels.
     Alike,
     /// The default kernels are significantly slower.
     Slower,
 }
 
 impl DefaultKernels {
-    /// Returns the rank of the default kernels of the first library. The first `alike` candidates cannot be
-    /// distinguished.
+    /// Compares the default kernels of the first library with its chosen kernels. The first `alike` candidates cannot
+    /// be distinguished.
     fn from_trials(all: &[TrialResult], alike: usize) -> Self {
         let path = all.first().and_then(TrialResult::path);
         let default = all.iter().position(|tried| {
@@ -66,8 +66,8 @@ impl DefaultKernels {
     }
 }
 
-/// Returns the text on kernels that a variable selects. The user is advised to set the variable only if the default
-/// kernels are slower beyond doubt. `disturbance` is the reason why the trial is doubtful.
+/// Returns the text on kernels that a variable selects. It recommends the variable only if the default kernels are
+/// significantly slower. `disturbance` is the reason why the trial is doubtful.
 pub(crate) fn advice(
     name: &str,
     setting: &str,
@@ -77,10 +77,14 @@ pub(crate) fn advice(
     let why_unknown = match (default, disturbance) {
         (DefaultKernels::Untried, _) => return format!("{name}: runs with {setting}"),
         (_, Some(why)) => why,
-        (DefaultKernels::Alike, None) => "the trial did not distinguish them",
+        (DefaultKernels::Alike, None) => {
+            "the trial cannot distinguish them from the default \
+                                         kernels"
+        }
         (DefaultKernels::Slower, None) => {
             return format!(
-                "{name}: chosen with {setting}, because the default kernels of the library are slower on this node; set this variable for your own programs too"
+                "{name}: chosen with {setting}, because the default kernels of the library are \
+                 slower on this node; set this variable for your own programs too"
             );
         }
     };
@@ -160,7 +164,7 @@ pub const TRY_BLAS: &str = "try-blas";
 const TURN: Duration = Duration::from_millis(30);
 /// Rules of the comparison of candidates. Every candidate has been measured once when the search begins. Every
 /// candidate is measured at least five times, even if the time is over, because fewer measurements cannot distinguish
-/// candidates. No candidate is measured more than twenty times; the fastest of the candidates that then remain is used.
+/// candidates, and at most twenty times. The fastest of the remaining candidates is used.
 const RULES: Rules = Rules {
     seed: 0x626C_6173,
     passes: Passes::One,
@@ -186,7 +190,7 @@ pub(crate) fn built_in_rate(places: &TrialPlaces) -> Result<FlopsPerSec, Failure
 }
 
 impl DgemmConfig {
-    /// Returns the configuration of the threads and the library.
+    /// Returns the configuration of a tried library and its threads.
     pub(crate) fn from_trial(tried: &TrialResult, on: ThreadsConfig) -> Self {
         let about = tried.probed.as_ref().map(|probed| probed.about());
         Self {
@@ -215,14 +219,14 @@ pub(crate) fn look_for(requests: &[BlasRequest]) -> Result<(), ToolchainError> {
     named.try_for_each(|request| blas::find::resolve(request, &candidates).map(|_| ()))
 }
 
-/// Threads and time of a trial.
+/// Threads and time limits of a trial.
 pub(crate) struct Trial<'a> {
     pub root: &'a SysRoot,
     pub places: TrialPlaces,
-    /// Time for all measurements except the first five of every candidate.
+    /// Time for the measurements after the first five of every candidate.
     pub time: Duration,
-    /// End of the whole comparison within the budget of the user: what was tried until then is compared. `None` for a
-    /// default budget.
+    /// End of the comparison in a run with a budget of the user: candidates that were tried until then are compared.
+    /// `None` for a default budget.
     pub end: Option<Instant>,
     pub interrupted: &'a dyn Fn() -> bool,
 }
@@ -234,8 +238,8 @@ impl Trial<'_> {
     }
 }
 
-/// Returns the end of a comparison in a run with these limits, half of whose budget is for the measurement; `None` if
-/// the user did not set the budget.
+/// Returns the end of a comparison in a run with these limits. Half of the budget is reserved for the measurement.
+/// `None` if the user did not set the budget.
 pub(crate) fn trial_end(limits: &Limits) -> Option<Instant> {
     limits.must_be_kept().then(|| limits.at(Fraction(0.5)))
 }
@@ -324,7 +328,7 @@ fn groups(
     let mut all: Vec<TrialResult> = Vec::new();
     for candidate in &candidates {
         if !all.is_empty() && trial.is_over() {
-            let text = format!("{} was not tried: no time", candidate.path.display());
+            let text = format!("{}: not tried, no time left", candidate.path.display());
             notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
             continue;
         }
@@ -376,14 +380,14 @@ fn words(all: &[TrialResult], alike: usize, threads: usize) -> Option<Notice> {
 /// Result of a search among libraries.
 #[derive(Debug, PartialEq)]
 struct Ranked {
-    /// Numbers of the candidates, fastest first, with the rate that represents each: the upper decile of its
-    /// measurements. The candidates that cannot be distinguished from the fastest one come first.
+    /// Indices of the candidates, fastest first, with the representative rate of each: the upper decile of its
+    /// measurements. Candidates that cannot be distinguished from the fastest one come first.
     order: Vec<(usize, f64)>,
     /// Number of candidates that cannot be distinguished from the fastest one, including the fastest one.
     alike: usize,
 }
 
-/// Candidates that are measured alternately, identified by numbers.
+/// Candidates that are measured interleaved, identified by their index.
 struct LibraryTurns<'a, F> {
     /// Function that measures the rate of one candidate.
     rate: F,
@@ -393,8 +397,8 @@ struct LibraryTurns<'a, F> {
     rates: Vec<Vec<f64>>,
 }
 
-/// Core-to-core round trip of a measurement, which is not taken: arithmetic does not depend on the physical location of
-/// the virtual CPUs.
+/// Core-to-core round trip of a measurement. It is not measured, because arithmetic does not depend on the physical
+/// location of the virtual CPUs.
 const REGIME: f64 = f64::NAN;
 
 impl<E, F: FnMut(usize) -> Result<f64, E>> Candidates for LibraryTurns<'_, F> {
@@ -411,13 +415,13 @@ impl<E, F: FnMut(usize) -> Result<f64, E>> Candidates for LibraryTurns<'_, F> {
         Ok(turn)
     }
 
-    /// An interrupted measurement returns an error.
+    /// Returns false: an interrupted measurement returns an error instead.
     fn must_end(&mut self) -> bool {
         (self.is_over)()
     }
 }
 
-/// Measures candidates alternately until one candidate is the fastest, until the remaining candidates cannot be
+/// Measures candidates interleaved until one candidate is the fastest, until the remaining candidates cannot be
 /// distinguished, or until the deadline. `first` contains the rates of the first measurement of every candidate.
 fn rank_by_turns<E>(
     first: &[f64],
@@ -444,8 +448,7 @@ fn rank_by_turns<E>(
     Ok(Ranked { order, alike })
 }
 
-/// Returns a function that is true for the names of the instruction sets of the processor, as written in
-/// `/proc/cpuinfo`.
+/// Returns a function that is true for the instruction sets of the processor, by their names in `/proc/cpuinfo`.
 fn instruction_sets(root: &SysRoot) -> impl Fn(&str) -> bool {
     let text = root.text("proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
@@ -476,9 +479,9 @@ mod tests {
         assert_eq!(asked, "OpenBLAS: runs with OPENBLAS_CORETYPE=Cooperlake");
     }
 
-    /// Runs 200 searches among candidates with these true rates; a measurement is slower than the true rate by up to
-    /// `noise`. Returns the chosen candidate of every search, and the number of candidates that are not distinguishable
-    /// from the chosen one.
+    /// Runs 200 searches among candidates with these true rates; a measurement is up to `noise` slower than the true
+    /// rate. For each search, returns the chosen candidate and the number of candidates that cannot be distinguished
+    /// from it.
     fn races(rates: &[f64], noise: f64) -> Vec<(usize, usize)> {
         let mut numbers = vec![0.0; 200 * 20 * rates.len()];
         Sequence::new(7).fill(0, &mut numbers);
@@ -507,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_of_equal_rate_are_reported_as_indistinguishable() {
+    fn candidates_with_equal_rates_are_indistinguishable() {
         let races = races(&[60.0, 100.0, 100.0, 70.0], 0.1);
         let reported = races.iter().filter(|(_, alike)| *alike == 2).count();
         assert!(races.iter().all(|(winner, _)| [1, 2].contains(winner)));

@@ -22,75 +22,75 @@ nodegauge_measure::config! {
     /// Configuration of the rate of DGEMM.
     pub struct DgemmConfig including on: ThreadsConfig {
         blas: shared::blas;
-        /// File of the library.
+        /// Path of the library.
         blas_path: String = Setting "BLAS path";
-        /// Bits of the library's integers.
+        /// Width of the library's integers in bits.
         blas_integer_bits: u32 = Setting "BLAS integer bits";
-        /// Environment variable that selects these kernels, where the library would select others.
+        /// Environment variable that selects these kernels, if the library would select others.
         blas_setting: String = Setting "BLAS setting";
     }
 }
 
 nodegauge_measure::config! {
-    /// Configuration of a rating: of the native solution or of the reference program.
+    /// Configuration of a rating, of nodegauge or of a reference program.
     pub struct RatingConfig including dgemm: DgemmConfig {
-        /// `native`, `xhpl` or `hpcc`.
+        /// Program: `native`, `xhpl` or `hpcc`.
         engine: shared::engine;
         version: shared::version;
         command: shared::command;
         /// HPL's encoded variant, e.g. `WR11C2R4`.
         variant: String = Setting "variant";
-        /// Order of the system.
+        /// Order N of the system.
         n: shared::n;
         nb: shared::nb;
         p: shared::p;
         q: shared::q;
         /// Seed of the random matrix.
         seed: u64 = Observation "seed";
-        /// Time of the solution, seconds.
+        /// Time of the solve, seconds.
         seconds: shared::seconds;
-        /// Formula of the rating from N and time.
+        /// Formula of the rating from N and the time.
         formula: shared::formula;
-        /// Residual of the solution.
+        /// Scaled residual of the solution.
         residual: shared::residual
             as Observation of ResidualConfig = "HPL's residual must have a threshold and norms";
-        /// Breakdown of the threads' time.
+        /// Breakdown of the threads' time during the solve.
         time: TimeConfig = Observation "time";
-        /// Start of the solution, seconds since the epoch.
+        /// Start of the solve, seconds since the epoch.
         began: Seconds = Observation "began";
         /// Formula by which N was chosen.
         order_formula: String = Observation "order formula";
-        /// Predicted time of the solution, seconds.
+        /// Predicted time of the solve, seconds.
         predicted_seconds: Seconds = Observation "predicted seconds";
         matrix_bytes: shared::matrix_bytes;
         /// Share of the matrix on huge pages, 0 to 1.
         on_huge_pages: Fraction = Observation "on huge pages";
-        /// Runs of the NB search, in order of time.
+        /// Runs of the search for NB, in chronological order.
         search: Vec<SearchStep> = Observation "search";
         /// Rating divided by the rate of DGEMM.
         of_dgemm: Fraction = Observation "of DGEMM";
-        /// Rating divided by the peak in registers.
+        /// Rating divided by the register-only peak.
         of_fma_peak: Fraction = Observation "of FMA peak";
         /// Rating divided by the theoretical peak.
         of_theoretical: Fraction = Observation "of theoretical peak";
-        /// Power during the solution.
+        /// Power during the solve.
         power: PowerConfig = Observation "power";
     }
 }
 
 nodegauge_measure::config! {
-    /// Configuration of a peak of multiply-adds in registers.
+    /// Configuration of a register-only peak of multiply-adds.
     pub struct PeakConfig including on: ThreadsConfig {
-        /// `f64` or `f32`.
+        /// Element type: `f64` or `f32`.
         element: shared::element;
         /// Instruction set of the fastest loop.
         isa: shared::isa;
-        /// Clock frequency during the best burst, Hz.
+        /// Clock frequency during the best burst (short run), Hz.
         clock_hz: shared::clock_hz;
         flops_per_cycle: shared::flops_per_cycle;
-        /// All loops of this element type.
+        /// Rates of all loops of this element type.
         loops: shared::loops as Observation of Vec<LoopRate> = "all loops are measured, none is chosen";
-        /// Cores x clock x operations per cycle.
+        /// Theoretical peak: cores x clock x operations per cycle.
         theoretical: TheoreticalPeak = Observation "theoretical peak";
     }
 }
@@ -112,22 +112,22 @@ impl ThreadsConfig {
 /// HPL's scaled residual.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResidualConfig {
-    /// The residual; `null` if none was printed or if it is not a number.
+    /// Scaled residual; `null` if none was printed or if it is not a number.
     pub value: Option<f64>,
-    /// Threshold that the residual must not reach.
+    /// Threshold; the residual must be smaller.
     pub threshold: f64,
     /// Formula of the residual.
     pub formula: String,
-    /// ||A x - b||oo.
+    /// Norm of the residual, ||A x - b||oo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
-    /// ||A||oo.
+    /// Norm of the matrix, ||A||oo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm_a: Option<f64>,
-    /// ||x||oo.
+    /// Norm of the solution, ||x||oo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm_x: Option<f64>,
-    /// ||b||oo.
+    /// Norm of the right-hand side, ||b||oo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm_b: Option<f64>,
 }
@@ -160,32 +160,31 @@ impl From<ScaledResidual> for ResidualConfig {
     }
 }
 
-/// Breakdown of the threads' time during a solution.
+/// Breakdown of the threads' time during a solve.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeConfig {
-    /// Share of the time in panels, 0 to 1.
+    /// Share of the threads' time in panels, 0 to 1.
     pub panels: Fraction,
-    /// Share of the time spent waiting, 0 to 1.
+    /// Share of the threads' time spent waiting, 0 to 1.
     pub waiting: Fraction,
     /// Time of the back-substitution, seconds.
     pub solve_s: Seconds,
-    /// Threads that factor a panel together.
+    /// Number of threads that factor a panel together.
     pub panel_threads: usize,
-    /// Largest share of a thread's time that other work took, 0 to 1.
+    /// Maximum share of a thread's time that other processes used, 0 to 1.
     pub lost: Fraction,
-    /// Number of times that the kernel took a CPU away from a thread.
+    /// Number of times that the kernel preempted a thread.
     pub switches: u64,
-    /// Share of all CPUs' time that the hypervisor gave to other guests, 0 to 1; `null` where it is not
-    /// counted.
+    /// Share of all CPUs' time that the hypervisor gave to other guests, 0 to 1; `null` if it is not counted.
     pub stolen: Option<Fraction>,
-    /// Share of the cores' execution units that other work used immediately before and after the solution, 0 to
-    /// 1, from the median burst in registers compared with the best one.
+    /// Share of the cores' execution units that other processes used immediately before and after the solve, 0 to 1. It
+    /// is computed from the ratio of the median to the best register-only burst.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<Fraction>,
 }
 
 impl From<LuTime> for TimeConfig {
-    /// Returns the breakdown without the shares that were not measured by the threads.
+    /// Returns the breakdown without the shares that threads cannot measure.
     fn from(of: LuTime) -> Self {
         Self {
             panels: of.panels,
@@ -200,26 +199,26 @@ impl From<LuTime> for TimeConfig {
     }
 }
 
-/// A run of the NB search.
+/// Run of the NB search.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchStep {
-    /// N.
+    /// Order N of the system.
     pub n: usize,
-    /// NB.
+    /// Block size NB.
     pub nb: usize,
-    /// FLOP/s.
+    /// Rate, FLOP/s.
     pub rate: FlopsPerSec,
 }
 
-/// Power during a solution.
+/// Power during a solve.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PowerConfig {
-    /// Watts; `null` where they cannot be read.
+    /// Power in watts; `null` if it cannot be read.
     pub watts: Option<Watts>,
     /// FLOP/s per watt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops_per_watt: Option<f64>,
-    /// Counters from which the power is read.
+    /// Counters from which the power was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<String>,
     /// Reason why the power is unknown.
@@ -227,21 +226,21 @@ pub struct PowerConfig {
     pub reason: Option<String>,
 }
 
-/// Result of a loop in registers.
+/// Result of a register-only loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoopRate {
     /// Instruction set.
     pub isa: String,
-    /// True if multiplication and addition are one instruction.
+    /// True if multiplication and addition are a single instruction.
     pub fused: bool,
-    /// FLOP/s.
+    /// Rate, FLOP/s.
     pub rate: FlopsPerSec,
     /// Clock frequency during the best burst, Hz.
     pub clock_hz: Option<Hertz>,
 }
 
 impl LoopRate {
-    /// Returns the best rate of a loop and the clock of that burst.
+    /// Returns the best rate of a loop and the clock frequency during that burst.
     pub(crate) fn from_peak(peak: &Peak) -> Self {
         Self {
             isa: peak.kernel.isa_name().to_owned(),
@@ -255,10 +254,10 @@ impl LoopRate {
 /// Theoretical peak: cores x clock x operations per cycle.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TheoreticalPeak {
-    /// FLOP/s with fused multiply-adds.
+    /// Peak with fused multiply-adds, FLOP/s.
     pub value: FlopsPerSec,
-    /// Formula with its numbers.
+    /// Formula with numbers in place of the variables.
     pub formula: String,
-    /// FLOP/s without fused multiply-adds.
+    /// Peak without fused multiply-adds, FLOP/s.
     pub without_fma: FlopsPerSec,
 }

@@ -8,9 +8,9 @@ fn list(numbers: impl Iterator<Item = usize>) -> String {
     numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the file for one N and all combinations of NB and grids. All other values follow the advice in HPL's file
-/// TUNING for one node. HPL skips the first two lines and reads the first words of the other lines. `basis` is the
-/// reason for N, with its rounding, in the second line.
+/// Returns the file for one N and all combinations of NB and grids. All other values follow the advice for one node in
+/// HPL's file TUNING. HPL skips the first two lines and reads the first words of the other lines. `basis` describes how
+/// N was chosen; it is written on the second line.
 pub fn write(order: usize, nbs: &[usize], grids: &[(usize, usize)], basis: &str) -> String {
     let order = order.to_string();
     let threshold = format!("{THRESHOLD:.1}");
@@ -50,7 +50,7 @@ pub fn write(order: usize, nbs: &[usize], grids: &[(usize, usize)], basis: &str)
         ("1", "Equilibration (0=no,1=yes)"),
         ("8", "memory alignment in double (> 0)"),
     ];
-    // A long list of values moves the description to the right and never overlaps it.
+    // A long list of values shifts the description to the right.
     let lines = lines.map(|(value, meaning)| format!("{value:<12} {meaning}\n"));
     let basis = basis.replace('\n', " ");
     format!("HPLinpack benchmark input file\nwritten by nodegauge; N {basis}\n{}", lines.concat())

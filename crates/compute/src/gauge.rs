@@ -46,7 +46,7 @@ impl Gauge for ComputeGauge {
         ]
     }
 
-    /// Plans a short solution with the fastest library.
+    /// Plans a short solve with the fastest library.
     fn summary_plan(
         &self,
         site: &Site,
@@ -115,7 +115,7 @@ impl Gauge for ComputeGauge {
     }
 }
 
-/// Returns a rating with its point in the roofline.
+/// Returns a rating with its point on the roofline.
 fn rating_point(record: &Record, m: &Measurement) -> Option<(f64, Result<RooflinePoint, NoPoint>)> {
     let config: RatingConfig = m.read_config();
     let n = config.n?;
@@ -127,6 +127,6 @@ fn rating_point(record: &Record, m: &Measurement) -> Option<(f64, Result<Rooflin
     );
     let intensity = lu::flops_per_byte(nb as usize);
     let value = m.value?;
-    let point = RooflinePoint::in_memory("hpl", value, intensity, basis).judged_as(m);
-    Some((value, point.beyond_caches(&record.machine, config.matrix_bytes.map(Bytes), 1.0)))
+    let point = RooflinePoint::in_memory("hpl", value, intensity, basis).with_validity_from(m);
+    Some((value, point.if_exceeding_caches(&record.machine, config.matrix_bytes.map(Bytes), 1.0)))
 }

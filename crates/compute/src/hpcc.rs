@@ -1,4 +1,4 @@
-//! Reader of hpccoutf.txt: the result of HPL with its residual, and the summary of all tests.
+//! Reader of hpccoutf.txt: the HPL result with its residual, and the summary of all tests.
 
 use crate::{output, reference};
 use nodegauge_gauge::outputs::{COMPUTE, OutputFigure, OutputFigures};
@@ -45,7 +45,7 @@ impl Reader for HpccReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "no `End of Summary section.`; a residual of HPL that failed: invalid"
+        "no `End of Summary section.`: suspect; a residual of HPL that failed: invalid"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -66,7 +66,7 @@ impl Reader for HpccReader {
         Some(4)
     }
 
-    fn encloses(&self) -> &'static [&'static str] {
+    fn enclosed_programs(&self) -> &'static [&'static str] {
         &["HPL", "STREAM"]
     }
 
@@ -146,7 +146,7 @@ fn version(text: &str) -> Option<String> {
     Some(numbers.map(|number| number.to_string()).join("."))
 }
 
-/// Fails if the rate of HPL is not that of N equations in its time.
+/// Fails if the rate of HPL does not follow from N and the time.
 fn contradiction(rate: f64, n: Option<u64>, seconds: Option<f64>) -> Result<(), String> {
     let (Some(n), Some(seconds)) = (n, seconds.filter(|seconds| *seconds > 0.0)) else {
         return Ok(());
@@ -156,5 +156,5 @@ fn contradiction(rate: f64, n: Option<u64>, seconds: Option<f64>) -> Result<(), 
     if (rate / expected - 1.0).abs() < 0.01 {
         return Ok(());
     }
-    Err("the rate of HPL in its summary is not that of N equations in its time".to_owned())
+    Err("the rate of HPL in its summary does not follow from N and the time".to_owned())
 }

@@ -1,5 +1,5 @@
-//! Measurement procedure of `hpl`: peaks, DGEMM, search for the panel width NB, choice of N by memory or time,
-//! solution, residual check. A rating is reported only after the residual check.
+//! Measurement procedure of `hpl`: peaks, DGEMM, search for the panel width NB, choice of N by memory or time, solve,
+//! residual check. A rating is reported only after the residual check.
 
 use crate::GAUGE;
 use crate::choose::TrialResult;
@@ -26,7 +26,7 @@ use nodegauge_team::{Team, TeamError};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Share of the budget for a measurement, and the minimum and maximum time.
+/// Share of the budget for a measurement, with a minimum and a maximum time.
 #[derive(Debug, Clone, Copy)]
 struct TimeShare {
     share: f64,
@@ -40,14 +40,14 @@ impl TimeShare {
     }
 }
 
-/// Time for all peaks together; minimum and maximum apply to a single peak.
+/// Time for all peaks together; minimum and maximum apply to each peak.
 const PEAKS: TimeShare =
     TimeShare { share: 0.1, min: Duration::from_millis(20), max: Duration::from_millis(400) };
 /// Time for DGEMM; an interruption takes effect after the measurement.
 const DGEMM: TimeShare =
     TimeShare { share: 0.06, min: Duration::from_millis(50), max: Duration::from_secs(1) };
-/// Returns the least time of everything that follows the comparison of `libraries` libraries, without a requested
-/// solution: peaks and DGEMM take half of it, the search for NB and a small solution the other half.
+/// Returns the minimum time after the comparison of `libraries` libraries, without a requested solve. Peaks and DGEMM
+/// take half of it, the search for NB and a small solve the other half.
 pub(crate) fn min(libraries: usize) -> Duration {
     let peaks = PEAKS.min * peak::loops().len() as u32;
     let comparison = DGEMM.min + PEAKS.min;
@@ -58,39 +58,40 @@ pub(crate) fn min(libraries: usize) -> Duration {
 const SEARCH: f64 = 0.25;
 /// Maximum time of the NB search, as a multiple of the planned time.
 const MAX_SEARCH: f64 = 1.2;
-/// Minimum time of a solution, as a share of the planned time, if the earlier measurements took longer than planned.
+/// Minimum time of a solve if earlier measurements took longer than planned, as a share of the planned time.
 const MIN_SOLUTION_SHARE: f64 = 0.25;
 /// Number of which N is a multiple if several libraries use the same N.
 pub(crate) const COMMON_MULTIPLE: usize = 64;
 /// Unit of `/proc/stat`: the kernel's USER_HZ, which is 100 on every supported architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Interval at which progress and interruptions are checked during a solution.
+/// Interval at which progress and interruptions are checked during a solve.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Returns the harmonic mean of the DGEMM rates of the libraries, which is the mean rate if all libraries do the same
-/// work one after another.
+/// Returns the harmonic mean of the DGEMM rates of the libraries: the mean rate if all libraries do the same work one
+/// after another.
 fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
     let times: f64 = libraries.iter().map(|library| 1.0 / dgemm::best(&library.dgemm).0).sum();
     FlopsPerSec(libraries.len() as f64 / times)
 }
 
-/// Number of candidates for NB that the second round of the search measures.
+/// Number of candidates for NB in the second round of the search.
 pub(crate) const KEPT: usize = 3;
 
-/// Sizes of the search for NB: a round with all candidates at a small N, and a round with the best at twice that N.
+/// Sizes of the search for NB: a round with all candidates at a small N, and a round with the best candidates at twice
+/// that N.
 pub(crate) struct NbSearch {
     constraints: SizeConstraints,
     /// Time of a run in the first round.
     small: Seconds,
-    /// Largest order of the second round.
+    /// Maximum order of the second round.
     max: usize,
-    /// Largest order that fits into memory.
+    /// Maximum order that fits into memory.
     full: usize,
 }
 
 impl NbSearch {
-    /// Returns the search among this number of candidates before a solution by the rule `spec`. `constraints` are those
-    /// of N, which must be a multiple of [`COMMON_MULTIPLE`].
+    /// Returns the search among this number of candidates before a solve by the rule `spec`. `constraints` are those of
+    /// N, which must be a multiple of [`COMMON_MULTIPLE`].
     pub(crate) fn new(
         constraints: SizeConstraints,
         spec: OrderSpec,
@@ -108,8 +109,7 @@ impl NbSearch {
         Self { constraints, small, max, full }
     }
 
-    /// Returns the order of round 0 or 1. `half` is the order at which LU reaches half of the DGEMM rate, if it is
-    /// known before the round.
+    /// Returns the order for round 0 or 1. `half` is the order at which LU reaches half of the DGEMM rate, if known.
     pub(crate) fn order(&self, round: usize, half: Option<f64>) -> Result<usize, Failure> {
         let seconds = if round == 0 { self.small } else { self.small * 8.0 };
         let constraints = SizeConstraints { seconds, half, ..self.constraints.clone() };
@@ -129,9 +129,9 @@ struct HplRun<'a> {
     seen: Observations,
     /// End of the budget.
     end: Instant,
-    /// Time for each of the loops that measure peaks.
+    /// Time for each loop that measures a peak.
     each_peak: Duration,
-    /// Seconds per matrix element that generating and checking a matrix takes in addition to solving.
+    /// Time per matrix element for generating and checking a matrix, in addition to the solve.
     overhead: Seconds,
     /// NUMA node of every thread; empty if a thread may run on several NUMA nodes.
     nodes: Vec<usize>,
@@ -177,7 +177,7 @@ pub(crate) fn run(
     for (tried, multiplier) in libraries.iter().zip(&multipliers) {
         run.dgemm(tried, multiplier, libraries.len())?;
     }
-    // All libraries use one N, so that their ratings measure the same work.
+    // All libraries use the same N, so that their ratings measure the same work.
     let rate = common_rate(&run.seen.libraries);
     for (at, multiplier) in multipliers.iter().enumerate() {
         if run.seen.interrupted.is_none() {
@@ -213,8 +213,8 @@ impl HplRun<'_> {
         Ok(())
     }
 
-    /// Runs loops in bursts, alternately, so that other load does not meet one loop alone. Returns the bursts in double
-    /// precision. `at` describes this point of the run.
+    /// Runs loops in interleaved bursts, so that other load does not affect one loop alone. Returns the bursts in
+    /// double precision. `at` describes this phase of the run.
     fn bursts(
         &mut self,
         loops: &[PeakLoop],
@@ -239,7 +239,7 @@ impl HplRun<'_> {
         Ok(of_double)
     }
 
-    /// Measures DGEMM with one of `count` libraries, before the solutions with that library.
+    /// Measures DGEMM with one of `count` libraries, before the solves with this library.
     fn dgemm(
         &mut self,
         tried: &TrialResult,
@@ -263,7 +263,7 @@ impl HplRun<'_> {
         Ok(())
     }
 
-    /// Chooses NB and N and solves with library `at`; `rate` is the DGEMM rate common to all libraries.
+    /// Chooses NB and N, and solves with the library of index `at`. `rate` is the common DGEMM rate of all libraries.
     fn library(
         &mut self,
         at: usize,
@@ -284,7 +284,7 @@ impl HplRun<'_> {
         let begun = Instant::now();
         let mut before = self.comparison_rates(at, multiplier, budget)?;
         let samples = self.options.samples.max(1);
-        // The remaining time must suffice for repeating these measurements after every solution and for the remaining
+        // The remaining time must suffice for repeating these measurements after every solve and for the remaining
         // libraries.
         let comparison_time = Seconds::from(begun.elapsed());
         let left = Seconds::from(self.end.saturating_duration_since(Instant::now()));
@@ -306,8 +306,8 @@ impl HplRun<'_> {
         Ok(())
     }
 
-    /// Repeats DGEMM and the register-only loops that may be the fastest immediately before or after a solution, so
-    /// that the rating is compared with rates under the same conditions.
+    /// Repeats DGEMM and the register-only loops that may be the fastest immediately before or after a solve, so that
+    /// the rating is compared with rates under the same conditions.
     fn comparison_rates(
         &mut self,
         at: usize,
@@ -315,22 +315,22 @@ impl HplRun<'_> {
         budget: Duration,
     ) -> Result<ComparisonRates, Failure> {
         let mut comparison = ComparisonRates::default();
-        let at_solution = "before or after the solution";
+        let at_solution = "before or after the solve";
         if self.interrupted(at_solution) {
             return Ok(comparison);
         }
-        self.observer.phase("DGEMM and peak before or after the solution");
+        self.observer.phase("DGEMM and peak before or after the solve");
         let time = DGEMM.duration(budget).div_f64(2.0);
         comparison.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
         self.seen.libraries[at].dgemm.extend(&comparison.dgemm);
         let rounds = peak::bursts_in(self.each_peak.div_f64(2.0));
-        comparison.bursts = self.bursts(&self.seen.contenders(), rounds, at_solution)?;
+        comparison.bursts = self.bursts(&self.seen.fastest_candidates(), rounds, at_solution)?;
         Ok(comparison)
     }
 
-    /// Returns the panel width, and the order at which LU reaches half of the DGEMM rate according to the last runs. A
-    /// single candidate is returned without a search. Otherwise all candidates run at a small N, and the best three
-    /// candidates run again at twice that N.
+    /// Returns the panel width, and the order at which LU reaches half of the DGEMM rate, estimated from the last runs.
+    /// A single candidate is returned without a search. Otherwise all candidates run at a small N, and the best three
+    /// run again at twice that N.
     fn nb(
         &mut self,
         at: usize,
@@ -351,7 +351,7 @@ impl HplRun<'_> {
         let constraints = self.options.constraints(machine, dgemm, threads, COMMON_MULTIPLE);
         let search = NbSearch::new(constraints, self.options.order, budget, candidates.len());
         // If the machine is slower than the DGEMM rate suggests, the search ends at the deadline and uses the results
-        // until then.
+        // so far.
         let deadline = Instant::now() + budget.mul_f64(MAX_SEARCH * SEARCH);
         for round in 0..2 {
             let order = search.order(round, half)?;
@@ -480,7 +480,7 @@ impl HplRun<'_> {
     }
 }
 
-/// Reports the progress of a solution, the rate since the start of the solution, and the remaining time at that rate.
+/// Reports the progress of a solve: the rate since its start, and the remaining time at this rate.
 fn report(observer: &mut dyn Observer, progress: &LuProgress, order: usize, start: Instant) {
     let done = progress.flops();
     let seconds = start.elapsed().as_secs_f64();

@@ -1,4 +1,4 @@
-//! Reader of the result of HPL-MxP: the solution in mixed precision, and its factorisation alone.
+//! Reader of the result of HPL-MxP: the solve in mixed precision, and its factorisation alone.
 
 use nodegauge_gauge::outputs::{COMPUTE, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
@@ -8,7 +8,7 @@ use nodegauge_measure::{Unit, printed};
 /// Reader of the output of HPL-MxP.
 pub(crate) struct HplMxpReader;
 
-/// Rates: label, name.
+/// Rates: label and figure name.
 const RATES: [(&str, &str); 2] = [("GFLOPS =", "hpl_mxp"), ("LU GFLOPS =", "hpl_mxp_lu")];
 
 impl Reader for HplMxpReader {
@@ -17,7 +17,7 @@ impl Reader for HplMxpReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "no residual: suspect; a rate that is not that of all devices together is an error"
+        "no residual: suspect; a rate that contradicts the rates per device is an error"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -81,7 +81,7 @@ impl Reader for HplMxpReader {
             let is_sum = (rate / (each * devices) - 1.0).abs() < 1e-3;
             if !printed::is_figure(rate) || !is_sum {
                 return Err(UnreadOutput::from(format!(
-                    "the rate of {label:?} is not that of all devices together"
+                    "the rate of {label:?} contradicts the rates per device"
                 )));
             }
             let figure = OutputFigure {
@@ -91,7 +91,7 @@ impl Reader for HplMxpReader {
                 value: rate * 1e9,
                 quoted: Quoted::Single,
             };
-            figures.push_judged(figure, &config, validity.clone())?;
+            figures.push_with_validity(figure, &config, validity.clone())?;
         }
         Ok(figures.finish(None))
     }

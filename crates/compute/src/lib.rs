@@ -1,8 +1,8 @@
-//! HPL's benchmark, a dense LU factorisation: rating of a node, its floating-point peaks, and runs of xhpl or
-//! hpcc for comparison.
+//! HPL benchmark, a dense LU factorisation: rating of a node, its floating-point peaks, and runs of xhpl or hpcc for
+//! comparison.
 //!
-//! The crate takes a machine, a placement and options, and returns measurements. It does not print, does not
-//! save, and does not depend on another gauge.
+//! The crate takes a machine, a placement and options, and returns measurements. It does not print, does not save, and
+//! does not depend on another gauge.
 #![forbid(unsafe_code)]
 
 mod ceilings;
@@ -32,7 +32,7 @@ pub use request::HplRequest;
 
 pub use nodegauge_measure::figure_names::hpl::{DGEMM, GAUGE, RATING, TEST};
 
-/// Name of the `f64` peak of multiply-adds in register-only loops.
+/// Name of the register-only `f64` peak of multiply-adds.
 pub const FMA_PEAK: &str = "fma_peak";
-/// Name of the `f32` peak of multiply-adds in register-only loops.
+/// Name of the register-only `f32` peak of multiply-adds.
 pub const FMA_PEAK_F32: &str = "fma_peak_f32";

@@ -9,7 +9,7 @@ use nodegauge_machine::Unavailable;
 use nodegauge_measure::stats;
 use nodegauge_measure::{FlopsPerSec, Fraction, Joules, Seconds};
 
-/// Result of one solved system of equations.
+/// Result of one solve of a system of equations.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SolvedSystem {
     pub order: usize,
@@ -19,20 +19,20 @@ pub(crate) struct SolvedSystem {
     pub seconds: Seconds,
     pub time: TimeConfig,
     pub residual: ResidualConfig,
-    /// Share of the matrix on huge pages; `None` if the kernel does not report the share.
+    /// Share of the matrix on huge pages; `None` if the kernel does not report it.
     pub huge_pages: Option<Fraction>,
-    /// Energy that the processor packages consumed during the solution.
+    /// Energy that the processor packages consumed during the solve.
     pub joules: Option<Joules>,
-    /// Start of the solution, seconds since the epoch.
+    /// Start of the solve, seconds since the epoch.
     pub began: Seconds,
     /// Measurements taken immediately before and after the solution.
     pub comparison: ComparisonRates,
 }
 
-/// Rates measured immediately before and after a solution.
+/// Rates measured immediately before and after a solve.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct ComparisonRates {
-    /// Rates of DGEMM on all threads with the library of the solution, FLOP/s.
+    /// Rates of DGEMM on all threads with the library of the solve, FLOP/s.
     pub dgemm: Vec<f64>,
     /// Results of bursts (short runs) of register-only loops in double precision.
     pub bursts: Vec<LoopBurst>,
@@ -56,7 +56,7 @@ impl ComparisonRates {
 }
 
 impl SolvedSystem {
-    /// Returns the rating divided by the median rate of DGEMM around the solution.
+    /// Returns the rating divided by the median DGEMM rate before and after the solve.
     pub(crate) fn dgemm_share(&self) -> Fraction {
         Fraction(self.rating.0 / stats::median(&self.comparison.dgemm))
     }
@@ -68,7 +68,7 @@ pub(crate) struct LibraryRuns {
     pub tried: TrialResult,
     /// Rates of DGEMM on all threads, FLOP/s.
     pub dgemm: Vec<f64>,
-    /// Runs of the NB search, in order of time.
+    /// Runs of the NB search, in chronological order.
     pub search: Vec<SearchStep>,
     pub order: Option<ChosenOrder>,
     pub solutions: Vec<SolvedSystem>,
@@ -85,13 +85,13 @@ impl LibraryRuns {
 pub(crate) struct Observations {
     /// Peaks for every instruction set and element type.
     pub peaks: Vec<Peak>,
-    /// Results per library, in the order in which the libraries were given.
+    /// Results per library, in the order in which the user gave them.
     pub libraries: Vec<LibraryRuns>,
     /// Number of throttling events during the run; `None` if throttling is not counted.
     pub throttled: Option<u64>,
     /// Counters from which the energy is read, or the reason why no counter is available.
     pub energy: Option<Result<String, Unavailable>>,
-    /// Description of the point at which the run was interrupted.
+    /// Phase of the run in which the user interrupted it.
     pub interrupted: Option<String>,
 }
 
@@ -102,19 +102,19 @@ impl Observations {
         of_element.max_by(|a, b| a.best().0.total_cmp(&b.best().0))
     }
 
-    /// Returns the loops of all element types that may be the fastest: the fastest so far, and the loop with the widest
+    /// Returns the loops of each element type that may be the fastest: the fastest so far, and the one with the widest
     /// vectors, which other load may have slowed down.
-    pub(crate) fn contenders(&self) -> Vec<PeakLoop> {
-        let mut contenders: Vec<PeakLoop> = Vec::new();
+    pub(crate) fn fastest_candidates(&self) -> Vec<PeakLoop> {
+        let mut fastest_candidates: Vec<PeakLoop> = Vec::new();
         for element in ["f64", "f32"] {
             let widest = self.peaks.iter().rev().find(|peak| peak.kernel.element == element);
             for peak in self.peak(element).into_iter().chain(widest) {
-                if !contenders.iter().any(|known| known.is(&peak.kernel)) {
-                    contenders.push(peak.kernel);
+                if !fastest_candidates.iter().any(|known| known.is(&peak.kernel)) {
+                    fastest_candidates.push(peak.kernel);
                 }
             }
         }
-        contenders
+        fastest_candidates
     }
 
     /// Adds a burst of a loop.

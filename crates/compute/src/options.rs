@@ -21,37 +21,37 @@ pub struct HplOptions {
     pub grid_multiple: bool,
     /// Seed of the random matrix.
     pub seed: u64,
-    /// Time for the whole run.
+    /// Time budget of the whole run.
     pub budget: Duration,
-    /// Number of times that the system is solved.
+    /// Number of solves.
     pub samples: usize,
     /// Requested BLAS libraries; if empty, the fastest installed library is used.
     pub libraries: Vec<BlasRequest>,
-    /// Triad bandwidth of this node and the source of that figure. The memory traffic of the products is compared with
-    /// this bandwidth.
+    /// Triad bandwidth of this node with the source of that figure, for comparison with the memory traffic of the
+    /// products.
     pub triad: Option<(BytesPerSec, String)>,
-    /// DGEMM rate of this node with the same number of threads, and the source of that figure. The time is predicted
-    /// from this rate.
+    /// DGEMM rate of this node with the same number of threads, with the source of that figure. It is used to predict
+    /// the time.
     pub dgemm: Option<(FlopsPerSec, String)>,
-    /// Rate given by the user, from which the time is predicted instead of from the DGEMM rate.
+    /// Rate that the user gave, used instead of the DGEMM rate to predict the time.
     pub rate: Option<FlopsPerSec>,
     /// Order at which LU reaches half of the DGEMM rate, from a saved rating with the same number of threads
     /// ([`size::half`](crate::size::half)).
     pub half: Option<f64>,
-    /// True if an option gives the memory to plan for.
+    /// True if an option sets the available memory.
     pub is_memory_given: bool,
     /// Ranks of the reference program.
     pub ranks: RankOptions,
-    /// Reference program to run in addition.
+    /// Reference program to run in addition; `None` without one.
     pub reference: Option<ReferenceOptions>,
 }
 
 /// Requested ranks of the reference program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RankOptions {
-    /// Ranks on each host.
+    /// Number of ranks on each host.
     pub ranks: Option<usize>,
-    /// Threads of all ranks of a host together.
+    /// Total number of threads of all ranks on a host.
     pub threads: Option<usize>,
     /// Hosts; empty for this node.
     pub hosts: Vec<String>,
@@ -60,11 +60,11 @@ pub struct RankOptions {
 /// Options of the reference program, xhpl or hpcc.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReferenceOptions {
-    /// Path of an xhpl or hpcc.
+    /// Path of xhpl or hpcc.
     pub program: PathBuf,
     /// Launcher of the ranks.
     pub launcher: Option<CommandLine>,
-    /// True if a launcher that refuses to run as root gets the option that permits it.
+    /// True to pass the option that permits running as root to launchers that would refuse.
     pub allow_root: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct ReferenceOptions {
 pub const BUDGET: Duration = Duration::from_secs(15);
 /// Upper bound of the memory of a node, in bytes.
 const LARGER_THAN_ANY: u64 = 1 << 60;
-/// Share of the budget for the solution; the matrix is generated and checked in the remaining time.
+/// Share of the budget for the solve; generating and checking the matrix takes the rest.
 const SOLUTION: f64 = 0.5;
 
 impl Default for HplOptions {

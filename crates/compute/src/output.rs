@@ -1,8 +1,8 @@
 //! Parser and writer of the output of xhpl and hpcc: result lines with residuals. This module does no I/O.
 //!
 //! A result line begins with its variant, `WR11C2R4`: W, the mapping R or C, and digits. Other lines may also begin
-//! with W. The rate has five digits and is computed from a time with more digits than the printed time. Progress lines
-//! begin differently and are not results.
+//! with W. The rate has five digits and is computed from the unrounded time. Progress lines begin differently and are
+//! not results.
 
 use nodegauge_gauge::readers::RunMark;
 use nodegauge_measure::quantity::counted;
@@ -22,11 +22,11 @@ pub struct HplRow {
     pub p: usize,
     /// Number of columns of the process grid, Q.
     pub q: usize,
-    /// Seconds, with two decimals.
+    /// Time of the solve, seconds, with two decimals.
     pub seconds: Seconds,
     /// Rate in FLOP/s.
     pub rate: FlopsPerSec,
-    /// The scaled residual; `None` if none was printed.
+    /// Scaled residual; `None` if none was printed.
     pub residual: Option<f64>,
     /// True for PASSED, false for FAILED; `None` if neither was printed.
     pub passed: Option<bool>,
@@ -47,7 +47,7 @@ pub struct HplOutput {
     pub skipped: usize,
     /// True if the output contains HPL's last line.
     pub ended: bool,
-    /// True if a last line without a line end was not read, because it may be cut in the middle of a number.
+    /// True if a last line without a line end was ignored, because a number in it may be truncated.
     pub is_cut: bool,
 }
 
@@ -71,7 +71,7 @@ impl HplOutput {
 /// Phase of the last line of a run.
 pub(crate) const END_PHASE: u8 = 2;
 
-/// Returns the place of a line in the order of the lines of a run: title, tables of results, last line.
+/// Returns the position of a line in the order of the lines of a run: title, tables of results, last line.
 pub(crate) fn mark(line: &str) -> Option<RunMark> {
     match line.as_bytes().first()? {
         b'H' => title_version(line).map(|_| RunMark::TITLE),
@@ -84,10 +84,10 @@ pub(crate) fn mark(line: &str) -> Option<RunMark> {
 /// Last line of HPL's output.
 const END: &str = "End of Tests.";
 
-/// Words after the number of tests without a result.
+/// Words after the number of skipped tests.
 const SKIPPED: &str = "tests skipped because of illegal input values.";
 
-/// First words of the titles of HPL, and of the variant of NVIDIA.
+/// First words of the titles of HPL, and of NVIDIA's variant.
 const TITLES: [&str; 2] = ["HPLinpack ", "HPL-NVIDIA "];
 
 /// Returns the version in HPL's title: `2.3`, or `NVIDIA 23.5.0`.
@@ -107,29 +107,29 @@ fn encoded_variant(line: &str) -> Option<&str> {
     after.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
     let variant = line.split_whitespace().next()?;
     let is_code = variant.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    // A sentence may begin with such a word.
+    // A sentence may begin with such a word, too.
     let is_row = line.split_whitespace().nth(1)?.bytes().all(|byte| byte.is_ascii_digit());
     (is_code && is_row).then_some(variant)
 }
 
-/// True if a line has words and is not decoration alone.
+/// True if a line contains words, i.e. is not a rule.
 fn is_word(line: &str) -> bool {
     line.contains(char::is_alphanumeric)
 }
 
-/// Returns a number. Only finite numbers are accepted, because a record with other numbers could not be read back.
+/// Parses a number. Only finite numbers are accepted, because a record with other numbers could not be read again.
 fn finite(word: &str) -> Option<f64> {
     word.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// Returns the number of rows whose check has this verdict.
+/// Returns the number of rows with this verdict.
 fn count(rows: &[(String, HplRow)], verdict: bool) -> usize {
     rows.iter().filter(|(_, row)| row.passed == Some(verdict)).count()
 }
 
 /// Parses the output of xhpl or hpcc.
 pub fn read(text: &str) -> HplOutput {
-    // The last line is decoration that follows the last line with words.
+    // The last line is a rule after the last line with words.
     let is_cut = printed::unended_line(text).is_some_and(is_word);
     let mut output = HplOutput { is_cut, ..HplOutput::default() };
     for line in printed::whole_lines(text).lines() {
@@ -164,7 +164,7 @@ pub fn read(text: &str) -> HplOutput {
     output
 }
 
-/// Parses a result line. NVIDIA's variant prints the rate per device in parentheses behind the rate.
+/// Parses a result line. NVIDIA's variant prints the rate per device in parentheses after the rate.
 fn row(line: &str) -> Option<HplRow> {
     let variant = encoded_variant(line)?;
     let line = line.replace(['(', ')'], " ");
@@ -193,11 +193,11 @@ fn row(line: &str) -> Option<HplRow> {
 }
 
 impl HplRow {
-    /// True if the rate is that of the solution of N equations in the time, within the printed digits.
+    /// True if the rate follows from N and the time, within the printed digits.
     fn is_consistent(&self) -> bool {
-        /// Error of the printed time, seconds: it has two decimals.
+        /// Error of the printed time, seconds; the time has two decimals.
         const TIME: f64 = 0.006;
-        /// Relative error of the printed rate, of which some versions print three digits.
+        /// Relative error of the printed rate; some versions print only three digits.
         const RATE: f64 = 6e-3;
         let n = self.n as f64;
         let operations = n * n * (2.0 / 3.0 * n + 1.5);
@@ -209,8 +209,8 @@ impl HplRow {
     }
 }
 
-/// Formats rows as HPL prints them, for scripts that parse HPL's output. Before every row, a line contains the name of
-/// the program, in the format of the lines in which HPL describes its input. The `variant` of a native run encodes the
+/// Formats rows as HPL prints them, for scripts that parse HPL's output. Each row is preceded by a line with the name
+/// of the program, in the format of HPL's description of its input. The `variant` of a native run encodes the
 /// algorithm: row-major, look-ahead, recursive.
 pub fn write(rows: &[(String, HplRow)]) -> String {
     let double = "=".repeat(80);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_result_is_distinguished_and_norms_are_no_results() {
+    fn failed_results_are_read_and_norms_ignored() {
         let output = read(FAILED);
         assert_eq!(output.rows.len(), 1);
         assert_eq!(output.rows[0].passed, Some(false));
@@ -289,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn hpl_refusals_are_kept() {
+    fn error_messages_of_hpl_are_kept() {
         let output = read(TOO_FEW);
         assert!(output.rows.is_empty() && !output.ended);
         assert_eq!(output.errors[0], "Need at least 4 processes for these tests");
     }
 
     #[test]
-    fn missing_parts_of_cut_output_are_named() {
+    fn missing_parts_of_truncated_output_are_reported() {
         let reason = |text: &str| read(text).incomplete();
         let missing = "HPL's last line \"End of Tests.\" is missing: the output may be cut";
         assert_eq!(reason(THREE), None);

@@ -1,5 +1,5 @@
-//! Plan of an `hpl` run: checks that can refuse the run, and the N, the time and the memory predicted from known
-//! properties of the node. Planning measures nothing.
+//! Plan of an `hpl` run: checks that can refuse the run, and prediction of N, time and memory from known properties of
+//! the node. Planning measures nothing.
 
 use crate::choose::{self, Trial, TrialPlaces, TrialResult};
 use crate::config::RatingConfig;
@@ -29,7 +29,7 @@ const USUAL_DGEMM: f64 = 0.9;
 const SMALLER: &str = "a smaller --order, or one library (--blas)";
 /// Assumed maximum ratio of the rate of a library to that of the built-in kernels, if the peak is unknown.
 const LIBRARY_OVER_BUILT_IN: f64 = 2.0;
-/// Share of the predicted time of a solution that generating and checking the matrix adds at most.
+/// Maximum time for generating and checking the matrix, as a share of the predicted time of a solve.
 const AROUND_SOLUTION: f64 = 0.25;
 /// Share of the budget in which libraries and kernels are compared, in addition to the first four measurements of every
 /// candidate.
@@ -43,7 +43,7 @@ pub struct HplPlan {
     pub(crate) placement: Placement,
     pub(crate) options: HplOptions,
     pub(crate) layout: RankLayout,
-    /// Plan for each candidate for NB, in the order of the user; a single one if NB is given or searched.
+    /// Plan for each candidate for NB, in the order of the user; a single plan if one NB is given or if NB is searched.
     pub(crate) candidates: Vec<PlannedNb>,
     /// Orders of the two rounds of the search for NB; `None` without a search, or if no rate is known.
     pub(crate) search: Option<[usize; 2]>,
@@ -53,20 +53,20 @@ pub struct HplPlan {
     pub(crate) available: Option<Bytes>,
     /// Theoretical peak of the cores in use; `None` if unknown.
     pub(crate) peak: Option<Figure>,
-    /// Description of their peak in single precision and without fused multiply-adds; `None` if unknown.
+    /// Description of the cores' peaks in single precision and without fused multiply-adds; `None` if unknown.
     pub(crate) other_peaks: Option<String>,
     reference: Option<PlacedReference>,
-    /// Budget that the user set; a run that would exceed it is refused.
+    /// Budget that the user set. A run that would exceed it is refused.
     asked: Option<Duration>,
-    /// True if the budget is a share of one that the user set, which the comparison of libraries keeps.
+    /// True if the budget is a share of the user's budget, which the comparison of libraries must keep.
     pub(crate) is_share: bool,
-    /// Number of solutions that the user set; it decides instead of the budget.
+    /// Number of solves that the user set; it replaces the budget.
     samples: Option<usize>,
     /// Notices about the places of the threads.
     pub(crate) notices: Vec<Notice>,
 }
 
-/// Candidate for NB with the N that is aligned to it.
+/// Candidate for NB, with N rounded for this NB.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PlannedNb {
     pub nb: usize,
@@ -74,20 +74,19 @@ pub(crate) struct PlannedNb {
 }
 
 impl HplPlan {
-    /// True if the predicted times are lower bounds, because no solution on this node predicts the rate.
+    /// True if the predicted times are lower bounds, because no earlier solve on this node provides the rate of LU.
     pub(crate) fn is_lower_bound(&self) -> bool {
         self.options.half.is_none() && self.options.rate.is_none()
     }
 
-    /// Returns the first candidate, on which the prediction of the run is based.
+    /// Returns the first candidate; the prediction of the run is based on it.
     pub(crate) fn first(&self) -> &PlannedNb {
         &self.candidates[0]
     }
 
     /// Plans the requested run.
     ///
-    /// # Errors
-    /// Fails if the threads cannot be placed, if the hosts of a job are unknown, and as [`Self::new`].
+    /// Fails if the threads cannot be placed, if the hosts of a job are unknown, and for the reasons of [`Self::new`].
     pub fn from_request(site: &Site, request: HplRequest<'_>) -> Result<Self, Failure> {
         let asked = request.budget;
         let samples = request.samples;
@@ -100,8 +99,7 @@ impl HplPlan {
 
     /// Plans a run on the threads of `placement`.
     ///
-    /// # Errors
-    /// Fails if N does not fit into memory, a library is missing, or the reference program cannot be run.
+    /// Fails if N does not fit into memory, if a library is missing, or if the reference program cannot be run.
     pub fn new(site: &Site, placement: Placement, options: HplOptions) -> Result<Self, Failure> {
         let layout = RankLayout::from_options(&site.topology, &options.ranks, &placement);
         let threads = placement.threads.len();
@@ -152,8 +150,8 @@ impl HplPlan {
         })
     }
 
-    /// Returns the input file of the reference program for this plan, with the N of the plan. On several hosts, N fills
-    /// the memory of all hosts unless an order is requested.
+    /// Returns the input file of the reference program, with the N of this plan. On several hosts, N fills the memory
+    /// of all hosts unless the user gave an order.
     ///
     /// # Errors
     /// Fails if N does not fit into memory.
@@ -161,7 +159,7 @@ impl HplPlan {
         let mut filled = self.options.clone();
         let PlannedNb { nb, order } = self.first();
         let nbs: Vec<usize> = self.candidates.iter().map(|candidate| candidate.nb).collect();
-        // HPL solves every N with every NB, so that there is a single N.
+        // HPL solves every N with every NB, so there is a single N.
         let of_first = if nbs.len() > 1 { " (the first NB)" } else { "" };
         let grids = [self.layout.grid()];
         if self.layout.hosts == 1 {
@@ -178,7 +176,7 @@ impl HplPlan {
 }
 
 impl PlannedRun for HplPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         let needed = size::needed(self.first().order.order, self.placement.threads.len());
         ExpectedCost { time: Some(self.options.budget), memory: Some(needed) }
     }
@@ -199,7 +197,7 @@ impl PlannedRun for HplPlan {
 }
 
 impl HplPlan {
-    /// Runs the native solution, then the reference program.
+    /// Runs the native solver, then the reference program.
     fn measure(&self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let mut limits =
             Limits::from_budget(Budget::new(self.asked, self.options.budget), self.samples);
@@ -239,7 +237,7 @@ impl HplPlan {
             hpl::run(site, &self.placement, &libraries, &options, multiple, end, observer)?;
         outcome.notices.splice(0..0, notices);
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {
-            // The native solution also predicts the time of the reference program.
+            // The native solve also predicts the time of the reference program.
             let ratings = outcome.measurements.iter().filter(|m| m.name == RATING);
             let configs = ratings.map(|m| m.read_config::<RatingConfig>());
             let half = configs
@@ -249,10 +247,10 @@ impl HplPlan {
             let reference_options = HplOptions { half, ..self.options.clone() };
             let begun = clock::now();
             reference.measure(site, &reference_options, &mut outcome, observer);
-            // The time of the reference program is not part of the budget.
+            // The budget does not include the time of the reference program.
             limits.started += clock::now() - begun;
         }
-        // The default budget does not limit the time of the solution for a requested order.
+        // The default budget does not limit the solve for a requested order.
         if self.options.order == OrderSpec::Quick || limits.asked {
             outcome.set_run_time(&limits, tried);
         }
@@ -261,8 +259,8 @@ impl HplPlan {
 }
 
 impl HplPlan {
-    /// Returns the predicted time of all solutions with the requested order; zero if the order depends on the time. The
-    /// prediction is based on the rates in the comparison of the libraries.
+    /// Returns the predicted time of all solves with the requested order; zero if N is chosen by time. The prediction
+    /// uses the rates from the comparison of the libraries.
     fn requested_solutions(&self, libraries: &[TrialResult]) -> Duration {
         if self.options.order == OrderSpec::Quick {
             return Duration::ZERO;
@@ -271,7 +269,7 @@ impl HplPlan {
         self.solutions(&rates)
     }
 
-    /// Returns the predicted time of a solution of the planned order for each of these rates.
+    /// Returns the predicted time of the solves of the planned order, one solve per rate.
     fn solutions(&self, rates: &[FlopsPerSec]) -> Duration {
         let one =
             |rate: &FlopsPerSec| size::seconds(self.first().order.order, self.options.half, *rate);
@@ -280,9 +278,9 @@ impl HplPlan {
         Seconds(samples * all * (1.0 + AROUND_SOLUTION)).duration()
     }
 
-    /// Predicts the time of the solutions of a requested order, before the libraries are compared: from the peak of the
-    /// cores and from the rate of an earlier run of this node; without one, from a short product with the built-in
-    /// kernels.
+    /// Predicts the time of the solves of a requested order before the libraries are compared. The rate is estimated
+    /// from the peak of the cores and from an earlier run of this node; without such a run, from a short product with
+    /// the built-in kernels.
     fn predicted(&self) -> Result<PredictedTime, Failure> {
         let known = self.options.rate.or(self.options.dgemm.as_ref().map(|(rate, _)| *rate));
         let rate = match known {
@@ -340,9 +338,9 @@ fn theoretical_peak(machine: &Machine, threads: usize) -> Option<Figure> {
     })
 }
 
-/// Returns the rate from which the time of a solution is predicted, and the basis of that rate. It is the given rate,
-/// or else the DGEMM rate of an earlier measurement, or else a share of the peak of the processor. For an unknown
-/// processor, a peak is assumed, or `None` is returned for a described machine.
+/// Returns the rate from which the time of a solve is predicted, with its source: the given rate, otherwise the DGEMM
+/// rate of an earlier run, otherwise a share of the processor's peak. For an unknown processor, a peak is assumed; for
+/// a described machine with an unknown processor, `None` is returned.
 fn foreseen_rate(
     machine: &Machine,
     options: &HplOptions,
@@ -381,7 +379,7 @@ mod tests {
     use nodegauge_placement::PlacementRequest;
 
     #[test]
-    fn predicted_rate_is_saved_or_from_the_peak_or_assumed() {
+    fn predicted_rate_is_saved_computed_or_assumed() {
         let mut machine = Machine::default();
         machine.processor.cores = 4;
         let mut options = HplOptions::default();
@@ -416,7 +414,7 @@ mod tests {
         let mut machine = Machine { source: MachineSource::Synthetic, ..Machine::default() };
         machine.processor.cores = 32;
         let memory = Some(Bytes(377_810_000_000));
-        let site = Site::new(topology, machine, SysRoot::live()).planned_with(memory);
+        let site = Site::new(topology, machine, SysRoot::live()).with_plan_memory(memory);
         let options = HplOptions {
             order: OrderSpec::Full,
             rate: Some(FlopsPerSec(1.3e12)),
@@ -428,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn each_candidate_has_its_own_order() {
+    fn each_nb_candidate_has_its_own_order() {
         let orders = |plan: &HplPlan| -> Vec<usize> {
             plan.candidates.iter().map(|candidate| candidate.order.order).collect()
         };

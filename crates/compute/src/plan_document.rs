@@ -34,7 +34,7 @@ struct PlanEntry {
     rate: Option<String>,
     /// True if the predicted times are lower bounds.
     seconds_at_least: bool,
-    /// One entry for each NB, the first of which is that of HPL.dat's N.
+    /// One entry per NB. The first one has the N of HPL.dat.
     candidates: Vec<CandidateEntry>,
     /// Search for NB; `None` without a search, or if no rate is known.
     search: Option<SearchEntry>,
@@ -48,16 +48,16 @@ struct CandidateEntry {
     /// Formula of N, with numbers in place of the variables.
     formula: String,
     matrix_bytes: u64,
-    /// Largest memory of the run.
+    /// Maximum memory use of the run.
     needed_bytes: u64,
-    /// Share of the matrix in the memory, 0 to 1.
+    /// Size of the matrix as a share of the memory, 0 to 1.
     memory_share: Option<f64>,
     flops: f64,
-    /// Predicted time of a solution; `None` if no rate is known.
+    /// Predicted time of a solve; `None` if no rate is known.
     seconds: Option<f64>,
 }
 
-/// Search for NB: all candidates at the first order, the best at the second.
+/// Search for NB: all candidates at the first order, the best candidates at the second.
 #[derive(Debug, Clone, Serialize)]
 struct SearchEntry {
     n: [usize; 2],

@@ -12,7 +12,7 @@ impl Reader for HplReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "no `End of Tests.`; fewer results than HPL counts"
+        "no `End of Tests.`, or fewer results than HPL states: suspect"
     }
 
     fn first_characters(&self) -> &'static str {

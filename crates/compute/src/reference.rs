@@ -30,9 +30,9 @@ const CANDIDATES: [usize; 4] = [128, 192, 256, 384];
 const SEARCH_ORDER: f64 = 4000.0;
 /// Candidates for NB with hpcc. All candidates are in one run, because every run of hpcc also runs other benchmarks.
 const HPCC_CANDIDATES: [usize; 3] = [128, 192, 256];
-/// Maximum predicted time in seconds of a solution with hpcc for which several values of NB are tried.
+/// Maximum predicted time in seconds of a solve with hpcc for which several values of NB are tried.
 const SEVERAL: f64 = 60.0;
-/// Value of NB without a search; most libraries nearly reach their best rate with this value.
+/// NB without a search; with it, most libraries nearly reach their best rate.
 pub(crate) const USUAL_NB: usize = 192;
 /// Assumed rate of DGEMM in FLOP/s if the native run did not measure it.
 const ASSUMED_DGEMM: f64 = 1e11;
@@ -53,9 +53,9 @@ fn distinct(objects: impl Iterator<Item = usize>) -> usize {
 }
 
 impl RankLayout {
-    /// Returns the layout for the requested number of ranks, on the cores of the native run. The default is one rank per
-    /// last-level cache, else per NUMA node, else per core; the first level with several objects is used. The threads of
-    /// the ranks use the remaining cores.
+    /// Returns the layout for the requested number of ranks, on the cores of the native run. The default is one rank
+    /// per last-level cache, per NUMA node or per core: the first of these levels with several objects is used. The
+    /// cores are divided among the threads of the ranks.
     pub(crate) fn from_options(
         topology: &Topology,
         options: &RankOptions,
@@ -115,9 +115,8 @@ pub(crate) struct PlacedReference {
 }
 
 impl PlacedReference {
-    /// Runs the program with the N of the native run, and with NB and grid from a search. Appends the figures of the
-    /// program to the native figures. If the program fails, the native figures are kept, and the outcome contains the
-    /// failure.
+    /// Runs the program with the N of the native run, and with NB and grid from a search. Appends its figures to the
+    /// native figures. If the program fails, the native figures are kept, and the outcome contains the failure.
     pub(crate) fn measure(
         &self,
         site: &Site,
@@ -147,7 +146,7 @@ impl PlacedReference {
         }
     }
 
-    /// Returns N, which is the N of the native run unless the matrix must fill the memory of all hosts.
+    /// Returns N: that of the native run, unless the matrix must fill the memory of all hosts.
     fn order(
         &self,
         site: &Site,
@@ -167,7 +166,8 @@ impl PlacedReference {
         }
     }
 
-    /// Chooses NB and the grid unless they are requested, and runs the program; returns the output and the command.
+    /// Runs the program with the requested NB and grid, or with those found by a search. Returns the output and the
+    /// command.
     fn search_and_run(
         &self,
         site: &Site,
@@ -208,7 +208,7 @@ impl PlacedReference {
         self.watched(order, &nbs, &grids, site, observer)
     }
 
-    /// Runs the program and names the run as a phase.
+    /// Runs the program, and announces the run as a phase.
     fn watched(
         &self,
         n: usize,
@@ -223,7 +223,7 @@ impl PlacedReference {
         self.run(n, nbs, grids, &site.topology, &|| interrupted.interrupted())
     }
 
-    /// Returns the notice with the ratio of the two ratings.
+    /// Returns the notice with the ratio of native rating and program's rating.
     fn compare(&self, outcome: &Outcome, figures: &[Measurement]) -> Option<Notice> {
         let native = named(outcome, RATING)?.value?;
         let theirs = figures.iter().find(|m| m.validity.status != Status::Invalid)?.value?;

@@ -1,4 +1,4 @@
-//! Conversion of the options of the user, the environment and saved runs of this node to the options of an `hpl` run.
+//! Conversion of the user's options, the environment and saved runs of this node to the options of an `hpl` run.
 //!
 //! Saved figures are used only if the machine has not changed since they were saved, and not for a described machine.
 
@@ -19,11 +19,11 @@ use std::time::Duration;
 
 /// Options of `hpl` as given by the user.
 pub struct HplRequest<'a> {
-    /// Order of the system.
+    /// Order N of the system.
     pub order: Option<usize>,
-    /// True if the matrix fills the memory.
+    /// True if the matrix shall fill the memory.
     pub full: bool,
-    /// True if an option gives the memory to plan for.
+    /// True if an option sets the available memory.
     pub is_memory_given: bool,
     /// Share of the available memory for the matrix if `full` is set.
     pub fraction: Fraction,
@@ -33,13 +33,13 @@ pub struct HplRequest<'a> {
     pub grid_multiple: bool,
     /// Seed of the random matrix.
     pub seed: u64,
-    /// Time for the whole run.
+    /// Time budget of the whole run.
     pub budget: Option<Duration>,
-    /// Number of times that the system is solved.
+    /// Number of solves.
     pub samples: Option<usize>,
     /// Requested BLAS libraries; if empty, the fastest installed library is used.
     pub libraries: Vec<BlasRequest>,
-    /// Rate of the solution given by the user, from which the time is predicted.
+    /// Rate of the solve that the user gave, used to predict the time.
     pub rate: Option<FlopsPerSec>,
     /// Threads and their places.
     pub placement: PlacementOptions,
@@ -116,7 +116,7 @@ impl HplRequest<'_> {
         })
     }
 
-    /// Returns the newest record with this figure that was measured on this machine in the present state.
+    /// Returns the newest record with this figure that was measured on this machine in its present state.
     fn newest(&self, site: &Site, (test, name): (&str, &str)) -> Option<Record> {
         if site.machine.is_described() {
             return None;
@@ -125,8 +125,8 @@ impl HplRequest<'_> {
         machine_changes(&record.machine, &site.machine).is_empty().then_some(record)
     }
 
-    /// Returns the order at which LU reaches half of DGEMM's rate, from the newest saved rating. A suspect rating does not
-    /// count: on a busy node, it would predict a time that refuses the next run.
+    /// Returns the order at which LU reaches half of the DGEMM rate, from the newest saved rating. Suspect ratings are
+    /// ignored: on a busy node, the predicted time would be too long and the next run would be refused.
     fn saved_half(&self, site: &Site, fits: &dyn Fn(&Measurement) -> bool) -> Option<f64> {
         let record = self.newest(site, (TEST, RATING))?;
         let all = record.measurements.iter().filter(|m| m.test == TEST && m.name == RATING);
@@ -136,8 +136,8 @@ impl HplRequest<'_> {
             .find_map(|config| size::half_rate_order(&config))
     }
 
-    /// Returns the best value of a figure in the newest saved run, and the time of that run. Only figures for which
-    /// `fits` is true count.
+    /// Returns the best value of a figure in the newest saved run, with the time of that run. Only figures for which
+    /// `fits` returns true are considered.
     fn saved(
         &self,
         site: &Site,
@@ -152,7 +152,7 @@ impl HplRequest<'_> {
     }
 }
 
-/// Returns the given hosts, or else the hosts of the Slurm job if the job has several hosts. An empty list means this
+/// Returns the given hosts; without them, the hosts of the Slurm job if it has several hosts. An empty list means this
 /// node.
 fn hosts(named: &[HostList]) -> Result<Vec<String>, Failure> {
     if named.is_empty() && job_has_several_hosts() {
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Returns a record of `machine` with a figure of this name, measured by `threads` threads.
+    /// Returns a record of `machine` with a figure of this name, measured with `threads` threads.
     fn saved_on(machine: &Machine, (test, name): (&str, &str), threads: u64) -> Record {
         let mut m = Measurement::new(crate::GAUGE, test, name, Unit::FlopsPerSecond);
         m.value = Some(5e9);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_valid_rating_predicts_the_solution_time() {
+    fn suspect_rating_does_not_predict_the_time() {
         let live = site(MachineSource::Live);
         let rated = |validity: Validity| {
             let mut record = saved_on(&live.machine, (TEST, RATING), 4);

@@ -1,5 +1,5 @@
 //! Figures and notices derived from the measured values of a run. The figures are the rating, the DGEMM rate and the
-//! peaks, with their limits and with every reason for doubt.
+//! peaks, with their limits and all reasons for doubt.
 
 use crate::choose;
 use crate::config::{
@@ -23,12 +23,12 @@ use std::collections::BTreeSet;
 /// Formula of the rating, as written in the record.
 pub(crate) const RATING_FORMULA: &str = "(2/3 N^3 + 3/2 N^2) / t";
 
-/// Share of the time of the threads that is spent in panels and in waiting for panels. Above this share, the panels
-/// limit the rating, not the matrix products.
+/// Minimum share of the threads' time spent in panels and in waiting for panels with which panels, and not matrix
+/// products, limit the rating.
 const PANELS_SET: f64 = 0.5;
-/// Share of the DGEMM rate below which LU is reported as slow, at an N that should reach a higher share.
+/// Share of the DGEMM rate below which LU is reported as slow if N is large enough for a higher share.
 const LU_LOSES: f64 = 0.85;
-/// Share of the peak below which the library is reported as slow in DGEMM.
+/// Share of the peak below which a library's DGEMM is reported as slow.
 const LIBRARY_LOSES: f64 = 0.75;
 /// Share of the Triad bandwidth above which the memory traffic of the products also limits the rating.
 const MEMORY_BOUND: f64 = 0.5;
@@ -36,14 +36,14 @@ const MEMORY_BOUND: f64 = 0.5;
 const CLOCK_DROP: f64 = 0.03;
 /// Share of the time of the threads above which waiting is reported.
 const WAITING: f64 = 0.05;
-/// Share of disturbance above which a rating is suspect. It applies to the time of a thread taken by other load, to the
-/// CPU time taken by the hypervisor, and to the execution units used by other load. On an idle node, the rating would
-/// be higher by about this share.
+/// Share of disturbance above which a rating is suspect. It applies to the time of a thread used by other processes, to
+/// the CPU time used by other guests, and to the execution units used by other processes. On an idle node, the rating
+/// would be higher by about this share.
 const DISTURBED: f64 = 0.02;
-/// Share by which a rate may exceed the measured limit; a larger excess means that the limit was measured under worse
+/// Share by which a rate may exceed its measured limit. A larger excess means that the limit was measured under worse
 /// conditions.
 const ABOVE: f64 = 0.02;
-/// Reason for doubt about a figure that exceeds the measured peak.
+/// Reason why a figure above the measured peak is suspect.
 const ABOVE_PEAK: &str =
     "above the measured peak: the clock or other load changed between the two measurements";
 
@@ -55,7 +55,7 @@ pub(crate) struct RatingEvidence<'a> {
     pub seen: &'a Observations,
 }
 
-/// Returns a figure that quotes the best of several samples, or the only one.
+/// Returns a figure whose value is the best of its samples.
 fn figure(name: &str, samples: Vec<f64>) -> Measurement {
     let quoted = if samples.len() == 1 { Quoted::Single } else { Quoted::Best };
     Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond).with_samples(quoted, samples)
@@ -69,7 +69,7 @@ fn judged(m: Measurement, mut validity: Validity, reason: &str) -> Measurement {
     m.with_validity(validity)
 }
 
-/// Returns whether memory bandwidth limits products that demand this share of Triad, with what helps.
+/// Returns whether memory bandwidth limits products that use this share of Triad's rate, with the remedy.
 fn limited_by_memory(share: f64) -> &'static str {
     if share > MEMORY_BOUND {
         "memory bandwidth limits the products: check the populated channels (nodegauge machine), or use a larger NB"
@@ -162,21 +162,24 @@ impl RatingEvidence<'_> {
             let idle = idle.in_whole_percent();
             let of_dgemm = solution.dgemm_share().in_whole_percent();
             let reason = format!(
-                "N = {order} is too small: panels limit the rating, not matrix products; panels and waiting for panels took {idle} of the time of the threads, and the rating is {of_dgemm} of the DGEMM rate"
+                "N = {order} is too small: panels limit the rating, not matrix products; panels \
+                 and waiting for panels took {idle} of the threads' time, and the rating is \
+                 {of_dgemm} of the DGEMM rate"
             );
             validity.add(Status::Suspect, reason);
         }
         if failed.is_none() && time.lost.0 > DISTURBED {
             let lost = time.lost.in_whole_percent();
             let reason = format!(
-                "other load took {lost} of the time of a thread during the solution; repeat the run on an idle node"
+                "other load took {lost} of a thread's time during the solve; repeat the run on \
+                 an idle node"
             );
             validity.add(Status::Suspect, reason);
         }
         if let (None, Some(stolen)) = (failed, time.stolen.filter(|stolen| stolen.0 > DISTURBED)) {
             let stolen = stolen.in_whole_percent();
             let reason = format!(
-                "the hypervisor gave {stolen} of the CPU time to other guests during the solution"
+                "the hypervisor gave {stolen} of the CPU time to other guests during the solve"
             );
             validity.add(Status::Suspect, reason);
         }
@@ -185,7 +188,9 @@ impl RatingEvidence<'_> {
             let min = rates.iter().copied().reduce(f64::min);
             let max = rates.iter().copied().reduce(f64::max);
             let reason = format!(
-                "other load used {} of the cores' execution units: register-only loops run before and after the solve reached {:.1} to {:.1} GFLOP/s; repeat the run on an idle node",
+                "other load used {} of the cores' execution units: register-only loops before \
+                 and after the solve reached {:.1} to {:.1} GFLOP/s; repeat the run on an idle \
+                 node",
                 shared.in_whole_percent(),
                 min.unwrap_or(0.0),
                 max.unwrap_or(0.0)
@@ -246,8 +251,8 @@ impl RatingEvidence<'_> {
         Some(if peak.kernel.element == "f32" { 2.0 * of_double } else { of_double })
     }
 
-    /// Returns the clock frequency during the best burst of a loop. Returns `None` if the clock is unknown, or if it
-    /// would imply more operations per cycle than a core can do.
+    /// Returns the clock frequency during the best burst of a loop; `None` if it is unknown, or if it implies more
+    /// operations per cycle than a core can do.
     fn clock(&self, peak: &Peak) -> Option<Hertz> {
         let burst = peak.burst();
         let per_cycle = burst.per_cycle(self.threads())?;
@@ -295,8 +300,8 @@ impl RatingEvidence<'_> {
         notices
     }
 
-    /// Returns the reason why lost time makes comparisons of this run doubtful; `None` if little was lost. The
-    /// libraries were compared shortly before the solution.
+    /// Returns the reason why comparisons of libraries in this run are doubtful: lost time; `None` if little time was
+    /// lost. The libraries were compared shortly before the solve.
     fn disturbance(&self, solution: &SolvedSystem) -> Option<String> {
         let time = &solution.time;
         let bursts = self.seen.peak("f64").and_then(|peak| {
@@ -305,7 +310,7 @@ impl RatingEvidence<'_> {
         });
         let lost = [Some(time.lost), time.stolen, bursts].into_iter().flatten();
         let max = lost.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|max| max.0 > DISTURBED)?;
-        Some(format!("{} of the time of a thread was lost", max.in_whole_percent()))
+        Some(format!("a thread lost {} of its time", max.in_whole_percent()))
     }
 
     /// Returns the notices about low performance of a library or of LU.
@@ -321,7 +326,7 @@ impl RatingEvidence<'_> {
             let text = choose::advice(name, &setting, default, disturbance.as_deref());
             notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
         }
-        // Other load, which makes the rating suspect, is not a problem of the library or of LU.
+        // Other load makes the rating suspect, but it is not a problem of the library or of LU.
         if disturbance.is_some() {
             return notices;
         }
@@ -340,10 +345,12 @@ impl RatingEvidence<'_> {
             let share = of_dgemm.in_whole_percent();
             let panels = time.panels.in_whole_percent();
             notices.push(bottleneck(format!(
-                "LU is slow: the rating is {share} of the median DGEMM rate before and after the solution; panels take {panels} of the threads' time and waiting {waiting}; a larger N reduces the loss"
+                "LU is slow: the rating is {share} of the median DGEMM rate before and after the \
+                 solve; panels take {panels} of the threads' time, waiting {waiting}; a larger N \
+                 reduces the loss"
             )));
         } else if time.waiting.0 > WAITING {
-            notices.push(bottleneck(format!("threads waited {waiting} of their time")));
+            notices.push(bottleneck(format!("threads waited for {waiting} of their time")));
         }
         notices
     }
@@ -355,11 +362,12 @@ impl RatingEvidence<'_> {
         let demand = BytesPerSec(rating.0 / lu::flops_per_byte(*nb));
         let gigabytes = demand.0 / 1e9;
         let products = format!(
-            "products at NB = {nb} move at least {gigabytes:.1} GB/s (rating x 16 B / (2 NB))"
+            "memory traffic of products with NB = {nb}: at least {gigabytes:.1} GB/s (rating x \
+             16 B / (2 NB))"
         );
         let Some((triad, source)) = &self.options.triad else {
             return bottleneck(format!(
-                "{products}; no Triad of this node is saved for comparison: run nodegauge stream"
+                "{products}; no saved Triad rate of this node for comparison (run nodegauge stream)"
             ));
         };
         let verdict = match self.disturbance(solution) {

@@ -8,9 +8,9 @@ use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Fraction, Seconds};
 /// Rule by which N is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OrderSpec {
-    /// Largest N whose predicted time fits the budget.
+    /// Largest N whose predicted time is within the budget.
     Quick,
-    /// N for which the matrix fills the given fraction of the available memory.
+    /// N for which the matrix fills the given share of the available memory.
     Full,
     /// N given by the user.
     Exactly(usize),
@@ -21,11 +21,11 @@ pub enum OrderSpec {
 pub struct SizeConstraints {
     /// Memory that is available now.
     pub available: Bytes,
-    /// True if the available memory is that of a plan, given by an option.
+    /// True if an option sets the available memory.
     pub is_given: bool,
-    /// Memory limit of the control group, if the limit determines the available memory.
+    /// Memory limit of the control group if it determines the available memory.
     pub cgroup_limit: Option<Bytes>,
-    /// Limit of the memory of the process (`ulimit`), if there is one.
+    /// Memory limit of the process (`ulimit`); `None` without a limit.
     pub process_limit: Option<Bytes>,
     /// Share of the available memory for the matrix.
     pub fraction: Fraction,
@@ -33,34 +33,32 @@ pub struct SizeConstraints {
     pub dgemm: FlopsPerSec,
     /// Number of threads of the run.
     pub threads: usize,
-    /// Order at which LU reaches half of the DGEMM rate, from solutions on this node; `None` if there is no solution
-    /// yet.
+    /// Order at which LU reaches half of the DGEMM rate, from earlier solves on this node; `None` if there are none.
     pub half: Option<f64>,
-    /// Time in seconds for one solution, including the generation and the check of the matrix.
+    /// Time for one solve, including generating and checking the matrix, seconds.
     pub seconds: Seconds,
-    /// Seconds per matrix element for generation and check, or 0 if unknown.
+    /// Time per matrix element for generating and checking, seconds; 0 if unknown.
     pub overhead: Seconds,
     /// Number of which N must be a multiple.
     pub multiple: usize,
 }
 
-/// Chosen N with the formula from which N was computed.
+/// Chosen N with its formula.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChosenOrder {
     /// Order of the system, N.
     pub order: usize,
     /// Formula, with numbers in place of the variables.
     pub formula: String,
-    /// Predicted time of the solution, seconds.
+    /// Predicted time of the solve, seconds.
     pub seconds: Seconds,
-    /// Memory of the matrix.
+    /// Size of the matrix.
     pub bytes: Bytes,
 }
 
-/// Memory per thread in addition to the matrix, for the stack and for the copies of blocks of A and B that libraries
-/// make.
+/// Memory per thread in addition to the matrix: its stack, and the copies of blocks of A and B that libraries make.
 const PER_THREAD: Bytes = Bytes::mib(32);
-/// Share of the available memory that is never used, because the kernel needs more memory when more memory is in use.
+/// Share of the available memory that is never used, because the kernel's own memory use grows with the memory in use.
 const RESERVE: f64 = 0.02;
 
 /// Returns the total memory needed to solve a system of this order.
@@ -70,8 +68,8 @@ pub fn needed(order: usize, threads: usize) -> Bytes {
     Bytes(matrix::bytes(order).0 + vectors as u64 + threads as u64 * PER_THREAD.0)
 }
 
-/// Returns the order at which LU reaches half of the DGEMM rate, computed from a solution of `order` that reached
-/// `share` of the DGEMM rate. Panels and exchanges take time in proportion to N^2, so the share is N / (N + half).
+/// Returns the order at which LU reaches half of the DGEMM rate, computed from a solve of `order` that reached `share`
+/// of the DGEMM rate. Panels and exchanges take time in proportion to N^2, so the share is N / (N + half).
 pub fn half(order: usize, share: Fraction) -> Option<f64> {
     (share.0 > 0.0).then(|| (order as f64 * (1.0 / share.0 - 1.0)).max(0.0))
 }
@@ -81,13 +79,13 @@ pub(crate) fn half_rate_order(rating: &RatingConfig) -> Option<f64> {
     half(rating.n? as usize, rating.of_dgemm?)
 }
 
-/// Returns the predicted time of one solution; the time is a lower bound if `half` is unknown.
+/// Returns the predicted time of one solve; it is a lower bound if `half` is unknown.
 pub fn seconds(order: usize, half: Option<f64>, dgemm: FlopsPerSec) -> Seconds {
     let share = order as f64 / (order as f64 + half.unwrap_or(0.0));
     Seconds(flops(order) / (dgemm.0 * share))
 }
 
-/// Returns the largest number from 0 to `max` that fits; `fits` must be monotonic.
+/// Returns the largest number from 0 to `max` for which `fits` returns true; `fits` must be monotonic.
 fn largest(max: usize, fits: impl Fn(usize) -> bool) -> usize {
     let mut low = 0;
     let mut high = max;
@@ -108,7 +106,7 @@ fn largest_order(available: Bytes, threads: usize) -> usize {
     largest(by_root(usable.as_f64()), |order| needed(order, threads) <= usable)
 }
 
-/// Returns the order of a matrix of this many bytes.
+/// Returns the order of a matrix of this size.
 fn by_root(bytes: f64) -> usize {
     (bytes / 8.0).max(0.0).sqrt() as usize
 }
@@ -141,12 +139,12 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
         let min = needed(multiple.max(16), threads);
         if constraints.is_given {
             return Err(Failure::usage(format!(
-                "{available} of memory is too little for any useful N"
+                "{available} of memory is too small for any useful N"
             ))
             .hint(format!("give more than {min}, with a unit, e.g. --memory 768GiB")));
         }
         return Err(Failure::missing(format!(
-            "only {available} of memory is available{limit}, too little for any useful N"
+            "only {available} of memory is available{limit}, too small for any useful N"
         ))
         .hint("free memory, or raise the limit (ulimit -v, ulimit -d, the control group)"));
     }
@@ -187,7 +185,7 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
     Ok(ChosenOrder { order, formula, seconds, bytes: matrix::bytes(order) })
 }
 
-/// Candidates for NB: multiples of the 8 numbers in a cache line, near the block sizes of known libraries (OpenBLAS
+/// Candidates for NB: multiples of 8 (elements in a cache line), near the block sizes of known libraries (OpenBLAS
 /// copies A by 256 to 384 columns, BLIS by 256, MKL by 192 to 384).
 pub const CANDIDATES: [usize; 9] = [32, 64, 96, 128, 160, 192, 256, 320, 384];
 
@@ -207,8 +205,8 @@ pub fn grid(ranks: usize) -> (usize, usize) {
     (p, ranks / p)
 }
 
-/// Returns candidate grids for `ranks` processes, the expected best grid first: the grid of [`grid`], then grids with P
-/// <= Q that are at most four times flatter. A grid with a single row is a candidate only for few ranks (see TUNING of
+/// Returns candidate grids for `ranks` processes, the most promising first: the grid of [`grid`], then grids with P <=
+/// Q that are at most four times flatter. A grid with a single row is a candidate only for few ranks (see TUNING of
 /// HPL).
 pub fn grids(ranks: usize) -> Vec<(usize, usize)> {
     let first = grid(ranks);
@@ -223,7 +221,7 @@ pub fn grids(ranks: usize) -> Vec<(usize, usize)> {
     all
 }
 
-/// Returns the least common multiple; N may have to be a multiple of NB x LCM(P, Q).
+/// Returns the least common multiple, for N that must be a multiple of NB x LCM(P, Q).
 pub fn lcm(a: usize, b: usize) -> usize {
     let mut x = a.max(1);
     let mut y = b.max(1);
@@ -255,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn full_order_fills_the_fraction_of_memory_with_its_formula() {
+    fn full_order_fills_the_memory_fraction() {
         let order = choose(OrderSpec::Full, &constraints()).unwrap();
         assert_eq!(order.order, 82752); // sqrt(0.8 x 64 GiB / 8) = 82897, down to 431 x 192
         assert_eq!(
@@ -265,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_order_fits_the_time_by_saved_solutions() {
+    fn quick_order_fits_the_time_budget() {
         let order = choose(OrderSpec::Quick, &constraints()).unwrap();
         let half = Some(600.0);
         assert!(
@@ -296,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn too_large_order_is_refused_with_the_largest() {
+    fn too_large_order_is_refused_with_the_maximum() {
         let small = SizeConstraints {
             available: Bytes::gib(1),
             cgroup_limit: Some(Bytes::gib(1)),

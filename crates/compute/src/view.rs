@@ -1,4 +1,4 @@
-//! Page sections for the plan and for the figures of `hpl`: rating, limits and residual.
+//! Page sections for the plan and the figures of `hpl`: rating, limits and residual.
 
 use crate::config::{PeakConfig, PowerConfig, RatingConfig};
 use crate::output::{self, HplRow};
@@ -22,12 +22,12 @@ use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Unit};
 
 /// Names of the figures that belong to a library or program.
 const LIBRARIES: [&str; 2] = [RATING, DGEMM];
-/// Maximum number of further libraries or programs in the sentence that a page begins with.
+/// Maximum number of further libraries or programs in the first sentence of a page.
 const OTHERS: usize = 2;
 /// Names of the figures that belong to the processor.
 const PEAKS: [&str; 2] = [FMA_PEAK, FMA_PEAK_F32];
 
-/// Returns the section of a plan; the formulas are shown with their numbers.
+/// Returns the section of a plan, with the numbers in its formulas.
 pub fn plan(plan: &HplPlan) -> Section {
     let HplPlan { options, layout, candidates, available, peak, .. } = plan;
     let PlannedNb { nb, order: chosen } = plan.first();
@@ -76,7 +76,7 @@ pub fn plan(plan: &HplPlan) -> Section {
             );
     } else {
         section.push(candidate_table(plan)).gap();
-        section.note("N", format!("of NB {nb}: {}; the others alike", chosen.formula));
+        section.note("N", format!("for NB {nb}: {}; the others alike", chosen.formula));
         section.note("native", counted(threads, "thread"));
     }
     section.note_if("search", search_in_words(plan));
@@ -108,7 +108,7 @@ fn candidate_table(plan: &HplPlan) -> Table {
     columns.table(&plan.candidates)
 }
 
-/// Describes the search for NB that a run makes before the solution; `None` without a search.
+/// Describes the search for NB before the solve; `None` without a search.
 fn search_in_words(plan: &HplPlan) -> Option<String> {
     let count = plan.candidates.len();
     if count == 1 {
@@ -122,13 +122,14 @@ fn search_in_words(plan: &HplPlan) -> Option<String> {
     let whole = &plan.first().order;
     let time = plan.rate.as_ref().map(|_| format!(" (about {kept} x {})", whole.seconds));
     Some(format!(
-        "a run solves with all {count} NB at {first}, with the best {kept} again at {second}, then with the best at its N. \
-         To compare the best {kept} at full size, run each of them alone, --full --nb NB{}",
+        "a run tries all {count} NB at {first} and the best {kept} again at {second}, then \
+         solves with the best NB at its N. To compare the best {kept} at full size, run each of \
+         them with --full --nb NB{}",
         time.unwrap_or_default()
     ))
 }
 
-/// Describes the memory of a solution.
+/// Describes the memory of a solve.
 fn memory_in_words(chosen: &ChosenOrder, ranks: usize, threads: usize) -> String {
     let bytes = chosen.bytes;
     let needed = size::needed(chosen.order, threads);
@@ -137,19 +138,19 @@ fn memory_in_words(chosen: &ChosenOrder, ranks: usize, threads: usize) -> String
     format!("8 B x N x (N + 1) = {bytes}, {each} per rank, at most {needed} in total ({beyond})")
 }
 
-/// Describes the bytes that the products of a solution move.
+/// Describes the memory traffic of the products of a solve.
 fn traffic_in_words(plan: &HplPlan) -> String {
     let PlannedNb { nb, order } = plan.first();
     // Products with NB columns read and write every element of C once per 2 NB operations.
     let traffic = 16.0 * lu::flops(order.order) / (2.0 * *nb as f64);
-    let moved = format!("at least {} by products of NB columns", Bytes(traffic as u64));
+    let moved = format!("at least {} for products with NB columns", Bytes(traffic as u64));
     match plan.rate {
         Some(_) => format!("{moved}, {}", BytesPerSec(traffic / order.seconds.0)),
         None => moved,
     }
 }
 
-/// Describes the predicted time of a solution, for the first candidate.
+/// Describes the predicted time of a solve with the first candidate.
 fn time_in_words(plan: &HplPlan) -> String {
     let HplPlan { candidates, rate, .. } = plan;
     let chosen = &plan.first().order;
@@ -170,7 +171,7 @@ fn time_in_words(plan: &HplPlan) -> String {
     }
 }
 
-/// Returns the section of a record: the table and the evidence. On a page with other gauges, the evidence is brief.
+/// Returns the section of a record: the table and the evidence. On a page with other gauges, the evidence is short.
 pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let all = record.measurements.iter().filter(|m| m.gauge == GAUGE && !is_output(m));
     let (all, others): (Vec<&Measurement>, Vec<_>) = all.partition(|m| is_known(m));
@@ -181,7 +182,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             section.picture(ladder(&all));
             let ratings = all.iter().map(|m| m.read_config::<RatingConfig>());
             section.picture(ratings.filter_map(|config| searched(&config)).next());
-            // Rates in single precision are twice as high and no part of the solution.
+            // Rates in single precision are twice as high and are not part of the solve.
             let double = all.iter().copied().filter(|m| m.name != FMA_PEAK_F32);
             let double: Vec<&Measurement> = double.collect();
             section.picture(Picture::samples(&double, |m| sample_name(m, &double)));
@@ -226,20 +227,18 @@ fn by_library<'a>(
     (libraries.map(|own| (by(own[0]), own.to_vec())).collect(), rest)
 }
 
-/// Returns the table with one row per figure; with several libraries or programs, the figures are grouped under the
-/// names of the libraries and programs.
+/// Returns the table with one row per figure. With several libraries or programs, the figures are grouped by name.
 fn table(all: &[&Measurement]) -> Table {
     let (libraries, rest) = by_library(all);
     let is_single = libraries.len() < 2;
     let columns = ColumnList::<Measurement>::new()
         .names("GFLOP/s")
-        .right("", |m| TableCell::value_of(m, gflops))
+        .right("", |m| TableCell::from_measurement(m, gflops))
         .known("median", |m| {
             let median = m.summary.as_ref().filter(|summary| summary.n > 1)?.median;
             Some(TableCell::figure(median, m.unit, gflops(median)))
         })
-        // Rates of a library are compared with the peak of register-only loops; that peak is compared with the
-        // theoretical peak.
+        // Rates of a library are compared with the register-only peak, which is compared with the theoretical peak.
         .known("of fma_peak", |m| share(m).filter(|_| !is_peak(m)))
         .known("of theory", |m| share(m).filter(|_| is_peak(m)))
         .left("how", |m| how(m, is_single));
@@ -250,7 +249,7 @@ fn table(all: &[&Measurement]) -> Table {
     columns.grouped(groups.chain([(String::new(), rest)]))
 }
 
-/// True for the peak of the processor, in loops without memory.
+/// True for the processor's peak in loops without memory access.
 fn is_peak(m: &Measurement) -> bool {
     PEAKS.contains(&m.name.as_str())
 }
@@ -261,7 +260,7 @@ fn share(m: &Measurement) -> Option<TableCell> {
     Some(TableCell::figure(share.0, Unit::Factor, share.in_tenths()))
 }
 
-/// Returns the sentences that compare several libraries: which library is faster in the solution, and which in DGEMM.
+/// Returns sentences that compare several libraries: which is faster in the solve, and which in DGEMM.
 pub(crate) fn closing(record: &Record) -> Option<Section> {
     let sentences = LIBRARIES.into_iter().zip(["solves", "multiplies"]).flat_map(|(name, does)| {
         let own = record.measurements.iter().filter(|m| {
@@ -274,7 +273,7 @@ pub(crate) fn closing(record: &Record) -> Option<Section> {
     (!sentences.is_empty()).then(|| summary_section(sentences))
 }
 
-/// Returns the sentence that the page begins with: the rating of each library or program, or else the peak.
+/// Returns the first sentence of the page: the rating of each library or program, otherwise the peak.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && is_known(m));
     let all: Vec<&Measurement> = own.filter(|m| quoted(m).is_some()).collect();
@@ -300,7 +299,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         let share = peak_share_in_words(m, peak).unwrap_or_default();
         return Some(format!("DGEMM by {} reaches {}{share}", by(m), quoted(m)?));
     }
-    Some(format!("The cores reach {} of multiply-adds in registers", quoted(peak?)?))
+    Some(format!("The cores reach {} with register-only multiply-adds", quoted(peak?)?))
 }
 
 /// Describes a rate as a share of the measured peak, for the end of a sentence.
@@ -314,7 +313,7 @@ fn doubts(section: &mut Section, of: &[&Measurement]) {
     section.named_doubts(of.iter().map(|m| NamedFigure { name: m.name.clone(), m }));
 }
 
-/// Returns the name of a figure among `all`, with its library or program if another figure has the same name.
+/// Returns the name of a figure; if another figure in `all` has the same name, with its library or program.
 fn sample_name(m: &Measurement, all: &[&Measurement]) -> String {
     let is_unique = all.iter().filter(|other| other.name == m.name).count() == 1;
     if is_unique { m.name.clone() } else { format!("{}, {}", m.name, by(m)) }
@@ -329,8 +328,8 @@ fn by(m: &Measurement) -> String {
     }
 }
 
-/// Returns the bar chart from the theoretical peak down to the rating. As in the table, the measured peak is compared with
-/// the theoretical peak, and the other rates with the measured peak.
+/// Returns the bar chart from the theoretical peak down to the rating. As in the table, the measured peak is a share of
+/// the theoretical peak, and the other rates are shares of the measured peak.
 fn ladder(all: &[&Measurement]) -> Option<Picture> {
     let mut steps: Vec<Step> = Vec::new();
     let mut peaks: Vec<Step> = Vec::new();
@@ -372,7 +371,7 @@ fn searched(config: &RatingConfig) -> Option<Picture> {
     for step in search {
         let name = format!("N {}", step.n);
         let dot = (step.nb as f64, step.rate.0);
-        ChartSeries::of_name(&mut series, name).dots.push(dot);
+        ChartSeries::find_or_append(&mut series, name).dots.push(dot);
     }
     series.iter_mut().for_each(|one| one.dots.sort_by(|a, b| a.0.total_cmp(&b.0)));
     if series.iter().all(|one| one.dots.len() < 2) {
@@ -419,7 +418,7 @@ fn how(m: &Measurement, names_library: bool) -> String {
         _ => {
             let PeakConfig { isa, clock_hz, .. } = m.read_config();
             let clock = clock_hz.map(|hz| format!(" at {hz}")).unwrap_or_default();
-            format!("{} in registers{clock}", isa.as_deref().unwrap_or("?"))
+            format!("{}, register-only{clock}", isa.as_deref().unwrap_or("?"))
         }
     }
 }
@@ -442,7 +441,7 @@ fn brief(section: &mut Section, config: &RatingConfig) {
 fn evidence(section: &mut Section, config: &RatingConfig) {
     let shares: Vec<String> = [
         (config.of_dgemm, "DGEMM"),
-        (config.of_fma_peak, "the peak in registers"),
+        (config.of_fma_peak, "the register-only peak"),
         (config.of_theoretical, "the theoretical peak"),
     ]
     .into_iter()
@@ -493,7 +492,7 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
     }
 }
 
-/// Returns the results of the NB search at its largest size, best first.
+/// Returns the results of the NB search at its larger size, best first.
 fn search(config: &RatingConfig) -> Option<String> {
     let steps = config.search.as_ref()?;
     let largest = steps.iter().map(|step| step.n).max()?;
@@ -521,7 +520,7 @@ fn peak(section: &mut Section, config: &PeakConfig) {
     }
 }
 
-/// Returns the results of a record in the format of HPL's output, including results with the verdict FAILED.
+/// Returns the results of a record in the format of HPL's output, including failed results.
 pub fn hpl_text(record: &Record) -> String {
     let ratings = record.measurements.iter().filter(|m| m.test == TEST && m.name == RATING);
     let version = &record.tool.version;
@@ -529,8 +528,8 @@ pub fn hpl_text(record: &Record) -> String {
     output::write(&rows.collect::<Vec<_>>())
 }
 
-/// Returns the description of the program of a result: `xhpl (HPL 2.3)`,
-/// `nodegauge 0.1.0, a variant of HPL, products by BLIS 0.9.0`.
+/// Returns the description of the program of a result: `xhpl (HPL 2.3)`, `nodegauge 0.1.0, a variant of HPL, products
+/// by BLIS 0.9.0`.
 fn program(m: &Measurement, own_version: &str) -> String {
     let config: RatingConfig = m.read_config();
     match (m.category, config.version) {
@@ -584,7 +583,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Text of all cells, row by row.
+    /// Returns the text of all cells, by row.
     fn tables(section: &Section) -> Vec<Vec<String>> {
         let rows = section.blocks.iter().filter_map(|block| match block {
             Block::Table(table) => Some(&table.rows),

@@ -1,14 +1,15 @@
-//! Capacity of the last-level caches, found by measuring in a fraction of a second. A guest often reports the cache of
-//! its host, of which it can use a part; arrays of four times the reported size would take too long.
+//! Measurement of the capacity of the last-level caches in a fraction of a second. A guest often reports the caches of
+//! its host but can use only a part of them. With arrays of four times the reported size, runs would take too long.
 //!
-//! All cores read working sets on a ladder of powers of two, each core its share. After a pass, each core follows a
-//! sample of lines of its share with dependent loads: those that are still in a cache are loaded faster than those that
-//! were flushed. The share of the lines in the caches times the working set is the capacity in use. It does not depend on
-//! the rate of memory, nor on its latency under other load, because loads of flushed lines are timed alternately.
+//! All cores read working sets whose sizes are successive powers of two; each core reads its share. After a pass, each
+//! core follows a sample of the lines of its share with dependent loads. Lines that are still in a cache load faster
+//! than lines that were flushed. The capacity in use is the share of lines in the caches times the working set. It
+//! depends neither on the memory bandwidth nor on the memory latency under other load, because loads of flushed lines
+//! are timed alternately.
 //!
-//! Other work on the node takes a part of the caches. Of several attempts, the one with the largest share counts, and
-//! the reported size counts unless the caches clearly hold less (`capacity`). Of a busy node, the next larger rung
-//! counts, because too long arrays cost time, and too short ones make the figures wrong.
+//! Other programs on the node use a part of the caches. Of several attempts, the one with the largest share counts. The
+//! reported size is used unless the caches clearly hold less (`capacity`). On a busy node, the next larger power of two
+//! is used, because arrays that are too long only cost time, whereas arrays that are too short give wrong figures.
 
 use nodegauge_arena::supply::best_pages;
 use nodegauge_chase::ResidencyProbe;
@@ -19,67 +20,69 @@ use nodegauge_measure::{Bytes, Seconds, clock};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Duration after which the measurement ends as soon as the capacity is known, and its maximum in a run with a budget of
-/// the user.
+/// Duration after which the measurement ends as soon as the capacity is known. It is also the maximum duration in a run
+/// with a budget of the user.
 pub const USUAL_TIME: Duration = Duration::from_millis(300);
-/// Maximum duration of the measurement on a busy node. Working sets that would end later are left out.
+/// Maximum duration of the measurement on a busy node. Working sets that would take longer are left out.
 pub const MOST_TIME: Duration = Duration::from_millis(1500);
-/// Smallest working set of all cores together.
+/// Smallest working set, total of all cores.
 const FIRST: Bytes = Bytes::mib(4);
 /// Maximum share of the available memory that is touched.
 const MEMORY_SHARE: u64 = 4;
 /// Largest working set if no cache size is reported: four times the largest last-level cache of current sockets (1.1 GiB).
-const MOST_UNREPORTED: Bytes = Bytes::gib(4);
-/// Share of the lines in the caches with which a set fits them. At the capacity, the share falls from one to a half or
-/// less.
+const MAX_UNREPORTED: Bytes = Bytes::gib(4);
+/// Minimum share of the lines in the caches with which a working set fits. At the capacity, the share falls from one to
+/// a half or less.
 const FITS: f64 = 0.5;
 /// Share of the reported size below which the caches clearly hold less.
 const CLEARLY_LESS: f64 = 0.5;
 /// Ratio to all reported caches above which the caches clearly hold more.
 const CLEARLY_MORE: f64 = 1.5;
-/// Ratio of the capacity in use to a rung of the ladder up to which the rung is the capacity. The private caches add to
+/// Maximum ratio of the capacity in use to a power of two that counts as equal to this power. The private caches add to
 /// the last level, and a sample has an error.
 const ROUNDED: f64 = 1.125;
 
-/// Share of the CPU time of the cores that other processes have on a busy node. An idle system uses less than a hundredth.
+/// Minimum share of the cores' CPU time used by other processes on a busy node. An idle system uses less than a
+/// hundredth.
 const BUSY: f64 = 0.1;
 
-/// Capacity that was found.
+/// Result of the capacity measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundCapacity {
     /// Capacity of the last-level caches.
     pub cache: MeasuredCache,
-    /// True if other processes used the cores meanwhile, so that the capacity is not that of the machine at rest.
+    /// True if other processes used the cores during the measurement, so that the capacity may be larger on an idle
+    /// machine.
     pub is_busy: bool,
 }
 
 /// Share of the lines of a working set that are in the caches after a pass over the set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Residency {
-    /// Working set of all cores together.
+    /// Working set, total of all cores.
     set: Bytes,
-    /// Share of the lines, 0 to 1: the largest of all attempts.
+    /// Share of the lines, 0 to 1; the maximum of all attempts.
     share: f64,
 }
 
 impl Residency {
-    /// Returns the number of bytes in the caches.
+    /// Returns the number of bytes in the caches after a pass.
     fn held(&self) -> f64 {
         self.set.as_f64() * self.share
     }
 }
 
-/// Sizes of the caches of the measured cores that the system reports.
+/// Cache sizes that the system reports for the measured cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct ReportedCaches {
     /// Last-level caches; `None` if their size is unknown.
     last: Option<Bytes>,
-    /// Caches of the level before the last, whose content need not be in the last level.
+    /// Caches of the level before the last, whose contents may be missing in the last level.
     private: Bytes,
 }
 
-/// Returns the capacity of the last-level caches, from the shares of the lines in the caches by working set; `None` if
-/// it is unknown. The reported size counts unless the caches hold clearly less or clearly more.
+/// Returns the capacity of the last-level caches, from the residencies of all working sets; `None` if it is unknown.
+/// The reported size is returned unless the caches hold clearly less or clearly more.
 fn capacity(reported: ReportedCaches, curve: &[Residency]) -> Option<Bytes> {
     let held = curve.iter().map(Residency::held).fold(0.0, f64::max);
     let is_exceeded = curve.last().is_some_and(|last| last.share <= FITS);
@@ -92,25 +95,25 @@ fn capacity(reported: ReportedCaches, curve: &[Residency]) -> Option<Bytes> {
     is_exceeded.then(|| rung(held).min(last))
 }
 
-/// Returns the rung of the ladder for this number of bytes in the caches.
+/// Returns the power of two that corresponds to this number of bytes in the caches.
 fn rung(held: f64) -> Bytes {
     Bytes(((held / ROUNDED).ceil().max(1.0) as u64).next_power_of_two())
 }
 
-/// True if a larger working set is needed to know the capacity.
+/// True if the capacity cannot be determined without a larger working set.
 fn needs_more(reported: ReportedCaches, may_hide: bool, curve: &[Residency]) -> bool {
     let exceeded = curve.iter().rev().take_while(|rung| rung.share <= FITS).count();
     if exceeded >= 2 {
         return false;
     }
     let held = curve.iter().map(Residency::held).fold(0.0, f64::max);
-    // A system without a hypervisor reports its own caches; they need not be searched for more.
+    // A system without a hypervisor reports its own caches, so that no larger capacity is searched for.
     let is_as_reported = reported.last.is_some_and(|last| held >= last.as_f64() * CLEARLY_LESS);
     may_hide || !is_as_reported
 }
 
-/// Measures the capacity of the last-level caches with one thread on each core that this process may use, in `most_time`
-/// at most. Returns `None` if it is not found in this time, or if the processor cannot flush lines.
+/// Measures the capacity of the last-level caches with one thread on each core that this process may use, in at most
+/// `most_time`. Returns `None` if it is not found in this time, or if the processor cannot flush lines.
 pub fn measure(
     topology: &Topology,
     machine: &Machine,
@@ -123,7 +126,7 @@ pub fn measure(
     let reported = reported_caches(topology, &cpus);
     let may_hide = machine.virtualisation.is_some();
     let available = Bytes(machine.memory.available? / MEMORY_SHARE);
-    let wanted = reported.last.map_or(MOST_UNREPORTED, |last| {
+    let wanted = reported.last.map_or(MAX_UNREPORTED, |last| {
         Bytes((2 * (last.0 + reported.private.0)).next_power_of_two())
     });
     let most = wanted.max(Bytes(FIRST.0 * 2)).min(available);
@@ -152,13 +155,14 @@ pub fn measure(
     Some(FoundCapacity { cache, is_busy })
 }
 
-/// Returns the capacity that counts on a busy node: the rung above the capacity that was found, up to the reported size.
+/// Returns the capacity to use on a busy node: the power of two above the measured capacity, limited by the reported
+/// size.
 fn cautious(reported: ReportedCaches, found: Bytes) -> Bytes {
     let larger = Bytes(2 * found.0);
     reported.last.map_or(larger, |last| larger.min(last).max(found))
 }
 
-/// Returns the sizes that the system reports of the caches of these CPUs, one of each core.
+/// Returns the reported cache sizes of these CPUs, which contain one CPU of each core.
 fn reported_caches(topology: &Topology, cpus: &[CpuId]) -> ReportedCaches {
     let last = topology.llc_in_use(cpus).map(|(bytes, _)| Bytes(bytes));
     let data: Vec<_> = topology.caches.iter().filter(|cache| cache.contains_data()).collect();
@@ -173,7 +177,7 @@ fn reported_caches(topology: &Topology, cpus: &[CpuId]) -> ReportedCaches {
 mod tests {
     use super::*;
 
-    /// Returns the shares of a curve from 4 MiB on.
+    /// Returns residencies for working sets of 4 MiB, 8 MiB, ...
     fn curve(shares: &[f64]) -> Vec<Residency> {
         let rung =
             |(at, share): (usize, &f64)| Residency { set: Bytes::mib(4 << at), share: *share };
@@ -188,11 +192,11 @@ mod tests {
         capacity(reported, &curve(shares)).map(|bytes| bytes.0 >> 20)
     }
 
-    /// Curve of 32 MiB of last-level cache and 2 MiB of private caches, measured on a busy guest.
+    /// Curve of a busy guest with 32 MiB of last-level cache and 2 MiB of private caches.
     const OF_32_MIB: [f64; 6] = [0.996, 0.972, 0.935, 0.758, 0.479, 0.159];
 
     #[test]
-    fn reported_size_counts_if_caches_hold_most_of_it() {
+    fn reported_size_is_used_if_caches_hold_most_of_it() {
         assert_eq!(found(reported(32, 2), &OF_32_MIB), Some(32));
         // Neighbours use a third of the cache.
         assert_eq!(found(reported(32, 2), &[1.0, 1.0, 0.9, 0.6, 0.3, 0.15]), Some(32));
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_capacity_counts_if_it_is_clearly_smaller() {
+    fn clearly_smaller_capacity_replaces_the_reported_size() {
         assert_eq!(found(reported(300, 4), &OF_32_MIB), Some(32));
         assert_eq!(found(reported(2048, 4), &OF_32_MIB), Some(32));
         // Half of the reported size stays in the caches.
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_or_unreported_capacity_is_found() {
+    fn larger_or_unreported_capacity_is_measured() {
         assert_eq!(found(reported(8, 2), &OF_32_MIB), Some(32));
         let unknown = ReportedCaches::default();
         assert_eq!(found(unknown, &OF_32_MIB), Some(32));
@@ -223,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_node_gets_the_next_larger_capacity_up_to_the_reported_one() {
+    fn busy_node_uses_the_next_power_of_two() {
         let of = |last, found| cautious(reported(last, 2), Bytes::mib(found)).0 >> 20;
         assert_eq!([of(300, 16), of(300, 32), of(32, 32), of(48, 32)], [32, 64, 32, 48]);
         // More than the reported size was found.
@@ -232,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn search_ends_when_two_sets_exceed_the_caches() {
+    fn search_ends_after_two_sets_beyond_the_caches() {
         let needs =
             |reported, may_hide, shares: &[f64]| needs_more(reported, may_hide, &curve(shares));
         assert!(needs(reported(300, 4), true, &OF_32_MIB[..5]));

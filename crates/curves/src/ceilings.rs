@@ -1,13 +1,13 @@
 //! Bandwidths for a roofline: Read, Triad and kernels with known operations per byte, in each cache and in main memory.
-//! The fastest of them is the roof of a level: some processors write lines back during the loads, so that a kernel that
-//! writes what it reads moves more bytes per second than Read or Triad.
+//! The fastest of them is the roof of a level. On some processors, which write lines back during loads, kernels that
+//! overwrite what they read move more bytes per second than Read or Triad.
 //!
 //! Each memory level is measured with a working set of a certain size per thread. For the first cache, the working set
 //! is half as large as the cache. For any other cache, its size is the geometric mean of the sizes per thread of the
-//! previous cache and of this cache. The mean leaves a margin, because a thread has a smaller share of a last-level
-//! cache than the system reports if other programs, perhaps in other guests, use the cache. Stores are regular in
-//! caches; in memory Triad uses the faster kind of store, as in STREAM. The kernels under the roof write arrays that
-//! they also read, so that the moved bytes equal the counted bytes, whether or not the processor makes write-allocates.
+//! previous cache and of this cache. The mean leaves a margin: a thread gets a smaller share of a last-level cache than
+//! reported if other programs, possibly in other guests, use the cache. Stores are regular in caches; in memory, Triad
+//! uses the faster kind of store, as in STREAM. The kernels under the roof write arrays that they also read, so that
+//! the moved bytes equal the counted bytes, whether or not the processor makes write-allocates.
 
 use crate::config::CurveConfig;
 use crate::levels::Reported;
@@ -42,7 +42,8 @@ struct Level {
 }
 
 impl Level {
-    /// Returns a sample of the loops. Working sets of caches are filled again before it, which also loads them.
+    /// Returns a sample of the loops. The working sets of caches are filled first, which also loads them into the
+    /// cache.
     fn sample(
         &self,
         loops: &[WorkingSetLoop],
@@ -60,18 +61,18 @@ impl Level {
 pub(super) struct Ceilings {
     levels: Vec<Level>,
     threads: u64,
-    /// Kernels that are also points.
+    /// Kernels that are also shown as points.
     points: &'static [Kernel],
     suffix: &'static str,
 }
 
 impl Ceilings {
-    /// Returns the name of the figure of a kernel in a level.
+    /// Returns the figure name of a kernel in a level.
     fn name(&self, level: &Level, kernel: Kernel) -> String {
         format!("{}_{kernel}{}", level.name, self.suffix)
     }
 
-    /// Returns the names of the figures of these kernels in every level.
+    /// Returns the figure names of these kernels in every level.
     fn names(&self, kernels: &[Kernel]) -> Vec<String> {
         let mut names = Vec::new();
         for level in &self.levels {
@@ -89,7 +90,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<C
     let levels = levels(&caches, sets[sets.len() - 1], &mut left_out);
     if !left_out.is_empty() {
         let text = format!(
-            "no roof for {}: the share of a thread is not larger than the previous cache",
+            "no roof for {}: the share of a thread is not larger than the next smaller cache",
             left_out.join(", ")
         );
         notices.push(notice(NoticeId::LeftOut, text));
@@ -100,11 +101,11 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<C
     Ok(Ceilings { levels, threads, points, suffix })
 }
 
-/// Returns a level for each cache, and a level for main memory with a working set of `largest` bytes. Caches for which
-/// there is no suitable working set are omitted, and their names are added to `left_out`.
+/// Returns a level for each cache, and a level for main memory with a working set of `largest` bytes. Caches without a
+/// suitable working set are omitted, and their names are added to `left_out`.
 fn levels(caches: &[Reported], largest: u64, left_out: &mut Vec<String>) -> Vec<Level> {
     /// Minimum ratio of a working set to the size of the previous level.
-    const BEYOND: f64 = 1.25;
+    const MIN_GROWTH: f64 = 1.25;
     let mut levels = Vec::new();
     let mut before = 0;
     for cache in caches.iter().filter(|cache| cache.bytes < largest) {
@@ -114,7 +115,7 @@ fn levels(caches: &[Reported], largest: u64, left_out: &mut Vec<String>) -> Vec<
             before => (before as f64 * cache.bytes as f64).sqrt(),
         };
         let set = set as u64 & !4095;
-        if set as f64 >= BEYOND * before as f64 && set >= ladder::SMALLEST {
+        if set as f64 >= MIN_GROWTH * before as f64 && set >= ladder::SMALLEST {
             levels.push(Level { name, reported: Some(cache.bytes), set });
         } else {
             left_out.push(name);
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_level_has_a_set_beyond_the_previous_level() {
+    fn working_set_of_a_level_exceeds_the_previous_level() {
         let cache = |level, kib: u64| Reported { level, whole: kib << 10, bytes: kib << 10 };
         let of = |caches: &[Reported]| {
             let mut left_out = Vec::new();

@@ -22,7 +22,7 @@ config! {
         kernel: keys::kernel;
         distance: nodegauge_placement::keys::distance;
         array_bytes: shared::array_bytes;
-        /// Bytes of the working set, of all threads together.
+        /// Working set of all threads together, bytes.
         set_bytes: u64 = Setting "set size";
         thread_bytes: shared::thread_bytes;
         /// NUMA node whose cores read.
@@ -34,13 +34,13 @@ config! {
         /// Number of writes in the ratio of reads to writes, e.g. 1 of 3:1.
         writes: u64 = Setting "writes";
         stores: shared::stores;
-        /// Threads that load the memory while one measures latency.
+        /// Number of threads that load the memory while one thread measures latency.
         loaders: u64 = Setting "loaders";
         /// Bytes that each loading thread reads.
         loader_bytes: u64 = Setting "loader size";
         program: shared::program;
         cpus: shared::cpus;
-        /// Share of the full rate at which the loading threads are set to read, 0 to 1.
+        /// Planned share of the full rate of the loading threads, 0 to 1.
         load_share: f64 = Observation "load share";
         /// Pause of the loading threads between blocks, seconds.
         wait_s: f64 = Observation "wait";
@@ -48,7 +48,7 @@ config! {
         stride_bytes: u64 = Setting "stride";
         /// Bytes of a block that a chain visits completely before the next block, or `whole`.
         locality: String = Setting "locality";
-        /// Derivation of a figure that is not a measurement of its own.
+        /// Derivation of a figure that is not measured directly.
         basis: shared::basis;
         /// Description of the figure.
         what: keys::what;
@@ -58,17 +58,18 @@ config! {
         vector_bits: keys::vector_bits;
         unroll: shared::unroll;
         side_by_side: keys::side_by_side;
-        /// Passes of a timed call over its set.
+        /// Number of passes over the set in a timed call.
         repeats: u64 = Observation "repeats";
-        /// Loads of a timed call.
+        /// Number of loads in a timed call.
         steps: u64 = Observation "steps";
-        /// Time of a load of a line that was flushed from all caches, on a page that the TLB holds, seconds.
+        /// Time of a load of a line that was flushed from all caches, on a page whose translation is in the TLB,
+        /// seconds.
         flushed_s: f64 = Observation "flushed";
-        /// Number of cache lines on which each pair of CPUs was measured, each on a page of its own that one of the two
+        /// Number of cache lines on which each pair of CPUs was measured, each on its own page, which one of the two
         /// CPUs touched first.
         lines: u64 = Observation "lines";
-        /// Difference between the slowest and the fastest line of a pair, as a share of the fastest; each line counts
-        /// with the median of its samples.
+        /// Difference between the slowest and the fastest line of a pair, divided by the fastest; the value of a line
+        /// is the median of its samples.
         line_spread: f64 = Observation "spread over lines";
         /// Level of the memory hierarchy that the figure belongs to.
         level: shared::level;
@@ -76,7 +77,7 @@ config! {
         level_reported_bytes: u64 = Observation "reported size of the level";
         flops_per_byte: shared::flops_per_byte;
         on_node: shared::on_node;
-        /// Bus address of the device whose memory the NUMA node is; absent for the host's memory.
+        /// Bus address of the device to which the memory of the NUMA node belongs; absent for the host's memory.
         device_memory: String = Observation "memory of device";
         /// Value that firmware (HMAT) reports for this access, in the unit of the figure.
         firmware: f64 = Observation "firmware";

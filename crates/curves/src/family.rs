@@ -1,9 +1,9 @@
-//! The family of curves: latency of a dependent chain over the bandwidth of the other threads, for each mix of reads and
-//! writes, from idle memory to the full rate; and the bandwidth of all threads without the chain. `memory loaded` shows
-//! the curve of reads alone, `memory mix` the bandwidths alone.
+//! Family of curves: latency of a dependent chain as a function of the bandwidth of the other threads, for each mix of
+//! reads and writes, from idle memory to the full rate; and the bandwidth of all threads without the chain. `memory
+//! loaded` shows only the curve of reads, `memory mix` only the bandwidths.
 //!
-//! The cells are the points of all curves and the bandwidths, which are measured alternately. The load is controlled by
-//! pauses between blocks, and its bandwidth is counted from the blocks that the threads processed.
+//! The cells are the points of all curves and the bandwidths; they are measured interleaved. The load is controlled by
+//! pauses between blocks, and its bandwidth is computed from the number of blocks that the threads processed.
 
 mod drawn;
 mod figures;
@@ -43,7 +43,7 @@ use std::ops::Range;
 /// below the largest `f64`.
 const TURNS_PER_REFILL: u32 = 512;
 
-/// Share of the budget for the curves, if a program is placed on them.
+/// Share of the budget for the curves if a program is measured, too.
 const FAMILY_SHARE: Fraction = Fraction(0.4);
 
 /// Part of the run that a command measures and shows.
@@ -57,7 +57,7 @@ pub(crate) enum FamilyView {
     Mix,
 }
 
-/// Planned measurement of the family, or of a part of it.
+/// Planned measurement of the family or of a part of it.
 pub(crate) struct Family {
     pub(crate) view: FamilyView,
     /// Threads and memories whose curves are measured.
@@ -69,30 +69,30 @@ pub(crate) struct Family {
     pub(crate) array: u64,
     /// Number of arrays of one thread.
     pub(crate) arrays: u64,
-    /// Program that is placed on the curves of the first path.
+    /// Program that is measured on the first path; `None` to measure only curves.
     pub(crate) program: Option<CommandLine>,
 }
 
-/// Measured part of a member of the family.
+/// Measured part of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CellPart {
     /// Bandwidth of all threads.
     Saturated,
-    /// Point of the curve with this index into [`SHARES`].
+    /// Point of the curve; the number is the index into [`SHARES`].
     Point(usize),
 }
 
-/// Cell of the run.
+/// Cell of the run: one part of a member on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FamilyCell {
     /// Index of the path.
     pub path: usize,
-    /// Index of the member among those of the path.
+    /// Index of the member in the list of its path.
     pub member: usize,
     pub part: CellPart,
 }
 
-/// Memory of a path.
+/// Memory of a path, during the run.
 pub(crate) struct PathMemory {
     pub chased: Option<ChasedMemory>,
     pub loaded: MemoryRegion,
@@ -101,9 +101,9 @@ pub(crate) struct PathMemory {
 /// Member of the family on one path: a mix with its loops.
 pub(crate) struct Member<'m> {
     pub mix: Mix,
-    /// Loop of all threads; empty if their bandwidth is not measured.
+    /// Loop of each thread; empty if the bandwidth is not measured.
     pub loops: Vec<WorkingSetLoop>,
-    /// Load beside the chain, with the times from which its pauses follow; `None` without a chain.
+    /// Load during the chain, with the times from which its pauses are computed; `None` without a chain.
     pub load: Option<(Load<'m>, LoaderTimes)>,
 }
 
@@ -135,7 +135,8 @@ impl PathRun<'_> {
         let Member { loops, load, .. } = &self.members[member];
         match (part, &mut self.chase, load) {
             (CellPart::Point(number), Some(chase), Some((load, times))) => {
-                // Loaders continue at another position of their buffers, where no data of the last sample is in a cache.
+                // Loaders continue at another position of their buffers, where no data of the previous sample is in a
+                // cache.
                 self.at = (self.at + self.blocks / 7 + 1) % self.blocks;
                 match times.turns(SHARES[number]) {
                     None => chase.idle_sample(self.pool),
@@ -167,7 +168,7 @@ impl Family {
         self.view != FamilyView::Loaded
     }
 
-    /// Returns the workers that have arrays: those that load, and the first one if all threads load together.
+    /// Returns the workers that have arrays: the loading workers, and also the first one if all threads load together.
     fn workers(&self, threads: usize) -> Range<usize> {
         usize::from(!self.has_bandwidths())..threads
     }
@@ -203,7 +204,7 @@ impl Family {
         let chased = match (self.chased, known) {
             (None, _) => None,
             (Some(_), Some(bytes)) => Some(ChasedMemory::new(run.setup, pool, bytes, &mut map)?),
-            (Some(sets), None) => Some(ChasedMemory::beyond_caches(run, sets, pool, &mut map)?),
+            (Some(sets), None) => Some(ChasedMemory::exceeding_caches(run, sets, pool, &mut map)?),
         };
         let workers = self.workers(pool.workers());
         let bytes = self.array * self.arrays;
@@ -367,8 +368,8 @@ impl Mode for Family {
 }
 
 impl Family {
-    /// Checks the loops of all members, and measures each cell once, as long as there is time for more. Returns the cells
-    /// with their first samples.
+    /// Checks the loops of all members, and measures each cell once, as long as there is time for more. Returns the
+    /// cells with their first samples.
     fn prepared(
         &self,
         run: &mut CurveRun<'_>,
@@ -383,8 +384,7 @@ impl Family {
         let mut first = Vec::new();
         let mut last = None;
         let mut done = 0;
-        // The mixes have arrays of equal length, so that the preparation of each mix takes about as long as the
-        // previous preparation.
+        // The arrays of all mixes have equal length, so each mix is prepared in about the time of the previous one.
         for member in 0..mixes.len() {
             let late =
                 |(set_up, turn_time)| !time.allows(set_up, turn_time) || run.observer.interrupted();

@@ -30,7 +30,7 @@ impl Gauge for Curves {
         ]
     }
 
-    /// Returns no plan, because curves take longer than a `run` allows.
+    /// Returns no plan, because curves take more time than `run` has.
     fn summary_plan(
         &self,
         _: &Site,
@@ -39,7 +39,7 @@ impl Gauge for Curves {
         Ok(None)
     }
 
-    /// Plans the measurement of bandwidths in each cache and in main memory, and of kernels under the roof.
+    /// Plans the measurement of bandwidths in each cache and in main memory, and of the kernels shown under the roof.
     fn ceilings(
         &self,
         site: &Site,
@@ -67,7 +67,7 @@ impl Gauge for Curves {
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
         let what = "idle memory, largest working set";
-        vec![Headline::from_record("latency", what, record, GAUGE, set_of_latency)]
+        vec![Headline::from_record("latency", what, record, GAUGE, latency_set)]
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {
@@ -79,8 +79,8 @@ impl Gauge for Curves {
     }
 }
 
-/// Returns the working set of an idle latency, bytes; `None` for another figure.
-fn set_of_latency(m: &Measurement) -> Option<f64> {
+/// Returns the working set of an idle latency, bytes; `None` for other figures.
+fn latency_set(m: &Measurement) -> Option<f64> {
     let idle = m.test == LATENCY && m.unit == Unit::Seconds;
     idle.then(|| m.read_config::<CurveConfig>().set_bytes.unwrap_or(0) as f64)
 }

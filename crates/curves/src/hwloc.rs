@@ -1,4 +1,4 @@
-//! Measured bandwidths and latencies between NUMA nodes as memory attributes in hwloc's XML of this machine.
+//! Export of measured bandwidths and latencies between NUMA nodes as memory attributes in hwloc's XML of this machine.
 
 use crate::config::CurveConfig;
 use crate::matrix::WRITE;
@@ -12,8 +12,7 @@ use std::collections::BTreeMap;
 
 /// Returns this machine's XML with the bandwidths and latencies of a record of `memory matrix`.
 ///
-/// # Errors
-/// Fails if the record has no such figures or is not complete, if one of them is invalid or, without `accept_suspect`,
+/// Fails if the record lacks such figures or is incomplete, if one of them is invalid or (without `accept_suspect`)
 /// suspect, and if hwloc cannot read this machine.
 pub fn hwloc_xml(record: &Record, accept_suspect: bool) -> Result<String, Failure> {
     if !record.complete {
@@ -21,16 +20,20 @@ pub fn hwloc_xml(record: &Record, accept_suspect: bool) -> Result<String, Failur
     }
     let accesses = accesses(&record.measurements, accept_suspect)?;
     with_measured(&Topology::live_xml()?, &accesses).map_err(|cause| {
-        Failure::missing("this machine's topology cannot hold the measured values").cause(cause)
+        Failure::missing(
+            "hwloc cannot add the measured values to this machine's \
+                          topology",
+        )
+        .cause(cause)
     })
 }
 
-/// Returns the failure of a run that measured only some pairs of nodes.
+/// Returns the failure for a run that measured only some pairs of nodes.
 fn unmeasured() -> Failure {
-    Failure::unmet("not all pairs of NUMA nodes were measured: there is no XML")
+    Failure::unmet("no XML written: not all pairs of NUMA nodes were measured")
 }
 
-/// Returns the measured accesses, in the order of the nodes.
+/// Returns the measured accesses, in node order.
 fn accesses(
     measurements: &[Measurement],
     accept_suspect: bool,
@@ -47,7 +50,7 @@ fn accesses(
     let doubted = doubted.count();
     if doubted > 0 {
         return Err(Failure::unmet(format!(
-            "{doubted} of the {} between NUMA nodes are suspect or invalid: there is no XML",
+            "no XML written: {doubted} of the {} between NUMA nodes are suspect or invalid",
             counted(figures.len(), "figure")
         ))
         .hint("measure for longer (--budget), or use --accept-suspect to accept suspect figures"));
@@ -74,7 +77,7 @@ fn accesses(
     Ok(found.into_values().collect())
 }
 
-/// Returns the configuration of a figure that describes an access between NUMA nodes.
+/// Returns a figure with its configuration if it describes an access between NUMA nodes.
 fn node_figure(m: &Measurement) -> Option<(&Measurement, CurveConfig)> {
     let config = (m.test == MATRIX).then(|| m.read_config::<CurveConfig>())?;
     config.to_node.is_some().then_some((m, config))
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_an_access_are_collected() {
+    fn figures_are_grouped_by_access() {
         let access = MemoryAccess {
             initiator: NumaNodeId(0),
             target: NumaNodeId(2),

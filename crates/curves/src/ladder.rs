@@ -2,8 +2,8 @@
 //! times the last-level caches in use.
 //!
 //! A working set consists of all arrays of the loop, so that all four kernels use the same amount of memory at each
-//! size. Every thread has its own working set. A timed call makes passes over the working set for some milliseconds.
-//! The cost of the clock and the barrier is therefore negligible even at 4 KiB, where a pass takes a few dozen cycles.
+//! size. Every thread has its own working set. A timed call makes passes over the working set for some milliseconds, so
+//! that the cost of the clock and the barrier is negligible even at 4 KiB, where a pass takes a few dozen cycles.
 //! Stores are regular, because non-temporal stores bypass the caches that the ladder measures.
 
 use crate::config::CurveConfig;
@@ -60,8 +60,8 @@ pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Report
     let mut reported = Vec::new();
     for cache in caches {
         let Some(whole) = cache.bytes else { continue };
-        // Number of threads that share a cache. It is known for the last level. For other levels, threads are assumed
-        // to be distributed evenly over the cores that share the cache.
+        // The number of threads per cache is known for the last level. For other levels, threads are assumed to be
+        // distributed evenly over the cores that share the cache.
         let in_use = if Some(cache.level) == last {
             topology.llc_in_use(&cpus).map_or(1, |(_, count)| count as u64)
         } else {
@@ -73,7 +73,7 @@ pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Report
     reported
 }
 
-/// Returns the working-set sizes of a thread, ascending, for a run that may use the share `share` of the usable memory.
+/// Returns the working-set sizes of a thread in ascending order. The run may use the part `share` of the usable memory.
 ///
 /// # Errors
 /// Fails if the requested largest working set is smaller than the minimum, or does not fit in memory.
@@ -122,7 +122,7 @@ impl Mode for Ladder {
     }
 
     fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
-        // The largest working set takes most of the time, and is never left out.
+        // The largest working set takes most of the time and is always measured.
         times.loops(self.memory(), PATTERNS.len() as u32)
     }
 
@@ -139,10 +139,10 @@ impl Mode for Ladder {
         let caches = reported(&setup.site.topology, setup.placement);
         run.observer.phase("choosing the fastest loop for each level");
         let mut variants: Vec<Vec<ResidentLoop>> = Vec::new();
-        let sets_of_choice = sets_of_choice(&self.sets, &caches);
+        let choice_sets = choice_sets(&self.sets, &caches);
         let mut tried = 0;
-        let all = sets_of_choice.len() * PATTERNS.len();
-        for set in sets_of_choice {
+        let all = choice_sets.len() * PATTERNS.len();
+        for set in choice_sets {
             let mut chosen = Vec::new();
             for kernel in PATTERNS {
                 tried += 1;
@@ -194,8 +194,7 @@ impl Mode for Ladder {
                     level_reported_bytes: level.and_then(Named::share),
                     ..config.clone()
                 };
-                // Only working sets that are much larger than the caches are read from main memory and compared with
-                // its theoretical bandwidth.
+                // Only working sets much larger than the caches are compared with the theoretical memory bandwidth.
                 let limited =
                     *set == largest && level.is_some_and(|level| level.reported.is_none());
                 let figure = FigureOutline {
@@ -212,14 +211,14 @@ impl Mode for Ladder {
     }
 }
 
-/// Returns the loops of a working set: the fastest `variants` for the level that holds it.
+/// Returns the loops for a working set: the fastest of `variants` for the memory level that contains it.
 fn loops(variants: &[Vec<ResidentLoop>], caches: &[Reported], set: u64) -> Vec<WorkingSetLoop> {
     let level = caches.iter().take_while(|cache| cache.bytes < set).count();
     let of_level = variants[level.min(variants.len() - 1)].iter();
     of_level.map(|variant| WorkingSetLoop::new(*variant, set as usize)).collect()
 }
 
-/// Returns the best rate of each loop of a cell, bytes per second; `None` if a loop has no sample that counts.
+/// Returns the best rate of each loop of a cell, bytes per second; `None` if a loop has no counting sample.
 fn best_rates(
     judged: &TimedCells,
     cell: usize,
@@ -234,9 +233,8 @@ fn best_rates(
     Some(rates)
 }
 
-/// Returns the working-set sizes at which the fastest loop for each level is chosen: half of each cache, and the
-/// largest working set.
-fn sets_of_choice(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
+/// Returns the working-set sizes for which the fastest loop is chosen: half of each cache, and the largest working set.
+fn choice_sets(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
     let largest = sets[sets.len() - 1];
     let mut chosen = Vec::new();
     for cache in caches.iter().filter(|cache| cache.bytes < largest) {
@@ -254,7 +252,7 @@ mod tests {
     use nodegauge_placement::PlacementRequest;
 
     #[test]
-    fn ladder_has_two_sets_per_octave_up_to_its_limit() {
+    fn ladder_has_two_sets_per_octave() {
         assert_eq!(sizes(30 << 10, false), [4096, 6144, 8192, 12288, 16384, 24576, 32768]);
         assert_eq!(sizes(30 << 10, true), [4096, 6144, 8192, 12288, 16384, 24576]);
         assert_eq!(sizes(4096, true), [4096]);
@@ -263,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_has_its_share_of_a_shared_cache() {
+    fn shared_cache_is_divided_among_threads() {
         let text = "synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3(size=32MiB) \
                     L2Cache:8(size=1MiB) L1dCache:1(size=32KiB) Core:1 PU:2";
         let source: TopologySource = text.parse().unwrap();
@@ -281,11 +279,11 @@ mod tests {
     }
 
     #[test]
-    fn loops_are_chosen_for_each_level_and_for_memory() {
+    fn loops_are_chosen_per_level() {
         let sets = sizes(64 << 20, false);
         let cache = |level, kib: u64| Reported { level, whole: kib << 10, bytes: kib << 10 };
         let caches = [cache(1, 48), cache(2, 1 << 10), cache(3, 16 << 10)];
-        assert_eq!(sets_of_choice(&sets, &caches), [24 << 10, 512 << 10, 8 << 20, 64 << 20]);
-        assert_eq!(sets_of_choice(&sets[..2], &caches), [6144]);
+        assert_eq!(choice_sets(&sets, &caches), [24 << 10, 512 << 10, 8 << 20, 64 << 20]);
+        assert_eq!(choice_sets(&sets[..2], &caches), [6144]);
     }
 }

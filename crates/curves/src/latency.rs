@@ -5,8 +5,8 @@
 //! successive sizes use different words of the same lines, so that 31 sizes need little more memory than the largest.
 //! Before each sample, the chase passes through its working set until the time per load stops falling, so that caches
 //! and TLB are in a steady state. If the working set is larger than the last-level caches, a pass covers only as much
-//! as these caches hold. A cache that receives lines evicted from another cache, or that is shared with other programs,
-//! needs more than one pass.
+//! as these caches hold. One pass is not enough for a cache that receives lines evicted from another cache, or that is
+//! shared with other programs.
 
 use crate::config::CurveConfig;
 use crate::ladder::{self, SMALLEST};
@@ -25,8 +25,8 @@ use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
 /// Maximum ratio of the size of a region to the largest working set in the region.
 const REGION_OVER_SET: f64 = 1.2;
 
-/// Returns the position of each working set's chain in a common region (offset and word of a line), and the size of the
-/// region. Chains that use the same word do not overlap and follow each other.
+/// Returns the position of each working set's chain in a common region (offset, and word of a line), and the size of
+/// the region. Chains that use the same word do not overlap.
 fn slots(sets: &[u64]) -> (Vec<ChainPlace>, u64) {
     let mut ends = [0; SLOTS];
     let mut places = Vec::new();
@@ -77,7 +77,7 @@ impl Mode for Latency {
     }
 
     fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
-        // The largest working set takes most of the time, and is never left out.
+        // The largest working set takes most of the time and is always measured.
         let largest = Bytes(self.sets[self.sets.len() - 1]);
         self.kinds.iter().map(|_| times.chase(largest)).sum()
     }
@@ -108,7 +108,7 @@ impl Mode for Latency {
             Ok::<_, ArenaError>(((chases, samples), clock::now() - begun))
         })?;
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
-        // The cells are ordered by the kind of pages, then by size.
+        // The cells are sorted by the kind of pages, then by size.
         let mut cells = Vec::new();
         let mut samples = Vec::new();
         let mut by_set: Vec<_> =
@@ -158,7 +158,7 @@ impl Mode for Latency {
     }
 }
 
-/// Returns the point of a working set on the curve; `None` if no sample of its cell counts.
+/// Returns the point of a working set on the curve; `None` if its cell has no counting sample.
 fn dot(judged: &TimedCells, cell: usize, set: u64) -> Option<Dot> {
     let step = stats::median(&judged.seconds(cell, 0));
     let cached = memory_chase::flushed(judged, cell, 1).map(|time| is_cached(step, time));

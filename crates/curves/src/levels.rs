@@ -1,14 +1,13 @@
-//! Levels of the memory system. They are detected in curves over working-set sizes and named after the caches that the
-//! machine reports. The same model is used for times and rates: a ladder provides the rates of several loops, a chase
-//! provides latencies.
+//! Levels of the memory system. They are detected in curves over working-set sizes, and named after the reported
+//! caches. The same model is used for rates (several loops of a ladder) and for times (latencies of a chase).
 //!
 //! The curves are segmented jointly, in logarithms, into segments of constant height. The chosen segmentation minimises
 //! the sum of absolute deviations from the median of each segment plus a penalty per segment (dynamic programming over
 //! all segmentations; Jackson et al., "An algorithm for optimal partitioning of data on an interval", 2005). The
-//! penalty is that of Schwarz's criterion for Laplacian noise, with the scatter of the curves between successive sizes.
-//! The cost of a single point is bounded, so that an outlier does not split a level in two (Fearnhead and Rigaill,
-//! "Changepoint detection in the presence of outliers", 2019). A segment that is long and flat enough is a level; the
-//! points between levels form a slope.
+//! penalty follows Schwarz's criterion for Laplacian noise; the noise is estimated from the differences between
+//! successive sizes. The cost of a single point is bounded, so that an outlier does not split a level in two (Fearnhead
+//! and Rigaill, "Changepoint detection in the presence of outliers", 2019). A segment that is long and flat enough is a
+//! level; the points between levels form a slope.
 //!
 //! A level belongs to the cache whose size is nearest to the end of the level. It belongs to memory if it continues
 //! beyond the last cache, or if its loads take as long as loads of flushed lines. Memory has several levels if the TLB
@@ -22,7 +21,7 @@ pub(crate) struct Dot {
     pub bytes: u64,
     /// Value of each curve, in any unit, above zero. All dots have the same number of values.
     pub values: Vec<f64>,
-    /// True if the working set was in a cache, because loads of flushed lines took longer; `None` if this was not
+    /// True if the working set was in a cache, i.e. if loads of flushed lines took longer; `None` if this was not
     /// measured.
     pub cached: Option<bool>,
 }
@@ -45,7 +44,7 @@ pub(crate) struct Reported {
     pub level: u32,
     /// Total size of the cache, bytes.
     pub whole: u64,
-    /// Share of one thread, if all threads that use the cache have equal shares, bytes.
+    /// Share of one thread if all threads that use the cache have equal shares, bytes.
     pub bytes: u64,
 }
 
@@ -69,13 +68,13 @@ impl Named {
 
 /// Name of the levels of memory.
 pub(crate) const MEMORY: &str = "memory";
-/// Factor between the heights of two segments, below which the segments belong to one level.
+/// Minimum ratio of the heights of two segments that belong to different levels.
 const SAME: f64 = 1.15;
 /// Minimum number of dots of a level. With two dots per octave, three dots span a factor of two in size.
-const LEAST_DOTS: usize = 3;
-/// Minimum scatter in the model, in logarithms; it is a seventh of the minimum difference between levels.
-const LEAST_SCATTER: f64 = 0.02;
-/// Maximum factor between the detected end of a cache's level and the reported size of the cache. Sizes are half an
+const MIN_DOTS: usize = 3;
+/// Minimum noise in the model, as a logarithm: a seventh of the minimum difference between levels.
+const MIN_SCATTER: f64 = 0.02;
+/// Maximum ratio between the detected end of a cache's level and the reported size of the cache. Sizes are half an
 /// octave apart, and other data always occupies part of a cache.
 pub(crate) const EDGE_SLACK: f64 = 1.6;
 
@@ -87,24 +86,24 @@ pub(crate) fn levels(dots: &[Dot]) -> Vec<Level> {
     curves.grown(curves.united(plateaus))
 }
 
-/// True if the heights of two plateaus hardly differ, on average over all curves.
+/// True if the heights of two plateaus differ by less than [`SAME`], on average over all curves.
 fn alike(x: &Level, y: &Level) -> bool {
     let apart = x.heights.iter().zip(&y.heights).map(|(x, y)| (x - y).abs());
     apart.sum::<f64>() < SAME.ln() * x.heights.len() as f64
 }
 
-/// Returns the noise of the dots of a curve. Most neighbouring dots belong to the same level, so that the median difference
-/// between neighbours is the noise of two dots.
-fn scatter_of(logs: &[f64]) -> f64 {
+/// Returns the noise of the dots of a curve, estimated from the median difference between neighbours: most neighbours
+/// belong to the same level, so their difference is the noise of two dots.
+fn curve_scatter(logs: &[f64]) -> f64 {
     let steps: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
-    (stats::median(&steps) / 2f64.sqrt()).max(LEAST_SCATTER)
+    (stats::median(&steps) / 2f64.sqrt()).max(MIN_SCATTER)
 }
 
 /// Curves over the same sizes.
 struct Curves {
     /// Logarithms of the values, one list per curve.
     logs: Vec<Vec<f64>>,
-    /// Mean deviation of each curve due to noise.
+    /// Mean deviation of the dots of each curve due to noise.
     scatter: Vec<f64>,
     /// Number of dots of each curve.
     dots: usize,
@@ -116,13 +115,13 @@ impl Curves {
         let logs: Vec<Vec<f64>> = (0..curves)
             .map(|curve| dots.iter().map(|dot| dot.values[curve].ln()).collect())
             .collect();
-        let scatter = logs.iter().map(|curve| scatter_of(curve)).collect();
+        let scatter = logs.iter().map(|curve| curve_scatter(curve)).collect();
         Self { scatter, logs, dots: dots.len() }
     }
 
     /// Returns the best segmentation, as first and last index of each segment.
     fn cuts(&self) -> Vec<(usize, usize)> {
-        // The number of parameters of a segment is its position plus one height per curve.
+        // The parameters of a segment are its position and one height per curve.
         let price = (1 + self.logs.len()) as f64 / 2.0 * (self.dots as f64).ln();
         // best[i] contains the lowest cost of the first i dots, and the first index of the last segment.
         let mut best: Vec<(f64, usize)> = vec![(0.0, 0)];
@@ -148,11 +147,11 @@ impl Curves {
     /// segment, whereas several adjacent ones do.
     fn cost(&self, begin: usize, end: usize, price: f64) -> f64 {
         let heights = self.heights(begin, end - 1);
-        (begin..end).map(|dot| self.cost_of_dot(dot, &heights, price)).sum()
+        (begin..end).map(|dot| self.dot_cost(dot, &heights, price)).sum()
     }
 
     /// Returns the cost of a dot in a segment with these heights; an outlier costs no more than a segment of its own.
-    fn cost_of_dot(&self, dot: usize, heights: &[f64], price: f64) -> f64 {
+    fn dot_cost(&self, dot: usize, heights: &[f64], price: f64) -> f64 {
         let curves = self.logs.iter().zip(heights).zip(&self.scatter);
         let sum: f64 = curves.map(|((logs, height), b)| (logs[dot] - height).abs() / b).sum();
         sum.min(self.logs.len() as f64 + price / 2.0)
@@ -167,16 +166,16 @@ impl Curves {
         Level { first, last, heights: self.heights(first, last) }
     }
 
-    /// True if a dot is at the height of a segment.
+    /// True if a dot has the height of a segment.
     fn is_at(&self, dot: usize, piece: &Level) -> bool {
         alike(&self.piece(dot, dot), piece)
     }
 
-    /// Joins neighbouring segments of nearly the same height, including the few outliers between them.
+    /// Joins neighbouring segments of nearly the same height, including a few outliers between them.
     fn united(&self, pieces: impl Iterator<Item = Level>) -> Vec<Level> {
         pieces.fold(Vec::new(), |mut all: Vec<Level>, next| {
             match all.last_mut() {
-                Some(before) if alike(before, &next) && next.first - before.last <= LEAST_DOTS => {
+                Some(before) if alike(before, &next) && next.first - before.last <= MIN_DOTS => {
                     *before = self.piece(before.first, next.last);
                 }
                 _ => all.push(next),
@@ -185,7 +184,7 @@ impl Curves {
         })
     }
 
-    /// Extends plateaus by the adjacent dots at the same height, regardless of the segmentation.
+    /// Extends plateaus by adjacent dots of the same height, regardless of the segmentation.
     fn grown(&self, mut plateaus: Vec<Level>) -> Vec<Level> {
         for i in 0..plateaus.len() {
             let after = i.checked_sub(1).map_or(0, |before| plateaus[before].last + 1);
@@ -201,19 +200,19 @@ impl Curves {
         plateaus
     }
 
-    /// Returns the part of a segment between the first and the last dot at its height, if enough dots of the segment
-    /// are at that height.
+    /// Returns the part of a segment between the first and the last dot at its height; `None` if too few dots of the
+    /// segment are at this height.
     fn plateau(&self, piece: &Level) -> Option<Level> {
         let flat: Vec<usize> =
             (piece.first..=piece.last).filter(|dot| self.is_at(*dot, piece)).collect();
         let first = *flat.first()?;
         let last = *flat.last()?;
-        let enough = flat.len() >= LEAST_DOTS && 3 * flat.len() >= 2 * (last - first + 1);
+        let enough = flat.len() >= MIN_DOTS && 3 * flat.len() >= 2 * (last - first + 1);
         enough.then(|| self.piece(first, last))
     }
 }
 
-/// Names the plateaus. A plateau whose data was in no cache is `memory`. If this was not measured, `memory` is the
+/// Names the plateaus. A plateau is `memory` if its data was in no cache. If this was not measured, `memory` is the
 /// plateau that continues to the end of the curves, beyond the last cache. Any other plateau is named after the
 /// smallest cache that holds the working sets up to the end of the plateau, or after the last cache. Of several
 /// plateaus of a cache, only the longest is named; the others are part of a slope.
@@ -266,8 +265,8 @@ fn cached(dots: &[Dot]) -> Option<bool> {
     (!tried.is_empty()).then_some(2 * served > tried.len())
 }
 
-/// Returns the last working set of a level and the first working set after the level. At the end of the curves, returns
-/// the last working set twice.
+/// Returns the last working set of a level and the next one after it. At the end of the curves, both are the last
+/// working set.
 fn leaves(dots: &[Dot], level: &Level) -> (u64, u64) {
     let end = dots[level.last].bytes;
     (end, dots.get(level.last + 1).map_or(end, |dot| dot.bytes))
@@ -282,17 +281,19 @@ fn length(level: &Level) -> usize {
     level.last - level.first
 }
 
-/// Returns why the curve of the other method may find another end of a cache that cores or guests share: `chase` is true
-/// for a curve of loads, false for one of loops.
+/// Returns the reason why the other method may find a different end for a cache shared by cores or guests. `chase` is
+/// true for a curve of loads, false for a curve of loops.
 pub(crate) fn other_method(chase: bool) -> &'static str {
     if chase {
-        "a loop returns to a line sooner than a chase, before others evict it, so that `memory ladder` may find more"
+        "`memory ladder` may find a larger cache: its loops reuse a line sooner, before other \
+         cores or guests evict it"
     } else {
-        "a chase returns to a line later than a loop, when others may have evicted it, so that `memory latency` may find less"
+        "`memory latency` may find a smaller cache: a chase reuses a line later, when other \
+         cores or guests may have evicted it"
     }
 }
 
-/// Returns the contradictions between the curves and the reported caches, as one sentence per contradiction.
+/// Returns a sentence for each contradiction between the curves and the reported caches.
 pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]) -> Vec<String> {
     let mut contradictions = Vec::new();
     let largest = dots.last().map_or(0, |dot| dot.bytes);
@@ -314,9 +315,8 @@ pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]
             let high = next as f64 * EDGE_SLACK;
             if (cache.bytes as f64) < low || cache.bytes as f64 > high {
                 let [end, next] = [end, next].map(Bytes);
-                contradictions.push(format!(
-                    "{what}: in the curve, this level ends between {end} and {next}"
-                ));
+                contradictions
+                    .push(format!("{what}: in the curve, its level ends between {end} and {next}"));
             }
             continue;
         }

@@ -1,10 +1,10 @@
 //! Curves of latency and bandwidth of the memory system.
 //!
 //! There are six modes: `ladder` (bandwidth by working set), `latency` (pointer chase by working set), `matrix` (from
-//! each NUMA node to each other node, and from CPU to CPU), and the family of curves (`curves`: latency under load by
-//! ratio of reads to writes), of which `loaded` (latency under reads) and `mix` (bandwidths) are parts. Each mode has a
-//! module that plans the measurement; `run` contains the code that all modes use to measure.
-//! The cells of a mode are measured alternately.
+//! each NUMA node to each other node, and from CPU to CPU), and the family of curves `curves` (latency under load by
+//! ratio of reads to writes) with its parts `loaded` (latency under reads) and `mix` (bandwidths). Each mode has a
+//! module that plans the measurement; `run` contains the code for measuring that all modes share. The cells of a mode
+//! are measured interleaved.
 
 pub mod cache_size;
 mod ceilings;
@@ -51,15 +51,14 @@ use prediction::CurveTimes;
 use run::CurveRun;
 use std::time::Duration;
 
-/// Options of all curves.
+/// Options for all curves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurveOptions {
     /// Kind of pages; `None` for an automatic choice.
     pub pages: Option<RequestedPages>,
     /// Memory policy of the threads.
     pub policy: MemoryPolicy,
-    /// Largest working set of all threads together; `None` for four times the last-level caches in use, as they were
-    /// measured.
+    /// Largest working set of all threads together; `None` for four times the measured last-level caches in use.
     pub largest: Option<Bytes>,
     /// Maximum share of the available memory to use, 0 to 1.
     pub memory_fraction: Fraction,
@@ -71,15 +70,15 @@ pub struct CurveOptions {
     pub from: NodeChoice,
     /// NUMA nodes whose memory is loaded, for the family of curves.
     pub to: NodeChoice,
-    /// Program that is placed on the family of curves.
+    /// Program to measure on the family of curves.
     pub program: Option<CommandLine>,
-    /// True if kernels are reported as points under the ceilings, too.
+    /// True to report kernels as points under the ceilings, too.
     pub kernels: bool,
-    /// Suffix of the figure names of ceilings.
+    /// Suffix of the figure names of the ceilings.
     pub suffix: &'static str,
     /// Time budget of the whole run.
     pub budget: Budget,
-    /// Time budget of the run that this curve is a part of; `None` if the curve is the whole run.
+    /// Time budget of the run that contains this curve; `None` if the curve is the whole run.
     pub whole: Option<Budget>,
     /// Exact number of rounds after the warm-up, regardless of the time.
     pub samples: Option<usize>,
@@ -115,11 +114,11 @@ pub enum Curve {
     Latency,
     /// Latency and bandwidth between NUMA nodes, and latency between CPUs.
     Matrix,
-    /// Latency under growing load.
+    /// Latency under increasing load.
     Loaded,
     /// Bandwidth by ratio of reads to writes.
     Mix,
-    /// Latency under growing load by ratio of reads to writes: the family of curves.
+    /// Latency under increasing load by ratio of reads to writes: the family of curves.
     Family,
     /// Bandwidths of each memory level, for a roofline.
     Ceilings,
@@ -160,8 +159,7 @@ impl CurvePlan {
     /// Plans a curve on the requested threads, with the requested memory policy. The latency curve is measured with one
     /// thread unless places are given. The matrix chooses its threads itself.
     ///
-    /// # Errors
-    /// Fails if the threads cannot be placed, and under the same conditions as [`Self::new`].
+    /// Fails if the threads cannot be placed, and for the reasons of [`Self::new`].
     pub fn of(
         curve: Curve,
         site: &Site,
@@ -180,11 +178,10 @@ impl CurvePlan {
         Self::new(curve, site, placed, CurveOptions { policy: team.policy, ..options }, notices)
     }
 
-    /// Plans a curve. `notices` contains the notices that belong to the request for the placement.
+    /// Plans a curve. `notices` are notices about the requested placement.
     ///
-    /// # Errors
-    /// Fails if the largest working set is below the minimum or exceeds the memory limit, or if the number of threads
-    /// is not possible for the curve.
+    /// Fails if the largest working set is below the minimum or exceeds the memory limit, or if the curve does not
+    /// support the number of threads.
     pub fn new(
         curve: Curve,
         site: &Site,
@@ -220,7 +217,7 @@ fn planned(
 }
 
 impl PlannedRun for CurvePlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.options.budget.time), memory: Some(self.mode.memory()) }
     }
 
@@ -261,7 +258,7 @@ impl PlannedRun for CurvePlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { curve, placement, mut options, mut notices, mut mode } = *self;
         let limits = Limits::from_budget(options.budget, options.samples);
-        // Earlier parts of the run have used their own shares.
+        // Earlier curves of the run have used their own shares of the budget.
         let whole = options
             .whole
             .map_or(limits, |all| Limits::from_budget(all, options.samples).from_now());
@@ -280,14 +277,15 @@ impl PlannedRun for CurvePlan {
     }
 }
 
-/// Largest working set if no cache is known. It is more than four times the cache of any desktop.
+/// Largest working set if no cache size is known. It is more than four times the cache of any desktop processor.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
-/// Minimum of the largest working set of a machine with small caches.
-const LEAST_LARGEST: Bytes = Bytes::mib(16);
+/// Minimum of the largest working set, for machines with small caches.
+const MIN_LARGEST: Bytes = Bytes::mib(16);
 
-/// Returns a working set that is larger than last-level caches of this total size: as measured, or else as reported.
+/// Returns a working set that is larger than last-level caches of this total size; the measured size takes precedence
+/// over the reported one.
 pub fn beyond(caches: CacheCapacity) -> Bytes {
-    caches.bytes().map_or(UNKNOWN_CACHE, |bytes| Bytes(bytes.0 * TIMES_LLC).max(LEAST_LARGEST))
+    caches.bytes().map_or(UNKNOWN_CACHE, |bytes| Bytes(bytes.0 * TIMES_LLC).max(MIN_LARGEST))
 }
 
 /// Input for the plan of a mode: node, threads and options.
@@ -303,7 +301,7 @@ impl CurveSetup<'_> {
         self.placement.threads.len().max(1) as u64
     }
 
-    /// Returns the total size of the last-level caches that the threads use, as reported and as measured.
+    /// Returns the total size of the last-level caches that the threads use, both reported and measured.
     fn caches(&self) -> CacheCapacity {
         self.site.cache_capacity(&self.placement.cpus())
     }
@@ -313,14 +311,13 @@ impl CurveSetup<'_> {
         self.caches().bytes()
     }
 
-    /// Returns the total size of the last-level caches, which a warm-up must fill; an assumed size if no cache is
-    /// known.
+    /// Returns the total size of the last-level caches, which a warm-up must fill; an assumed size if it is unknown.
     fn held(&self) -> u64 {
         self.llc().map_or(64 << 20, |llc| llc.0)
     }
 
-    /// Returns the largest working set: as requested, or one beyond the last-level caches in use. Adds a notice if no
-    /// cache is known.
+    /// Returns the largest working set: the requested one, otherwise one larger than the last-level caches in use. Adds
+    /// a notice if no cache size is known.
     fn largest(&self, notices: &mut Vec<Notice>) -> Bytes {
         if let Some(largest) = self.options.largest {
             return largest;
@@ -335,12 +332,12 @@ impl CurveSetup<'_> {
         beyond(caches)
     }
 
-    /// True if a hypervisor reports the caches.
+    /// True if the cache sizes are reported by a hypervisor.
     fn guest(&self) -> bool {
         self.site.machine.virtualisation.is_some()
     }
 
-    /// Returns the size of the memory that may be used; there is no limit if the available memory is unknown.
+    /// Returns the size of the memory that may be used; unlimited if the available memory is unknown.
     fn usable(&self) -> Bytes {
         let options = self.options;
         let available = available(&self.site.machine, options.pages, &options.policy);
@@ -354,14 +351,14 @@ impl CurveSetup<'_> {
         self.options.pages.unwrap_or_else(|| best_pages(&self.site.machine))
     }
 
-    /// Returns a CPU that the placement does not use, to measure the core-to-core latency of a single thread.
+    /// Returns a CPU outside the placement, with which the core-to-core latency of a single thread is measured.
     fn spare(&self) -> Option<CpuId> {
         let used = self.placement.cpus();
         self.site.topology.allowed().map(|thread| thread.cpu).find(|cpu| !used.contains(cpu))
     }
 }
 
-/// Largest memory that a program can use as one slice; the limit if the available memory is unknown.
+/// Maximum size of a slice; the limit if the available memory is unknown.
 const LARGEST_MAPPING: Bytes = Bytes(isize::MAX as u64);
 
 fn notice(id: NoticeId, text: impl Into<String>) -> Notice {
@@ -390,7 +387,7 @@ mod tests {
     use nodegauge_measure::record::Machine;
     use nodegauge_placement::PlacementRequest;
 
-    /// Plans a measurement with a working set of `size`, on a machine with this much available memory.
+    /// Plans a curve with a working set of `size`, on a machine with this much available memory.
     fn planned(curve: Curve, size: Bytes, available: Option<u64>) -> Result<CurvePlan, Failure> {
         let source =
             TopologySource::Synthetic("Package:2 L3Cache:1(size=2MB) Core:2 PU:1".to_owned());
@@ -406,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn set_beyond_all_memory_is_refused() {
+    fn set_larger_than_memory_is_refused() {
         for curve in [Curve::Ladder, Curve::Latency, Curve::Matrix, Curve::Loaded, Curve::Mix] {
             planned(curve, Bytes::mib(64), Some(1 << 34)).unwrap();
             for size in [1 << 50, 1 << 62, 1 << 63, u64::MAX] {
@@ -429,7 +426,7 @@ mod tests {
         assert_eq!(beyond(caches), Bytes::mib(128));
         assert_eq!(beyond(CacheCapacity { reported, measured: None }), Bytes::mib(4 * 384));
         let small = CacheCapacity { reported: Some(Bytes::mib(1)), measured: None };
-        assert_eq!(beyond(small), LEAST_LARGEST);
+        assert_eq!(beyond(small), MIN_LARGEST);
         assert_eq!(beyond(CacheCapacity::default()), UNKNOWN_CACHE);
     }
 }

@@ -1,11 +1,11 @@
 //! Core-to-core latency: the time to transfer a cache line from one CPU to another, i.e. half of a round trip.
 //!
 //! On a small machine all pairs of CPUs are measured. On a larger machine, random pairs of each class of distance are
-//! measured: hardware threads of a core, cores that share a last-level cache, cores of a NUMA node, of a socket, and of
-//! different sockets.
+//! measured: hardware threads of a core, cores that share a last-level cache, cores of a NUMA node, cores of a socket,
+//! and cores of different sockets.
 //!
-//! Each pair has several cache lines of its own, which only its two threads touch. A line stays the same for all turns
-//! of the pair, so that the medians of the lines show how much the latency depends on the home of a line.
+//! Each pair has several cache lines, which no other thread touches. Each line is reused in all turns of the pair, so
+//! the medians of the lines show how the latency depends on the home of a line.
 
 use crate::config::CurveConfig;
 use crate::run::{CurveRun, FigureOutline, Value};
@@ -23,12 +23,12 @@ use nodegauge_placement::{CpuPair, Distance};
 use nodegauge_team::Team;
 use nodegauge_team::core_to_core::PairLines;
 
-/// Number of pairs up to which all pairs are measured; 48 CPUs have fewer pairs.
+/// Maximum number of pairs for which all pairs are measured; it is enough for 48 CPUs.
 const ALL_PAIRS: usize = 1200;
 /// Maximum number of measured pairs per class of distance on larger machines.
 pub(crate) const PAIRS_PER_CLASS: usize = 48;
 
-/// Returns the pairs to measure among the allowed CPUs, and true if these are all pairs.
+/// Returns the pairs of allowed CPUs to measure, and true if these are all pairs.
 pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
     let threads: Vec<&HardwareThread> = topology.allowed().collect();
     let mut all = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
     (chosen, false)
 }
 
-/// Measures the pairs alternately. The first part of a sample is the median of the lines, the others are the lines; all
+/// Measures the pairs interleaved. A sample contains the median of the lines, followed by the value of each line; all
 /// are half of a round trip, in seconds.
 pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), ArenaError> {
     let phase = format!("core-to-core latency of {} of CPUs", counted(pairs.len(), "pair"));
@@ -63,7 +63,7 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
             none => none.insert(PairLines::map()?),
         };
         let trips = own.round_trips(&mut team)?;
-        // No regime is assigned to the sample, because the pairs of a run have different distances.
+        // The sample gets no regime, because the pairs of a run have different distances.
         Ok(Sample::from_times(with_median(&trips)))
     })?;
     let mut left_out = 0;
@@ -92,21 +92,22 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
     }
     if left_out > 0 {
         run.left_out(format!(
-            "core-to-core latency of {left_out} of {} pairs of CPUs: they did not run at the same time",
+            "core-to-core latency of {left_out} of {} pairs of CPUs not measured: their threads \
+             did not run at the same time",
             pairs.len()
         ));
     }
     Ok(())
 }
 
-/// Returns half of the round trip of each line, after the median of the lines.
+/// Returns half of the round trip of each line, preceded by the median of the lines.
 fn with_median(trips: &[f64]) -> Vec<f64> {
     let halves = trips.iter().map(|trip| trip / 2.0);
     std::iter::once(stats::median(trips) / 2.0).chain(halves).collect()
 }
 
-/// Returns the difference between the slowest and the fastest line of a pair as a share of the fastest. Each line counts
-/// with the median of its samples.
+/// Returns the difference between the slowest and the fastest line of a pair, divided by the fastest. The value of a
+/// line is the median of its samples.
 fn spread(judged: &OneRegime, cell: usize) -> Option<f64> {
     let lines = 1..judged.parts(cell);
     let medians: Vec<f64> = lines.map(|line| stats::median(&judged.seconds(cell, line))).collect();
@@ -115,12 +116,13 @@ fn spread(judged: &OneRegime, cell: usize) -> Option<f64> {
     Some(slowest / fastest - 1.0).filter(|spread| spread.is_finite())
 }
 
-/// Marks a latency as suspect that is longer than that of any processor.
+/// Marks a latency as suspect if it is longer than on any processor.
 fn doubt_long_trip(m: &mut Measurement) {
     if m.value.is_some_and(|half| 2.0 * half > MAX_ROUND_TRIP) {
         let longest = Seconds(MAX_ROUND_TRIP);
         let reason = format!(
-            "a round trip of more than {longest} contains a time slice of another task on one of the CPUs: other load"
+            "a round trip of more than {longest} includes a time slice of another task on one of \
+             the CPUs"
         );
         m.doubt(Status::Suspect, reason);
     }
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn value_is_the_median_of_the_lines_and_their_spread_is_recorded() {
+    fn core_to_core_latency_is_the_median_of_lines() {
         let turn = |trips: &[f64]| Sample::from_times(with_median(trips));
         // The second line has another home; one turn was slow on the first line.
         let turns = vec![

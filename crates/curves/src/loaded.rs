@@ -1,10 +1,10 @@
 //! Latency under load: one thread (the chaser) measures latency with a pointer chase while all other threads (the
 //! loaders) read memory at increasing shares of their full rate.
 //!
-//! This is the member of the family of curves that only reads.
+//! This is the curve of reads in the family of curves.
 //!
 //! A loader reads its memory in blocks of 4 KiB and waits after each block. The waits are computed from the time of a
-//! block at full rate, so that the loads cover the curve on a machine of any speed. With share s, an undisturbed loader
+//! block at full rate, so that the loads cover the whole curve on every machine. With share s, an undisturbed loader
 //! would read at s times its full rate. The actual rate is measured.
 
 use nodegauge_analysis::conclusion::Obstacle;
@@ -27,18 +27,18 @@ pub(crate) fn step(share: u32) -> String {
     if share == 0 { "idle".to_owned() } else { format!("load{share}") }
 }
 
-/// Returns the names of the figures of a kind at all loads.
-fn names_of(kind: &str) -> [String; SHARES.len()] {
+/// Returns the figure names of a kind, one per load.
+fn kind_names(kind: &str) -> [String; SHARES.len()] {
     SHARES.map(|share| format!("{kind}_{}", step(share)))
 }
 
 /// Returns the names of all figures.
 pub(super) fn names() -> Vec<String> {
-    let rates = names_of("bandwidth").into_iter().skip(1);
-    names_of("latency").into_iter().chain(rates).chain([AT_KNEE.to_owned()]).collect()
+    let rates = kind_names("bandwidth").into_iter().skip(1);
+    kind_names("latency").into_iter().chain(rates).chain([AT_KNEE.to_owned()]).collect()
 }
 
-/// Times from which the pauses of the loaders follow.
+/// Times from which the pauses of the loaders are computed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoaderTimes {
     /// Time of a block at full rate, seconds.
@@ -48,7 +48,8 @@ pub(crate) struct LoaderTimes {
 }
 
 impl LoaderTimes {
-    /// Returns the times of a load that takes `per_byte` seconds per byte of all `loaders` together at full rate.
+    /// Returns the times of a load that takes `per_byte` seconds per byte at full rate, with `loaders` threads
+    /// together.
     pub(crate) fn calibrated(load: &Load<'_>, per_byte: f64, loaders: u64) -> Self {
         let bytes = load.block_bytes() * loaders;
         Self { block: (bytes as f64 * per_byte).min(1.0), turn: wait_loop_time() }
@@ -59,7 +60,7 @@ impl LoaderTimes {
         self.turns(share).map(|turns| turns as f64 * self.turn)
     }
 
-    /// Returns the iterations of the wait loop between two blocks at a share of the full rate; `None` without load.
+    /// Returns the number of wait-loop iterations between two blocks at a share of the full rate; `None` without load.
     pub(crate) fn turns(&self, share: u32) -> Option<u64> {
         let wait = self.block * (100.0 / f64::from(share) - 1.0);
         (share > 0).then(|| (wait / self.turn.max(1e-12)) as u64)
@@ -73,24 +74,24 @@ pub(crate) struct LoadPoint {
     pub rate: f64,
     /// Time per load, seconds.
     pub latency: f64,
-    /// First reason why a figure of the point is suspect; `None` if they are valid.
+    /// First reason why a figure of the point is suspect; `None` if all are valid.
     pub doubt: Option<String>,
 }
 
 /// Load at which latency is twice the idle latency.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Knee {
-    /// Latency stays below it.
+    /// Latency is always below twice the idle latency.
     Below,
-    /// Latency is twice the idle latency at this rate. The reason is one why a point is suspect on which the rate
-    /// depends.
+    /// Latency is twice the idle latency at this rate. `doubt` is the reason if a point used for the interpolation is
+    /// suspect.
     At { rate: f64, doubt: Option<String> },
     /// Latency falls again at a higher load, so that there is no such rate.
     Falls,
 }
 
-/// Returns the rate of the loaders at which latency is twice the idle latency, by linear interpolation between the
-/// two points that enclose this latency. The first point is the idle point.
+/// Returns the rate of the loaders at which latency is twice the idle latency, by linear interpolation between the two
+/// nearest points. The first point is the idle point.
 pub(crate) fn knee(curve: &[LoadPoint]) -> Knee {
     let Some(idle) = curve.first() else { return Knee::Below };
     let target = KNEE * idle.latency;
@@ -107,12 +108,12 @@ pub(crate) fn knee(curve: &[LoadPoint]) -> Knee {
     Knee::At { rate: low.rate + (high.rate - low.rate) * part, doubt }
 }
 
-/// Returns the sentence that the load of twice the idle latency is unknown, with the reason.
+/// Returns a sentence that this load is unknown, with the reason.
 fn no_knee(why: &str) -> String {
     Obstacle::new(why).cannot_tell("at which load latency is twice the idle latency")
 }
 
-/// Returns the sentence on the load of twice the idle latency; `None` without points.
+/// Returns a sentence on the load at which latency is twice the idle latency; `None` without points.
 pub(crate) fn knee_in_words(curve: &[LoadPoint]) -> Option<String> {
     let idle = curve.first()?;
     let last = curve.last()?;
@@ -150,7 +151,7 @@ mod tests {
         [(0.0, 100e-9), (10e9, 120e-9), (20e9, 150e-9), (30e9, 250e-9), (32e9, 400e-9)];
 
     #[test]
-    fn knee_lies_between_the_enclosing_steps() {
+    fn knee_is_interpolated_between_two_points() {
         let rising = curve(&RISING);
         let Knee::At { rate, doubt: None } = knee(&rising) else { panic!("no knee") };
         assert!((rate - 25e9).abs() < 1.0);
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn falling_latency_has_no_knee() {
+    fn latency_that_falls_at_higher_load_has_no_knee() {
         let mut points = RISING;
         points[4].1 = 130e-9;
         assert_eq!(knee(&curve(&points)), Knee::Falls);

@@ -1,8 +1,8 @@
-//! Matrices: between NUMA nodes, the read and write bandwidth of all cores of a node on the memory of each node, and
-//! the latency of one of the cores; between CPUs, the core-to-core latency.
+//! Matrices between NUMA nodes (read and write bandwidth of all cores of a node on the memory of each node, and latency
+//! of one of the cores) and between CPUs (core-to-core latency).
 //!
 //! Memory is bound to a node, and the actual location of the pages is read from the kernel. Each node has one region
-//! for the loops and one for the pointer chase. The threads of all nodes use these regions alternately.
+//! for the loops and one for the pointer chase. The threads of all nodes use these regions in turn.
 
 use crate::config::CurveConfig;
 use crate::memory_chase::{self, ChasedMemory, SetRange};
@@ -26,27 +26,27 @@ use std::collections::{BTreeMap, BTreeSet};
 const ROUND: u64 = 1 << 20;
 /// Number of loops on each region: read and write.
 const LOOPS: usize = 2;
-/// Part of a sample with the time per load; the loops come before it, the time of flushed lines after it.
+/// Index of the time per load in a sample; it follows the times of the loops and precedes the time of flushed lines.
 const CHASE: usize = LOOPS;
 /// Suffix of the names of write bandwidths.
 pub(crate) const WRITE: &str = "_write";
-/// Minimum share of a region that must be on its NUMA node; with a smaller share, the figure is suspect.
+/// Minimum share of a region's pages on its NUMA node; with a smaller share, the figure is suspect.
 pub(crate) const ON_NODE_ENOUGH: f64 = 0.99;
 
-/// Readers: a NUMA node with CPUs, whose cores read.
+/// NUMA node with CPUs, whose cores read memory.
 pub(crate) struct Readers {
     pub(crate) node: NumaNodeId,
     /// One allowed CPU of each core of the NUMA node.
     pub(crate) cpus: Vec<CpuId>,
 }
 
-/// Planned measurement of matrices: reading NUMA nodes, and NUMA nodes whose memory is read.
+/// Planned measurement of matrices: NUMA nodes that read, and NUMA nodes whose memory is read.
 pub(super) struct Matrix {
     /// NUMA nodes with CPUs, in the order of their numbers.
     readers: Vec<Readers>,
     /// NUMA nodes with memory, in the order of their numbers, including those without CPUs.
     memories: Vec<NumaNodeId>,
-    /// For each NUMA node that is the memory of a device, the bus address of the device.
+    /// Bus address of the device for each NUMA node that consists of device memory.
     of_devices: BTreeMap<NumaNodeId, String>,
     /// Values that firmware reports for the memory of NUMA nodes.
     firmware: BTreeMap<NumaNodeId, FirmwareAccess>,
@@ -79,7 +79,8 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     let size = match setup.options.largest {
         None if wanted > room && room >= llc.map_or(wanted, |llc| Bytes(llc.0 * TIMES_LLC)) => {
             let text = format!(
-                "{regions} regions of {wanted} do not fit in the {usable} of memory that may be used: {room} each"
+                "{regions} regions of {wanted} do not fit in the usable memory of {usable}; \
+                 their size is {room}"
             );
             notices.push(notice(NoticeId::Assumed, text));
             room
@@ -90,21 +91,22 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     matrix.bytes = size.0;
     let for_reading = size * matrix.memories.len() as u64;
     let for_chases = Bytes(usable.0.saturating_sub(for_reading.0) / matrix.memories.len() as u64);
-    matrix.chased = SetRange::of(setup, size, for_chases);
+    matrix.chased = SetRange::from_setup(setup, size, for_chases);
     let needed = matrix.memory();
     if needed > usable {
         return Err(too_large("two regions per NUMA node", needed, usable));
     }
     let mut left_out = Vec::new();
     if matrix.memories.len() == 1 {
-        left_out.push("this machine has one NUMA node: there is no remote memory".to_owned());
+        left_out.push("this machine has one NUMA node and no remote memory".to_owned());
     }
     if matrix.pairs.is_empty() {
         let text = "only one CPU is available: core-to-core latency cannot be measured";
         left_out.push(text.to_owned());
     } else if !all {
         left_out.push(format!(
-            "core-to-core latency: only {} pairs of CPUs are measured, at most {} per class of distance",
+            "core-to-core latency: only {} pairs of CPUs are measured, at most {} per class of \
+             distance",
             matrix.pairs.len(),
             lines::PAIRS_PER_CLASS
         ));
@@ -113,7 +115,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     Ok(matrix)
 }
 
-/// Returns a CPU of each core of a NUMA node, or of all NUMA nodes.
+/// Returns one CPU per core of a NUMA node, or of all NUMA nodes.
 fn one_per_core(topology: &Topology, node: Option<usize>) -> Vec<CpuId> {
     let mut cores = BTreeSet::new();
     let mut cpus = Vec::new();
@@ -157,8 +159,8 @@ fn nodes(topology: &Topology) -> Matrix {
     }
 }
 
-/// Returns the loop that writes: with non-temporal stores, so that no line is read before it is written, if this
-/// processor has them.
+/// Returns the loop that writes. It uses non-temporal stores if the processor has them, so that no line is read before
+/// it is written.
 fn writer() -> ResidentLoop {
     let mut variants = kernels::resident(Kernel::Write, Stores::NonTemporal);
     if variants.is_empty() {
@@ -207,8 +209,8 @@ impl Matrix {
         (0..self.readers.len() * memories).map(|cell| (cell / memories, cell % memories)).collect()
     }
 
-    /// Returns the index of the readers that touch the memory of a NUMA node first: the CPUs of the NUMA node itself
-    /// or, if it has no CPUs, those of the first node.
+    /// Returns the index of the readers that touch the memory of a NUMA node first: the CPUs of this node, or those of
+    /// the first node if it has no CPUs.
     fn nearest(&self, node: NumaNodeId) -> usize {
         self.readers.iter().position(|readers| readers.node == node).unwrap_or(0)
     }
@@ -230,16 +232,16 @@ impl Matrix {
             let is_known = setup.site.topology.nodes.iter().any(|known| known.id == *node);
             let policy =
                 if is_known { MemoryPolicy::Bind(vec![*node]) } else { MemoryPolicy::Default };
-            // The CPUs of the node itself, if there are any, touch the memory first.
+            // The CPUs of the node touch its memory first, if it has CPUs.
             let near = self.nearest(*node);
             let chaser = &mut chasers[near];
             let mut map = |_: &mut WitnessedPool, bytes| {
                 MemoryRegion::map_shared(&mut pools[near], bytes, setup.pages(), &policy)
             };
             let read = map(chaser, self.bytes)?;
-            // All nodes have the working set that is sufficient for the first.
+            // All nodes use the working set that is sufficient for the first node.
             let chased = match memories.first() {
-                None => ChasedMemory::beyond_caches(run, self.chased, chaser, &mut map)?,
+                None => ChasedMemory::exceeding_caches(run, self.chased, chaser, &mut map)?,
                 Some(first) => ChasedMemory::new(setup, chaser, first.chased.bytes(), &mut map)?,
             };
             memories.push(NodeRegions { read, chased });
@@ -368,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn device_memory_is_a_column_but_empty_numa_nodes_are_not() {
+    fn device_memory_has_a_column_and_empty_numa_nodes_have_none() {
         let path = "../machine/tests/topologies/gh200.xml";
         let gh200 = topology(&format!("{}/{path}", env!("CARGO_MANIFEST_DIR")));
         let plan = nodes(&gh200);

@@ -1,10 +1,10 @@
-//! Idle latency of memory: the working set and the sample that `latency`, `matrix` and `loaded` have in common, so that
-//! their figures have the same meaning.
+//! Idle latency of memory: the working set and the sample that `latency`, `matrix` and `loaded` share, so that their
+//! figures have the same meaning.
 //!
-//! A sample consists of two times. One is the time per load of a random chase through a set that is larger than the
-//! caches. Nearly every load of such a chase accesses another page, and on small pages, or on a virtual machine whose
-//! host uses small pages, it misses the TLB. The other is the time per load of lines that were flushed from all caches
-//! immediately before, on pages that the TLB holds. The difference is the cost of TLB misses.
+//! A sample consists of two times. The first is the time per load of a random chase through a working set larger than
+//! the caches. Nearly every load of such a chase accesses another page; on small pages, or on a virtual machine whose
+//! host uses small pages, it misses the TLB. The second is the time per load of lines that were flushed from all caches
+//! immediately before, on pages whose translations are in the TLB. The difference is the cost of TLB misses.
 
 use crate::CurveSetup;
 use crate::run::CurveRun;
@@ -13,22 +13,22 @@ use nodegauge_chase::{ChainPlace, Chase, Cycle, MemoryRegion, WitnessedPool};
 use nodegauge_measure::samples::OneRegime;
 use nodegauge_measure::{Bytes, clock, stats};
 
-/// Number of pairs of a stretch and flushed loads that decide whether a cache serves a part of the loads.
+/// Number of pairs of chase and flushed loads from which it is decided whether a cache serves part of the loads.
 const PAIRS: usize = 3;
-/// Minimum ratio of the time of a load in a chase to that of a load of a flushed line at which the chase counts as
-/// served by memory alone. A cache that evicts lines at random serves one load in twenty even if it is a quarter of the
-/// set.
+/// Minimum ratio of the load time in a chase to the load time of a flushed line with which the chase counts as served
+/// by memory alone. A cache with random replacement serves one load in twenty even if it is only a quarter of the
+/// working set.
 pub(crate) const SAME: f64 = 0.95;
-/// Maximum share of the budget for the search for a sufficient working set.
+/// Maximum share of the budget for finding a sufficient working set.
 const SEARCH: f64 = 0.25;
 
-/// Returns the median time per load of flushed lines, which is part number `part` of the samples of a cell.
+/// Returns the median time per load of flushed lines; `part` is its index in the samples of the cell.
 pub(crate) fn flushed(judged: &OneRegime, cell: usize, part: usize) -> Option<f64> {
     let seconds = if part < judged.parts(cell) { judged.seconds(cell, part) } else { Vec::new() };
     Some(stats::median(&seconds)).filter(|seconds| seconds.is_finite())
 }
 
-/// Smallest and largest working set of a chase through memory.
+/// Minimum and maximum working set of a chase through memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SetRange {
     pub first: Bytes,
@@ -36,14 +36,15 @@ pub(crate) struct SetRange {
 }
 
 impl SetRange {
-    /// Returns the range of a set that may grow from `first` to `room`; the size that the user requests does not grow.
-    pub(crate) fn of(setup: CurveSetup<'_>, first: Bytes, room: Bytes) -> Self {
+    /// Returns the range of a working set that may grow from `first` to `room`; a size that the user requested does not
+    /// grow.
+    pub(crate) fn from_setup(setup: CurveSetup<'_>, first: Bytes, room: Bytes) -> Self {
         let most = if setup.options.largest.is_some() { first } else { room.max(first) };
         Self { first, most }
     }
 }
 
-/// Function that maps a region of a given size. The pool is that of the worker that chases through it.
+/// Function that maps a region of a given size, for the pool of the worker that chases through it.
 pub(crate) type MapSet<'a> =
     dyn FnMut(&mut WitnessedPool, u64) -> Result<MemoryRegion, ArenaError> + 'a;
 
@@ -56,10 +57,9 @@ pub(crate) struct ChasedMemory {
 }
 
 impl ChasedMemory {
-    /// Maps a region of `bytes` with `map` and determines a cycle through it; `pool` performs the loads.
+    /// Maps a region of `bytes` with `map`, and determines a cycle through it; the loads are performed by `pool`.
     ///
-    /// # Errors
-    /// Fails if the memory cannot be mapped, or the user ends the run.
+    /// Fails if the memory cannot be mapped, or if the user interrupts the run.
     pub(crate) fn new(
         setup: CurveSetup<'_>,
         pool: &mut WitnessedPool,
@@ -71,12 +71,11 @@ impl ChasedMemory {
         Ok(Self { region, cycle, bytes, held: setup.held() })
     }
 
-    /// Like [`Self::new`], with a working set that is doubled until no cache serves a noticeable part of the loads,
-    /// i.e. until they take as long as those of flushed lines. `chaser` performs the loads.
+    /// Like [`Self::new`], but doubles the working set until no cache serves a noticeable part of the loads, i.e. until
+    /// they take as long as loads of flushed lines. The loads are performed by `chaser`.
     ///
-    /// # Errors
-    /// Fails if memory cannot be mapped, a worker fails, or the user ends the run.
-    pub(crate) fn beyond_caches(
+    /// Fails if memory cannot be mapped, if a worker fails, or if the user interrupts the run.
+    pub(crate) fn exceeding_caches(
         run: &CurveRun<'_>,
         sets: SetRange,
         chaser: &mut WitnessedPool,
@@ -102,20 +101,20 @@ impl ChasedMemory {
         self.bytes
     }
 
-    /// Writes the chain, and returns a chase through it.
+    /// Writes the chain to memory, and returns a chase through it.
     pub(crate) fn chase(&self) -> Chase<'_> {
         // SAFETY: the chain of this cycle is the only data that is written to the region after it was mapped.
         unsafe { Chase::write(&self.region, ChainPlace::default(), &self.cycle, self.held) }
     }
 
-    /// True if loads of the chase take less time than those of flushed lines.
+    /// True if loads of the chase take less time than loads of flushed lines.
     fn is_cached(&self, pool: &mut WitnessedPool) -> Result<bool, ArenaError> {
         let mut chase = self.chase();
         let mut steps = Vec::new();
         let mut flushed = Vec::new();
         for _ in 0..PAIRS {
             let [step, of_flushed] = chase.idle_sample(pool)?.seconds[..] else {
-                // The processor cannot flush lines.
+                // The processor cannot flush cache lines.
                 return Ok(false);
             };
             steps.push(step);

@@ -1,31 +1,31 @@
 //! Mixes of reads and writes.
 //!
-//! A mix is defined by the cache lines that move. With regular stores the loop writes only lines that it also reads, so
-//! that no line is loaded only to be overwritten. `a = s a` reads one line and writes one line; `a += s b` reads two
-//! lines and writes one; `a += b + s c` reads three lines and writes one. With non-temporal stores, the loop writes
-//! lines that it does not read. The moved bytes therefore equal the counted bytes, whether or not the processor makes
-//! write-allocates.
+//! A mix is defined by the cache lines that are transferred. With regular stores the loop writes only lines that it
+//! also reads, so that no line is loaded only to be overwritten. `a = s a` reads one line and writes one line; `a += s
+//! b` reads two lines and writes one; `a += b + s c` reads three lines and writes one. With non-temporal stores, the
+//! loop writes lines that it does not read. The moved bytes therefore equal the counted bytes, whether or not the
+//! processor makes write-allocates.
 
 use crate::notice;
 use nodegauge_kernels::{self as kernels, Kernel, Stores};
 use nodegauge_measure::{Notice, NoticeId, names};
 
-/// Mix of reads and writes, named by lines read : lines written, with `-nt` for non-temporal stores.
+/// Mix of reads and writes. The name is lines read : lines written, with the suffix `-nt` for non-temporal stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mix {
     /// Reads only.
     Reads,
-    /// Three lines are read for one that is also written.
+    /// Three lines are read, and one of them is written.
     ThreeToOne,
-    /// Two lines are read for one that is also written.
+    /// Two lines are read, and one of them is written.
     TwoToOne,
     /// Each line is read and written.
     OneToOne,
-    /// Three lines are read for another one that is written with non-temporal stores.
+    /// Three lines are read, and another line is written with non-temporal stores.
     ThreeToOneStreaming,
-    /// Two lines are read for another one that is written with non-temporal stores.
+    /// Two lines are read, and another line is written with non-temporal stores.
     TwoToOneStreaming,
-    /// One line is read for another one that is written with non-temporal stores.
+    /// One line is read, and another line is written with non-temporal stores.
     OneToOneStreaming,
     /// Writes only, with non-temporal stores.
     WritesStreaming,
@@ -45,7 +45,7 @@ names!(
 );
 
 impl Mix {
-    /// Mixes of the family of curves unless the user names others.
+    /// Default mixes of the family of curves.
     pub const FAMILY: [Self; 5] =
         [Self::Reads, Self::ThreeToOne, Self::TwoToOne, Self::OneToOne, Self::WritesStreaming];
 
@@ -82,7 +82,7 @@ pub(super) fn names() -> Vec<&'static str> {
     Mix::ALL.iter().map(|mix| mix.name()).collect()
 }
 
-/// Returns the mixes that this processor has loops for, each once. Adds a notice if it lacks some.
+/// Returns the mixes for which this processor has loops, without duplicates. Adds a notice if some are missing.
 pub(crate) fn available(mixes: &[Mix], notices: &mut Vec<Notice>) -> Vec<Mix> {
     let distinct: Vec<Mix> = Mix::ALL.iter().copied().filter(|mix| mixes.contains(mix)).collect();
     let mut found = distinct.clone();

@@ -1,4 +1,4 @@
-//! Predicted time of a curve before its memory exists, and the working set that it has if its time is short.
+//! Prediction of the time of a curve before its memory exists, and reduction of its working set if the time is short.
 
 use crate::run::SMALLER;
 use crate::{Curve, CurveOptions, CurveSetup, Mode, TIMES_LLC, notice, planned};
@@ -10,12 +10,13 @@ use nodegauge_measure::{Bytes, Notice, NoticeId, Observer};
 use nodegauge_placement::Placement;
 use std::time::Duration;
 
-/// Passes of a chase through what the caches hold before a sample, at least: the time per load must stop falling.
+/// Minimum number of passes of a chase through the contents of the caches before a sample; the time per load must stop
+/// falling.
 const WARM_PASSES: u32 = 2;
-/// Number of rounds of a curve, with the measurement during the set-up, that it has at least.
-const LEAST_ROUNDS: u32 = 2;
+/// Minimum number of rounds of a curve, including the measurement during the set-up.
+const MIN_ROUNDS: u32 = 2;
 
-/// Predicted times of the parts of a curve.
+/// Predicted times of the steps of a curve.
 pub(crate) struct CurveTimes<'a> {
     rates: &'a MemoryRates,
     /// Size of the caches, which the warm-up of a chase fills.
@@ -23,28 +24,25 @@ pub(crate) struct CurveTimes<'a> {
 }
 
 impl CurveTimes<'_> {
-    /// Returns the time of `loops` loops over a working set of `bytes`, of all workers together: it is touched, filled
-    /// and checked for each loop, and filled again before each turn.
+    /// Returns the time of `loops` loops over a working set of `bytes`, total of all workers. For each loop the working
+    /// set is touched, filled and checked, and it is filled again before each turn.
     pub(crate) fn loops(&self, bytes: Bytes, loops: u32) -> PredictedTime {
         let once = self.rates.rewrite_time(bytes);
         let set_up = self.rates.touch_time(bytes) + 2 * loops * once;
         let turn = (1 + loops) * once;
         let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient() as u32;
-        PredictedTime { min: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
+        PredictedTime { min: set_up + MIN_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 
-    /// Returns the time of points of curves, each of which takes `seconds`, and as long again for its warm-up. In the
-    /// shortest run there are `least` points, in the likely one `all`.
+    /// Returns the time of the points of curves. A point takes `seconds`, and the same time for its warm-up. The
+    /// shortest run has `least` points, the likely one `all`.
     pub(crate) fn points(least: usize, all: usize, seconds: f64) -> PredictedTime {
         let turn = Duration::from_secs_f64(2.0 * seconds);
         let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient() as u32;
-        PredictedTime {
-            min: LEAST_ROUNDS * turn * least as u32,
-            likely: rounds * turn * all as u32,
-        }
+        PredictedTime { min: MIN_ROUNDS * turn * least as u32, likely: rounds * turn * all as u32 }
     }
 
-    /// Returns the time of a chase through `bytes`, of which one worker touches all.
+    /// Returns the time of a chase through `bytes`, all touched by one worker.
     pub(crate) fn chase(&self, bytes: Bytes) -> PredictedTime {
         // The cycle is determined and written at random places.
         let set_up = self.rates.touch_time(bytes)
@@ -52,7 +50,7 @@ impl CurveTimes<'_> {
         let turn =
             WARM_PASSES * self.rates.dependent_load_time(bytes.0.min(self.held) / LINE as u64);
         let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient() as u32;
-        PredictedTime { min: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
+        PredictedTime { min: set_up + MIN_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 }
 
@@ -64,9 +62,9 @@ struct PredictedCurve<'a> {
     options: &'a mut CurveOptions,
     mode: &'a mut Box<dyn Mode>,
     rates: MemoryRates,
-    /// True if the user gave the largest working set.
+    /// True if the user set the largest working set.
     is_given: bool,
-    /// Share of the time of the whole run that the curve has.
+    /// Share of the time of the whole run for this curve.
     share: f64,
 }
 
@@ -83,7 +81,7 @@ impl Predictable for PredictedCurve<'_> {
         PredictedTime { min: least.div_f64(self.share), likely: likely.div_f64(self.share) }
     }
 
-    /// Halves the working set, as long as it is larger than the caches as the size rule requires.
+    /// Halves the working set, unless it would become too small for the size rule.
     fn shorten(&mut self) -> bool {
         let setup = self.setup();
         let half = Bytes(setup.largest(&mut Vec::new()).0 / 2);
@@ -102,8 +100,8 @@ impl Predictable for PredictedCurve<'_> {
     }
 }
 
-/// Predicts the time of a curve, and shortens its working set if the time is short. `limits` are those of the whole run,
-/// of whose time the curve has the share `share`.
+/// Predicts the time of a curve, and reduces its working set if the time is short. `limits` are the limits of the whole
+/// run, of which the curve gets a share.
 ///
 /// # Errors
 /// Fails if the user set the budget and the smallest working set exceeds it.
@@ -129,7 +127,6 @@ pub(crate) fn admit(
     let mut run = PredictedCurve { curve, site, placement, options, mode, rates, is_given, share };
     limits.admit(&mut run)?;
     let now = run.mode.memory();
-    let text =
-        || format!("memory reduced from {before} to {now}, so that the run keeps its budget");
+    let text = || format!("memory reduced from {before} to {now} to keep the budget");
     Ok((now < before).then(|| notice(NoticeId::Clamped, text())))
 }

@@ -31,9 +31,9 @@ use std::ops::{Deref, Range};
 
 /// Number of vector widths that the choice of loops tries, widest first.
 const WIDTHS: usize = 2;
-/// Ways to a shorter run, for the hint of a refusal.
+/// Advice for a shorter run, for hints.
 pub(crate) const SMALLER: &str = "a smaller working set (--size)";
-/// Size of the part of a worker's working set that a trial of loops uses, if the working set is larger than the caches,
+/// Size of the part of a worker's working set that a trial of loops uses if the working set is larger than the caches,
 /// bytes. A pass over the part takes much longer than a barrier; successive trials use different parts.
 const TRIAL_PART: usize = 8 << 20;
 
@@ -66,12 +66,12 @@ pub(crate) struct CurveRun<'a> {
     pub outcome: Outcome,
 }
 
-/// Conversion of the seconds of a sample into a value.
+/// Conversion of the time of a sample into a value.
 #[derive(Clone, Copy)]
 pub(crate) enum Value<'a> {
     /// The value is the time itself.
     Seconds,
-    /// The value is the rate for which the time is the time per byte.
+    /// The value is a rate; the time is the time per byte.
     Rate,
     /// The value is the byte rate of a pass of this loop on all threads. The flag is true if the rate is compared with
     /// the theoretical bandwidth of main memory.
@@ -105,7 +105,7 @@ pub(crate) struct FigureOutline<'a> {
 }
 
 impl CurveRun<'_> {
-    /// Takes samples of `cells` cells alternately.
+    /// Takes interleaved samples of `cells` cells.
     pub(crate) fn samples(
         &mut self,
         policy: RepetitionPolicy,
@@ -116,7 +116,7 @@ impl CurveRun<'_> {
         self.samples_behind(policy, vec![Vec::new(); cells], phase, turn)
     }
 
-    /// Takes samples alternately of cells that have already been warmed up.
+    /// Takes interleaved samples of cells that have already been warmed up.
     pub(crate) fn samples_behind(
         &mut self,
         policy: RepetitionPolicy,
@@ -137,7 +137,7 @@ impl CurveRun<'_> {
         Ok(TimedCells { regime, series })
     }
 
-    /// Returns the round trips of saved runs between the CPUs of the placement.
+    /// Returns the core-to-core round trips that earlier runs saved for the CPUs of the placement.
     pub(crate) fn known_trips(&self) -> Vec<f64> {
         let places = self.setup.placement.thread_cpus();
         let places: Vec<Vec<u32>> =
@@ -173,7 +173,7 @@ impl CurveRun<'_> {
     }
 
     /// Returns the fastest loop of a kernel for working sets of `bytes`. A short trial measures loops with two vector
-    /// widths and all unroll factors alternately, until the share `until` of the time for choices has elapsed. Without
+    /// widths and all unroll factors alternately, until the part `until` of the time for choices has elapsed. Without
     /// time for a trial, returns the loop with the widest vectors.
     pub(crate) fn fastest(
         &mut self,
@@ -191,7 +191,7 @@ impl CurveRun<'_> {
         widths.dedup();
         let narrowest = widths.get(WIDTHS - 1).or(widths.last()).copied().unwrap_or(0);
         variants.retain(|variant| vector_bits(variant) >= narrowest);
-        // The first has the widest vectors.
+        // The first loop has the widest vectors.
         if variants.len() < 2 || self.is_chosen_late(until) {
             return Ok(variants.first().copied());
         }
@@ -207,7 +207,8 @@ impl CurveRun<'_> {
             ..policy::LOOPS
         };
         let limits = Limits { samples: None, ..self.limits };
-        // The trial belongs to the set-up, whose failure refuses the run; a series would keep a part of it.
+        // The trial belongs to the set-up: its failure ends the run, whereas a failure in a series keeps part of the
+        // run.
         let mut schedule = Schedule::new(trial, limits, field.len());
         let mut trials = 0..;
         schedule.run(self.observer, None, |turn| -> Result<_, ArenaError> {
@@ -216,20 +217,20 @@ impl CurveRun<'_> {
             Ok(vec![Sample::from_times(vec![seconds])])
         })?;
         let times: Vec<f64> = schedule.samples.iter().map(|samples| shortest(samples)).collect();
-        // Without time for a trial, the first loop is chosen, which has the widest vectors.
+        // Without time for a trial, the first loop is used, which has the widest vectors.
         let fastest = (0..variants.len()).min_by(|x, y| times[*x].total_cmp(&times[*y]));
         Ok(fastest.map(|cell| variants[cell]))
     }
 
-    /// True if the share `until` of the time for choices has elapsed and the run must keep a budget of the user. Adds a
-    /// notice.
+    /// True if the part `until` of the time for choices has elapsed in a run with a budget of the user. Adds a notice.
     fn is_chosen_late(&mut self, until: f64) -> bool {
         let whole = self.setup.options.whole.unwrap_or(self.setup.options.budget);
         let end = self.limits.budget.mul_f64(until * policy::CURVES.choose.0);
         let of_whole = Limits { asked: whole.asked, ..self.limits };
         let is_late = of_whole.must_be_kept() && self.limits.elapsed() >= end;
         if is_late {
-            let text = "no time to compare the loops of each kernel: some have the widest vectors";
+            let text = "no time left to compare the loops of each kernel: some were chosen by \
+                        vector width";
             add_new(&mut self.outcome.notices, [notice(NoticeId::Budget, text)]);
         }
         is_late
@@ -259,8 +260,9 @@ impl CurveRun<'_> {
         (config, doubts)
     }
 
-    /// Adds the figure for part number `part` of the samples of a cell. Of a lost cell without a sample that counts, adds an
-    /// invalid figure without a value. Otherwise, adds nothing if no sample counts. Returns true if the figure has a value.
+    /// Adds the figure for part number `part` of the samples of a cell. For a lost cell without counting samples, adds
+    /// an invalid figure without a value. Otherwise, adds nothing if no sample counts. Returns true if the figure has a
+    /// value.
     pub(crate) fn add(
         &mut self,
         judged: &TimedCells,
@@ -269,7 +271,7 @@ impl CurveRun<'_> {
         figure: FigureOutline<'_>,
     ) -> bool {
         let Some(timed) = judged.cell_samples(cell) else {
-            let is_lost = judged.series.lost(cell).is_some();
+            let is_lost = judged.series.cell_failure(cell).is_some();
             self.outcome
                 .measurements
                 .extend(is_lost.then(|| self.unmeasured(judged, cell, figure)));
@@ -309,8 +311,8 @@ impl CurveRun<'_> {
         }
         if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > Fraction(1.0)) {
             let reason = format!(
-                "{} is above the theoretical {} ({}): part of the set is in a cache, or the \
-                 theoretical value is not that of this memory",
+                "{} exceeds the theoretical {} ({}): part of the set is in a cache, or the \
+                 theoretical value is wrong",
                 BytesPerSec(reported_value),
                 BytesPerSec(limit.value),
                 limit.basis
@@ -346,13 +348,13 @@ impl CurveRun<'_> {
         }
     }
 
-    /// Adds a notice on something that was not measured.
+    /// Adds a notice about something that was not measured.
     pub(crate) fn left_out(&mut self, text: String) {
         self.outcome.notices.push(notice(NoticeId::LeftOut, text));
     }
 
-    /// Returns the levels of a curve. If the curve is `whole`, i.e. if all working sets were measured, contradictions
-    /// with the reported caches become notices.
+    /// Returns the levels of a curve. If `whole` is true, i.e. if all working sets were measured, contradictions with
+    /// the reported caches become notices.
     pub(crate) fn levels(
         &mut self,
         dots: &[Dot],
@@ -382,7 +384,7 @@ pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, Fraction
     Some(got.into_iter().map(|(node, share)| (node.0, share)).collect())
 }
 
-/// Returns the requested and the actual pages of a mapping, and the validity, which is suspect if they differ.
+/// Returns the requested and the actual pages of a mapping, and the validity: suspect if they differ.
 pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
     let asked = mapping.pages_asked();
     let got = mapping.pages_got().ok();
@@ -393,12 +395,13 @@ pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
     (PagesConfig { asked: asked.name().to_owned(), got }, validity)
 }
 
-/// Returns the reason for doubt about a figure that takes `seconds` per pass; `None` for calls that are long enough.
+/// Returns the reason why a figure with `seconds` per pass is suspect; `None` if its timed calls are long enough.
 fn short_call(traffic: &WorkingSetLoop, seconds: f64) -> Option<String> {
     let call = seconds * traffic.repeats() as f64;
     is_short_call(call).then(|| {
         format!(
-            "a timed call took {} instead of {}, and the start and the end of the threads are a part of it",
+            "a timed call takes only {} instead of {}, so the start and the end of the threads \
+             add to its time",
             Seconds(call),
             Seconds(CALL_SECONDS)
         )
@@ -410,7 +413,7 @@ fn vector_bits(variant: &ResidentLoop) -> u32 {
     variant.shape().isa.vector_bits()
 }
 
-/// Returns the shortest time of the first part of these samples; infinite without samples.
+/// Returns the minimum of the first part of these samples; infinite without samples.
 fn shortest(samples: &[Sample]) -> f64 {
     samples.iter().map(|sample| sample.seconds[0]).fold(f64::INFINITY, f64::min)
 }

@@ -1,27 +1,27 @@
-//! Selection of as many working sets of a curve as can be measured in the available time. The selection is made during
-//! the setup, from the durations of the working sets set up before.
+//! Selection of as many working sets of a curve as the time permits. The selection is made during the set-up, from the
+//! durations of the previous working sets.
 //!
 //! Both ends of a curve are important. The small working sets are set up first, because they take almost no time
 //! compared with the largest. The largest working set, which shows main memory, is next and is always measured. Then
-//! one working set per octave follows, in ascending order, and finally the working sets between these. A working set
-//! for which there is not enough time is omitted; smaller ones after it may still be measured.
+//! follow one working set per octave in ascending order, and finally the working sets between these. A working set for
+//! which there is not enough time is omitted; smaller ones after it may still be measured.
 
 use nodegauge_measure::schedule::Affordable;
 use nodegauge_measure::{Bytes, Notice, NoticeId, Observer, clock};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Working sets up to the largest working set divided by this number count as small. All small working sets together
+/// Divisor of the largest working set: working sets up to the quotient count as small. All small working sets together
 /// take an eighth of the time of the largest.
 const SMALL: u64 = 32;
-/// Assumed maximum factor between the times per byte of successive working sets. At the end of a memory level the time
-/// per byte rises by a larger factor, but the rise extends over several sizes.
+/// Assumed maximum ratio of the times per byte of successive working sets. At the end of a memory level the time per
+/// byte rises by a larger ratio, but the rise extends over several sizes.
 const STEEPER: f64 = 1.5;
 
 /// Maximum number of omitted working sets that are listed individually in the notice.
 const LISTED: usize = 6;
 
-/// Cell that has been set up, with the durations of the setup and of a measurement.
+/// Cell that has been set up, with the durations of the set-up and of one measurement.
 struct PreparedCell<T> {
     it: T,
     set_up: Duration,
@@ -30,7 +30,7 @@ struct PreparedCell<T> {
 
 /// Sets up as many of these ascending working sets as `time` allows, at least one. Adds a notice about the omitted
 /// working sets. `set_up` creates the cell of a working set, measures it once as a warm-up, and returns the duration of
-/// that measurement. Ends early if the user interrupts the run. Returns the cells, by the index of the working set.
+/// that measurement. Ends early if the user interrupts the run. Returns the cells by index of the working set.
 ///
 /// # Errors
 /// Fails with the first error of `set_up`.
@@ -56,7 +56,7 @@ pub(crate) fn set_up<T, E>(
         }
         let begun = clock::now();
         let (it, turn) = match set_up(i) {
-            // The cells that were set up before are kept.
+            // The cells that are already set up are kept.
             Err(_) if done > 0 && observer.interrupted() => break,
             result => result?,
         };
@@ -69,8 +69,7 @@ pub(crate) fn set_up<T, E>(
     Ok(cells.into_iter().map(|(i, cell)| (i, cell.it)).collect())
 }
 
-/// Returns the indices into `sets`, which ascend, in the order in which the working sets are set up: the most important
-/// first.
+/// Returns the indices into the ascending `sets` in the order of the set-up, most important first.
 fn by_importance(sets: &[u64]) -> Vec<usize> {
     let largest = sets.last().copied().unwrap_or(0);
     let mut order: Vec<usize> = (0..sets.len()).collect();
@@ -99,9 +98,8 @@ fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
     };
     let some = left_out.len();
     let all = sets.len();
-    let text = format!(
-        "no time was left for {some} of {all} working sets ({which}): use a longer --budget"
-    );
+    let text =
+        format!("no time left for {some} of {all} working sets ({which}); use a longer --budget");
     Some(super::notice(NoticeId::Budget, text))
 }
 
@@ -114,9 +112,9 @@ mod tests {
     use nodegauge_measure::schedule::{Limits, Schedule, WarmUp, policy};
     use std::convert::Infallible;
 
-    /// Simulates a run of `budget` seconds on a machine whose caches hold 32 KiB, 1 MiB and 32 MiB. The setup takes
-    /// `byte` seconds per byte, and a measurement takes a multiple of that, depending on the memory level of the
-    /// working set. Returns the measured working sets and the duration of the run.
+    /// Simulates a run of `budget` seconds on a machine whose caches hold 32 KiB, 1 MiB and 32 MiB. The set-up takes
+    /// `byte` seconds per byte; a measurement takes a multiple of it that depends on the memory level of the working
+    /// set. Returns the measured working sets and the duration of the run.
     fn run(budget: f64, byte: f64) -> (Vec<u64>, f64) {
         let sets = sizes(512 << 20, false);
         let pass = |seconds: f64| clock::advance_clock(Duration::from_secs_f64(seconds));
@@ -148,14 +146,14 @@ mod tests {
         (taken, limits.elapsed().as_secs_f64())
     }
 
-    /// Returns the time that the largest working set takes.
+    /// Returns the time of the largest working set.
     fn least(byte: f64) -> f64 {
         // It is set up and measured once, and then in each of the rounds.
         (2 + policy::CURVES_AFTER_SETUP.min_rounds) as f64 * byte * (1 << 29) as f64
     }
 
     #[test]
-    fn curve_keeps_its_budget_by_omitting_inner_sets() {
+    fn inner_sets_are_omitted_to_keep_the_budget() {
         let mut thinned = 0;
         for budget in [3.0, 5.0, 12.0, 60.0] {
             for byte in [1e-10, 1e-9, 2e-9, 3e-9] {
@@ -171,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn octaves_precede_intermediate_sets() {
+    fn octaves_are_set_up_before_intermediate_sets() {
         let sets: Vec<u64> = [4, 6, 8, 12, 64, 96, 128, 192, 256].map(|kib| kib << 10).to_vec();
         assert_eq!(by_importance(&sets), [0, 1, 2, 8, 4, 6, 3, 5, 7]);
     }

@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 
 /// Figure with its configuration.
 type CurvesFigure<'a> = (&'a Measurement, CurveConfig);
-/// Function that returns true if a view can show a figure; other figures are shown in a plain table.
+/// Function that returns true if a view supports a figure; other figures are shown in a plain table.
 type Shows = fn(&CurvesFigure<'_>) -> bool;
 /// Function that adds the view of the figures of one test.
 type View = fn(&[CurvesFigure<'_>], &mut Section);
@@ -43,9 +43,9 @@ const TESTS: [(&str, Shows, View); 6] = [
     (FAMILY, family::shows, family::view),
 ];
 
-/// Ratio of two consecutive working sets above which sets between them were skipped.
+/// Minimum ratio of two consecutive working sets with skipped working sets between them.
 const SKIPPED: f64 = 4.0;
-/// Minimum ratio of the bandwidths of a smaller and of a larger set to that of a dip between them.
+/// Minimum ratio of the bandwidths of a smaller and of a larger working set to that of a dip between them.
 const DIP: f64 = 1.3;
 /// Description of a dip.
 const DIP_IN_WORDS: &str = "slower than a smaller and a larger set";
@@ -78,13 +78,13 @@ fn section(test: &'static str, shows: Shows, view: View, all: &[Measurement]) ->
     section
 }
 
-/// Returns the prefix in which tables of this gauge show figures: times in nanoseconds.
+/// Returns the unit prefix with which tables of this gauge show figures: nanoseconds for times.
 fn column_unit(unit: Unit) -> ColumnUnit {
     if unit == Unit::Seconds { ColumnUnit::NANOSECONDS } else { ColumnUnit::from_unit(unit) }
 }
 
-/// Returns the value of a figure for a column of GB/s or ns. Without a value, returns the status of the figure; without
-/// a figure, a dash.
+/// Returns the value of a figure for a column in GB/s or ns; the status for a figure without a value, and a dash
+/// without a figure.
 fn value(figure: Option<&CurvesFigure<'_>>) -> TableCell {
     figure.map_or_else(|| "-".into(), |(m, _)| column_unit(m.unit).value(m))
 }
@@ -138,7 +138,7 @@ fn memory_latency((m, config): &CurvesFigure<'_>) -> Option<String> {
         )
     } else if flushed < step * SAME {
         format!(
-            "{measured}; without TLB misses: {} (flushed lines on pages that the TLB holds)",
+            "{measured}; without TLB misses: {} (flushed lines, translations in the TLB)",
             Seconds(flushed)
         )
     } else {
@@ -146,9 +146,9 @@ fn memory_latency((m, config): &CurvesFigure<'_>) -> Option<String> {
     })
 }
 
-/// Returns the remark of a sentence on a latency that is shorter than that of memory, because caches hold part of its set;
+/// Returns the remark on a latency that is shorter than that of memory because caches hold part of the working set;
 /// empty for other latencies.
-fn of_caches((m, config): &CurvesFigure<'_>) -> String {
+fn cache_remark((m, config): &CurvesFigure<'_>) -> String {
     let times = m.value.zip(config.flushed_s).filter(|(step, flushed)| is_cached(*step, *flushed));
     times.map_or_else(String::new, |(_, flushed)| {
         format!(" (partly from caches: flushed lines take {})", Seconds(flushed))
@@ -167,12 +167,12 @@ struct ReportedCache<'a> {
     level: &'a str,
     /// Share of one thread, bytes.
     share: u64,
-    /// Number of threads that measure together.
+    /// Number of threads that are measured together.
     threads: u64,
 }
 
 impl ReportedCache<'_> {
-    /// Returns the largest set of all threads that fits.
+    /// Returns the largest working set of all threads that fits in the cache.
     fn bytes(&self) -> u64 {
         self.share * self.threads
     }
@@ -189,13 +189,13 @@ impl ReportedCache<'_> {
         format!("{} x {}", self.threads, Bytes(self.share))
     }
 
-    /// Returns the line that marks the largest set that fits.
+    /// Returns the line that marks the largest working set that fits.
     fn guide(&self) -> Guide {
         Guide::x(self.bytes() as f64, format!("{} {}", self.level, self.size_in_words()))
     }
 }
 
-/// Figures by working set, with one curve per kind, i.e. per loop or page size.
+/// Figures by working set, with one curve per kind: per loop or per page size.
 struct Curves<'a> {
     figures: &'a [CurvesFigure<'a>],
     kind_of: fn(&CurveConfig) -> Option<&str>,
@@ -221,12 +221,13 @@ impl<'a> Curves<'a> {
         self.sets.iter().filter_map(|set| self.at(*set, kind)).collect()
     }
 
-    /// Returns the dots of a curve, with a gap at each set that was not measured and between sets that are far apart.
+    /// Returns the dots of a curve. There is a gap at each working set that was not measured, and between distant
+    /// working sets.
     fn dots(&self, kind: &str) -> Vec<(f64, f64)> {
         let mut dots: Vec<(f64, f64)> = Vec::new();
         for set in &self.sets {
             let x = *set as f64;
-            // The plan has at least two sets for each factor of two; a larger step was skipped.
+            // The plan has at least two working sets per factor of two; a larger step means that some were skipped.
             if let Some((before, _)) = dots.last().filter(|(before, _)| x > before * SKIPPED) {
                 dots.push(((before * x).sqrt(), f64::NAN));
             }
@@ -235,14 +236,14 @@ impl<'a> Curves<'a> {
         dots
     }
 
-    /// Returns the first set that is far from the set before it, and the latter.
+    /// Returns the first working set that is far from the previous one, together with the previous one.
     fn apart(&self) -> Option<(u64, u64)> {
         let sets: Vec<u64> = self.sets.iter().copied().collect();
         let apart = sets.windows(2).find(|pair| pair[1] as f64 > pair[0] as f64 * SKIPPED)?;
         Some((apart[0], apart[1]))
     }
 
-    /// Returns the reported caches, each with the number of threads that share it, because the record has only the
+    /// Returns the reported caches with the number of threads that share each, because the record contains only the
     /// share of one thread.
     fn caches(&self) -> Vec<ReportedCache<'a>> {
         let mut caches: Vec<ReportedCache<'a>> = Vec::new();
@@ -258,8 +259,8 @@ impl<'a> Curves<'a> {
         caches
     }
 
-    /// Returns the shared caches whose speed a curve leaves at a set that is much smaller than the cache, each with the
-    /// last set at its speed.
+    /// Returns the shared caches whose speed ends at a much smaller working set than the cache, each with the last
+    /// working set at its speed.
     fn outgrown(&self, kind: &str) -> Vec<(ReportedCache<'a>, Bytes)> {
         let curve = self.curve(kind);
         let mut outgrown = Vec::new();
@@ -278,8 +279,8 @@ impl<'a> Curves<'a> {
         outgrown
     }
 
-    /// Returns the valid bandwidths of a curve that are far below those of a smaller and of a larger set. Suspect ones have
-    /// a reason of their own.
+    /// Returns the valid bandwidths of a curve that are far below those of a smaller and of a larger working set.
+    /// Suspect bandwidths already have a reason.
     fn dips(&self, kind: &str) -> Vec<&'a CurvesFigure<'a>> {
         let curve = self.curve(kind);
         let rates: Vec<Option<f64>> = curve.iter().map(|(m, _)| valid_value(m)).collect();
@@ -295,8 +296,8 @@ impl<'a> Curves<'a> {
         dips
     }
 
-    /// Names the dips by kind of curve, and says what the record has about them: the time of their calls, if it was too
-    /// short.
+    /// Lists the dips by kind of curve, with the reason that the record contains: the time of their calls, if it was
+    /// too short.
     fn dips_in_words(&self, dips: &[&CurvesFigure<'_>]) -> String {
         let mut kinds = Vec::new();
         for (kind, of) in grouped(dips, |(_, config)| (self.kind_of)(config)) {
@@ -315,11 +316,12 @@ impl<'a> Curves<'a> {
                     format!(" of {} of them", short.len())
                 };
                 format!(
-                    "the timed calls{which} took at most {}, and the start and the end of the threads are a part of it",
+                    "the timed calls{which} took at most {}, so the start and the end of the \
+                     threads add to their time",
                     Seconds(longest)
                 )
             }
-            None => "the record has no reason for it".to_owned(),
+            None => "the record contains no reason".to_owned(),
         };
         format!("{DIP_IN_WORDS}: {}; {why}", kinds.join("; "))
     }
@@ -336,7 +338,7 @@ impl<'a> Curves<'a> {
         )
     }
 
-    /// Returns the curve of a kind, whose name ends with `suffix`.
+    /// Returns the curve of a kind; its name ends with `suffix`.
     fn series(&self, kind: &str, suffix: &str) -> ChartSeries {
         let mut series = ChartSeries {
             mark: kind.chars().next().unwrap_or('*'),
@@ -352,8 +354,8 @@ impl<'a> Curves<'a> {
         series
     }
 
-    /// Adds the table of these columns, the chart and the levels. The chart has a curve for each kind, whose name ends
-    /// with `suffix`. The levels are those of one kind.
+    /// Adds the table with these columns, the chart and the levels. The chart has one curve per kind, whose name ends
+    /// with `suffix`. The levels are those of the kind `levels_of`.
     fn show(
         &self,
         section: &mut Section,
@@ -373,7 +375,7 @@ impl<'a> Curves<'a> {
         };
         let apart =
             self.apart().map(|(_, set)| Guide::x(set as f64, format!("set of {}", Bytes(set))));
-        // Latencies have no dips: a smaller one is no worse.
+        // Latencies have no dips: a smaller latency is not worse.
         let is_rate = unit != Unit::Seconds;
         let dips = self.kinds.iter().filter(|_| is_rate).flat_map(|kind| self.dips(kind));
         let dips: Vec<&CurvesFigure<'_>> = dips.collect();
@@ -404,8 +406,8 @@ impl<'a> Curves<'a> {
             let level = cache.level;
             let size = cache.size_in_words();
             Block::Text(format!(
-                "{level} is reported as {size}, but only sets of up to {end} have its {what}: other cores or guests may \
-                 use the rest; {}",
+                "{level} is reported as {size}, but only working sets of up to {end} have its \
+                 {what}; other cores or guests may use the rest; {}",
                 other_method(!is_rate)
             ))
         }));
@@ -416,7 +418,7 @@ impl<'a> Curves<'a> {
         section.gap();
     }
 
-    /// Returns the table with a line for each level of one kind, with the size that the machine reports.
+    /// Returns a table with one line per level of a kind, and the reported size of the level.
     fn levels(&self, kind: &str, unit: ColumnUnit) -> Table {
         let columns = ColumnList::<Vec<&CurvesFigure<'_>>>::new()
             .left("level", |of| of[0].1.level.clone().unwrap_or_default())
@@ -501,7 +503,7 @@ fn latency(of: &[CurvesFigure<'_>], section: &mut Section) {
     evidence(section, of, what);
 }
 
-/// Returns the figure of a unit at a load; without a load, the one at twice the idle latency.
+/// Returns the figure with this unit at a load; without a load, the figure at twice the idle latency.
 fn at_load<'a>(
     of: &'a [CurvesFigure<'a>],
     unit: Unit,
@@ -544,8 +546,8 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
     curve.dots.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ticks = curve.dots.iter().map(|(dot_rate, _)| *dot_rate).collect();
-    // The knee is the rate at which the latency is twice the idle latency. Older records have a valid knee of suspect
-    // points.
+    // The knee is the rate at which the latency is twice the idle latency. Older records have valid knees that were
+    // derived from suspect points.
     let of_knee = knee_rate.into_iter().chain(idle_step).map(|(m, _)| *m);
     let obstacle = Obstacle::among(of_knee);
     let is_known = obstacle.is_none();
@@ -568,7 +570,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     if let Some(figure) = knee_rate {
         let text = match obstacle {
             Some(obstacle) => {
-                obstacle.cannot_tell("at which rate latency is twice the idle latency")
+                obstacle.cannot_tell("the rate at which latency is twice the idle latency")
             }
             None => format!("{} GB/s at twice the idle latency", value(Some(figure)).text),
         };
@@ -578,8 +580,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
         section.gap().push(Block::Text(format!("idle: {text}")));
     }
     let loaders = of.iter().filter_map(|(_, config)| config.loaders).max().unwrap_or(0);
-    let what =
-        format!("1 thread measures latency, {loaders} read; load is their share of the full rate");
+    let what = format!("1 thread measures latency, {loaders} read; load: share of their full rate");
     evidence(section, of, what);
 }
 
@@ -618,9 +619,9 @@ mod tests {
     use super::*;
     use nodegauge_measure::record::Quoted;
 
-    /// Two threads share a cache of 32 MiB, of which the record has the share of one thread.
+    /// Two threads share a cache of 32 MiB; the record contains the share of one thread.
     #[test]
-    fn caches_are_marked_at_the_set_of_all_threads() {
+    fn cache_marks_are_for_all_threads() {
         let figure = |mib: u64, level: Option<&str>| {
             let m = Measurement::new(GAUGE, LATENCY, "latency", Unit::Seconds);
             let config = CurveConfig {

@@ -1,5 +1,5 @@
-//! The end of a run during its setup. The request to end the run concerns the whole process; this test is therefore alone
-//! in its program.
+//! End of a run during its set-up. A request to end the run concerns the whole process, so this test has its own
+//! program.
 
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan};
 use nodegauge_gauge::{PlannedRun, Site};

@@ -1,7 +1,7 @@
 //! Parser of BabelStream's output, as text and as CSV, and conversion to figures.
 //!
-//! The parser performs no input or output. A line is accepted only if the product of its rate and its minimum time
-//! equals the counted bytes of its kernel.
+//! The parser does no I/O. A line is accepted only if the product of its rate and its minimum time equals the counted
+//! bytes of its kernel.
 
 use crate::GAUGE;
 use crate::config::{DeviceConfig, DeviceStreamConfig};
@@ -14,12 +14,12 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 use nodegauge_measure::{BytesPerSec, Seconds, Unit, UnitPrefix, printed};
 use std::fmt;
 
-/// First line of the text form, also that of version 2.
+/// First words of the text form; the second is that of version 2.
 const TITLES: [&str; 2] = ["BabelStream", "GPU-STREAM"];
-/// Names of the first columns of the CSV form, before the column whose name contains the unit.
+/// Names of the first columns in the CSV form; the name of the next column contains the unit.
 const CSV: &str = "function,num_times,n_elements,sizeof,";
-/// Units of the rates that BabelStream prints, with the number of bytes per unit. Versions 3 to 5 print `MBytes/sec`, and
-/// `mbytes` in the name of the column of CSV; later versions print `MB/s` and `MB`.
+/// Units of the rates that BabelStream prints, with the number of bytes per unit. Versions 3 to 5 print `MBytes/sec` in
+/// the text form and `mbytes` in the column name of the CSV form; later versions print `MB/s` and `MB`.
 const UNITS: [(&str, UnitPrefix); 10] = [
     ("MB", UnitPrefix::Mega),
     ("GB", UnitPrefix::Giga),
@@ -32,13 +32,13 @@ const UNITS: [(&str, UnitPrefix); 10] = [
     ("mbytes", UnitPrefix::Mega),
     ("mibytes", UnitPrefix::Mebi),
 ];
-/// Tolerance of the comparison of rate and time: times are printed with five decimal places.
+/// Tolerance for the comparison of rate and time: times are printed with five decimals.
 const ROUNDED_SECONDS: f64 = 5.1e-6;
-/// Rounding error of the printed size of an array, in the unit of the size: it has one decimal place.
+/// Rounding error of the printed array size, in its unit; the size has one decimal.
 const ROUNDED_SIZE: f64 = 0.051;
 /// Number of kernels that BabelStream runs unless the user selects one.
 const USUAL_KERNELS: usize = 5;
-/// First words of BabelStream's messages on wrong results.
+/// First words of BabelStream's messages about wrong results.
 const FAILURES: [&str; 2] = ["FAILED", "Validation failed"];
 
 /// Line of the table, with the times of a kernel.
@@ -63,15 +63,15 @@ pub struct BabelStreamOutput {
     pub device: Option<String>,
     /// Type of the elements.
     pub element: Element,
-    /// Elements per array; computed from the printed size if the number was not printed.
+    /// Number of elements per array; computed from the printed size if the number was not printed.
     pub elements: u64,
     /// Relative rounding error of `elements`; 0 if the number was printed.
     pub elements_error: f64,
     /// Number of runs of each kernel.
     pub repeats: u64,
-    /// Number of kernels that the run selected, if the output contains it.
+    /// Number of kernels that the run selected; `None` if it was not printed.
     selected: Option<usize>,
-    /// True if the rate is that of all runs of Triad together.
+    /// True if the rate is the mean of all runs of Triad.
     is_total: bool,
     /// Message that BabelStream prints if results are wrong.
     pub failed: Option<String>,
@@ -79,7 +79,7 @@ pub struct BabelStreamOutput {
     pub lines: Vec<BabelstreamLine>,
 }
 
-/// Returns the place of a line in the order of the lines of a run: title, or header of a CSV table.
+/// Returns the position of a line in the order of the lines of a run: title, or header of a CSV table.
 pub(crate) fn mark(line: &str) -> Option<RunMark> {
     let is_begin = TITLES.contains(&line) || line.starts_with(CSV);
     is_begin.then_some(RunMark::TITLE)
@@ -190,7 +190,7 @@ impl BabelStreamOutput {
         Ok(found)
     }
 
-    /// Adds the rate of Triad from the time of all its runs (`--triad-only`).
+    /// Adds the rate of Triad computed from the time of all its runs (`--triad-only`).
     fn with_total(mut self, text: &str) -> Result<Self, String> {
         let number = |key: &str| -> Option<(f64, f64)> {
             let word = key_value(text, key)?;
@@ -206,7 +206,7 @@ impl BabelStreamOutput {
         self.total((rate.0 * unit, rate.1 * unit), seconds)
     }
 
-    /// Adds the rate of Triad from the form of CSV.
+    /// Adds the rate of Triad from the CSV form.
     fn with_csv_total(mut self, text: &str) -> Result<Self, String> {
         let mut lines = text.lines().map(str::trim).skip_while(|line| !line.starts_with(CSV));
         let header = lines.next().unwrap_or_default();
@@ -226,7 +226,8 @@ impl BabelStreamOutput {
         self.total((rate * unit, rate * unit * 1e-4), (*seconds, seconds * 1e-4))
     }
 
-    /// Adds the rate of Triad, which is the bytes of all runs divided by their time; both with their rounding errors.
+    /// Adds the rate of Triad if it equals the bytes of all runs divided by their time, within the rounding errors of
+    /// both.
     fn total(&mut self, rate: (f64, f64), seconds: (f64, f64)) -> Result<Self, String> {
         let bytes = self.bytes(Kernel::Triad) * self.repeats as f64;
         let least = bytes / (seconds.0 + seconds.1) - rate.1;
@@ -295,14 +296,14 @@ impl BabelStreamOutput {
     }
 }
 
-/// Returns the text behind a key at the beginning of a line.
+/// Returns the text after a key at the beginning of a line.
 pub(crate) fn key_value(text: &str, key: &str) -> Option<String> {
     let value = text.lines().find_map(|line| line.trim().strip_prefix(key))?;
     Some(value.trim().to_owned())
 }
 
-/// Returns the number of kernels in the words after `Running`: `kernels 100 times` up to version 5,
-/// `Classic kernels 100 times ...` and `Triad 100 times ...` later. `None` if the words are unknown.
+/// Returns the number of kernels from the words after `Running`: `kernels 100 times` up to version 5, `Classic kernels
+/// 100 times ...` and `Triad 100 times ...` in later versions; `None` if the words are unknown.
 fn selected_kernels(words: &str) -> Option<usize> {
     // Version 6 prints the word twice before the name of a single kernel.
     let words = words.trim().trim_start_matches("Running").trim();
@@ -321,9 +322,9 @@ fn array_size(words: &str) -> Option<(f64, f64)> {
     (number > 0.0).then_some((number * unit, ROUNDED_SIZE / number))
 }
 
-/// Returns the message on a table with other columns than those of all kernels.
+/// Returns the message about a table whose columns are not those of all kernels.
 fn unsupported(columns: &str) -> String {
-    format!("these are not the columns of BabelStream's table of kernels: {columns:?}")
+    format!("unexpected columns of BabelStream's table: {columns:?}")
 }
 
 /// Returns the number before the word `what`, e.g. `100` for `times` in `Classic kernels 100 times`.
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_table_are_read_and_mul_becomes_scale() {
+    fn text_and_csv_forms_are_read() {
         let (text, table) = (read(TEXT), read(TABLE));
         assert_eq!((text.version.as_deref(), text.model.as_deref()), (Some("5.0"), Some("OpenMP")));
         for of in [&text, &table] {
@@ -413,13 +414,13 @@ mod tests {
         assert!(all.iter().all(|m| m.validity.status == Status::Invalid && m.value.is_none()));
     }
 
-    /// Output in the formats of versions 3.4 to 5.0, according to the source of BabelStream. The text has the size of an
-    /// array instead of the number of elements.
+    /// Output in the formats of versions 3.4 to 5.0, according to BabelStream's source. The text contains the array
+    /// size instead of the number of elements.
     const RELEASED: &str = include_str!("../tests/outputs/babelstream-4.0-text.txt");
     const RELEASED_TABLE: &str = include_str!("../tests/outputs/babelstream-4.0-csv.txt");
 
     #[test]
-    fn released_babelstream_versions_are_read() {
+    fn all_babelstream_versions_are_read() {
         for text in [RELEASED, RELEASED_TABLE] {
             let output = read(text);
             let all = output.measurements(None);
@@ -462,13 +463,13 @@ mod tests {
     }
 
     #[test]
-    fn several_tables_and_foreign_tables_are_refused() {
+    fn several_or_unknown_tables_are_refused() {
         let twice = format!("{RELEASED}{}", RELEASED.lines().nth(8).unwrap());
         assert!(BabelStreamOutput::read(&twice).unwrap().unwrap_err().contains("several lines"));
     }
 
     #[test]
-    fn time_of_all_runs_of_triad_is_their_mean_rate() {
+    fn triad_rate_is_computed_from_the_total_time() {
         let csv = format!("{CSV}gbytes_per_sec,runtime\nTriad,100,33554432,8,184.281,0.437\n");
         let text = "BabelStream\nVersion: 4.0\nRunning triad 100 times\nNumber of elements: 33554432\n\
             Precision: double\nRuntime (seconds): 0.43700\nBandwidth (GB/s):  184.281\n";
@@ -485,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_babelstream_output_is_refused() {
+    fn truncated_babelstream_output_is_refused() {
         let cut = TEXT.split("Function").next().unwrap();
         assert!(BabelStreamOutput::read(cut).unwrap().is_err());
         assert!(BabelStreamOutput::read("STREAM version $Revision: 5.10 $").is_none());

@@ -15,8 +15,8 @@ use std::rc::Rc;
 
 /// Size in bytes of the buffer with the partial sums of all groups.
 const SUMS_BYTES: usize = 4 << 20;
-/// Maximum number of additions per work-item. The limit is needed because the rounding error of a sum of equal numbers
-/// grows with each addition.
+/// Maximum number of additions per work-item, because the rounding error of a sum of equal numbers grows with each
+/// addition.
 const MAX_ADDITIONS: u64 = 1024;
 /// Number of groups per compute unit in a check.
 const CHECKERS: usize = 8;
@@ -34,7 +34,7 @@ pub struct LoopShape {
     pub strided: Option<usize>,
 }
 
-/// Size of a group in the tables below if the driver selects it. This is the launch of BabelStream's OpenCL version.
+/// Group size in the tables below that means that the driver selects it, as in the OpenCL version of BabelStream.
 const DRIVERS: usize = 0;
 
 /// Candidate shapes on GPUs, most promising first. The shapes differ in the amount of data in flight per compute unit
@@ -162,7 +162,7 @@ pub struct Bench {
     device: Rc<dyn OpenDevice>,
 }
 
-/// Times of a kernel in seconds, measured with the device's clock and with the host's clock.
+/// Times of a kernel in seconds: by the device's clock and by the host's clock.
 pub type Times = (f64, f64);
 
 impl Bench {
@@ -227,7 +227,7 @@ impl Bench {
         Some(PagesConfig { asked, got: Some(got) })
     }
 
-    /// Returns the shape of the fill and check kernels, for which any valid shape is sufficient.
+    /// Returns the shape for the fill and check kernels; any valid shape is sufficient.
     fn plain(&self) -> LoopShape {
         LoopShape::for_kernel(Kernel::Dot, self.device.info())[0]
     }
@@ -270,7 +270,7 @@ impl Bench {
         self.queue.wait()
     }
 
-    /// Runs each kernel once with its loop.
+    /// Runs each kernel once, with its chosen loop.
     ///
     /// # Errors
     /// Returns the failure of the device.
@@ -293,7 +293,7 @@ impl Bench {
         let scalar = self.scalar(SCALAR);
         assert!(array_count([kernel]) <= self.arrays(), "{kernel} on {} arrays", self.arrays());
         let third = if sums.is_some() { &self.sums } else { &self.arrays[2] };
-        // If there is no fourth array, no kernel of the pass uses the corresponding argument.
+        // Without a fourth array, no kernel of the pass uses this argument.
         let fourth = self.arrays.get(3).unwrap_or(&self.arrays[2]);
         let vectors = self.elements / u64::from(shape.width);
         let args = [
@@ -372,7 +372,7 @@ impl Bench {
             let counts = unsafe {
                 std::slice::from_raw_parts(self.here[0].start.cast::<u64>().as_ptr(), groups)
             };
-            // A broken device may return any number.
+            // A faulty device may return any number.
             let wrong =
                 counts.iter().fold(0, |all: u64, n| all.saturating_add(*n)).min(self.elements);
             let off = numbers(&self.here[1], self.element, groups);
@@ -414,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shape_covers_all_elements_and_whole_tiles() {
+    fn every_shape_covers_all_elements() {
         for shape in shapes(Class::Gpu).chain(shapes(Class::Cpu)) {
             let group = shape.group.unwrap_or(1);
             let tile = group as u64 * u64::from(shape.vectors * shape.width);

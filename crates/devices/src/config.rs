@@ -10,9 +10,9 @@ nodegauge_measure::config! {
         /// Driver of the device and index in the driver's list, e.g. `cuda:0`.
         device: String = Setting "device", omits_label;
         device_name: shared::device_name;
-        /// `cpu`, `gpu` or `accelerator`.
+        /// Class of the device: `cpu`, `gpu` or `accelerator`.
         class: String = Setting "class";
-        /// Part of the device (MIG), if it is not a whole device.
+        /// MIG slice of a GPU; absent for a whole device.
         slice: String = Setting "slice";
         /// Version of the driver.
         driver_version: String = Setting "driver";
@@ -53,9 +53,9 @@ nodegauge_measure::config! {
         /// Median time of the kernel by the host's clock, from the launch until completion is known, seconds.
         host_seconds: f64 = Observation "time by the host's clock";
         checks: shared::checks;
-        /// Elements that deviate from the replay by more than the tolerance.
+        /// Number of elements that deviate from the replay on the host by more than the tolerance.
         wrong_elements: u64 = Observation "wrong elements";
-        /// Largest relative deviation of an element from the replay.
+        /// Largest relative deviation of an element from the replay on the host.
         worst_error: keys::worst_error;
     }
 }
@@ -72,14 +72,14 @@ nodegauge_measure::config! {
         peer: String = Setting "other device", omits_label;
         /// `pinned` or `pageable`.
         host_memory: String = Setting "host memory", omits_label;
-        /// NUMA node that the host's memory was bound to.
+        /// NUMA node to which the host's memory was bound.
         host_node: u64 = Setting "NUMA node";
         on_node: shared::on_node;
         /// Number of devices that copy at the same time.
         devices: u64 = Setting "devices";
-        /// Copies per sample and direction.
+        /// Number of copies per sample and direction.
         copies: u64 = Observation "copies per sample";
-        /// Clock of the times: `device` or `host`.
+        /// Clock that measured the times: `device` or `host`.
         clock: shared::clock;
     }
 }
@@ -88,14 +88,14 @@ nodegauge_measure::config! {
     /// Configuration of peaks of devices.
     pub struct DevicePeakConfig including on: DeviceConfig {
         element: shared::element;
-        /// Independent chains of multiply-adds per work-item.
+        /// Number of independent chains of multiply-adds per work-item.
         chains: u64 = Choice "chains";
-        /// Elements per vector.
+        /// Number of elements per vector.
         vector_elements: keys::vector_elements;
         group_items: keys::group_items;
         /// Number of groups.
         groups: u64 = Choice "groups";
-        /// Order of the matrices of a product.
+        /// Order of the multiplied matrices.
         n: shared::n;
         /// Library that computed the product.
         library: String = Setting "library";

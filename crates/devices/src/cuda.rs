@@ -1,4 +1,4 @@
-//! Back end for CUDA's driver API on NVIDIA GPUs. It requires only the driver, not the CUDA toolkit.
+//! Back end for CUDA's driver API on NVIDIA GPUs. It requires only the driver; the CUDA toolkit is optional.
 
 pub(crate) mod api;
 mod blas;
@@ -15,10 +15,9 @@ use nodegauge_measure::record::Figure;
 use nodegauge_measure::{Bytes, Hertz};
 use std::ffi::c_int;
 
-/// Library name of the driver.
+/// File names of the driver's library.
 const LIBRARIES: &[&str] = &["libcuda.so.1"];
-/// Oldest supported driver version (CUDA 8.0), which can load the included PTX and supports the target architecture of
-/// this PTX.
+/// Oldest supported driver version (CUDA 8.0). It can load the included PTX and supports its target architecture.
 const OLDEST: c_int = 8000;
 
 /// Numbers of device attributes in the driver's API.
@@ -62,7 +61,7 @@ pub struct Cuda {
 }
 
 impl Cuda {
-    /// Loads and initialises the library. A child process has loaded it before, because loading may crash.
+    /// Loads and initialises the library. Because loading may crash, a child process has already tried it.
     ///
     /// # Errors
     /// Fails if the library is missing or too old, or lists no device.
@@ -84,7 +83,7 @@ impl Cuda {
         let kernel = nvml.as_ref().and_then(Nvml::driver);
         let kernel = kernel.map(|version| format!(" (driver {version})")).unwrap_or_default();
         let slice = slice(self.api, number);
-        // The memory bus of a MIG slice is unknown, because the driver reports that of the whole GPU.
+        // The memory bus of a MIG slice is unknown, because the driver reports the bus of the whole GPU.
         let whole = slice.is_none();
         let capability = self.capability(number)?;
         Ok(DeviceInfo {
@@ -127,13 +126,14 @@ impl Driver for Cuda {
     }
 }
 
-/// Loads the run-time compiler. This is done in the child process that lists devices, so that a crash does not affect
-/// the main process.
+/// Loads the run-time compiler. The child process that lists devices calls this, so that a crash does not affect the
+/// main process.
 pub(crate) fn try_compiler(dialect: VendorApi) {
     compile::is_there(dialect);
 }
 
-/// Returns the properties of a device that CUDA and HIP report in the same way, with the driver's number of the device.
+/// Returns the properties of a device that CUDA and HIP report in the same way, together with the driver's number of
+/// the device.
 pub(crate) fn describe(
     api: &'static CudaApi,
     attributes: &Attributes,
@@ -171,7 +171,7 @@ pub(crate) fn describe(
         double: true,
         ecc: Some(get(attributes.ecc)? == 1),
         theoretical: memory_clock.zip(bus).map(|(clock, bits)| Figure {
-            // The memory performs two transfers per cycle of the clock that the driver reports.
+            // The memory performs two transfers per reported clock cycle.
             value: 2.0 * clock.0 * f64::from(bits) / 8.0,
             basis: "driver".to_owned(),
             detail: Some(format!("{bits} bits x 2 x {:.0} MHz", clock.0 / 1e6)),
@@ -221,8 +221,8 @@ fn words(version: c_int) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// Returns the UUID of a device as reported by `function`. Of the two functions for this purpose, the one whose name
-/// ends with `_v2` returns the UUID of a MIG slice.
+/// Returns the UUID of a device as reported by `function`. For a MIG slice, only the function whose name ends with
+/// `_v2` returns the UUID of the slice.
 fn uuid(api: &CudaApi, function: &str, number: c_int) -> Option<String> {
     type Uuid = unsafe extern "C" fn(*mut [u8; 16], c_int) -> c_int;
     let mut bytes = [0; 16];
@@ -256,9 +256,9 @@ const MULTIPLY_ADDS: [([c_int; 2], [u32; 2]); 10] = [
     ([12, 0], [2, 128]),
 ];
 
-/// Number of multiply-adds in double precision per cycle and multiprocessor of tensor cores, by compute capability, where
-/// it exceeds that of the other units. NVIDIA's data sheets give 19.5 TFLOP/s for A100 (108 multiprocessors, 1.41 GHz) and
-/// 66.9 TFLOP/s for H100 SXM (132, 1.98 GHz), twice the peaks without tensor cores.
+/// Number of multiply-adds in double precision per cycle and multiprocessor of tensor cores, by compute capability, for
+/// devices whose tensor cores are faster than the other units. NVIDIA's data sheets give 19.5 TFLOP/s for A100 (108
+/// multiprocessors, 1.41 GHz) and 66.9 TFLOP/s for H100 SXM (132, 1.98 GHz), twice the peaks without tensor cores.
 const TENSOR_MULTIPLY_ADDS: [([c_int; 2], u32); 2] = [([8, 0], 64), ([9, 0], 128)];
 
 /// Returns the number of multiply-adds per cycle and multiprocessor in double and in single precision.
@@ -267,7 +267,8 @@ fn multiply_adds(capability: [c_int; 2]) -> Option<[u32; 2]> {
     Some(*rates)
 }
 
-/// Returns the peak of `units` multiprocessors that do `rate` multiply-adds per cycle in the units named `with`.
+/// Returns the peak of `units` multiprocessors with `rate` multiply-adds per cycle each; `with` names the kind of
+/// units.
 fn unit_peak(rate: u32, with: &str, units: u32, clock: Hertz) -> Figure {
     let mhz = clock.0 / 1e6;
     Figure {
@@ -299,7 +300,7 @@ fn matrix_peak(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> Opti
     }
 }
 
-/// Adds the reason to the error if CUDA lists no device although NVML lists GPUs.
+/// Adds the reason to the error if CUDA lists no device but NVML lists GPUs.
 fn explained(error: DeviceError) -> DeviceError {
     if error.code == 802 {
         return error

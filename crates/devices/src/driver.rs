@@ -1,8 +1,8 @@
 //! Traits of a back end. A [`Driver`] lists and opens devices; an [`OpenDevice`] provides memory, programs and queues;
 //! a [`Queue`] runs work asynchronously.
 //!
-//! The traits do not assume a processor: device memory has no address and no pages, and calls that enqueue work return
-//! immediately. A back end is a module that implements the three traits.
+//! The traits make few assumptions about the processor: device memory has no address and no pages, and calls that
+//! enqueue work return immediately. A back end is a module that implements the three traits.
 
 use crate::info::{ClockState, DeviceInfo};
 use crate::kernels::KernelSource;
@@ -55,17 +55,17 @@ pub trait OpenDevice {
     /// Fails if the device has too little memory.
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError>;
 
-    /// Fills device memory with zeros, for drivers that allocate the memory only when it is accessed. The first copy
-    /// would otherwise include this time.
+    /// Fills device memory with zeros, for drivers that allocate memory only when it is accessed. Otherwise, the first
+    /// copy would include the time of the allocation.
     ///
-    /// # Errors
-    /// Fails if the driver returns an error, or if the user ends the run; then only a part of the memory is zero.
+    /// Fails if the driver returns an error, or if the user interrupts the run; in this case, only part of the memory
+    /// is zero.
     fn fill(&self, _: &DeviceBuffer) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Allocates host memory for copies and fills the memory with zeros. This places the pages according to the NUMA
-    /// policy of the calling thread. The device can access `pinned` memory directly.
+    /// Allocates host memory for copies and fills it with zeros, which places the pages according to the NUMA policy of
+    /// the calling thread. The device can access `pinned` memory directly.
     ///
     /// # Errors
     /// Fails if the host has too little memory, or if the memory cannot be pinned.
@@ -130,7 +130,7 @@ pub trait Queue {
         0
     }
 
-    /// Enqueues a mark. The device records the time at which all work before the mark is done.
+    /// Enqueues a mark. The device records when all work before the mark is done.
     ///
     /// # Errors
     /// Fails if the driver returns an error.
@@ -168,8 +168,7 @@ pub trait Blas {
     /// # Errors
     /// Fails if the library returns an error.
     ///
-    /// # Safety
-    /// The requirements are those of [`Queue::launch`]; each buffer must hold `n * n` numbers.
+    /// The requirements are those of [`Queue::launch`]. Each buffer must contain `n * n` numbers.
     unsafe fn dgemm(
         &mut self,
         queue: &mut dyn Queue,
@@ -185,7 +184,7 @@ pub struct LaunchGrid {
     pub groups: usize,
     /// Number of work-items (threads) per group.
     pub items: usize,
-    /// True if the driver divides the work-items into groups of a size that it selects.
+    /// True if the driver selects the group size.
     pub driver_groups: bool,
 }
 
@@ -278,16 +277,16 @@ pub struct DeviceBuffer {
     pub bytes: usize,
 }
 
-/// Program of compiled loops. Its kernels may share the handle, because some drivers release the kernels of a program
+/// Compiled loops. The kernels may share the handle, because some drivers release the kernels of a program together
 /// with the program.
 #[derive(Debug)]
 pub struct DeviceProgram(pub Rc<Handle>);
 
-/// Kernel of a program. The kernel may outlive the program.
+/// Kernel of a program. It may outlive the program.
 #[derive(Debug)]
 pub struct DeviceKernel(pub Handle);
 
-/// Mark in a queue, with the time at which all earlier work is done.
+/// Mark in a queue; the device records when all earlier work is done.
 #[derive(Debug)]
 pub struct Mark(pub Handle);
 
@@ -307,8 +306,7 @@ pub struct HostMemory {
 impl DeviceBuffer {
     /// Returns the driver's handle for a copy of this length.
     ///
-    /// # Panics
-    /// Panics if the buffer is shorter.
+    /// Panics if the buffer is shorter than the copy.
     pub fn handle_for(&self, bytes: usize) -> usize {
         assert!(bytes <= self.bytes, "{bytes} bytes exceed a memory of {}", self.bytes);
         self.handle.raw
@@ -318,8 +316,7 @@ impl DeviceBuffer {
 impl HostMemory {
     /// Returns the address for a copy of this length.
     ///
-    /// # Panics
-    /// Panics if the memory is shorter.
+    /// Panics if the memory is shorter than the copy.
     pub fn address_for(&self, bytes: usize) -> *mut c_void {
         assert!(bytes <= self.bytes, "{bytes} bytes exceed {}", self.bytes);
         self.start.as_ptr().cast()
@@ -327,8 +324,7 @@ impl HostMemory {
 
     /// Maps anonymous memory and touches its pages.
     ///
-    /// # Errors
-    /// Fails if the operating system has too little memory, or if the user ends the run.
+    /// Fails if the operating system has too little memory, or if the user interrupts the run.
     pub fn pageable(bytes: usize) -> Result<Self, DeviceError> {
         let pages = Mapping::anonymous(bytes, PageSize::PreferHuge).map_err(|error| {
             DeviceError::new(FailureClass::OutOfMemory, "host", "mmap", 0).with_detail(error)
@@ -340,13 +336,12 @@ impl HostMemory {
     }
 }
 
-/// Size of the part of memory that is cleared between two checks if the user ends the run.
+/// Size of the part of memory that is cleared between two checks for an interruption.
 pub(crate) const CLEARED_PART: usize = 16 << 20;
 
 /// Sets host memory to zero.
 ///
-/// # Errors
-/// Fails if the user ends the run; then only a part of the memory is zero.
+/// Fails if the user interrupts the run; in this case, only part of the memory is zero.
 ///
 /// # Safety
 /// The memory must be writable, `bytes` long, and not shared.
@@ -360,7 +355,7 @@ pub(crate) unsafe fn clear(start: NonNull<u8>, bytes: usize) -> Result<(), Devic
     Ok(())
 }
 
-/// Class of a failure, which alone determines the reaction of a command.
+/// Class of a failure. It alone determines how a command reacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum FailureClass {
     /// The driver's library is not installed.
@@ -410,11 +405,10 @@ impl DeviceError {
         Self { kind, driver: driver.to_owned(), call: call.into(), code, detail: String::new() }
     }
 
-    /// Returns an error if the user requested the end of the run. A setup calls this function before each of its long
-    /// steps: some drivers compile or map memory for seconds.
+    /// Returns an error if the user requested the end of the run. A set-up calls this before each long step, because
+    /// some drivers take seconds to compile or to map memory.
     ///
-    /// # Errors
-    /// Fails if the run is to end.
+    /// Fails if the run must end.
     pub(crate) fn check_end_request() -> Result<(), Self> {
         if nodegauge_os::is_end_requested() {
             return Err(Self::new(FailureClass::Other, "", "interrupted", 0));
@@ -422,7 +416,7 @@ impl DeviceError {
         Ok(())
     }
 
-    /// Returns the failure with further information.
+    /// Adds further information to the failure.
     pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {
         self.detail = detail.to_string();
         self

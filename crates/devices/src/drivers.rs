@@ -20,8 +20,8 @@ use std::time::Duration;
 /// Function that loads a driver's library into this process.
 type Load = fn() -> Result<Box<dyn Driver>, DeviceError>;
 
-/// Back ends, each with the driver's name in device names and the function that loads the driver. If several drivers
-/// list the same device, `all` selects the first of these drivers. Drivers of vendors come before OpenCL.
+/// Back ends: the driver's name in device names, and the function that loads the driver. If several drivers list the
+/// same device, `all` selects the first of these drivers. Vendors' drivers come before OpenCL.
 pub const DRIVERS: &[(&str, Load)] = &[
     ("cuda", || Ok(Box::new(Cuda::load()?))),
     ("hip", || Ok(Box::new(Hip::load()?))),
@@ -104,7 +104,7 @@ fn no_listing(name: &str, how: &str, stderr: &str) -> DeviceError {
         .with_detail(format!("the child process ended with {how}{last_line}"))
 }
 
-/// Requested devices.
+/// Device that the user requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum DeviceChoice {
     /// All devices.
@@ -148,7 +148,7 @@ impl FromStr for DeviceChoice {
         let index = cursor.number("expected the number of a device")?;
         let index = usize::try_from(index)
             .map_err(|_| cursor.error_at(index_at, "this number is too large"))?;
-        cursor.finish("expected the end after the number of the device")?;
+        cursor.finish("expected nothing after the number of the device")?;
         Ok(Self::One(driver.to_owned(), index))
     }
 }
@@ -257,8 +257,7 @@ pub fn lacking(listings: &[Listing]) -> Vec<String> {
 
 /// Opens devices. A faulty driver may crash this process.
 ///
-/// # Errors
-/// Returns the first failure to open a device.
+/// Returns the first error of a device that cannot be opened.
 pub fn open(devices: &[DeviceInfo]) -> Result<Vec<Rc<dyn OpenDevice>>, DeviceError> {
     let mut loaded: Vec<Box<dyn Driver>> = Vec::new();
     let mut opened = Vec::new();

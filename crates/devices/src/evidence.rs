@@ -1,4 +1,4 @@
-//! Evidence of alternate measurements on devices, which may fail during the run.
+//! Evidence of interleaved measurements on devices that may fail during the run.
 
 use crate::driver::DeviceError;
 use nodegauge_gauge::Site;
@@ -11,11 +11,11 @@ pub(crate) struct DeviceEvidence<'a> {
     pub site: &'a Site,
     pub series: &'a Series,
     pub judged: &'a OneRegime,
-    /// Reason why the repetition ended.
+    /// Reason why the measurement ended.
     pub stopped: &'a String,
 }
 
-/// A device that failed cannot be measured any more.
+/// A failed device cannot be measured any more.
 impl From<DeviceError> for TurnFailure {
     fn from(error: DeviceError) -> Self {
         Self::Target(error.into())

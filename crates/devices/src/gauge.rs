@@ -28,10 +28,9 @@ pub struct Devices;
 /// Default time limit for STREAM, links and peaks together.
 pub const ALL_PARTS_BUDGET: Duration = Duration::from_secs(30);
 
-/// Plans the three tests STREAM, links and peaks, each with its share of the time limit `budget`.
+/// Plans the tests STREAM, links and peaks, each with its share of the time limit `budget`.
 ///
-/// # Errors
-/// The errors of [`DeviceStreamPlan::new`].
+/// Fails for the reasons of [`DeviceStreamPlan::new`].
 pub fn all_parts(
     devices: Vec<DeviceInfo>,
     budget: Duration,
@@ -45,10 +44,9 @@ pub fn all_parts(
     Ok(parts)
 }
 
-/// Plans the tests of a roofline: the kernels of STREAM, and peaks.
+/// Plans the tests for a roofline: STREAM's kernels and the peaks.
 ///
-/// # Errors
-/// The errors of [`DeviceStreamPlan::new`].
+/// Fails for the reasons of [`DeviceStreamPlan::new`].
 pub fn roof_parts(
     devices: Vec<DeviceInfo>,
     budget: Duration,
@@ -76,7 +74,7 @@ struct ShortRun {
 }
 
 impl PlannedRun for ShortRun {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: self.likely.then_some(self.budget), memory: None }
     }
 
@@ -138,7 +136,7 @@ impl Gauge for Devices {
         let likely = [("dev", "nvidia"), ("dev", "kfd"), ("dev/dri", "renderD")].iter().any(
             |(folder, start)| site.root.names(folder).iter().any(|name| name.starts_with(start)),
         );
-        // A budget of zero means that no time was planned for devices.
+        // A budget of zero means that the plan contains no time for devices.
         let budget = ask.budget.filter(|budget| !budget.is_zero()).unwrap_or(usual);
         Ok(Some(Box::new(ShortRun { budget, samples: ask.samples, likely })))
     }

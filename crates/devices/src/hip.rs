@@ -29,7 +29,7 @@ pub struct Hip {
 }
 
 impl Hip {
-    /// Loads and initialises the library. A child process has loaded it before, because loading may crash.
+    /// Loads and initialises the library. Because loading may crash, a child process has already tried it.
     ///
     /// # Errors
     /// Fails if the library is missing or lists no device.

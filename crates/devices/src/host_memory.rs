@@ -1,27 +1,26 @@
-//! Memory of the host for devices that have none of their own, such as the CPU as an OpenCL device. A control group or a
-//! limit of this process may permit less than the machine has.
+//! Host memory for devices without their own memory, such as the CPU as an OpenCL device. A control group or a limit of
+//! this process may permit less than the machine has.
 
 use crate::info::DeviceInfo;
 use nodegauge_gauge::Site;
 use nodegauge_machine::memory;
 use nodegauge_measure::{Bytes, Failure};
 
-/// Memory that the driver of such a device needs in this process while it compiles loops. A driver such as PoCL contains
-/// the compiler LLVM, and needs about 150 MB for the loops of this crate.
+/// Memory that the driver of such a device needs in this process for compiling loops. A driver such as PoCL contains
+/// the compiler LLVM, which needs about 150 MB for the loops of this crate.
 const DRIVER: Bytes = Bytes::mib(256);
 
-/// Returns the memory that this process can still use; `None` if it is unknown. Less may be left than when the node was
-/// described, because drivers have been loaded since.
+/// Returns the memory that this process can still use; `None` if it is unknown. It may be less than in the description
+/// of the node, because drivers have been loaded since.
 pub(crate) fn left(site: &Site) -> Option<Bytes> {
     let now = memory::left(&site.root).filter(|_| !site.machine.is_described());
     site.machine.memory.available.into_iter().chain(now).min().map(Bytes)
 }
 
-/// Returns the memory that arrays of a device without own memory may use, of the memory that is `left`; `None` if it is
+/// Returns the part of the memory `left` that arrays of a device without its own memory may use; `None` if it is
 /// unknown.
 ///
-/// # Errors
-/// Fails if not even the driver has enough memory to compile loops.
+/// Fails if the remaining memory is too small for the driver to compile loops.
 pub(crate) fn for_arrays(info: &DeviceInfo, left: Option<Bytes>) -> Result<Option<Bytes>, Failure> {
     left.map(|left| left_by_driver(&info.id(), left)).transpose()
 }
@@ -41,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_arrays_leave_memory_for_the_driver_or_are_refused() {
+    fn host_arrays_leave_memory_for_the_driver() {
         let gib = Bytes::gib(1);
         assert_eq!(left_by_driver("opencl:0", gib).unwrap(), Bytes::mib(1024 - 256));
         let refused = left_by_driver("opencl:0", Bytes::mib(60)).unwrap_err().to_string();

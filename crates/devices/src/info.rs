@@ -53,7 +53,7 @@ pub struct DeviceInfo {
     pub memory_bus_bits: Option<u32>,
     /// Maximum number of work-items per group.
     pub largest_group: usize,
-    /// Number of elements of a native vector for `f64` and `f32`, as the driver reports it.
+    /// Number of elements of a native vector, for `f64` and for `f32`.
     pub native_vector_widths: [Option<u32>; 2],
     /// True if the device supports double precision.
     pub double: bool,
@@ -61,10 +61,10 @@ pub struct DeviceInfo {
     pub ecc: Option<bool>,
     /// Theoretical memory bandwidth in B/s, if the back end can determine it.
     pub theoretical: Option<Figure>,
-    /// Theoretical peaks for `f64` and `f32` in FLOP/s, if the back end can determine them.
+    /// Theoretical peak in FLOP/s, for `f64` and for `f32`, if the back end can determine it.
     pub peak: [Option<Figure>; 2],
-    /// Theoretical peak of matrix products in `f64` in FLOP/s, if the back end can determine it. On devices with units
-    /// for matrices it exceeds the peak of multiply-adds.
+    /// Theoretical peak of matrix products in `f64` in FLOP/s, if the back end can determine it. It exceeds the peak of
+    /// multiply-adds on devices with matrix units.
     pub matrix_peak: Option<Figure>,
 }
 
@@ -84,9 +84,9 @@ pub struct ClockState {
     pub memory_clock: Option<Hertz>,
     /// Reasons why the clocks are currently reduced, e.g. `power limit`.
     pub slowed_by: Vec<String>,
-    /// Count of corrected memory errors. The time since which errors are counted is unspecified.
+    /// Number of corrected memory errors, since an unspecified time.
     pub corrected: Option<u64>,
-    /// Count of uncorrectable memory errors. The time since which errors are counted is unspecified.
+    /// Number of uncorrectable memory errors, since an unspecified time.
     pub uncorrected: Option<u64>,
     /// Number of other processes that use the device.
     pub others: Option<u32>,

@@ -1,13 +1,13 @@
-//! Source text of the loops that devices run. It consists of `probes/device.c` followed by the lines of
-//! `crates/kernels/probes/kernels.c` of the crate `kernels`, so that a single line defines a kernel for all languages.
+//! Source text of the loops that devices run: `probes/device.c`, followed by the lines of
+//! `crates/kernels/probes/kernels.c`, so that a single line defines a kernel for all languages.
 
 use nodegauge_kernels::{C_SOURCE, Element, Kernel, KernelSpec};
 use std::sync::LazyLock;
 
-/// Source text that precedes the lines of the kernels.
+/// Source text before the lines of the kernels.
 const PRELUDE: &str = include_str!("../probes/device.c");
 
-/// Number of elements of which array lengths are multiples. This is the size of the largest tile of any build.
+/// Divisor of all array lengths, in elements: the size of the largest tile of any build.
 pub const TILE: u64 = 32 * 1024;
 /// Maximum number of work-items per group of a reduction, which uses local memory (`LARGEST_GROUP` in the source).
 pub const LARGEST_SUM_GROUP: usize = 256;
@@ -36,7 +36,7 @@ pub struct KernelSource {
     pub element: Element,
     /// Number of elements per vector: 1, 2, 4, or more on CPUs.
     pub width: u32,
-    /// Number of a tile's vectors per work-item; also the number of chains of multiply-adds.
+    /// Number of vectors of a tile per work-item; for multiply-adds, the number of chains.
     pub items: u32,
     /// True if each group processes several tiles (grid-stride loop).
     pub strided: bool,
@@ -63,7 +63,7 @@ impl KernelSource {
     }
 }
 
-/// Returns the kernels that devices run, which are the kernels that make passes over long arrays.
+/// Returns the kernels that devices run: those that make passes over long arrays.
 pub fn kernels() -> impl Iterator<Item = &'static KernelSpec> {
     nodegauge_kernels::KERNELS.iter().filter(|spec| spec.in_passes())
 }
@@ -74,7 +74,7 @@ pub fn symbol(kernel: Kernel) -> String {
     format!("nodegauge_{}", kernel.name())
 }
 
-/// Returns BabelStream's name of a kernel if it differs from the kernel's name here.
+/// Returns BabelStream's name of a kernel; `None` if it is the same as nodegauge's.
 pub fn babelstream_name(kernel: Kernel) -> Option<&'static str> {
     (kernel == Kernel::Scale).then_some("Mul")
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kernel_has_one_line_of_device_source() {
+    fn every_kernel_has_one_device_source_line() {
         for spec in kernels() {
             let kind = if spec.writes.is_some() { "MAP" } else { "SUM" };
             let line = format!("\n{kind}({}, ", spec.name);

@@ -1,6 +1,5 @@
-//! Test `device links`. It measures copies between host and device in each direction and in both directions
-//! simultaneously, with pageable and pinned memory of each NUMA node. It also measures copies between devices, and
-//! simultaneous copies of all devices.
+//! Test `device links`: copies between host and device in each direction and in both directions simultaneously, with
+//! pageable and pinned memory of each NUMA node; copies between devices; and simultaneous copies of all devices.
 
 mod rig;
 
@@ -31,9 +30,9 @@ pub use crate::names::{ACROSS, TO_DEVICE, TO_HOST};
 pub const BOTH: &str = "both_ways";
 /// Suffix of the names of latencies. A latency is the time until the host detects that a small copy is complete.
 pub const LATENCY: &str = "_latency";
-/// Prefix of the names of figures that are sums over all devices, which copy simultaneously.
+/// Prefix of the names of figures that are sums over simultaneous copies of all devices.
 pub const ALL: &str = "all_";
-/// Maximum size in bytes of copies that are reported as a time instead of a rate.
+/// Maximum size in bytes of copies whose figure is a time instead of a rate.
 const SMALL: u64 = 8;
 /// Default sizes of copies in bytes.
 pub const SIZES: [u64; 7] = [SMALL, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20, 1 << 30];
@@ -41,7 +40,7 @@ pub const SIZES: [u64; 7] = [SMALL, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 <<
 pub const LARGEST: u64 = 1 << 40;
 /// Maximum share (0 to 1) of the free memory of host and device that is used.
 const SHARE: f64 = 0.5;
-/// Minimum share of the host memory that must be on its NUMA node; below this share, a figure is suspect.
+/// Minimum share of the host memory on its NUMA node; below this share, a figure is suspect.
 const ON_NODE_ENOUGH: f64 = 0.99;
 
 /// Options of a run.
@@ -63,7 +62,7 @@ pub struct LinkPlan {
     notices: Vec<Notice>,
 }
 
-/// NUMA node of the host, with the NUMA node's CPUs.
+/// NUMA node of the host with its CPUs.
 type Node = (NumaNodeId, Vec<CpuId>);
 
 impl LinkPlan {
@@ -128,10 +127,9 @@ impl LinkPlan {
         }
     }
 
-    /// Returns the sizes of copies, without the largest if the user set the budget and the time is short.
+    /// Returns the sizes of copies. If the user set the budget and the time is short, the largest sizes are left out.
     ///
-    /// # Errors
-    /// Fails if the user set the budget and the smallest copies, or those that the user chose, exceed it.
+    /// Fails if the user set the budget and the smallest copies, or the copies that the user chose, exceed it.
     fn admitted(
         &self,
         sizes: Vec<u64>,
@@ -170,7 +168,7 @@ fn is_cuda_device(info: &DeviceInfo) -> bool {
     info.driver == nvbandwidth::DRIVER
 }
 
-/// Returns the index in `nodes` of the NUMA node to which a device is attached; 0 if this node is unknown.
+/// Returns the index in `nodes` of the NUMA node to which a device is attached; 0 if this is unknown.
 fn near(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
     let mut all = site.machine.devices.iter();
     let device = all.find(|device| Some(&device.address) == info.pci.as_ref());
@@ -179,7 +177,7 @@ fn near(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
 }
 
 impl PlannedRun for LinkPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
@@ -231,9 +229,9 @@ impl PlannedRun for LinkPlan {
             match stage.measure(share, observer) {
                 Err(failure) if found.measurements.is_empty() => return Err(failure),
                 Err(failure) => found.failure = Some(failure),
-                Ok((more, beyond_budget)) => {
+                Ok((more, time_outside_budget)) => {
                     found.extend(more);
-                    limits.started += beyond_budget;
+                    limits.started += time_outside_budget;
                 }
             }
         }
@@ -253,7 +251,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Measures the stage. Returns the outcome and the time that is not part of the budget, i.e. that of nvbandwidth.
+    /// Measures the stage. Returns the outcome, and the time of nvbandwidth, which is not part of the budget.
     fn measure(
         &self,
         limits: Limits,
@@ -267,7 +265,7 @@ impl Stage<'_> {
             [device] => self.with_host(device)?,
             _ => self.prepare_joint_copies()?,
         };
-        observer.phase(&format!("{}: measuring copies alternately", ids.join(", ")));
+        observer.phase(&format!("{}: measuring copies, interleaved", ids.join(", ")));
         let mut series = Series::new(policy::LINKS, limits, rig.cells.len());
         let largest = self.sizes.last().copied().unwrap_or(SMALL);
         let compared: Vec<usize> =
@@ -293,7 +291,7 @@ impl Stage<'_> {
                 compared: &compared,
                 run: &mut |interrupted| program.nvbandwidth(names, &of_cuda, largest, interrupted),
             };
-            reference = series.around(run, &mut turn, observer);
+            reference = series.run_reference(run, &mut turn, observer);
         }
         let mut unchecked = None;
         if series.failure().is_none() {
@@ -311,7 +309,7 @@ impl Stage<'_> {
         let measurements = native.chain(reference).collect();
         let mut outcome = Outcome { measurements, failure: unchecked, ..Outcome::default() };
         series.end(&mut outcome);
-        Ok((outcome, series.beyond_budget()))
+        Ok((outcome, series.time_outside_budget()))
     }
 
     /// Returns the size of each buffer: the size of the largest copy, and at least the size of a number.
@@ -319,8 +317,8 @@ impl Stage<'_> {
         self.sizes.last().copied().unwrap_or(SMALL).max(SMALL) as usize
     }
 
-    /// Prepares copies between the host and one device. All sizes are copied with memory of the near NUMA node; the
-    /// smallest and the largest size also with memory of the other nodes.
+    /// Prepares copies between the host and one device. All sizes are copied with memory of the near NUMA node, and the
+    /// smallest and largest sizes also with memory of the other nodes.
     fn with_host(&self, device: &Rc<dyn OpenDevice>) -> Result<Rig, DeviceError> {
         let mut rig = Rig::new(self.devices);
         let largest = self.largest();

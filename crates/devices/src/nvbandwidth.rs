@@ -1,7 +1,7 @@
 //! Parser of the output of NVIDIA's nvbandwidth, as text and as JSON (`-j`), and conversion to figures.
 //!
-//! The parser performs no input or output. Test cases that correspond to figures of `device links` get the names of
-//! these figures; other test cases keep nvbandwidth's names.
+//! The parser does no I/O. Test cases that correspond to figures of `device links` get the names of these figures;
+//! other test cases keep nvbandwidth's names.
 
 use crate::GAUGE;
 use crate::config::{DeviceConfig, LinkConfig};
@@ -34,7 +34,7 @@ const SAME: [(&str, &str); 3] = [
 pub struct TestCase {
     /// Name of the test case, e.g. `host_to_device_memcpy_ce`.
     pub name: String,
-    /// Meaning of rows, columns and numbers, as nvbandwidth prints it.
+    /// Meaning of rows, columns and numbers, as printed by nvbandwidth.
     pub description: String,
     /// Rows of the matrix; `None` for entries that are not measured.
     pub rows: Vec<Vec<Option<f64>>>,
@@ -55,7 +55,7 @@ pub struct NvbandwidthOutput {
     pub cases: Vec<TestCase>,
 }
 
-/// Returns the place of a line in the order of the lines of a run: title, or the root of a JSON document.
+/// Returns the position of a line in the order of the lines of a run: title, or the root of a JSON document.
 pub(crate) fn mark(line: &str) -> Option<RunMark> {
     if line.starts_with(TITLE) {
         return Some(RunMark::TITLE);
@@ -99,12 +99,12 @@ impl TestCase {
     }
 }
 
-/// Returns a text of a JSON document.
+/// Converts a JSON value to text.
 fn word(at: &serde_json::Value) -> Option<String> {
     at.as_str().map(str::to_owned)
 }
 
-/// Returns a list of a JSON document; an empty one if there is none.
+/// Returns the elements of a JSON array; empty if the value is not an array.
 fn list(at: &serde_json::Value) -> &[serde_json::Value] {
     at.as_array().map_or(&[], Vec::as_slice)
 }
@@ -149,7 +149,7 @@ impl NvbandwidthOutput {
         let mut found = Self::default();
         let mut name: Option<&str> = None;
         let mut case: Option<TestCase> = None;
-        // The number of columns is that of the line with the column numbers.
+        // The line with the column numbers determines the number of columns.
         let mut columns = 0;
         for line in printed::whole_lines(text).lines() {
             if let Some(version) = line.strip_prefix(TITLE) {
@@ -176,14 +176,15 @@ impl NvbandwidthOutput {
                 found.cases.extend(case.take().filter(|case| !case.rows.is_empty()));
             } else if let Some(case) = &mut case {
                 let mut words = line.split_whitespace();
-                // The line with the column numbers has no values; values in the rows have a decimal point.
+                // The line with the column numbers contains no values; values in the rows have a decimal point.
                 let number: Option<usize> = words.next().and_then(|word| word.parse().ok());
                 let values: Option<Vec<Option<f64>>> = words.map(matrix_entry).collect();
                 let is_row = line.contains('.') || line.contains("N/A");
                 if !is_row {
                     columns = line.split_whitespace().count();
                 }
-                // A row of another number follows one that is missing, and so do all rows behind it.
+                // A row with an unexpected number follows a missing row, so this row and all following rows are
+                // ignored.
                 let is_next = number == Some(case.rows.len());
                 let values = values.filter(|values| is_row && is_next && values.len() == columns);
                 case.is_cut |= is_row && values.is_none();
@@ -195,7 +196,7 @@ impl NvbandwidthOutput {
         found
     }
 
-    /// Removes the last test case if its sum is not that of its matrix. Each entry has two decimals.
+    /// Removes the last test case if its printed sum differs from the sum of its matrix. Each entry has two decimals.
     fn check_sum(&mut self, printed: &str) {
         let Some((name, sum)) = printed.trim().rsplit_once(' ') else { return };
         let Some(case) = self.cases.last().filter(|case| case.name == name) else { return };
@@ -221,8 +222,8 @@ impl NvbandwidthOutput {
         })
     }
 
-    /// Returns the ID of device `number` among the given devices; `None` if it is not one of them. Without given devices,
-    /// it keeps nvbandwidth's number.
+    /// Returns the ID of device `number` among the given devices; `None` if it is not one of them. Without given
+    /// devices, the ID contains nvbandwidth's number.
     fn id_among(&self, number: usize, among: &[&DeviceInfo]) -> Option<String> {
         if among.is_empty() {
             return Some(format!("{DRIVER}:{number}"));
@@ -231,8 +232,8 @@ impl NvbandwidthOutput {
         among.iter().find(|info| info.pci.as_ref() == Some(pci)).map(|info| info.id())
     }
 
-    /// Returns the figures of a run with copies of `bytes` bytes, if known. Only devices at the PCI addresses of
-    /// `among` are included. If `among` is empty, all devices are included and keep nvbandwidth's numbers.
+    /// Returns the figures of a run with copies of `bytes` bytes, if known. Only devices with the PCI addresses of
+    /// `among` are included. If `among` is empty, all devices are included, with nvbandwidth's numbers.
     pub fn measurements(&self, bytes: Option<u64>, among: &[&DeviceInfo]) -> Vec<Measurement> {
         let mut all = Vec::new();
         for case in &self.cases {
@@ -287,7 +288,7 @@ impl NvbandwidthOutput {
         };
         let mut validity = Validity::valid();
         if case.is_cut {
-            validity.suspect(format!("the matrix has no end: {}", printed::CUT));
+            validity.suspect(format!("the end of the matrix is missing: {}", printed::CUT));
         }
         let same = SAME.iter().find(|(theirs, _)| *theirs == case.name);
         let name = same.map_or(case.name.as_str(), |(_, ours)| ours);
@@ -305,7 +306,7 @@ impl NvbandwidthOutput {
 }
 
 /// Splits a text such as `NVIDIA H100 80GB HBM3 (00000000:1b:00)` into the name and the PCI address in the kernel's
-/// form.
+/// format.
 fn split_device(text: &str) -> Option<(String, String)> {
     let (name, address) = text.trim().strip_suffix(')')?.rsplit_once(" (")?;
     Some((name.to_owned(), format!("{}.0", address.get(4..)?.to_lowercase())))
@@ -355,7 +356,7 @@ mod tests {
     use super::*;
     use nodegauge_measure::record::Status;
 
-    /// Output in the format of version 0.8, according to the source of nvbandwidth.
+    /// Output in the format of version 0.8, according to nvbandwidth's source.
     const TEXT: &str = include_str!("../tests/outputs/nvbandwidth-0.8.txt");
 
     fn read(text: &str) -> NvbandwidthOutput {
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn nvbandwidth_matrices_become_figures_of_links() {
+    fn nvbandwidth_matrices_become_link_figures() {
         let output = read(TEXT);
         assert_eq!(output.version.as_deref(), Some("0.8"));
         let h100 = |pci: &str| ("NVIDIA H100 80GB HBM3".to_owned(), pci.to_owned());
@@ -426,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_matrix_is_suspect_without_its_cut_row() {
+    fn truncated_matrix_is_suspect() {
         let of = |text: &str| read(text).measurements(None, &[]);
         let last_row = TEXT.find("1452.03").unwrap();
         let cut = of(&TEXT[..last_row + 4]);
@@ -439,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_nvbandwidth_output_is_refused() {
+    fn truncated_nvbandwidth_output_is_refused() {
         let cut = TEXT.split("Running").next().unwrap();
         assert!(NvbandwidthOutput::read(cut).unwrap().is_err());
         assert!(NvbandwidthOutput::read("{\"fio version\": \"fio-3.33\"}").is_none());

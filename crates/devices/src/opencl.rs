@@ -19,7 +19,7 @@ use std::rc::Rc;
 /// OpenCL drivers, accessed through the system's loader library.
 pub struct OpenCl {
     api: &'static OpenClApi,
-    /// Folder for PoCL's compiled kernels. It is removed when the driver and its open devices are dropped.
+    /// Folder for PoCL's compiled kernels. It is removed when the driver and all open devices are dropped.
     kernels: Option<Rc<Scratch>>,
 }
 
@@ -28,9 +28,9 @@ const KERNEL_FOLDER: &str = "POCL_CACHE_DIR";
 /// Name of PoCL's folder in the user's cache folder.
 const CACHE_NAME: &str = "pocl";
 
-/// True if PoCL's compiled kernels are in a folder that the user's variables specify by an absolute path, and in which
-/// no other user can place kernels. PoCL uses `POCL_CACHE_DIR`, or else `XDG_CACHE_HOME`, or else `HOME`. A relative path
-/// depends on the current folder, in which other users may have placed kernels.
+/// True if PoCL's compiled kernels are in a folder that the user's variables specify by an absolute path, so that no
+/// other user can place kernels in it. PoCL uses `POCL_CACHE_DIR`, otherwise `XDG_CACHE_HOME`, otherwise `HOME`. A
+/// relative path depends on the current folder, in which other users may have placed kernels.
 fn has_kernel_folder(variable: impl Fn(&str) -> Option<OsString>) -> bool {
     let is_closed =
         |path: PathBuf| path.is_absolute() && TrustedFolder::open_exclusive(&path).is_ok();
@@ -61,8 +61,7 @@ fn kernel_folder() -> Result<Option<Rc<Scratch>>, DeviceError> {
 }
 
 impl OpenCl {
-    /// Loads the library and initialises its drivers. A child process has loaded them before, because loading may
-    /// crash.
+    /// Loads the library and initialises its drivers. Because loading may crash, a child process has already tried it.
     ///
     /// # Errors
     /// Fails if the library is missing.
@@ -112,7 +111,7 @@ impl Driver for OpenCl {
         let gone = DeviceError::new(FailureClass::NoDevice, api::NAME, "clGetDeviceIDs", -1);
         let (platform, device) = *all.get(index).ok_or(gone)?;
         let info = self.describe(index, platform, device)?;
-        // All devices of a platform share a context, so that they can copy from each other.
+        // All devices of a platform share a context, so that copies between them are possible.
         let of_platform: Vec<Object> =
             all.iter().filter(|(of, _)| *of == platform).map(|(_, id)| *id).collect();
         Ok(Box::new(OpenClDevice::open(
@@ -164,7 +163,7 @@ impl ListedDevice {
         })
     }
 
-    /// Returns a property that is a number; `None` if the driver does not know it.
+    /// Returns a numeric property; `None` if the driver does not support it.
     fn number(self, what: u32) -> Option<u64> {
         let bytes = self.value(what).ok()?;
         let mut number = [0; 8];

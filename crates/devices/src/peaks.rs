@@ -1,5 +1,5 @@
-//! Test `device peaks`. It measures fused multiply-adds in registers in single and double precision. If the vendor's
-//! library is installed, DGEMM is measured alternately with the multiply-adds.
+//! Test `device peaks`: register-only fused multiply-adds in single and double precision. If the vendor's library is
+//! installed, DGEMM is measured interleaved with them.
 
 mod chains;
 mod product;
@@ -83,7 +83,7 @@ impl PeakCell {
         Self { device: device.clone(), work, watched }
     }
 
-    /// Runs the work once and returns its time in seconds, measured with the device's clock.
+    /// Runs the work once and returns its time by the device's clock, seconds.
     fn time(&mut self) -> Result<f64, DeviceError> {
         match &mut self.work {
             Work::Chains(chains) => chains.time(),
@@ -100,7 +100,7 @@ impl PeakCell {
 }
 
 impl PlannedRun for PeakPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.budget.time), memory: None }
     }
 
@@ -154,7 +154,7 @@ impl PlannedRun for PeakPlan {
             if series.failure().is_none() {
                 match cell.check() {
                     Ok(deviation) => worst = deviation,
-                    Err(error) => series.lose(number, error.into()),
+                    Err(error) => series.mark_lost(number, error.into()),
                 }
             }
             let evidence =
@@ -167,8 +167,8 @@ impl PlannedRun for PeakPlan {
     }
 }
 
-/// Rules of the choice of loops. Each loop is timed once per round. A launch is short, so that there is time for enough
-/// rounds to eliminate only loops that are significantly slower, also on a busy node.
+/// Rules for the choice of loops. Each loop is timed once per round. A launch is short, so that enough rounds are
+/// possible to eliminate only significantly slower loops, even on a busy node.
 const RULES: Rules = Rules {
     seed: 0x7065_616B,
     passes: Passes::One,
@@ -199,7 +199,7 @@ fn best(
     Ok(groups.swap_remove(0).into_leader())
 }
 
-/// Loops of multiply-adds that are timed alternately.
+/// Loops of multiply-adds that are measured interleaved.
 struct Loops<'a> {
     observer: &'a dyn Observer,
 }
@@ -231,7 +231,7 @@ impl PeakCell {
         }
     }
 
-    /// Returns the figure of cell `number`; `worst` is the largest relative deviation of its results.
+    /// Returns the figure of the cell at index `number`. `worst` is the largest relative deviation of its results.
     fn figure(
         &self,
         number: usize,
@@ -263,7 +263,7 @@ impl PeakCell {
         match worst {
             Some(worst) if worst > allowed => validity.invalid(format!(
                 "{}: results of {name} deviate by {worst:.1e}, but rounding explains at most \
-                 {allowed:.1e}; the device computes wrong results",
+                 {allowed:.1e}; the device computed wrong results",
                 info.id()
             )),
             None => validity.suspect("the device failed before its results were checked"),
@@ -280,7 +280,7 @@ impl PeakCell {
     }
 }
 
-/// Returns a description of the loop or library that was measured.
+/// Describes the measured loop or library.
 pub(crate) fn loop_in_words(config: &DevicePeakConfig) -> String {
     match (&config.library, config.n, config.chains) {
         (Some(library), Some(n), _) => format!("{library}, order {n}"),

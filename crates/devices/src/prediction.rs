@@ -1,8 +1,9 @@
-//! Predicted time of a run on devices before its memory exists.
+//! Prediction of the time of a run on devices before its memory exists.
 //!
-//! Opening a driver and compiling loops take a time that no prediction knows; the run delivers after them. What grows
-//! with the sizes that the user chooses is predicted: arrays of a device that uses the host's memory, and copies, from
-//! a probe of the host's memory; arrays in the memory of a device, from its theoretical bandwidth.
+//! The time for opening a driver and compiling loops cannot be predicted; if it is long, the run returns its results
+//! later. Steps whose time depends on the sizes that the user chooses are predicted. For copies and for arrays of a
+//! device that uses the host's memory, the prediction uses a probe of the host's memory; for arrays in device memory,
+//! it uses the theoretical bandwidth.
 
 use crate::info::DeviceInfo;
 use nodegauge_arena::{MemoryRates, RequestedPages};
@@ -17,23 +18,23 @@ use nodegauge_measure::{Bytes, BytesPerSec, Failure};
 use nodegauge_placement::{MemoryPolicy, pairs};
 use std::time::Duration;
 
-/// Number of rounds before those that count.
+/// Number of warm-up rounds.
 const WARM_UP: u32 = 1;
 
-/// Returns the predicted time of a set-up and of the rounds of a policy after it.
+/// Returns the predicted time of a set-up and of the rounds that a policy requires.
 fn rounds(set_up: Duration, round: Duration, policy: &RepetitionPolicy) -> PredictedTime {
     let likely = WARM_UP + policy.sufficient() as u32;
     PredictedTime { min: set_up + (WARM_UP + 1) * round, likely: set_up + likely * round }
 }
 
-/// Measures the rates of the host's memory with a worker on each of these CPUs, in at most `max` bytes.
+/// Measures the rates of the host's memory with one worker on each of these CPUs, in at most `max` bytes.
 pub(crate) fn host_rates(cpus: &[CpuId], max: Bytes) -> Result<MemoryRates, Failure> {
     let places: Vec<Vec<CpuId>> = cpus.iter().map(|cpu| vec![*cpu]).collect();
     let policy = MemoryPolicy::default();
     Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, max)?)
 }
 
-/// Rates at which a device writes new arrays and existing ones.
+/// Rates at which a device writes new and existing arrays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ArrayRates {
     first_touch: BytesPerSec,
@@ -41,7 +42,7 @@ pub(crate) struct ArrayRates {
 }
 
 impl ArrayRates {
-    /// Returns the rates of a device; `None` if nothing predicts them. At most `max` bytes of the host's memory are
+    /// Returns the rates of a device; `None` if they cannot be predicted. At most `max` bytes of the host's memory are
     /// touched.
     pub(crate) fn for_device(
         site: &Site,
@@ -69,9 +70,9 @@ pub(crate) struct PlannedArrays {
     pub element: Element,
     /// Number of elements of an array.
     pub elements: u64,
-    /// Size of an array divided by the device's last-level cache.
+    /// Size of an array divided by the size of the device's last-level cache.
     pub times_llc: Option<f64>,
-    /// Rates of the device; `None` if nothing predicts them.
+    /// Rates of the device; `None` if they cannot be predicted.
     pub rates: Option<ArrayRates>,
 }
 
@@ -102,7 +103,7 @@ impl Predictable for PredictedArrays<'_> {
         self.cells.iter().map(|cell| self.cell_time(cell)).sum()
     }
 
-    /// Halves the arrays that are large enough, unless the user chose their length.
+    /// Halves those arrays that are large enough, unless the user chose their length.
     fn shorten(&mut self) -> bool {
         let mut is_shorter = false;
         for cell in self.cells.iter_mut().filter(|_| !self.is_given) {
@@ -135,10 +136,10 @@ pub(crate) struct PredictedCopies {
 }
 
 impl PredictedCopies {
-    /// Buffers of the host for each device and NUMA node: one of pageable memory, two of pinned memory.
+    /// Number of host buffers per device and NUMA node: one in pageable memory and two in pinned memory.
     const BUFFERS: u64 = 3;
-    /// Copies of each size: with pageable and pinned memory to the device and back, and in both directions at the same
-    /// time.
+    /// Number of copies per size: with pageable and pinned memory, to the device, back, and in both directions
+    /// simultaneously.
     const COPIES: u64 = 6;
 }
 
@@ -152,7 +153,7 @@ impl Predictable for PredictedCopies {
         rounds(buffers, round, &policy::LINKS)
     }
 
-    /// Leaves the largest copies out, unless the user chose the sizes.
+    /// Leaves out the largest copies, unless the user chose the sizes.
     fn shorten(&mut self) -> bool {
         let can = !self.is_given && self.sizes.len() > 1;
         if can {
@@ -181,7 +182,7 @@ mod tests {
         Limits::from_budget(Budget { time: seconds * SECOND, asked: true }, None)
     }
 
-    /// Returns the budget of a hint.
+    /// Returns the budget that a hint recommends.
     fn hinted(refused: &Failure) -> u32 {
         let hint = refused.hint.as_deref().unwrap();
         let (_, after) = hint.split_once("--budget ").unwrap();
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn device_without_known_rates_is_not_refused() {
+    fn device_with_unknown_rates_is_not_refused() {
         let mut cells = [PlannedArrays { rates: None, ..arrays(1 << 40, 4.0) }];
         let mut run =
             PredictedArrays { cells: &mut cells, arrays: 3, kernels: &STREAM, is_given: true };

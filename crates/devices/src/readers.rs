@@ -1,4 +1,4 @@
-//! Readers of the outputs of BabelStream and nvbandwidth.
+//! Readers for the outputs of BabelStream and nvbandwidth.
 
 use crate::babelstream::{self, BabelStreamOutput};
 use crate::nvbandwidth::{self, NvbandwidthOutput};
@@ -13,7 +13,7 @@ impl Reader for BabelStreamReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "fewer kernels than the run selected, five if the output does not say it"
+        "fewer kernels than the run selected (five if the output does not have their number): suspect"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -44,7 +44,7 @@ impl Reader for NvbandwidthReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "a matrix without an end"
+        "a matrix without an end: suspect"
     }
 
     fn first_characters(&self) -> &'static str {

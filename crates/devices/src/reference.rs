@@ -1,5 +1,5 @@
 //! Comparison of native figures with the user's builds of BabelStream and nvbandwidth, on the same device and with
-//! arrays or copies of the same length.
+//! arrays or copies of the same size.
 
 use crate::GAUGE;
 use crate::babelstream::BabelStreamOutput;
@@ -16,9 +16,9 @@ use std::time::Duration;
 
 /// Timeout of a run.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Number of passes of BabelStream on devices (BabelStream's default) and on CPUs.
+/// Number of passes of BabelStream: on devices (BabelStream's default), and on CPUs.
 const REPEATS: [u64; 2] = [100, 20];
-/// Smallest copy of nvbandwidth in bytes. nvbandwidth's option for the size has the unit MiB.
+/// Smallest copy of nvbandwidth in bytes, because the unit of its size option is MiB.
 const MIB: u64 = 1 << 20;
 
 /// External program whose path the user gives.
@@ -87,7 +87,7 @@ impl UsersProgram {
         let read = BabelStreamOutput::read(&text)
             .unwrap_or_else(|| Err("the output is not in BabelStream's format".to_owned()));
         let output = read.map_err(|why| self.unreadable(&why))?;
-        // The numbering of devices depends on BabelStream's programming model, so that the device's name is compared.
+        // The numbering of devices depends on BabelStream's programming model, so device names are compared.
         let other = output.device.as_ref().is_some_and(|name| !name.contains(&device.name));
         let on = if other { None } else { Some(device.config()) };
         Ok(output.measurements(on.as_ref()))
@@ -120,10 +120,10 @@ impl UsersProgram {
     }
 }
 
-/// Configuration keys that distinguish figures of the same name and that other programs' figures have as well.
+/// Configuration keys that identify corresponding figures of nodegauge and of other programs.
 const ALIKE: [&str; 5] = ["device", "element", "message_bytes", "peer", "host_memory"];
 
-/// Returns a notice with the ratios of native figures to the figures of an external program.
+/// Returns a notice with the ratios of native figures to those of an external program.
 pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
     let mut ratios = Vec::new();
     for theirs in measurements.iter().filter(|m| m.category == Category::Reference) {
@@ -132,8 +132,7 @@ pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
             m.name == theirs.name
                 && ALIKE.iter().all(|key| m.config.get(*key) == theirs.config.get(*key))
         });
-        // nvbandwidth uses host memory of the near NUMA node. Therefore its figure is compared with the largest native
-        // figure.
+        // nvbandwidth uses host memory of the near NUMA node, so its figure is compared with the largest native figure.
         let native = same.filter_map(|m| m.value).reduce(f64::max);
         let Some((native, value)) = native.zip(theirs.value) else { continue };
         let device = theirs.read_config::<DeviceConfig>().device.unwrap_or_default();

@@ -16,7 +16,7 @@ pub struct DeviceStates {
 }
 
 impl DeviceStates {
-    /// Creates the list of states with the state before the measurement.
+    /// Creates the list with the state before the measurement.
     pub fn new(before: Option<ClockState>) -> Self {
         Self { before, ..Self::default() }
     }
@@ -41,7 +41,7 @@ impl DeviceStates {
         }
     }
 
-    /// Adds reasons for doubt: memory errors, a decreased clock, and other processes that use the device.
+    /// Adds reasons for doubt: memory errors, a decreased clock, and other processes on the device.
     pub fn judge(&self, id: &str, validity: &mut Validity) {
         let Some((before, after)) = self.before.as_ref().zip(self.after.as_ref()) else { return };
         if let Some(errors) = increase(before.uncorrected, after.uncorrected) {

@@ -1,5 +1,5 @@
-//! Test `device stream`: STREAM on devices. Devices and element types are measured alternately. Every element is
-//! verified on the device. Times are measured with the device's clock and with the host's clock.
+//! Test `device stream`: STREAM on devices. Devices and element types are measured interleaved. Every element is
+//! verified on the device. Times are measured by the device's clock and by the host's clock.
 
 use crate::bench::{Bench, LoopShape};
 use crate::config::DeviceStreamConfig;
@@ -29,8 +29,8 @@ use std::time::Duration;
 
 /// Name of this test in records.
 pub use crate::names::STREAM as TEST;
-/// Minimum size of an array on a device with separate memory, if the array fits. A kernel over such an array takes 0.3
-/// ms even at 10 TB/s, so that the microseconds of its launch are negligible.
+/// Minimum size of an array on a device with its own memory, if the array fits. A kernel over such an array takes 0.3
+/// ms even at 10 TB/s, so the microseconds of its launch are negligible.
 const OWN_MEMORY: Bytes = Bytes::gib(1);
 
 /// Options of a run.
@@ -89,7 +89,7 @@ impl Default for DeviceStreamOptions {
 /// Planned run.
 pub struct DeviceStreamPlan {
     devices: Vec<DeviceInfo>,
-    /// Combinations of the index of a device and an element type.
+    /// Cells: the index of a device and an element type.
     cells: Vec<(usize, Element)>,
     options: DeviceStreamOptions,
     babelstream: Option<UsersProgram>,
@@ -134,9 +134,9 @@ impl DeviceStreamPlan {
                     NoticeId::Method,
                     GAUGE,
                     format!(
-                        "{id} is this node's processor: its driver chooses stores \
-                         (regular, with write-allocate), pages and threads (not pinned); \
-                         for the node's own figures run nodegauge stream"
+                        "{id} is this node's processor: its driver chooses stores (regular, with \
+                         write-allocate), pages and threads (not pinned); nodegauge stream \
+                         measures the node itself"
                     ),
                 ));
             }
@@ -150,7 +150,7 @@ impl DeviceStreamPlan {
     }
 
     /// Returns the number of elements per array of a cell, and the ratio of the array size to the size of the
-    /// last-level cache. `host` is the memory of the host that this process can still use.
+    /// last-level cache. `host` is the host memory that this process can still use.
     fn size(
         &self,
         site: &Site,
@@ -209,7 +209,7 @@ impl DeviceStreamPlan {
         Ok((chosen.elements, times))
     }
 
-    /// Returns the arrays of all cells. If the user set the budget and the time is short, they are shortened.
+    /// Returns the arrays of all cells. If the user set the budget and the time is short, the arrays are shortened.
     ///
     /// # Errors
     /// Fails if the arrays do not fit, and if the user set the budget and the shortest arrays exceed it.
@@ -246,7 +246,7 @@ impl DeviceStreamPlan {
         })?;
         for (cell, was) in planned.iter().zip(&before).filter(|(now, was)| now != was) {
             let text = format!(
-                "{}: arrays reduced from {} to {} each, so that the run keeps its budget",
+                "{}: arrays reduced from {} to {} each to keep the budget",
                 self.devices[cell.device].id(),
                 Bytes(was.elements * cell.element.bytes()),
                 Bytes(cell.elements * cell.element.bytes())
@@ -268,7 +268,7 @@ struct StreamCell {
 }
 
 impl PlannedRun for DeviceStreamPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
@@ -310,7 +310,7 @@ impl PlannedRun for DeviceStreamPlan {
                 watched,
             });
         }
-        observer.phase("measuring alternately");
+        observer.phase("measuring all devices, interleaved");
         let mut series = Series::new(policy::DEVICES, limits, cells.len());
         let last: Vec<(String, f64)> = cells.iter().map(StreamCell::last).collect();
         let last_kernel = self.options.kernels.len() - 1;
@@ -328,13 +328,14 @@ impl PlannedRun for DeviceStreamPlan {
                 compared: &all,
                 run: &mut |interrupted| babelstream(program, &arrays, interrupted),
             };
-            reference = series.around(run, &mut |turn: Turn| cells[turn.cell].turn(), observer);
+            reference =
+                series.run_reference(run, &mut |turn: Turn| cells[turn.cell].turn(), observer);
         }
         let is_measured = series.schedule.samples.iter().any(|samples| !samples.is_empty());
         let mut is_checked = is_measured && series.failure().is_none();
         for (number, cell) in cells.iter_mut().enumerate() {
             if is_checked && let Err(error) = cell.bench.check() {
-                series.lose(number, error.into());
+                series.mark_lost(number, error.into());
                 is_checked = false;
             }
         }
@@ -353,14 +354,14 @@ impl PlannedRun for DeviceStreamPlan {
     }
 }
 
-/// Device of a cell, with the type and the number of the elements of its arrays.
+/// Device of a cell, with element type and number of elements of its arrays.
 struct CellArrays {
     device: Rc<dyn OpenDevice>,
     element: Element,
     elements: u64,
 }
 
-/// Runs BabelStream on the device of each cell, with arrays of the same type and length; returns its figures.
+/// Runs BabelStream on the device of each cell, with arrays of the same type and length. Returns its figures.
 fn babelstream(
     program: &UsersProgram,
     cells: &[CellArrays],
@@ -373,8 +374,8 @@ fn babelstream(
     Ok(figures)
 }
 
-/// Returns the rates of the last kernel in the latest samples, for the progress display; `last` has the words for each
-/// cell and the bytes of its last kernel.
+/// Returns the rates of the last kernel in the latest samples, for the progress display. `last` contains the
+/// description and the bytes of the last kernel for each cell.
 fn latest_rates(last: &[(String, f64)], samples: &[Vec<Sample>], last_kernel: usize) -> String {
     let mut words = Vec::new();
     for ((what, bytes), of_cell) in last.iter().zip(samples) {
@@ -391,7 +392,7 @@ impl StreamCell {
         CellArrays { device: self.device.clone(), element, elements }
     }
 
-    /// Returns the name of the last kernel of a pass and the number of bytes that this kernel moves.
+    /// Returns the name of the last kernel of a pass, and its number of bytes.
     fn last(&self) -> (String, f64) {
         let name = self.loops.last().map_or("", |(kernel, _)| kernel.name());
         let bytes = self.loops.last().map_or(0, |(kernel, _)| self.counted(*kernel));
@@ -403,7 +404,7 @@ impl StreamCell {
         kernel.counted(self.bench.element) * self.bench.elements
     }
 
-    /// Runs a pass. The sample consists of the times of all kernels by the device's clock, followed by the times by the
+    /// Runs a pass. The sample contains the times of all kernels by the device's clock, followed by the times by the
     /// host's clock.
     fn turn(&mut self) -> Result<Vec<Sample>, DeviceError> {
         // Stolen CPU time matters only if the device is the host's processor.
@@ -430,7 +431,7 @@ impl StreamCell {
         let bench = &self.bench;
         let info = self.device.info();
         let checked = &bench.checked;
-        // Data sheets apply only to a whole device, not to a slice.
+        // Data sheets apply to whole devices, not to slices.
         let sheet =
             || Some(catalog::find(&info.name)?.bandwidth()).filter(|_| info.slice.is_none());
         let theoretical = match info.class {

@@ -16,15 +16,15 @@ use std::time::Instant;
 pub struct LoopChoice {
     /// Chosen loop of each kernel.
     pub loops: Vec<(Kernel, LoopShape)>,
-    /// Largest number of loops that were tried for any kernel.
+    /// Maximum number of loops that were tried for a kernel.
     pub tried: usize,
 }
 
-/// Share of the fastest rate below which a loop is dropped after its first pass. The share is small because some
-/// drivers still compile during the first pass.
+/// Minimum share of the fastest rate that a loop must reach in its first pass. It is small because some drivers still
+/// compile during the first pass.
 const HOPELESS: f64 = 0.25;
 
-/// Rules of the successive halving of loops. A loop is not dropped before it has four samples.
+/// Rules for the successive halving of loops. No loop is dropped before it has four samples.
 const RULES: Rules = Rules {
     seed: 0x6465_7669,
     passes: Passes::Growing,
@@ -38,8 +38,7 @@ const RULES: Rules = Rules {
 /// Chooses a loop for each kernel. The choice ends at `deadline`, or when `stop` returns true. Loops that cannot be
 /// built are skipped. If time is short, only the first loops are tried.
 ///
-/// # Errors
-/// Fails if there is a kernel for which no loop works.
+/// Fails if no loop works for one of the kernels.
 pub fn choose(
     bench: &mut Bench,
     kernels: &[Kernel],
@@ -70,7 +69,7 @@ pub fn choose(
     Ok(LoopChoice { loops: kernels.iter().copied().zip(leaders).collect(), tried })
 }
 
-/// Returns the rate of a pass, measured with the device's clock.
+/// Returns the rate of a pass by the device's clock.
 fn device_rate(times: &Times) -> TurnRate {
     TurnRate { rate: 1.0 / times.0, round_trip: f64::NAN }
 }
@@ -88,7 +87,7 @@ fn without_hopeless(working: Vec<(LoopShape, TurnRate)>) -> Halving<LoopShape> {
     halving
 }
 
-/// Loops that run alternately on a device; a pass runs all kernels.
+/// Loops that run interleaved on a device; each pass runs all kernels.
 struct Loops<'a> {
     bench: &'a mut Bench,
     kernels: &'a [Kernel],

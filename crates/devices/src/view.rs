@@ -20,7 +20,7 @@ use nodegauge_published as published;
 /// Figure with its configuration.
 type DeviceFigure<'a, C> = (&'a Measurement, C);
 
-/// Returns the sections for a record; none if the record has no device figures.
+/// Returns the sections for a record; empty if the record has no device figures.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let streams = figures(record, of_stream::TEST);
     let peaks = figures(record, peaks::TEST);
@@ -37,7 +37,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         sections.push(peak_section(&peaks));
     }
     sections.extend(reference::section(record));
-    // A run of both kernels and peaks is one of a roofline, so the page begins with that picture.
+    // A run with both kernels and peaks contains a roofline, so the page begins with that picture.
     let (rooflines, summaries): (Vec<Section>, Vec<Section>) =
         roofline::sections(&streams, &peaks).into_iter().partition(|one| !one.is_summary());
     rooflines.into_iter().chain(sections).chain(summaries).collect()
@@ -88,8 +88,14 @@ fn peak_section(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
     let bars = Picture::bars("peaks", Unit::FlopsPerSecond, bars);
     section.push(table).push(bars).gap();
     let has_products = all.iter().any(|(m, _)| m.name == peaks::DGEMM);
-    let products = if has_products { "; products by the vendor's library" } else { "" };
-    section.note("how", format!("fused multiply-adds in registers, two operations each{products}"));
+    let products = if has_products { "; matrix products by the vendor's library" } else { "" };
+    section.note(
+        "how",
+        format!(
+            "register-only fused multiply-adds, two operations \
+                  each{products}"
+        ),
+    );
     drivers(&mut section, all.iter().map(|(_, config)| &config.on));
     section.doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
     section

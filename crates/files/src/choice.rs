@@ -9,17 +9,16 @@ use nodegauge_measure::Failure;
 pub struct OperationChoice {
     /// Operations in the order of the table, without duplicates; empty for the default operations.
     pub operations: Vec<&'static Operation>,
-    /// Operations among them that were named as POSIX asynchronous I/O.
+    /// Those of the operations that the user named as POSIX asynchronous I/O (`aio_*`).
     pub asynchronous: Vec<&'static Operation>,
-    /// Engine of the plain operations.
+    /// Engine for the operations.
     pub engine: IoEngine,
 }
 
-/// Merges several selections. Operations that are named as POSIX asynchronous I/O are measured by io_uring, and so are
-/// all others of the run.
+/// Merges several selections. If operations are named as POSIX asynchronous I/O, all operations of the run are measured
+/// with io_uring.
 ///
-/// # Errors
-/// Fails if such operations are combined with others or with another engine.
+/// Fails if such operations are combined with other operations or with another engine.
 pub fn choose(
     chosen: &[OperationList],
     engine: Option<IoEngine>,
@@ -42,8 +41,10 @@ pub fn choose(
             Ok(OperationChoice { operations, asynchronous: of_aio, engine: IoEngine::Uring })
         }
         Some(engine) if engine != IoEngine::Uring => {
-            let text =
-                format!("aio_{name} is measured by io_uring, not with --engine {}", engine.name());
+            let text = format!(
+                "aio_{name} is measured with io_uring, not with --engine {}",
+                engine.name()
+            );
             Err(Failure::usage(text).hint(format!("leave out --engine, or request {name}")))
         }
         _ => {
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_operations_have_the_order_of_the_table() {
+    fn chosen_operations_are_in_table_order() {
         let chosen = |text: &str| choose(&lists(text), None).unwrap().operations;
         assert_eq!(names(&chosen("read,write,read")), ["write", "read"]);
     }

@@ -1,4 +1,4 @@
-//! Keys of `config` of figures of files.
+//! Configuration keys of figures of files.
 
 use nodegauge_blocks::engine::{Msync, SyncWrites};
 use nodegauge_blocks::latency::Quantiles;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 nodegauge_measure::config! {
-    /// Configuration of figures of file operations, own ones and those of reference programs.
+    /// Configuration of figures of file operations, of nodegauge or of a reference program.
     pub struct FilesConfig {
         file_bytes: shared::file_bytes;
         block_bytes: shared::block_bytes;
@@ -20,9 +20,9 @@ nodegauge_measure::config! {
         cache: CacheMode = Setting "cache";
         /// True if files are opened with `O_DIRECT`.
         direct: bool = Setting "direct";
-        /// Event for which each write waits; `null` for none.
+        /// Event that each write waits for; `null` for none.
         sync_writes: Option<SyncWrites> = Setting "sync writes";
-        /// Blocks under way at once.
+        /// Number of blocks in flight.
         depth: u32 = Setting "depth";
         /// True if closing the file is timed.
         include_close: bool = Setting "include close";
@@ -30,37 +30,37 @@ nodegauge_measure::config! {
         include_fsync: bool = Setting "include fsync";
         /// True if pages are dropped before each operation that reads.
         dropped_before_reads: bool = Setting "dropped before reads";
-        /// The file system and its device.
+        /// File system and its device.
         volume: Volume = Setting "volume";
-        /// When a written mapping is written out.
+        /// Moment at which a written mapping is written back.
         msync: Msync = Setting "msync";
         /// Share of reads of a mix, percent.
         read_percent: Percent = Setting "read percent";
-        /// Distance of strided accesses in blocks, if it is not 17 as in IOzone.
+        /// Distance of strided accesses in blocks; absent for 17, as in IOzone.
         stride_blocks: u64 = Setting "stride in blocks";
         threads: shared::threads;
         processes: shared::processes;
         /// True if the first worker that finishes stops the others.
         stonewall: bool = Setting "stonewall";
-        /// Calls that move the blocks, or the reference program.
+        /// Engine: the calls that transfer the blocks, or the reference program.
         engine: shared::engine;
-        /// Share of the data that compresses, percent.
+        /// Share of the data that is compressible, percent.
         compressible_percent: u8 = Setting "compressible percent";
-        /// True if what was read was compared with what was written.
+        /// True if the data that was read was compared with the data that was written.
         verified: bool = Setting "verified";
         version: shared::version;
-        /// Engine of the own figures that stand beside one of a reference program.
+        /// Engine of nodegauge's figures with which this figure of a reference program is compared.
         beside_engine: String = Setting "beside engine";
         command: shared::command;
-        /// fio's name of the job.
+        /// Name of the job in fio.
         job: String = Setting "job";
-        /// fio's options of the job.
+        /// Options of the job in fio.
         options: BTreeMap<String, String> = Setting "options";
-        /// fio's engine.
+        /// I/O engine of fio.
         ioengine: String = Setting "ioengine";
         /// Number of blocks that were read or written.
         operations: shared::operations;
-        /// Blocks that the file has.
+        /// Number of blocks of the file.
         operations_planned: u64 = Observation "operations planned";
         /// Time of the operation, seconds.
         seconds: shared::seconds;
@@ -68,17 +68,17 @@ nodegauge_measure::config! {
         iops: f64 = Observation "iops";
         /// Latencies of single operations.
         latency_s: Latencies = Observation "latency";
-        /// The clock that timed single operations.
+        /// Clock that timed single operations.
         clock: shared::clock as Observation of ClockUsed = "reading it costs a share of an operation";
         /// Reason why the operation ended.
         ended: PassEnd = Observation "ended";
-        /// Share of the data that came from or went to the device; `null` when nothing tells.
+        /// Share of the data that came from or went to the device; `null` if it is unknown.
         device_share: Option<f64> = Observation "device share";
-        /// Counter from which the share is known.
+        /// Counter from which the share is computed.
         device_share_basis: Option<String> = Observation "device share basis";
-        /// The share in a word: `cached`, `device`, `mixed`.
+        /// Class of the share: `cached`, `device` or `mixed`.
         served: Option<String> = Observation "served";
-        /// Bytes of all workers over the time from the start to the end of the last, B/s.
+        /// Bytes of all workers divided by the time from the start to the end of the last worker, B/s.
         parent_rate: f64 = Observation "parent rate";
         /// Rate of the slowest worker, B/s.
         worker_rate_min: f64 = Observation "worker rate min";
@@ -86,12 +86,12 @@ nodegauge_measure::config! {
         worker_rate_max: f64 = Observation "worker rate max";
         /// Mean rate of the workers, B/s.
         worker_rate_mean: f64 = Observation "worker rate mean";
-        /// Fewest bytes that a worker moved.
+        /// Minimum number of bytes that a worker moved.
         worker_bytes_min: u64 = Observation "worker bytes min";
     }
 }
 
-/// A whole number of percent; one with a point reads as well.
+/// Integer percentage; a number with a decimal point is also accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "f64", into = "u8")]
 pub struct Percent(pub u8);
@@ -123,10 +123,10 @@ pub enum Latencies {
     All(Quantiles),
 }
 
-/// The clock that timed single operations.
+/// Clock that timed single operations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockUsed {
-    /// `tsc` or `clock_gettime`.
+    /// Name of the clock: `tsc` or `clock_gettime`.
     pub source: String,
     /// Cost of reading the clock and recording a latency, seconds.
     pub overhead_s: Seconds,

@@ -1,4 +1,4 @@
-//! Figures in the formats of IOzone and gnuplot, for programs that read these formats.
+//! Export of figures in the formats of IOzone and gnuplot, for programs that read these formats.
 
 use crate::reference::{COLUMNS, TESTS, USUAL, wide};
 use crate::view::{Row, at, cells, only, rows};
@@ -26,13 +26,14 @@ fn kib(bytes: Option<f64>) -> f64 {
     bytes.unwrap_or(0.0) / KIB
 }
 
-/// Formats the figures as IOzone's table or as IOzone's lines of throughput mode, below a line that names nodegauge as
+/// Formats the figures as IOzone's table, or as IOzone's lines of throughput mode, below a line that names nodegauge as
 /// the origin.
 pub fn iozone(record: &Record) -> String {
     let rows = rows(record);
     let own = single_table_rows(&rows);
     let mut out = format!(
-        "\tnodegauge {}: operations in the sense of IOzone, in IOzone's columns; not IOzone\n\tOutput is in kBytes/sec\n",
+        "\tnodegauge {}: operations in the sense of IOzone, in IOzone's columns; not \
+         IOzone\n\tOutput is in kBytes/sec\n",
         record.tool.version
     );
     if own.iter().any(|row| row.config.parent_rate.is_some()) {
@@ -82,8 +83,8 @@ fn throughput(Row { m, config }: &Row<'_>) -> String {
     )
 }
 
-/// Formats data for `splot` of gnuplot: an index per operation, a block per file size, and a line per block size. A
-/// line contains the sizes in KiB, the rate in B/s, and the device's share.
+/// Formats data for gnuplot's `splot`: an index per operation, a block per file size, and a line per block size. A line
+/// contains the sizes in KiB, the rate in B/s, and the device share.
 pub fn surface(record: &Record) -> String {
     let rows = rows(record);
     let own = single_table_rows(&rows);

@@ -24,7 +24,7 @@ pub(crate) fn doubling(range: RangeInclusive<Bytes>) -> Vec<Bytes> {
         .collect()
 }
 
-/// Returns all cells whose block is not larger than the file. With `skip`, small blocks of large files are
+/// Returns all cells whose block is at most as large as the file. If `skip` is true, small blocks of large files are
 /// left out, as in IOzone, because they take long and add little information.
 pub(crate) fn cells(files: &[Bytes], blocks: &[Bytes], skip: bool) -> Vec<CellSize> {
     let pairs = files.iter().flat_map(|file| blocks.iter().map(|block| (*file, *block)));
@@ -36,7 +36,7 @@ pub(crate) fn cells(files: &[Bytes], blocks: &[Bytes], skip: bool) -> Vec<CellSi
     cells.into_iter().collect()
 }
 
-/// Orders cells so that the first ones span the grid: first every fourth file size and block size, then every second,
+/// Sorts cells so that the first ones span the grid: first every fourth file size and block size, then every second,
 /// then the others. Within each of these groups, small files come first, because they take little time.
 pub(crate) fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
     let files: BTreeSet<Bytes> = cells.iter().map(|cell| cell.file).collect();
@@ -47,7 +47,7 @@ pub(crate) fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
     cells
 }
 
-/// Returns the group in which a size is measured: 0 for every fourth size, 1 for every second, 2 for the others.
+/// Returns the group of a size: 0 for every fourth size, 1 for every second, 2 for the others.
 fn level(sizes: &BTreeSet<Bytes>, size: Bytes) -> u8 {
     match sizes.range(..size).count() {
         i if i.is_multiple_of(4) => 0,
@@ -77,7 +77,7 @@ impl FromStr for SizeList {
             }
             if last < first {
                 return Err(
-                    cursor.error_at(start, "the end of the range is less than its beginning")
+                    cursor.error_at(start, "the end of the range is smaller than its start")
                 );
             }
             sizes.extend(doubling(first..=last));
@@ -85,7 +85,7 @@ impl FromStr for SizeList {
                 break;
             }
         }
-        cursor.finish("expected ',' or '-' or the end")?;
+        cursor.finish("expected ',', '-' or the end")?;
         Ok(Self(sizes.into_iter().collect()))
     }
 }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn first_cells_span_the_whole_grid() {
+    fn first_cells_span_the_grid() {
         let ordered = coarse_to_fine(automatic(true));
         assert_eq!(ordered.len(), 126);
         let first = &ordered[..12];
@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ordering_keeps_every_cell(files in proptest::collection::vec(1u64..1000, 1..20),
+        fn sorting_keeps_all_cells(files in proptest::collection::vec(1u64..1000, 1..20),
                                   blocks in proptest::collection::vec(1u64..1000, 1..20)) {
             let sizes = |list: Vec<u64>| list.into_iter().map(Bytes).collect::<Vec<_>>();
             let all = cells(&sizes(files), &sizes(blocks), false);

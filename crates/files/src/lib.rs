@@ -1,10 +1,10 @@
-//! Operations on files as in IOzone, for many combinations of file size and block size. The gauge distinguishes the
-//! page cache from the device and records a latency for every operation.
+//! Operations on files as in IOzone, for many combinations of file size and block size. The gauge distinguishes data
+//! from the page cache and data from the device, and records a latency for each operation.
 //!
 //! The implementation follows the definitions of the operations in IOzone's documentation and in the manual pages of
 //! the calls. It does not use IOzone's source, whose licence restricts derivative works.
 //!
-//! ARCHITECTURE.md describes the purpose of each module; what is timed is in `nodegauge_blocks`.
+//! ARCHITECTURE.md describes the modules; the timed code is in `nodegauge_blocks`.
 #![forbid(unsafe_code)]
 
 mod choice;
@@ -42,12 +42,13 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::schedule::Budget;
 use std::path::PathBuf;
 
-/// The gauge's name in records.
+/// Name of the gauge in records.
 pub const GAUGE: &str = nodegauge_measure::figure_names::io::GAUGE;
-/// The test's name in the record for all figures.
+/// Name of the test in records, for all figures.
 pub const TEST: &str = nodegauge_measure::figure_names::io::TEST;
 
-/// Headline figures: read through the page cache, and past it, which is preferred if it was measured.
+/// Titles of the headline figures: reading through the page cache, and past it. The latter is preferred if it was
+/// measured.
 const THROUGH_CACHE: &str = "read with the largest blocks, through the page cache";
 const PAST_CACHE: &str = "read with the largest blocks, past the page cache";
 
@@ -62,7 +63,7 @@ fn summary_in(folder: PathBuf, ask: &SummaryRequest<'_>) -> Result<FilesPlan, Fa
     plan(FilesOptions { samples: ask.samples, budget, ..usual }, Vec::new())
 }
 
-/// Returns the rank of a figure as the headline; `None` if it is not a rate of reading.
+/// Returns the rank of a figure as the headline; `None` if it is not a read rate.
 fn headline_rank(m: &Measurement) -> Option<(Option<bool>, Option<u64>, Option<u64>)> {
     let config: config::FilesConfig = m.read_config();
     let is_read = m.name == READ && m.unit == Unit::BytesPerSecond;

@@ -1,4 +1,4 @@
-//! Converts the options of a measurement to a list of tasks. Requests that are known to fail are refused: missing
+//! Conversion of the options of a measurement to a list of tasks. Requests that are known to fail are refused: missing
 //! folders, too little space, direct I/O with unsuitable block sizes, unavailable engines.
 
 use crate::GAUGE;
@@ -18,7 +18,7 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, notice};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Small set of sizes and operations that characterizes a file system with and without the page cache.
+/// Small set of sizes and operations that characterises a file system with and without the page cache.
 #[derive(Debug, PartialEq)]
 pub struct ShortGrid {
     /// File sizes in MiB. Only the largest file is measured with direct I/O.
@@ -54,7 +54,7 @@ const SUMMARY: ShortGrid = ShortGrid {
 pub struct FilesOptions {
     /// Folders in which files are measured.
     pub paths: Vec<PathBuf>,
-    /// Small set of sizes that replaces the grid of all file sizes and block sizes.
+    /// Small set of sizes instead of the grid of all file sizes and block sizes.
     pub short: Option<&'static ShortGrid>,
     /// File sizes; `None` for IOzone's file sizes.
     pub files: Option<Vec<Bytes>>,
@@ -66,24 +66,24 @@ pub struct FilesOptions {
     pub full: bool,
     /// Operations in the order of the table. If empty, the default operations are used.
     pub operations: Vec<&'static Operation>,
-    /// Calls and flags of the operations. The distance of strided accesses is that of `stride`.
+    /// Calls and flags of the operations. The distance of strided accesses is in `stride`.
     pub setup: TaskSetup,
     /// Distance of strided accesses.
     pub stride: Stride,
-    /// Operations that the user named as POSIX asynchronous I/O, e.g. `aio_read`; another engine measures them.
+    /// Operations that the user named as POSIX asynchronous I/O, e.g. `aio_read`. They are measured with io_uring.
     pub asynchronous: Vec<&'static Operation>,
     /// Cache modes. If empty, the default modes are used.
     pub caches: Vec<CacheMode>,
     /// True if the page cache is dropped before each operation that reads.
     pub drop_before_reads: bool,
-    /// Percentages of reads in the random mix. Each percentage is measured.
+    /// Percentages of reads in the random mix; each is measured.
     pub read_percents: Vec<u8>,
     /// Workers that run simultaneously; `None` for a single worker.
     pub workers: Option<FileWorkers>,
     /// Share of the data that is compressible, in percent.
     pub compressible: u8,
-    /// Number of samples per cell. With `None`, a cell is measured until its rates are determined or its share of the
-    /// budget is used. If reference programs are measured as well, `None` means one sample.
+    /// Number of samples per cell. If `None`, a cell is measured until its rates are determined or its share of the
+    /// budget is used up; with reference programs, `None` means one sample.
     pub samples: Option<usize>,
     /// Time limit of each operation.
     pub limit: Option<Duration>,
@@ -108,7 +108,7 @@ impl FilesOptions {
         }
     }
 
-    /// Sets the sizes and time limits that the user did not give, to those of a quick run or to the defaults. If the
+    /// Sets the sizes and time limits that the user did not give to those of a quick run or to the defaults. If the
     /// number of samples is given, there is no default budget.
     #[must_use]
     pub fn limited(self, quick: bool, budget: Option<Duration>, limit: Option<Duration>) -> Self {
@@ -138,7 +138,7 @@ pub struct FilesPlan {
 }
 
 /// Maximum share of the free space that the files of the automatic grid may use.
-const SHARE_OF_SPACE: f64 = 0.9;
+const MAX_SPACE_SHARE: f64 = 0.9;
 /// File size of [`CacheMode::Beyond`] divided by the memory size.
 const TIMES_MEMORY: u64 = 2;
 
@@ -163,7 +163,7 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
         let of_path = volume_tasks(&options, measured, &root, &mut notices)?;
         tasks.extend(of_path.into_iter().enumerate().map(|(i, task)| (i, number, task)));
     }
-    // If there are several file systems, each cell is measured on all file systems before the next cell.
+    // With several file systems, each cell is measured on all of them before the next cell.
     tasks.sort_by_key(|(i, number, _)| (*i, *number));
     let tasks = tasks.into_iter().map(|(_, number, task)| (number, task)).collect();
     Ok(FilesPlan { options, volumes, tasks, programs, notices })
@@ -177,14 +177,14 @@ fn asynchronous_notice(options: &FilesOptions) -> Option<Notice> {
     let names: Vec<&str> = options.asynchronous.iter().map(|operation| operation.name).collect();
     let names = names.join(", ");
     let text = format!(
-        "aio_*: {names} by io_uring with {} in flight (--depth); the C library's POSIX aio, threads that call pread \
-         and pwrite, is not measured",
+        "aio_*: {names} by io_uring with {} in flight (--depth); the C library's POSIX aio \
+         (threads that call pread and pwrite) is not measured",
         options.setup.depth
     );
     Some(Notice::new(NoticeId::Method, GAUGE, text))
 }
 
-/// Refuses combinations of options that are impossible on any machine.
+/// Fails for combinations of options that are impossible on any machine.
 fn check(options: &FilesOptions) -> Result<(), Failure> {
     let TaskSetup { engine, depth, direct, verify, .. } = options.setup;
     let direct = direct || options.caches.contains(&CacheMode::Direct);
@@ -211,7 +211,7 @@ fn check(options: &FilesOptions) -> Result<(), Failure> {
     }
 }
 
-/// Returns the tasks on one volume.
+/// Returns the tasks for one volume.
 fn volume_tasks(
     options: &FilesOptions,
     volume: &Volume,
@@ -284,7 +284,7 @@ fn volume_tasks(
         .hint("every block is larger than every file, or every file is larger than --max-size"))
 }
 
-/// Returns the notice that blocks of a size have no strided operation.
+/// Returns the notice that the strided operation is left out for a block size.
 fn not_strided(stride: Stride, block: Bytes) -> Notice {
     let skipped = match stride {
         Stride::Skipped(bytes) => bytes,
@@ -307,7 +307,7 @@ impl FilesOptions {
     }
 }
 
-/// Returns the requested operations that the setup supports. Adds a notice on the unsupported operations.
+/// Returns the requested operations that the setup supports. Adds a notice about unsupported operations.
 fn carried_out(
     options: &FilesOptions,
     cache: CacheMode,
@@ -385,7 +385,7 @@ fn that_fit(
     let (free, basis) =
         volume::writable_space(volume).map_err(|cause| error::unwritable(&volume.folder, cause))?;
     let explicit = options.files.is_some() || cache == CacheMode::Beyond;
-    let may = (free.as_f64() * if explicit { 1.0 } else { SHARE_OF_SPACE }) as u64;
+    let may = (free.as_f64() * if explicit { 1.0 } else { MAX_SPACE_SHARE }) as u64;
     let workers = options.workers.map_or(1, |workers| workers.count as u64);
     let (fit, too_large): (Vec<CellSize>, Vec<CellSize>) =
         cells.into_iter().partition(|cell| cell.file.0.saturating_mul(workers) <= may);
@@ -420,7 +420,7 @@ mod tests {
     use nodegauge_measure::FailureKind;
 
     #[test]
-    fn plan_touches_nothing_and_refuses_early() {
+    fn planning_writes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let options = FilesOptions {
             paths: vec![folder.path().to_owned()],
@@ -430,7 +430,7 @@ mod tests {
         };
         let planned = plan(options.clone(), Vec::new()).unwrap();
         assert_eq!(planned.tasks.len(), 12);
-        assert!(planned.foreseen().memory > Some(Bytes::mib(1)));
+        assert!(planned.expected_cost().memory > Some(Bytes::mib(1)));
         let absent = FilesOptions { paths: vec![folder.path().join("absent")], ..options.clone() };
         let kind = |changed| plan(changed, Vec::new()).map(|_| ()).unwrap_err().kind;
         assert_eq!(kind(absent), FailureKind::Usage);

@@ -1,9 +1,9 @@
 //! Precision of rates: decides whether a cell has enough samples.
 //!
-//! A pass over a small file lasts microseconds, so that a single page fault or interrupt changes its rate noticeably. A
-//! pass over a large file averages over thousands of operations. Therefore no fixed time or number of passes is
-//! suitable for all cells. The decision depends on the variation between passes, and is stricter than the rule of doubt,
-//! which also decides about too few passes.
+//! A pass over a small file lasts microseconds, so a single page fault or interrupt changes its rate noticeably. A pass
+//! over a large file averages over thousands of operations. No fixed time or number of passes is therefore suitable for
+//! all cells. The decision depends on the variation between passes, and is stricter than the rule of doubt, which also
+//! applies if there are too few passes.
 
 use nodegauge_blocks::clock::Clock;
 use nodegauge_blocks::workers::OperationSample;
@@ -12,12 +12,12 @@ use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{Fraction, Seconds};
 
 /// Maximum relative error of the median in each direction. The results of two runs then differ by at most twice this
-/// error.
+/// value.
 const PRECISION: f64 = 0.05;
-/// Number of passes after which the samples may suffice: that of the rule of doubt for the median.
+/// Minimum number of passes: that of the rule of doubt for a median.
 pub(crate) const FEWEST: usize = TYPICAL.min;
-/// Minimum duration of a pass in multiples of the time for reading the clock. The start and the end are each known only
-/// to the time of one reading.
+/// Minimum duration of a pass, as a multiple of the time for reading the clock. Start and end of a pass have an error
+/// of one reading each.
 const READINGS: f64 = 100.0;
 
 /// Returns the reason why these samples do not determine the rate; `None` if they do. `reading` is the time for reading
@@ -36,14 +36,14 @@ pub(crate) fn doubt<'a>(
     }
     let rates: Vec<f64> = samples.iter().map(|sample| sample.rate).collect();
     let off = deviation(&rates);
-    // The text does not contain the value, so that equal reasons are reported only once.
+    // The text does not contain the value, so that equal reasons are reported once.
     (off.is_nan() || off > PRECISION).then(|| {
         let precision = Fraction(PRECISION).in_whole_percent();
         format!("the median of the passes is uncertain by more than {precision}")
     })
 }
 
-/// Returns the possible relative error of the median, from its 95 % confidence interval by order statistics.
+/// Returns the possible relative error of the median: its 95 % confidence interval from order statistics.
 fn deviation(rates: &[f64]) -> f64 {
     let Some(summary) = Summary::from_samples(rates, Better::Higher) else { return f64::NAN };
     // An infinite rate is not a valid figure.
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_resolution_sets_the_minimum_time() {
+    fn minimum_pass_time_depends_on_the_clock_resolution() {
         let close = [1.0; 10];
         assert_eq!(of(&close, 2.1e-6, &[(1000, 2)]), None);
         assert!(of(&close, 1.9e-6, &[(1000, 2)]).is_some_and(|why| why.contains("clock")));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn infinite_and_nan_rates_are_doubted() {
+    fn infinite_and_nan_rates_are_suspect() {
         assert!(of(&[f64::INFINITY; 7], 1.0, &[(1, 1)]).is_some());
         assert!(of(&[f64::NAN; 7], 1.0, &[(1, 1)]).is_some());
     }

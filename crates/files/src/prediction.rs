@@ -1,7 +1,7 @@
-//! Predicted time of a run before its first file is measured.
+//! Prediction of the time of a run before its first file is measured.
 //!
-//! Operations end with the time of the run, and the cells of the grid that remain are left out. The shortest run is
-//! therefore one pass over the files of the first cell, which are the smallest of a grid.
+//! Operations end when the time of the run is used up, and the remaining cells are left out. The shortest run is
+//! therefore one pass over the files of the first cell, which has the smallest files.
 
 use crate::plan::FilesPlan;
 use crate::precision;
@@ -14,14 +14,14 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum time of the probe of a file system.
+/// Maximum time for probing a file system.
 const LONGEST: Duration = Duration::from_millis(100);
-/// Block of the probe.
+/// Block size of the probe.
 const BLOCK: Bytes = Bytes::mib(1);
-/// Options with which the user makes a run shorter.
+/// Advice for a shorter run, for hints.
 const SMALLER: &str = "smaller files (--file-sizes, --max-size), or --time-limit";
 
-/// Predicts the time of the shortest run, from the rate at which its folder takes data.
+/// Predicts the time of the shortest run from the write rate of its folder.
 ///
 /// # Errors
 /// Fails if the user set the budget and the shortest run exceeds it.
@@ -38,22 +38,22 @@ pub(crate) fn admit(
     let rate = writing_rate(&path, task.cell.file);
     // The file of the probe may be incomplete; its folder is removed at the end.
     let _ = std::fs::remove_file(&path);
-    // A folder that takes no data fails in the first operation, with the reason.
+    // If the folder cannot be written, the first operation fails with the reason.
     let Ok(rate) = rate else { return Ok(()) };
     limits.admit_as_planned(predicted(plan, task, rate), SMALLER).map(|_| ())
 }
 
-/// Returns the predicted time of a task whose files take data at `rate`.
+/// Returns the predicted time of a task whose files are written at `rate`.
 fn predicted(plan: &FilesPlan, task: &Task, rate: BytesPerSec) -> PredictedTime {
     let workers = plan.options.workers.map_or(1, |workers| workers.count as u64);
     let over_all = (task.cell.file * workers / rate).duration();
     let operation = plan.options.limit.map_or(over_all, |limit| limit.min(over_all));
-    // A file that an operation does not write to its end is completed afterwards.
+    // A file that an operation writes only in part is completed afterwards.
     let min = over_all + operation * (task.operations.len() as u32).saturating_sub(1);
     PredictedTime { min, likely: min * precision::FEWEST as u32 }
 }
 
-/// Returns the rate at which a new file of at most `max` bytes takes data through the page cache.
+/// Returns the rate at which a new file of at most `max` bytes is written through the page cache.
 fn writing_rate(path: &Path, max: Bytes) -> std::io::Result<BytesPerSec> {
     let mut file = File::create_new(path)?;
     let block = vec![1; BLOCK.0.min(max.0) as usize];

@@ -1,4 +1,4 @@
-//! Conversion of samples to measurements, with the reasons to doubt a figure.
+//! Conversion of samples to measurements, with the reasons why a figure is suspect.
 
 use crate::config::{ClockUsed, FilesConfig, Latencies, Percent};
 use crate::plan::{FilesOptions, FilesPlan};
@@ -18,9 +18,9 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, 
 use nodegauge_measure::{Failure, Fraction, Seconds, Unit};
 use std::collections::BTreeMap;
 
-/// Maximum share of a file that may stay in the page cache without a warning after the file was dropped.
+/// Maximum share of a file that may stay in the page cache without a warning after dropping.
 const STAYED: f64 = 0.05;
-/// Minimum device share of an operation with direct I/O. If the share is lower, the figure is suspect.
+/// Minimum device share of an operation with direct I/O. With a smaller share, the figure is suspect.
 const DIRECT: f64 = 0.5;
 
 /// Measured samples by task index and operation name.
@@ -35,7 +35,7 @@ pub(crate) struct MeasuredSamples {
 }
 
 impl MeasuredSamples {
-    /// Marks a cell as lost. If none of its operations has failed itself, the failure is that of all its operations.
+    /// Marks a cell as lost. If none of its operations has its own failure, the failure applies to all of them.
     pub(crate) fn lose(&mut self, cell: usize, task: &Task, failure: &Failure) {
         if self.failed.keys().all(|(at, _)| *at != cell) {
             let all = task.operations.iter();
@@ -136,7 +136,7 @@ impl CellFigures<'_> {
             verified: Some(self.task.setup.verify),
             ..self.config(operation)
         };
-        // The numbers and times of a single pass are taken from the pass with the median rate.
+        // Numbers and times of a single pass are taken from the pass with the median rate.
         let mut by_rate: Vec<&&OperationSample> = counting.iter().collect();
         by_rate.sort_by(|a, b| a.rate.total_cmp(&b.rate));
         let Some(pass) = by_rate.get(by_rate.len() / 2) else { return config };
@@ -213,7 +213,7 @@ impl CellFigures<'_> {
         let cut = counting.iter().find(|sample| sample.ended.is_cut()).map(|sample| {
             let by = if sample.ended == PassEnd::Budget { "the time budget" } else { "the user" };
             let (done, planned) = sample.operations;
-            format!("interrupted by {by} after {done} of {planned} operations")
+            format!("ended by {by} after {done} of {planned} operations")
         });
         let stayed = counting.iter().filter_map(|sample| sample.not_dropped).fold(0.0, f64::max);
         let stayed = (stayed > STAYED).then(|| {
@@ -272,8 +272,8 @@ fn figure(operation: &Operation) -> Measurement {
     Measurement::new(GAUGE, TEST, operation.name, Unit::BytesPerSecond)
 }
 
-/// Returns the mean device share of all samples, with the counter from which it is derived. All samples transfer equal
-/// numbers of bytes. Returns `None` if the share of any sample is unknown.
+/// Returns the mean device share of all samples, with the counter from which it is computed. All samples transfer the
+/// same number of bytes. Returns `None` if the share of a sample is unknown.
 fn device_share<'a>(counting: &[&'a OperationSample]) -> Option<(f64, &'a str)> {
     let shares: Option<Vec<_>> = counting.iter().map(|sample| sample.share).collect();
     let shares = shares?;

@@ -1,4 +1,4 @@
-//! Execution of a plan, cell by cell. If there are reference programs, they run alternately with the gauge.
+//! Execution of a plan, cell by cell. Reference programs run interleaved with the gauge.
 
 use crate::plan::FilesPlan;
 use crate::result::{self, MeasuredSamples};
@@ -28,7 +28,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 impl PlannedRun for FilesPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         let workers = self.options.workers.map_or(1, |workers| workers.count as u64);
         // Memory for the contents and for the blocks that each worker has in flight.
         let blocks = 1 + workers * u64::from(self.options.setup.depth);
@@ -58,9 +58,8 @@ const UNLIMITED: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Executes `plan`.
 ///
-/// # Errors
 /// Fails if memory, a scratch directory or requested direct I/O is unavailable at the start. Later failures are part of
-/// the outcome, together with the figures that were measured before the failure.
+/// the outcome, together with the figures measured before them.
 pub fn run(
     mut plan: FilesPlan,
     root: &SysRoot,
@@ -85,7 +84,7 @@ pub fn run(
     observer.phase(&(counted(tasks.len(), "combination") + " of file size and block size"));
     let shared = SharedObserver::new(observer);
     let latest = RefCell::new(String::new());
-    // What precedes the first operation may use up a short budget; half of the grace time remains.
+    // Steps before the first operation may use up a short budget; half of the grace time remains.
     let unused = limits.budget.saturating_sub(limits.elapsed()).max(limits.grace() / 2);
     let mut turns = Turns {
         plan: &plan,
@@ -104,7 +103,7 @@ pub fn run(
     let of_rounds = Limits { budget: limits.elapsed() + unused, ..limits };
     let mut series = Series::new(FILES, of_rounds, tasks.len());
     let mut turn = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
-        // A cell without a further sample is finished.
+        // A cell that returns no further sample is finished.
         if turn.remaining.is_none() && turns.is_enough(turn.cell) {
             return Ok(Vec::new());
         }
@@ -112,14 +111,15 @@ pub fn run(
         latest.replace(turns.latest(turn.cell));
         Ok(vec![sample])
     };
-    // Operations before the one that failed have figures, although the cell has no sample.
+    // Operations before the failed one have figures, although the cell has no sample.
     let _ = series.run(&mut turn, &mut &shared, Some(&|_: &[Vec<Sample>]| latest.borrow().clone()));
     let mut measured = turns.measured;
     let refused = turns.refused.into_values().next();
-    // The loss of the folder is in the figure of the operation that met it, not in all figures of the grid.
+    // The loss of the folder is reported in the figure of the operation during which it occurred, not in all figures of
+    // the grid.
     let is_target_lost = series.target_loss().is_some();
     for (number, (_, task)) in tasks.iter().enumerate() {
-        if let Some(failure) = series.lost(number).filter(|_| !is_target_lost) {
+        if let Some(failure) = series.cell_failure(number).filter(|_| !is_target_lost) {
             measured.lose(number, task, failure);
         }
     }
@@ -163,7 +163,7 @@ fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
     Ok(made)
 }
 
-/// Returns the notice on files that a killed run has left, with the command that removes these files.
+/// Returns the notice about files that a killed run has left, with the command that removes them.
 fn offered(left: &Leftover) -> Notice {
     let text = format!("a killed run left {} ({})", left.folder.display(), left.bytes);
     let parent = left.folder.parent().unwrap_or(Path::new(".")).display();
@@ -194,7 +194,7 @@ struct Turns<'a> {
 
 impl Turns<'_> {
     /// True if a cell needs no further pass: each operation has the minimum number of passes, and either all rates are
-    /// determined or the cell's share of the budget is used.
+    /// determined or the cell's share of the budget is used up.
     fn is_enough(&self, cell: usize) -> bool {
         let mut are_known = true;
         for operation in &self.plan.tasks[cell].1.operations {
@@ -208,7 +208,7 @@ impl Turns<'_> {
     }
 
     /// Runs the operations of a cell once with the gauge and once with the reference programs. The order alternates
-    /// from round to round.
+    /// between rounds.
     fn turn(&mut self, cell: usize, round: usize) -> Result<Sample, TurnFailure> {
         let begun = Instant::now();
         let own_first = (cell + round).is_multiple_of(2);
@@ -224,8 +224,8 @@ impl Turns<'_> {
         Ok(Sample::from_times(seconds))
     }
 
-    /// Returns the failure of a turn. A cell fails alone, e.g. because its files are too large for the disk; without the
-    /// scratch directory no cell can be measured.
+    /// Returns the failure of a turn. It affects only the cell, e.g. because its files are too large for the disk,
+    /// unless the scratch directory is lost.
     fn turn_failure(&self, cell: usize, ending: Ending) -> TurnFailure {
         let (path, _) = &self.plan.tasks[cell];
         let is_gone = !self.scratch[*path].folder().exists();
@@ -260,7 +260,8 @@ impl Turns<'_> {
         Err(ending)
     }
 
-    /// Runs the operations of a cell with the reference programs. The failure of a program ends its runs only.
+    /// Runs the operations of a cell with the reference programs. The failure of a program ends only the runs of this
+    /// program.
     fn references(&mut self, cell: usize) -> Result<(), TurnFailure> {
         let (path, task) = &self.plan.tasks[cell];
         let clock = Clock::get();

@@ -22,7 +22,7 @@ use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, NoticeId, Unit};
 use std::collections::BTreeSet;
 
-/// Maximum number of cells that are shown individually. More cells are summarized by operation.
+/// Maximum number of cells that are shown individually. Larger sets are summarised by operation.
 const FEW: usize = 6;
 
 /// Measurement with its configuration.
@@ -57,7 +57,7 @@ impl Row<'_> {
     }
 }
 
-/// Returns the measurements that meet a condition.
+/// Returns the measurements for which `picks` returns true.
 pub(crate) fn only<'r, 'a>(
     rows: &[&'r Row<'a>],
     picks: impl Fn(&Row<'a>) -> bool,
@@ -102,8 +102,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 /// Maximum number of operations that the closing sentences compare.
 const MAX_COMPARED_OPERATIONS: usize = 2;
 
-/// Returns a sentence for each other program that compares its rate with the gauge's in the largest cell that both
-/// measured.
+/// Returns a sentence for each other program: the comparison of its rate with the gauge's in the largest common cell.
 fn closing(rows: &[&Row<'_>]) -> Option<Section> {
     let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
         rows.iter().partition(|row| row.m.category == Category::Variant);
@@ -183,8 +182,8 @@ fn add_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
     section.doubts(&measurements(group));
 }
 
-/// Returns the rate of a copy in memory, which limits reads from the page cache. STREAM counts the bytes of a copy
-/// twice, as read and as written.
+/// Returns the rate of a copy in memory, which limits reads from the page cache. It is half of STREAM's rate, which
+/// counts the bytes of a copy twice, as read and as written.
 pub(crate) fn reach(record: &Record, figure: &Measurement) -> Option<Reach> {
     let config: FilesConfig = figure.read_config();
     let is_cached = config.cache == Some(CacheMode::Cached);
@@ -195,7 +194,12 @@ pub(crate) fn reach(record: &Record, figure: &Measurement) -> Option<Reach> {
             && !m.is_published()
     });
     let rate = copies.filter_map(|m| m.value).reduce(f64::max).filter(|_| is_cached)?;
-    Some(Reach { value: rate / 2.0, basis: "a copy in memory, half of STREAM Copy".to_owned() })
+    Some(Reach {
+        value: rate / 2.0,
+        basis: "memory copy: half of the STREAM Copy rate, which \
+                                         counts each byte twice"
+            .to_owned(),
+    })
 }
 
 /// Returns a chart with one bar per operation and block size.
@@ -219,7 +223,7 @@ pub(crate) fn cells(rows: &[&Row<'_>]) -> Vec<(u64, u64)> {
     cells.into_iter().collect()
 }
 
-/// Returns a description of the file system and its device; with `in_full`, also the mount options.
+/// Describes the file system and its device; with `in_full`, also the mount options.
 fn volume_in_words(row: &Row<'_>, in_full: bool) -> String {
     let Some(volume) = &row.config.volume else {
         let program = row.config.engine.as_deref().unwrap_or("another program");
@@ -246,7 +250,7 @@ fn volume_in_words(row: &Row<'_>, in_full: bool) -> String {
     words
 }
 
-/// Returns a description of the setup, as far as it applies to the gauge and to reference programs.
+/// Describes the setup that applies to the gauge and to reference programs.
 fn how(row: &Row<'_>) -> String {
     let Row { m, config } = row;
     let cache = match config.cache {

@@ -1,4 +1,4 @@
-//! Makes the reference of a site from a ranked fleet, without its slow nodes, and prints it for ReFrame.
+//! Makes the reference of a site from a ranking without its slow nodes, and formats it for ReFrame.
 
 use crate::check;
 use crate::figures::{FigureKey, NodeFigure};
@@ -13,11 +13,11 @@ use nodegauge_measure::{Bytes, Failure, Fraction, ScaledUnit};
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::BTreeMap;
 
-/// Makes a reference from a ranking. Slow nodes and nodes to confirm are left out of the list of nodes; medians and
-/// spreads are robust against them.
+/// Makes a reference from a ranking. Its list of nodes contains no slow nodes and no nodes to measure again. They stay
+/// in the medians and spreads, which are robust.
 ///
 /// # Errors
-/// Fails if there is nothing to make a reference from.
+/// Fails if the ranking contains no figures.
 pub fn reference(ranking: &Ranking, tool: Tool, written: String) -> Result<Reference, Failure> {
     let groups: Vec<ReferenceGroup> =
         ranking.groups.iter().map(group).filter(|group| !group.figures.is_empty()).collect();
@@ -30,11 +30,11 @@ pub fn reference(ranking: &Ranking, tool: Tool, written: String) -> Result<Refer
 
 fn group(ranked: &RankedGroup) -> ReferenceGroup {
     let kept = ranked.nodes.iter().filter(|node| {
-        matches!(node.verdict, RankVerdict::Good | RankVerdict::Unknown) || !node.is_beyond()
+        matches!(node.verdict, RankVerdict::Good | RankVerdict::Unknown) || !node.has_slow_figure()
     });
     let nodes: Vec<String> = kept.map(|node| node.host.clone()).collect();
     let left_out = ranked.nodes.len() - nodes.len();
-    // The clock alone is no reference.
+    // The clock alone does not make a reference.
     let clock = ranked.clock.iter().filter(|_| !ranked.figures.is_empty());
     ReferenceGroup {
         kind: ranked.kind.clone(),
@@ -45,8 +45,8 @@ fn group(ranked: &RankedGroup) -> ReferenceGroup {
     }
 }
 
-/// Returns the bound of a figure: the median less the larger of the practical limit and the statistical limit of a
-/// single run, in which the spreads of nodes and of runs add.
+/// Returns the bound of a figure: the median minus the practical limit, or minus the statistical limit of a single run
+/// if that is larger. The statistical limit adds the spread of the nodes and the spread of the runs.
 fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     let practical = of.key.practical_limit();
     let spread = of.components.run_deviation();
@@ -66,7 +66,7 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     let figure = ReferenceFigure {
         key: of.key.clone(),
         value: of.median,
-        bound: of.key.at_share(1.0 - below, of.median),
+        bound: of.key.value_at_share(1.0 - below, of.median),
         nodes: of.nodes,
         runs: of.runs,
         spread_nodes: of.components.nodes.map(Fraction),
@@ -76,12 +76,12 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
         needed: None,
         size: of.size,
     };
-    let power = figure.power(check::RUNS);
+    let power = figure.power(check::MEASUREMENTS);
     ReferenceFigure { loss_found: power.found, needed: power.needed, ..figure }
 }
 
-/// Keeps the figures of the size that most runs of a kind of nodes have, because a reference is of one size. Returns a
-/// remark for each figure of which runs are left out.
+/// Keeps only figures of one size per kind of node: the size that most runs have, because a reference has a single
+/// size. Returns one remark per figure of which runs were left out.
 pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     let mut counts: BTreeMap<SizedFigure, BTreeMap<Option<u64>, usize>> = BTreeMap::new();
     for run in runs.iter() {
@@ -94,7 +94,7 @@ pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     let mut kept: BTreeMap<SizedFigure, Option<u64>> = BTreeMap::new();
     for (of, sizes) in counts {
         let all: usize = sizes.values().sum();
-        // Of sizes that equally many runs have, the largest.
+        // If several sizes are equally frequent, the largest.
         let Some((size, max)) = sizes.into_iter().max_by_key(|(size, count)| (*count, *size))
         else {
             continue;
@@ -116,7 +116,7 @@ pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     remarks
 }
 
-/// Figure of a kind of nodes.
+/// Figure of nodes of one kind.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SizedFigure {
     kind: String,
@@ -129,26 +129,26 @@ impl SizedFigure {
     }
 }
 
-/// Describes for each figure which loss `check` finds with this reference.
+/// Describes, for each figure, which loss `check` detects with this reference.
 pub fn powers(reference: &Reference) -> Vec<String> {
     let mut lines = Vec::new();
     for group in &reference.groups {
         for figure in &group.figures {
-            lines.push(format!("{}: {}", figure.key, figure.power(check::RUNS).in_words()));
+            lines.push(format!("{}: {}", figure.key, figure.power(check::MEASUREMENTS).in_words()));
         }
     }
     lines
 }
 
-/// Prints a reference as the attribute of a ReFrame check. The names are those of the shipped check,
-/// `docs/examples/reframe_nodegauge.py`. `system` is ReFrame's name of the system and partition.
+/// Formats a reference as the attribute of a ReFrame check. The names are those of the check that is shipped,
+/// `docs/examples/reframe_nodegauge.py`. `system` is the system and partition in ReFrame.
 pub fn as_reframe(reference: &Reference, system: &str) -> String {
     let mut text = String::new();
     for group in &reference.groups {
         text.push_str(&format!("# {}: {}\n", group.kind.in_words(), group.inventory.in_words()));
         text.push_str(&format!("# {}, {}\n", group.nodes, reference.written));
         text.push_str(&format!("reference = {{\n    {}: {{\n", python(system)));
-        // The check of ReFrame does not print the clock.
+        // The ReFrame check does not print the clock.
         for figure in group.figures.iter().filter(|figure| !figure.key.is_clock()) {
             text.push_str(&format!("        {}\n", reframe_line(figure)));
         }
@@ -202,7 +202,7 @@ mod tests {
                 facts: Default::default(),
                 figures: vec![NodeFigure {
                     size: Some(1 << 27),
-                    ..NodeFigure::new(FigureKey::named(&m, "triad".to_owned()), value(i))
+                    ..NodeFigure::new(FigureKey::from_measurement(&m, "triad".to_owned()), value(i))
                 }],
             })
             .collect()
@@ -216,8 +216,8 @@ mod tests {
     }
 
     #[test]
-    fn bound_states_its_basis() {
-        // One node of twenty has lost a third.
+    fn bound_contains_its_basis() {
+        // One node of twenty has lost a third of its bandwidth.
         let value = |i: usize| if i == 3 { 250e9 } else { 380e9 + 1e9 * (i % 3) as f64 };
         let reference = made(runs(value, 20));
         let group = &reference.groups[0];
@@ -232,7 +232,7 @@ mod tests {
         let clock = &group.figures[1];
         assert!(clock.key.is_clock() && clock.nodes == 20, "{clock:?}");
         assert!((clock.value - 3.6e9).abs() < 1.0 && (clock.bound - 3.492e9).abs() < 1.0);
-        // A wide spread gives a wider bound.
+        // A wide spread gives a lower bound.
         let wide = made(runs(|i| 380e9 * (1.0 + 0.03 * ((i * 7 % 20) as f64 / 10.0 - 1.0)), 20));
         let of_wide = &wide.groups[0].figures[0];
         assert!(of_wide.bound < 0.92 * of_wide.value, "{}", of_wide.basis);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_states_detectable_loss_and_size() {
+    fn reference_contains_detectable_loss_and_size() {
         let precise = made(runs(|i| 380e9 + 1e9 * (i % 3) as f64, 20));
         let figure = &precise.groups[0].figures[0];
         assert!(figure.loss_found.is_some_and(|loss| loss.0 < 0.06), "{figure:?}");
@@ -254,7 +254,7 @@ mod tests {
         let line = &powers(&wide)[0];
         assert!(line.starts_with("triad: a loss of 10 % is not found, only one of "), "{line}");
         assert!(line.ends_with(" runs of each node would suffice"), "{line}");
-        // A reference of an earlier version has none of these.
+        // A reference from an earlier version has none of these values.
         let text = serde_json::to_string(&precise).unwrap();
         let old = text.replace("\"size\"", "\"a\"").replace("\"loss_found\"", "\"b\"");
         let read = Reference::parse(&old.replace("\"needed\"", "\"c\"")).unwrap();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_another_size_are_excluded() {
+    fn runs_of_other_sizes_are_left_out() {
         let mut all = runs(|_| 380e9, 9);
         all[2].figures[0].size = Some(1 << 20);
         assert_eq!(keep_one_size(&mut all), ["triad: 1 run of another size than 128 MiB left out"]);

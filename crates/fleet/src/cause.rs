@@ -1,9 +1,9 @@
-//! Reasons of 20 characters, and the words that they have for the causes of low figures.
+//! Reasons of at most 20 characters, and short words for the causes of low figures.
 
-/// Maximum number of characters of a reason: `sinfo -R` shows no more.
+/// Maximum number of characters of a reason; `sinfo -R` shows no more.
 pub const LONGEST_REASON: usize = 20;
 
-/// Findings of the doctor with the word that a reason has for them.
+/// Findings of the doctor, with their short words.
 const WORDS: [(&str, &str); 14] = [
     ("cpu-quota", "quota"),
     ("clock-low", "clock"),
@@ -21,7 +21,7 @@ const WORDS: [(&str, &str); 14] = [
     ("device-throttled", "GPU clock"),
 ];
 
-/// Returns the word for a finding; `None` if it does not explain a low figure.
+/// Returns the short word for a finding; `None` if it does not explain a low figure.
 pub(crate) fn finding_word(id: &str) -> Option<&'static str> {
     WORDS.iter().find(|(known, _)| *known == id).map(|(_, word)| *word)
 }
@@ -30,14 +30,14 @@ fn fits(text: &str) -> bool {
     text.chars().count() <= LONGEST_REASON
 }
 
-/// Returns the first of several reasons that is short enough, otherwise the last one, in which words are left out.
-pub(crate) fn first_that_fits<const N: usize>(reasons: [String; N]) -> String {
+/// Returns the first reason that is short enough. If none is, returns the last one with fewer words.
+pub(crate) fn first_short_enough<const N: usize>(reasons: [String; N]) -> String {
     let found = reasons.iter().find(|reason| fits(reason)).or(reasons.last());
-    found.map(|reason| whole_words(reason)).unwrap_or_default()
+    found.map(|reason| cut_at_word(reason)).unwrap_or_default()
 }
 
-/// Returns the first words that fit into a reason. Only a single word that is too long itself is cut.
-pub(crate) fn whole_words(text: &str) -> String {
+/// Returns as many words from the beginning as fit into a reason. Only a first word that is too long is cut.
+pub(crate) fn cut_at_word(text: &str) -> String {
     let mut reason = String::new();
     for word in text.split_whitespace() {
         let longer = if reason.is_empty() { word.to_owned() } else { format!("{reason} {word}") };
@@ -52,9 +52,9 @@ pub(crate) fn whole_words(text: &str) -> String {
     reason.trim_end_matches([' ', ':', ',', ';']).to_owned()
 }
 
-/// Returns the reason with the first cause that fits, whose words are whole: `mem 69% of med: DIMM`,
-/// `mem 69% med: clock`, or `mem 69%: governor`.
-pub(crate) fn with_cause<'a>(
+/// Returns the reason with the first cause that fits: `mem 69% of med: DIMM`, `mem 69% med: clock`, or `mem 69%:
+/// governor`. Words of a cause are not cut.
+pub(crate) fn reason_with_cause<'a>(
     figure: &str,
     base: &str,
     causes: impl IntoIterator<Item = &'a str>,
@@ -75,19 +75,19 @@ mod tests {
 
     #[test]
     fn reasons_are_shortened_by_whole_words() {
-        let of = |causes: &[&str]| with_cause("mem 69%", "med", causes.iter().copied());
+        let of = |causes: &[&str]| reason_with_cause("mem 69%", "med", causes.iter().copied());
         assert_eq!(of(&[]), "mem 69% of med");
         assert_eq!(of(&["DIMM", "clock"]), "mem 69% of med: DIMM");
         assert_eq!(of(&["clock"]), "mem 69% med: clock");
         assert_eq!(of(&["governor"]), "mem 69%: governor");
         assert_eq!(of(&["a very long cause", "SMT"]), "mem 69% of med: SMT");
         assert_eq!(of(&["a very long cause"]), "mem 69% of med");
-        assert_eq!(whole_words("swap in use"), "swap in use");
-        assert_eq!(whole_words("mem UE: Processor 1 DIMM 3"), "mem UE: Processor 1");
-        assert_eq!(whole_words("PCIe: 00000000000000000"), "PCIe");
-        assert_eq!(whole_words(&"x".repeat(30)), "x".repeat(20));
+        assert_eq!(cut_at_word("swap in use"), "swap in use");
+        assert_eq!(cut_at_word("mem UE: Processor 1 DIMM 3"), "mem UE: Processor 1");
+        assert_eq!(cut_at_word("PCIe: 00000000000000000"), "PCIe");
+        assert_eq!(cut_at_word(&"x".repeat(30)), "x".repeat(20));
         let reasons = |place: &str| [format!("mem UE: {place}"), "mem UE".to_owned()];
-        assert_eq!(first_that_fits(reasons("P1-DIMMA1")), "mem UE: P1-DIMMA1");
-        assert_eq!(first_that_fits(reasons("Processor 1 DIMM 3")), "mem UE");
+        assert_eq!(first_short_enough(reasons("P1-DIMMA1")), "mem UE: P1-DIMMA1");
+        assert_eq!(first_short_enough(reasons("Processor 1 DIMM 3")), "mem UE");
     }
 }

@@ -1,11 +1,13 @@
-//! Verdict on one node: good, bad, or unknown, from its parts, its hardware errors, the doctor's findings and its
+//! Verdict on one node: good, bad, or unknown. It depends on parts, hardware errors, findings of the doctor, and
 //! figures. Pure functions.
 //!
-//! A node is bad for a reason that was observed and, for a figure, measured twice. Everything that prevents a judgement
-//! (other load, no reference, a reference of another kind of node) makes it unknown, never bad. It is good only if a loss
-//! worth acting on would have been found (`slow::power`).
+//! A node is bad only for an observed reason; a figure must be measured twice. If something prevents a judgement (other
+//! load, no reference, a reference of another kind of node), the node is unknown, never bad. It is good only if a loss
+//! worth acting on would have been detected (`slow::power`).
 
-use crate::cause::{LONGEST_REASON, finding_word, first_that_fits, whole_words, with_cause};
+use crate::cause::{
+    LONGEST_REASON, cut_at_word, finding_word, first_short_enough, reason_with_cause,
+};
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
@@ -20,7 +22,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeVerdict {
-    /// Everything that was examined is as it should be.
+    /// All checks were passed.
     Good,
     /// The node cannot be judged.
     Unknown,
@@ -30,25 +32,25 @@ pub enum NodeVerdict {
 
 nodegauge_measure::names!(NodeVerdict, "verdict", Good = "good", Unknown = "unknown", Bad = "bad");
 
-/// Maximum number of characters of the line with the verdict; node-problem-detector cuts longer ones.
+/// Maximum number of characters of the verdict line; node-problem-detector cuts longer lines.
 pub const LONGEST_LINE: usize = 80;
 
-/// Number of corrected errors of a memory module in [`CORRECTED_IN`] at which the module counts as defective. It is
-/// mcelog's default (`dimm-ce-error-threshold = 100 / 24h`, mcelog.conf(5)).
-const CORRECTED: u64 = 100;
-const CORRECTED_IN: Duration = Duration::from_secs(24 * 3600);
+/// Number of corrected errors within [`CORRECTED_INTERVAL`] from which a memory module counts as defective: the default of
+/// mcelog (`dimm-ce-error-threshold = 100 / 24h`, mcelog.conf(5)).
+const MAX_CORRECTED: u64 = 100;
+const CORRECTED_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// Number of own runs that replace a reference, at least.
+/// Minimum number of own runs that replace a reference.
 pub const MIN_OWN_RUNS: usize = 5;
-/// Number of runs of which the better one decides on a figure.
-pub const RUNS: usize = 2;
-/// Number of standard deviations of own runs within which a figure varies.
+/// Number of measurements of a figure; the better one decides.
+pub const MEASUREMENTS: usize = 2;
+/// Number of standard deviations by which a figure varies between own runs.
 const SIGMAS: f64 = 3.0;
 
-/// An observation that decides the verdict.
+/// Remark on the node, with the verdict that it leads to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
-    /// Verdict that the observation leads to.
+    /// Verdict that the remark leads to.
     pub verdict: NodeVerdict,
     /// Reason with at most `LONGEST_REASON` characters.
     pub reason: String,
@@ -57,13 +59,13 @@ pub struct Remark {
 }
 
 impl Remark {
-    /// Returns an observation; a longer reason keeps the whole words that fit.
+    /// Returns a remark. A longer reason is cut after the last word that fits.
     pub fn new(verdict: NodeVerdict, reason: impl AsRef<str>, text: impl Into<String>) -> Self {
-        Self { verdict, reason: whole_words(reason.as_ref()), text: text.into() }
+        Self { verdict, reason: cut_at_word(reason.as_ref()), text: text.into() }
     }
 }
 
-/// Returns the parts that the node lacks.
+/// Returns the parts of the reference that the node lacks.
 pub fn lost_parts(group: &ReferenceGroup, machine: &Machine) -> Vec<Remark> {
     let differences = group.inventory.differences(&Inventory::from_machine(machine));
     let less = differences.into_iter().filter(|one| one.is_less);
@@ -73,13 +75,13 @@ pub fn lost_parts(group: &ReferenceGroup, machine: &Machine) -> Vec<Remark> {
             format!("{} {}", one.word, one.found),
             one.word.to_owned(),
         ];
-        Remark::new(NodeVerdict::Bad, first_that_fits(reasons), one.in_words())
+        Remark::new(NodeVerdict::Bad, first_short_enough(reasons), one.in_words())
     })
     .collect()
 }
 
-/// Judges hardware errors that occurred in an interval, `None` if its length is unknown.
-pub fn errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Remark> {
+/// Judges hardware errors in an interval; `None` if its length is unknown.
+pub fn judge_errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Remark> {
     let mut remarks = Vec::new();
     for event in events {
         let word = match event.kind {
@@ -89,7 +91,8 @@ pub fn errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Remark> 
             HardwareEvent::MemoryCorrected if is_storm(event.events, interval) => "mem CE",
             _ => continue,
         };
-        let reason = first_that_fits([format!("{word}: {}", short_place(event)), word.to_owned()]);
+        let reason =
+            first_short_enough([format!("{word}: {}", short_place(event)), word.to_owned()]);
         remarks.push(Remark::new(NodeVerdict::Bad, reason, event.to_string()));
     }
     remarks
@@ -98,8 +101,8 @@ pub fn errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Remark> 
 /// Maximum number of characters of a label in a reason.
 const LONGEST_LABEL: usize = 12;
 
-/// Returns the place of an event for a reason: the slot, the driver's label of the module if it is short, otherwise the
-/// module's number.
+/// Returns the location of an event for a reason: the slot, else the driver's label of the module if it is short, else
+/// the number of the module.
 fn short_place(event: &EventCount) -> &str {
     let place = event.place();
     let place = place.strip_prefix("rasdaemon: ").unwrap_or(place);
@@ -110,14 +113,14 @@ fn short_place(event: &EventCount) -> &str {
     }
 }
 
-/// True if so many corrected errors mean a defective module.
+/// True if this number of corrected errors means a defective module.
 fn is_storm(events: u64, interval: Option<Duration>) -> bool {
-    let days = interval.map_or(1.0, |time| time.as_secs_f64() / CORRECTED_IN.as_secs_f64());
-    events >= CORRECTED && events as f64 >= CORRECTED as f64 * days
+    let days = interval.map_or(1.0, |time| time.as_secs_f64() / CORRECTED_INTERVAL.as_secs_f64());
+    events >= MAX_CORRECTED && events as f64 >= MAX_CORRECTED as f64 * days
 }
 
-/// Findings about errors since boot, which [`errors`] judges by the time in which they occurred.
-const OF_LEDGER: [&str; 7] = [
+/// Findings about errors since boot. [`judge_errors`] judges them by the time in which they occurred.
+const LEDGER_FINDINGS: [&str; 7] = [
     "memory-errors",
     "machine-checks",
     "thermal-throttled",
@@ -127,9 +130,9 @@ const OF_LEDGER: [&str; 7] = [
     "network-errors",
 ];
 
-/// Judges the doctor's findings: a critical one makes figures wrong or much too low. Other load, whose identifier is
-/// `other_load`, prevents a judgement.
-pub fn conditions(findings: &[Finding], other_load: &str) -> Vec<Remark> {
+/// Judges the findings of the doctor. A critical finding means that figures are wrong or much too low. Other load,
+/// whose identifier is `other_load`, prevents a judgement.
+pub fn judge_findings(findings: &[Finding], other_load: &str) -> Vec<Remark> {
     let mut remarks = Vec::new();
     for finding in findings {
         if finding.id == other_load {
@@ -137,7 +140,7 @@ pub fn conditions(findings: &[Finding], other_load: &str) -> Vec<Remark> {
                 remarks.push(Remark::new(NodeVerdict::Unknown, "busy", &finding.text));
             }
         } else if finding.severity == Severity::Critical
-            && !OF_LEDGER.contains(&finding.id.as_str())
+            && !LEDGER_FINDINGS.contains(&finding.id.as_str())
         {
             let word = finding_word(&finding.id).map(str::to_owned);
             let word = word.unwrap_or_else(|| Finding::finding_name(&finding.id));
@@ -147,25 +150,25 @@ pub fn conditions(findings: &[Finding], other_load: &str) -> Vec<Remark> {
     remarks
 }
 
-/// Value that a figure is compared with.
+/// Value with which a figure is compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FigureBound {
     /// Value of good nodes.
     pub value: f64,
     /// Worst value of a good node.
     pub bound: f64,
-    /// Origin in a word: `ref`, or `own` for own runs.
+    /// Origin in one word: `ref` for a reference, `own` for own runs.
     pub base: String,
-    /// Origin of the bound, for people.
+    /// Description of the origin.
     pub basis: String,
-    /// Power of a judgement by the bound.
+    /// Power of the judgement with this bound.
     pub power: Power,
-    /// Size of an array or of the working set of the figures that gave the bound, bytes, if it is known.
+    /// Array size or working set of the figures behind the bound, in bytes; `None` if it is unknown.
     pub size: Option<u64>,
 }
 
 impl FigureBound {
-    /// Returns the bound of the site's reference.
+    /// Returns the bound from the reference of the site.
     pub fn from_reference(group: &ReferenceGroup, key: &FigureKey) -> Option<Self> {
         let figure = group.figure(key)?;
         Some(Self {
@@ -173,54 +176,54 @@ impl FigureBound {
             bound: figure.bound,
             base: "ref".to_owned(),
             basis: figure.basis.clone(),
-            power: figure.power(RUNS),
+            power: figure.power(MEASUREMENTS),
             size: figure.size,
         })
     }
 
-    /// Returns the bound from values of own runs; `None` if there are too few. The bound is below the median by the
-    /// practical limit of the figure, or by three standard deviations of the runs if these are larger.
+    /// Returns the bound from values of own runs; `None` if there are too few. It is the median minus the practical
+    /// limit of the figure, or minus three standard deviations of the runs if that is more.
     pub fn from_own_runs(key: &FigureKey, values: &[f64]) -> Option<Self> {
         if values.len() < MIN_OWN_RUNS {
             return None;
         }
         let runs: Vec<f64> = values.iter().map(|value| key.share(*value, 1.0).ln()).collect();
         let RobustSpread { median, spread } = RobustSpread::from_values(&runs)?;
-        let median = key.at_share(median.exp(), 1.0);
+        let median = key.value_at_share(median.exp(), 1.0);
         let practical = key.practical_limit();
         let min = practical.0.max(1.0 - (-SIGMAS * spread).exp()).min(0.5);
         let spread = Components { nodes: None, runs: Some(spread) };
         let peers = Peers { spread, nodes: 1, runs: values.len() };
         Some(Self {
             value: median,
-            bound: key.at_share(1.0 - min, median),
+            bound: key.value_at_share(1.0 - min, median),
             base: "own".to_owned(),
             basis: format!(
                 "median of {} own runs less {}",
                 values.len(),
                 Fraction(min).in_whole_percent()
             ),
-            power: peers.power(practical, Fraction(min), RUNS),
+            power: peers.power(practical, Fraction(min), MEASUREMENTS),
             size: None,
         })
     }
 }
 
-/// A figure of the node with its measurements.
+/// Figure of the node, with its measurements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedFigure {
     /// Identity of the figure.
     pub key: FigureKey,
-    /// Measurements in order of time.
+    /// Measurements in chronological order.
     pub measured: Vec<NodeFigure>,
-    /// Value that the figure is compared with; `None` if nothing is known.
+    /// Value with which the figure is compared; `None` if there is no bound.
     pub bound: Option<FigureBound>,
-    /// True if the check measured with a smaller size than the command by itself, so that it ended in time.
+    /// True if the check measured with a smaller size than the default of the command, to end in time.
     pub is_reduced: bool,
 }
 
 impl CheckedFigure {
-    /// Returns the best measurement, because interference makes figures worse, never better.
+    /// Returns the best measurement, because interference only makes figures worse.
     pub fn best(&self) -> Option<&NodeFigure> {
         self.measured
             .iter()
@@ -232,15 +235,15 @@ impl CheckedFigure {
         Some(Fraction(self.key.share(self.best()?.value, self.bound.as_ref()?.value)))
     }
 
-    /// Returns the reason why the measurements cannot be compared with the bound, which is of another size. A bound of
-    /// unknown size is one of arrays by STREAM's rule, as measuring commands use them.
+    /// Returns the reason why measurements and bound have different sizes and cannot be compared. A bound of unknown
+    /// size counts as one with arrays by STREAM's rule, the default of measuring commands.
     fn other_size(&self) -> Option<String> {
         let bound = self.bound.as_ref()?;
         let measured = self.measured.iter().find_map(|one| one.size)?;
         let words = match bound.size {
             Some(size) if size == measured => return None,
             Some(size) => Bytes(size).to_string(),
-            None if self.is_by_rule() => return None,
+            None if self.follows_size_rule() => return None,
             None => "unknown".to_owned(),
         };
         let of = Bytes(measured);
@@ -252,12 +255,12 @@ impl CheckedFigure {
         ))
     }
 
-    /// True if no measurement has smaller arrays than STREAM's rule requires.
-    fn is_by_rule(&self) -> bool {
-        !self.is_reduced && self.measured.iter().all(|one| one.below_rule.is_none())
+    /// True if all measurements have arrays that are as large as STREAM's rule requires.
+    fn follows_size_rule(&self) -> bool {
+        !self.is_reduced && self.measured.iter().all(|one| one.size_doubt.is_none())
     }
 
-    /// True if the best measurement is worse than the bound, so that the figure must be measured again.
+    /// True if the best measurement is worse than the bound, so that a second measurement is required.
     pub fn is_below(&self) -> bool {
         if self.other_size().is_some() {
             return false;
@@ -266,7 +269,7 @@ impl CheckedFigure {
         self.key.share(best.value, bound.bound) < 1.0
     }
 
-    /// True if the best measurement neither is below the bound nor excludes a loss worth acting on.
+    /// True if the best measurement is not below the bound, but does not exclude a loss worth acting on either.
     fn is_undecided(&self) -> bool {
         if self.other_size().is_some() {
             return false;
@@ -275,12 +278,12 @@ impl CheckedFigure {
         !self.is_below() && bound.power.standing(share.0) == Standing::Undecided
     }
 
-    /// True if a second measurement may change the judgement: the better one counts.
-    pub fn is_to_repeat(&self) -> bool {
+    /// True if a second measurement can change the judgement, because the better one counts.
+    pub fn needs_repetition(&self) -> bool {
         self.is_below() || self.is_undecided()
     }
 
-    /// Judges the figure; `None` if it is good or has no bound. `cause` is the likely reason for a bad figure.
+    /// Judges the figure; returns `None` if it is good or has no bound. `cause` is the likely reason for a bad figure.
     pub fn remark(&self, cause: Option<&str>) -> Option<Remark> {
         let best = self.best()?;
         let bound = self.bound.as_ref()?;
@@ -292,7 +295,7 @@ impl CheckedFigure {
             let text = format!("{}: {}", self.key, bound.power.in_words());
             return Some(Remark::new(NodeVerdict::Unknown, reason, text));
         }
-        if !self.is_to_repeat() {
+        if !self.needs_repetition() {
             return None;
         }
         let unit = self.key.unit;
@@ -310,7 +313,7 @@ impl CheckedFigure {
             let text = format!("{text}; disturbed: {doubt}");
             return Some(Remark::new(NodeVerdict::Unknown, "disturbed", text));
         }
-        if times < RUNS {
+        if times < MEASUREMENTS {
             let text = format!("{text}: no time to measure again");
             return Some(Remark::new(NodeVerdict::Unknown, "not confirmed", text));
         }
@@ -324,22 +327,22 @@ impl CheckedFigure {
         Some(Remark::new(NodeVerdict::Bad, self.in_short(cause)?, text))
     }
 
-    /// Returns the loss that would have been found; `None` if the figure has no bound, or no power.
+    /// Returns the loss that would have been detected; `None` if the figure has no bound, or no power.
     pub fn loss_found(&self) -> Option<Fraction> {
         let power = self.bound.as_ref()?.power;
         power.found.filter(|_| power.suffices() && self.other_size().is_none())
     }
 
-    /// Returns the figure in short: `mem 69% of ref: DIMM`.
+    /// Describes the figure in short form: `mem 69% of ref: DIMM`.
     pub fn in_short(&self, cause: Option<&str>) -> Option<String> {
         let share = self.share()?.rounded_down().in_short();
         let base = &self.bound.as_ref()?.base;
-        Some(with_cause(&format!("{} {share}", self.key.word()), base, cause))
+        Some(reason_with_cause(&format!("{} {share}", self.key.word()), base, cause))
     }
 }
 
-/// Returns the word for the likely cause of a bad figure: a part that the node lacks, otherwise the worst finding that
-/// has a word.
+/// Returns a short word for the likely cause of a bad figure: a missing part, else the worst finding that has such a
+/// word.
 pub fn likely_cause(
     group: Option<&ReferenceGroup>,
     machine: &Machine,
@@ -353,7 +356,7 @@ pub fn likely_cause(
     part.or_else(|| warnings.filter_map(|one| finding_word(&one.id)).next().map(str::to_owned))
 }
 
-/// Returns the verdict of all observations and the one that decides it; without an observation, the node is good.
+/// Returns the verdict and the remark that decides it; without remarks, the node is good.
 pub fn verdict(remarks: &[Remark]) -> (NodeVerdict, Option<&Remark>) {
     let worst = remarks.iter().map(|remark| remark.verdict).max().unwrap_or(NodeVerdict::Good);
     if worst == NodeVerdict::Good {
@@ -362,10 +365,10 @@ pub fn verdict(remarks: &[Remark]) -> (NodeVerdict, Option<&Remark>) {
     (worst, remarks.iter().find(|remark| remark.verdict == worst))
 }
 
-/// Returns the line with the verdict, at most [`LONGEST_LINE`] characters: host, reason, verdict, details.
+/// Returns the verdict line with at most [`LONGEST_LINE`] characters: host, reason, verdict, details.
 pub fn line(host: &str, verdict: NodeVerdict, reason: Option<&Remark>, details: &str) -> String {
     let short = host.split('.').next().unwrap_or(host);
-    // A name of any length leaves room for the reason.
+    // A long host name must leave room for the reason.
     let room = LONGEST_LINE - LONGEST_REASON - " ...".len();
     let name: String = short.chars().take(room).collect();
     let head = match reason {

@@ -1,7 +1,7 @@
-//! Differences between nodes of one kind, and of nodes since earlier records, without measurements.
+//! Differences between nodes of one kind, and between a node and its earlier records, without measurements.
 //!
-//! A fact that a record lacks is not a difference, because older versions and unprivileged users know fewer facts. A
-//! mount, library, module or kernel parameter is absent if the record lists others.
+//! A fact that a record does not contain is not a difference, because older versions and unprivileged users cannot read
+//! all facts. A mount, library, module or kernel parameter counts as absent if the record lists others of its kind.
 
 use crate::intake::Intake;
 use crate::names::Names;
@@ -11,21 +11,22 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Maximum number of rows; the others are counted.
+/// Maximum number of rows; further differences are only counted.
 const MAX_ROWS: usize = 500;
 
-/// A fact in which nodes differ.
+/// Fact in which nodes differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FactDifference {
-    /// Nodes, folded.
+    /// Nodes, as a host list.
     pub nodes: String,
     /// Name of the fact, e.g. `kernel`, or path of a part, e.g. `memory.dimms[A7]`.
     pub what: String,
     /// Value of the nodes.
     pub value: String,
-    /// Value of most of their peers, or the earlier value. If no value is that of most peers, its nodes are named.
+    /// Value that most of the other nodes have, or the earlier value. In a tie, the value comes with the names of its
+    /// nodes.
     pub usual: String,
-    /// True if `usual` is the value of as many nodes as have `value`, so that it is not that of most.
+    /// True if `usual` and `value` belong to equally many nodes.
     pub is_tie: bool,
 }
 
@@ -43,7 +44,7 @@ impl<'a> NewestRuns<'a> {
         let names = Names::from_runs(&intake.runs, &[]);
         let mut runs: BTreeMap<&str, &NodeRun> = BTreeMap::new();
         for run in &intake.runs {
-            let known = runs.entry(names.run_node(run)).or_insert(run);
+            let known = runs.entry(names.node_name(run)).or_insert(run);
             if run.started > known.started {
                 *known = run;
             }
@@ -51,14 +52,14 @@ impl<'a> NewestRuns<'a> {
         Self { intake, names, runs }
     }
 
-    /// Returns a note on each text without a record.
+    /// Returns one note per text without a record.
     fn not_read(&self) -> impl Iterator<Item = String> {
         self.intake.rejected.iter().map(|text| format!("{}: {}", text.source, text.reason))
     }
 }
 
-/// Returns the differences of nodes from most of the nodes of their kind.
-pub fn between(newest: &NewestRuns<'_>) -> Vec<FactDifference> {
+/// Returns the facts in which nodes differ from most nodes of their kind.
+pub fn node_differences(newest: &NewestRuns<'_>) -> Vec<FactDifference> {
     let mut found = Vec::new();
     for (_, nodes) in grouped(&newest.runs, |(_, run)| run.kind.clone()) {
         let paths: BTreeSet<&str> = nodes.iter().flat_map(|(_, run)| run.facts.paths()).collect();
@@ -74,7 +75,7 @@ pub fn between(newest: &NewestRuns<'_>) -> Vec<FactDifference> {
             }
             let mut ranked: Vec<(&str, Vec<&str>)> = values.into_iter().collect();
             ranked.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(b.0)));
-            // Of two nodes, or of two halves, none is usual: its nodes are named.
+            // With two nodes, or two equal halves, no value is usual, so the nodes of each value are named.
             let (first, others) = &ranked[0];
             let is_tie = others.len() == ranked[1].1.len();
             let usual =
@@ -87,18 +88,21 @@ pub fn between(newest: &NewestRuns<'_>) -> Vec<FactDifference> {
     in_order(found)
 }
 
-/// Differences of nodes from their earlier records.
+/// Differences between nodes and their earlier records.
 #[derive(Debug)]
 pub struct Changes<'a> {
     earlier: &'a NewestRuns<'a>,
-    /// Differences of the nodes that have an earlier record.
+    /// Differences of nodes that have an earlier record.
     pub found: Vec<FactDifference>,
     /// Nodes without an earlier record.
     unknown: Vec<&'a str>,
 }
 
-/// Returns the differences of nodes from their earlier records.
-pub fn since<'a>(earlier: &'a NewestRuns<'a>, now: &'a NewestRuns<'a>) -> Changes<'a> {
+/// Returns the differences between nodes and their earlier records.
+pub fn earlier_differences<'a>(
+    earlier: &'a NewestRuns<'a>,
+    now: &'a NewestRuns<'a>,
+) -> Changes<'a> {
     let mut changes = Vec::new();
     let mut unknown = Vec::new();
     for (&host, run) in &now.runs {
@@ -252,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_module_and_kernel_are_differences_but_free_memory_is_not() {
+    fn missing_module_and_other_kernel_are_differences_free_memory_is_not() {
         let machines = [(8, "6.1"), (8, "6.1"), (7, "6.1"), (8, "6.2"), (8, "6.2")];
         let runs = |of: &[(usize, &str)]| Intake {
             runs: of
@@ -264,25 +268,25 @@ mod tests {
         };
         let now = runs(&machines);
         let newest = NewestRuns::from_intake(&now);
-        let found = texts(&between(&newest));
+        let found = texts(&node_differences(&newest));
         assert_eq!(found[0], "n2 memory: 260 GiB | 220 GiB");
         assert_eq!(found[1], "n2 memory.dimms[A7]: present | absent");
         assert_eq!(found[2], "n[3-4] kernel: 6.1 | 6.2");
         assert_eq!(found.len(), 3);
         let before = runs(&[(8, "6.1"); 5]);
         let earlier = NewestRuns::from_intake(&before);
-        let changes = texts(&since(&earlier, &newest).found);
+        let changes = texts(&earlier_differences(&earlier, &newest).found);
         assert!(changes.contains(&"n[3-4] kernel: 6.1 | 6.2".to_owned()), "{changes:?}");
-        assert!(since(&newest, &newest).found.is_empty());
+        assert!(earlier_differences(&newest, &newest).found.is_empty());
         let first = runs(&[(8, "6.1")]);
         let of_one = NewestRuns::from_intake(&first);
-        let of_others = since(&of_one, &newest);
+        let of_others = earlier_differences(&of_one, &newest);
         let shown = format!("{:?}", page(&newest, &[], Some(&of_others)));
         assert!(shown.contains("no earlier record of n[1-4]"), "{shown}");
     }
 
     #[test]
-    fn lost_part_is_one_line_and_two_nodes_have_no_usual_value() {
+    fn missing_part_is_one_difference_and_two_nodes_have_no_usual_value() {
         let node = |host: &str, lost: Option<usize>| {
             let mut whole = machine(12, "6.1");
             for (i, dimm) in whole.memory.dimms.iter_mut().enumerate() {
@@ -296,20 +300,22 @@ mod tests {
         let of = |runs: Vec<NodeRun>| Intake { runs, ..Intake::default() };
         let three = of(vec![node("n1", None), node("n2", Some(4)), node("n3", None)]);
         assert_eq!(
-            texts(&between(&NewestRuns::from_intake(&three))),
+            texts(&node_differences(&NewestRuns::from_intake(&three))),
             ["n2 memory.dimms[A4]: present | absent"]
         );
-        // Users without privileges know no modules.
+        // Modules can only be read with privileges.
         let mut unknown = machine(12, "6.1");
         unknown.memory.dimms.clear();
         let with = of(vec![node("n1", None), node("n2", None), run("n3", &unknown)]);
-        assert_eq!(texts(&between(&NewestRuns::from_intake(&with))), Vec::<String>::new());
+        assert_eq!(texts(&node_differences(&NewestRuns::from_intake(&with))), Vec::<String>::new());
         let two = of(vec![node("n1", None), node("n2", Some(4))]);
         let [two, three] = [&two, &three].map(NewestRuns::from_intake);
-        let found = between(&two);
+        let found = node_differences(&two);
         assert_eq!(texts(&found), ["n1 memory.dimms[A4]: absent (n2) | present"]);
         assert!(!format!("{:?}", page(&two, &found, None)).contains("most nodes"));
-        assert!(format!("{:?}", page(&three, &between(&three), None)).contains("most nodes"));
+        assert!(
+            format!("{:?}", page(&three, &node_differences(&three), None)).contains("most nodes")
+        );
     }
 
     #[test]
@@ -344,13 +350,13 @@ mod tests {
                 let library = software.libraries.get_mut("libmpi.so.40").unwrap();
                 library.build_id = Some("0a1b2c".to_owned());
             }),
-            // An older record lists nothing.
+            // An older record has no such lists.
             run("n5", &machine(8, "6.1")),
         ];
         let now = Intake { runs, ..Intake::default() };
         let library = "/usr/lib64/libmpi.so.40.30.4";
         assert_eq!(
-            texts(&between(&NewestRuns::from_intake(&now))),
+            texts(&node_differences(&NewestRuns::from_intake(&now))),
             [
                 "n3 mount /scratch: tmpfs rw,flock | absent",
                 "n3 sysctl vm.swappiness: 10 | 60",

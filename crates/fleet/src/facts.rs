@@ -1,7 +1,7 @@
-//! Facts of a node, by name: those of the table of facts that are compared between nodes, the fields of its parts, and
-//! the entries of its software.
+//! Facts of a node by name: those in the table of facts that are compared between nodes, the fields of its parts, and
+//! its software.
 //!
-//! Values that differ between good nodes or from minute to minute are left out: names and serial numbers, free memory,
+//! Facts that differ between good nodes or change within minutes are left out: names and serial numbers, free memory,
 //! states and load.
 
 use nodegauge_analysis::facts::{FACTS, PART_LISTS, PartList, rounded};
@@ -10,25 +10,25 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-/// Value of a part that a node has.
+/// Value for a part that the node has.
 const PRESENT: &str = "present";
-/// Value of an entry that a node does not have, although its record lists all entries of this kind.
+/// Value for an entry that the node does not have, although the record lists all entries of its kind.
 const ABSENT: &str = "absent";
 
-/// Facts of a node: names, and paths of the fields of parts, with values.
+/// Facts of a node: values by name, or by path for the fields of parts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
     values: BTreeMap<String, String>,
-    /// Prefixes of paths of which the record lists all entries, so that a missing one does not exist on the node.
+    /// Path prefixes for which the record lists all entries. A missing entry does not exist on the node.
     complete: BTreeSet<&'static str>,
-    /// Lists of parts in the record: a missing part does not exist, and its fields are no facts.
+    /// Lists of parts in the record. A missing part does not exist on the node, and its fields are not facts.
     parts: BTreeSet<&'static str>,
 }
 
-/// Fields of parts that are no properties of a node.
+/// Fields of parts that are not properties of a node.
 const LEFT_OUT: [&str; 7] =
     ["uuid", "serial", "free", "available", "state", "corrected_errors", "ledger"];
-/// List of parts with a size that the kernel reduces by what it reserves.
+/// List of parts whose size is reduced by what the kernel reserves.
 const ROUNDED: &str = "numa_nodes";
 
 impl Facts {
@@ -80,7 +80,7 @@ impl Facts {
         self.add_all("mount ", &mounts);
     }
 
-    /// Adds all entries of a kind, one fact each.
+    /// Adds all entries of a kind, one fact per entry.
     fn add_all<T: Display>(&mut self, prefix: &'static str, entries: &BTreeMap<String, T>) {
         self.complete.insert(prefix);
         for (name, value) in entries {
@@ -93,7 +93,7 @@ impl Facts {
         self.values.keys().map(String::as_str)
     }
 
-    /// Returns the value of a fact; `absent` for an entry that the node does not have, `None` if it is unknown.
+    /// Returns the value of a fact; `absent` if the node does not have the entry, `None` if it is unknown.
     pub fn value(&self, path: &str) -> Option<&str> {
         if let Some(value) = self.values.get(path) {
             return Some(value);
@@ -104,13 +104,14 @@ impl Facts {
     }
 }
 
-/// True if the path is that of a part in a list.
+/// True if the path belongs to a part in this list.
 fn is_list_part(list: &str, path: &str) -> bool {
     let rest = path.strip_prefix(list).and_then(|rest| rest.strip_prefix('['));
     rest.is_some_and(|rest| rest.ends_with(']'))
 }
 
-/// Rounds the size in the options of a file system in memory: it is a share of the memory that the kernel leaves.
+/// Rounds the size in the mount options of a file system in memory, which is a share of the memory that the kernel
+/// leaves.
 fn with_rounded_size(mount: &str) -> String {
     mount.split(',').map(option_with_rounded_size).collect::<Vec<_>>().join(",")
 }
@@ -124,7 +125,7 @@ fn option_with_rounded_size(option: &str) -> String {
     }
 }
 
-/// Returns the names of the parts in a list; `None` if parts are not identified.
+/// Returns the names of the parts in a list; `None` if a part has no name.
 fn part_names(items: &[Value], fields: &[&str]) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut distinct = BTreeSet::new();
@@ -136,14 +137,14 @@ fn part_names(items: &[Value], fields: &[&str]) -> Option<Vec<String>> {
     (distinct.len() == names.len()).then_some(names)
 }
 
-/// Returns the name of a part, from its fields; `None` if it lacks one of them.
+/// Returns the name of a part, made from its fields; `None` if a field is missing.
 fn part_name(item: &Value, fields: &[&str]) -> Option<String> {
     let words: Option<Vec<String>> =
         fields.iter().map(|field| item.get(field).map(in_words)).collect();
     Some(words?.join(" "))
 }
 
-/// Adds a list of parts, or of other objects, which are numbered.
+/// Adds a list of parts, or of other objects, which get numbers.
 fn flatten_list(path: &str, items: &[Value], found: &mut Facts) {
     let list = PART_LISTS.iter().find(|list| list.path == path);
     let names = list.and_then(|list| part_names(items, list.identified_by));

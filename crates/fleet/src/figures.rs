@@ -1,4 +1,4 @@
-//! The figures of a node that are compared with those of other nodes.
+//! Figures of a node that are compared with those of other nodes.
 
 use nodegauge_analysis::identity;
 use nodegauge_analysis::slow::practical::{self, CLOCK};
@@ -13,23 +13,23 @@ use nodegauge_measure::{Fraction, Unit};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Identity of a figure in the records of many nodes.
+/// Identity of a figure in records of several nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FigureKey {
     /// Name of the gauge, e.g. `memory`.
     pub gauge: String,
     /// Name of the test, e.g. `stream`.
     pub test: String,
-    /// Name of the figure, e.g. `triad`, with the settings that distinguish figures of one name. For a headline whose
-    /// name is a size, the name of the test: the largest size differs between nodes.
+    /// Name of the figure, e.g. `triad`, with the settings that distinguish figures of the same name. If the name of a
+    /// headline is a size, the name of the test, because the largest size differs between nodes.
     pub name: String,
     /// Unit of the values.
     pub unit: Unit,
-    /// Category; a figure of STREAM itself is not compared with one of a variant.
+    /// Category. Figures of the original STREAM and of variants are not compared.
     pub category: CategoryName,
 }
 
-/// Category of a figure by its name in records. It has an order, which [`Category`] has not.
+/// Category of a figure by its name in records. Unlike [`Category`], it can be sorted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CategoryName(String);
@@ -52,16 +52,16 @@ impl fmt::Display for CategoryName {
     }
 }
 
-/// Keys with the size of an array or of the working set.
+/// Keys that contain the size of an array or of the working set.
 const SIZES: [&str; 2] = [ARRAY_BYTES, SET_BYTES];
-/// Key of the arrays of `stream`.
+/// Key with the array size of `stream`.
 const ARRAY_BYTES: &str = shared::array_bytes::KEY.name;
-/// Key of the working set of `memory latency`.
+/// Key with the working set of `memory latency`.
 const SET_BYTES: &str = "set_bytes";
 
 impl FigureKey {
-    /// Returns the key of a measurement with this name.
-    pub fn named(m: &Measurement, name: String) -> Self {
+    /// Returns the key of a measurement, with this name.
+    pub fn from_measurement(m: &Measurement, name: String) -> Self {
         Self {
             gauge: m.gauge.clone(),
             test: m.test.clone(),
@@ -87,22 +87,22 @@ impl FigureKey {
         self.test == CLOCK
     }
 
-    /// Returns the short word of a reason, e.g. `mem`.
+    /// Returns the short word of the figure in reasons, e.g. `mem`.
     pub fn word(&self) -> &'static str {
         practical::word(&self.test)
     }
 
-    /// Returns the smallest shortfall that matters in practice, as a share of the peers' median.
+    /// Returns the smallest relevant loss, as a share of the median of the nodes.
     pub fn practical_limit(&self) -> Fraction {
         practical::limit(&self.test)
     }
 
-    /// Returns the name for a page, with acronyms in capitals: `MPI latency`.
+    /// Returns the title for a page, with acronyms in capitals: `MPI latency`.
     pub fn title(&self) -> String {
         words::with_acronyms(&self.to_string())
     }
 
-    /// Returns `value` in percent of `center` as performance: a time that is twice as long gives 0.5.
+    /// Returns the performance of `value` divided by that of `center`. A time that is twice as long gives 0.5.
     pub fn share(&self, value: f64, center: f64) -> f64 {
         match self.unit.better() {
             Better::Higher => value / center,
@@ -110,8 +110,8 @@ impl FigureKey {
         }
     }
 
-    /// Returns the value whose performance is this share of that of `center`.
-    pub fn at_share(&self, share: f64, center: f64) -> f64 {
+    /// Returns the value that has this share of the performance of `center`.
+    pub fn value_at_share(&self, share: f64, center: f64) -> f64 {
         match self.unit.better() {
             Better::Higher => center * share,
             Better::Lower => center / share,
@@ -119,7 +119,7 @@ impl FigureKey {
     }
 }
 
-/// Displays `triad`, or `mpi latency` for a name that several tests have.
+/// Displays `triad`, or `mpi latency` if several tests have a figure of this name.
 impl fmt::Display for FigureKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if stream::is_test(&self.test) && self.test == stream::TEST || self.name == self.test {
@@ -136,43 +136,43 @@ pub struct NodeFigure {
     pub key: FigureKey,
     /// Value in the unit of the key; positive and finite.
     pub value: f64,
-    /// Reason why the figure is suspect, if it is, apart from the size of its arrays.
+    /// Reason why the figure is suspect, except for its array size.
     pub doubt: Option<String>,
-    /// Reason why the figure is suspect because of the size of its arrays. It does not matter where figures of the same
-    /// size are compared.
-    pub below_rule: Option<String>,
-    /// Size of an array or of the working set, bytes; `None` if the figure has none.
+    /// Reason why the array size makes the figure suspect. It is irrelevant if only figures of the same size are
+    /// compared.
+    pub size_doubt: Option<String>,
+    /// Array size or working set in bytes; `None` if the figure has none.
     pub size: Option<u64>,
 }
 
-/// Figures that are compared.
+/// Selection of the figures that are compared.
 #[derive(Clone, Copy)]
 pub struct FigureSelection<'a> {
-    /// All gauges; their headlines are compared.
+    /// All gauges, whose headline figures are compared.
     pub gauges: &'a [&'a dyn Gauge],
     /// Registry of the keys that distinguish figures.
     pub registry: &'a Registry,
     /// True to compare all figures of a record, not only the headlines.
     pub all: bool,
-    /// True to keep the facts of the nodes, for their differences.
+    /// True to keep the facts of the nodes, which show differences.
     pub facts: bool,
 }
 
 impl NodeFigure {
-    /// Returns the clock with all cores busy.
+    /// Returns the clock with all cores busy as a figure.
     pub fn clock(hz: f64) -> Self {
         Self::new(FigureKey::clock(), hz)
     }
 
-    /// Returns a figure without a reason for doubt, of no size.
+    /// Returns a figure that is valid and has no size.
     pub fn new(key: FigureKey, value: f64) -> Self {
-        Self { key, value, doubt: None, below_rule: None, size: None }
+        Self { key, value, doubt: None, size_doubt: None, size: None }
     }
 }
 
 impl FigureSelection<'_> {
-    /// Returns the figures of a record that are compared. Figures without a result, and figures that other programs or
-    /// publications gave, are not compared.
+    /// Returns the figures of a record that are compared. Figures without a result, and figures from other programs or
+    /// publications, are left out.
     pub fn record_figures(&self, record: &Record) -> Vec<NodeFigure> {
         let heads: Vec<&Measurement> = self
             .gauges
@@ -198,7 +198,7 @@ impl FigureSelection<'_> {
     }
 }
 
-/// Returns the name of a headline: that of the figure, or that of the test if the name is a size.
+/// Returns the name of a headline figure; if that is a size, the name of the test.
 fn headline_name(m: &Measurement) -> String {
     let is_size = m.name.bytes().all(|byte| byte.is_ascii_digit());
     if is_size { m.test.clone() } else { m.name.clone() }
@@ -211,15 +211,15 @@ fn figure(m: &Measurement, name: String) -> Option<NodeFigure> {
     }
     let reasons = &m.validity.reasons;
     let is_suspect = m.validity.status == Status::Suspect;
-    let below_rule = reasons.iter().find(|reason| stream_rule::is_below_rule(reason));
-    let below_rule = below_rule.filter(|_| is_suspect).cloned();
+    let size_doubt = reasons.iter().find(|reason| stream_rule::is_below_rule(reason));
+    let size_doubt = size_doubt.filter(|_| is_suspect).cloned();
     let other = reasons.iter().find(|reason| !stream_rule::is_below_rule(reason)).cloned();
-    let doubt = match &below_rule {
+    let doubt = match &size_doubt {
         _ if !is_suspect => None,
         Some(_) => other,
         None => Some(other.unwrap_or_default()),
     };
     m.unit.direction()?;
     let size = SIZES.into_iter().find_map(|size| m.config.get(size)?.as_u64());
-    Some(NodeFigure { key: FigureKey::named(m, name), value, doubt, below_rule, size })
+    Some(NodeFigure { key: FigureKey::from_measurement(m, name), value, doubt, size_doubt, size })
 }

@@ -1,7 +1,7 @@
-//! Rankings for other programs: CSV, JSON, node lists for schedulers, lines for NHC and for `scontrol`.
+//! Rankings for other programs: CSV, JSON, host lists for schedulers, lines for NHC, commands for `scontrol`.
 //!
-//! Names of nodes come from records of other nodes. Only names that follow the grammar of [`HostList`] are printed for
-//! another program; the others are named in the page only.
+//! Host names come from records of other nodes. Only names that are valid in the grammar of [`HostList`] are printed
+//! for other programs; the others appear only on the page.
 
 use crate::rank::{RankVerdict, RankedNode, Ranking};
 use nodegauge_analysis::csv;
@@ -10,7 +10,7 @@ use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
 use serde_json::{Value, json};
 
-/// Columns of the table in CSV; new columns are added at the end.
+/// Columns of the CSV table. New columns are added at the end.
 const COLUMNS: [&str; 13] = [
     "host",
     "verdict",
@@ -80,7 +80,7 @@ pub fn json(ranking: &Ranking) -> Value {
                 Some(json!({
                     "test": of.key.test, "name": of.key.name, "value": figure.value,
                     "of_median": figure.share, "z": figure.z, "of_reference": figure.reference_share,
-                    "beyond_limits": figure.is_beyond, "doubt": figure.doubt,
+                    "beyond_limits": figure.exceeds_limits, "doubt": figure.doubt,
                 }))
             });
             let differences: Vec<String> =
@@ -112,25 +112,25 @@ pub fn json(ranking: &Ranking) -> Value {
     })
 }
 
-/// Returns the nodes with a verdict as one word.
+/// Returns the nodes with a verdict as a host list.
 fn folded(ranking: &Ranking, verdict: RankVerdict) -> String {
     HostList::folded(&ranking.hosts(verdict))
 }
 
-/// Returns the slow nodes as one word, for `--exclude`; empty if there is none.
-pub fn exclude(ranking: &Ranking) -> String {
+/// Returns the slow nodes as a host list for `--exclude`; empty if there are none.
+pub fn exclude_list(ranking: &Ranking) -> String {
     let (valid, _) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
     if valid.is_empty() { String::new() } else { format!("{}\n", HostList::folded(&valid)) }
 }
 
-/// Returns the slow nodes that lists for other programs leave out, because their names are no host names.
-pub fn left_out(ranking: &Ranking) -> Vec<String> {
+/// Returns the slow nodes that lists for other programs cannot contain, because their names are invalid.
+pub fn invalid_names(ranking: &Ranking) -> Vec<String> {
     let (_, others) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
     others
 }
 
-/// Returns slow nodes whose names other programs may see, grouped by reason.
-fn by_reason(ranking: &Ranking) -> Vec<(String, String)> {
+/// Returns the slow nodes with valid names, grouped by reason.
+fn slow_by_reason(ranking: &Ranking) -> Vec<(String, String)> {
     let slow = ranking.nodes(RankVerdict::Slow).map(|(_, node)| node);
     let mut found = Vec::new();
     for (reason, nodes) in grouped(slow, |node: &&RankedNode| node.reason.clone()) {
@@ -143,27 +143,27 @@ fn by_reason(ranking: &Ranking) -> Vec<(String, String)> {
     found
 }
 
-/// Keeps the characters of a reason that no shell interprets: it is printed for a line that a person pastes.
+/// Removes characters from a reason that a shell interprets, because people copy the printed command.
 fn plain(reason: &str) -> String {
     let mut plain = reason.to_owned();
     plain.retain(|c| c.is_ascii_alphanumeric() || " %:/.-".contains(c));
     plain
 }
 
-/// Returns lines of `nhc.conf` that fail on the slow nodes.
-pub fn nhc(ranking: &Ranking) -> String {
+/// Returns lines for `nhc.conf` that fail on slow nodes.
+pub fn nhc_lines(ranking: &Ranking) -> String {
     let mut lines = String::new();
-    for (nodes, reason) in by_reason(ranking) {
-        // NHC's match strings: a node range is written in braces.
+    for (nodes, reason) in slow_by_reason(ranking) {
+        // In NHC's match strings, a range of nodes is written in braces.
         lines.push_str(&format!("{{{nodes}}} || die 1 \"{reason}\"\n"));
     }
     lines
 }
 
-/// Returns the commands that drain the slow nodes, for a person to run. Slurm shows the first characters of the reason.
-pub fn scontrol(ranking: &Ranking) -> Vec<String> {
+/// Returns commands with which a person can drain the slow nodes. Slurm shows only the first characters of the reason.
+pub fn drain_commands(ranking: &Ranking) -> Vec<String> {
     let mut commands = Vec::new();
-    for (nodes, reason) in by_reason(ranking) {
+    for (nodes, reason) in slow_by_reason(ranking) {
         let name = CommandLine::new(format!("NodeName={nodes}"), []);
         commands.push(format!("scontrol update {name} State=DRAIN Reason=\"{reason}\""));
     }
@@ -207,15 +207,18 @@ mod tests {
     fn node_lists_for_other_programs_have_valid_names_only() {
         let reason = "mem 69% of ref: DIMM";
         let of = ranking(&[("n3", reason), ("n4", reason), ("$(id)", reason), ("n7", "x\";id")]);
-        assert_eq!(exclude(&of), "n[3-4,7]\n");
-        assert_eq!(nhc(&of), "{n[3-4]} || die 1 \"mem 69% of ref: DIMM\"\n{n7} || die 1 \"xid\"\n");
+        assert_eq!(exclude_list(&of), "n[3-4,7]\n");
         assert_eq!(
-            scontrol(&of)[0],
+            nhc_lines(&of),
+            "{n[3-4]} || die 1 \"mem 69% of ref: DIMM\"\n{n7} || die 1 \"xid\"\n"
+        );
+        assert_eq!(
+            drain_commands(&of)[0],
             "scontrol update 'NodeName=n[3-4]' State=DRAIN Reason=\"mem 69% of ref: DIMM\""
         );
-        assert_eq!(left_out(&of), ["$(id)"]);
+        assert_eq!(invalid_names(&of), ["$(id)"]);
         for none in [ranking(&[]), ranking(&[("$(id)", reason)])] {
-            assert_eq!((exclude(&none), nhc(&none)), (String::new(), String::new()));
+            assert_eq!((exclude_list(&none), nhc_lines(&none)), (String::new(), String::new()));
         }
         assert!(csv(&of).ends_with("n9,missing,\"a, \"\"b\"\"\",,,,,,,,,,0\n"), "{}", csv(&of));
         assert_eq!(json(&of)["slow"], "$(id),n[3-4,7]");

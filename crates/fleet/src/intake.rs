@@ -1,17 +1,17 @@
-//! Records of many nodes from whatever carried them: a file per node, JSON Lines, lines with the name of the node in
-//! front (ClusterShell, pdsh, `srun --label`, and those of `carriers`), the gathered output of ClusterShell, trees of
-//! Ansible and of parallel-ssh, JSON of Salt, a JSON array, and ReFrame's run report.
+//! Reads records of many nodes in all supported formats: one file per node, JSON Lines, lines prefixed with the node
+//! name (ClusterShell, pdsh, `srun --label`, and those in `tools`), the merged output of ClusterShell, folders of
+//! Ansible and parallel-ssh, JSON of Salt, a JSON array, and ReFrame's run report.
 //!
-//! Nothing is skipped silently: a text without a complete record is [`RejectedText`] with its name and reason, and
-//! counts as a missing run of its node if the node is known. Text around a record, such as the greeting of a login
-//! shell, and the log next to a record are ignored.
+//! Nothing is skipped silently. A text without a complete record becomes a [`RejectedText`] with its source and reason.
+//! If its node is known, it counts as a missing run of the node. Text around a record, such as the greeting of a login
+//! shell, and a log file next to a record are ignored.
 
 mod ansible;
-mod carriers;
 mod lines;
 mod logs;
 mod parts;
 mod reframe;
+mod tools;
 
 use crate::figures::FigureSelection;
 use crate::node::NodeRun;
@@ -26,71 +26,71 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum depth of folders below a given folder: trees of carriers are flat.
-const DEEPEST: usize = 4;
-/// Folder in which `fleet run` keeps the state of its jobs; see [`crate::folder`].
+/// Maximum depth of subfolders; the output folders of parallel tools are flat.
+const MAX_DEPTH: usize = 4;
+/// Folder in which `fleet run` keeps the state of its jobs (see [`crate::folder`]).
 pub const STATE_FOLDER: &str = ".fleet";
 
-/// Reason of a file without content.
+/// Reason for an empty file.
 const EMPTY: &str = "the file is empty";
 
-/// A text that gave no record.
+/// Text that contains no complete record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RejectedText {
-    /// File, with the name of the node if several nodes wrote into it.
+    /// File, with the node name if it contains the output of several nodes.
     pub source: String,
     /// Node, if its name is known.
     pub node: Option<String>,
     /// Reason in a few words.
     pub reason: String,
-    /// Reason why the text belongs to the node.
+    /// How the text is known to belong to the node.
     pub evidence: Evidence,
 }
 
-/// Reason why a text without a record belongs to a node.
+/// How a text without a record is known to belong to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
-    /// The text is an empty or damaged record, or its carrier names the node.
+    /// The text is an empty or damaged record, or the tool that wrote it names the node.
     Record,
-    /// A message of a carrier, which may name the node otherwise than the user does.
+    /// The text is a message of a tool, which may use another name for the node than the user.
     Message,
-    /// The name of a file whose text is no record: it may be any file.
+    /// Only the file name names the node; the text may be anything.
     FileName,
-    /// The file is the log next to the record of the node.
+    /// The text is the log next to the record of the node.
     Log,
 }
 
-/// Records that were read, and texts that gave none.
+/// Records that were read, and texts without a record.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Intake {
     /// Runs of nodes, in the order of the inputs.
     pub runs: Vec<NodeRun>,
     /// Texts without a record.
     pub rejected: Vec<RejectedText>,
-    /// Number of records that were given more than once and count once.
+    /// Number of repeated records, which count once.
     pub duplicates: usize,
-    /// Files with records, which no output may replace.
+    /// Files with records, which outputs must not replace.
     pub files: Vec<PathBuf>,
 }
 
-/// Input as the user named it.
+/// Input, as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
     /// Name for messages.
     pub source: String,
-    /// Node after which the input is named, if it is.
+    /// Node in the name of the input, if any.
     pub node: Option<String>,
-    /// Reason why the input belongs to the node if it is no record.
+    /// How the input is known to belong to the node, if it contains no record.
     pub evidence: Evidence,
     /// Content.
     pub content: String,
 }
 
 impl Intake {
-    /// Reads files and folders; `-` is standard input. Several threads read, because a record is a long text.
+    /// Reads files and folders; `-` is standard input. Several threads are used, because records are long.
     ///
     /// # Errors
-    /// Fails if a named file or folder cannot be read, or if a folder contains no file and is none of `fleet run`.
+    /// Fails if a given file or folder cannot be read, or if a folder is empty and does not belong to `fleet run`.
     pub fn read(paths: &[PathBuf], selection: &FigureSelection<'_>) -> Result<Self, Failure> {
         let mut files: Vec<Input> = Vec::new();
         for path in paths {
@@ -100,7 +100,7 @@ impl Intake {
             }
             let before = files.len();
             walk(path, 0, &mut files)?;
-            // A folder of `fleet run` may have reasons only.
+            // A folder of `fleet run` may contain only reasons.
             if files.len() == before && !path.join(STATE_FOLDER).is_dir() {
                 let shown = legible::path(path);
                 return Err(Failure::usage(format!("no file in {shown}"))
@@ -122,7 +122,7 @@ impl Intake {
             }
         };
         std::thread::scope(|scope| {
-            // This thread reads, too, so that other threads are not necessary.
+            // This thread reads, too, so it also works if no thread can be started.
             for _ in 1..threads {
                 let _ = std::thread::Builder::new().spawn_scoped(scope, read);
             }
@@ -142,7 +142,8 @@ impl Intake {
         Ok(all)
     }
 
-    /// Reads one file. A file that the user named must be readable; a file of a folder is rejected instead.
+    /// Reads one file. An unreadable file is a failure if the user named it, and is rejected if it was found in a
+    /// folder.
     fn read_file(
         input: &Input,
         is_log: bool,
@@ -187,7 +188,7 @@ impl Intake {
             }
             return;
         }
-        // A line of another program may begin with any word and a colon, which is then no name of a node.
+        // A line of another program may begin with any word and a colon; such a word is not a node name.
         let without_record = !content.contains('{');
         if let Some(reason) = without_record.then(|| other_program(content, selection)).flatten() {
             self.reject_text(text, reason);
@@ -197,13 +198,13 @@ impl Intake {
             self.reject(text.source.clone(), text.node.clone(), EMPTY.to_owned());
             return;
         }
-        let parts = carriers::by_node(content).unwrap_or_else(|| lines::by_node(content));
+        let parts = tools::by_node(content).unwrap_or_else(|| lines::by_node(content));
         if parts.is_empty() {
             self.add_node_output(text, content, selection);
             return;
         }
         for part in parts {
-            // `srun --label` puts the number of the task in front, which is not the name of a node.
+            // `srun --label` prefixes lines with the number of the task, which is not a node name.
             let is_number = part.node.bytes().all(|byte| byte.is_ascii_digit());
             let node = (!is_number).then(|| part.node.clone());
             let source = format!("{}, {}", text.source, part.node);
@@ -231,7 +232,7 @@ impl Intake {
             self.reject_text(text, reason);
             return;
         };
-        // A damaged document does not hide those after it.
+        // A damaged document must not hide the documents after it.
         for document in parts::documents(&content[start..]) {
             match record::parse(document, selection.registry.former_names()) {
                 Ok(record) => self.add_record(&record, text, selection),
@@ -240,7 +241,7 @@ impl Intake {
         }
     }
 
-    /// Adds documents that follow each other on one line, or that are followed by text.
+    /// Adds documents that follow each other on one line, or that are followed by other text.
     fn add_documents(&mut self, text: &Text, json: &str, selection: &FigureSelection<'_>) {
         let mut values = serde_json::Deserializer::from_str(json).into_iter::<IgnoredAny>();
         let mut from = 0;
@@ -253,8 +254,8 @@ impl Intake {
                     found += 1;
                     from = to;
                 }
-                // Text after a record, e.g. of a logout script. A brace may be a record of another node on the same
-                // line, when a carrier joins outputs without a final line break.
+                // This is text after a record, e.g. from a logout script. If it contains a brace, it may be the record
+                // of another node: some tools join outputs without a line break.
                 Err(_) if found > 0 && !json[from..].contains('{') => return,
                 Err(_) if found > 0 && !json[from..].trim_start().starts_with('{') => {
                     let reason = format!("text after a record: {}", short(&json[from..]));
@@ -280,12 +281,12 @@ impl Intake {
         match record::parse(json, selection.registry.former_names()) {
             Ok(record) => self.add_record(&record, text, selection),
             Err(reason) => {
-                let carrier: Carrier = serde_json::from_str(json).unwrap_or_default();
-                if carrier.schema.is_some() {
+                let tool: ToolFields = serde_json::from_str(json).unwrap_or_default();
+                if tool.schema.is_some() {
                     self.reject(text.source.clone(), text.node.clone(), reason);
-                } else if carrier.session_info.is_some() && carrier.runs.is_some() {
+                } else if tool.session_info.is_some() && tool.runs.is_some() {
                     reframe::add(self, text, json, selection);
-                } else if carrier.is_ansible() {
+                } else if tool.is_ansible() {
                     ansible::add(self, text, json, selection);
                 } else if let Some(minions) = minions(json) {
                     for (node, output) in minions {
@@ -331,12 +332,13 @@ impl Intake {
         self.add_record(record, &text, selection);
     }
 
-    /// Rejects a text that is a record, or of which a carrier says that it is that of the node.
+    /// Rejects a text that is a record, or that belongs to a node according to the tool that wrote it.
     fn reject(&mut self, source: String, node: Option<String>, reason: String) {
         self.reject_for(source, node, reason, Evidence::Record);
     }
 
-    /// Rejects a text. Its name, its node and the reason come from files of other nodes: they stay in one line.
+    /// Rejects a text. Control characters in its name, node and reason are escaped, because they come from files of
+    /// other nodes.
     fn reject_for(
         &mut self,
         source: String,
@@ -350,12 +352,12 @@ impl Intake {
         self.rejected.push(RejectedText { source, node, reason, evidence });
     }
 
-    /// Rejects a text that is no record.
+    /// Rejects a text that is not a record.
     fn reject_text(&mut self, text: &Text, reason: String) {
         self.reject_for(text.source.clone(), text.node.clone(), reason, text.evidence);
     }
 
-    /// Removes records that were given more than once: a file of a node and a file of all nodes in one folder.
+    /// Removes records that occur more than once, e.g. in a file of a node and in a file of all nodes.
     pub fn deduplicate(&mut self) {
         let mut seen: HashSet<(String, String)> = HashSet::new();
         let before = self.runs.len();
@@ -365,9 +367,9 @@ impl Intake {
     }
 }
 
-/// Fields that distinguish the documents of carriers.
+/// Fields that distinguish the documents of different tools.
 #[derive(Default, Deserialize)]
-struct Carrier {
+struct ToolFields {
     schema: Option<IgnoredAny>,
     session_info: Option<IgnoredAny>,
     runs: Option<IgnoredAny>,
@@ -377,22 +379,21 @@ struct Carrier {
     msg: Option<IgnoredAny>,
 }
 
-impl Carrier {
+impl ToolFields {
     fn is_ansible(&self) -> bool {
         self.changed.is_some() && (self.stdout.is_some() || self.msg.is_some())
             || self.unreachable.is_some()
     }
 }
 
-/// Returns the elements of a JSON array; `None` if the text is none.
+/// Returns the elements of a JSON array; `None` if the text is not an array.
 fn array(content: &str) -> Option<Vec<serde_json::Value>> {
     content.trim_start().starts_with('[').then_some(())?;
     let all: Vec<serde_json::Value> = serde_json::from_str(content).ok()?;
     all.iter().all(serde_json::Value::is_object).then_some(all)
 }
 
-/// Returns the output of each minion in Salt's JSON, an object of texts by the name of the minion; `None` if the document
-/// is no such object.
+/// Returns the output of each minion in Salt's JSON, an object with one text per minion; `None` for other documents.
 fn minions(json: &str) -> Option<Vec<(String, String)>> {
     let all: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).ok()?;
     let mut outputs = Vec::new();
@@ -408,7 +409,7 @@ fn minions(json: &str) -> Option<Vec<(String, String)>> {
     outputs.iter().any(|(_, output)| output.contains('{')).then_some(outputs)
 }
 
-/// Adds the regular files of a folder, sorted by name. Hidden files and folders are left out.
+/// Adds the regular files in a folder, sorted by name. Hidden files and folders are skipped.
 fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failure> {
     let failed =
         |cause| Failure::usage(format!("cannot read {}", legible::path(folder))).cause(cause);
@@ -421,7 +422,7 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failu
         }
         let path = entry.path();
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() && depth < DEEPEST => walk(&path, depth + 1, files)?,
+            Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => walk(&path, depth + 1, files)?,
             Ok(kind) if kind.is_dir() => {}
             _ => files.extend(parts::list_inputs(&path, false)),
         }
@@ -429,22 +430,22 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failu
     Ok(())
 }
 
-/// Endings of files that carriers name after a node.
+/// Extensions of files that tools name after a node.
 const ENDINGS: [&str; 6] = [".json", ".jsonl", ".out", ".txt", ".log", ".err"];
 
-/// Returns the name of a file without an ending of carriers.
+/// Returns a file name without such an extension.
 fn stem(path: &Path) -> Option<&str> {
     let name = path.file_name()?.to_str()?;
     Some(ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name))
 }
 
-/// Returns the node after which a file may be named.
+/// Returns the node in a file name, if any.
 fn node_from_file_name(path: &Path) -> Option<String> {
     let stem = stem(path)?;
     if logs::STREAMS.contains(&stem) {
         return None;
     }
-    // `fleet run` adds the number of a repetition.
+    // `fleet run` adds the number of the repetition.
     let stem = match stem.rsplit_once('.') {
         Some((host, number)) if number.bytes().all(|b| b.is_ascii_digit()) && number.len() < 3 => {
             host
@@ -454,7 +455,7 @@ fn node_from_file_name(path: &Path) -> Option<String> {
     (stem != "-" && !stem.is_empty()).then(|| stem.to_owned())
 }
 
-/// Returns the position of the first line that begins a JSON object.
+/// Returns the position of the first line that begins with a JSON object.
 fn json_start(content: &str) -> Option<usize> {
     let mut at = 0;
     for line in content.split_inclusive('\n') {
@@ -476,15 +477,15 @@ pub fn error_or_last_line(output: &str) -> &str {
     output.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default()
 }
 
-/// Shortens text of other programs for a reason.
+/// Shortens a text of another program for a reason.
 fn short(text: &str) -> String {
     const LONGEST_REASON: usize = 100;
     legible::escaped(text.trim()).chars().take(LONGEST_REASON).collect()
 }
 
-/// Returns the reason why the output of another program is no record; `None` if no reader recognises the text.
+/// Returns the reason for rejecting the output of another program; `None` if no reader recognises it.
 fn other_program(text: &str, selection: &FigureSelection<'_>) -> Option<String> {
-    let program = readers::recognised(&readers::all(selection.gauges), text)?;
+    let program = readers::recognise(&readers::all(selection.gauges), text)?;
     Some(format!("output of {program} instead of a record"))
 }
 

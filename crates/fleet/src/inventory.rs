@@ -1,8 +1,8 @@
-//! Parts of a node, as far as they decide which nodes are of one kind, and what a good node has: processor, cores,
-//! memory modules, channels, NUMA nodes, devices and their links.
+//! Parts of a node that determine its kind, and what a good node has: processor, cores, memory modules, channels, NUMA
+//! nodes, devices and their links.
 //!
-//! Alike nodes have the same [`NodeKind`]. Within a kind, nodes that differ in [`Inventory`] are variants: a site may
-//! have many nodes with more memory, but a single node with less of it has lost a module.
+//! Nodes of one kind have the same [`NodeKind`]. Nodes of one kind with different [`Inventory`] are variants: a site
+//! may have many nodes with more memory, but a single node with less memory has lost a module.
 
 use nodegauge_analysis::facts::{self, Fact, rounded};
 use nodegauge_measure::quantity::counted;
@@ -11,12 +11,12 @@ use nodegauge_measure::{Bytes, TransfersPerSec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Properties without which nodes are never compared.
+/// Properties that nodes must share to be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct NodeKind {
     /// Product name of the processor; `None` if it is unknown, as in reports of other programs.
     pub processor: Option<String>,
-    /// Number of processor packages; 0 if unknown.
+    /// Number of processor packages; 0 if it is unknown.
     pub sockets: u32,
     /// Hypervisor; `None` on bare metal.
     #[serde(default, rename = "virtual")]
@@ -43,7 +43,7 @@ impl NodeKind {
     }
 }
 
-/// Parts of a node and the settings of its firmware that change them. Unknown counts are `None`.
+/// Parts of a node, and firmware settings that change them. Unknown counts are `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Inventory {
     /// Number of physical cores.
@@ -55,7 +55,7 @@ pub struct Inventory {
     /// Number of NUMA nodes.
     #[serde(default)]
     pub numa_nodes: Option<u32>,
-    /// Memory, bytes, rounded to two digits of GiB: the kernel reserves a part that varies.
+    /// Memory in bytes, rounded to two digits of GiB, because the kernel reserves a varying part.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
     /// Number of memory modules.
@@ -79,12 +79,12 @@ pub struct DeviceCount {
     pub count: u32,
     /// True for accelerators, false for network adapters.
     pub computes: bool,
-    /// Smallest number of lanes that a link of these devices uses.
+    /// Smallest number of lanes among the links of these devices.
     #[serde(default)]
     pub link_width: Option<u32>,
 }
 
-/// A property in which a node differs from what is expected of it.
+/// Property in which a node differs from a good node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InventoryDifference {
     /// Short word for a reason of 20 characters, e.g. `DIMM`.
@@ -95,12 +95,12 @@ pub struct InventoryDifference {
     pub expected: String,
     /// Value of the node.
     pub found: String,
-    /// True if the node has less than is expected.
+    /// True if the node has less than expected.
     pub is_less: bool,
 }
 
 impl InventoryDifference {
-    /// Returns the difference of two counts, the expected one first; `None` if they are equal or one is unknown.
+    /// Returns the difference between two counts, the expected one first; `None` if they are equal or one is unknown.
     fn from_counts(
         word: &'static str,
         what: &str,
@@ -117,7 +117,8 @@ impl InventoryDifference {
         })
     }
 
-    /// Returns the difference of two counts of a fact. Rates of the memory are counted in MT/s and have their unit.
+    /// Returns the difference between two counts of a fact. Memory rates are counts of MT/s and are printed with this
+    /// unit.
     fn from_fact(fact: Fact, expected: Option<u32>, found: Option<u32>) -> Option<Self> {
         let difference = Self::from_counts(fact.part_name(), fact.name, [expected, found])?;
         if fact.name != facts::MEMORY_SPEED.name {
@@ -164,8 +165,8 @@ impl Inventory {
         }
     }
 
-    /// Returns the properties in which `self`, which is expected, and `found` differ, the most likely cause of a slow
-    /// node first. A property that is unknown on one side is not a difference.
+    /// Returns the properties in which `found` differs from `self`, which is expected; the most likely cause of a slow
+    /// node is first. A property that is unknown on one side is not a difference.
     pub fn differences(&self, found: &Self) -> Vec<InventoryDifference> {
         let counts = [
             (facts::MEMORY_MODULES, self.dimms, found.dimms),
@@ -218,7 +219,7 @@ impl Inventory {
     }
 }
 
-/// Returns a rate of so many millions of transfers per second.
+/// Converts millions of transfers per second to a rate.
 fn megatransfers(count: u32) -> TransfersPerSec {
     TransfersPerSec(f64::from(count) * 1e6)
 }
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lost_module_is_the_first_difference() {
+    fn missing_module_is_the_first_difference() {
         let full = Inventory {
             cores: Some(96),
             dimms: Some(12),

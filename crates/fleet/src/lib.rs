@@ -1,8 +1,8 @@
-//! Records of many nodes: reading them from whatever carried them, ranking of nodes of one kind, references, and the
-//! lines with which a site's engine measures all its nodes.
+//! Records of many nodes: reading them in all supported formats, ranking of nodes of one kind, references, and scripts
+//! with which a site's scheduler or parallel shell measures all nodes.
 //!
-//! This crate reads records and knows no gauge; the functions that select figures are given by the command. It starts
-//! nothing and opens no connection, except that `slurm` asks the programs of Slurm.
+//! This crate reads records and does not depend on any gauge; the command passes in the functions that select figures.
+//! It starts no processes and opens no connections, except that `slurm` runs the programs of Slurm.
 #![forbid(unsafe_code)]
 
 pub mod baseline;

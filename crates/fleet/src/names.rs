@@ -1,26 +1,26 @@
-//! Names of nodes: host names in records, or the names by which the user and the carrier know the nodes.
+//! Names of nodes: host names from records, or the names that the user and the parallel tool use.
 
 use crate::node::NodeRun;
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Names of the nodes of some runs.
+/// Finds the names of the nodes of several runs.
 ///
-/// A node has its host name, unless its carrier's name is expected, or the host name is that of several nodes: nodes
-/// from one image may all be called `localhost`. A node that is expected has the expected name, with or without the
-/// domain that it has in its record: schedulers know `n05` and not `n05.cluster.example.org`.
+/// A node is named by its host name, with two exceptions. If several nodes have the same host name, e.g. `localhost`
+/// from one image, their labels are used. An expected node has the expected name, with or without the domain in its
+/// record: schedulers use `n05`, not `n05.cluster.example.org`.
 #[derive(Debug, Default)]
 pub struct Names<'a> {
     expected: HashSet<&'a str>,
-    /// Expected name of each host name that differs from it in the domain.
+    /// Expected name by host name, for hosts whose names differ from it in the domain.
     asked: HashMap<&'a str, &'a str>,
-    /// Labels of the nodes of each host name that several nodes have.
+    /// Labels of the nodes by host name, for host names that several nodes share.
     shared: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
 impl<'a> Names<'a> {
-    /// Finds the names of the nodes of these runs. A label is the name of a node if it carries one host name only, which
-    /// the label of no run of this host is.
+    /// Finds the names of the nodes of these runs. Labels name the nodes of a host name if all its runs have labels,
+    /// none of them is the host name itself, and none belongs to another host name.
     pub fn from_runs(runs: &'a [NodeRun], expected: &'a [String]) -> Self {
         let expected: HashSet<&str> = expected.iter().map(String::as_str).collect();
         let mut labels: BTreeMap<&str, BTreeSet<Option<&str>>> = BTreeMap::new();
@@ -37,7 +37,8 @@ impl<'a> Names<'a> {
         for (host, of_host) in labels {
             let known: BTreeSet<&str> = of_host.iter().copied().flatten().collect();
             let are_nodes = known.iter().all(|label| {
-                !are_one(host, label) && hosts.get(label).is_none_or(|of_label| of_label.len() == 1)
+                !is_same_host(host, label)
+                    && hosts.get(label).is_none_or(|of_label| of_label.len() == 1)
             });
             let has_others = known.len() < of_host.len();
             if known.len() > 1 && are_nodes && !has_others && !expected.contains(host) {
@@ -48,7 +49,7 @@ impl<'a> Names<'a> {
     }
 
     /// Returns the name of the node of a run.
-    pub fn run_node(&self, run: &'a NodeRun) -> &'a str {
+    pub fn node_name(&self, run: &'a NodeRun) -> &'a str {
         let host: &'a str = &run.host;
         match run.label.as_deref() {
             Some(label) if self.expected.contains(label) || self.shared.contains_key(host) => label,
@@ -56,11 +57,11 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Returns a remark on each host name that several nodes have.
+    /// Returns one remark per host name that several nodes share.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         for (host, labels) in &self.shared {
-            // Labels that are expected are names in any case.
+            // Expected labels are always names.
             if labels.iter().all(|label| self.expected.contains(label)) {
                 continue;
             }
@@ -79,8 +80,8 @@ fn run_hosts(runs: &[NodeRun]) -> BTreeSet<&str> {
     runs.iter().map(|run| run.host.as_str()).collect()
 }
 
-/// Returns the expected name of each host name that differs from it in the domain only. A name that several hosts or
-/// several expected nodes share without their domains is nobody's.
+/// Returns the expected name by host name, for hosts whose names differ from it only in the domain. A name that is
+/// ambiguous without the domain is left out.
 fn asked<'a>(hosts: BTreeSet<&'a str>, expected: &HashSet<&'a str>) -> HashMap<&'a str, &'a str> {
     let mut by_short: HashMap<String, (Vec<&str>, Vec<&str>)> = HashMap::new();
     for name in expected.iter().copied() {
@@ -102,12 +103,12 @@ fn asked<'a>(hosts: BTreeSet<&'a str>, expected: &HashSet<&'a str>) -> HashMap<&
     asked
 }
 
-/// Returns a name without the domain.
+/// Returns a name without its domain.
 fn short(name: &str) -> String {
     name.split('.').next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// True if both are names of one host, with or without its domain.
-fn are_one(one: &str, other: &str) -> bool {
+/// True if both are names of one host, with or without the domain.
+fn is_same_host(one: &str, other: &str) -> bool {
     short(one) == short(other)
 }

@@ -1,5 +1,5 @@
-//! A run of one node, reduced to what is compared: ten thousand complete records with their samples would not fit into
-//! memory.
+//! Run of one node, reduced to the values that are compared: ten thousand complete records with samples would not fit
+//! into memory.
 
 use crate::facts::Facts;
 use crate::figures::{FigureSelection, NodeFigure};
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 /// Identifier of the finding that other programs use the node.
 pub(crate) const OTHER_LOAD: &str = "other-load";
 
-/// One run of a node.
+/// Run of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeRun {
     /// Host name in the record.
     pub host: String,
-    /// Name of the node by its carrier: of its file, or in front of its lines. It counts if the node is expected: a
-    /// scheduler's name of a node may differ from the host name.
+    /// Name of the node according to the tool: in the file name, or in front of the lines. It is used if the node is
+    /// expected under this name, because schedulers may use another name than the host name.
     pub label: Option<String>,
     /// Identifier of the record; empty if there is none.
     pub id: String,
@@ -28,15 +28,15 @@ pub struct NodeRun {
     pub kind: NodeKind,
     /// Parts of the node.
     pub inventory: Inventory,
-    /// Settings of kernel and firmware that change the speed of a node, with short names.
+    /// Settings of kernel and firmware that change the speed of a node, by short name.
     pub settings: BTreeMap<&'static str, String>,
-    /// Clock of all busy cores, Hz.
+    /// Clock with all cores busy, in Hz.
     pub clock_hz: Option<f64>,
-    /// Identifiers of the findings that impair measurements.
+    /// Identifiers of the findings that disturb measurements.
     pub findings: Vec<String>,
-    /// Identifiers of the critical findings among them, which are defects of the node whatever else uses it.
+    /// Identifiers of the critical ones among them, which are defects of the node regardless of other load.
     pub critical: Vec<String>,
-    /// Description of other load during the run; `None` if the node was quiet.
+    /// Description of other load during the run; `None` if there was none.
     pub other_load: Option<String>,
     /// Figures that are compared.
     pub figures: Vec<NodeFigure>,
@@ -45,7 +45,7 @@ pub struct NodeRun {
 }
 
 impl NodeRun {
-    /// Returns the run of a record. `label` is the name of the node by its carrier.
+    /// Makes a run from a record. `label` is the name of the node according to the tool.
     pub fn from_record(
         record: &Record,
         label: Option<&str>,
@@ -56,7 +56,7 @@ impl NodeRun {
         let critical = record.findings.iter().filter(|one| one.severity == Severity::Critical);
         let load = record.findings.iter().find(|one| one.id == OTHER_LOAD);
         let busy = load.filter(|one| one.severity >= Severity::Warning);
-        // Names come from other nodes, and lists, pages and messages have them: they stay in one line.
+        // The names come from other nodes and appear in lists, pages and messages, so control characters are escaped.
         let host = machine.host.as_deref().or(label).unwrap_or_default();
         Self {
             host: legible::escaped(host).into_owned(),
@@ -76,7 +76,7 @@ impl NodeRun {
     }
 }
 
-/// Returns the settings of a machine that change its speed, with the words that a reason has for them.
+/// Returns the settings of a machine that change its speed, by their short words for reasons.
 fn settings(machine: &Machine) -> BTreeMap<&'static str, String> {
     let mut all = BTreeMap::new();
     for fact in FACTS {

@@ -1,5 +1,5 @@
-//! The page of a ranking, as a view model: a table of the nodes with a verdict, folded lists of nodes, the statistics of
-//! each figure with a histogram, and the differences of nodes.
+//! Page of a ranking, as a view model: a table of nodes with verdicts, host lists, the statistics of each figure with a
+//! histogram, and the differences between nodes.
 
 use crate::formats;
 use crate::rank::{FigureStatistics, RankVerdict, RankedFigure, RankedGroup, RankedNode, Ranking};
@@ -13,18 +13,18 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::Better;
 use nodegauge_toolchain::mpi::HostList;
 
-/// Number of good nodes in a table: the worst ones. CSV has all nodes.
+/// Number of good nodes that a table lists, the worst ones. CSV lists all nodes.
 const GOOD_ROWS: usize = 5;
-/// Maximum number of rows of a table; a browser needs seconds for ten thousand rows, and nobody reads them.
+/// Maximum number of rows of a table. A browser needs seconds for ten thousand rows, and nobody reads them.
 const MAX_ROWS: usize = 500;
 /// Maximum number of kinds of nodes in the title.
 const KINDS: usize = 4;
 /// Number of bins of a histogram.
 const BINS: usize = 12;
-/// Maximum number of rejected texts that are listed; the others are counted.
+/// Maximum number of listed texts without a record; further texts are only counted.
 const MAX_REJECTED: usize = 10;
 
-/// Returns the page. `all` lists all nodes.
+/// Returns the page. If `all` is set, it lists all nodes.
 pub fn ranking_page(ranking: &Ranking, all: bool) -> Page {
     let mut sections: Vec<Section> =
         ranking.groups.iter().map(|group| group_section(group, all)).collect();
@@ -36,8 +36,8 @@ pub fn ranking_page(ranking: &Ranking, all: bool) -> Page {
     Page { heading, conclusion: conclusion(ranking), sections, ..Page::default() }
 }
 
-/// Returns the head of the page: the kinds of the nodes, the command with the period of the runs, and how many nodes could
-/// be judged.
+/// Returns the header of the page: the kinds of nodes, the command, the period of the runs, and the number of nodes
+/// that could be judged.
 pub fn head(ranking: &Ranking, command: &str) -> Head {
     let mut kinds: Vec<String> = ranking.groups.iter().take(KINDS).map(kind_in_words).collect();
     let more = ranking.groups.len() - kinds.len();
@@ -64,8 +64,8 @@ fn kind_in_words(group: &RankedGroup) -> String {
     format!("{nodes}: {}{}", group.kind.in_words(), cores.unwrap_or_default())
 }
 
-/// Returns the sentence on how far the ranking can be trusted: the number of nodes that could be judged, and what is
-/// missing.
+/// Returns a sentence that says how far the ranking can be trusted: the number of nodes that could be judged, and what
+/// is missing.
 fn trust(ranking: &Ranking) -> (Tone, String) {
     let all = ranking.count();
     let judged =
@@ -94,7 +94,7 @@ fn trust(ranking: &Ranking) -> (Tone, String) {
     (Tone::Warning, format!("Use with care: {}.", parts.join("; ")))
 }
 
-/// Returns the sentence that the page begins with: the slow nodes; `None` without nodes.
+/// Returns the first sentence of the page, which lists the slow nodes; `None` without nodes.
 fn conclusion(ranking: &Ranking) -> Option<String> {
     let all = ranking.count();
     let slow = ranking.hosts(RankVerdict::Slow);
@@ -160,7 +160,7 @@ fn group_section(group: &RankedGroup, all: bool) -> Section {
     section
 }
 
-/// Returns the number of nodes that the table of a group lists: up to some good ones, unless `all` are.
+/// Returns the number of nodes that the table of a group lists: all, or up to some good ones.
 fn listed(group: &RankedGroup, all: bool) -> usize {
     let good = group.nodes.iter().enumerate().filter(|(_, one)| one.verdict == RankVerdict::Good);
     let end = good.map(|(at, _)| at).nth(GOOD_ROWS).filter(|_| !all);
@@ -196,8 +196,8 @@ fn deciding(node: &RankedNode) -> Option<&RankedFigure> {
     node.figures[node.deciding?].as_ref()
 }
 
-/// Returns the titles of the columns without which the table is understood, the least important first: the share of the
-/// deciding figure and the reason say more about a node than the values of the other figures.
+/// Returns the titles of the columns that can be left out, least important first. The values of other figures are left
+/// out before the share of the deciding figure and the reason.
 fn optional_columns(group: &RankedGroup) -> Vec<String> {
     let mut figures = group.figures.iter().map(|figure| figure.key.title());
     let first = figures.next();
@@ -208,8 +208,8 @@ fn optional_columns(group: &RankedGroup) -> Vec<String> {
     titles
 }
 
-/// Returns the picture of a group: each figure with the values of all nodes, those beyond the limit marked. `None`
-/// without figures.
+/// Returns the picture of a group: the values of all nodes for each figure, with marks for those beyond the limit.
+/// `None` without figures.
 fn picture(group: &RankedGroup) -> Option<Picture> {
     let bars: Vec<Bar> =
         group.figures.iter().enumerate().map(|(at, of)| bar(group, at, of)).collect();
@@ -222,8 +222,8 @@ fn picture(group: &RankedGroup) -> Option<Picture> {
 fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
     let unit = of.key.unit;
     let all = group.nodes.iter().filter_map(|node| Some((node, node.figures[at].as_ref()?)));
-    let (beyond, within): (Vec<_>, Vec<_>) = all.partition(|(_, figure)| figure.is_beyond);
-    // The loss is one of performance.
+    let (beyond, within): (Vec<_>, Vec<_>) = all.partition(|(_, figure)| figure.exceeds_limits);
+    // The loss is a loss of performance.
     let loss = of.loss_limit();
     let rest = 1.0 - loss;
     let is_time = unit.direction() == Some(Better::Lower);
@@ -247,13 +247,13 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
     }
 }
 
-/// Formats a share of performance. All shares of nodes are rounded down, as in the reason, so that none below a bound is
+/// Formats a share of performance. Shares are rounded down, as in the reasons, so that a value below a bound is not
 /// shown as the bound.
 fn tenths(share: f64) -> String {
     Fraction(share).rounded_down_to_tenths().in_tenths()
 }
 
-/// Returns the folded lists of nodes by verdict, the missing nodes and the texts that gave no record.
+/// Returns host lists by verdict, the missing nodes, and the texts without a record.
 fn lists(ranking: &Ranking) -> Section {
     let mut section = Section::new("lists");
     for verdict in [RankVerdict::Slow, RankVerdict::Suspect, RankVerdict::Unknown] {
@@ -263,7 +263,7 @@ fn lists(ranking: &Ranking) -> Section {
             section.push(note);
         }
     }
-    let left_out = formats::left_out(ranking);
+    let left_out = formats::invalid_names(ranking);
     if !left_out.is_empty() {
         let text =
             format!("no host names, not in lists for other programs: {}", left_out.join(", "));
@@ -291,7 +291,7 @@ fn lists(ranking: &Ranking) -> Section {
     section
 }
 
-/// Returns the statistics and the histograms of a group.
+/// Returns the statistics and histograms of a group.
 fn statistics(group: &RankedGroup) -> Section {
     let mut section = Section::new("figures");
     let columns = ColumnList::<FigureStatistics>::new()
@@ -318,7 +318,7 @@ fn judge(of: &FigureStatistics) -> String {
     if judges.is_empty() { "nothing".to_owned() } else { judges.join(", ") }
 }
 
-/// Returns the number of nodes by share of the median.
+/// Returns the number of nodes by their share of the median.
 fn histogram(of: &FigureStatistics, shares: &[f64]) -> Table {
     let min = shares.iter().copied().fold(1.0, f64::min);
     let max = shares.iter().copied().fold(1.0, f64::max);

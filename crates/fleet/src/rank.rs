@@ -1,11 +1,11 @@
-//! Ranking of nodes: groups of nodes of one kind, the distance of each node from its peers, and a verdict with its
-//! reason.
+//! Ranking of nodes: groups of nodes of one kind, the deviation of each node from the others of its group, and a
+//! verdict with its reason.
 //!
-//! A node is slow when a figure is beyond two limits: the statistical one (`slow::limit`) and the practical one of
-//! [`FigureKey::practical_limit`]. It is good only if a loss worth acting on would have been found (`slow::power`).
-//! Groups of fewer than eight nodes have no spread worth its name; there, and wherever one is given, the reference
-//! judges. A slow figure of a node that other programs used is not a verdict on the node: the node is unknown, unless
-//! it has a critical finding that its peers do not have. Pure functions.
+//! A node is slow if a figure is beyond two limits: the statistical limit (`slow::limit`) and the practical one
+//! ([`FigureKey::practical_limit`]). It is good only if a loss worth acting on would have been detected
+//! (`slow::power`). In groups of fewer than eight nodes, the spread cannot be estimated, and only a reference judges;
+//! with larger groups, a reference judges in addition. If other programs used a node with a slow figure, the node is
+//! unknown, unless it has a critical finding that the other nodes do not have. Pure functions.
 
 mod group;
 mod reason;
@@ -24,15 +24,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// Verdict on a node, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RankVerdict {
-    /// A figure is beyond both limits in enough runs.
+    /// A figure is beyond both limits in a sufficient number of runs.
     Slow,
-    /// A figure is beyond both limits, in fewer runs than are required to call the node slow; or it is within them and
-    /// too low to exclude a loss worth acting on.
+    /// A figure is beyond both limits, but in fewer runs than required; or it is within the limits, but too low to
+    /// exclude a loss worth acting on.
     Suspect,
-    /// There is nothing to judge the node by, other programs used it, a loss worth acting on would not have been found,
-    /// or the node has a critical finding that its peers do not have.
+    /// Nothing can judge the node, other programs used it, a loss worth acting on would not have been detected, or the
+    /// node has a critical finding that the other nodes do not have.
     Unknown,
-    /// A loss worth acting on is excluded for every figure.
+    /// For every figure, a loss worth acting on is excluded.
     Good,
 }
 
@@ -45,50 +45,50 @@ nodegauge_measure::names!(
     Good = "good"
 );
 
-/// Conditions of a ranking.
+/// Options of a ranking.
 #[derive(Debug, Clone, Default)]
 pub struct RankingOptions {
     /// Reference of the site.
     pub reference: Option<Reference>,
     /// Nodes that should have been measured.
     pub expected: Vec<String>,
-    /// Reasons why expected nodes gave no record, as their carrier knows them.
+    /// Reasons why expected nodes have no record, according to the tool that ran the measurement.
     pub failures: BTreeMap<String, String>,
-    /// States of expected nodes, which are their reasons if nothing else is known.
+    /// States of expected nodes; they are the reasons if no other reason is known.
     pub states: BTreeMap<String, String>,
     /// Number of runs that must be beyond the limits before a node is called slow.
     pub confirm: usize,
 }
 
-/// Nodes by group, and nodes without a run.
+/// Nodes in groups, and nodes without a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking {
-    /// Groups of nodes of one kind, the largest first.
+    /// Groups of nodes of one kind, largest first.
     pub groups: Vec<RankedGroup>,
     /// Nodes without a run, with the reason.
     pub missing: Vec<(String, String)>,
-    /// Texts that gave no record.
+    /// Texts without a record.
     pub rejected: Vec<RejectedText>,
-    /// Number of records that were given twice.
+    /// Number of repeated records.
     pub duplicates: usize,
-    /// Remarks on the whole.
+    /// Remarks on the whole ranking.
     pub remarks: Vec<String>,
 }
 
-/// Alike nodes.
+/// Group of nodes of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedGroup {
     /// Kind of the nodes.
     pub kind: NodeKind,
-    /// Parts that most of the nodes have.
+    /// Parts that most nodes of the group have.
     pub inventory: Inventory,
-    /// Nodes, the worst first.
+    /// Nodes, worst first.
     pub nodes: Vec<RankedNode>,
     /// Statistics of the figures.
     pub figures: Vec<FigureStatistics>,
-    /// Statistics of the clock with all cores busy, which judges no node here; `None` if it is unknown.
+    /// Statistics of the clock with all cores busy, by which nodes are not judged; `None` if it is unknown.
     pub clock: Option<FigureStatistics>,
-    /// Start of the oldest and of the newest run.
+    /// Start times of the oldest and the newest run.
     pub measured: Option<[String; 2]>,
 }
 
@@ -99,63 +99,63 @@ pub struct FigureStatistics {
     pub key: FigureKey,
     /// Median of the nodes, in the unit of the figure.
     pub median: f64,
-    /// Relative standard deviation of the nodes' values.
+    /// Relative standard deviation of the values of the nodes.
     pub spread: f64,
-    /// The spread between nodes, and that between runs.
+    /// Spread between nodes, and spread between runs of one node.
     pub components: Components,
-    /// Number of nodes with the figure.
+    /// Number of nodes that have the figure.
     pub nodes: usize,
-    /// Number of runs with the figure.
+    /// Number of runs that have the figure.
     pub runs: usize,
-    /// Robust z beyond which a node is slow; `None` for fewer than eight nodes.
+    /// Robust z from which a node is slow; `None` for fewer than eight nodes.
     pub limit: Option<f64>,
-    /// Bound of the reference.
+    /// Bound in the reference.
     pub reference: Option<ReferenceFigure>,
-    /// Size of an array or of the working set, if all runs had the same, bytes.
+    /// Array size or working set in bytes, if all runs had the same.
     pub size: Option<u64>,
 }
 
-/// A node with its verdict.
+/// Node with its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedNode {
     /// Host name.
     pub host: String,
     /// Verdict.
     pub verdict: RankVerdict,
-    /// Reason in at most 20 characters; empty for a good node.
+    /// Reason with at most 20 characters; empty for a good node.
     pub reason: String,
-    /// Reason at length.
+    /// Reason in a sentence.
     pub explanation: String,
-    /// Figures in the order of [`RankedGroup::figures`]; `None` if the node has no result.
+    /// Figures in the order of [`RankedGroup::figures`]; `None` where the node has no result.
     pub figures: Vec<Option<RankedFigure>>,
-    /// Index of the figure that decides: the furthest beyond its limits, else the worst.
+    /// Index of the deciding figure: the one farthest beyond its limits, else the worst one.
     pub deciding: Option<usize>,
     /// Number of runs.
     pub runs: usize,
-    /// Differences from the parts of the group.
+    /// Parts in which the node differs from its group.
     pub differences: Vec<InventoryDifference>,
 }
 
-/// A figure of a node.
+/// Figure of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedFigure {
-    /// Median of the node's runs; of an even number of runs, the better of the two in the middle.
+    /// Median of the node's runs; for an even number of runs, the better of the two middle values.
     pub value: f64,
-    /// Performance as a share of the median of the group.
+    /// Performance divided by the median of the group.
     pub share: f64,
-    /// Performance as a share of the reference.
+    /// Performance divided by that of the reference.
     pub reference_share: Option<f64>,
-    /// Robust z; negative is worse than the median. `None` for fewer than eight nodes.
+    /// Robust z, which is negative for values worse than the median; `None` for fewer than eight nodes.
     pub z: Option<f64>,
-    /// True if the value is beyond the limits, and not so few of enough runs that they acquit the node.
-    pub is_beyond: bool,
+    /// True if the value is beyond the limits. False if there are enough runs, and too few of them are beyond the limits.
+    pub exceeds_limits: bool,
     /// Number of runs beyond the limits.
-    pub runs_beyond: usize,
-    /// Standing of the value if it is not beyond the limits; `None` if nothing judges the figure.
+    pub runs_exceeding: usize,
+    /// Result of the judgement if the value is not beyond the limits; `None` if nothing can judge it.
     pub standing: Option<Standing>,
-    /// Power of the judgement; of several judges, of the one that finds the smallest loss.
+    /// Power of the judgement; with several judges, that of the judge who detects the smallest loss.
     pub power: Option<Power>,
-    /// Reason why the figure is suspect in its runs.
+    /// Reason why the figure is suspect in the runs.
     pub doubt: Option<String>,
 }
 
@@ -175,8 +175,8 @@ impl<'a> Node<'a> {
 
 impl RankedNode {
     /// True if a figure is beyond its limits.
-    pub fn is_beyond(&self) -> bool {
-        self.figures.iter().flatten().any(|figure| figure.is_beyond)
+    pub fn has_slow_figure(&self) -> bool {
+        self.figures.iter().flatten().any(|figure| figure.exceeds_limits)
     }
 }
 
@@ -193,7 +193,7 @@ impl Ranking {
         Self::with_names(intake, &Names::from_runs(&intake.runs, &options.expected), options)
     }
 
-    /// Ranks the nodes of an intake, whose names are known.
+    /// Ranks the nodes of an intake, with known names.
     pub fn with_names(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Self {
         let nodes = by_host(&intake.runs, names);
         let mut groups: Vec<RankedGroup> = group::group_nodes(nodes)
@@ -231,12 +231,12 @@ impl Ranking {
     }
 }
 
-/// Groups runs by node, in the order of first appearance.
+/// Groups runs by node, in the order of their first runs.
 fn by_host<'a>(runs: &'a [NodeRun], names: &Names<'a>) -> Vec<Node<'a>> {
     let mut indices: HashMap<&str, usize> = HashMap::new();
     let mut nodes: Vec<Node<'_>> = Vec::new();
     for run in runs {
-        let host = names.run_node(run);
+        let host = names.node_name(run);
         let index = *indices.entry(host).or_insert_with(|| {
             nodes.push(Node { host, runs: Vec::new() });
             nodes.len() - 1
@@ -246,18 +246,18 @@ fn by_host<'a>(runs: &'a [NodeRun], names: &Names<'a>) -> Vec<Node<'a>> {
     nodes
 }
 
-/// Values of a figure by node: logarithms of performance of the runs.
+/// Logarithms of the performance of a figure, by node and run.
 struct Column {
     key: FigureKey,
-    /// Runs of each node, in the order of nodes; empty for a node without the figure.
+    /// Runs by node; empty for a node without the figure.
     runs: Vec<Vec<f64>>,
     doubts: Vec<Option<String>>,
-    /// Sizes of arrays or working sets in the runs.
+    /// Array sizes or working sets in the runs.
     sizes: BTreeSet<Option<u64>>,
 }
 
 impl Column {
-    /// Returns the size of all runs.
+    /// Returns the size if all runs have the same.
     fn size(&self) -> Option<u64> {
         let mut sizes = self.sizes.iter();
         let first = *sizes.next()?;
@@ -265,7 +265,7 @@ impl Column {
     }
 }
 
-/// Returns the logarithm of the performance of a value: larger is better.
+/// Returns the logarithm of the performance of a value; larger is better.
 fn performance(key: &FigureKey, value: f64) -> f64 {
     slow::performance(value, key.unit.better())
 }
@@ -286,7 +286,7 @@ fn columns(nodes: &[Node<'_>]) -> Vec<Column> {
             });
             found[index].runs[at].push(performance(&figure.key, figure.value));
             found[index].sizes.insert(figure.size);
-            let doubt = figure.doubt.as_ref().or(figure.below_rule.as_ref());
+            let doubt = figure.doubt.as_ref().or(figure.size_doubt.as_ref());
             if doubt.is_some() {
                 found[index].doubts[at] = doubt.cloned();
             }
@@ -296,16 +296,16 @@ fn columns(nodes: &[Node<'_>]) -> Vec<Column> {
 }
 
 /// Ranks the nodes of a group.
-fn ranked(members: &group::Members<'_>, options: &RankingOptions) -> RankedGroup {
+fn ranked(members: &group::GroupMembers<'_>, options: &RankingOptions) -> RankedGroup {
     let nodes = &members.nodes;
     let reference = options.reference.as_ref();
-    let of_group = reference.and_then(|all| all.group_for(&members.kind, &members.inventory));
+    let of_group = reference.and_then(|all| all.closest_group(&members.kind, &members.inventory));
     let columns = columns(nodes);
     let statistics: Vec<FigureStatistics> =
         columns.iter().map(|column| statistics(column, of_group)).collect();
     let judges: Vec<Judges> =
         columns.iter().zip(&statistics).map(|(column, of)| Judges::new(column, of)).collect();
-    let peers = reason::NodePeers::from_nodes(nodes);
+    let peers = reason::GroupMajority::from_nodes(nodes);
     let mut ranked_nodes: Vec<RankedNode> = (0..nodes.len())
         .map(|at| {
             let figures: Vec<Option<RankedFigure>> = columns
@@ -335,7 +335,7 @@ fn ranked(members: &group::Members<'_>, options: &RankingOptions) -> RankedGroup
     }
 }
 
-/// Returns the share of the figure that decides on a node; infinite if there is none.
+/// Returns the share of the deciding figure of a node; infinite if there is none.
 fn deciding_share(node: &RankedNode) -> f64 {
     let deciding = node.deciding.and_then(|index| node.figures[index].as_ref());
     deciding.map_or(f64::INFINITY, |figure| figure.share)
@@ -370,7 +370,7 @@ fn statistics(column: &Column, reference: Option<&ReferenceGroup>) -> FigureStat
 }
 
 impl FigureStatistics {
-    /// Returns the statistics in logarithms of performance, which judge nodes.
+    /// Returns the statistics as logarithms of performance, by which nodes are judged.
     fn group(&self) -> NodeGroup {
         NodeGroup {
             robust: RobustSpread {
@@ -385,40 +385,40 @@ impl FigureStatistics {
         }
     }
 
-    /// True if this value is worse than the bound of the reference.
-    fn is_beyond_reference(&self, value: f64) -> bool {
+    /// True if this value is worse than the bound in the reference.
+    fn is_below_reference(&self, value: f64) -> bool {
         self.reference.as_ref().is_some_and(|reference| !reference.is_met(value))
     }
 
-    /// Returns the value of a performance.
+    /// Converts a performance to a value.
     fn value_from_performance(&self, performance: f64) -> f64 {
         slow::value_from_performance(performance, self.key.unit.better())
     }
 
-    /// True if this performance is beyond the limit of the peers or of the reference.
-    fn is_beyond_limits(&self, performance: f64) -> bool {
+    /// True if this performance is beyond the limit of the group or of the reference.
+    fn exceeds_limits(&self, performance: f64) -> bool {
         self.group().is_slow(performance)
-            || self.is_beyond_reference(self.value_from_performance(performance))
+            || self.is_below_reference(self.value_from_performance(performance))
     }
 
-    /// True if something judges the figure.
+    /// True if the figure can be judged.
     fn is_judged(&self) -> bool {
         self.limit.is_some() || self.reference.is_some()
     }
 
-    /// Returns the loss beyond which a node is slow, as a share of the median.
+    /// Returns the smallest loss of a slow node, as a share of the median.
     pub(crate) fn loss_limit(&self) -> f64 {
         self.group().loss_limit().0
     }
 }
 
-/// Judges of a figure, with their powers by the number of runs of a node.
+/// Judges of a figure (group and reference), with their powers by the number of runs of a node.
 struct Judges<'a> {
     of: &'a FigureStatistics,
     powers: BTreeMap<usize, Powers>,
 }
 
-/// Powers of the judges.
+/// Powers of both judges.
 struct Powers {
     peers: Option<Power>,
     reference: Option<Power>,
@@ -436,8 +436,8 @@ impl<'a> Judges<'a> {
         Self { of, powers }
     }
 
-    /// Returns the standing of a node's value, and the power of the strongest judge. A judge without power has no say
-    /// where another has it.
+    /// Returns the result for a node's value, and the power of the strongest judge. A judge without power is ignored if
+    /// the other one has power.
     fn standing(&self, runs: usize, value: f64) -> (Option<Standing>, Option<Power>) {
         let Some(powers) = self.powers.get(&runs) else { return (None, None) };
         let by_peers = powers
@@ -455,12 +455,12 @@ impl<'a> Judges<'a> {
     }
 }
 
-/// Returns the smallest loss that a judge finds; 1 if it finds none.
+/// Returns the smallest loss that a judge detects; 1 if it detects none.
 fn smallest_loss(power: &Power) -> f64 {
     power.found.map_or(1.0, |found| found.0)
 }
 
-/// Returns the middle value; of an even number of values, the better of the two in the middle: a node that was fast
+/// Returns the median; for an even number of values, the better of the two middle values, because a node that was fast
 /// once can be fast.
 fn better_median(performances: &[f64]) -> Option<f64> {
     let mut sorted = performances.to_vec();
@@ -468,7 +468,7 @@ fn better_median(performances: &[f64]) -> Option<f64> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// Returns the figure of the node at this index. `confirm` runs must be beyond the limits if there are as many.
+/// Returns the figure of the node with this index. If there are `confirm` runs, that number must be beyond the limits.
 fn ranked_figure(
     column: &Column,
     judges: &Judges<'_>,
@@ -479,24 +479,24 @@ fn ranked_figure(
     let runs = column.runs.get(at)?;
     let own = better_median(runs)?;
     let value = of.value_from_performance(own);
-    let runs_beyond = runs.iter().filter(|run| of.is_beyond_limits(**run)).count();
-    let is_acquitted = runs.len() >= confirm && runs_beyond < confirm;
+    let runs_exceeding = runs.iter().filter(|run| of.exceeds_limits(**run)).count();
+    let is_acquitted = runs.len() >= confirm && runs_exceeding < confirm;
     let (standing, power) = judges.standing(runs.len(), value);
     Some(RankedFigure {
         value,
         share: of.key.share(value, of.median),
         reference_share: of.reference.as_ref().map(|reference| reference.share(value)),
         z: of.limit.map(|_| of.group().robust.z(own)),
-        is_beyond: of.is_beyond_limits(own) && !is_acquitted,
-        runs_beyond,
+        exceeds_limits: of.exceeds_limits(own) && !is_acquitted,
+        runs_exceeding,
         standing,
         power,
         doubt: column.doubts[at].clone(),
     })
 }
 
-/// Returns the index of the worst figure among those that `is_meant` selects: the one with the smallest share of the
-/// reference or of the median.
+/// Returns the index of the worst figure that `is_meant` selects: the one with the smallest share of the reference or
+/// of the median.
 fn worst(
     figures: &[Option<RankedFigure>],
     is_meant: impl Fn(&RankedFigure) -> bool,
@@ -517,27 +517,27 @@ fn judged(
     node: &Node<'_>,
     figures: Vec<Option<RankedFigure>>,
     statistics: &[FigureStatistics],
-    members: &group::Members<'_>,
-    peers: &reason::NodePeers,
+    members: &group::GroupMembers<'_>,
+    peers: &reason::GroupMajority,
     options: &RankingOptions,
 ) -> RankedNode {
-    let beyond = worst(&figures, |figure| figure.is_beyond);
+    let beyond = worst(&figures, |figure| figure.exceeds_limits);
     let undecided = worst(&figures, |figure| figure.standing == Some(Standing::Undecided));
     let without_power = worst(&figures, |figure| figure.standing == Some(Standing::Unknown));
     let deciding = beyond.or(undecided).or(without_power).or_else(|| worst(&figures, |_| true));
     let is_judged = figures.iter().zip(statistics).any(|(one, of)| one.is_some() && of.is_judged());
     let load = node.runs.iter().find_map(|run| run.other_load.clone());
     let decided = deciding.and_then(|index| figures[index].as_ref());
-    // Load that most nodes have distinguishes none of them, but it makes figures lower than a reference. A finding that
-    // most nodes do not have distinguishes a node under the same load, and a critical one is a defect under any load.
+    // Load on most nodes does not distinguish any node, but makes figures lower than a reference. A finding that most
+    // nodes do not have distinguishes a node even under the same load, and a critical one is a defect under any load.
     let is_by_peers = deciding.zip(decided).is_some_and(|(index, figure)| {
         let of = &statistics[index];
         of.group().is_slow(performance(&of.key, figure.value))
     });
-    let is_distinguished = is_by_peers || peers.own_finding(node.latest()).is_some();
+    let is_distinguished = is_by_peers || peers.rare_finding(node.latest()).is_some();
     let has_defect = peers.has_rare_defect(node.latest());
-    let is_busy = load.is_some() && !has_defect && !(peers.are_busy() && is_distinguished);
-    let confirmed = decided.is_some_and(|one| one.runs_beyond >= options.confirm.max(1));
+    let is_busy = load.is_some() && !has_defect && !(peers.is_busy() && is_distinguished);
+    let confirmed = decided.is_some_and(|one| one.runs_exceeding >= options.confirm.max(1));
     let verdict = match beyond {
         Some(_) if is_busy => RankVerdict::Unknown,
         Some(_) if confirmed => RankVerdict::Slow,
@@ -570,22 +570,22 @@ fn without_domain(host: &str) -> &str {
     host.split('.').next().unwrap_or(host)
 }
 
-/// True if a host is among those with a run, with or without its domain.
-fn is_there(host: &str, there: &HashSet<String>) -> bool {
+/// True if a host is among the hosts with a run, with or without its domain.
+fn has_run(host: &str, there: &HashSet<String>) -> bool {
     there.contains(host) || host.contains('.') && there.contains(without_domain(host))
 }
 
-/// Returns expected nodes without a run, and nodes whose text gave no record.
+/// Returns expected nodes without a run, and nodes whose text contains no record.
 fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<(String, String)> {
     let mut there: HashSet<String> = HashSet::new();
     for run in &intake.runs {
-        let host = names.run_node(run);
+        let host = names.node_name(run);
         there.insert(host.to_owned());
         there.insert(without_domain(host).to_owned());
     }
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for rejected in &intake.rejected {
-        let Some(node) = rejected.node.as_ref().filter(|node| !is_there(node, &there)) else {
+        let Some(node) = rejected.node.as_ref().filter(|node| !has_run(node, &there)) else {
             continue;
         };
         let is_node = match rejected.evidence {
@@ -597,12 +597,12 @@ fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<
             found.insert(node.clone(), rejected.reason.clone());
         }
     }
-    for host in options.expected.iter().filter(|host| !is_there(host, &there)) {
+    for host in options.expected.iter().filter(|host| !has_run(host, &there)) {
         found.entry(host.clone()).or_insert_with(|| {
             options.states.get(host).cloned().unwrap_or_else(|| "no record".to_owned())
         });
     }
-    for (host, why) in options.failures.iter().filter(|(host, _)| !is_there(host, &there)) {
+    for (host, why) in options.failures.iter().filter(|(host, _)| !has_run(host, &there)) {
         found.insert(host.clone(), why.clone());
     }
     found.into_iter().collect()

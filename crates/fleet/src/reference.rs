@@ -1,8 +1,7 @@
-//! The reference of a site: for each group of nodes of one kind, what a good node has and the least that it reaches.
+//! Reference of a site: for each kind of node, the parts of a good node and the worst values that it may have.
 //!
 //! `fleet baseline` writes the file; `fleet rank`, `check`, `--expect` and `compare` read it. A node is judged only by
-//! a group of its own kind: a reference of other nodes gives no verdict. All values are in base units, as in records;
-//! readers ignore unknown fields.
+//! a group of its own kind. All values are in base units, as in records; readers ignore unknown fields.
 
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
@@ -22,31 +21,31 @@ pub const SCHEMA: &str = "nodegauge-reference/1";
 pub struct Reference {
     /// Name and version of the schema: [`SCHEMA`].
     pub schema: String,
-    /// Time at which the reference was made, RFC 3339.
+    /// Time at which the reference was written, RFC 3339.
     pub written: String,
-    /// Version of the program that made the reference.
+    /// Version of the program that wrote the reference.
     pub tool: Tool,
     /// Groups of nodes of one kind.
     pub groups: Vec<ReferenceGroup>,
 }
 
-/// Expected parts and figures of nodes of one kind.
+/// Expected parts and figures for nodes of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceGroup {
-    /// Kind of the nodes; other kinds are not judged by this group.
+    /// Kind of the nodes; this group does not judge other kinds.
     pub kind: NodeKind,
     /// Parts of a good node.
     pub inventory: Inventory,
-    /// Nodes from which the group was made, folded: `node[01-64]`.
+    /// Nodes from which the group was made, as a host list: `node[01-64]`.
     pub nodes: String,
-    /// Start of the oldest and of the newest run, RFC 3339.
+    /// Start times of the oldest and the newest run, RFC 3339.
     #[serde(default)]
     pub measured: Option<[String; 2]>,
     /// Bounds of the figures.
     pub figures: Vec<ReferenceFigure>,
 }
 
-/// Bound of a figure, with its provenance.
+/// Bound of a figure, with its origin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceFigure {
     /// Identity of the figure.
@@ -54,33 +53,33 @@ pub struct ReferenceFigure {
     pub key: FigureKey,
     /// Median of the nodes.
     pub value: f64,
-    /// Worst value of a good node: the smallest rate, or the longest time.
+    /// Worst value of a good node: the lowest rate, or the longest time.
     pub bound: f64,
     /// Number of nodes.
     pub nodes: usize,
     /// Number of runs of all nodes.
     pub runs: usize,
-    /// Relative standard deviation between nodes, without that between runs; `null` if unknown.
+    /// Relative standard deviation between nodes, without that between runs; `null` if it is unknown.
     pub spread_nodes: Option<Fraction>,
     /// Relative standard deviation between runs of one node; `null` if no node has two runs.
     pub spread_runs: Option<Fraction>,
-    /// Origin of the bound, for people.
+    /// Description of the origin of the bound.
     pub basis: String,
-    /// Smallest loss that `check` finds with this bound in 95 of 100 nodes; absent if it is unknown, and in references
-    /// of earlier versions. For people: readers compute it from the spreads.
+    /// Smallest loss that `check` detects with this bound in 95 of 100 nodes; absent if it is unknown, and in
+    /// references from earlier versions. Readers compute it from the spreads.
     #[serde(default)]
     pub loss_found: Option<Fraction>,
-    /// Measurements with which a loss worth acting on would be found; absent if it is found.
+    /// Number of measurements with which a loss worth acting on would be detected; absent if it is already detected.
     #[serde(default)]
     pub needed: Option<MeasuredNodes>,
-    /// Size of an array or of the working set that all runs had, bytes; absent for figures without one, if runs had
-    /// different sizes, and in references of earlier versions. `check` measures with this size.
+    /// Array size or working set of all runs, in bytes; absent for figures without a size, if runs had different sizes,
+    /// and in references from earlier versions. `check` measures with this size.
     #[serde(default)]
     pub size: Option<u64>,
 }
 
 impl ReferenceFigure {
-    /// Returns the power of a judgement of a node by its better median of `runs` runs.
+    /// Returns the power with which a node is judged by the better median of `runs` runs.
     pub fn power(&self, runs: usize) -> Power {
         let spread = Components {
             nodes: self.spread_nodes.map(|spread| spread.0),
@@ -91,7 +90,7 @@ impl ReferenceFigure {
         peers.power(self.key.practical_limit(), deficit, runs)
     }
 
-    /// Returns the performance of a value as a share of the reference: for a time, less than 1 if it is longer.
+    /// Returns the performance of a value divided by that of the reference; below 1 for a longer time.
     pub fn share(&self, value: f64) -> f64 {
         self.key.share(value, self.value)
     }
@@ -114,7 +113,7 @@ impl ReferenceGroup {
     }
 }
 
-/// A measured figure compared with its bound.
+/// Figure compared with its bound.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComparedFigure {
     /// Description: `triad 262.0 GB/s: 68 % of the reference, bound 364.8 GB/s`.
@@ -124,7 +123,7 @@ pub struct ComparedFigure {
 }
 
 impl ReferenceGroup {
-    /// Compares figures with their bounds; figures without a bound are left out.
+    /// Compares figures with their bounds. Figures without a bound are left out.
     pub fn compare(&self, figures: &[NodeFigure]) -> Vec<ComparedFigure> {
         let mut compared = Vec::new();
         for figure in figures {
@@ -146,20 +145,20 @@ impl ReferenceGroup {
 }
 
 impl Reference {
-    /// Returns the group by which a machine is judged: of its kind, and the most similar in parts. `None` if the
-    /// reference is of other kinds of nodes.
+    /// Returns the group that judges a machine: of the same kind, with the most similar parts. `None` if the reference
+    /// has no such kind.
     pub fn machine_group(&self, machine: &Machine) -> Option<&ReferenceGroup> {
-        self.group_for(&NodeKind::from_machine(machine), &Inventory::from_machine(machine))
+        self.closest_group(&NodeKind::from_machine(machine), &Inventory::from_machine(machine))
     }
 
-    /// Returns the group of a kind that is the most similar in parts; the first of several.
-    pub fn group_for(&self, kind: &NodeKind, inventory: &Inventory) -> Option<&ReferenceGroup> {
+    /// Returns the group of a kind with the most similar parts; the first if there are several.
+    pub fn closest_group(&self, kind: &NodeKind, inventory: &Inventory) -> Option<&ReferenceGroup> {
         let of_kind = self.groups.iter().filter(|group| group.kind == *kind);
         of_kind.min_by_key(|group| group.inventory.differences(inventory).len())
     }
 
-    /// Describes why no group applies to a machine.
-    pub fn no_group(&self, machine: &Machine) -> String {
+    /// Describes why no group can judge a machine.
+    pub fn no_group_reason(&self, machine: &Machine) -> String {
         let known: Vec<String> = self.groups.iter().map(|group| group.kind.in_words()).collect();
         format!(
             "the reference is of another kind of node: {}, not {}",
@@ -171,8 +170,7 @@ impl Reference {
     /// Parses a reference.
     ///
     /// # Errors
-    /// Fails if the text is not a reference of a supported schema, or contains a bound that no value can be compared
-    /// with.
+    /// Fails if the text is not a reference of a supported schema, or if a bound is not a positive number.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         #[derive(Deserialize)]
         struct Head {
@@ -210,10 +208,10 @@ impl Reference {
         Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.with_context(shown))
     }
 
-    /// Reads a reference that may drain a node: it must be a file of the caller or of root.
+    /// Reads a reference that can drain a node, so the file must belong to the caller or to root.
     ///
     /// # Errors
-    /// Fails as [`Self::read`] does, and if another user may have written the file.
+    /// Fails for the reasons of [`Self::read`], and if another user may have written the file.
     pub fn read_trusted(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let bytes = match nodegauge_os::read_trusted_input(path, nodegauge_os::MAX_TEXT_BYTES) {
@@ -246,7 +244,7 @@ mod tests {
             .category(Category::Variant);
         let kind = NodeKind { processor: Some("A".to_owned()), sockets: 2, virtualisation: None };
         let figure = ReferenceFigure {
-            key: FigureKey::named(&triad, "triad".to_owned()),
+            key: FigureKey::from_measurement(&triad, "triad".to_owned()),
             value: 380e9,
             bound: 364.8e9,
             nodes: 64,
@@ -280,19 +278,19 @@ mod tests {
         assert_eq!(read, reference());
         let kind = read.groups[0].kind.clone();
         let lost = Inventory { dimms: Some(15), ..Inventory::default() };
-        assert!(read.group_for(&kind, &lost).is_some());
+        assert!(read.closest_group(&kind, &lost).is_some());
         let exact = Inventory { dimms: Some(16), ..Inventory::default() };
-        assert_eq!(read.group_for(&kind, &exact), Some(&read.groups[1]));
+        assert_eq!(read.closest_group(&kind, &exact), Some(&read.groups[1]));
         let other = NodeKind { sockets: 1, ..kind };
-        assert_eq!(read.group_for(&other, &exact), None);
+        assert_eq!(read.closest_group(&other, &exact), None);
         assert_eq!(
-            read.no_group(&Machine::default()),
+            read.no_group_reason(&Machine::default()),
             "the reference is of another kind of node: 2 x A; 2 x A, not unknown processor"
         );
     }
 
     #[test]
-    fn bound_follows_the_direction_of_the_unit() {
+    fn bound_is_a_minimum_for_rates_and_a_maximum_for_times() {
         let mut figure = reference().groups.remove(0).figures.remove(0);
         assert!(figure.is_met(365e9) && !figure.is_met(364e9));
         figure.key.unit = Unit::Seconds;

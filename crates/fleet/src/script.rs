@@ -1,22 +1,22 @@
-//! The lines with which a site's engine measures all its nodes, and with which the records are ranked. Host names come
-//! from the grammar of [`HostList`]; the words of the command are quoted for a shell.
+//! Scripts with which a site's scheduler or parallel shell measures all nodes, and then ranks the records. Host names
+//! have the grammar of [`HostList`]; the words of the command are quoted for a shell.
 
 use nodegauge_measure::legible;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
 
-/// Program that carries a measurement to nodes.
+/// Scheduler or parallel shell that runs a measurement on many nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carrier {
+pub enum FleetTool {
     /// One step of Slurm inside an allocation.
     Slurm,
-    /// ReFrame with the shipped check.
+    /// ReFrame with the check that is shipped.
     Reframe,
     /// ClusterShell.
     Clush,
     /// pdsh.
     Pdsh,
-    /// Ansible, ad hoc.
+    /// Ansible, without a playbook.
     Ansible,
     /// Flux.
     Flux,
@@ -29,8 +29,8 @@ pub enum Carrier {
 }
 
 nodegauge_measure::names!(
-    Carrier,
-    "carrier",
+    FleetTool,
+    "tool",
     Slurm = "slurm",
     Reframe = "reframe",
     Clush = "clush",
@@ -42,12 +42,12 @@ nodegauge_measure::names!(
     K8s = "k8s"
 );
 
-/// Command that each node runs unless the user gives one.
+/// Command that each node runs if the user gives none.
 const USUAL: [&str; 2] = ["run", "--quick"];
-/// Line about carriers that were written from their manuals.
+/// Line for tools whose script was written from their manuals.
 const UNTESTED: &str = "# Written from the manual; not tested with this program.\n";
 
-/// Returns the words of the command that prints the record of a node on its standard output, and nothing else.
+/// Returns the command that prints the record of a node on standard output, and nothing else.
 pub fn record_command(program: &str, command: &[String], record: &str) -> CommandLine {
     let command: Vec<&str> = match command {
         [] => USUAL.to_vec(),
@@ -58,28 +58,28 @@ pub fn record_command(program: &str, command: &[String], record: &str) -> Comman
         all => all.to_vec(),
     };
     let output: &[&str] = match command.first() {
-        // A description of the node is never saved and shows no progress.
+        // The description of a node is never saved and shows no progress.
         Some(&"machine") => &["--json", record],
         _ => &["--quiet", "--no-save", "--json", record],
     };
-    // What follows `--` are the words of a user's program.
+    // Words after `--` belong to a user's program.
     let end = command.iter().position(|word| *word == "--").unwrap_or(command.len());
     let (own, of_program) = command.split_at(end);
     CommandLine::new(program, [own, output, of_program].concat())
 }
 
-/// Returns the lines for a shell. `folder` receives the records.
-pub fn script_text(carrier: Carrier, nodes: &[String], folder: &str, command: &[String]) -> String {
+/// Returns the script for a shell. `folder` receives the records.
+pub fn script_text(tool: FleetTool, nodes: &[String], folder: &str, command: &[String]) -> String {
     let measure = record_command("nodegauge", command, "-");
-    // Shells expand brackets: zsh fails if no file has such a name.
+    // Brackets are quoted because shells expand them, and zsh fails if no file matches.
     let folded = CommandLine::new(HostList::folded(nodes), []).to_string();
     let quoted = CommandLine::new(folder, []).to_string();
     let make = format!("mkdir -p {quoted}\n");
-    // One quoted word for programs that pass a command to a shell on the node.
+    // One quoted word, for programs that pass the command to a shell on the node.
     let as_word = CommandLine::new(measure.to_string(), []).to_string();
     let list = nodes.join(" ");
-    let lines = match carrier {
-        Carrier::Slurm => {
+    let lines = match tool {
+        FleetTool::Slurm => {
             let words = format!(
                 "--nodes={} --ntasks-per-node=1 --exclusive --nodelist={folded} --kill-on-bad-exit=0 --wait=0",
                 nodes.len()
@@ -91,22 +91,22 @@ pub fn script_text(carrier: Carrier, nodes: &[String], folder: &str, command: &[
             );
             format!("{make}srun {words} \\\n    {files} \\\n    {measure}\n")
         }
-        Carrier::Reframe => {
+        FleetTool::Reframe => {
             let report = quoted_in(folder, "report.json");
             let options = format!("-J nodelist={folded} --distribute --report-file={report}");
             format!(
                 "{make}reframe -c reframe_nodegauge.py -n NodegaugeStream -r \\\n    {options}\n"
             )
         }
-        Carrier::Clush => {
+        FleetTool::Clush => {
             format!("{make}clush -w {folded} --outdir={quoted} {as_word} > /dev/null\n")
         }
-        Carrier::Pdsh => {
+        FleetTool::Pdsh => {
             format!("{make}pdsh -w {folded} {as_word} > {} 2>&1\n", quoted_in(folder, "all.txt"))
         }
-        Carrier::Ansible => {
-            // The callback `minimal` prints a result per node in all versions. `--tree` and `--one-line` are deprecated
-            // since ansible-core 2.19; another callback of the configuration is not loaded.
+        FleetTool::Ansible => {
+            // In all versions, the callback `minimal` prints one result per node. `--tree` and `--one-line` are
+            // deprecated since ansible-core 2.19; another callback in the configuration is not loaded.
             let hosts = nodes.join(",");
             format!(
                 "{make}ANSIBLE_LOAD_CALLBACK_PLUGINS=0 ansible all -i {hosts}, -m command \\\n    \
@@ -114,14 +114,14 @@ pub fn script_text(carrier: Carrier, nodes: &[String], folder: &str, command: &[
                 quoted_in(folder, "all.txt")
             )
         }
-        Carrier::Flux => {
+        FleetTool::Flux => {
             let job = format!(
                 "flux submit --nodes=1 --exclusive --requires=\"host:$host\" --output={}\"$host.json\" {measure}",
                 quoted_in(folder, "")
             );
             format!("{UNTESTED}{make}for host in {list}; do\n    {job}\ndone\nflux queue drain\n")
         }
-        Carrier::Pbs => {
+        FleetTool::Pbs => {
             let job = format!(
                 "qsub -l select=1:host=\"$host\" -l place=excl -j n -o {}\"$host.json\" -- \"$(command -v nodegauge)\" {}",
                 quoted_in(folder, ""),
@@ -129,15 +129,14 @@ pub fn script_text(carrier: Carrier, nodes: &[String], folder: &str, command: &[
             );
             format!("{UNTESTED}{make}for host in {list}; do\n    {job}\ndone\n")
         }
-        Carrier::Lsf => {
+        FleetTool::Lsf => {
             let job =
                 format!("bsub -m \"$host\" -x -o {}\"$host.out\" {measure}", quoted_in(folder, ""));
             format!("{UNTESTED}{make}for host in {list}; do\n    {job}\ndone\n")
         }
-        Carrier::K8s => return kubernetes(nodes, &measure, &legible::escaped(&quoted)),
+        FleetTool::K8s => return kubernetes(nodes, &measure, &legible::escaped(&quoted)),
     };
-    let report =
-        if carrier == Carrier::Reframe { quoted_in(folder, "report.json") } else { quoted };
+    let report = if tool == FleetTool::Reframe { quoted_in(folder, "report.json") } else { quoted };
     format!("{lines}nodegauge fleet rank {report} --nodes {folded}\n")
 }
 
@@ -151,7 +150,7 @@ fn arguments(command: &CommandLine) -> String {
     words.map(|word| word.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a text as a string of YAML: one of JSON, without the characters that end a line in YAML and not in JSON.
+/// Returns a text as a YAML string: a JSON string without characters that end a line only in YAML.
 fn yaml(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
     let mut yaml = String::new();
@@ -166,7 +165,7 @@ fn yaml(text: &str) -> String {
     yaml
 }
 
-/// Returns the manifests of a job per node. `folder` is one line: it is named in a comment.
+/// Returns manifests with one job per node. `folder` must be one line, because a comment contains it.
 fn kubernetes(nodes: &[String], measure: &CommandLine, folder: &str) -> String {
     let words: Vec<String> = measure.words().iter().map(|word| yaml(word)).collect();
     let mut text = format!(
@@ -193,10 +192,10 @@ fn kubernetes(nodes: &[String], measure: &CommandLine, folder: &str) -> String {
 mod tests {
     use super::*;
 
-    fn lines(carrier: Carrier) -> String {
+    fn lines(tool: FleetTool) -> String {
         let nodes = ["n01", "n02", "n04"].map(str::to_owned);
         script_text(
-            carrier,
+            tool,
             &nodes,
             "my fleet",
             &["stream".to_owned(), "--label".to_owned(), "a=b c".to_owned()],
@@ -209,7 +208,7 @@ mod tests {
         for end in ["\n", "\r", "\u{b}", "\u{c}", "\u{85}", "\u{2028}", "\u{2029}"] {
             let folder = format!("o{end}kind: Secret");
             let command = ["stream".to_owned(), format!("--label=a=b{end}kind: Secret")];
-            let text = script_text(Carrier::K8s, &nodes, &folder, &command);
+            let text = script_text(FleetTool::K8s, &nodes, &folder, &command);
             let is_end = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
             let forged = text.split(is_end).find(|line| line.starts_with("kind: Secret"));
             assert_eq!(forged, None, "{end:?}: {text}");
@@ -218,20 +217,20 @@ mod tests {
     }
 
     #[test]
-    fn every_carrier_script_measures_and_ranks_its_nodes() {
-        for carrier in Carrier::ALL {
-            let text = lines(*carrier);
-            assert!(text.contains("nodegauge fleet rank 'my fleet"), "{carrier}: {text}");
-            if *carrier != Carrier::Reframe {
-                assert!(text.contains("--no-save"), "{carrier}: {text}");
-                assert!(text.contains("n01") || text.contains("n[01-02,04]"), "{carrier}: {text}");
+    fn every_script_measures_and_ranks_its_nodes() {
+        for tool in FleetTool::ALL {
+            let text = lines(*tool);
+            assert!(text.contains("nodegauge fleet rank 'my fleet"), "{tool}: {text}");
+            if *tool != FleetTool::Reframe {
+                assert!(text.contains("--no-save"), "{tool}: {text}");
+                assert!(text.contains("n01") || text.contains("n[01-02,04]"), "{tool}: {text}");
             }
         }
-        let slurm = lines(Carrier::Slurm);
+        let slurm = lines(FleetTool::Slurm);
         assert!(slurm.contains("--nodelist='n[01-02,04]' "), "{slurm}");
-        for carrier in Carrier::ALL {
-            let text = lines(*carrier).replace("'n[01-02,04]'", "");
-            assert!(!text.contains("n["), "{carrier}: {text}");
+        for tool in FleetTool::ALL {
+            let text = lines(*tool).replace("'n[01-02,04]'", "");
+            assert!(!text.contains("n["), "{tool}: {text}");
         }
         assert!(
             slurm.contains("nodegauge stream --label 'a=b c' --quiet --no-save --json -"),
@@ -242,7 +241,7 @@ mod tests {
             record_command("nodegauge", &sweep, "-").to_string(),
             "nodegauge sweep policy=0-5 --quiet --no-save --json - -- ./solver x"
         );
-        let ansible = lines(Carrier::Ansible);
+        let ansible = lines(FleetTool::Ansible);
         assert!(ansible.contains("-i n01,n02,n04,"), "{ansible}");
         assert!(
             ansible.contains("> 'my fleet/all.txt'") && !ansible.contains("--tree"),

@@ -1,9 +1,9 @@
-//! One exclusive single-node job of Slurm per node: submission, the queue and the state of nodes. `sbatch`, `squeue`,
-//! `sinfo` and `scancel` are run with words, never through a shell.
+//! Measurement with Slurm: one exclusive single-node job per node, the queue, and the states of nodes. `sbatch`,
+//! `squeue`, `sinfo` and `scancel` are started with separate arguments, never through a shell.
 //!
-//! A job array cannot address nodes, so that each node has a job with `--nodelist`. Idle nodes come first, and jobs that
-//! wait for busy nodes take at most half of the places in the queue, so that they do not hold up idle nodes. When Slurm
-//! refuses a job because of a limit such as MaxSubmitJobs, the number of jobs in the queue is the new maximum.
+//! A job array cannot select nodes, so each node has a job with `--nodelist`. Idle nodes come first. Jobs that wait for
+//! busy nodes take at most half of the places in the queue, so that idle nodes do not wait. If Slurm refuses a job
+//! because of a limit such as MaxSubmitJobs, the current number of jobs becomes the maximum.
 
 use crate::folder::FleetFolder;
 use crate::script::record_command;
@@ -14,26 +14,26 @@ use nodegauge_toolchain::program::{self, ProgramJob, ProgramOutput};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-/// Time limit of a command of Slurm; a controller that is busy answers within a few seconds.
+/// Time limit for a Slurm program; a busy controller answers within several seconds.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Job script: it runs its arguments.
+/// Job script, which runs its arguments.
 const JOB_SCRIPT: &str = "#!/bin/sh\nexec \"$@\"";
-/// Name of the job script in the state of the folder.
+/// Name of the job script in the state folder.
 const JOB_SCRIPT_NAME: &str = "job.sh";
-/// Words in the refusal of a job that another job may not get: it must wait.
+/// Words in a refusal that depends on the number of jobs, so that the job must wait.
 const LIMITS: [&str; 4] =
     ["MaxSubmit", "job submit limit", "temporarily unable to accept", "MaxJobCount"];
-/// Reasons with which a job waits for a node that will not come by itself.
+/// Reasons of pending jobs whose node will not become available by itself.
 const UNAVAILABLE: [&str; 3] = ["ReqNodeNotAvail", "NodeDown", "PartitionDown"];
 
-/// Options of the jobs.
+/// Options for the jobs.
 #[derive(Debug, Clone)]
 pub struct JobOptions {
     /// Partition; `None` for the default.
     pub partition: Option<String>,
     /// Quality of service.
     pub qos: Option<String>,
-    /// Further options of sbatch.
+    /// Additional options for sbatch.
     pub more: Vec<String>,
     /// Time limit of a job in minutes.
     pub minutes: u32,
@@ -43,54 +43,54 @@ pub struct JobOptions {
     pub command: Vec<String>,
 }
 
-/// Time until which Slurm is asked.
+/// Time until which Slurm is queried.
 #[derive(Debug, Clone, Copy)]
 pub struct SlurmDeadline(Option<Instant>);
 
 impl SlurmDeadline {
-    /// Returns the end of this time from now on; `None` is no end.
-    pub fn after(time: Option<Duration>) -> Self {
+    /// Returns the deadline after this time; without a deadline for `None`.
+    pub fn from_duration(time: Option<Duration>) -> Self {
         Self(time.and_then(|time| Instant::now().checked_add(time)))
     }
 
-    /// True if the time has ended.
-    pub fn is_over(self) -> bool {
+    /// True if the deadline has passed.
+    pub fn has_passed(self) -> bool {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Returns the time that is left, at most `longest`.
+    /// Returns the remaining time, at most `longest`.
     pub fn left(self, longest: Duration) -> Duration {
         let left = self.0.map(|end| end.saturating_duration_since(Instant::now()));
         left.map_or(longest, |left| left.min(longest))
     }
 }
 
-/// State of a node, as far as it decides about a job.
+/// State of a node, as far as it matters for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeState {
     /// A job would start immediately.
     Idle,
-    /// A job must wait for others, or until the node is back.
+    /// A job must wait for other jobs, or until the node returns.
     Busy,
-    /// A job would switch the node on, at the site's cost; the state in words.
+    /// A job would switch the node on, at the cost of the site; with the state as text.
     PoweredDown(String),
-    /// A job would not start in this state, given in words.
+    /// A job would not start in this state; with the state as text.
     Unavailable(String),
 }
 
-/// Job in the queue, or one that ended within the last minutes.
+/// Job in the queue, or one that ended in the last minutes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedJob {
-    /// State by Slurm's name, e.g. `RUNNING`.
+    /// State as Slurm names it, e.g. `RUNNING`.
     pub state: String,
-    /// Reason why it waits or failed.
+    /// Reason why the job waits or failed.
     pub reason: String,
     /// Node that the job requests.
     pub node: String,
 }
 
 impl QueuedJob {
-    /// True if the job may still give a record.
+    /// True if the job may still write a record.
     pub fn is_active(&self) -> bool {
         const ACTIVE: [&str; 9] = [
             "PENDING",
@@ -106,13 +106,13 @@ impl QueuedJob {
         ACTIVE.contains(&self.state.as_str())
     }
 
-    /// True if the job waits for its start.
+    /// True if the job is waiting to start.
     pub fn is_pending(&self) -> bool {
         self.state == "PENDING"
     }
 
     /// True if the job waits for a node that is not available.
-    pub fn waits_in_vain(&self) -> bool {
+    pub fn waits_for_unavailable_node(&self) -> bool {
         self.is_pending() && UNAVAILABLE.iter().any(|word| self.reason.contains(word))
     }
 }
@@ -120,11 +120,11 @@ impl QueuedJob {
 /// Reason why a job was not accepted.
 #[derive(Debug)]
 pub enum Refusal {
-    /// A limit of the number of jobs is reached.
+    /// The maximum number of jobs is reached.
     Limit,
-    /// The job is refused for this node.
-    RejectedText(String),
-    /// Slurm cannot be asked.
+    /// Slurm refuses the job for this node.
+    Rejected(String),
+    /// Slurm's programs failed.
     Failed(Failure),
 }
 
@@ -137,7 +137,7 @@ fn ask(program: &str, words: Vec<String>, until: SlurmDeadline) -> Result<Progra
     Ok(output)
 }
 
-/// Runs a program of Slurm that must succeed; returns its output.
+/// Runs a program of Slurm that must succeed, and returns its output.
 fn answer(program: &str, words: Vec<String>, until: SlurmDeadline) -> Result<String, Failure> {
     let output = ask(program, words, until)?;
     let status = output.status()?;
@@ -149,10 +149,10 @@ fn answer(program: &str, words: Vec<String>, until: SlurmDeadline) -> Result<Str
         .hint("check that Slurm's controller answers, e.g. scontrol ping"))
 }
 
-/// Returns the state of all nodes of a partition, or of the default partition.
+/// Returns the states of all nodes of a partition; `None` means the default partition.
 ///
 /// # Errors
-/// Fails if Slurm does not answer.
+/// Fails if the program of Slurm fails.
 pub fn nodes(
     partition: Option<&str>,
     until: SlurmDeadline,
@@ -164,7 +164,8 @@ pub fn nodes(
     Ok(node_states(&text, partition.is_some()))
 }
 
-/// Parses the output of sinfo. Without a partition, only nodes of the default partition count, which is marked `*`.
+/// Parses the output of sinfo. Without a partition, only nodes of the default partition count, which sinfo marks with
+/// `*`.
 fn node_states(text: &str, is_partition: bool) -> BTreeMap<String, NodeState> {
     let mut rows = Vec::new();
     for line in text.lines() {
@@ -177,12 +178,12 @@ fn node_states(text: &str, is_partition: bool) -> BTreeMap<String, NodeState> {
     rows.into_iter().map(|(node, state, _)| (node.to_owned(), node_state(state))).collect()
 }
 
-/// Returns the state for Slurm's word, which may end with a mark (manual of sinfo, NODE STATE CODES).
+/// Parses a node state of Slurm, which may end with a flag (manual of sinfo, NODE STATE CODES).
 fn node_state(word: &str) -> NodeState {
     let name = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
     let by_word = match name {
         "idle" => NodeState::Idle,
-        // A job starts in a reservation for maintenance when its options or the end of the reservation permit it.
+        // In a maintenance reservation, a job starts if its options permit it, or when the reservation ends.
         "allocated" | "mixed" | "completing" | "reserved" | "planned" | "maint" | "blocked"
         | "reboot" => NodeState::Busy,
         "powered_down" | "power_down" | "powering_down" | "powering_up" | "power_up" => {
@@ -193,11 +194,11 @@ fn node_state(word: &str) -> NodeState {
     let starts_jobs = !matches!(by_word, NodeState::Unavailable(_));
     match word[name.len()..].chars().next() {
         Some('*') => NodeState::Unavailable(format!("{name}, does not respond")),
-        // A node that is drained for a reboot comes back by itself.
+        // A node that is drained for a reboot returns by itself.
         Some('@' | '^') => NodeState::Busy,
-        // Planned by the backfill scheduler for another job.
+        // The backfill scheduler has planned the node for another job.
         Some('-') => NodeState::Busy,
-        // In a reservation for maintenance; a node that is also down or drained takes no job when that has ended.
+        // In a maintenance reservation, a node that is also down or drained takes no job when the reservation ends.
         Some('$') if starts_jobs => NodeState::Busy,
         Some('~') if starts_jobs => NodeState::PoweredDown(format!("{name}, powered off")),
         Some('%') if starts_jobs => NodeState::PoweredDown(format!("{name}, being powered off")),
@@ -209,10 +210,10 @@ fn node_state(word: &str) -> NodeState {
     }
 }
 
-/// Returns the jobs with a name, by their identifiers.
+/// Returns the jobs with a name, by identifier.
 ///
 /// # Errors
-/// Fails if Slurm does not answer.
+/// Fails if the program of Slurm fails.
 pub fn queue(name: &str, until: SlurmDeadline) -> Result<HashMap<String, QueuedJob>, Failure> {
     let words = ["--noheader", "--states=all", "--format=%i|%T|%n|%r"].map(str::to_owned);
     let words = words.into_iter().chain([format!("--name={name}")]).collect();
@@ -237,14 +238,14 @@ fn queued(text: &str) -> HashMap<String, QueuedJob> {
 ///
 /// # Errors
 /// Fails if it cannot be written.
-pub fn prepare(folder: &FleetFolder) -> Result<(), Failure> {
+pub fn write_job_script(folder: &FleetFolder) -> Result<(), Failure> {
     folder.write_state(JOB_SCRIPT_NAME, JOB_SCRIPT)
 }
 
 /// Submits the job of a node; returns its identifier.
 ///
 /// # Errors
-/// See [`Refusal`].
+/// Fails with a [`Refusal`].
 pub fn submit(
     folder: &FleetFolder,
     name: &str,
@@ -257,7 +258,7 @@ pub fn submit(
     let output = ask("sbatch", words, until).map_err(Refusal::Failed)?;
     let status = output.status().map_err(|error| Refusal::Failed(error.into()))?;
     if status.success() {
-        // A cluster's name may follow the identifier.
+        // The name of the cluster may follow the identifier.
         let id = output.stdout.trim().split(';').next().unwrap_or_default().to_owned();
         return Ok(id);
     }
@@ -267,10 +268,10 @@ pub fn submit(
     }
     let last = stderr.lines().last().unwrap_or_default();
     let why = last.rsplit("error: ").next().unwrap_or(last);
-    Err(Refusal::RejectedText(legible::escaped(why).into_owned()))
+    Err(Refusal::Rejected(legible::escaped(why).into_owned()))
 }
 
-/// Returns the options of sbatch, the job script and its arguments.
+/// Returns the options for sbatch, the job script and its arguments.
 fn words(
     folder: &FleetFolder,
     name: &str,
@@ -278,8 +279,8 @@ fn words(
     run: usize,
     options: &JobOptions,
 ) -> Vec<String> {
-    let log = folder.state(&format!("{host}.log")).display().to_string();
-    let record = folder.record(host, run).display().to_string();
+    let log = folder.state_path(&format!("{host}.log")).display().to_string();
+    let record = folder.record_path(host, run).display().to_string();
     let mut words = vec![
         "--parsable".to_owned(),
         format!("--job-name={name}"),
@@ -289,27 +290,27 @@ fn words(
         "--no-requeue".to_owned(),
         format!("--nodelist={host}"),
         format!("--time={}", options.minutes),
-        // Percent signs are patterns of sbatch.
+        // sbatch interprets percent signs.
         format!("--output={}", log.replace('%', "%%")),
         format!("--chdir={}", folder.path().display()),
     ];
     words.extend(options.partition.iter().map(|one| format!("--partition={one}")));
     words.extend(options.qos.iter().map(|one| format!("--qos={one}")));
     words.extend(options.more.iter().cloned());
-    words.push(folder.state(JOB_SCRIPT_NAME).display().to_string());
+    words.push(folder.state_path(JOB_SCRIPT_NAME).display().to_string());
     let measure = record_command(&options.program, &options.command, &record);
     words.extend(measure.words().iter().cloned());
     words
 }
 
-/// Cancels a job; failures are ignored, because the job may have ended.
+/// Cancels a job. A failure is ignored, because the job may have ended.
 pub fn cancel(id: &str, until: SlurmDeadline) {
     let _ = ask("scancel", vec![id.to_owned()], until);
 }
 
-/// Returns the nodes for which a job is submitted next, in this order: idle nodes, nodes that a job switches on, then
-/// busy nodes as far as they do not fill more than half of the places.
-pub fn next<'a>(
+/// Returns the nodes for which jobs are submitted next: first idle nodes, then nodes that a job switches on, then busy
+/// nodes, which fill at most half of the places.
+pub fn next_nodes<'a>(
     waiting: &[&'a str],
     states: &BTreeMap<String, NodeState>,
     active: usize,
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_nodes_come_first_and_busy_ones_free_places() {
+    fn idle_nodes_come_first_and_busy_nodes_take_half_the_places() {
         let states = BTreeMap::from(
             [
                 ("a", NodeState::Busy),
@@ -402,16 +403,16 @@ mod tests {
             .map(|(name, state)| (name.to_owned(), state)),
         );
         let waiting = ["a", "b", "c", "d"];
-        assert_eq!(next(&waiting, &states, 0, 0, 4), ["c", "a", "b"]);
-        assert_eq!(next(&waiting, &states, 2, 2, 4), ["c"]);
-        assert_eq!(next(&waiting, &states, 4, 2, 4), Vec::<&str>::new());
-        assert_eq!(next(&["a"], &states, 0, 0, 1), ["a"]);
-        assert_eq!(next(&["a", "e", "c"], &states, 0, 0, 2), ["c", "e"]);
+        assert_eq!(next_nodes(&waiting, &states, 0, 0, 4), ["c", "a", "b"]);
+        assert_eq!(next_nodes(&waiting, &states, 2, 2, 4), ["c"]);
+        assert_eq!(next_nodes(&waiting, &states, 4, 2, 4), Vec::<&str>::new());
+        assert_eq!(next_nodes(&["a"], &states, 0, 0, 1), ["a"]);
+        assert_eq!(next_nodes(&["a", "e", "c"], &states, 0, 0, 2), ["c", "e"]);
     }
 
     #[test]
-    fn slurm_job_is_an_argument_vector_without_shell_text() {
-        let folder = FleetFolder::at(Path::new("/shared/50%"));
+    fn slurm_job_arguments_contain_no_shell_text() {
+        let folder = FleetFolder::from_path(Path::new("/shared/50%"));
         let options = JobOptions {
             partition: None,
             qos: Some("low".to_owned()),
@@ -439,13 +440,13 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_wait_for_a_dead_node_are_recognised() {
+    fn jobs_that_wait_for_unavailable_nodes_are_detected() {
         let all = queued(
             "7|PENDING|n3|ReqNodeNotAvail, UnavailableNodes:n3\n8|RUNNING|n1|None\n9|TIMEOUT|n2|TimeLimit\n",
         );
-        assert!(all["7"].is_active() && all["7"].waits_in_vain());
+        assert!(all["7"].is_active() && all["7"].waits_for_unavailable_node());
         assert_eq!(all["7"].node, "n3");
-        assert!(all["8"].is_active() && !all["8"].waits_in_vain());
+        assert!(all["8"].is_active() && !all["8"].waits_for_unavailable_node());
         assert!(!all["9"].is_active());
     }
 }

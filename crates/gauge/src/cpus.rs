@@ -1,4 +1,5 @@
-//! CPUs around measurements: figures are suspect if a CPU of this process was taken away while they were measured.
+//! Watch on the CPUs during measurements: figures are suspect if a CPU of this process was taken away while they were
+//! measured.
 
 use nodegauge_machine::{CpuId, SysRoot, number_ranges, usable_cpus};
 use nodegauge_measure::Outcome;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Interval between two readings during a measurement. A reading takes about a tenth of a millisecond.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// CPUs before a measurement, and those that were missing since.
+/// CPUs before a measurement, and the CPUs that have been missing since.
 pub struct CpuWatch {
     root: SysRoot,
     before: BTreeSet<CpuId>,
@@ -37,13 +38,13 @@ impl CpuWatch {
 
     fn read(&self) {
         self.looked.set(Instant::now());
-        // A reading that fails gives no CPUs.
+        // If a reading fails, no CPUs are compared.
         let Some(now) = usable_cpus(&self.root) else { return };
         self.missing.borrow_mut().extend(self.before.difference(&now));
     }
 
-    /// Reads the CPUs after the measurement, and adds the CPUs that were missing to the reasons for doubt of all figures
-    /// that were measured meanwhile.
+    /// Reads the CPUs after the measurement. If CPUs were missing, adds them to the reasons for doubt of all figures
+    /// measured since the begin.
     pub fn end(self, found: &mut Outcome) {
         self.read();
         let missing = self.missing.into_inner();
@@ -65,7 +66,7 @@ mod tests {
     use nodegauge_measure::Unit;
     use nodegauge_measure::record::{Measurement, Quoted, Status};
 
-    /// Returns the reasons of a figure that is measured while the CPUs that are online change.
+    /// Returns the reasons for doubt of a figure that is measured while the set of online CPUs changes.
     fn doubts(online: [&str; 3]) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sys/devices/system/cpu/online");
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_that_leaves_the_cpuset_is_named() {
+    fn cpu_that_leaves_the_cpuset_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_cpu_is_named() {
+    fn removed_cpu_is_reported() {
         assert!(doubts(["0-3", "0-3", "0-3"]).is_empty());
         assert!(doubts(["0-1", "0-3", "0-3"]).is_empty());
         let after = doubts(["0-3", "0-3", "0-1"]);

@@ -1,7 +1,7 @@
-//! Runs on several hosts: the outcomes of the hosts merged into one, the ranking of the hosts, and its view.
+//! Runs on several hosts: merging of the outcomes of all hosts, ranking of the hosts, and the view of the ranking.
 //!
-//! A gauge measures one host and does not know the others. Each figure of a host has the key `host`; sums over hosts
-//! have the key `hosts`. The machine of the record is the first host.
+//! A gauge measures a single host. Each figure of a host has the key `host`; sums over hosts have the key `hosts`. The
+//! machine of the record is the first host.
 
 use crate::view::sentence::{capital, doubted};
 use crate::view::{ColumnList, Note, Picture, Section, Step, Table, TableCell, Tone, grouped};
@@ -17,7 +17,7 @@ use nodegauge_measure::{Failure, Fraction, Notice, NoticeId, Outcome, Unit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Maximum number of figures in the table of hosts in addition to the one that ranks them.
+/// Maximum number of figures in the table of hosts, in addition to the figure that ranks them.
 const MAX_FURTHER: usize = 3;
 
 /// Result of one host, as it is sent to the process that collects the results.
@@ -32,7 +32,7 @@ pub struct HostReport {
 }
 
 impl HostReport {
-    /// Returns the result of a host from its outcome; `findings` are those of the machine.
+    /// Converts the outcome of a host to its result; `findings` are those about the machine.
     pub fn new(machine: Machine, findings: Vec<Finding>, found: Outcome) -> Self {
         Self {
             machine,
@@ -45,8 +45,8 @@ impl HostReport {
     }
 }
 
-/// Merges the results of all hosts; the first is the host of the process that collected them. A host without result
-/// gets invalid figures with the reason, so that it is not overlooked.
+/// Merges the results of all hosts; the first one is the host that collected them. A host without a result gets invalid
+/// figures with the reason, so that it is not overlooked.
 pub fn merged(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
     let mut outcome = Outcome::default();
     let names: Vec<String> = hosts.iter().map(|(name, _)| name.clone()).collect();
@@ -77,7 +77,7 @@ pub fn merged(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
     outcome
 }
 
-/// Adds the result of host number `at`.
+/// Adds the result of the host at index `at`.
 fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
     let figures = report.measurements.into_iter().map(|m| with_host(m, name));
     outcome.measurements.extend(figures);
@@ -87,7 +87,7 @@ fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
         0 => finding,
         _ => Finding { text: format!("{name}: {}", finding.text), ..finding },
     }));
-    // The loops and libraries that other hosts have chosen are in the configuration of their figures.
+    // The loops and libraries that other hosts chose are in the configuration of their figures.
     let notices = report.notices.into_iter();
     for notice in notices.filter(|notice| at == 0 || notice.id != NoticeId::Chosen) {
         if !outcome.notices.iter().any(|other| other.message == notice.message) {
@@ -112,14 +112,14 @@ fn with_host(mut m: Measurement, name: &str) -> Measurement {
     m
 }
 
-/// Returns the figures of which there is one per name, without published ones.
+/// Returns the figures whose name occurs once, without published figures.
 fn single(measurements: &[Measurement]) -> Vec<Measurement> {
     let own = measurements.iter().filter(|m| !m.is_published());
     let groups = grouped(own, |m| (m.test.clone(), m.name.clone()));
     groups.into_iter().filter(|(_, of)| of.len() == 1).map(|(_, of)| of[0].clone()).collect()
 }
 
-/// Reports hosts whose processor, number of processors or memory differs from that of most hosts.
+/// Returns notices on hosts whose processor, number of processors or memory differs from that of most hosts.
 fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
     let kind_of = |machine: &Machine| {
         let processor = &machine.processor;
@@ -133,7 +133,7 @@ fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
     let notice = |(kind, of): &(String, Vec<&(&String, &HostReport)>)| {
         let names: Vec<&str> = of.iter().map(|(name, _)| name.as_str()).collect();
         let text = format!(
-            "another processor on {}: {kind}; most have {}",
+            "different processor on {}: {kind}; most hosts have {}",
             names.join(", "),
             kinds[usual].0
         );
@@ -142,7 +142,7 @@ fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
     others.map(|(_, other)| notice(other)).collect()
 }
 
-/// Returns the sum over the hosts of every rate of which each host has one figure.
+/// Returns sums over the hosts, for each rate of which every host has one figure.
 fn sums(measurements: &[Measurement], names: &[String]) -> Vec<Measurement> {
     let rates = measurements.iter().filter(|m| {
         matches!(m.unit, Unit::BytesPerSecond | Unit::FlopsPerSecond) && !m.is_published()
@@ -151,7 +151,7 @@ fn sums(measurements: &[Measurement], names: &[String]) -> Vec<Measurement> {
     groups.into_iter().filter_map(|(_, of)| sum(&of, names)).collect()
 }
 
-/// Returns the sum of the figures of one name; `None` without a value, or if a host has several figures.
+/// Returns the sum of the figures with one name; `None` without a value, or if a host has several figures.
 fn sum(of: &[&Measurement], names: &[String]) -> Option<Measurement> {
     let distinct: BTreeSet<&str> = of.iter().filter_map(|m| m.host()).collect();
     if distinct.len() != of.len() {
@@ -179,8 +179,9 @@ fn sum(of: &[&Measurement], names: &[String]) -> Option<Measurement> {
     Some(sum.with_validity(validity))
 }
 
-/// Divides figures of one name into groups with one figure of each host: the first figures of all hosts, the second
-/// figures, e.g. those on other pages. There are no groups if the hosts have different numbers of figures.
+/// Divides figures with one name into groups that contain one figure of each host: the first figures of all hosts, the
+/// second figures, and so on (e.g. for different pages). Returns no groups if the hosts have different numbers of
+/// figures.
 fn one_per_host<'r>(of: &[&'r Measurement]) -> Vec<Vec<&'r Measurement>> {
     let hosts = grouped(of.iter().copied(), |m| m.host());
     let count = hosts[0].1.len();
@@ -199,12 +200,12 @@ pub struct RankedHost<'r> {
     pub figure: &'r Measurement,
     /// Value divided by the median of all hosts; `None` without a value.
     pub of_median: Option<f64>,
-    /// Verdict of all hosts on this one; `None` without a value.
+    /// Verdict of the comparison with all hosts; `None` without a value.
     pub verdict: Option<GroupVerdict>,
 }
 
 impl RankedHost<'_> {
-    /// True if the host is slow or, among too few hosts for a verdict, below the practical limit.
+    /// True if the host is slow, or if it is below the practical limit and there are too few hosts for a verdict.
     fn is_low(&self) -> bool {
         matches!(self.verdict, Some(GroupVerdict::Slow | GroupVerdict::Below))
     }
@@ -226,7 +227,7 @@ impl RankedHost<'_> {
     }
 }
 
-/// Returns the value by which a host is judged: positive and of a figure that is not invalid.
+/// Returns the value by which a host is judged: a positive value that is not invalid.
 fn judged_value(m: &Measurement) -> Option<f64> {
     let value = m.value.filter(|value| value.is_finite() && *value > 0.0);
     value.filter(|_| m.validity.status != Status::Invalid)
@@ -241,15 +242,15 @@ pub struct HostRanking<'r> {
     pub median: f64,
     /// Difference of the best and the worst value divided by the median.
     pub spread: f64,
-    /// Statistics of the hosts, which judge each of them.
+    /// Statistics of the hosts, with which each host is judged.
     pub group: NodeGroup,
-    /// Power of these verdicts; `None` for fewer than eight hosts.
+    /// Power of the verdicts; `None` for fewer than eight hosts.
     pub power: Option<Power>,
 }
 
 impl<'r> HostRanking<'r> {
-    /// Ranks the hosts of a record by the headline figure of a gauge, or else by the last figure of most hosts, e.g. that
-    /// of the largest working set. Returns `None` for a run on one host.
+    /// Ranks the hosts of a record by the headline figure of a gauge, otherwise by the last figure that most hosts
+    /// have, e.g. that of the largest working set. Returns `None` for a run on one host.
     pub fn from_record(record: &'r Record, gauge: &str, registry: &Registry) -> Option<Self> {
         let of_hosts =
             record.measurements.iter().filter(|m| m.gauge == gauge && m.host().is_some());
@@ -295,7 +296,7 @@ impl<'r> HostRanking<'r> {
         Self { hosts, median, spread: range / median, group, power }
     }
 
-    /// Returns the names of the hosts with this verdict, or of those without a value, worst first.
+    /// Returns the names of the hosts with this verdict (`None`: hosts without a value), worst first.
     pub fn with_verdict(&self, verdict: Option<GroupVerdict>) -> Vec<&'r str> {
         self.hosts
             .iter()
@@ -305,8 +306,8 @@ impl<'r> HostRanking<'r> {
             .collect()
     }
 
-    /// Returns the names of the hosts that a user who asks for it leaves out: the slow ones, or of too few hosts for a
-    /// verdict those below the practical limit, and those without a value; worst first.
+    /// Returns the names of the hosts that are left out if the user requests it, worst first: slow hosts, hosts without
+    /// a value, and, with too few hosts for a verdict, those below the practical limit.
     pub fn excluded(&self) -> Vec<&'r str> {
         let hosts = self.hosts.iter().rev();
         hosts.filter(|host| host.is_worse()).map(|host| host.name).collect()
@@ -318,7 +319,7 @@ impl<'r> HostRanking<'r> {
         slowest.filter(|_| self.hosts.len() > 1).map(|host| host.name)
     }
 
-    /// Returns the table with one row per host; `what` is the title of the figure that ranks them.
+    /// Returns the table with one row per host; `what` is the title of the ranking figure.
     fn table(&self, record: &Record, what: &str) -> Table {
         let lead = self.hosts[0].figure;
         let slowest = self.slowest();
@@ -333,7 +334,7 @@ impl<'r> HostRanking<'r> {
             .table(&self.hosts)
     }
 
-    /// Returns the sentence on the hosts that have a value.
+    /// Returns a sentence on the hosts with a value.
     fn sentence(&self) -> String {
         let lead = self.hosts[0].figure;
         let name = lead.name_in_words();
@@ -388,7 +389,7 @@ impl<'r> HostRanking<'r> {
         ))
     }
 
-    /// Returns the notes on hosts that are low, that are not decided, or that have no value.
+    /// Returns the notes on hosts that are low, undecided, or without a value.
     fn notes(&self) -> Vec<Note> {
         let all = counted(self.group.nodes, "host");
         let limit = self.group.loss_limit().in_whole_percent();
@@ -422,7 +423,7 @@ impl<'r> HostRanking<'r> {
     }
 }
 
-/// Returns the section of the hosts of a run: one row per host, best first. Returns `None` for a run on one host.
+/// Returns the section on the hosts of a run, with one row per host, best first; `None` for a run on one host.
 pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Section> {
     let ranking = HostRanking::from_record(record, gauge, registry)?;
     let lead = ranking.hosts[0].figure;
@@ -458,8 +459,8 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
     Some(section)
 }
 
-/// Returns the sentence on the hosts of a run: the median, the slow hosts, and those without a figure. Returns `None` for a run on one host, and
-/// if no host has a value.
+/// Returns a sentence on the hosts of a run: the median, the slow hosts, and those without a figure. Returns `None` for
+/// a run on one host, or if no host has a value.
 pub fn conclusion(record: &Record, gauge: &str, registry: &Registry) -> Option<String> {
     let ranking = HostRanking::from_record(record, gauge, registry)?;
     judged_value(ranking.hosts[0].figure)?;
@@ -472,7 +473,7 @@ pub fn conclusion(record: &Record, gauge: &str, registry: &Registry) -> Option<S
     })
 }
 
-/// Returns the names of further figures of the test in the unit of `lead`, if there are few.
+/// Returns the names of further figures of the test with the unit of `lead`, if there are few.
 fn further_names(record: &Record, lead: &Measurement) -> Vec<String> {
     let of = |m: &&Measurement| {
         m.gauge == lead.gauge
@@ -493,7 +494,7 @@ fn cell(m: &Measurement) -> TableCell {
     }
 }
 
-/// Returns the remark on a host: slowest, and whether the figure is suspect.
+/// Returns the remark on a host: whether it is the slowest, and whether its figure is suspect.
 fn remark(host: &RankedHost<'_>, is_slowest: bool) -> String {
     let status = host.figure.validity.status;
     let doubt = (host.figure.value.is_some() && status != Status::Valid).then(|| status.name());
@@ -501,8 +502,9 @@ fn remark(host: &RankedHost<'_>, is_slowest: bool) -> String {
     words.join(", ")
 }
 
-/// Adds the decisive reason of each suspect or invalid figure, with the hosts that have it. Reasons that differ only in
-/// numbers are one. A reason of all hosts is left out, because the details of the first host have it.
+/// Adds the decisive reason of each suspect or invalid figure with the hosts that have it. Reasons that differ only in
+/// numbers are combined. A reason that applies to all hosts is left out, because the details of the first host contain
+/// it.
 fn doubts(ranking: &HostRanking<'_>, section: &mut Section) {
     let of = |host: &RankedHost<'_>| {
         let validity = &host.figure.validity;
@@ -566,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_ranked_and_one_without_response_is_last() {
+    fn host_without_response_is_ranked_last() {
         let record = record();
         let ranking = HostRanking::from_record(&record, "memory", &Registry::default()).unwrap();
         let names: Vec<&str> = ranking.hosts.iter().map(|host| host.name).collect();
@@ -586,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_rank_by_the_last_figure_that_all_have() {
+    fn hosts_are_ranked_by_the_last_common_figure() {
         let figure = |host: &str, set: u64, pages: &str, ns: f64| {
             let name = set.to_string();
             let m = Measurement::new("memory", "latency", name, Unit::Seconds)
@@ -615,8 +617,8 @@ mod tests {
         assert!(format!("{section:?}").contains("latency 1 GiB"), "{section:?}");
     }
 
-    /// Returns a record of hosts of which the first has this share of the rate of the others, which vary by `spread` to
-    /// either side.
+    /// Returns a record of hosts. The first host has `share` of the rate of the others, whose rates vary by `spread` in
+    /// both directions.
     fn record_of(hosts: usize, share: f64, spread: f64, is_suspect: bool) -> Record {
         let measurements = (0..hosts).map(|at| {
             let deviation = spread * ((at * 7 % hosts) as f64 * 2.0 / hosts as f64 - 1.0);
@@ -632,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn conclusion_follows_number_and_spread_of_hosts() {
+    fn conclusion_depends_on_number_and_spread_of_hosts() {
         let registry = Registry::default();
         for (hosts, share, spread, is_suspect, excluded, words) in [
             (
@@ -684,7 +686,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_name_their_missing_hosts() {
+    fn sums_list_missing_hosts() {
         let outcome = run();
         let sum = outcome.measurements.iter().find(|m| m.name == "triad_sum").unwrap();
         assert_eq!(sum.value, Some(281e9));
@@ -693,7 +695,7 @@ mod tests {
     }
 
     #[test]
-    fn host_of_another_kind_is_named() {
+    fn different_host_is_reported() {
         let outcome = run();
         let reported: Vec<&str> = outcome.notices.iter().map(|n| n.message.as_str()).collect();
         assert!(

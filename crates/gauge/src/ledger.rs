@@ -1,5 +1,5 @@
-//! Ledger of hardware errors around measurements: reads the counters before and after, and judges the figures. The
-//! counters of the CPU quotas are read at the same times.
+//! Reading of the ledger of hardware errors before and after measurements, and judgement of the figures. The counters
+//! of the CPU quotas are read at the same times.
 
 use crate::{Gauge, throttle};
 use nodegauge_machine::SysRoot;
@@ -10,7 +10,7 @@ use nodegauge_measure::record::{EventCount, Ledger, Measurement};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
 use std::time::Instant;
 
-/// Key of the configuration of figures of an accelerator.
+/// Configuration key with the accelerator of a figure.
 const DEVICE: &str = "device";
 
 /// Counters before a measurement.
@@ -29,11 +29,11 @@ impl<'a> LedgerWatch<'a> {
         Self { root, before: LedgerReading::read(root), throttling, begun }
     }
 
-    /// Reads the counters after the measurement, judges the figures of `found`, which are of some of `gauges`, and
-    /// returns the ledger. Events for which the figures of one part of the run have been judged do not count again for
-    /// the figures of the other parts.
+    /// Reads the counters after the measurement, judges the figures of `found`, which belong to `gauges`, and returns
+    /// the ledger. Events for which the figures of one part of the run were judged are not counted again for the other
+    /// parts.
     pub fn end(self, found: &mut Outcome, gauges: &[&dyn Gauge]) -> Ledger {
-        // The parts of a run have been judged each by its own counters.
+        // The parts of a run have already been judged by their own counters.
         if !std::mem::take(&mut found.has_judged_parts) {
             self.judge_throttling(found);
         }
@@ -45,7 +45,10 @@ impl<'a> LedgerWatch<'a> {
         found.measurements.iter_mut().for_each(|figure| judge(figure, gauges, &others));
         found.measurements.iter_mut().for_each(Measurement::doubt_limit);
         found.notices.extend(ledger.vanished.iter().map(|counter| {
-            let text = format!("a counter of hardware errors vanished during the run: {counter}");
+            let text = format!(
+                "a counter of hardware errors disappeared during the run: \
+                                {counter}"
+            );
             Notice::new(NoticeId::Contradicted, "", text)
         }));
         let reported_only = ledger.during.iter().filter(|event| event.kind.effect().is_none());
@@ -73,7 +76,7 @@ impl<'a> LedgerWatch<'a> {
     }
 }
 
-/// Returns the events of a counter without those in `parts`; `None` if nothing is left.
+/// Returns the events of a counter that are not in `parts`; `None` if there are none.
 fn without_parts(event: &EventCount, parts: &[EventCount]) -> Option<EventCount> {
     let of_kind = parts.iter().filter(|part| part.kind == event.kind);
     let same = of_kind.filter(|part| part.component == event.component);
@@ -82,7 +85,7 @@ fn without_parts(event: &EventCount, parts: &[EventCount]) -> Option<EventCount>
     (events > 0).then(|| EventCount { events, ..event.clone() })
 }
 
-/// Adds the events to the reasons for doubt of a figure that was measured meanwhile.
+/// Adds the events to the reasons for doubt of a figure.
 fn judge(figure: &mut Measurement, gauges: &[&dyn Gauge], during: &[EventCount]) {
     if figure.is_published() {
         return;
@@ -117,7 +120,7 @@ mod tests {
         Measurement::new(gauge, "test", "name", Unit::BytesPerSecond).value(Quoted::Single, 1e9)
     }
 
-    /// Gauge of which only the name and the use of links matter.
+    /// Gauge for which only the name and the use of links matter.
     struct Named(&'static str, bool);
 
     impl Gauge for Named {
@@ -142,7 +145,7 @@ mod tests {
         [&Named(figure_names::stream::GAUGE, false), &Named(figure_names::io::GAUGE, true)];
 
     #[test]
-    fn corrected_errors_are_suspect_and_uncorrected_ones_invalid() {
+    fn corrected_errors_make_figures_suspect() {
         let mut triad = figure(figure_names::stream::GAUGE);
         judge(&mut triad, &GAUGES, &[event(HardwareEvent::MemoryCorrected, 2)]);
         assert_eq!(triad.validity.status, Status::Suspect);
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_a_part_count_once() {
+    fn events_of_one_part_count_once() {
         let all = event(HardwareEvent::MemoryCorrected, 5);
         let part = event(HardwareEvent::MemoryCorrected, 2);
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Interface of a gauge, i.e. of the code that measures one component of the node: its name, plans that are checked
-//! before anything is measured, runs that return an [`Outcome`], the configuration keys of the figures, and the display
-//! of the figures in a record.
+//! before anything is measured, runs that return an [`Outcome`], the configuration keys of the figures, and the view of
+//! the figures in a record.
 //!
 //! Gauges implement [`Gauge`] and [`PlannedRun`] and are registered in a list in the crate of the command. All code
 //! that runs gauges and shows, compares or exports records uses that list. The interface does not assume that a gauge
@@ -35,7 +35,7 @@ use roofline::{CeilingsAsk, NoPoint, RooflinePoint};
 use std::time::Duration;
 use view::{Reach, Section};
 
-/// Node that is measured, with the state of the node at the start of the run.
+/// Node to be measured, with its state at the start of the run.
 pub struct Site {
     /// Processors, caches and NUMA nodes of the node.
     pub topology: Topology,
@@ -43,7 +43,7 @@ pub struct Site {
     pub machine: Machine,
     /// Directory that contains `/proc` and `/sys`.
     pub root: SysRoot,
-    /// Core-to-core round trips in saved runs of this node.
+    /// Core-to-core round trips from saved runs of this node.
     pub round_trips: SavedTrips,
 }
 
@@ -59,9 +59,9 @@ impl Site {
         CacheCapacity::new(reported, self.machine.measured_cache.as_ref())
     }
 
-    /// Sets the memory available to a plan: the given size, or else all memory of a described machine.
+    /// Sets the memory that a plan may use: the given size, otherwise all memory of a described machine.
     #[must_use]
-    pub fn planned_with(mut self, given: Option<Bytes>) -> Self {
+    pub fn with_plan_memory(mut self, given: Option<Bytes>) -> Self {
         let is_described = self.machine.is_described();
         let memory = &mut self.machine.memory;
         let all = memory.bytes.filter(|_| is_described);
@@ -74,7 +74,7 @@ impl Site {
     }
 }
 
-/// Time and memory that a run is expected to need, as far as they are known in advance.
+/// Expected time and memory of a run, as far as they are known in advance.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ExpectedCost {
     /// Expected time; `None` if it depends on the results.
@@ -83,10 +83,10 @@ pub struct ExpectedCost {
     pub memory: Option<Bytes>,
 }
 
-/// A planned run: the options have been checked, and nothing has been measured or written yet.
+/// Planned run: the options have been checked, and nothing has been measured or written yet.
 pub trait PlannedRun {
     /// Returns the expected resources of the run.
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost::default()
     }
 
@@ -97,7 +97,7 @@ pub trait PlannedRun {
         Vec::new()
     }
 
-    /// Returns the words for the plan in a notice that it was left out.
+    /// Returns the description of the plan for a notice that it was left out.
     fn in_words(&self) -> String {
         "a part of the figures".to_owned()
     }
@@ -110,19 +110,19 @@ pub trait PlannedRun {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure>;
 }
 
-/// Several plans, which run one after another.
+/// Several plans that run one after another.
 #[derive(Default)]
 pub struct PlanSequence {
-    /// Plans in their order.
+    /// Plans in the order of execution.
     pub plans: Vec<Box<dyn PlannedRun>>,
-    /// Time of all plans, within the budget of the user: a plan that would begin later is left out. `None` if every
-    /// plan runs.
+    /// Time for all plans within the user's budget: a plan that would begin later is left out. `None` to run every
+    /// plan.
     pub time: Option<Duration>,
 }
 
 impl PlannedRun for PlanSequence {
-    fn foreseen(&self) -> ExpectedCost {
-        let all: Vec<ExpectedCost> = self.plans.iter().map(|plan| plan.foreseen()).collect();
+    fn expected_cost(&self) -> ExpectedCost {
+        let all: Vec<ExpectedCost> = self.plans.iter().map(|plan| plan.expected_cost()).collect();
         ExpectedCost {
             time: all.iter().map(|one| one.time).sum(),
             memory: all.iter().filter_map(|one| one.memory).max(),
@@ -148,7 +148,7 @@ impl PlannedRun for PlanSequence {
             match Outcome::finish_run(plan.run(site, observer), observer) {
                 Ok(outcome) => found.extend(outcome),
                 Err(failure) if found.measurements.is_empty() => return Err(failure),
-                // Nothing is refused after the first figure: a part without time is left out.
+                // After the first figure, no plan is refused: a part without time is left out.
                 Err(refusal) if refusal.kind == FailureKind::Usage => {
                     let text = format!("a part was left out: {}", refusal.single_line());
                     found.notices.push(Notice::new(NoticeId::Budget, "", text));
@@ -187,7 +187,7 @@ pub struct SummaryRequest<'a> {
 }
 
 impl<'a> SummaryRequest<'a> {
-    /// Returns a request of this depth without earlier figures, limits and saved runs.
+    /// Returns a request of this depth without earlier figures, limits or saved runs.
     pub fn plain(depth: Depth, environment: &'a Environment) -> Self {
         Self { depth, before: &[], budget: None, samples: None, environment, newest: &|_, _| None }
     }
@@ -214,8 +214,8 @@ pub struct Headline<'r> {
 }
 
 impl<'r> Headline<'r> {
-    /// Selects the figure with the highest `rank` among the figures of `gauge` that the record's run measured itself.
-    /// The headline is a placeholder if `rank` returns `None` for all these figures.
+    /// Selects the figure with the highest `rank` among the figures that this run measured with `gauge`. The headline
+    /// is a placeholder if `rank` returns `None` for all of them.
     pub fn from_record<K: PartialOrd>(
         title: &'static str,
         what: &'static str,
@@ -224,7 +224,7 @@ impl<'r> Headline<'r> {
         rank: impl Fn(&Measurement) -> Option<K>,
     ) -> Self {
         let own = record.measurements.iter();
-        // Of a run on several hosts, only the first is described.
+        // For a run on several hosts, only the first host is described.
         let host = record.measurements.iter().find_map(Measurement::host);
         let own = own.filter(|m| m.host() == host && !m.is_published());
         let own = own.filter(|m| m.gauge == gauge && m.value.is_some());
@@ -234,27 +234,26 @@ impl<'r> Headline<'r> {
     }
 }
 
-/// Runs the plan of a gauge as part of a larger run ([`measured`]), and returns the outcome. A failure of a plan
+/// Runs the plan of a gauge as part of a larger run ([`run_part`]), and returns the outcome. A failure of a plan
 /// without figures becomes a notice, so that the figures of the other gauges are kept.
-pub fn attempted(
+pub fn run_part_with_notice(
     gauge: &dyn Gauge,
     planned: Result<Option<Box<dyn PlannedRun>>, Failure>,
     site: &Site,
     observer: &mut dyn Observer,
 ) -> Outcome {
     let found = planned.and_then(|planned| match planned {
-        Some(planned) => measured(gauge, planned, site, observer),
+        Some(planned) => run_part(gauge, planned, site, observer),
         None => Ok(Outcome::default()),
     });
     kept(gauge, found)
 }
 
-/// Runs the plan of a gauge as part of a larger run. Hardware errors during the run concern the figures of this gauge
-/// only.
+/// Runs the plan of a gauge as part of a larger run. Hardware errors during the run affect only the figures of this
+/// gauge.
 ///
-/// # Errors
-/// Fails if the plan does.
-pub fn measured(
+/// Fails if the plan fails.
+pub fn run_part(
     gauge: &dyn Gauge,
     planned: Box<dyn PlannedRun>,
     site: &Site,
@@ -271,7 +270,7 @@ pub fn measured(
 pub fn kept(gauge: &dyn Gauge, found: Result<Outcome, Failure>) -> Outcome {
     match found {
         Ok(mut outcome) => {
-            // With figures, the failure makes the larger run incomplete.
+            // If the part has figures, its failure makes the larger run incomplete.
             let nothing = outcome.measurements.is_empty();
             let failure = outcome.failure.take_if(|_| nothing);
             outcome.notices.extend(failure.map(|failure| not_measured(gauge, &failure)));
@@ -289,7 +288,7 @@ fn not_measured(gauge: &dyn Gauge, failure: &Failure) -> Notice {
     Notice::new(NoticeId::LeftOut, gauge.name(), text)
 }
 
-/// A gauge measures one component of the node: memory, compute, messages, files, ...
+/// Gauge: it measures one component of the node, e.g. memory, compute, messages or files.
 pub trait Gauge: Sync {
     /// Returns the gauge's name, which records contain as `gauge`.
     fn name(&self) -> &'static str;
@@ -297,17 +296,16 @@ pub trait Gauge: Sync {
     /// Returns the kinds of figures of the gauge, with their configuration keys.
     fn kinds(&self) -> Vec<ConfigKind>;
 
-    /// True if data of the gauge's figures pass links to devices, networks or disks, whose errors then concern these
-    /// figures.
+    /// True if the data of the gauge's figures use links to devices, networks or disks. Errors of these links then
+    /// affect the figures.
     fn uses_links(&self) -> bool {
         false
     }
 
-    /// Plans the gauge's measurements for the command `run`; returns `None` if there are none on this node. By default,
-    /// the gauge has none.
+    /// Plans the gauge's measurements for the command `run`; returns `None` if there are none on this node, which is
+    /// the default.
     ///
-    /// # Errors
-    /// Fails if something that the run requires is missing or does not fit.
+    /// Fails if a requirement of the run is missing or does not fit.
     fn summary_plan(
         &self,
         _site: &Site,
@@ -319,8 +317,7 @@ pub trait Gauge: Sync {
     /// Plans the gauge's measurements for a roofline: ceilings, and kernels below the ceilings. The figures have the
     /// gauge name [`roofline::GAUGE`]. Returns `None` if the gauge measures no ceilings.
     ///
-    /// # Errors
-    /// Fails under the same conditions as [`Self::summary_plan`].
+    /// Fails for the reasons of [`Self::summary_plan`].
     fn ceilings(
         &self,
         site: &Site,
@@ -332,7 +329,7 @@ pub trait Gauge: Sync {
 
     /// Returns the points that the gauge can add to a roofline from its saved figures. `newest` returns the newest
     /// saved run of this node that measured a figure with the given test and name itself. A point is as valid as its
-    /// figure. A run whose set of data fits the caches gives a reason instead of a point of main memory.
+    /// figure. If the data of a run fits in the caches, a reason is returned instead of a point of main memory.
     fn points(
         &self,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
@@ -341,27 +338,26 @@ pub trait Gauge: Sync {
         Vec::new()
     }
 
-    /// Returns the readers of the outputs of other programs that measure what the gauge measures.
+    /// Returns the readers for the outputs of other programs that measure the same quantities as the gauge.
     fn readers(&self) -> Vec<&dyn Reader> {
         Vec::new()
     }
 
-    /// Returns the gauge's representative figures for a short summary of a node, in display order. All these figures
-    /// were measured on the node itself. By default, the gauge has none.
+    /// Returns the gauge's representative figures for a short summary of a node, in display order. All of them were
+    /// measured on this node. The default is an empty list.
     fn headlines<'r>(&self, _record: &'r Record) -> Vec<Headline<'r>> {
         Vec::new()
     }
 
-    /// Returns the best value that the cores of a headline figure are known to reach, from the figures of the record;
-    /// `None` if the record does not tell, or if the limit of the figure is this value.
+    /// Returns the best value that the cores of a headline figure can reach according to the record; `None` if the
+    /// record does not contain one, or if it is already the limit of the figure.
     fn reach(&self, record: &Record, figure: &Measurement) -> Option<Reach> {
         let _ = (record, figure);
         None
     }
 
-    /// Returns the sentence that the page of a record with figures of this gauge alone begins with: the most important
-    /// figure with its unit and its meaning, without a full stop. Suspect figures are marked; `None` if nothing can be
-    /// concluded.
+    /// Returns the first sentence of a page with figures of this gauge alone: the most important figure with its unit
+    /// and its meaning, without a full stop. Suspect figures are marked. Returns `None` if nothing can be concluded.
     fn conclusion(&self, record: &Record) -> Option<String> {
         let _ = record;
         None
@@ -378,7 +374,7 @@ mod tests {
     use nodegauge_machine::TopologySource;
     use nodegauge_measure::record::MachineSource;
 
-    /// Plan with a known result.
+    /// Plan with a predefined result.
     struct Known(Result<Outcome, Failure>);
 
     impl PlannedRun for Known {
@@ -388,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn part_refused_after_a_figure_is_omitted() {
+    fn part_without_time_is_left_out_after_a_figure() {
         let topology = TopologySource::Synthetic("Core:2 PU:1".to_owned());
         let topology = Topology::load(&topology).unwrap();
         let site = Site::new(topology, Machine::default(), SysRoot::live());
@@ -419,7 +415,7 @@ mod tests {
             Site::new(Topology::load(&topology).unwrap(), machine, SysRoot::live())
         };
         let available = |source, given: Option<Bytes>| {
-            site(source).planned_with(given).machine.memory.available
+            site(source).with_plan_memory(given).machine.memory.available
         };
         let given = Some(Bytes::mib(1));
         assert_eq!(available(MachineSource::Synthetic, None), Some(1 << 30));

@@ -1,5 +1,5 @@
-//! Figures that other programs print and that nodegauge does not measure in the same way: their configuration, their
-//! checks, and their section of a page. A gauge has one test for them.
+//! Figures that other programs print and nodegauge does not measure in the same way: their configuration, their checks,
+//! and their page section. Each gauge has one test for them.
 
 use crate::readers::PrintedRun;
 use crate::view::{ColumnList, Section, TableCell};
@@ -14,10 +14,11 @@ nodegauge_measure::config! {
     pub struct OutputConfig {
         engine: shared::engine;
         engine_version: shared::engine_version;
-        /// Part of the output that has the figure, in the words of the program: the traffic, the pair of nodes, the loop.
+        /// Part of the output that contains the figure, in the words of the program: the kind of traffic, the pair of
+        /// NUMA nodes, the loop.
         case: String = Identity "case", omits_label;
         message_bytes: shared::message_bytes;
-        /// Data that the program uses in each thread, or altogether, bytes.
+        /// Data that the program uses, per thread or in total, bytes.
         data_bytes: u64 = Size "data", omits_label;
         file_bytes: shared::file_bytes;
         block_bytes: shared::block_bytes;
@@ -29,9 +30,9 @@ nodegauge_measure::config! {
         nb: shared::nb;
         p: shared::p;
         q: shared::q;
-        /// Least value that the program printed beside the figure, in the unit of the figure.
+        /// Minimum that the program printed with the figure, in the unit of the figure.
         printed_min: f64 = Observation "printed minimum";
-        /// Greatest value that the program printed beside the figure, in the unit of the figure.
+        /// Maximum that the program printed with the figure, in the unit of the figure.
         printed_max: f64 = Observation "printed maximum";
     }
 }
@@ -45,22 +46,22 @@ pub struct OutputTest {
     pub test: &'static str,
 }
 
-/// Memory and caches.
+/// Figures of memory and caches.
 pub const MEMORY: OutputTest = OutputTest { gauge: "memory", test: "memory_output" };
-/// Floating-point operations.
+/// Figures of floating-point operations.
 pub const COMPUTE: OutputTest = OutputTest { gauge: "compute", test: "compute_output" };
-/// Messages of MPI.
+/// Figures of MPI messages.
 pub const MESSAGES: OutputTest = OutputTest { gauge: "messages", test: "messages_output" };
-/// Files and their metadata.
+/// Figures of files and their metadata.
 pub const FILES: OutputTest = OutputTest { gauge: "files", test: "files_output" };
-/// Devices and their links.
+/// Figures of devices and their links.
 pub const DEVICE: OutputTest = OutputTest { gauge: "device", test: "device_output" };
-/// Networks between nodes or devices.
+/// Figures of networks between nodes or devices.
 pub const NETWORK: OutputTest = OutputTest { gauge: "network", test: "network_output" };
 /// All tests.
 pub const ALL: [OutputTest; 6] = [MEMORY, COMPUTE, MESSAGES, FILES, DEVICE, NETWORK];
 
-/// True if the figure is one of these tests.
+/// True if the figure belongs to one of these tests.
 pub fn is_output(m: &Measurement) -> bool {
     ALL.iter().any(|of| of.gauge == m.gauge && of.test == m.test)
 }
@@ -74,7 +75,7 @@ pub struct OutputFigure {
     pub name: String,
     /// Unit of the value.
     pub unit: Unit,
-    /// Value.
+    /// Value in this unit.
     pub value: f64,
     /// Statistic that the program printed.
     pub quoted: Quoted,
@@ -99,25 +100,23 @@ impl OutputFigures {
         Self { config, all: Vec::new(), seen: BTreeMap::new() }
     }
 
-    /// Returns the configuration of the run, which figures add to.
+    /// Returns the configuration of the run, to which the figures add their own keys.
     pub fn config(&self) -> OutputConfig {
         self.config.clone()
     }
 
-    /// Adds a figure. A figure that the output has twice with one value counts once. A value that is not positive is no
-    /// figure, as in the diagonal of a matrix.
+    /// Adds a figure. A figure that occurs twice with the same value counts once. A value that is not positive is
+    /// ignored, as on the diagonal of a matrix.
     ///
-    /// # Errors
-    /// Fails if the output has another value for the same figure, or a value that is no number.
+    /// Fails if the output has another value for the same figure, or if the value is not a number.
     pub fn push(&mut self, figure: OutputFigure, config: &OutputConfig) -> Result<(), String> {
-        self.push_judged(figure, config, Validity::valid())
+        self.push_with_validity(figure, config, Validity::valid())
     }
 
-    /// Adds a figure with doubts.
+    /// Adds a figure with the given validity.
     ///
-    /// # Errors
-    /// Fails as [`Self::push`] does.
-    pub fn push_judged(
+    /// Fails for the reasons of [`Self::push`].
+    pub fn push_with_validity(
         &mut self,
         figure: OutputFigure,
         config: &OutputConfig,
@@ -130,7 +129,7 @@ impl OutputFigures {
             return Ok(());
         }
         if config.case.as_ref().is_some_and(|case| case.contains(char::is_control)) {
-            return Err(format!("the words for its {name} have control characters"));
+            return Err(format!("the text for its {name} contains control characters"));
         }
         if !printed::is_figure(value) {
             return Err(format!("its {name} is not a positive number: {value:e}"));
@@ -147,7 +146,7 @@ impl OutputFigures {
             .category(Category::Reference)
             .value(quoted, value)
             .config(config);
-        self.all.push(m.with_validity(validity));
+        self.all.push(m.judged(validity));
         Ok(())
     }
 
@@ -156,7 +155,7 @@ impl OutputFigures {
         self.all.is_empty()
     }
 
-    /// Returns the figures; `missing` is the part of the output that is missing, which makes them suspect.
+    /// Returns the figures. `missing` names a missing part of the output, which makes them suspect.
     pub fn finish(mut self, missing: Option<&str>) -> PrintedRun {
         if let Some(missing) = missing {
             for m in &mut self.all {
@@ -188,7 +187,7 @@ pub fn section(record: &Record, of: OutputTest) -> Option<Section> {
     Some(section)
 }
 
-/// Returns the sentence that the page of a record with these figures begins with.
+/// Returns the first sentence of a page with these figures.
 pub fn conclusion(record: &Record, of: OutputTest) -> Option<String> {
     let mut own = record.measurements.iter().filter(|m| m.gauge == of.gauge && m.test == of.test);
     let m = own.find(|m| m.value.is_some())?;
@@ -210,7 +209,7 @@ struct OutputRow<'a> {
 }
 
 impl OutputRow<'_> {
-    /// Returns the program with its version, and its threads and processes.
+    /// Returns the program with its version, its threads and its processes.
     fn program(&self) -> String {
         let OutputConfig { engine, engine_version, threads, processes, .. } = &self.config;
         let mut words = engine.clone().unwrap_or_else(|| "another program".to_owned());

@@ -1,8 +1,9 @@
-//! Outputs of other programs: recognised, then read, then judged by the gauge to which the program belongs.
+//! Readers for the output of other programs: an output is recognised, parsed, and judged by the gauge to which the
+//! program belongs.
 //!
-//! A gauge has a [`Reader`] for each program whose output it understands ([`crate::Gauge::readers`]). The reference runs
-//! of the gauge use the same parser. A text is recognised by its program first ([`find_runs`]), so that the error of a
-//! reader is never reported for the output of another program. A text has any number of runs of any programs.
+//! A gauge has a [`Reader`] for each program whose output it supports ([`crate::Gauge::readers`]). The reference runs
+//! of the gauge use the same parser. The program is identified before a text is parsed ([`find_runs`]), so the error of
+//! a reader is never reported for the output of another program. A text may contain any number of runs of any programs.
 
 mod runs;
 pub mod tags;
@@ -14,68 +15,68 @@ pub use runs::{FoundRun, MarkKind, RunMark, find_runs};
 
 /// Reader of the output of one program.
 pub trait Reader: Sync {
-    /// Returns the name of the program, as it stands in messages.
+    /// Returns the name of the program for messages.
     fn program(&self) -> &'static str;
 
-    /// Returns the place of a line in the order of the lines of a run; `None` if runs are not recognised by it. The line
-    /// has no white space around it.
+    /// Returns the position of a line in the order of the lines of a run; `None` if the line does not identify a run.
+    /// The line has no surrounding white space.
     fn mark(&self, line: &str) -> Option<RunMark>;
 
-    /// Returns the first characters of the lines that [`Self::mark`] knows, without characters before the first letter or
-    /// digit for those that may be quoted. Empty if a line may begin with any character.
+    /// Returns the first characters of the lines that [`Self::mark`] recognises; for lines that may be quoted, without
+    /// characters before the first letter or digit. Empty if a line may begin with any character.
     fn first_characters(&self) -> &'static str {
         ""
     }
 
-    /// Returns the phase of the last line of a run; `None` if the program prints no last line.
+    /// Returns the phase of the final line of a run; `None` if the program prints no final line.
     fn last_phase(&self) -> Option<u8> {
         None
     }
 
-    /// Returns the programs that the program runs, whose output is part of its own.
-    fn encloses(&self) -> &'static [&'static str] {
+    /// Returns the programs whose output is part of the output of this program, because it runs them.
+    fn enclosed_programs(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Returns the version of the program that printed the text, if the text has it.
+    /// Returns the version of the program that printed the text; `None` if the text lacks it.
     fn version(&self, text: &str) -> Option<String> {
         let _ = text;
         None
     }
 
-    /// Returns what makes an output of the program suspect, or not read, for the documentation: first of all, where it
-    /// may be cut. For every program, that is a last line without a line end.
+    /// Returns a description, for the documentation, of what makes an output of the program suspect or refused, in
+    /// particular how truncation is detected. For every program, a last line without a line end is a sign of
+    /// truncation.
     fn doubts(&self) -> &'static str;
 
-    /// True if a text that no reader recognises resembles the output of the program, so that the error of this reader
-    /// helps.
+    /// True if a text that no reader recognises resembles the output of this program, so that the error of this reader
+    /// is helpful.
     fn resembles(&self, text: &str) -> bool {
         let _ = text;
         false
     }
 
-    /// True if the program prints so little of its run that the user may describe it ([`KnownRun`]).
+    /// True if the program prints so little about its run that the user may describe it ([`KnownRun`]).
     fn takes_description(&self) -> bool {
         false
     }
 
-    /// Reads the output of a run.
+    /// Parses the output of a run.
     ///
-    /// # Errors
-    /// Fails if the text has no figures, or none that can be read without doubt.
+    /// Fails if the text has no figures, or if they are ambiguous.
     fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput>;
 }
 
-/// Knowledge about a run beyond its output.
+/// Information about a run in addition to its output.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadContext<'a> {
-    /// Machine of the run, of which little may be known.
+    /// Machine of the run; parts of its description may be unknown.
     pub machine: &'a Machine,
-    /// Properties of the run that the user knows.
+    /// Properties of the run that the user gave.
     pub known: &'a KnownRun,
 }
 
-/// Properties of a run that its output may lack and that the user knows.
+/// Properties of a run that its output may lack and that the user gives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownRun {
     /// Size of an element.
@@ -107,12 +108,12 @@ impl KnownRun {
     }
 }
 
-/// Figures of the output of a run.
+/// Figures from the output of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PrintedRun {
     /// Figures, with the configuration that the output contains.
     pub measurements: Vec<Measurement>,
-    /// Assumption about the run, in words; `None` if there is none.
+    /// Assumption about the run as text; `None` if there is none.
     pub assumption: Option<&'static str>,
 }
 
@@ -123,7 +124,7 @@ impl From<Vec<Measurement>> for PrintedRun {
 }
 
 impl PrintedRun {
-    /// Returns the reason why the end of the output is missing; `None` if the output is complete, as far as it shows.
+    /// Returns the reason why the end of the output is missing; `None` if the output appears to be complete.
     pub fn cut(&self) -> Option<&str> {
         let reasons = self.measurements.iter().flat_map(|m| &m.validity.reasons);
         reasons.map(String::as_str).find(|reason| reason.contains(printed::CUT))
@@ -139,14 +140,14 @@ pub struct ReadRun {
     pub version: Option<String>,
     /// Number of the first line of the run, from 1.
     pub line: usize,
-    /// Rank whose lines a launcher has marked.
+    /// Rank whose lines a launcher has marked; `None` without marks.
     pub rank: Option<u32>,
     /// Figures of the run.
     pub printed: Result<PrintedRun, UnreadOutput>,
 }
 
 impl ReadRun {
-    /// Returns the program, its version, and the place of its run in the text: `HPL 2.3, line 12`.
+    /// Returns the program, its version, and the position of its run in the text: `HPL 2.3, line 12`.
     pub fn in_words(&self) -> String {
         let version =
             self.version.as_ref().map(|version| format!(" {}", legible::escaped(version)));
@@ -156,21 +157,22 @@ impl ReadRun {
     }
 }
 
-/// Reason why the output of a recognised program is not read.
+/// Reason why the output of a recognised program is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadOutput {
-    /// Problem, as a predicate of the text: `has a table of STREAM that cannot be read`; `None` if the cause says it.
+    /// Problem as a predicate of the text: `has a table of STREAM that cannot be read`; `None` if the cause is
+    /// sufficient.
     pub problem: Option<&'static str>,
-    /// Cause, in words.
+    /// Cause as text.
     pub cause: String,
-    /// Remedy, in words.
+    /// Remedy as text.
     pub hint: String,
 }
 
-/// Remedy for texts that are not complete.
+/// Remedy for incomplete texts.
 const WHOLE: &str = "give a file with the complete output of one of these programs";
 
-/// A cause that a complete output may remove.
+/// Creates an error that a complete output may avoid.
 impl From<String> for UnreadOutput {
     fn from(cause: String) -> Self {
         Self { problem: None, cause, hint: "give the complete output of the run".to_owned() }
@@ -178,7 +180,7 @@ impl From<String> for UnreadOutput {
 }
 
 impl UnreadOutput {
-    /// Returns the failure of a run in a text of this name.
+    /// Returns the failure for a run in the text named `shown`.
     pub fn into_failure(self, shown: &str, run: &str) -> Failure {
         let problem = match self.problem {
             Some(problem) => format!("{shown} {problem} ({run})"),
@@ -188,21 +190,21 @@ impl UnreadOutput {
     }
 }
 
-/// Reason why a text gives no figures.
+/// Reason why a text has no figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
-    /// No reader recognises the text. The names are those of the programs that are read.
+    /// No reader recognises the text. Contains the names of the supported programs.
     Unknown(Vec<&'static str>),
-    /// Lines of two programs are mixed, as those of two ranks that write into one file.
+    /// Lines of two programs are mixed, e.g. because two ranks wrote to one file.
     Mixed {
         /// Names of the programs.
         programs: [&'static str; 2],
-        /// Number of a line of the first one between those of the other, from 1.
+        /// Number of a line of the first program between lines of the second, from 1.
         line: usize,
     },
-    /// A line is longer than any line that a program prints. The number is that of its bytes.
+    /// A line is longer than any line that a supported program prints. Contains its length in bytes.
     Overlong(usize),
-    /// The user described a run of a program that describes its runs itself.
+    /// The user described a run of a program whose output already describes it.
     Described {
         /// Option with which the user described the run.
         option: &'static str,
@@ -214,7 +216,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Returns the failure, with the name of the text for the terminal.
+    /// Returns the failure; `shown` is the name of the text for the terminal.
     pub fn into_failure(self, shown: &str) -> Failure {
         match self {
             Self::Unknown(programs) => {
@@ -223,13 +225,13 @@ impl ReadError {
                 Failure::usage(message).hint(WHOLE)
             }
             Self::Mixed { programs: [one, other], line } => {
-                Failure::usage(format!("{shown} has lines of {one} between those of {other}"))
+                Failure::usage(format!("{shown} has lines of {one} between lines of {other}"))
                     .cause(format!("line {line} may belong to either run"))
                     .hint("give one file for each rank, or the output of mpirun --tag-output")
             }
             Self::Overlong(length) => {
                 Failure::usage(format!("{shown} has a line of {length} bytes"))
-                    .hint("give a file with the output of one of the programs that are read")
+                    .hint("give a file with the output of one of the supported programs")
             }
             Self::Described { option, program, of } => {
                 let message =
@@ -241,7 +243,7 @@ impl ReadError {
     }
 }
 
-/// Returns names as alternatives: `a, b or c`.
+/// Joins names as alternatives: `a, b or c`.
 fn either(names: &[&str]) -> String {
     match names {
         [] => "no program".to_owned(),
@@ -255,14 +257,14 @@ pub fn all<'g>(gauges: &[&'g dyn Gauge]) -> Vec<&'g dyn Reader> {
     gauges.iter().flat_map(|gauge| gauge.readers()).collect()
 }
 
-/// Returns the names of the programs whose outputs are read: `STREAM, HPL or fio`.
+/// Returns the names of the programs whose output is supported: `STREAM, HPL or fio`.
 pub fn programs(readers: &[&dyn Reader]) -> String {
     let names: Vec<&str> = readers.iter().map(|reader| reader.program()).collect();
     either(&names)
 }
 
 /// Returns the name of the program that printed a text; `None` if no reader recognises it.
-pub fn recognised(readers: &[&dyn Reader], text: &str) -> Option<&'static str> {
+pub fn recognise(readers: &[&dyn Reader], text: &str) -> Option<&'static str> {
     match find_runs(readers, text) {
         Ok(runs) => runs.first().map(|run| readers[run.reader].program()),
         Err(ReadError::Mixed { programs, .. }) => Some(programs[0]),
@@ -270,19 +272,18 @@ pub fn recognised(readers: &[&dyn Reader], text: &str) -> Option<&'static str> {
     }
 }
 
-/// Position of a run among those of a text.
+/// Position of a run in a text with several runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunPosition {
-    /// Number of the run, from 0.
+    /// Index of the run, from 0.
     pub at: usize,
     /// Number of all runs.
     pub of: usize,
 }
 
-/// Reads all runs of a text, in the order of their first lines.
+/// Parses all runs of a text, in the order of their first lines.
 ///
-/// # Errors
-/// Fails as [`read_each`] does.
+/// Fails for the reasons of [`read_each`].
 pub fn read(
     readers: &[&dyn Reader],
     text: &str,
@@ -293,11 +294,11 @@ pub fn read(
     Ok(all)
 }
 
-/// Calls `visit` with each run of a text, in the order of their first lines, of each rank if a launcher marked the lines.
-/// Only one run is in memory. A figure that is not positive or too large is missing.
+/// Calls `visit` with each run of a text, in the order of their first lines; if a launcher marked the lines, rank by
+/// rank. Only one run is in memory at a time. A figure that is not positive or too large is left out.
 ///
-/// # Errors
-/// Fails before the first run if the text has no run of a known program, or if the lines of two runs are mixed.
+/// Fails before the first run if the text contains no run of a supported program, or if the lines of two runs are
+/// mixed.
 pub fn read_each(
     readers: &[&dyn Reader],
     text: &str,
@@ -341,20 +342,21 @@ pub fn read_each(
     Ok(())
 }
 
-/// Reads a run that begins in this line of the whole text.
+/// Parses a run that begins at this line of the whole text.
 fn read_run(reader: &dyn Reader, text: &str, line: usize, context: &ReadContext<'_>) -> ReadRun {
     let printed = read_figures(reader, text, context).map_err(|unread| {
         if line == 1 || !unread.cause.contains("line ") {
             return unread;
         }
-        // The cause names lines of the run. Empty lines before it make them those of the whole text.
+        // The cause contains line numbers of the run. Empty lines before the run turn them into line numbers of the
+        // whole text.
         let padded = "\n".repeat(line - 1) + text;
         read_figures(reader, &padded, context).err().unwrap_or(unread)
     });
     ReadRun { program: reader.program(), version: reader.version(text), line, rank: None, printed }
 }
 
-/// Reads the figures of a run, at least one of which must have a value.
+/// Parses the figures of a run; at least one of them must have a value.
 fn read_figures(
     reader: &dyn Reader,
     text: &str,
@@ -366,7 +368,7 @@ fn read_figures(
         }
         for measurement in &mut run.measurements {
             if measurement.value.is_some_and(|value| !printed::is_figure(value)) {
-                let missing = measurement.clone().missing("the program printed no positive figure");
+                let missing = measurement.clone().missing("the program printed no positive value");
                 *measurement = missing;
             }
         }

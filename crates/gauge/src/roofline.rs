@@ -3,8 +3,8 @@
 //!
 //! Gauges measure the ceilings ([`Gauge::ceilings`](crate::Gauge::ceilings)) and may add their own figures as points
 //! ([`Gauge::points`](crate::Gauge::points)). Each memory level has its own roof. A point is compared with the roof of
-//! the level whose bytes were counted. The crate `nodegauge-roofline` contains the gauge that collects ceilings and
-//! points.
+//! the memory level whose bytes were counted. The gauge that collects ceilings and points is in the crate
+//! `nodegauge-roofline`.
 
 mod ceiling;
 mod chart;
@@ -28,18 +28,18 @@ pub const BANDWIDTH: &str = "bandwidth";
 /// Test name of peaks. The figure names are listed in [`PEAKS`].
 pub const PEAK: &str = "peak";
 /// Test name of kernels as points: operations per second of loops that also measure bandwidths. The figure names have
-/// the same form as the names of bandwidths.
+/// the same form as those of bandwidths.
 pub const KERNEL: &str = "kernel";
 /// Test name of all other points, e.g. of points that the user gives.
 pub const POINT: &str = "point";
 /// Names of the peaks: fused multiply-adds, SIMD without FMA, scalar operations, and matrix products.
 pub const PEAKS: [&str; 4] = ["fma", "simd", "scalar", "dgemm"];
-/// Name of the level behind all caches.
+/// Name of the level of main memory.
 pub const MEMORY: &str = "memory";
-/// Suffix of the names of ceilings that a single thread reaches.
+/// Suffix of the names of single-thread ceilings.
 pub const ONE_THREAD: &str = "_one";
 
-/// A group of threads whose roofline is measured.
+/// Group of threads whose roofline is measured.
 #[derive(Clone, Copy)]
 pub struct CeilingsPart<'a> {
     /// CPUs of the threads that measure together.
@@ -48,11 +48,11 @@ pub struct CeilingsPart<'a> {
     pub suffix: &'static str,
     /// Share of the time budget for this group, 0 to 1.
     pub share: f64,
-    /// True if kernels are also shown as points under the ceilings.
+    /// True to show kernels as points under the ceilings, too.
     pub kernels: bool,
 }
 
-/// Input for the plan of a gauge for a roofline.
+/// Request for a gauge's part of a roofline.
 #[derive(Clone, Copy)]
 pub struct CeilingsAsk<'a> {
     /// Groups of threads, measured one after another.
@@ -63,7 +63,7 @@ pub struct CeilingsAsk<'a> {
     pub largest: Option<Bytes>,
     /// Time budget of the gauge.
     pub budget: Duration,
-    /// Time budget of the whole run. A gauge that exceeds it during its setup refuses the run.
+    /// Time budget of the whole run. A gauge that exceeds it during its set-up refuses the run.
     pub whole: Budget,
     /// Exact number of samples, regardless of the time.
     pub samples: Option<usize>,

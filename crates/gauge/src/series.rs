@@ -1,19 +1,19 @@
-//! Run of cells: the only code that measures the cells of a gauge in turns and decides what a failing turn means.
+//! Series: the only code that measures the cells of a gauge in turns and that handles failing turns.
 //!
-//! A gauge gives its cells ([`Cells`]), the policy and the limits. The series measures them alternately
-//! ([`Schedule`]), under one rule of failure for every gauge:
+//! A gauge provides its cells ([`Cells`]), the policy and the limits. The series measures the cells interleaved
+//! ([`Schedule`]), and handles failures in the same way for every gauge:
 //!
 //! - A failing turn ends its cell. The loss of a shared target (a device, a rank, a launcher) ends the series. Samples
-//!   are kept in both cases, and a turn is not repeated after a failure.
-//! - A run without any sample that counts fails with the failure's own code. Otherwise the figures of lost cells are
-//!   invalid, and the run is incomplete.
-//! - The error of a turn that the user interrupted is the interruption, not a failure. A cell returns no sample of a
-//!   measurement that was cut short.
+//! are kept in both cases, and a turn is not repeated after a failure.
+//! - A run without counting samples fails with the exit code of the failure. Otherwise the figures of lost cells are
+//! invalid, and the run is incomplete.
+//! - If the user interrupted a turn, its error is an interruption, not a failure. A cell returns no sample for an
+//! incomplete measurement.
 //!
-//! A reference program runs between native turns ([`Series::around`]). If it fails, the native figures are kept, and the
+//! A reference program runs between native turns ([`Series::run_reference`]). If it fails, the native figures are kept, and the
 //! run is incomplete.
 
-pub mod altered;
+pub mod alteration;
 mod reference;
 
 pub use reference::{ReferenceRun, RunProgram};
@@ -31,8 +31,7 @@ use std::time::Duration;
 pub trait Cells {
     /// Measures a cell once. Returns no sample if the cell is finished.
     ///
-    /// # Errors
-    /// Fails if the cell or the target that it shares with others cannot be measured.
+    /// Fails if the cell, or a target that it shares with other cells, cannot be measured.
     fn turn(&mut self, turn: Turn) -> Result<Vec<Sample>, TurnFailure>;
 }
 
@@ -48,11 +47,11 @@ where
 
 /// Early end of the rounds.
 enum Cut {
-    /// The target that the cells share is lost.
+    /// The shared target of the cells is lost.
     Lost(Failure),
-    /// The time of the run ended within a turn.
+    /// The time of the run ended during a turn.
     OutOfTime,
-    /// The user ended the run within a turn.
+    /// The user interrupted the run during a turn.
     Interrupted,
 }
 
@@ -64,12 +63,12 @@ pub struct Series {
     /// Time from the start of the run to the first turn.
     setting_up: Duration,
     lost: BTreeMap<usize, Failure>,
-    /// Loss of a target that cells share.
+    /// Loss of a shared target.
     target: Option<Failure>,
     /// Failure of a reference program.
     refused: Option<Failure>,
-    /// Time of reference programs and of the native turns after them, which is not part of the budget.
-    beyond_budget: Duration,
+    /// Time of reference programs and of the native turns after them. It is not part of the budget.
+    time_outside_budget: Duration,
 }
 
 impl Series {
@@ -83,7 +82,7 @@ impl Series {
             lost: BTreeMap::new(),
             target: None,
             refused: None,
-            beyond_budget: Duration::ZERO,
+            time_outside_budget: Duration::ZERO,
         }
     }
 
@@ -95,16 +94,15 @@ impl Series {
     }
 
     /// Marks a cell as lost before its first turn, e.g. because its set-up failed.
-    pub fn lose(&mut self, cell: usize, why: Failure) {
+    pub fn mark_lost(&mut self, cell: usize, why: Failure) {
         self.schedule.mark_lost(cell);
         self.lost.entry(cell).or_insert(why);
     }
 
-    /// Measures the cells in rounds until the policy or the limits end them, or the user does. `latest` describes the
-    /// latest samples for the progress display.
+    /// Measures the cells in rounds until the policy or the limits are reached, or the user interrupts the run.
+    /// `latest` describes the latest samples for the progress display.
     ///
-    /// # Errors
-    /// Fails if turns failed and no cell has a sample that counts.
+    /// Fails if turns failed and no cell has a counting sample.
     pub fn run(
         &mut self,
         cells: &mut dyn Cells,
@@ -118,7 +116,7 @@ impl Series {
             if lost.contains_key(&turn.cell) {
                 return Ok(Vec::new());
             }
-            match altered::turn(cells, turn) {
+            match alteration::turn(cells, turn) {
                 Ok(samples) => Ok(samples),
                 Err(_) if shared.interrupted() => Err(Cut::Interrupted),
                 Err(TurnFailure::Cell(failure)) => {
@@ -152,7 +150,7 @@ impl Series {
         }
     }
 
-    /// Measures each of the given cells `rounds` more times, in the given order. Lost cells are not measured; nothing is
+    /// Measures each of the given cells `rounds` more times, in the given order. Lost cells are skipped. Nothing is
     /// measured after the loss of the target or an interruption.
     pub fn remeasure(
         &mut self,
@@ -166,11 +164,11 @@ impl Series {
                 if self.has_ended() || self.lost.contains_key(cell) {
                     continue;
                 }
-                let taken = altered::turn(cells, Turn { cell: *cell, round, remaining: None });
+                let taken = alteration::turn(cells, Turn { cell: *cell, round, remaining: None });
                 match taken {
                     Ok(samples) => self.schedule.samples[*cell].extend(samples),
                     Err(_) if observer.interrupted() => {}
-                    Err(TurnFailure::Cell(failure)) => self.lose(*cell, failure),
+                    Err(TurnFailure::Cell(failure)) => self.mark_lost(*cell, failure),
                     Err(TurnFailure::Target(failure)) => {
                         self.stop = Stop::Lost;
                         self.target = Some(failure);
@@ -184,7 +182,7 @@ impl Series {
         }
     }
 
-    /// True if nothing can be measured any more: the user interrupted the run, or the target is lost.
+    /// True if no further turn is possible: the user interrupted the run, or the target is lost.
     pub fn has_ended(&self) -> bool {
         matches!(self.stop, Stop::Interrupted | Stop::Lost)
     }
@@ -194,16 +192,16 @@ impl Series {
         self.stop
     }
 
-    /// Replaces the reason why a series ended by one that the gauge knows better, unless it was cut short.
-    pub fn ended_by(&mut self, stop: Stop) {
+    /// Replaces the reason why the series ended by a more precise one of the gauge, unless the series was cut short.
+    pub fn set_stop(&mut self, stop: Stop) {
         if !self.has_ended() {
             self.stop = stop;
         }
     }
 
-    /// Returns the failure of a cell; `None` if the cell is not lost. Without a sample that counts, the loss of the target
-    /// is the failure of the cell.
-    pub fn lost(&self, cell: usize) -> Option<&Failure> {
+    /// Returns the failure of a cell; `None` if the cell is not lost. For a cell without counting samples, the loss of
+    /// the target is its failure.
+    pub fn cell_failure(&self, cell: usize) -> Option<&Failure> {
         let unmeasured = self.target.as_ref().filter(|_| !self.schedule.has_counted_sample(cell));
         self.lost.get(&cell).or(unmeasured)
     }
@@ -214,34 +212,34 @@ impl Series {
     }
 
     /// Returns the cells that are not lost and have no sample that counts, ascending.
-    pub fn unmeasured(&self) -> Vec<usize> {
+    pub fn unmeasured_cells(&self) -> Vec<usize> {
         let remaining_cells = self.remaining_cells().into_iter();
         remaining_cells.filter(|cell| !self.schedule.has_counted_sample(*cell)).collect()
     }
 
-    /// Returns the loss of the target that the cells share; `None` if it is not lost.
+    /// Returns the loss of the shared target; `None` if it is not lost.
     pub fn target_loss(&self) -> Option<&Failure> {
         self.target.as_ref()
     }
 
-    /// Returns the failure of the run: the loss of the target, otherwise that of the first lost cell.
+    /// Returns the failure of the run: the loss of the target, otherwise the failure of the first lost cell.
     pub fn failure(&self) -> Option<&Failure> {
         self.target.as_ref().or_else(|| self.lost.values().next())
     }
 
-    /// Judges a figure by the rule of doubt, and makes that of a lost cell invalid, with the reason.
+    /// Applies the rule of doubt to a figure. The figure of a lost cell becomes invalid, with the reason.
     #[must_use]
     pub fn judged(&self, cell: usize, m: Measurement) -> Measurement {
         let mut validity = m.validity.clone();
-        if let Some(failure) = self.lost(cell) {
+        if let Some(failure) = self.cell_failure(cell) {
             validity.invalid(lost_in_words(failure));
         }
         m.with_validity(validity)
     }
 
-    /// Returns a figure with the samples of part number `part` of a cell, which are those of `regime`. Of a lost cell, the
-    /// figure is invalid, and without a sample that counts it has no value. Returns `None` for another cell without such
-    /// a sample. The figure has the doubts of its samples: they are disturbed, or of another regime.
+    /// Returns a figure with the samples of part number `part` of a cell, from `regime`. The figure of a lost cell is
+    /// invalid; without counting samples it has no value. For other cells without counting samples, returns `None`. The
+    /// figure has the doubts of its samples, e.g. that they are disturbed or belong to another regime.
     pub fn timed(
         &self,
         regime: &OneRegime,
@@ -258,18 +256,18 @@ impl Series {
                 }
                 Some(self.judged(cell, m))
             }
-            None => self.lost(cell).map(|_| self.judged(cell, m)),
+            None => self.cell_failure(cell).map(|_| self.judged(cell, m)),
         }
     }
 
-    /// Sorts the samples by regime; `known` contains round trips of other runs.
+    /// Sorts the samples by regime; `known` contains the round trips of other runs.
     pub fn one_regime(&self, known: &[f64]) -> OneRegime {
         OneRegime::new(self.schedule.samples.clone(), known)
     }
 
-    /// Stores the end of the series in the outcome: the reason, a failure, which makes the run incomplete, and the time,
-    /// from which the end of the run determines whether it was late. The failure of a reference program precedes that of
-    /// a lost cell, whose figures have the reason.
+    /// Stores the end of the series in the outcome: the reason, the failure that makes the run incomplete, and the
+    /// times, from which it follows whether the run was late. The failure of a reference program takes precedence over
+    /// that of a lost cell, whose figures contain the reason anyway.
     pub fn end(&self, outcome: &mut Outcome) {
         outcome.stop = Some(self.stop);
         outcome.set_run_time(&self.schedule.limits, self.setting_up);

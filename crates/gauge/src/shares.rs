@@ -17,7 +17,7 @@ impl BudgetShares {
         Self { budget, usual }
     }
 
-    /// Returns the share for gauge number `at`, after the earlier gauges have used `spent`. The remaining time is
+    /// Returns the budget of the gauge at index `at`, after the earlier gauges have used `spent`. The remaining time is
     /// divided in proportion to the usual times. Each gauge gets at least half of its share of the whole budget,
     /// because a gauge with a long setup could otherwise leave no time for the last gauge.
     pub fn part_budget(&self, at: usize, spent: Duration) -> Duration {
@@ -26,7 +26,7 @@ impl BudgetShares {
         self.part(at, left, &self.usual[at..]).max(min)
     }
 
-    /// Returns the share of `time` for gauge number `at` among gauges with these usual times.
+    /// Returns the share of `time` for the gauge at index `at`, among gauges with these usual times.
     fn part(&self, at: usize, time: Duration, among: &[Duration]) -> Duration {
         let all: Duration = among.iter().sum();
         time.mul_f64(self.usual[at].as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE))
@@ -44,7 +44,7 @@ pub fn usual_times(
 
 /// Returns the time that the plan of a gauge needs; `None` if it is unknown or the gauge cannot be planned.
 fn usual_time(gauge: &dyn Gauge, site: &Site, ask: &SummaryRequest<'_>) -> Option<Duration> {
-    gauge.summary_plan(site, ask).ok()??.foreseen().time
+    gauge.summary_plan(site, ask).ok()??.expected_cost().time
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn budget_is_shared_and_remainders_pass_to_other_gauges() {
+    fn unused_budget_is_passed_to_other_gauges() {
         let seconds = Duration::from_secs_f64;
         // The fourth gauge measures nothing in this command.
         let usual = [10.0, 8.0, 3.0, 0.0, 4.0].map(seconds).to_vec();

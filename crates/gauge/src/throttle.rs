@@ -1,4 +1,4 @@
-//! Throttling of a measurement by the CPU quota of a control group: judges the figures.
+//! Throttling of a measurement by the CPU quota of a control group, and judgement of the figures.
 
 use nodegauge_machine::cgroup::Throttling;
 use nodegauge_measure::Outcome;
@@ -8,14 +8,14 @@ use nodegauge_measure::record::{Measurement, Status, Validity, doubt};
 use nodegauge_measure::samples::MAX_DISTURBED_SHARE;
 use std::time::Duration;
 
-/// Share of the throttled periods, and of the time for which threads were stopped, above which figures are suspect. It is
-/// the share of disturbance above which the rating of `hpl` is suspect.
+/// Minimum share of throttled periods, and of the time for which threads were stopped, with which figures are suspect.
+/// It is the same share of disturbance as for the rating of `hpl`.
 const NOTICED: f64 = 0.02;
 
-/// Adds the throttling to the reasons for doubt of the figures that were measured meanwhile, for `elapsed`. If most periods
-/// were throttled, the counter of the kernel proves the cause of lost time, so that reasons that attribute it to other
-/// programs are removed. On a busy node whose other programs use the CPUs, the quota may stop threads only for a short
-/// time, and it is not the cause.
+/// Adds the throttling to the reasons for doubt of the figures measured during `elapsed`. If most periods were
+/// throttled, the kernel's counter proves the cause of the lost time, so reasons that attribute it to other programs
+/// are removed. On a node whose CPUs are used by other programs, the quota may stop threads only briefly; then it is
+/// not the cause.
 pub(crate) fn judge(found: &mut Outcome, during: Option<Throttling>, elapsed: Duration) {
     let Some(during) = during.filter(|during| is_noticed(during, elapsed)) else { return };
     let is_main_cause = during.share().0 > MAX_DISTURBED_SHARE;
@@ -23,14 +23,14 @@ pub(crate) fn judge(found: &mut Outcome, during: Option<Throttling>, elapsed: Du
     found.measurements.iter_mut().for_each(|figure| mark(figure, &reason, is_main_cause));
 }
 
-/// True if the quota stopped threads in enough periods and for long enough. An old kernel does not count the time.
+/// True if the quota stopped threads in enough periods and for long enough. Old kernels do not count the time.
 fn is_noticed(during: &Throttling, elapsed: Duration) -> bool {
     let stopped = during.stopped.0;
     let is_long = stopped <= 0.0 || stopped > NOTICED * elapsed.as_secs_f64();
     is_long && during.share().0 > NOTICED
 }
 
-/// Returns the reason with its remedy.
+/// Returns the reason with the remedy.
 fn in_words(during: &Throttling) -> String {
     format!(
         "{} {} of {}, for {} of CPU time: raise the quota (cpu.max, `docker run --cpus`, Kubernetes' cpu limit), or use fewer threads",
@@ -53,7 +53,7 @@ fn mark(figure: &mut Measurement, reason: &str, is_main_cause: bool) {
         one.reason = interference::under_a_quota(&one.reason);
     }
     let before = std::mem::replace(&mut figure.validity, Validity::valid());
-    // The decisive reason of an invalid figure stays the first.
+    // The decisive reason of an invalid figure remains the first.
     if before.status != Status::Invalid {
         figure.validity.suspect(reason);
     }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn quota_is_named_instead_of_other_load() {
+    fn quota_replaces_other_load_as_the_reason() {
         let other = "other load took 36 % of the time of a thread during the solution; repeat the run on an idle node";
         let small = "N = 4000 is too small: panels limit the rating, not matrix products";
         let m = judged(vec![figure(&[small, other])], 144).remove(0);

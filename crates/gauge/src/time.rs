@@ -1,5 +1,5 @@
-//! Check of the clock around measurements: figures are suspect if the clock ran at another rate than other sources of
-//! time.
+//! Check of the clock during measurements: figures are suspect if the rate of the clock differs from that of other
+//! sources of time.
 
 use nodegauge_machine::timekeeping::TimeReading;
 use nodegauge_measure::Outcome;
@@ -14,8 +14,8 @@ impl TimeWatch {
         Self(TimeReading::read())
     }
 
-    /// Compares the sources of time after the measurement, and adds the differences to the reasons for doubt of all
-    /// figures that were measured meanwhile.
+    /// Compares the sources of time after the measurement, and adds differences to the reasons for doubt of all figures
+    /// measured since the begin.
     pub fn end(self, found: &mut Outcome, machine: &Machine) {
         for doubt in self.0.doubts(&machine.processor) {
             found.doubt_own_figures(&doubt);

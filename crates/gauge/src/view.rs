@@ -34,7 +34,7 @@ use nodegauge_measure::record::{Measurement, Status, Validity};
 use nodegauge_measure::{Fraction, Unit};
 use serde::Serialize;
 
-/// A page: sections in display order.
+/// Page: sections in display order.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Page {
     /// Title line of the page.
@@ -62,7 +62,7 @@ pub struct Head {
     pub findings: Vec<Note>,
 }
 
-/// A section of a page.
+/// Section of a page.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Section {
     /// Stable name, e.g. `stream`; used as the anchor in HTML.
@@ -88,7 +88,8 @@ impl Section {
         self.push(Note::new(label, text))
     }
 
-    /// Adds a labelled paragraph that keeps the line breaks of its text; names from records must be escaped in it.
+    /// Adds a labelled paragraph that keeps the line breaks of its text. Names from records must be escaped in the
+    /// text.
     pub fn lines(&mut self, label: &str, text: impl Into<String>) -> &mut Self {
         self.push(Note { has_lines: true, ..Note::new(label, text) })
     }
@@ -107,9 +108,9 @@ impl Section {
         self
     }
 
-    /// Adds the reasons why figures are suspect or invalid, each reason once. The decisive reason of an invalid figure
-    /// is labelled with the status, its other reasons with "also", because records do not have a status of each reason.
-    /// Adds only the first of reasons that differ only in a leading number.
+    /// Adds the reasons why figures are suspect or invalid, each once. The decisive reason of an invalid figure is
+    /// labelled with the status, its other reasons with "also", because records do not contain a status per reason. Of
+    /// reasons that differ only in a leading number, only the first is added.
     pub fn doubts(&mut self, measurements: &[&Measurement]) -> &mut Self {
         let mut seen: Vec<&str> = Vec::new();
         for m in measurements {
@@ -131,7 +132,7 @@ impl Section {
         self
     }
 
-    /// Adds every reason of figures once, with the names of the figures that have it. Of many names, the first are
+    /// Adds each reason of figures once, with the names of the figures that have it; at most [`NAMED`] names are
     /// listed.
     pub fn named_doubts<'m>(
         &mut self,
@@ -172,7 +173,7 @@ pub struct NamedFigure<'m> {
     pub m: &'m Measurement,
 }
 
-/// Identifier of the sections that end a page.
+/// Identifier of summary sections, which end a page.
 const SUMMARY: &str = "summary";
 
 /// Creates the last section of a page, which summarizes the figures in one sentence.
@@ -182,7 +183,7 @@ pub fn summary(text: impl Into<String>) -> Section {
     section
 }
 
-/// Creates the last section of a page from several sentences, each on a line of its own.
+/// Creates the last section of a page from several sentences, each on its own line.
 pub fn summary_section(sentences: impl IntoIterator<Item = String>) -> Section {
     let mut section = Section::new(SUMMARY);
     section.lines("summary", legible::joined_lines(sentences));
@@ -196,27 +197,27 @@ impl Section {
     }
 }
 
-/// A block of a section.
+/// Block of a section.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Block {
-    /// A heading on its own line.
+    /// Heading on its own line.
     Heading(String),
     /// Plain text of one or more lines.
     Text(String),
-    /// A labelled paragraph.
+    /// Labelled paragraph.
     Note(Note),
-    /// A table, with or without a header.
+    /// Table, with or without a header.
     Table(Table),
-    /// A line chart.
+    /// Line chart.
     Chart(Chart),
     /// One or several heat maps.
     HeatMaps(HeatMaps),
-    /// A summary card with one bar per gauge.
+    /// Summary card with one bar per gauge.
     Card(Card),
-    /// An empty line between blocks, for text renderers.
+    /// Empty line between blocks, for text renderers.
     Gap,
-    /// A picture, which only renderers with graphics show.
+    /// Picture; only renderers with graphics show it.
     #[serde(untagged)]
     Picture(Picture),
 }
@@ -242,7 +243,7 @@ pub enum Tone {
     Worse,
 }
 
-/// A labelled paragraph; the label names the topic.
+/// Labelled paragraph; the label names the topic.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Note {
     /// Label: `how`, `regime`, `suspect`, ...; empty if the note continues the previous note.
@@ -255,7 +256,7 @@ pub struct Note {
     pub faint: bool,
     /// True if the note belongs to the previous note.
     pub nested: bool,
-    /// True if line breaks in the text are intended. In other notes they are escaped, because they may come from a
+    /// True if line breaks in the text are intended. In other notes they are escaped, because the text may come from a
     /// foreign record.
     #[serde(skip)]
     pub has_lines: bool,
@@ -298,16 +299,16 @@ impl From<Note> for Block {
     }
 }
 
-/// A table. In text output, only the cells of the last column are wrapped, because a wrapped identifier or figure is
-/// hard to read. Conversion into a [`Block`] removes empty columns except the first.
+/// Table. In text output, only the cells of the last column are wrapped, because a wrapped identifier or figure is hard
+/// to read. Conversion into a [`Block`] removes empty columns except the first.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Table {
     /// Columns, left to right; empty for a table without a header.
     pub columns: Vec<Column>,
     /// Cells, row by row.
     pub rows: Vec<Vec<TableCell>>,
-    /// Headings between rows, each with the index of the row that it precedes, in ascending order. An empty heading
-    /// ends the previous group of rows.
+    /// Headings between rows, each with the index of the row after it, in ascending order. An empty heading ends the
+    /// previous group of rows.
     pub headings: Vec<(usize, TableCell)>,
     /// Maximum length of a bar in text output, in characters; `None` for the renderer's default.
     pub longest_bar: Option<usize>,
@@ -357,7 +358,7 @@ impl Table {
         }
     }
 
-    /// Returns the table without its columns of bars, for renderers to which other columns give the values of the bars.
+    /// Returns the table without its bars, for renderers that compute bars from other columns.
     pub fn without_bars(&self) -> Self {
         let width = self.rows.iter().map(Vec::len).max().unwrap_or(0).max(self.columns.len());
         let columns = (0..width).filter(|at| {
@@ -367,10 +368,10 @@ impl Table {
         self.with_columns(&columns.collect::<Vec<_>>())
     }
 
-    /// True if a column is the first or has a cell with content.
+    /// True if a column is the first one or has a non-empty cell.
     fn shows(&self, column: usize) -> bool {
         let mut cells = self.rows.iter().filter_map(|row| row.get(column));
-        column == 0 || self.rows.is_empty() || cells.any(|cell| !cell.is_nothing())
+        column == 0 || self.rows.is_empty() || cells.any(|cell| !cell.is_blank())
     }
 }
 
@@ -387,7 +388,7 @@ impl From<Table> for Block {
     }
 }
 
-/// A column of a table.
+/// Column of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Column {
     /// Title of the column.
@@ -406,7 +407,7 @@ impl Column {
     }
 }
 
-/// A cell of a table.
+/// Cell of a table.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TableCell {
     /// Text of the cell.
@@ -418,7 +419,7 @@ pub struct TableCell {
     pub bar: Option<Fraction>,
     /// Emphasis of the cell.
     pub tone: Tone,
-    /// True if line breaks in the text are intended. In other cells they are escaped, because they may come from a
+    /// True if line breaks in the text are intended. In other cells they are escaped, because the text may come from a
     /// foreign record.
     #[serde(skip)]
     pub has_lines: bool,
@@ -446,16 +447,16 @@ impl TableCell {
         Self::figure(value, unit, unit.in_words(value))
     }
 
-    /// Creates the cell of a figure with its value in a form; without a value, the cell contains the status.
-    pub fn value_of(m: &Measurement, form: impl FnOnce(f64) -> String) -> Self {
+    /// Creates the cell of a figure; `form` formats its value. Without a value, the cell contains the status.
+    pub fn from_measurement(m: &Measurement, form: impl FnOnce(f64) -> String) -> Self {
         match m.value {
             Some(value) => Self::figure(value, m.unit, form(value)),
             None => m.validity.status.name().into(),
         }
     }
 
-    /// True if the cell has no content: a dash, a question mark, or no text, and neither figure nor bar.
-    pub fn is_nothing(&self) -> bool {
+    /// True if the cell has no content: no figure, no bar, and no text except a dash or a question mark.
+    pub fn is_blank(&self) -> bool {
         let is_blank = matches!(self.text.as_str(), "" | "-" | "?");
         is_blank && self.figure.is_none() && self.bar.is_none()
     }
@@ -478,7 +479,7 @@ impl<T: Into<String>> From<T> for TableCell {
     }
 }
 
-/// Returns a plain table, for figures of a kind that the gauge does not know.
+/// Returns a plain table, for kinds of figures that the gauge does not support.
 pub fn plain_table(measurements: &[&Measurement]) -> Table {
     let columns = ColumnList::<Measurement>::new()
         .left("figure", |m| format!("{} {}", m.test, m.name_in_words()))

@@ -7,8 +7,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// Timeout for the write lock of another program. Saving a run takes milliseconds, and several tenths of a second on a
-/// busy network file system; a lock that is held longer will probably not be released soon.
+/// Timeout for the write lock of another program. Saving a run takes milliseconds, or several tenths of a second on a
+/// busy network file system. A lock that is held longer will probably not be released soon.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Error of the history, with a hint.
@@ -19,11 +19,11 @@ pub enum HistoryError {
     NotFound {
         /// Selector that the user typed.
         selector: String,
-        /// Valid selectors that are similar to the typed selector, the most similar first.
+        /// Valid selectors that are similar to the typed one, most similar first.
         candidates: Vec<String>,
     },
-    /// Invalid or unreadable input, e.g. a file that is not a database or too few characters of an
-    /// identifier; or a missing permission, folder or disk space.
+    /// Invalid or unreadable input, e.g. a file that is not a database, or an identifier that is too short. Also a
+    /// missing permission, folder or disk space.
     #[error(transparent)]
     Failed(#[from] Failure),
     /// Another program is writing to the database.
@@ -55,8 +55,7 @@ impl Display for Access {
 }
 
 impl HistoryError {
-    /// Returns the error for a file that is not a database, for a damaged database, or for a database of another
-    /// program.
+    /// Returns the error for a file that is not a database, that is damaged, or that belongs to another program.
     pub(crate) fn unreadable(path: &Path, cause: impl Display) -> Self {
         let path = legible::path(path);
         Failure::usage(format!("cannot read history database {path}"))
@@ -65,7 +64,7 @@ impl HistoryError {
             .into()
     }
 
-    /// Returns the error for a database that does not permit `access`.
+    /// Returns the error for a database without the permission for `access`.
     pub(crate) fn closed(path: &Path, access: Access, cause: impl Display) -> Self {
         let hint = match access {
             Access::Read => "use --db FILE with a file that you can read",
@@ -78,7 +77,7 @@ impl HistoryError {
             .into()
     }
 
-    /// Returns the error for a database that another program kept locked for the time `waited`.
+    /// Returns the error for a database that another program kept locked during the time `waited`.
     pub(crate) fn busy(path: &Path, access: Access, waited: Duration) -> Self {
         Self::Busy(
             Failure::missing(format!(
@@ -109,7 +108,7 @@ impl HistoryError {
     pub(crate) fn from_sqlite(path: &Path, access: Access, error: &rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as Code;
         match error.sqlite_error_code() {
-            // SQLite does not report the reason why it could not open a file, so the operating system is asked.
+            // SQLite does not report why it could not open a file, so the operating system is asked.
             Some(Code::CannotOpen) => {
                 Self::closed(path, access, refusal(path, access).unwrap_or_else(|| plain(error)))
             }
@@ -135,7 +134,7 @@ impl HistoryError {
     }
 }
 
-/// Returns the reason why the operating system cannot open the file. Nothing is created or changed.
+/// Returns the reason of the operating system for not opening the file. Nothing is created or changed.
 fn refusal(path: &Path, access: Access) -> Option<String> {
     let mut options = std::fs::File::options();
     options.read(true).write(access == Access::Write);

@@ -1,4 +1,4 @@
-//! Search for the saved run that a selector matches; if no run matches, search for similar selectors.
+//! Search for saved runs by a selector. If no run matches, similar selectors are suggested.
 
 use crate::error::{Access, HistoryError};
 use crate::list::RunFilter;
@@ -10,25 +10,24 @@ use nodegauge_measure::record::{self, Record};
 use rusqlite::params;
 use std::path::Path;
 
-/// Maximum number of suggestions if no run is found.
-const OFFERED: usize = 5;
-/// Minimum Jaro-Winkler similarity of a suggestion: two exchanged letters in a word of four give 0.9, an
-/// unrelated label mostly less than 0.5.
+/// Maximum number of suggestions.
+const MAX_SUGGESTIONS: usize = 5;
+/// Minimum Jaro-Winkler similarity of a suggestion. Two exchanged letters in a word of four give 0.9; an unrelated
+/// label mostly gives less than 0.5.
 const MIN_SIMILARITY: f64 = 0.7;
-/// Minimum length of an identifier prefix that selects a run. One or two characters typed by mistake must not select
-/// and remove a run.
-const SHORTEST: usize = 4;
+/// Minimum length of an identifier prefix. One or two characters typed by mistake must not select and remove a run.
+const MIN_PREFIX: usize = 4;
 
 impl Store {
-    /// Returns the record that `selector` selects: an identifier or its prefix of at least four characters, `latest`,
-    /// `latest~N`, a label `key=value` or the value alone (the newest run with that label), or a file with a record. A
-    /// saved run has precedence over a file of the same name.
+    /// Returns the record that `selector` selects. A selector is an identifier or its prefix of at least four
+    /// characters, `latest`, `latest~N`, a label `key=value` or its value alone (the newest run with that label), or a
+    /// file with a record. A saved run has precedence over a file of the same name.
     ///
     /// # Errors
     /// Fails if there is no such run, if several runs have the prefix, or if the file contains no valid record.
     pub fn find(&self, selector: &str) -> Result<Record, HistoryError> {
         let id = match self.resolve(selector) {
-            Err(HistoryError::NotFound { .. }) if selector::means_a_file(selector) => {
+            Err(HistoryError::NotFound { .. }) if selector::is_file_selector(selector) => {
                 return selector::read_file(Path::new(selector), &self.names);
             }
             resolved => resolved?,
@@ -36,9 +35,8 @@ impl Store {
         self.record(&id)
     }
 
-    /// Returns all records that `selector` selects, newest first. A label selects all runs with that label, while
-    /// [`Store::find`] returns only the newest of these runs. For other selectors, the result is that of
-    /// [`Store::find`].
+    /// Returns all records that `selector` selects, newest first. A label selects all runs with that label; for other
+    /// selectors, the result is that of [`Store::find`].
     ///
     /// # Errors
     /// Returns the same errors as [`Store::find`].
@@ -92,11 +90,11 @@ impl Store {
                 if matching.contains(&prefix) {
                     return Ok(prefix);
                 }
-                if matching.len() == 1 && prefix.len() >= SHORTEST {
+                if matching.len() == 1 && prefix.len() >= MIN_PREFIX {
                     return Ok(matching.remove(0));
                 }
                 let offered = matching.join(", ");
-                if matching.len() > 1 && prefix.len() >= SHORTEST {
+                if matching.len() > 1 && prefix.len() >= MIN_PREFIX {
                     return Err(Failure::usage(format!(
                         "'{selector}' is the prefix of several runs: {offered}"
                     ))
@@ -108,7 +106,7 @@ impl Store {
                         return Err(Failure::usage(format!(
                             "'{selector}' is too short to select a run; it matches {offered}"
                         ))
-                        .hint(format!("give at least {SHORTEST} characters of the identifier"))
+                        .hint(format!("give at least {MIN_PREFIX} characters of the identifier"))
                         .into());
                     }
                     found => Ok(found),
@@ -130,8 +128,8 @@ impl Store {
         Ok(if ids.len() == count { ids.pop() } else { None })
     }
 
-    /// Returns the runs among which `latest` is the first, newest first: those that nodegauge measured, or all runs if it
-    /// measured none.
+    /// Returns the runs that `latest` and `latest~N` select from, newest first: those that nodegauge measured, or all
+    /// runs if it measured none.
     fn latest_ids(&self, limit: Option<usize>) -> rusqlite::Result<Vec<String>> {
         let own = RunFilter { limit, own: true, ..RunFilter::default() };
         let ids: Vec<String> = self.runs("id", &own, |row| row.get(0))?;
@@ -141,12 +139,12 @@ impl Store {
         self.runs("id", &RunFilter { own: false, ..own }, |row| row.get(0))
     }
 
-    /// Returns the newest run with a value of the label `key`, or of any label.
+    /// Returns the newest run with this value of the label `key`; without a key, of any label.
     fn newest_with(&self, key: Option<&str>, value: &str) -> rusqlite::Result<Option<String>> {
         Ok(self.all_with(key, value)?.into_iter().next())
     }
 
-    /// Returns the runs with a value of the label `key`, or of any label, newest first.
+    /// Returns the runs with this value of the label `key`, newest first; without a key, of any label.
     fn all_with(&self, key: Option<&str>, value: &str) -> rusqlite::Result<Vec<String>> {
         newest_first(usize::MAX, |of_time, _| {
             self.connection
@@ -160,21 +158,21 @@ impl Store {
         })
     }
 
-    /// Returns the newest identifiers with a prefix, at most [`OFFERED`].
+    /// Returns at most [`MAX_SUGGESTIONS`] identifiers with a prefix, newest first.
     fn with_prefix(&self, prefix: &str) -> rusqlite::Result<Vec<String>> {
         if prefix.is_empty() {
             return Ok(Vec::new());
         }
-        // The upper bound is the prefix with a tilde, which sorts after every character of an identifier. An identifier
-        // that equals the prefix comes first.
+        // The upper bound is the prefix followed by a tilde, which sorts after every character of an identifier. An
+        // identifier that equals the prefix comes first.
         let matching = "SELECT id FROM run WHERE id >= ?1 AND id < ?2";
         self.connection
             .prepare(&format!("{matching} ORDER BY id = ?1 DESC, id DESC LIMIT ?3"))?
-            .query_map(params![prefix, format!("{prefix}~"), OFFERED], |row| row.get(0))?
+            .query_map(params![prefix, format!("{prefix}~"), MAX_SUGGESTIONS], |row| row.get(0))?
             .collect()
     }
 
-    /// Returns suggestions to type instead of `selector`, the most similar first.
+    /// Returns selectors that are similar to `selector`, most similar first.
     fn near(&self, selector: &str) -> rusqlite::Result<Vec<String>> {
         Ok(match Selector::from(selector) {
             Selector::Latest(_) => match self.latest_ids(None)?.len() {
@@ -204,20 +202,21 @@ impl Store {
     }
 }
 
-/// Returns the texts of `known` that are most similar to `typed`, or the first texts if none is similar.
+/// Returns the texts in `known` that are most similar to `typed`; the first texts if none is similar.
 fn nearest(typed: &str, mut known: Vec<String>) -> Vec<String> {
     let mut similar: Vec<String> =
         known.iter().filter(|text| similarity(typed, text) >= MIN_SIMILARITY).cloned().collect();
     if similar.is_empty() {
-        known.truncate(OFFERED);
+        known.truncate(MAX_SUGGESTIONS);
         return known;
     }
     similar.sort_by(|a, b| similarity(typed, b).total_cmp(&similarity(typed, a)));
-    similar.truncate(OFFERED);
+    similar.truncate(MAX_SUGGESTIONS);
     similar
 }
 
-/// Returns the similarity of a typed text and a label or identifier. The user may have typed only the value of a label.
+/// Returns the similarity of a typed text to a label or identifier. For a label, the user may have typed only its
+/// value.
 fn similarity(typed: &str, text: &str) -> f64 {
     let whole = strsim::jaro_winkler(typed, text);
     match text.split_once('=') {

@@ -1,8 +1,8 @@
 //! Saved records: an SQLite database of runs, which are selected by identifier, age or label.
 //!
-//! The complete record is stored as JSON; values for searches and lists are also stored in columns. A
-//! database that cannot be read, or that belongs to another program, is never written to. A database of a
-//! newer version is refused. This crate does not measure or print.
+//! The complete record is stored as JSON; values for searches and lists are also stored in columns. A database that
+//! cannot be read, or that belongs to another program, is never changed. A database of a newer version is refused. This
+//! crate does not measure or print.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ pub use error::HistoryError;
 pub use list::{LabelledRuns, ListedFigures, RunFilter, RunLine};
 pub use location::{DB_VARIABLE, HistoryFile, default_path};
 pub use moment::Moment;
-pub use selector::{means_a_file, read_file};
+pub use selector::{is_file_selector, read_file};
 pub use store::Store;
 pub use transfer::{ImportResult, records};
 

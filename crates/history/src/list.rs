@@ -1,7 +1,7 @@
 //! Lists of saved runs, newest first, with one line per run. Records are not parsed for a list.
 
 use crate::error::{Access, HistoryError};
-use crate::moment::{Moment, horizon};
+use crate::moment::{Moment, latest_plausible_start};
 use crate::order::newest_first;
 use crate::store::Store;
 use nodegauge_measure::record::MachineSource;
@@ -22,7 +22,7 @@ pub struct RunFilter {
     /// Only runs with all these labels.
     pub labels: Vec<(String, String)>,
     /// Only runs with a label of this key or value, or with the label `key=value`.
-    pub labelled: Option<String>,
+    pub any_label: Option<String>,
     /// Only runs with figures of one of these tests; an empty list selects all runs.
     pub tests: Vec<&'static str>,
     /// Only runs that started at this time or later.
@@ -40,7 +40,7 @@ pub struct RunLine {
     pub id: String,
     /// Start time, RFC 3339.
     pub started: String,
-    /// Elapsed time in seconds.
+    /// Elapsed time.
     pub seconds: Seconds,
     /// Name of the host.
     pub host: Option<String>,
@@ -48,11 +48,11 @@ pub struct RunLine {
     pub command: String,
     /// True if all planned figures were measured.
     pub complete: bool,
-    /// True if the run was measured on the node of this history; false if it was imported from another history.
+    /// True for a run of this node; false for a run that was imported from another history.
     pub own: bool,
     /// Labels of the run.
     pub labels: BTreeMap<String, String>,
-    /// Figures without reference figures of other programs and publications, grouped by name.
+    /// Figures of nodegauge, grouped by name. Figures of reference programs and publications are left out.
     pub figures: Vec<ListedFigures>,
     /// Source file, for imported output of another program.
     #[serde(skip)]
@@ -81,8 +81,7 @@ pub struct ListedFigures {
     pub name: String,
     /// Unit; `None` if this version of the program does not support the unit.
     pub unit: Option<Unit>,
-    /// Best value; the greatest value if neither higher nor lower is better for the unit. `None` without a valid
-    /// result.
+    /// Best value; the largest value if the unit has no better direction. `None` without a valid result.
     pub best: Option<f64>,
     /// Number of figures with this name.
     pub count: usize,
@@ -91,7 +90,7 @@ pub struct ListedFigures {
 }
 
 impl RunFilter {
-    /// Returns the SQL conditions on runs, joined by AND, and the values of the question marks in these conditions.
+    /// Returns SQL conditions for the runs, joined by AND, with the values for their question marks.
     fn conditions(&self) -> (String, Vec<Value>) {
         let mut found = SqlConditions { sql: "1".to_owned(), values: Vec::new() };
         if let Some(host) = &self.host {
@@ -101,7 +100,7 @@ impl RunFilter {
             let label = "id IN (SELECT run FROM label WHERE key = ? AND value = ?)";
             found.and(label, [key.clone(), value.clone()]);
         }
-        if let Some(label) = &self.labelled {
+        if let Some(label) = &self.any_label {
             let (key, value, operator) = match label.split_once('=') {
                 Some((key, value)) => (key, value, "AND"),
                 None => (label.as_str(), label.as_str(), "OR"),
@@ -129,7 +128,7 @@ impl RunFilter {
     }
 }
 
-/// Conditions in SQL, joined by AND, with the values of their question marks.
+/// SQL conditions joined by AND, with the values for their question marks.
 struct SqlConditions {
     sql: String,
     values: Vec<Value>,
@@ -151,7 +150,7 @@ impl Store {
     /// Fails if the database cannot be read.
     pub fn list(&self, filter: &RunFilter) -> Result<Vec<RunLine>, HistoryError> {
         let lines = || -> rusqlite::Result<Vec<RunLine>> {
-            // The JSON of records of this node is not parsed. The last argument of an import command is the file.
+            // The JSON of this node's records is not parsed. The last argument of an import command is the file.
             let columns = format!(
                 "id, started, seconds, host, command, complete, own,
                  CASE WHEN NOT own AND json_extract(record, '$.machine.source') = '{}'
@@ -190,7 +189,7 @@ impl Store {
         self.runs("id", filter, |row| row.get(0)).map_err(self.failed(Access::Read))
     }
 
-    /// Returns the number of selected runs, without the limit of the filter.
+    /// Returns the number of selected runs; the limit of the filter is ignored.
     ///
     /// # Errors
     /// Fails if the database cannot be read.
@@ -202,8 +201,8 @@ impl Store {
             .map_err(self.failed(Access::Read))
     }
 
-    /// Returns the runs that have the given value of a label, or the value of the latest run with that label. Only runs
-    /// on `host` that were measured on the node of this history count.
+    /// Returns the runs with a value of a label; without a value, those with the value of the newest run that has the
+    /// label. Only runs that were measured on `host` count, without imported runs.
     ///
     /// # Errors
     /// Fails if the database cannot be read.
@@ -220,17 +219,23 @@ impl Store {
                  GROUP BY value ORDER BY max(iif(started <= ?4, started, '')) DESC LIMIT 1",
             )
             .and_then(|mut found| {
-                found.query_row((key, value, host, horizon()), labelled_runs).optional()
+                found
+                    .query_row((key, value, host, latest_plausible_start()), labelled_runs)
+                    .optional()
             })
             .map_err(self.failed(Access::Read))
     }
 
-    /// Returns the length, at least `min`, at which prefixes of the identifiers of these runs differ from all other
-    /// saved identifiers.
+    /// Returns the prefix length, at least `min`, at which the identifiers of these runs differ from all other saved
+    /// identifiers.
     ///
     /// # Errors
     /// Fails if the database cannot be read.
-    pub fn telling(&self, lines: &[RunLine], min: usize) -> Result<usize, HistoryError> {
+    pub fn distinct_prefix_length(
+        &self,
+        lines: &[RunLine],
+        min: usize,
+    ) -> Result<usize, HistoryError> {
         let mut length = min;
         for line in lines {
             let neighbours = self.neighbours(&line.id).map_err(self.failed(Access::Read))?;
@@ -242,7 +247,7 @@ impl Store {
         Ok(length)
     }
 
-    /// Returns the identifiers before and after an identifier.
+    /// Returns the identifiers that precede and follow an identifier.
     fn neighbours(&self, id: &str) -> rusqlite::Result<[Option<String>; 2]> {
         self.connection
             .prepare_cached(
@@ -251,7 +256,7 @@ impl Store {
             .query_row([id], |row| Ok([row.get(0)?, row.get(1)?]))
     }
 
-    /// Returns columns of the selected runs, newest first.
+    /// Reads columns of the selected runs, newest first.
     pub(crate) fn runs<T>(
         &self,
         columns: &str,
@@ -303,7 +308,7 @@ impl Store {
     }
 }
 
-/// Reads the runs that share a label from a row.
+/// Reads a summary of runs that share a label from a row.
 fn labelled_runs(row: &Row<'_>) -> rusqlite::Result<LabelledRuns> {
     Ok(LabelledRuns { value: row.get(0)?, first: row.get(1)?, runs: row.get(2)? })
 }

@@ -1,4 +1,4 @@
-//! Location of the history: the path that the user gives, or a default path in the user's data folder.
+//! Location of the history: a path that the user gives, or a default path in the user's data folder.
 
 use crate::Store;
 use nodegauge_measure::keys::FormerNames;
@@ -6,12 +6,12 @@ use nodegauge_measure::{Failure, legible};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Variable with the path of the history.
+/// Environment variable with the path of the history.
 pub const DB_VARIABLE: &str = "NODEGAUGE_DB";
 
 /// Returns the default path of the history: `$NODEGAUGE_DB`, else `$XDG_DATA_HOME/nodegauge/history.db`, else
-/// `~/.local/share/nodegauge/history.db`, or `None` without a home folder. `lookup` reads environment
-/// variables; an empty variable counts as not set.
+/// `~/.local/share/nodegauge/history.db`; `None` without a home folder. `lookup` reads environment variables; an empty
+/// variable counts as not set.
 pub fn default_path(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if let Some(path) = set(DB_VARIABLE, &lookup) {
         return Some(path);
@@ -22,26 +22,26 @@ pub fn default_path(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
     Some(data.join("nodegauge").join("history.db"))
 }
 
-/// Returns the path in a variable; `None` if it is not set or empty.
+/// Returns the path in a variable; `None` if it is not set or is empty.
 fn set(name: &str, lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// History of a command, before it is opened.
+/// Location of a history that is not open yet.
 #[derive(Debug, Clone)]
 pub struct HistoryFile {
-    /// Path that the user gave to the command; `None` for the default path.
+    /// Path that the user gave; `None` for the default path.
     pub given: Option<PathBuf>,
-    /// Former names of keys, with which records are read.
+    /// Former names of keys that older records contain.
     pub former_names: &'static FormerNames,
 }
 
 impl HistoryFile {
-    /// Returns the path: as given, or the default path.
+    /// Returns the path of the history: the given one, or the default.
     ///
     /// # Errors
-    /// Fails if the folder of a given path does not exist, because a mistyped path would otherwise create a second
-    /// history, and if there is no folder for the default path.
+    /// Fails if the folder of a given path does not exist, because a mistyped path would create a second history. Also
+    /// fails if there is no folder for the default path.
     pub fn path(&self) -> Result<PathBuf, Failure> {
         if let Some(path) = &self.given {
             return in_existing_folder("--db", path.clone());
@@ -58,21 +58,21 @@ impl HistoryFile {
     /// Opens the history for writing, and creates it if necessary.
     ///
     /// # Errors
-    /// As [`Self::path`] and [`Store::open`].
+    /// Returns the errors of [`Self::path`] and [`Store::open`].
     pub fn open(&self) -> Result<Store, Failure> {
         Ok(Store::open(&self.path()?, self.former_names)?)
     }
 
-    /// Opens the history for reading; `None` if there is none.
+    /// Opens the history for reading; returns `None` if it does not exist.
     ///
     /// # Errors
-    /// As [`Self::path`] and [`Store::open_to_read`].
+    /// Returns the errors of [`Self::path`] and [`Store::open_to_read`].
     pub fn open_to_read(&self) -> Result<Option<Store>, Failure> {
         Ok(Store::open_to_read(&self.path()?, self.former_names)?)
     }
 }
 
-/// Returns a path that the user gave with `name`, if its folder exists.
+/// Returns a path that the user gave with the option `name`, if its folder exists.
 fn in_existing_folder(name: &str, path: PathBuf) -> Result<PathBuf, Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     if folder.as_os_str().is_empty() || !matches!(folder.try_exists(), Ok(false)) {

@@ -6,38 +6,38 @@ use nodegauge_measure::record::{now_rfc3339, rfc3339};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-/// Time by which the clock of another node may be ahead of this one. Clocks of nodes agree to seconds where time is
-/// synchronised; a day also covers a clock that was set to local time instead of UTC.
+/// Maximum time by which the clock of another node may be ahead of the local one. Synchronised clocks agree to seconds;
+/// a day also covers a clock that was set to local time instead of UTC.
 const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns the latest plausible start of a run, RFC 3339. Such texts sort in the order of time.
-pub(crate) fn horizon() -> String {
+/// Returns the latest plausible start of a run as RFC 3339 text. Such texts sort chronologically.
+pub(crate) fn latest_plausible_start() -> String {
     let latest = SystemTime::now().checked_add(CLOCK_SKEW).and_then(rfc3339);
     latest.unwrap_or_else(now_rfc3339)
 }
 
-/// A day or a second in UTC, stored as the common prefix of all RFC 3339 times within the day or second.
+/// Day or second in UTC, stored as the common prefix of all RFC 3339 times in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment(String);
 
 impl Moment {
-    /// Returns the first time of the day or second as RFC 3339 text, which sorts in the order of time.
+    /// Returns the first time of the day or second as RFC 3339 text.
     pub(crate) fn first(&self) -> String {
         self.0.clone()
     }
 
-    /// Returns a text that sorts behind every time of the day or second, and before every later time.
+    /// Returns a text that sorts after all times of the day or second, and before later times.
     pub(crate) fn end(&self) -> String {
         format!("{}~", self.0)
     }
 
-    /// Returns a time to the second.
+    /// Returns the moment of a time, to the second.
     fn at(time: SystemTime) -> Option<Self> {
         rfc3339(time).map(Self)
     }
 
     fn read(text: &str, now: SystemTime) -> Option<Self> {
-        // A duration such as `2d` or `36h` is a time before now, to the second.
+        // A duration such as `2d` or `36h` means a time before now, to the second.
         if let Ok(ago) = humantime::parse_duration(text) {
             return Self::at(now.checked_sub(ago)?);
         }
@@ -76,7 +76,7 @@ impl FromStr for Moment {
     }
 }
 
-/// Returns the time of a date with a time in UTC.
+/// Returns the time of a date and time of day in UTC.
 fn utc_time(moment: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339_weak(moment).ok()
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moment_is_a_day_a_second_or_an_age() {
+    fn dates_times_and_ages_are_parsed() {
         let now = humantime::parse_rfc3339("2026-11-21T20:00:00Z").unwrap();
         let read = |text: &str| Moment::read(text, now).map(|moment| moment.0);
         for (text, expected) in [
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn day_contains_all_its_seconds() {
+    fn day_includes_all_its_seconds() {
         let day = Moment("2026-11-21".to_owned());
         let within = |time: &str| (day.first()..day.end()).contains(&time.to_owned());
         assert!(within("2026-11-21T00:00:00Z") && within("2026-11-21T23:59:59Z"));

@@ -1,21 +1,21 @@
-//! Order of runs by time: newest first, and runs whose start lies in the future last.
+//! Order of runs: newest first, but runs that start in the future last.
 //!
-//! A run that was measured under a wrong clock, e.g. in the year 9999, must not be the newest run for ever.
+//! A run that was measured with a wrong clock, e.g. in the year 9999, must not stay the newest run.
 
-use crate::moment::horizon;
+use crate::moment::latest_plausible_start;
 
-/// Collects up to `limit` items, newest first, from two queries: the runs up to now, and then those in the future. `part`
-/// returns the items that a condition on runs selects, newest first, and at most as many as its second argument. Two
-/// queries use the index of the times, which one query with both orders cannot.
+/// Collects up to `limit` items, newest first: first the runs up to now, then those in the future. `part` returns the
+/// items for a condition on runs, newest first; its second argument is the maximum number. Two queries are used because
+/// one query with both orders could not use the index of the times.
 pub(crate) fn newest_first<T>(
     limit: usize,
     mut part: impl FnMut(&str, usize) -> rusqlite::Result<Vec<T>>,
 ) -> rusqlite::Result<Vec<T>> {
-    // The text of a time contains no characters with a meaning in SQL.
-    let horizon = horizon();
-    let mut found = part(&format!("started <= '{horizon}'"), limit)?;
+    // The text of a time contains no characters that have a meaning in SQL.
+    let latest_plausible_start = latest_plausible_start();
+    let mut found = part(&format!("started <= '{latest_plausible_start}'"), limit)?;
     if found.len() < limit {
-        found.extend(part(&format!("started > '{horizon}'"), limit - found.len())?);
+        found.extend(part(&format!("started > '{latest_plausible_start}'"), limit - found.len())?);
     }
     Ok(found)
 }

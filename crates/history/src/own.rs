@@ -1,4 +1,4 @@
-//! Saved figures of a node. New runs and verdicts read saved figures only through this module.
+//! Saved figures of a node. Saved figures are read for new runs and for verdicts only through this module.
 
 use crate::error::{Access, HistoryError};
 use crate::list::RunFilter;
@@ -8,15 +8,15 @@ use nodegauge_measure::record::{Category, Record, SavedTrips, Status};
 use rusqlite::params;
 use std::collections::BTreeSet;
 
-/// Maximum number of saved runs of a test from which the variation between runs is estimated.
+/// Maximum number of saved runs of a test from which run-to-run variation is estimated.
 const MAX_RELATED_RUNS: u32 = 40;
-/// Number of runs from which core-to-core round trips are read: about the runs of a day, which are read in 0.1 s.
+/// Number of runs from which core-to-core round trips are read: about the runs of a day, which takes 0.1 s.
 const LATEST: usize = 20;
 
 impl Store {
-    /// Returns the newest complete runs on `host` that measured `test`, or the figure `name` of that test, newest
-    /// first. Each record contains only the valid and suspect figures that the run itself measured on this host. Runs from another
-    /// history, published figures, and output of other programs are left out.
+    /// Returns the newest complete runs on `host` with figures of `test`, or with the figure `name` of that test. Each
+    /// record contains only the valid and suspect figures that this run measured. Imported runs, published figures, and
+    /// output of other programs are left out.
     ///
     /// # Errors
     /// Fails if the database cannot be read.
@@ -45,7 +45,7 @@ impl Store {
         found.iter().map(|id| self.own_record(id)).collect()
     }
 
-    /// Returns a saved run with its valid figures of this node.
+    /// Returns a saved run with those figures that were measured on this node.
     fn own_record(&self, id: &str) -> Result<Record, HistoryError> {
         let mut record = self.record(id)?;
         record.keep_own_host();
@@ -55,7 +55,7 @@ impl Store {
         Ok(record)
     }
 
-    /// Returns further saved runs on the node of the given runs, with figures of the same tests, newest first.
+    /// Returns other saved runs of the same node with figures of the same tests, newest first.
     ///
     /// # Errors
     /// Fails if the database cannot be read.
@@ -73,12 +73,11 @@ impl Store {
         Ok(related)
     }
 
-    /// Returns the core-to-core round trips of the latest runs that were measured on `host`. Runs that cannot be read
-    /// are left out.
+    /// Returns the core-to-core round trips of the latest runs on `host`. Unreadable runs are left out.
     ///
     /// # Errors
     /// Fails if the database cannot be read.
-    pub fn saved_trips(&self, host: Option<&str>) -> Result<SavedTrips, HistoryError> {
+    pub fn saved_round_trips(&self, host: Option<&str>) -> Result<SavedTrips, HistoryError> {
         let host = host.map(str::to_owned);
         let latest = RunFilter { limit: Some(LATEST), host, own: true, ..RunFilter::default() };
         let ids = self.ids(&latest)?;

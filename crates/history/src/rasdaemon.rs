@@ -1,7 +1,7 @@
-//! Hardware errors in rasdaemon's database (`ras-mc_event.db`), which is only read.
+//! Hardware errors in the database of rasdaemon (`ras-mc_event.db`), which is read only.
 //!
-//! The database is opened as immutable: SQLite takes no lock and creates no file next to it, so that rasdaemon is not
-//! hindered. The file comes from another program; the command reads it in a child process.
+//! The database is opened as immutable: SQLite takes no lock and creates no file next to it, so rasdaemon is not
+//! disturbed. The file is written by another program, so the command reads it in a child process.
 
 use nodegauge_measure::record::{EventCount, HardwareEvent};
 use rusqlite::{Connection, OpenFlags};
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Usual path of the database.
 pub const PATH: &str = "/var/lib/rasdaemon/ras-mc_event.db";
 
-/// Statements for the events of a table since a time, in the order kind, component, number. rasdaemon writes times as
+/// Statements that return the events of a table since a time: kind, component, number. The time format of rasdaemon is
 /// `2026-11-25 02:41:07 +0100`.
 const TABLES: [&str; 3] = [
     "SELECT lower(err_type), coalesce(nullif(label, ''), 'mc' || mc), sum(err_count)
@@ -25,14 +25,14 @@ const TABLES: [&str; 3] = [
 const SINCE: &str = "strftime('%s', substr(timestamp, 1, 19) || substr(timestamp, 21, 3) || ':'
      || substr(timestamp, 24, 2)) + 0 >= ?1";
 
-/// Returns the events since `since`, in seconds since 1970. Tables that the database lacks are left out, because their
-/// recording is optional.
+/// Returns the events after `since`, in seconds since 1970. Missing tables are skipped, because recording each kind of
+/// event is optional.
 ///
 /// # Errors
-/// Fails with one line if the file is not a database with at least one of rasdaemon's tables.
+/// Fails with a message of one line if the file is not a database with at least one table of rasdaemon.
 pub fn events(path: &Path, since: u64) -> Result<Vec<EventCount>, String> {
     let text = path.to_str().ok_or("the path is not UTF-8")?;
-    // Characters with a meaning in a URI.
+    // Escapes characters that have a meaning in a URI.
     let escaped = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     let uri = format!("file:{escaped}?mode=ro&immutable=1");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -75,7 +75,7 @@ fn table_events(database: &Connection, sql: &str, since: u64) -> rusqlite::Resul
     Ok(events)
 }
 
-/// Returns the kind of an event by rasdaemon's words; `None` for information.
+/// Returns the kind of an event from the words of rasdaemon; `None` for information.
 fn event_kind(words: &str) -> Option<HardwareEvent> {
     Some(match words {
         "corrected" => HardwareEvent::MemoryCorrected,
@@ -92,7 +92,7 @@ fn event_kind(words: &str) -> Option<HardwareEvent> {
 mod tests {
     use super::*;
 
-    /// Tables that rasdaemon 0.6.8 of Debian 12 creates, from its database.
+    /// Tables as rasdaemon 0.6.8 of Debian 12 creates them.
     const SCHEMA: &str = "\
          CREATE TABLE mc_event (id INTEGER PRIMARY KEY, timestamp TEXT, err_count INTEGER, err_type TEXT, err_msg TEXT, \
          label TEXT, mc INTEGER, top_layer INTEGER, middle_layer INTEGER, lower_layer INTEGER, address INTEGER, grain \
@@ -106,9 +106,9 @@ mod tests {
          mcgstatus_msg TEXT, mcistatus_msg TEXT, mcastatus_msg TEXT, user_action TEXT, mc_location TEXT);";
 
     #[test]
-    fn rasdaemon_events_since_a_time_are_summed_without_writing() {
+    fn rasdaemon_events_are_summed_without_changing_the_database() {
         let folder = tempfile::tempdir().unwrap();
-        // A name that a URI would take apart.
+        // The file name contains characters that have a meaning in a URI.
         let path = folder.path().join("ras?mode=rwc#%41.db");
         let database = Connection::open(&path).unwrap();
         database.execute_batch(SCHEMA).unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_rasdaemon_database_is_an_error_of_one_line() {
+    fn invalid_rasdaemon_database_gives_one_error_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("other.db");
         assert!(events(&path, 0).is_err());

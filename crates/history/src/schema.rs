@@ -1,19 +1,20 @@
-//! Tables of the database, and the upgrade of databases of earlier versions. There is no downgrade.
+//! Tables of the database, and upgrades from earlier versions. Downgrades are not possible.
 //!
-//! SQLite's `user_version` counts the steps applied to a database. A released step is never changed. A new step is
-//! added at the end. With it, a database of the previous version is added to `tests/`, which the tests upgrade.
+//! SQLite's `user_version` counts the upgrade steps applied to a database. A released step is never changed; a new step
+//! is added at the end. With each new step, a database of the previous version is added to `tests/`, and the tests
+//! upgrade it.
 
 use rusqlite::{Connection, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
 
-/// Upgrade steps of all versions, oldest first; a database stores the number of applied steps.
+/// Upgrade steps of all versions, oldest first. A database stores the number of applied steps.
 const STEPS: &[M<'_>] = &[
     M::up(include_str!("schema/1.sql")),
     M::up(include_str!("schema/2.sql")),
     M::up(include_str!("schema/3.sql")),
 ];
 
-/// The newest version that this program reads.
+/// Newest version that this program can read.
 pub(crate) const KNOWN: u32 = STEPS.len() as u32;
 
 /// Kind of a database.
@@ -27,8 +28,7 @@ pub(crate) enum DatabaseKind {
     Foreign,
 }
 
-/// Returns the kind of a database. It uses one statement, because another program may be creating the
-/// database.
+/// Returns the kind of a database. A single statement is used, because another program may be creating the database.
 pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
     connection.query_row(
         "SELECT user_version, (SELECT count(*) FROM sqlite_schema),
@@ -48,12 +48,11 @@ pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
     )
 }
 
-/// Upgrades a database to the current version. The database must be empty or of an older version, see
-/// [`kind`].
+/// Upgrades a database to the current version. It must be empty or of an older version (see [`kind`]).
 pub(crate) fn upgrade(connection: &mut Connection) -> Result<(), rusqlite_migration::Error> {
-    // The version is read before the steps are applied. The file is locked before the read and unlocked after the
-    // steps, so that a second program does not apply the same steps. The locking mode is set while the lock is held:
-    // two programs that wait for the lock in exclusive mode would deadlock.
+    // The version is read before the steps are applied. The file stays locked from the read to the last step, so that a
+    // second program does not apply the same steps. The locking mode is set while the lock is held: two programs that
+    // wait for the lock in exclusive mode would deadlock.
     connection.set_transaction_behavior(TransactionBehavior::Exclusive);
     connection.execute_batch("BEGIN EXCLUSIVE; PRAGMA locking_mode = exclusive; COMMIT")?;
     migrations().to_latest(connection)?;
@@ -64,13 +63,13 @@ pub(crate) fn upgrade(connection: &mut Connection) -> Result<(), rusqlite_migrat
     Ok(())
 }
 
-/// Returns the steps of all versions.
+/// Returns the upgrade steps of all versions.
 pub(crate) fn migrations() -> Migrations<'static> {
     Migrations::from_slice(STEPS)
 }
 
-/// Creates a temporary view that gives a history of version `found` the columns of the current tables. The
-/// view exists only in this connection; the database is not changed.
+/// Creates temporary views that give a history of version `found` the columns of the current tables. The views exist
+/// only in this connection; the database is not changed.
 pub(crate) fn view(connection: &Connection, found: u32) -> rusqlite::Result<()> {
     match found {
         ..3 => connection.execute_batch(

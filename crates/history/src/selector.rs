@@ -1,5 +1,5 @@
-//! Selectors of runs that users type: an identifier or its prefix, `latest`, `latest~2`, a label `key=value`
-//! or its value, or a file. This module also reads records from files. It does not use the database.
+//! Selectors of runs that users type: an identifier or its prefix, `latest`, `latest~2`, a label `key=value` or its
+//! value, or a file. This module also reads records from files. It does not use the database.
 
 use crate::error::HistoryError;
 use nodegauge_measure::keys::FormerNames;
@@ -11,9 +11,9 @@ use std::path::Path;
 /// Parsed selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Selector {
-    /// Newest run after this number of newer runs is skipped.
+    /// The run that follows this number of newer runs.
     Latest(u32),
-    /// Newest run with the label of this key and value.
+    /// Newest run with a label of this key and value.
     Label(String, String),
     /// Identifier, prefix of an identifier, or value of a label.
     Word(String),
@@ -34,9 +34,9 @@ impl From<&str> for Selector {
     }
 }
 
-/// True if a selector that matches no saved run means a file: the file exists, the text looks like a path, or the text
-/// is `-` (standard input).
-pub fn means_a_file(text: &str) -> bool {
+/// True if a selector that matches no saved run is a file: the file exists, the text looks like a path, or it is `-`
+/// (standard input).
+pub fn is_file_selector(text: &str) -> bool {
     text == "-" || text.contains('/') || text.ends_with(".json") || Path::new(text).is_file()
 }
 

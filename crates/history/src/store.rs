@@ -1,5 +1,5 @@
-//! The database of the history: opening it and saving runs. Lists are in [`crate::list`], searches in [`crate::find`],
-//! and changes in [`crate::edit`].
+//! Database of the history: opening it and saving runs. Lists are in [`crate::list`], searches in [`crate::find`], and
+//! changes in [`crate::edit`].
 
 use crate::error::{Access, BUSY_TIMEOUT, HistoryError};
 use crate::schema::{self, DatabaseKind};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Interval at which a save that waits for another program checks whether to continue waiting.
+/// Interval at which a waiting save checks whether to continue waiting.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
 /// Open history database.
@@ -20,13 +20,13 @@ const ATTEMPT: Duration = Duration::from_millis(250);
 pub struct Store {
     pub(crate) connection: Connection,
     path: PathBuf,
-    /// Former names of keys, under which older runs contain them.
+    /// Former names of keys that older runs contain.
     pub(crate) names: FormerNames,
 }
 
 impl Store {
     /// Opens the history for writing. Creates the database and the folder if they do not exist. `names` are the former
-    /// names of keys, under which older runs contain them.
+    /// names of keys that older runs contain.
     ///
     /// The database uses SQLite's rollback journal: home folders are often on network file systems, where
     /// write-ahead logging does not work, and runs are saved rarely.
@@ -54,11 +54,10 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens an existing history for reading, including read-only files. Returns `None` if there is no
-    /// history yet.
+    /// Opens an existing history for reading; it may be a read-only file. Returns `None` if there is no history.
     ///
     /// # Errors
-    /// Returns the same errors as [`Store::open`], except that the file must be readable instead of writable.
+    /// Returns the errors of [`Store::open`], but the file only has to be readable.
     pub fn open_to_read(path: &Path, names: &FormerNames) -> Result<Option<Self>, HistoryError> {
         let access = Access::Read;
         match path.try_exists() {
@@ -66,8 +65,8 @@ impl Store {
             Ok(false) => return Ok(None),
             Err(cause) => return Err(HistoryError::closed(path, access, cause)),
         }
-        // SQLite can roll back the incomplete transaction of a killed writer only in a writable file. If the
-        // file is not writable, SQLite opens it for reading only.
+        // SQLite can roll back the incomplete transaction of a killed writer only in a writable file. If the file is
+        // not writable, SQLite opens it for reading only.
         let (store, kind) = Self::connect(path, names, access, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         // An empty file is a database without tables: a history without runs.
         let DatabaseKind::History(found) = kind else { return Ok(None) };
@@ -90,8 +89,8 @@ impl Store {
         if std::fs::metadata(&file).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             return Err(HistoryError::unreadable(path, "it is not a regular file"));
         }
-        // The history can be in a folder that other users can write. SQLite would follow their links, and create a
-        // database at a place that they select.
+        // The folder of the history may be writable by other users. SQLite would follow their links and create a
+        // database at a place of their choice.
         let file = match nodegauge_os::resolve_links(&file) {
             Ok(file) => file,
             Err(why @ OutputError::UntrustedLink { .. }) => {
@@ -104,7 +103,7 @@ impl Store {
         let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
-        // This is the first read of the file, because SQLite does not read a file when opening it.
+        // This is the first read of the file, because SQLite does not read a file when it opens it.
         let kind = schema::kind(&connection).map_err(failed)?;
         match kind {
             DatabaseKind::Foreign => {
@@ -143,7 +142,7 @@ impl Store {
         transaction.commit().map_err(self.failed(Access::Write))
     }
 
-    /// Saves a run like [`Store::save`], but waits for other programs that write until `limit` has elapsed or
+    /// Saves a run like [`Store::save`]. Waits for other programs that are writing until `limit` has elapsed or
     /// `is_ended` returns true.
     ///
     /// # Errors
@@ -178,7 +177,7 @@ impl Store {
     pub(crate) fn insert(&self, record: &Record, own: bool) -> Result<(), HistoryError> {
         let id = legible::escaped(&record.id);
         let json = serde_json::to_string(record).map_err(|error| unfit(&id, error.to_string()))?;
-        // JSON has no infinities. Without this check, an infinite sample would fail only when the run is
+        // JSON has no infinities. Without this check, an infinite sample would cause an error only when the run is
         // shown.
         record::parse(&json, &self.names).map_err(|cause| {
             let why = match infinite_figure(record) {
@@ -200,7 +199,7 @@ impl Store {
         })
     }
 
-    /// Begins a transaction that takes the write lock immediately, so that SQLite can wait for the lock.
+    /// Begins a transaction that takes the write lock immediately, so that SQLite can wait for it.
     pub(crate) fn begin(&self) -> Result<Transaction<'_>, HistoryError> {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
             .map_err(self.failed(Access::Write))
@@ -212,13 +211,13 @@ fn unfit(id: &str, cause: String) -> HistoryError {
     Failure::missing(format!("cannot save run {id}: {cause}")).into()
 }
 
-/// Returns the name under which a value stands in JSON.
+/// Returns the name of a value in JSON.
 fn word(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).ok();
     value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Returns a figure with a value or a sample that is not a finite number.
+/// Returns a figure with an infinite value or sample, if any.
 fn infinite_figure(record: &Record) -> Option<&Measurement> {
     record.measurements.iter().find(|m| !m.has_finite_numbers())
 }

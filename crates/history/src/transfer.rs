@@ -1,7 +1,7 @@
 //! Import of records from other histories.
 
 use crate::error::{Access, HistoryError};
-use crate::moment::horizon;
+use crate::moment::latest_plausible_start;
 use crate::store::Store;
 use nodegauge_measure::keys::FormerNames;
 use nodegauge_measure::quantity::counted;
@@ -24,8 +24,8 @@ pub struct ImportResult {
     pub known: usize,
 }
 
-/// Returns the records in the text of a file written by `history export` or `--json`, or `None` if the text does not
-/// begin with a record. `names` are the former names of keys. Errors name the line.
+/// Returns the records in a file that `history export` or `--json` wrote; `None` if the text does not begin with a
+/// record. `names` are the former names of keys. Errors contain the line number.
 pub fn records<'a>(
     path: &'a Path,
     text: &'a str,
@@ -60,15 +60,15 @@ pub fn records<'a>(
 }
 
 impl Store {
-    /// Saves records of another history with unchanged identifiers, marked as runs that were not measured on this node.
-    /// A record that is already saved is not changed and keeps its labels. Several `records` are read twice: if one record
-    /// is refused, no record is saved. The records are committed in portions, so that other programs can save runs between
-    /// two portions.
+    /// Saves records of another history with unchanged identifiers, marked as imported. A record that is already saved
+    /// is not changed and keeps its labels. The iterator `records` is created twice: if one record is refused in the
+    /// first pass, no record is saved. Records are committed in portions, so that other programs can save runs in
+    /// between.
     ///
     /// # Errors
-    /// Fails if `records` returns an error, if a record has no valid identifier, start or figures, or if a record differs
-    /// from the saved run with the same identifier. If writing fails, earlier portions stay saved, and a second import saves the
-    /// remaining records.
+    /// Fails if `records` returns an error, if a record has no valid identifier, start or figures, or if it differs
+    /// from the saved run with the same identifier. If writing fails, earlier portions stay saved, and a second import
+    /// saves the remaining records.
     pub fn import<R>(&mut self, records: impl Fn() -> R) -> Result<ImportResult, HistoryError>
     where
         R: Iterator<Item = Result<Record, HistoryError>>,
@@ -131,7 +131,7 @@ impl Store {
         Ok(())
     }
 
-    /// Imports a portion, and returns the counts with it.
+    /// Imports one portion and returns it with its counts.
     fn import_whole_portion(
         &self,
         records: impl Iterator<Item = Result<Record, HistoryError>>,
@@ -157,7 +157,7 @@ impl Store {
         Ok(counts)
     }
 
-    /// True if the record is already saved, possibly with different labels.
+    /// True if the record is saved already; its labels may differ.
     fn is_saved(&self, record: &Record) -> Result<bool, HistoryError> {
         let Some(saved) = self.saved(&record.id)? else { return Ok(false) };
         if (Record { labels: saved.labels.clone(), ..record.clone() }) == saved {
@@ -176,7 +176,7 @@ impl Store {
 
     /// Returns the saved run with exactly this identifier.
     fn saved(&self, id: &str) -> Result<Option<Record>, HistoryError> {
-        // The text of a file is untrusted; identifiers are printed, typed by users and matched by prefix, so their
+        // The text of a file is untrusted. Identifiers are printed, typed by users and matched by prefix, so their
         // characters are checked.
         if id.len() != ID || !id.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()) {
             return Err(Failure::usage(format!("invalid run identifier {id:?}"))
@@ -193,7 +193,7 @@ impl Store {
 }
 
 impl HistoryError {
-    /// Adds to the error of an import that `runs` were saved in earlier portions.
+    /// Adds to the error of an import that `runs` runs were saved in earlier portions.
     fn with_saved(self, runs: usize) -> Self {
         if runs == 0 {
             return self;
@@ -208,8 +208,8 @@ impl HistoryError {
     }
 }
 
-/// Checks that the start of a record is a past time and that its times and figures are not negative. Runs are ordered by
-/// their start as text, so that only the form in which nodegauge writes it is accepted.
+/// Checks that the start of a record is a past time, and that its times and figures are not negative. Runs are sorted
+/// by the text of their start, so only the format that nodegauge writes is accepted.
 fn check_plausible(record: &Record) -> Result<(), HistoryError> {
     let started = legible::escaped(&record.started);
     if record::parse_rfc3339(&record.started).and_then(record::rfc3339).as_ref()
@@ -219,7 +219,7 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
             format!("it starts at \"{started}\", which is not a time such as 2026-11-21T20:00:00Z");
         return Err(implausible(record, &cause, "import a file from history export"));
     }
-    if record.started > horizon() {
+    if record.started > latest_plausible_start() {
         let cause = format!("it starts at {started}, which is in the future");
         let hint = "check the clocks, and leave this run out of the export";
         return Err(implausible(record, &cause, hint));
@@ -240,13 +240,13 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
     Ok(())
 }
 
-/// Returns the error for a record that cannot be right.
+/// Returns the error for an implausible record.
 fn implausible(record: &Record, cause: &str, hint: &str) -> HistoryError {
     let id = legible::escaped(&record.id);
     Failure::usage(format!("cannot import run {id}: {cause}")).hint(hint).into()
 }
 
-/// Returns a hash of a record, to compare records.
+/// Returns a hash with which records are compared.
 fn digest(record: &Record) -> Result<u64, HistoryError> {
     let json = serde_json::to_string(record).map_err(|cause| {
         Failure::usage(format!("cannot compare run {} with the saved run", record.id)).cause(cause)
@@ -256,9 +256,9 @@ fn digest(record: &Record) -> Result<u64, HistoryError> {
     Ok(hasher.finish())
 }
 
-/// Time for which an import holds the write lock; shorter than the timeout of other programs.
+/// Time for which an import holds the write lock; it is shorter than the timeout of other programs.
 const PORTION: Duration = Duration::from_secs(1);
-/// Time between portions; longer than the 100 ms between two attempts of a waiting program to take the lock.
+/// Time between portions; it is longer than the 100 ms after which a waiting program tries again to take the lock.
 const PAUSE: Duration = Duration::from_millis(150);
 
 /// Number of characters of an identifier (a ULID).

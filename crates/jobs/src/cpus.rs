@@ -1,4 +1,4 @@
-//! Position of each CPU in the topology, found in constant time: a job has thousands of threads.
+//! Position of each CPU in the topology, found in constant time, because a job has thousands of threads.
 
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
@@ -36,7 +36,7 @@ impl<'t> CpuTable<'t> {
     }
 
     /// Returns the operating-system number of the NUMA node of a CPU.
-    pub(crate) fn node_number(&self, cpu: u32) -> Option<u32> {
+    pub(crate) fn numa_node_number(&self, cpu: u32) -> Option<u32> {
         Some(self.topology.nodes.get(self.thread(cpu)?.node?)?.id.0)
     }
 

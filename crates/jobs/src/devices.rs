@@ -1,5 +1,5 @@
-//! Devices of a process: those that its variables leave visible, or whose device files it has open, and their distance to
-//! the CPUs on which its threads run.
+//! Devices of a process, and their distance to the CPUs on which its threads run. A device belongs to a process if a
+//! variable leaves it visible, or if the process has its device file open.
 
 use crate::document::JobDevice;
 use nodegauge_machine::devices::visible_devices;
@@ -7,13 +7,13 @@ use nodegauge_machine::pci::PciDevice;
 use nodegauge_machine::{CpuId, SysRoot, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of open files that are looked at. Programs with more have connections, not devices.
+/// Maximum number of open files that are examined. Programs with more open files have network connections, not devices.
 const MAX_FILES: usize = 4096;
 /// Folder in which the kernel lists the device files of InfiniBand.
 const VERBS: &str = "sys/class/infiniband_verbs";
 
-/// Returns the devices of a process, from the device files that it has open and its variables; `ran_on` are the CPUs of its
-/// threads.
+/// Returns the devices of a process. They are found by the device files that the process has open and by its variables;
+/// `ran_on` contains the CPUs on which its threads ran.
 pub(crate) fn process_devices(
     root: &SysRoot,
     topology: &Topology,
@@ -28,7 +28,7 @@ pub(crate) fn process_devices(
             open.push((device, format!("has /dev/{file} open")));
         }
     }
-    // Drivers open all accelerators that the process may use, and number only these.
+    // A driver opens all accelerators that the process may use, and numbers only these.
     let opened: Vec<&PciDevice> = topology
         .accelerators()
         .filter(|device| open.iter().any(|(known, _)| known.address == device.address))
@@ -59,7 +59,7 @@ fn job_device(device: &PciDevice, cpus: &[CpuId], basis: String) -> JobDevice {
     }
 }
 
-/// Returns the device files that a process has open, as paths below `/dev`; none if its files cannot be read.
+/// Returns the device files that a process has open, as paths below `/dev`; empty if `/proc/PID/fd` cannot be read.
 pub(crate) fn open_device_files(root: &SysRoot, pid: u32) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let Ok(entries) = std::fs::read_dir(root.path(&format!("proc/{pid}/fd"))) else { return found };
@@ -71,14 +71,14 @@ pub(crate) fn open_device_files(root: &SysRoot, pid: u32) -> BTreeSet<String> {
     found
 }
 
-/// Returns the device of a device file.
+/// Returns the device that a device file belongs to.
 fn file_device<'t>(root: &SysRoot, topology: &'t Topology, file: &str) -> Option<&'t PciDevice> {
     if let Some(verbs) = file.strip_prefix("infiniband/") {
         let name = root.text(&format!("{VERBS}/{verbs}/ibdev"))?;
-        return named(topology, &name);
+        return device_by_name(topology, &name);
     }
     if let Some(node) = file.strip_prefix("dri/") {
-        return named(topology, node);
+        return device_by_name(topology, node);
     }
     let minor: u32 = file.strip_prefix("nvidia")?.parse().ok()?;
     topology.accelerators().find(|device| {
@@ -86,6 +86,6 @@ fn file_device<'t>(root: &SysRoot, topology: &'t Topology, file: &str) -> Option
     })
 }
 
-fn named<'t>(topology: &'t Topology, name: &str) -> Option<&'t PciDevice> {
+fn device_by_name<'t>(topology: &'t Topology, name: &str) -> Option<&'t PciDevice> {
     topology.devices.iter().find(|device| device.names.iter().any(|known| known == name))
 }

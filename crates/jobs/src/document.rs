@@ -1,6 +1,6 @@
-//! JSON document of `where`, schema `nodegauge-where/1`. The types are plain data for serde. Numbers of CPUs, cores,
-//! sockets and NUMA nodes are those of the operating system; lists of CPUs have the kernel's notation, `0-3,8`, because
-//! a node has thousands of threads.
+//! JSON document of `where`, schema `nodegauge-where/1`. The types are plain data for serde. CPUs, cores, sockets and
+//! NUMA nodes have the numbers of the operating system. Lists of CPUs have the notation of the kernel, `0-3,8`, because
+//! a node has thousands of hardware threads.
 
 use nodegauge_measure::record::Finding;
 use nodegauge_measure::{Fraction, Seconds};
@@ -40,21 +40,21 @@ pub struct JobHost {
     pub window: Seconds,
     /// Number of readings.
     pub readings: u32,
-    /// CPU time that all readings took.
+    /// CPU time of all readings.
     pub cost: Seconds,
-    /// Time that reading the pages of all processes took.
+    /// Time for reading the pages of all processes.
     pub pages_time: Seconds,
-    /// True if the processes are those of this program, which a launcher started in place of the user's.
+    /// True if a launcher started this program in place of the user's program, and its own processes were read.
     pub in_place: bool,
     /// CPUs of the control group of the processes, or of the node if there is none.
     pub available: String,
-    /// Processes with a busy thread or a rank, by rank.
+    /// Busy processes and ranks, in rank order. A process is busy if one of its threads is.
     pub processes: Vec<JobProcess>,
     /// Other processes.
     pub idle: Vec<IdleProcess>,
     /// Parts that could not be read, with the reason.
     pub unread: Vec<String>,
-    /// NUMA nodes with their cores and the processes on them.
+    /// Cores of each NUMA node, with the processes that ran on them.
     pub picture: Vec<NodeCores>,
     /// Conditions on this host that make the job slower.
     pub findings: Vec<Finding>,
@@ -119,7 +119,7 @@ pub struct PrivateMemory {
     pub nodes: BTreeMap<u32, u64>,
     /// Bytes on pages of each size.
     pub page_sizes: BTreeMap<u64, u64>,
-    /// Share of the bytes on the NUMA nodes of the CPUs on which the busy threads ran; `None` without memory.
+    /// Share of the bytes that are on NUMA nodes where the busy threads ran; `None` without memory.
     pub local: Option<Fraction>,
 }
 
@@ -129,8 +129,8 @@ impl PrivateMemory {
         self.nodes.values().sum()
     }
 
-    /// Returns the share of the bytes on pages that are larger than the smallest size; `None` without memory.
-    pub fn huge(&self) -> Option<Fraction> {
+    /// Returns the share of the bytes that are on huge pages; `None` without memory.
+    pub fn huge_page_share(&self) -> Option<Fraction> {
         let total: u64 = self.page_sizes.values().sum();
         let base = nodegauge_os::page_bytes() as u64;
         let larger: u64 = self.page_sizes.range(base + 1..).map(|(_, bytes)| bytes).sum();
@@ -141,15 +141,16 @@ impl PrivateMemory {
 /// Device of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobDevice {
-    /// Address on the bus.
+    /// PCI address.
     pub address: String,
     /// Name of the device in its driver, or its kind.
     pub name: String,
     /// True if the device sends messages, false if it computes.
     pub is_network: bool,
-    /// Nearest NUMA node.
+    /// NUMA node next to the device.
     pub numa_node: Option<u32>,
-    /// True if a thread of the process ran on a CPU near to the device; `None` if the CPUs of the device are unknown.
+    /// True if a thread of the process ran on a CPU next to the device; `None` if the CPUs next to the device are
+    /// unknown.
     pub near: Option<bool>,
     /// Reason why the device belongs to the process: a variable with its value, or an open file.
     pub basis: String,
@@ -162,15 +163,15 @@ pub struct JobThread {
     pub tid: u32,
     /// Name of the thread.
     pub name: String,
-    /// True if the thread used or waited for a CPU during at least half of the window.
+    /// True if the thread ran or waited for a CPU during at least half of the window.
     pub busy: bool,
     /// CPUs on which the thread may run.
     pub allowed: String,
-    /// CPU on which the thread ran in most of the readings.
+    /// CPU on which the thread ran in most readings.
     pub cpu: u32,
-    /// Number of different CPUs on which it ran.
+    /// Number of CPUs on which the thread ran.
     pub cpus_seen: u32,
-    /// Number of different NUMA nodes on which it ran.
+    /// Number of NUMA nodes on which the thread ran.
     pub numa_nodes_seen: u32,
     /// Core of this CPU.
     pub core: Option<u32>,
@@ -182,10 +183,10 @@ pub struct JobThread {
     pub numa_node: Option<u32>,
     /// Share of the window for which the thread ran.
     pub running: Option<Fraction>,
-    /// Time in which the thread waited for a CPU, as a share of the time in which it wanted one; in the window, or
-    /// since its start if it wanted none in the window.
+    /// Waiting time divided by the sum of running and waiting time. It covers the window, or the time since the start
+    /// of the thread if the thread was idle during the window.
     pub waiting: Option<Fraction>,
-    /// Migrations to other CPUs, since the start of the thread.
+    /// Migrations between CPUs since the start of the thread.
     pub migrations: Option<u64>,
     /// Involuntary context switches, since the start of the thread.
     pub involuntary_switches: Option<u64>,
@@ -209,6 +210,6 @@ pub struct PictureCore {
     pub llc: Option<u32>,
     /// True if the processes may use the core.
     pub available: bool,
-    /// Positions in the list of processes of those whose busy threads ran on the core, once per thread.
+    /// Indices of the processes whose busy threads ran on the core, one entry per thread.
     pub processes: Vec<usize>,
 }

@@ -1,5 +1,6 @@
-//! Variables with which a process was started. Only variables of OpenMP, of BLAS libraries, of launchers and of devices are
-//! kept: others may contain secrets. A process may change its variables later; the kernel shows those of its start.
+//! Environment variables with which a process was started. Only variables of OpenMP, BLAS libraries, launchers and
+//! devices are kept, because others may contain secrets. Changes that a process makes to its variables later are not
+//! visible in `/proc`.
 
 use nodegauge_machine::devices::{VISIBLE, local_rank_variables};
 use nodegauge_machine::{SysRoot, is_runtime_variable};
@@ -9,8 +10,8 @@ use std::collections::BTreeMap;
 
 use crate::process::{Unreadable, file_text};
 
-/// Variables of Slurm that place tasks, and of libraries that choose adapters.
-const PLACING: [&str; 14] = [
+/// Variables of Slurm for task placement, and variables of libraries for the choice of a network adapter.
+const PLACEMENT_VARIABLES: [&str; 14] = [
     "SLURM_JOB_ID",
     "SLURM_CPUS_PER_TASK",
     "SLURM_CPU_BIND",
@@ -28,7 +29,7 @@ const PLACING: [&str; 14] = [
 ];
 
 /// Variables that request a number of threads, in the order in which they are checked.
-const REQUESTS: [&str; 2] = ["OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"];
+const THREAD_VARIABLES: [&str; 2] = ["OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"];
 
 /// Variables of a process that concern its placement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,9 +56,9 @@ impl ProcessVariables {
         Self { shown, job }
     }
 
-    /// Returns the number of threads that the variables request: on the first level of parallelism.
+    /// Returns the number of threads that the variables request for the first level of parallelism.
     pub(crate) fn requested_threads(&self) -> Option<u32> {
-        let value = REQUESTS.iter().find_map(|name| self.shown.get(*name))?;
+        let value = THREAD_VARIABLES.iter().find_map(|name| self.shown.get(*name))?;
         value.split(',').next()?.trim().parse().ok().filter(|count| *count > 0)
     }
 }
@@ -65,7 +66,7 @@ impl ProcessVariables {
 fn is_kept(name: &str) -> bool {
     let of_devices = VISIBLE.iter().flat_map(|(_, names, _)| names.iter());
     is_runtime_variable(name)
-        || PLACING.contains(&name)
+        || PLACEMENT_VARIABLES.contains(&name)
         || rank_variables().chain(local_rank_variables()).any(|known| known == name)
         || of_devices.into_iter().any(|known| *known == name)
 }
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_variables_of_placement_are_kept() {
+    fn only_placement_variables_are_kept() {
         let text = "OMP_NUM_THREADS=4,2\0TOKEN=secret\0SLURM_PROCID=3\0SLURM_STEP_NUM_TASKS=8\0\
                     CUDA_VISIBLE_DEVICES=1\0broken\0";
         let variables = ProcessVariables::parse(text);

@@ -7,11 +7,11 @@ use nodegauge_measure::{Failure, Fraction};
 /// Quantities that a condition can name.
 const NAMES: [&str; 3] = ["local", "huge", "waiting"];
 
-/// Refuses conditions that no run of `where` can decide.
+/// Refuses conditions that `where` can never check.
 ///
 /// # Errors
-/// Fails for another name, another unit than %, and a size.
-pub fn check(conditions: &[Expectation]) -> Result<(), Failure> {
+/// Fails if the name is unknown, if the unit is not %, or if the condition names a size.
+pub fn check_supported(conditions: &[Expectation]) -> Result<(), Failure> {
     for condition in conditions {
         let is_known = condition.scope.is_none() && NAMES.contains(&condition.name.as_str());
         if !is_known {
@@ -37,8 +37,9 @@ pub struct CheckedCondition {
     pub text: String,
 }
 
-/// Checks a condition on all busy processes, or on all if none is busy. A process without the figure does not meet it.
-pub fn checked(condition: &Expectation, hosts: &[JobHost]) -> CheckedCondition {
+/// Checks a condition on all busy processes, or on all processes if none is busy. A process with an unknown value does
+/// not meet the condition.
+pub fn check_condition(condition: &Expectation, hosts: &[JobHost]) -> CheckedCondition {
     let mut worst: Option<(f64, String)> = None;
     let any_busy = hosts.iter().flat_map(|host| &host.processes).any(JobProcess::is_busy);
     for host in hosts {
@@ -66,11 +67,11 @@ pub fn checked(condition: &Expectation, hosts: &[JobHost]) -> CheckedCondition {
     CheckedCondition { is_met, text: format!("{condition}: {word}, {percent:.1} % for {title}") }
 }
 
-/// Returns the figure of a process; of its threads, the largest.
+/// Returns the figure of a process; for threads, the largest value.
 fn figure(name: &str, process: &JobProcess) -> Option<Fraction> {
     match name {
         "local" => process.memory.as_ref()?.local,
-        "huge" => process.memory.as_ref()?.huge(),
+        "huge" => process.memory.as_ref()?.huge_page_share(),
         _ => {
             let shares = process.working_threads().filter_map(|thread| thread.waiting);
             shares.map(|share| share.0).reduce(f64::max).map(Fraction)

@@ -1,8 +1,8 @@
-//! Conditions that make a job slower, from what its processes got; worst first, each with its remedy.
+//! Conditions that make a job slower, found in the resources of its processes. The worst is first; each has a remedy.
 //!
-//! A finding needs evidence in the readings: two threads that are bound to one CPU, or that ran there and waited; memory
-//! that is not where its threads are. What a user may want, such as interleaved memory, threads that are not bound, or all
-//! threads of a full core, is no finding.
+//! A finding needs evidence in the readings, for example two threads that are bound to one CPU or waited for it, or
+//! memory on a NUMA node without threads. Settings that a user may want are not findings: interleaved memory, unbound
+//! threads, both hardware threads of a core.
 
 use crate::cpus::CpuTable;
 use crate::document::{JobHost, JobProcess, JobThread, SCHEMA, WhereDocument};
@@ -18,22 +18,23 @@ mod memory;
 #[cfg(test)]
 mod tests;
 
-/// Share of waiting from which two threads that ran on one CPU disturb each other. A thread alone on its CPU waits for less
-/// than a hundredth of its time (kernel threads, interrupts).
-const DISTURBED: f64 = 0.1;
+/// Share of waiting from which two threads on one CPU count as disturbing each other. A thread alone on its CPU waits
+/// for less than 1 % of its time (kernel threads, interrupts).
+const MIN_WAITING: f64 = 0.1;
 /// Maximum number of processes without ranks that a finding names.
-const NAMED: usize = 4;
-/// Number of readings from which a thread that was always on one CPU counts as bound to it.
-const SETTLED: u32 = 3;
+const MAX_NAMED: usize = 4;
+/// Minimum number of readings on one CPU from which a thread counts as bound to it.
+const MIN_BOUND_READINGS: u32 = 3;
 
-/// Returns the document of some hosts, with the findings on each of them and on their differences.
+/// Returns the document for several hosts, with the findings on each host and on differences between hosts.
 pub fn document(version: String, hosts: Vec<JobHost>, missing: Vec<String>) -> WhereDocument {
-    let findings = all(&hosts);
+    let findings = all_findings(&hosts);
     WhereDocument { schema: SCHEMA.to_owned(), version, hosts, missing, findings }
 }
 
-/// Returns the findings on all hosts and on their differences, worst first. With several hosts, the host is named.
-fn all(hosts: &[JobHost]) -> Vec<Finding> {
+/// Returns the findings on all hosts and on their differences, worst first. With several hosts, each finding names its
+/// host.
+fn all_findings(hosts: &[JobHost]) -> Vec<Finding> {
     let mut found = Vec::new();
     for host in hosts {
         for finding in &host.findings {
@@ -44,22 +45,22 @@ fn all(hosts: &[JobHost]) -> Vec<Finding> {
             found.push(finding);
         }
     }
-    found.extend(across::placement_differs(hosts));
+    found.extend(across::different_placements(hosts));
     found.sort_by_key(|finding| Reverse(finding.severity));
     found
 }
 
 /// Returns the findings on one host, worst first.
-pub(crate) fn on_host(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
+pub(crate) fn host_findings(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
     let threads = working_threads(host);
     let mut reported = BTreeSet::new();
     let mut found = Vec::new();
-    found.extend(one_cpu(host, table, &mut reported));
+    found.extend(single_cpu_processes(host, table, &mut reported));
     found.extend(shared_cpus(&threads, &mut reported));
-    found.extend(siblings(host, table, &threads, &reported));
+    found.extend(sibling_threads(host, table, &threads, &reported));
     found.extend(quota(host));
-    found.extend(not_spread(host, table));
-    found.extend(moving(&threads));
+    found.extend(uneven_ranks(host, table));
+    found.extend(moving_threads(&threads));
     found.extend(memory::findings(host, table));
     found.extend(far_devices(host));
     found.sort_by_key(|finding| Reverse(finding.severity));
@@ -72,7 +73,8 @@ struct WorkingThread<'h> {
     thread: &'h JobThread,
 }
 
-/// Returns the busy threads. Those of a process without any are left out, except for this program in place of another.
+/// Returns the busy threads of all processes. If this program runs in place of the user's, its first threads count as
+/// busy.
 fn working_threads(host: &JobHost) -> Vec<WorkingThread<'_>> {
     let mut threads = Vec::new();
     for process in &host.processes {
@@ -82,7 +84,8 @@ fn working_threads(host: &JobHost) -> Vec<WorkingThread<'_>> {
     threads
 }
 
-/// Returns the number of threads that a process has or, in place of another program, will have.
+/// Returns the number of threads of a process. If this program runs in place of the user's, returns the requested
+/// number.
 fn thread_count(host: &JobHost, process: &JobProcess) -> usize {
     let busy = process.threads.iter().filter(|thread| thread.busy).count();
     let requested = process.requested_threads.unwrap_or(1) as usize;
@@ -90,13 +93,13 @@ fn thread_count(host: &JobHost, process: &JobProcess) -> usize {
 }
 
 /// Names processes: `rank 2`, `ranks 0-3`, `process 12 (solver)`, `processes 12, 14`.
-fn named(processes: &[&JobProcess]) -> String {
+fn process_names(processes: &[&JobProcess]) -> String {
     let ranks: Vec<u32> = processes.iter().filter_map(|process| process.rank).collect();
     match processes {
         [one] => one.title(),
         _ if ranks.len() == processes.len() => format!("ranks {}", number_ranges(&ranks)),
         _ => {
-            let shown = processes.len().min(NAMED);
+            let shown = processes.len().min(MAX_NAMED);
             let titles: Vec<String> = processes[..shown].iter().map(|one| one.title()).collect();
             match processes.len() - shown {
                 0 => titles.join(", "),
@@ -106,15 +109,15 @@ fn named(processes: &[&JobProcess]) -> String {
     }
 }
 
-/// Names threads by their processes, each once.
-fn owners<'h>(threads: &[&WorkingThread<'h>]) -> String {
+/// Names the processes of some threads, each process once.
+fn owner_names<'h>(threads: &[&WorkingThread<'h>]) -> String {
     let mut processes: Vec<&JobProcess> = Vec::new();
     for thread in threads {
         if processes.iter().all(|known| known.pid != thread.process.pid) {
             processes.push(thread.process);
         }
     }
-    named(&processes)
+    process_names(&processes)
 }
 
 /// Returns the verb in singular or plural.
@@ -122,7 +125,7 @@ fn agree(processes: usize, singular: &'static str, plural: &'static str) -> &'st
     if processes == 1 { singular } else { plural }
 }
 
-/// Returns the options of the launcher of a process that give each rank CPUs for its threads.
+/// Returns the launcher options that give each rank CPUs for its threads.
 fn binding_remedy(process: &JobProcess, threads: usize) -> String {
     match process.launcher.as_deref() {
         Some("Slurm") => format!(
@@ -146,8 +149,12 @@ fn finding(id: &str, severity: Severity, text: String, remedy: impl Into<String>
     Finding { id: id.to_owned(), severity, text, remedy: remedy.into(), cost: None }
 }
 
-/// Finds processes with several threads that may all run on one CPU only.
-fn one_cpu(host: &JobHost, table: &CpuTable<'_>, reported: &mut BTreeSet<u32>) -> Option<Finding> {
+/// Finds processes whose threads may all run on one CPU only.
+fn single_cpu_processes(
+    host: &JobHost,
+    table: &CpuTable<'_>,
+    reported: &mut BTreeSet<u32>,
+) -> Option<Finding> {
     let mut hit: Vec<&JobProcess> = Vec::new();
     let mut max = 0;
     for process in &host.processes {
@@ -168,12 +175,13 @@ fn one_cpu(host: &JobHost, table: &CpuTable<'_>, reported: &mut BTreeSet<u32>) -
     let verb = agree(hit.len(), "runs", "run");
     let what = counted(max, "thread");
     let example = if hit.len() == 1 { String::new() } else { format!("{} on ", first.title()) };
-    let text = format!("{} {verb} {what} on one CPU{each}: {example}CPU {cpu}", named(&hit));
+    let text =
+        format!("{} {verb} {what} on one CPU{each}: {example}CPU {cpu}", process_names(&hit));
     Some(finding("one-cpu", Severity::Critical, text, binding_remedy(first, max)))
 }
 
-/// Finds CPUs that several busy threads share: more threads are bound to some CPUs than there are, or threads ran on one
-/// CPU and waited for it.
+/// Finds CPUs that several busy threads share: the threads are bound to fewer CPUs than there are threads, or they ran
+/// on one CPU and waited for it.
 fn shared_cpus(threads: &[WorkingThread<'_>], reported: &mut BTreeSet<u32>) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut by_mask: BTreeMap<&str, Vec<&WorkingThread<'_>>> = BTreeMap::new();
@@ -188,12 +196,12 @@ fn shared_cpus(threads: &[WorkingThread<'_>], reported: &mut BTreeSet<u32>) -> V
         reported.extend(group.iter().map(|working| working.thread.tid));
         let count = counted(group.len(), "busy thread");
         let place = if cpus == 1 { "CPU" } else { "CPUs" };
-        let text = format!("{count} on {place} {mask}: {}", owners(&group));
-        found.push(shared(text, &group));
+        let text = format!("{count} on {place} {mask}: {}", owner_names(&group));
+        found.push(shared_cpu_finding(text, &group));
     }
     let mut by_cpu: BTreeMap<u32, Vec<&WorkingThread<'_>>> = BTreeMap::new();
     for working in threads.iter().filter(|working| !reported.contains(&working.thread.tid)) {
-        let waits = working.thread.waiting.is_some_and(|share| share.0 >= DISTURBED);
+        let waits = working.thread.waiting.is_some_and(|share| share.0 >= MIN_WAITING);
         if waits {
             by_cpu.entry(working.thread.cpu).or_default().push(working);
         }
@@ -205,14 +213,14 @@ fn shared_cpus(threads: &[WorkingThread<'_>], reported: &mut BTreeSet<u32>) -> V
         let count = counted(group.len(), "busy thread");
         let text = format!(
             "{count} ran on CPU {cpu} and waited up to {waited} of their time: {}",
-            owners(&group)
+            owner_names(&group)
         );
-        found.push(shared(text, &group));
+        found.push(shared_cpu_finding(text, &group));
     }
     found
 }
 
-fn shared(text: String, group: &[&WorkingThread<'_>]) -> Finding {
+fn shared_cpu_finding(text: String, group: &[&WorkingThread<'_>]) -> Finding {
     let remedy = match group.first() {
         Some(first) => binding_remedy(first.process, 1),
         None => String::new(),
@@ -225,8 +233,8 @@ fn shared(text: String, group: &[&WorkingThread<'_>]) -> Finding {
     )
 }
 
-/// Finds threads that are bound to the hardware threads of one core, although there are enough cores.
-fn siblings(
+/// Finds threads that are bound to the hardware threads of one core while other cores are idle.
+fn sibling_threads(
     host: &JobHost,
     table: &CpuTable<'_>,
     threads: &[WorkingThread<'_>],
@@ -244,7 +252,7 @@ fn siblings(
     for working in threads.iter().filter(|working| !reported.contains(&working.thread.tid)) {
         let allowed: BTreeSet<u32> = working.thread.allowed_cpus().into_iter().collect();
         let on = table.cores(&allowed);
-        let is_settled = host.readings >= SETTLED && working.thread.cpus_seen == 1;
+        let is_settled = host.readings >= MIN_BOUND_READINGS && working.thread.cpus_seen == 1;
         let is_bound = on.len() == 1;
         if !is_bound && !is_settled {
             continue;
@@ -268,11 +276,14 @@ fn siblings(
         let on = counted(pairs, "core");
         format!(
             "busy threads share {on}, e.g. core {core}, while others are idle: {}",
-            owners(&crowded)
+            owner_names(&crowded)
         )
     } else {
         let count = counted(thread_count(host, first.process), "thread");
-        format!("{}: {count} will share core {core}, while other cores are idle", owners(&crowded))
+        format!(
+            "{}: {count} will share core {core}, while other cores are idle",
+            owner_names(&crowded)
+        )
     };
     let remedy = match first.process.launcher.as_deref() {
         Some("Slurm") => {
@@ -287,7 +298,7 @@ fn siblings(
     Some(finding("smt-siblings", Severity::Warning, text, remedy))
 }
 
-/// Finds control groups whose quota is below the number of their busy threads.
+/// Finds control groups whose CPU quota is below the number of their busy threads.
 fn quota(host: &JobHost) -> Vec<Finding> {
     let mut groups: BTreeMap<&str, Vec<&JobProcess>> = BTreeMap::new();
     for process in host.processes.iter().filter(|process| process.cpu_quota.is_some()) {
@@ -301,7 +312,8 @@ fn quota(host: &JobHost) -> Vec<Finding> {
             continue;
         }
         let threads = counted(count, "busy thread");
-        let text = format!("the quota of {quota:.2} CPUs is below {threads} of {}", named(group));
+        let text =
+            format!("the quota of {quota:.2} CPUs is below {threads} of {}", process_names(group));
         let remedy = format!(
             "raise the quota (cpu.max of the control group, docker --cpus, limits.cpu), or use {} threads",
             quota.floor().max(1.0)
@@ -311,8 +323,8 @@ fn quota(host: &JobHost) -> Vec<Finding> {
     found
 }
 
-/// Finds ranks that leave sockets empty, or NUMA nodes on a machine with one socket.
-fn not_spread(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
+/// Finds ranks that leave sockets without ranks; on a machine with one socket, NUMA nodes.
+fn uneven_ranks(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
     let ranks: Vec<&JobProcess> =
         host.processes.iter().filter(|process| process.rank.is_some()).collect();
     let available: BTreeSet<u32> =
@@ -320,15 +332,15 @@ fn not_spread(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
     let by_socket = table.sockets(&available).len() > 1;
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     for cpu in &available {
-        counts.extend(part(table, *cpu, by_socket).map(|part| (part, 0)));
+        counts.extend(socket_or_node(table, *cpu, by_socket).map(|part| (part, 0)));
     }
     for process in &ranks {
         let parts: BTreeSet<u32> = process
             .allowed_cpus()
             .into_iter()
-            .filter_map(|cpu| part(table, cpu, by_socket))
+            .filter_map(|cpu| socket_or_node(table, cpu, by_socket))
             .collect();
-        // A rank that may run on several is not placed.
+        // A rank that may run on several sockets is not placed.
         if parts.len() != 1 {
             return None;
         }
@@ -359,13 +371,13 @@ fn not_spread(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
     Some(finding("not-spread", Severity::Warning, text, remedy))
 }
 
-/// Returns the number of the socket of a CPU, or that of its NUMA node.
-fn part(table: &CpuTable<'_>, cpu: u32, by_socket: bool) -> Option<u32> {
-    if by_socket { table.socket_number(cpu) } else { table.node_number(cpu) }
+/// Returns the number of a CPU's socket or NUMA node.
+fn socket_or_node(table: &CpuTable<'_>, cpu: u32, by_socket: bool) -> Option<u32> {
+    if by_socket { table.socket_number(cpu) } else { table.numa_node_number(cpu) }
 }
 
-/// Finds busy threads that moved between NUMA nodes while they were read.
-fn moving(threads: &[WorkingThread<'_>]) -> Option<Finding> {
+/// Finds busy threads that moved between NUMA nodes during the readings.
+fn moving_threads(threads: &[WorkingThread<'_>]) -> Option<Finding> {
     let moved: Vec<&WorkingThread<'_>> =
         threads.iter().filter(|working| working.thread.numa_nodes_seen > 1).collect();
     let first = moved.first()?;
@@ -373,7 +385,7 @@ fn moving(threads: &[WorkingThread<'_>]) -> Option<Finding> {
     let text = format!(
         "{} busy {verb} moved between NUMA nodes while being read: {}",
         moved.len(),
-        owners(&moved)
+        owner_names(&moved)
     );
     let remedy = format!(
         "bind threads, e.g. OMP_PROC_BIND=close OMP_PLACES=cores; {}",
@@ -390,7 +402,7 @@ fn far_devices(host: &JobHost) -> Vec<Finding> {
         let mut example = None;
         for process in &host.processes {
             let mut own = process.devices.iter().filter(|device| device.is_network == is_network);
-            // A process with a near device of the kind can use that one.
+            // A process with a near device of the same kind can use that one.
             let far = own.clone().find(|device| device.near == Some(false));
             if let Some(device) = far.filter(|_| own.all(|device| device.near == Some(false))) {
                 hit.push(process);
@@ -403,7 +415,7 @@ fn far_devices(host: &JobHost) -> Vec<Finding> {
         let verb = agree(hit.len(), "is", "are");
         let text = format!(
             "{} {verb} far from the {kind}, e.g. {} ({}){node}",
-            named(&hit),
+            process_names(&hit),
             device.name,
             device.address
         );

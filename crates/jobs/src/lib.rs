@@ -1,10 +1,10 @@
-//! Resources that running processes got from a node: the CPUs of each thread, the NUMA nodes and sizes of the pages,
-//! memory policy, devices, limits and variables, read from the kernel's files without rights and without changing the
-//! processes.
+//! Resources that running processes have on a node: the CPUs of each thread, the NUMA nodes and sizes of the pages,
+//! memory policy, devices, limits and variables. They are read from the files of the kernel without privileges, and the
+//! processes are not changed.
 //!
-//! [`JobReader`] takes readings of processes below a root directory. [`JobReader::host`] makes a [`JobHost`] of them,
-//! plain data that ranks send to each other, and [`findings`] names what is wrong with it. Nothing here is a figure:
-//! there are no samples, no limits and no record.
+//! [`JobReader`] reads processes below a root directory repeatedly. [`JobReader::host`] makes a [`JobHost`] from the
+//! readings, plain data that ranks can send, and [`findings`] adds what is wrong with the placement. Nothing here is a
+//! figure: there are no samples, limits or records.
 
 #![forbid(unsafe_code)]
 
@@ -27,4 +27,4 @@ pub use document::{
     IdleProcess, JobDevice, JobHost, JobProcess, JobThread, NodeCores, PictureCore, PrivateMemory,
     SCHEMA, WhereDocument, schema,
 };
-pub use reader::{JobReader, PagesLimit, merged};
+pub use reader::{JobReader, PagesLimit, merge_hosts};

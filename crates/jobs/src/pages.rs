@@ -1,9 +1,9 @@
 //! NUMA nodes, sizes and memory policy of the pages of a process, from `/proc/PID/numa_maps` and `smaps_rollup` (proc(5)).
 //!
-//! Both files make the kernel walk the page tables while it holds the lock of the process's mappings, which the process
-//! needs to map memory. Therefore each is read once, and only if the predicted time is within a limit. The prediction is
-//! the resident memory at the rate at which pages were read before: of this process first, then of the processes read so
-//! far. `numa_maps` is read in parts, between which the kernel releases the lock and the limit is checked.
+//! For both files, the kernel walks the page tables while it holds the lock that the process needs to map memory.
+//! Therefore each file is read once, and only if the predicted time is within a limit. The prediction is the resident
+//! memory times the time per byte of the last reading; before the first one, this process is read. `numa_maps` is read in
+//! chunks; between two chunks the kernel releases the lock, and the limit is checked.
 
 use crate::process::{Unreadable, file_text, status_line};
 use nodegauge_machine::SysRoot;
@@ -12,8 +12,8 @@ use std::fs::File;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-/// Size of a part. The kernel fills a part of this size with mappings before it releases the lock.
-const PART: usize = 4096;
+/// Size of a chunk in bytes. The kernel fills a buffer of this size with mappings before it releases the lock.
+const CHUNK: usize = 4096;
 
 /// File with the size of transparent huge pages.
 const HUGE_PAGE: &str = "sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
@@ -35,7 +35,8 @@ impl ProcessPages {
         self.policies.iter().max_by_key(|(_, bytes)| **bytes).map(|(policy, _)| policy.as_str())
     }
 
-    /// Adds the private memory in the text of `numa_maps`. A mapped file counts if most of its pages are private copies.
+    /// Adds the private memory in the text of `numa_maps`. A mapped file counts as private if most of its pages are
+    /// copies.
     fn add_maps(&mut self, text: &str) {
         for line in text.lines() {
             self.add_line(line);
@@ -75,7 +76,7 @@ impl ProcessPages {
         Some(())
     }
 
-    /// Moves the bytes on transparent huge pages, which `numa_maps` counts as small pages, to their own size.
+    /// Moves bytes on transparent huge pages to their page size, because `numa_maps` counts them as small pages.
     fn add_transparent(&mut self, rollup: &str, huge: u64) {
         let kib = status_line(rollup, "AnonHugePages:").and_then(|text| text.split(' ').next());
         let bytes = kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10;
@@ -92,7 +93,7 @@ fn node_pages(key: &str, value: &str) -> Option<(u32, u64)> {
     Some((key.strip_prefix('N')?.parse().ok()?, value.parse().ok()?))
 }
 
-/// Reader of pages with a time limit for all processes.
+/// Reader of pages with one time limit for all processes.
 #[derive(Debug)]
 pub(crate) struct PagesReader {
     left: Duration,
@@ -107,7 +108,7 @@ pub(crate) enum PagesResult {
     Read(ProcessPages),
     /// The files cannot be read.
     Unreadable(Unreadable),
-    /// Reading was predicted to take this time, or was given up after it.
+    /// Reading was predicted to take this time, or was stopped after it.
     Skipped(Duration),
 }
 
@@ -121,7 +122,7 @@ impl PagesReader {
         if self.left.is_zero() {
             return PagesResult::Skipped(Duration::ZERO);
         }
-        let predicted = self.predicted(root, resident);
+        let predicted = self.predicted_time(root, resident);
         if predicted > self.left {
             return PagesResult::Skipped(predicted);
         }
@@ -131,26 +132,27 @@ impl PagesReader {
         self.left = self.left.saturating_sub(elapsed);
         self.elapsed += elapsed;
         if matches!(result, PagesResult::Read(_)) {
-            self.learn(elapsed, resident);
+            self.update_rate(elapsed, resident);
         }
         result
     }
 
-    /// Returns the time that reading the pages takes, at the rate of the processes before; at first, of this process.
-    fn predicted(&mut self, root: &SysRoot, resident: u64) -> Duration {
+    /// Returns the predicted time for reading the pages, from the last reading. Before the first one, the pages of this
+    /// process are read.
+    fn predicted_time(&mut self, root: &SysRoot, resident: u64) -> Duration {
         if self.rate.is_none() && root.is_live() {
             let started = Instant::now();
             let status = file_text(root, "proc/self/status").unwrap_or_default();
             let own = status_line(&status, "VmRSS:").and_then(|text| text.split(' ').next());
             let own = own.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10;
             read_pages(root, std::process::id(), started + self.left);
-            self.learn(started.elapsed(), own);
+            self.update_rate(started.elapsed(), own);
         }
         let seconds = self.rate.unwrap_or(0.0) * resident as f64;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    fn learn(&mut self, elapsed: Duration, resident: u64) {
+    fn update_rate(&mut self, elapsed: Duration, resident: u64) {
         if resident > 0 {
             self.rate = Some(elapsed.as_secs_f64() / resident as f64);
         }
@@ -161,7 +163,7 @@ impl PagesReader {
 fn read_pages(root: &SysRoot, pid: u32, deadline: Instant) -> PagesResult {
     let started = Instant::now();
     let mut pages = ProcessPages::default();
-    let maps = match read_in_parts(root, &format!("proc/{pid}/numa_maps"), deadline) {
+    let maps = match read_in_chunks(root, &format!("proc/{pid}/numa_maps"), deadline) {
         Ok(Some(maps)) => maps,
         Ok(None) => return PagesResult::Skipped(started.elapsed()),
         Err(reason) => return PagesResult::Unreadable(reason),
@@ -180,15 +182,15 @@ fn read_pages(root: &SysRoot, pid: u32, deadline: Instant) -> PagesResult {
     PagesResult::Read(pages)
 }
 
-/// Reads a file of the kernel in parts; returns `None` if the deadline passes.
-fn read_in_parts(
+/// Reads a file of the kernel in chunks; returns `None` if the deadline passes.
+fn read_in_chunks(
     root: &SysRoot,
     path: &str,
     deadline: Instant,
 ) -> Result<Option<String>, Unreadable> {
     let mut file = File::open(root.path(path))?;
     let mut bytes = Vec::new();
-    let mut part = [0; PART];
+    let mut part = [0; CHUNK];
     loop {
         let count = file.read(&mut part)?;
         if count == 0 {
@@ -205,7 +207,7 @@ fn read_in_parts(
 mod tests {
     use super::*;
 
-    /// Lines of a program with OpenMP, of a process with reserved huge pages and of one with a policy.
+    /// Lines of a program with OpenMP, of a process with reserved huge pages, and of a process with a memory policy.
     const MAPS: &str = "\
 564d3f3a5000 default file=/tmp/omp dirty=1 N0=1 kernelpagesize_kB=4
 564d3f3a8000 default file=/tmp/omp anon=1 dirty=1 active=0 N0=1 kernelpagesize_kB=4
@@ -217,7 +219,7 @@ mod tests {
 ";
 
     #[test]
-    fn private_memory_is_counted_by_node_size_and_policy() {
+    fn private_memory_is_counted_by_numa_node_page_size_and_policy() {
         let mut pages = ProcessPages::default();
         pages.add_maps(MAPS);
         let expected = BTreeMap::from([(0, 772 * 4096), (1, 768 * 4096 + (4 << 20))]);
@@ -229,9 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn pages_beyond_the_limit_are_skipped_with_the_predicted_time() {
+    fn pages_are_skipped_if_predicted_time_exceeds_limit() {
         let mut reader = PagesReader::new(Duration::from_secs(2));
-        reader.learn(Duration::from_secs(1), 1 << 30);
+        reader.update_rate(Duration::from_secs(1), 1 << 30);
         let root = SysRoot::recorded("/nonexistent");
         assert_eq!(reader.read(&root, 1, 4 << 30), PagesResult::Skipped(Duration::from_secs(4)));
         let missing = PagesResult::Unreadable(Unreadable::Missing);
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_this_process_are_on_its_nodes() {
+    fn own_pages_are_on_existing_numa_nodes() {
         let touched = vec![1_u8; 8 << 20];
         std::hint::black_box(&touched);
         let mut reader = PagesReader::new(Duration::from_secs(60));

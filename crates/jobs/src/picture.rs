@@ -1,4 +1,4 @@
-//! Picture of a node: its sockets, NUMA nodes and cores, with the processes whose threads ran on each core.
+//! Picture of a node: sockets, NUMA nodes and cores, with the processes that ran on each core.
 
 use crate::cpus::CpuTable;
 use crate::document::{JobHost, NodeCores, PictureCore};
@@ -26,7 +26,7 @@ pub(crate) fn node_cores(host: &JobHost, table: &CpuTable<'_>) -> Vec<NodeCores>
         last_core = Some(thread.core);
         let cpu = thread.cpu.0;
         let socket = table.socket_number(cpu).unwrap_or(0);
-        let numa_node = table.node_number(cpu);
+        let numa_node = table.numa_node_number(cpu);
         let core = PictureCore {
             llc: table.llc_number(cpu),
             available: available.contains(&thread.core),
@@ -43,8 +43,8 @@ pub(crate) fn node_cores(host: &JobHost, table: &CpuTable<'_>) -> Vec<NodeCores>
 }
 
 impl NodeCores {
-    /// Returns the cores as text: the number of the rank or process on each, `.` for an idle core, `x` for a core that the
-    /// job may not use, with a line between last-level caches. Several on a core are joined by `+`.
+    /// Returns the cores as text: the number of the rank or process on each core, `.` for an idle core, `x` for an
+    /// unavailable core, and `|` between last-level caches. Several processes on one core are joined by `+`.
     pub(crate) fn text(&self, names: &[String]) -> String {
         let cells: Vec<String> = self.cores.iter().map(|core| core.text(names)).collect();
         let width = cells.iter().map(String::len).max().unwrap_or(1);

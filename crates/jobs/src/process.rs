@@ -1,11 +1,11 @@
-//! One reading of a process and its threads from `/proc/PID` and `/proc/PID/task/TID` (proc(5)). These files are short and
-//! hold no lock of the process.
+//! One reading of a process and its threads from `/proc/PID` and `/proc/PID/task/TID` (proc(5)). These files are short,
+//! and reading them holds no lock of the process.
 
 use nodegauge_machine::SysRoot;
 use std::fmt;
 use std::io;
 
-/// Numbers of fields of `/proc/PID/stat` (proc(5)), counted from the state, which is field 3.
+/// Indices of fields of `/proc/PID/stat` (proc(5)) after the name; the first is the state, field 3.
 const UTIME: usize = 14 - 3;
 const STIME: usize = 15 - 3;
 const PROCESSOR: usize = 39 - 3;
@@ -13,11 +13,11 @@ const PROCESSOR: usize = 39 - 3;
 /// Reason why a file of a process cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unreadable {
-    /// The process has ended, or `/proc` hides it, or the kernel has no such file.
+    /// The process has ended, `/proc` hides it, or the kernel has no such file.
     Missing,
     /// The process belongs to another user.
     Denied,
-    /// The file has another form than expected.
+    /// The file has an unknown format.
     Malformed,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct ThreadReading {
     pub(crate) cpu: u32,
     /// CPU time in ticks of the kernel.
     pub(crate) ticks: u64,
-    /// Time on a CPU and time of waiting for one, in nanoseconds; `None` if the kernel does not count them.
+    /// Time on a CPU and time waiting for one; `None` if the kernel does not count them.
     pub(crate) schedule: Option<ScheduleTimes>,
     pub(crate) allowed: String,
     pub(crate) involuntary_switches: Option<u64>,
@@ -83,7 +83,7 @@ pub(crate) struct ProcessReading {
     pub(crate) threads: Vec<ThreadReading>,
 }
 
-/// Reads a process with its threads. Threads that end meanwhile are left out.
+/// Reads a process with its threads. Threads that end during the reading are left out.
 pub(crate) fn read(root: &SysRoot, pid: u32) -> Result<ProcessReading, Unreadable> {
     let status = file_text(root, &format!("proc/{pid}/status"))?;
     let tasks = format!("proc/{pid}/task");
@@ -137,7 +137,7 @@ fn read_thread(root: &SysRoot, folder: &str, tid: u32) -> Option<ThreadReading> 
 /// Line of `/proc/PID/stat`: `PID (NAME) STATE PARENT ...`. The name may contain spaces and brackets.
 pub(crate) struct Stat<'s> {
     pub(crate) name: &'s str,
-    /// Fields from the state on.
+    /// Fields from the state onwards.
     pub(crate) fields: Vec<&'s str>,
 }
 
@@ -165,7 +165,7 @@ fn kibibytes(status: &str, key: &str) -> Option<u64> {
     number.checked_mul(1 << 10)
 }
 
-/// Parses `schedstat`: time on a CPU, time of waiting, number of time slices. Without its statistics, the kernel prints
+/// Parses `schedstat`: time on a CPU, waiting time, number of time slices. A kernel without these statistics prints
 /// zeros.
 fn schedule_times(text: &str) -> Option<ScheduleTimes> {
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
@@ -185,14 +185,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_brackets_and_spaces_are_parsed() {
+    fn process_names_with_brackets_and_spaces_are_parsed() {
         let stat = Stat::parse("12 (a) b (c) R 7 1 1 0\n").unwrap();
         assert_eq!((stat.name, stat.fields[0], stat.parent()), ("a) b (c", "R", Some(7)));
         assert!(Stat::parse("12 a R 7").is_none());
     }
 
     #[test]
-    fn counters_of_the_scheduler_are_parsed() {
+    fn scheduler_counters_are_parsed() {
         let times = schedule_times("167401610 831112451 51\n");
         assert_eq!(times, Some(ScheduleTimes { running: 167_401_610, waiting: 831_112_451 }));
         assert_eq!(schedule_times("0 0 0"), None);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_read() {
+    fn own_process_is_read() {
         let own = read(&SysRoot::live(), std::process::id()).unwrap();
         assert!(own.resident.is_some() && !own.threads.is_empty());
         assert!(own.threads.iter().all(|thread| !thread.allowed.is_empty()));

@@ -1,4 +1,4 @@
-//! Readings of processes: what is read at each reading, once per process, and once at all; and the host that they make.
+//! Repeated readings of processes, and the host description that is made from them.
 
 use crate::cpus::CpuTable;
 use crate::devices::{open_device_files, process_devices};
@@ -17,21 +17,22 @@ use std::time::Duration;
 
 /// Share of the window from which a thread counts as busy.
 const BUSY: f64 = 0.5;
-/// Nanoseconds of a tick of the kernel's times, of which all interfaces have 100 per second (proc(5), `USER_HZ`).
+/// Nanoseconds per tick in the files of the kernel, which always count 100 ticks per second (proc(5), `USER_HZ`).
 const TICK: u64 = 10_000_000;
-/// Time in nanoseconds that a thread must have wanted a CPU in the window, so that its waiting is a share of it.
+/// Minimum time in nanoseconds for which a thread must run or wait in the window, so that its share of waiting is taken
+/// from the window.
 const WANTED: u64 = 1_000_000;
 
-/// Maximum time for reading the pages of all processes; zero reads none.
+/// Time limit for reading the pages of all processes; zero skips the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PagesLimit(pub Duration);
 
-/// Readings of the processes of a job below a root.
+/// Reader of the processes of a job, with all readings so far.
 #[derive(Debug)]
 pub struct JobReader<'r> {
     root: &'r SysRoot,
     tracks: BTreeMap<u32, ProcessTrack>,
-    /// Processes that are shown even if they are idle.
+    /// Processes that are listed even if they are idle.
     named: BTreeSet<u32>,
     readings: u32,
     first: Seconds,
@@ -89,7 +90,7 @@ impl ThreadTrack {
         self.last = reading;
     }
 
-    /// Returns the nanoseconds on a CPU and those of waiting during the window.
+    /// Returns the running time and the waiting time in the window.
     fn window_times(&self) -> WindowTimes {
         match (self.first.schedule, self.last.schedule) {
             (Some(first), Some(last)) => WindowTimes {
@@ -107,8 +108,8 @@ impl ThreadTrack {
         (self.ended - self.began).0 * 1e9
     }
 
-    /// True if the thread used or waited for a CPU during at least half of the window. The kernel counts the time of a
-    /// thread that runs or waits without interruption late; such a thread is runnable in all readings.
+    /// True if the thread ran or waited for a CPU during at least half of the window. The kernel updates the time of a
+    /// thread that runs or waits without interruption only later; such a thread is runnable in all readings.
     fn is_busy(&self) -> bool {
         if self.readings < 2 {
             return self.last.state == 'R';
@@ -135,7 +136,7 @@ impl ThreadTrack {
         (wanted > 0).then(|| Fraction(waiting as f64 / wanted as f64))
     }
 
-    /// Returns the CPU of most of the readings; of several, the last.
+    /// Returns the CPU of most readings; if several are equally frequent, the last.
     fn cpu(&self) -> u32 {
         let count = |cpu: u32| self.cpus.get(&cpu).copied().unwrap_or(0);
         let max = self.cpus.values().max().copied().unwrap_or(0);
@@ -146,7 +147,7 @@ impl ThreadTrack {
     }
 
     fn numa_nodes(&self, table: &CpuTable<'_>) -> BTreeSet<u32> {
-        self.cpus.keys().filter_map(|cpu| table.node_number(*cpu)).collect()
+        self.cpus.keys().filter_map(|cpu| table.numa_node_number(*cpu)).collect()
     }
 
     fn entry(&self, table: &CpuTable<'_>, in_place: bool) -> JobThread {
@@ -162,7 +163,7 @@ impl ThreadTrack {
             core: table.core_number(cpu),
             llc: table.llc_number(cpu),
             socket: table.socket_number(cpu),
-            numa_node: table.node_number(cpu),
+            numa_node: table.numa_node_number(cpu),
             running: self.running(),
             waiting: self.waiting(),
             migrations: self.last.migrations,
@@ -178,7 +179,7 @@ struct WindowTimes {
 }
 
 impl<'r> JobReader<'r> {
-    /// Creates a reader that has read nothing. Processes in `named` are shown even if they are idle.
+    /// Creates a reader without readings. Processes in `named` are listed even if they are idle.
     pub fn new(root: &'r SysRoot, named: impl IntoIterator<Item = u32>) -> Self {
         Self {
             root,
@@ -193,18 +194,18 @@ impl<'r> JobReader<'r> {
         }
     }
 
-    /// Reads processes at a time. Processes that have ended keep their earlier readings.
-    pub fn take(&mut self, pids: &[u32], at: Seconds) {
-        self.take_found(at, |_| pids.to_vec());
+    /// Reads processes at the time `at`. Processes that have ended keep their earlier readings.
+    pub fn read(&mut self, pids: &[u32], at: Seconds) {
+        self.read_found(at, |_| pids.to_vec());
     }
 
-    /// Reads the descendants of a process at a time.
-    pub fn take_descendants(&mut self, ancestor: u32, at: Seconds) {
-        self.take_found(at, |root| selection::descendants(root, &[ancestor]).into_iter().collect());
+    /// Reads all descendants of a process at the time `at`.
+    pub fn read_descendants(&mut self, ancestor: u32, at: Seconds) {
+        self.read_found(at, |root| selection::descendants(root, &[ancestor]).into_iter().collect());
     }
 
-    /// Reads the processes that `find` returns; both count as cost.
-    fn take_found(&mut self, at: Seconds, find: impl FnOnce(&SysRoot) -> Vec<u32>) {
+    /// Reads the processes that `find` returns, and counts the CPU time of both.
+    fn read_found(&mut self, at: Seconds, find: impl FnOnce(&SysRoot) -> Vec<u32>) {
         let before = ThreadCounts::now();
         for pid in &find(self.root) {
             match process::read(self.root, *pid) {
@@ -227,7 +228,7 @@ impl<'r> JobReader<'r> {
     fn add(&mut self, reading: ProcessReading, at: Seconds) {
         let pid = reading.pid;
         let known = self.tracks.remove(&pid);
-        // A process that executes another program has other variables, and is another process for the table.
+        // A process that executes another program has other variables, so it becomes a new entry of the table.
         let known = known.filter(|track| track.last.name == reading.name);
         let mut track = known.unwrap_or_else(|| ProcessTrack {
             last: ProcessReading::default(),
@@ -251,22 +252,22 @@ impl<'r> JobReader<'r> {
         self.tracks.insert(pid, track);
     }
 
-    /// True if a process has been read.
+    /// True if at least one process was read.
     pub fn has_processes(&self) -> bool {
         !self.tracks.is_empty()
     }
 
-    /// Returns the CPU time of a reading.
+    /// Returns the mean CPU time of a reading.
     pub fn reading_cost(&self) -> Seconds {
         Seconds(self.cost.0 / f64::from(self.readings.max(1)))
     }
 
-    /// Returns the resident memory of all processes.
+    /// Returns the resident memory of all processes, in bytes.
     pub fn resident(&self) -> u64 {
         self.tracks.values().filter_map(|track| track.last.resident).sum()
     }
 
-    /// Reads pages and open device files of all processes, those with the smallest memory first. Called once.
+    /// Reads the pages and open device files of all processes, smallest memory first. Called once.
     pub fn read_pages(&mut self, limit: PagesLimit) {
         let mut by_memory: Vec<(u64, u32)> = self
             .tracks
@@ -283,8 +284,8 @@ impl<'r> JobReader<'r> {
         self.pages_time = Seconds(pages.elapsed.as_secs_f64());
     }
 
-    /// Returns the host that the readings make. With `in_place`, the processes are those of this program, whose first
-    /// threads count as busy.
+    /// Returns the host description from all readings. With `in_place`, the processes are those of this program, and
+    /// their first threads count as busy.
     pub fn host(&self, topology: &Topology, in_place: bool) -> JobHost {
         let table = CpuTable::new(topology);
         let mut processes = Vec::new();
@@ -293,7 +294,7 @@ impl<'r> JobReader<'r> {
             processes.push(self.entry(track, &table, in_place));
             cpusets.extend(track.cpuset.iter().flatten().copied());
         }
-        let (mut processes, idle) = separate(processes, &self.named);
+        let (mut processes, idle) = split_idle(processes, &self.named);
         processes.sort_by_key(|process| (process.rank.is_none(), process.rank, process.pid));
         if cpusets.is_empty() {
             cpusets.extend(topology.threads.iter().map(|thread| thread.cpu.0));
@@ -312,7 +313,7 @@ impl<'r> JobReader<'r> {
             picture: Vec::new(),
             findings: Vec::new(),
         };
-        complete(&mut host, topology);
+        add_findings(&mut host, topology);
         host
     }
 
@@ -375,14 +376,14 @@ fn cpu_group(root: &SysRoot, pid: u32) -> Option<String> {
     unified
 }
 
-/// Adds the picture and the findings to a host with processes.
-pub(crate) fn complete(host: &mut JobHost, topology: &Topology) {
+/// Adds the picture and the findings to the description of a host.
+pub(crate) fn add_findings(host: &mut JobHost, topology: &Topology) {
     let table = CpuTable::new(topology);
     host.picture = picture::node_cores(host, &table);
-    host.findings = findings::on_host(host, &table);
+    host.findings = findings::host_findings(host, &table);
 }
 
-/// Returns what could not be read of a process.
+/// Returns the parts of a process that could not be read, with the reasons.
 fn unread(track: &ProcessTrack) -> Vec<String> {
     let mut unread = Vec::new();
     if let Err(reason) = &track.variables {
@@ -417,9 +418,10 @@ fn private_memory(pages: &ProcessPages, process: &JobProcess) -> PrivateMemory {
     }
 }
 
-/// Divides processes into those that work and those that wait for others. Of several processes of one rank, e.g. a shell and
-/// its program, those with busy threads work; without any, the largest. If none works, the largest of all does.
-fn separate(all: Vec<JobProcess>, named: &BTreeSet<u32>) -> (Vec<JobProcess>, Vec<IdleProcess>) {
+/// Separates working processes from those that wait for others. Among the processes of a rank, e.g. a shell and its
+/// program, those with busy threads work; if there are none, the largest. If no process works, the largest of all
+/// counts as working.
+fn split_idle(all: Vec<JobProcess>, named: &BTreeSet<u32>) -> (Vec<JobProcess>, Vec<IdleProcess>) {
     let mut largest: HashMap<u32, (bool, u64, u32)> = HashMap::new();
     for process in &all {
         let Some(rank) = process.rank else { continue };
@@ -455,7 +457,7 @@ impl JobProcess {
         self.threads.iter().any(|thread| thread.busy)
     }
 
-    /// Returns the busy threads; the first thread if none is busy.
+    /// Returns the busy threads, or the first thread if none is busy.
     pub fn working_threads(&self) -> impl Iterator<Item = &JobThread> {
         let is_busy = self.is_busy();
         let first = self.threads.first().map(|thread| thread.tid);
@@ -474,7 +476,7 @@ impl JobProcess {
         self.working_threads().flat_map(JobThread::allowed_cpus).collect()
     }
 
-    /// Returns the process in messages: `rank 3`, or `process 12 (solver)`.
+    /// Returns the name of the process for messages: `rank 3`, or `process 12 (solver)`.
     pub fn title(&self) -> String {
         match self.rank {
             Some(rank) => format!("rank {rank}"),
@@ -511,11 +513,11 @@ impl JobHost {
     }
 }
 
-/// Merges what the ranks of one host have read. A process that several ranks have read is kept once.
+/// Merges the descriptions that the ranks of one host have made. A process that several ranks have read is kept once.
 ///
 /// # Panics
-/// Panics without a host.
-pub fn merged(hosts: Vec<JobHost>, topology: &Topology) -> JobHost {
+/// Panics if `hosts` is empty.
+pub fn merge_hosts(hosts: Vec<JobHost>, topology: &Topology) -> JobHost {
     let mut all = hosts.into_iter();
     let mut host = all.next().expect("a job has at least one rank");
     for other in all {
@@ -535,7 +537,7 @@ pub fn merged(hosts: Vec<JobHost>, topology: &Topology) -> JobHost {
     host.idle.dedup();
     host.unread.sort();
     host.unread.dedup();
-    complete(&mut host, topology);
+    add_findings(&mut host, topology);
     host
 }
 
@@ -544,8 +546,8 @@ mod tests {
     use super::*;
     use nodegauge_machine::TopologySource;
 
-    /// Process of the recorded readings of a program with two OpenMP threads, which were bound to two cores of a machine
-    /// that was busy with other programs.
+    /// Process identifier in the recorded readings: a program with two OpenMP threads, bound to two cores of a busy
+    /// machine.
     const RECORDED: u32 = 17167;
 
     fn recorded(second: u32) -> SysRoot {
@@ -554,15 +556,15 @@ mod tests {
     }
 
     #[test]
-    fn recorded_program_is_described_as_the_kernel_described_it() {
+    fn recorded_program_has_the_values_of_the_kernel_files() {
         let source = TopologySource::Synthetic("Package:1 NUMANode:1 Core:2 PU:1".to_owned());
         let topology = Topology::load(&source).unwrap();
         let first = recorded(0);
         let second = recorded(1);
         let mut reader = JobReader::new(&first, []);
-        reader.take(&[RECORDED], Seconds(0.0));
+        reader.read(&[RECORDED], Seconds(0.0));
         reader.root = &second;
-        reader.take(&[RECORDED], Seconds(1.0));
+        reader.read(&[RECORDED], Seconds(1.0));
         reader.read_pages(PagesLimit(Duration::from_secs(600)));
         let host = reader.host(&topology, false);
         assert_eq!(host.in_words(), "1 process with 2 busy threads");
@@ -576,7 +578,7 @@ mod tests {
             .map(|thread| (thread.allowed.as_str(), thread.cpu, thread.core))
             .collect();
         assert_eq!(places, [("0", 0, Some(0)), ("1", 1, Some(1))]);
-        // 0.19 s on a CPU and 1.01 s of waiting, by schedstat.
+        // 0.19 s on a CPU and 1.01 s of waiting, according to schedstat.
         let waiting = process.threads[0].waiting.unwrap().0;
         assert!((waiting - 0.839).abs() < 0.01, "{waiting}");
         let memory = process.memory.as_ref().unwrap();
@@ -586,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_a_host_are_merged() {
+    fn readings_of_ranks_on_one_host_are_merged() {
         use crate::tests::{T2K, bound, host, rank};
         let alone = [0, 4].map(|cpu| {
             let of_rank = rank(cpu / 4, 2, vec![bound(cpu)]);
@@ -595,7 +597,7 @@ mod tests {
             one
         });
         let source = TopologySource::Synthetic(T2K.to_owned());
-        let both = merged(alone.into(), &Topology::load(&source).unwrap());
+        let both = merge_hosts(alone.into(), &Topology::load(&source).unwrap());
         assert_eq!(both.in_words(), "2 ranks");
         let used: Vec<Vec<usize>> =
             both.picture.iter().map(|node| node.cores[0].processes.clone()).collect();

@@ -1,5 +1,5 @@
-//! Choice of the processes that are read: those that a user names with their descendants, the descendants of this process,
-//! or those of a job.
+//! Selection of the processes to read: those that a user names with their descendants, the descendants of this process,
+//! or the processes of a job.
 
 use crate::process::{Stat, file_text, status_line};
 use nodegauge_machine::SysRoot;
@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Variables in which schedulers pass the identifier of a job to its processes.
 const JOB_VARIABLES: [&str; 4] = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"];
 
-/// Returns the processes that the kernel lists, in ascending order.
-fn listed(root: &SysRoot) -> Vec<u32> {
+/// Returns all processes in `/proc`, in ascending order.
+fn all_processes(root: &SysRoot) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir(root.path("proc")) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let mut pids: Vec<u32> = names.filter_map(|name| name.parse().ok()).collect();
@@ -21,7 +21,7 @@ fn listed(root: &SysRoot) -> Vec<u32> {
 /// Returns the children of each process.
 fn children(root: &SysRoot) -> BTreeMap<u32, Vec<u32>> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for pid in listed(root) {
+    for pid in all_processes(root) {
         let Ok(text) = file_text(root, &format!("proc/{pid}/stat")) else { continue };
         if let Some(parent) = Stat::parse(&text).and_then(|stat| stat.parent()) {
             children.entry(parent).or_default().push(pid);
@@ -30,7 +30,8 @@ fn children(root: &SysRoot) -> BTreeMap<u32, Vec<u32>> {
     children
 }
 
-/// Returns all descendants of some processes, without the processes themselves unless they descend from each other.
+/// Returns all descendants of some processes. The processes themselves are included only if they descend from each
+/// other.
 pub fn descendants(root: &SysRoot, ancestors: &[u32]) -> BTreeSet<u32> {
     let children = children(root);
     let mut found = BTreeSet::new();
@@ -45,7 +46,7 @@ pub fn descendants(root: &SysRoot, ancestors: &[u32]) -> BTreeSet<u32> {
     found
 }
 
-/// Processes that a user named, and those that do not exist.
+/// Result of looking up the processes that a user named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedProcesses {
     /// Named processes that exist.
@@ -60,14 +61,14 @@ pub struct NamedProcesses {
 ///
 /// # Errors
 /// Fails if none of the processes exists.
-pub fn named(root: &SysRoot, pids: &[u32], own: u32) -> Result<NamedProcesses, Failure> {
+pub fn named_processes(root: &SysRoot, pids: &[u32], own: u32) -> Result<NamedProcesses, Failure> {
     let mut named = BTreeSet::new();
     let mut missing = Vec::new();
     for pid in pids {
         if root.exists(&format!("proc/{pid}/stat")) {
             named.insert(*pid);
         } else {
-            missing.push(format!("process {pid} has ended or never existed{}", hidden(root)));
+            missing.push(format!("process {pid} has ended or never existed{}", hidepid_note(root)));
         }
     }
     if named.is_empty() {
@@ -84,8 +85,8 @@ pub fn named(root: &SysRoot, pids: &[u32], own: u32) -> Result<NamedProcesses, F
     Ok(NamedProcesses { named, all, missing })
 }
 
-/// Returns the words for processes that `/proc` may hide from this user: its option `hidepid` (proc(5)).
-fn hidden(root: &SysRoot) -> &'static str {
+/// Returns an addition to messages if `/proc` may hide processes from this user: its option `hidepid` (proc(5)).
+fn hidepid_note(root: &SysRoot) -> &'static str {
     let mounts = file_text(root, "proc/self/mountinfo").unwrap_or_default();
     let of_proc = mounts.lines().find(|line| line.contains(" /proc ") && line.contains(" - proc "));
     match of_proc {
@@ -101,9 +102,9 @@ fn hidden(root: &SysRoot) -> &'static str {
 ///
 /// # Errors
 /// Fails if the job has no processes here.
-pub fn job(root: &SysRoot, id: &str, own: u32) -> Result<BTreeSet<u32>, Failure> {
+pub fn job_processes(root: &SysRoot, id: &str, own: u32) -> Result<BTreeSet<u32>, Failure> {
     let mut found = BTreeSet::new();
-    for pid in listed(root) {
+    for pid in all_processes(root) {
         if is_in_job_group(root, pid, id) || has_job_variable(root, pid, id) {
             found.insert(pid);
         }
@@ -120,8 +121,8 @@ pub fn job(root: &SysRoot, id: &str, own: u32) -> Result<BTreeSet<u32>, Failure>
     Ok(found)
 }
 
-/// True if a folder of a process's control group is that of the job: `job_7` of Slurm, or one that begins with the
-/// identifier, as of PBS and LSF.
+/// True if a folder of a process's control group belongs to the job: `job_7` (Slurm), or a name that begins with the
+/// job identifier (PBS, LSF).
 fn is_in_job_group(root: &SysRoot, pid: u32, id: &str) -> bool {
     let Ok(groups) = file_text(root, &format!("proc/{pid}/cgroup")) else { return false };
     let mut folders = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn named_processes_bring_their_descendants() {
+    fn named_processes_include_descendants() {
         let (_folder, root) = tree(&[
             (5, 1, "/", ""),
             (7, 5, "/", ""),
@@ -187,26 +188,26 @@ mod tests {
             (9, 1, "/", ""),
             (10, 5, "/", ""),
         ]);
-        let found = named(&root, &[5, 77], 10).unwrap();
+        let found = named_processes(&root, &[5, 77], 10).unwrap();
         assert_eq!(found.all, BTreeSet::from([5, 7, 8]));
         assert_eq!(found.missing, ["process 77 has ended or never existed"]);
-        let refused = named(&root, &[77], 10).unwrap_err();
+        let refused = named_processes(&root, &[77], 10).unwrap_err();
         assert_eq!(refused.message, "process 77 has ended or never existed");
     }
 
     #[test]
-    fn hidden_processes_are_named_as_such() {
+    fn missing_process_mentions_hidepid() {
         let (folder, root) = tree(&[]);
         let path = folder.path().join("proc/self");
         std::fs::create_dir_all(&path).unwrap();
         let mount = "24 30 0:22 / /proc rw,nosuid shared:5 - proc proc rw,hidepid=invisible\n";
         std::fs::write(path.join("mountinfo"), mount).unwrap();
-        let refused = named(&root, &[4], 10).unwrap_err();
+        let refused = named_processes(&root, &[4], 10).unwrap_err();
         assert!(refused.message.contains("hidepid"), "{}", refused.message);
     }
 
     #[test]
-    fn processes_of_a_job_are_found_by_group_and_variable() {
+    fn job_processes_are_found_by_control_group_and_variable() {
         let slurm = "/system.slice/slurmstepd.scope/job_12/step_0/user/task_0";
         let (_folder, root) = tree(&[
             (5, 1, slurm, ""),
@@ -216,9 +217,9 @@ mod tests {
             (9, 1, "/user.slice/12.scope", ""),
             (20, 5, slurm, ""),
         ]);
-        assert_eq!(job(&root, "12", 20).unwrap(), BTreeSet::from([7, 8]));
-        assert_eq!(job(&root, "12", 30).unwrap(), BTreeSet::from([5, 7, 8, 20]));
-        let none = job(&root, "9999", 30).unwrap_err();
+        assert_eq!(job_processes(&root, "12", 20).unwrap(), BTreeSet::from([7, 8]));
+        assert_eq!(job_processes(&root, "12", 30).unwrap(), BTreeSet::from([5, 7, 8, 20]));
+        let none = job_processes(&root, "9999", 30).unwrap_err();
         assert!(none.message.starts_with("job 9999 has no processes"), "{}", none.message);
     }
 }

@@ -1,5 +1,5 @@
-//! Processes on synthetic topologies, written as the kernel's files in the form that a kernel 6.18 prints, and read by the
-//! reader that reads live ones.
+//! Synthetic processes on synthetic topologies: written as files in the format of kernel 6.18, and read by the reader
+//! for live processes.
 
 use crate::document::JobHost;
 use crate::reader::{JobReader, PagesLimit};
@@ -20,7 +20,7 @@ pub(crate) struct SyntheticThread {
     pub(crate) allowed: String,
     /// CPUs on which it is at the first and the second reading.
     pub(crate) cpus: [u32; 2],
-    /// Share of the second between the readings in which it runs, and in which it waits.
+    /// Shares of the second between the readings in which the thread runs and waits.
     pub(crate) running: f64,
     pub(crate) waiting: f64,
 }
@@ -36,12 +36,12 @@ pub(crate) fn on(allowed: &str, cpu: u32) -> SyntheticThread {
 }
 
 impl SyntheticThread {
-    /// Lets the thread wait for this share of the time.
+    /// Sets the share of time for which the thread waits.
     pub(crate) fn waits(self, share: f64) -> Self {
         Self { running: 1.0 - share, waiting: share, ..self }
     }
 
-    /// Lets the thread sleep.
+    /// Makes the thread sleep.
     pub(crate) fn sleeps(self) -> Self {
         Self { running: 0.0, waiting: 0.0, ..self }
     }
@@ -60,7 +60,7 @@ pub(crate) struct SyntheticProcess {
     pub(crate) group: String,
 }
 
-/// Returns a rank of `ranks` that Slurm started, with these threads.
+/// Returns a rank that Slurm started, with these threads.
 pub(crate) fn rank(number: u32, ranks: u32, threads: Vec<SyntheticThread>) -> SyntheticProcess {
     let variables = [
         format!("SLURM_PROCID={number}"),
@@ -72,7 +72,7 @@ pub(crate) fn rank(number: u32, ranks: u32, threads: Vec<SyntheticThread>) -> Sy
 }
 
 impl SyntheticProcess {
-    /// Adds private memory with a policy: MiB on each of some NUMA nodes.
+    /// Adds private memory with a policy: `nodes` has pairs of NUMA node and MiB.
     pub(crate) fn memory(mut self, policy: &str, nodes: &[(u32, u64)]) -> Self {
         let pages: u64 = nodes.iter().map(|(_, mib)| mib * 256).sum();
         let mut line = format!("{policy} anon={pages} dirty={pages} active=0");
@@ -96,7 +96,7 @@ fn write_file(root: &Path, file: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Writes a process as of a second after the start: 0 or 1.
+/// Writes the files of a process for one second after the start: 0 or 1.
 fn write_process(root: &Path, pid: u32, process: &SyntheticProcess, second: usize) {
     let resident: u64 = 1024
         + process
@@ -143,7 +143,7 @@ fn write_process(root: &Path, pid: u32, process: &SyntheticProcess, second: usiz
     }
 }
 
-/// Reads processes on a machine twice, a second apart. `available` are the CPUs of their control group.
+/// Reads processes on a machine twice within a second. `available` are the CPUs of their control group.
 pub(crate) fn host(
     machine: &str,
     name: &str,
@@ -167,7 +167,7 @@ pub(crate) fn host(
         for (pid, process) in pids.iter().zip(processes) {
             write_process(folder.path(), *pid, process, second);
         }
-        reader.take(&pids, Seconds(second as f64));
+        reader.read(&pids, Seconds(second as f64));
     }
     reader.read_pages(PagesLimit(Duration::from_secs(600)));
     reader.host(&topology, in_place)

@@ -1,4 +1,4 @@
-//! Page of `where`: findings, the node with the processes on it, processes, threads, and what was not read.
+//! Page of `where`: findings, picture of the node, processes, threads, and parts that were not read.
 
 use crate::document::{JobHost, JobProcess, JobThread, WhereDocument};
 use nodegauge_gauge::view::{Block, ColumnList, Note, Section, Tone, distinct};
@@ -36,7 +36,7 @@ pub fn sections(document: &WhereDocument, verbose: bool) -> Vec<Section> {
     sections
 }
 
-/// Returns the line above everything else.
+/// Returns the first line of the page.
 fn head(document: &WhereDocument) -> Section {
     let mut section = Section::new("where");
     for host in &document.hosts {
@@ -72,7 +72,7 @@ fn findings(document: &WhereDocument) -> Option<Section> {
     Some(section)
 }
 
-/// Returns the pictures of the hosts; of hosts with the same picture, one.
+/// Returns the pictures of the hosts; hosts with the same picture share one.
 fn pictures(document: &WhereDocument) -> Option<Section> {
     let mut section = Section::new("picture");
     let mut shown: Vec<(String, Vec<&str>)> = Vec::new();
@@ -153,7 +153,7 @@ fn processes(document: &WhereDocument) -> Section {
             )
         })
         .known("local", |row| percent(row.process.memory.as_ref()?.local))
-        .known("huge pages", |row| percent(row.process.memory.as_ref()?.huge()))
+        .known("huge pages", |row| percent(row.process.memory.as_ref()?.huge_page_share()))
         .known("swapped", |row| {
             Some(Bytes(row.process.swapped.filter(|bytes| *bytes > 0)?).to_string())
         })
@@ -190,7 +190,7 @@ fn devices(process: &JobProcess, is_network: bool) -> String {
     words.join(", ")
 }
 
-/// Returns the table of threads: of the busy ones, or of all.
+/// Returns the table of busy threads, or of all threads.
 fn threads(document: &WhereDocument, verbose: bool) -> Option<Section> {
     let several = document.hosts.len() > 1;
     let mut rows = Vec::new();
@@ -246,7 +246,7 @@ fn threads(document: &WhereDocument, verbose: bool) -> Option<Section> {
     Some(section)
 }
 
-/// Returns the variables of the processes, those with equal values once.
+/// Returns the variables of the processes; equal values are listed once.
 fn variables(document: &WhereDocument, verbose: bool) -> Option<Section> {
     let mut section = Section::new("variables");
     let processes: Vec<&JobProcess> =
@@ -277,14 +277,14 @@ fn variables(document: &WhereDocument, verbose: bool) -> Option<Section> {
     Some(section)
 }
 
-/// True for variables whose values should be the same in all processes.
+/// True for variables that should have the same value in all processes.
 fn is_placement(name: &str) -> bool {
     let of_slurm = ["SLURM_CPU_BIND", "SLURM_CPUS_PER_TASK", "SLURM_DISTRIBUTION"];
     ["OMP_", "GOMP_", "KMP_"].iter().any(|prefix| name.starts_with(prefix))
         || of_slurm.contains(&name)
 }
 
-/// Returns what was not read, and the time that reading took.
+/// Returns the parts that were not read, and the time of the readings.
 fn unread(document: &WhereDocument) -> Section {
     let mut section = Section::new("unread");
     for host in &document.hosts {

@@ -92,6 +92,9 @@ pub struct ProcessorEntry {
     pub base: Option<Hertz>,
     /// Memory of a socket; `None` if it does not depend on the processor alone.
     pub memory: Option<SocketMemory>,
+    /// Memory on the package of a socket; its channels are stacks. `None` if there is none, or if its bandwidth is not
+    /// published.
+    pub package_memory: Option<SocketMemory>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -116,6 +119,7 @@ struct Generation {
     note: Option<String>,
     #[serde(default)]
     at_most: bool,
+    package_memory: Option<PackageMemory>,
     whole_family: Option<WholeFamily>,
     #[serde(default)]
     models: BTreeMap<String, f64>,
@@ -125,6 +129,30 @@ struct Generation {
 /// bits.
 fn eight() -> u32 {
     8
+}
+
+/// Memory on the package of a socket.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PackageMemory {
+    technology: String,
+    stacks: u32,
+    stack_bytes: u32,
+    mts: u32,
+}
+
+impl PackageMemory {
+    /// Returns the memory with its stacks as channels.
+    fn of_socket(&self) -> SocketMemory {
+        SocketMemory {
+            technology: self.technology.clone(),
+            channels: self.stacks,
+            channel_bytes: self.stack_bytes,
+            transfers_per_s: TransfersPerSec(f64::from(self.mts) * 1e6),
+            note: None,
+            at_most: false,
+        }
+    }
 }
 
 /// Row of the catalog for all processors with a brand, a family and a range of models.
@@ -185,6 +213,7 @@ impl Generation {
                 note: self.note.clone(),
                 at_most: self.at_most,
             }),
+            package_memory: self.package_memory.as_ref().map(PackageMemory::of_socket),
         }
     }
 }

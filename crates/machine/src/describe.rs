@@ -64,6 +64,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         source: topology.source.kind(),
         processor,
     };
+    theory::add_to_nodes(&mut machine, entry.as_ref(), live.then_some(root));
     let theoretical = machine.memory.theoretical.take();
     let sockets = theory::sockets_with_memory(topology);
     machine.memory.theoretical =
@@ -255,6 +256,7 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
                 cpus: numbers(node.cpus.iter().chain(&node.absent_cpus)),
                 unusable_cpus: unusable(topology, node),
                 kind: node.kind.clone(),
+                theoretical: None,
                 device: node.device.clone(),
                 distances: root.and_then(|root| memory::distances(root, node.id)),
             }

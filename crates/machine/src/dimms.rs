@@ -10,7 +10,7 @@ use crate::memory::is_known_not_dram;
 use crate::root::SysRoot;
 use crate::topology::Topology;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::record::{Dimm, Figure, Machine, Memory};
+use nodegauge_measure::record::{Dimm, Figure, Machine, Memory, NumaNode};
 use nodegauge_measure::{Bytes, SyntaxError, TransfersPerSec};
 use smbioslib::{
     MemoryDeviceTechnology, MemoryDeviceType, MemorySize, MemorySizeExtended, MemorySpeed,
@@ -456,15 +456,50 @@ fn possible_sockets(sockets: u32, guest: bool) -> u32 {
     if guest { sockets.max(2) } else { sockets.max(1) }
 }
 
-/// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data; `None` if it is
-/// unknown, e.g. for memory other than DRAM. The bandwidth of the whole machine is returned if the NUMA nodes are
-/// unknown, if they have no cores (memory behind a link), or if a hypervisor reports them.
+/// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data; `None` if it is unknown.
+/// NUMA nodes whose memory is not DRAM have their own bandwidth. The bandwidth of the whole machine is returned if the NUMA nodes are unknown, if
+/// they have no cores (memory behind a link), or if a hypervisor reports them.
 pub fn node_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
-    let mut figure = machine.memory.theoretical.clone()?;
-    let mut of_data = machine.numa_nodes.iter().filter(|node| holding.contains(&node.id));
-    if of_data.any(is_known_not_dram) {
-        return None;
+    let of_data = machine.numa_nodes.iter().filter(|node| holding.contains(&node.id));
+    let others: Vec<&NumaNode> = of_data.filter(|node| has_own_bandwidth(node)).collect();
+    if !others.is_empty() {
+        return own_bandwidth(machine, holding, &others);
     }
+    dram_bandwidth(machine, holding)
+}
+
+/// True if the memory of a NUMA node is not behind the channels of the processors.
+fn has_own_bandwidth(node: &NumaNode) -> bool {
+    node.theoretical.is_some() || is_known_not_dram(node)
+}
+
+/// Returns the theoretical bandwidth of NUMA nodes of which those in `others` have a bandwidth of their own.
+fn own_bandwidth(machine: &Machine, holding: &[u32], others: &[&NumaNode]) -> Option<Figure> {
+    let mut parts = Vec::new();
+    for node in others {
+        parts.push(node.theoretical.clone()?);
+    }
+    let is_dram = |id: &&u32| !others.iter().any(|node| node.id == **id);
+    let dram: Vec<u32> = holding.iter().filter(is_dram).copied().collect();
+    if !dram.is_empty() {
+        parts.push(dram_bandwidth(machine, &dram)?);
+    }
+    let mut figure = parts.pop()?;
+    for part in parts {
+        // How the data are divided among kinds of memory is not part of the limit.
+        figure.at_most |= part.at_most || part.basis != figure.basis;
+        figure.value += part.value;
+        if part.basis != figure.basis {
+            figure.basis = format!("{} + {}", part.basis, figure.basis);
+        }
+        figure.detail = None;
+    }
+    Some(figure)
+}
+
+/// Returns the theoretical bandwidth of NUMA nodes with DRAM.
+fn dram_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
+    let mut figure = machine.memory.theoretical.clone()?;
     let nodes: Vec<_> = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty()).collect();
     let all = nodes.len() as u32;
     let some = holding.len() as u32;

@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod cgroup;
 pub mod clock;
 pub mod counters;
+mod cxl;
 mod describe;
 pub mod devices;
 mod dimms;

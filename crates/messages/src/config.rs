@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 config! {
-    /// Configuration of figures of messages: of the probe, and of the OSU micro-benchmarks.
+    /// Configuration of figures of messages, of the probe or of the OSU micro-benchmarks.
     pub struct MessageConfig {
-        /// Origin of the figure: `probe` or `osu`; without MPI `shm` or `tcp`.
+        /// Origin of the figure: `probe` or `osu`; `shm` or `tcp` without an MPI.
         engine: shared::engine;
         engine_version: shared::engine_version;
         /// Size of a message, bytes; 0 for a barrier.
@@ -18,132 +18,132 @@ config! {
         distance: nodegauge_placement::keys::distance;
         /// CPUs of each rank.
         places: shared::places;
-        /// Host of each rank, where they are on several.
+        /// Host of each rank, if the ranks are on several hosts.
         hosts: shared::hosts;
-        /// The ranks of the pair, where every pair has figures of its own.
+        /// Ranks of the pair, if every pair has its own figures.
         ranks: shared::ranks as Observation of Vec<PairRank> = "ranks of messages have hosts";
-        /// Ranks that were started together.
+        /// Number of ranks that were started together.
         processes: shared::processes;
-        /// Pairs that worked at once.
+        /// Number of pairs that exchanged messages at the same time.
         pairs: u64 = Setting "pairs";
-        /// Messages under way at once.
+        /// Number of messages in flight.
         window: u64 = Setting "window";
-        /// `single` for one buffer, `multiple` for one a message of the window; `cuda, device to device` and the like for
-        /// buffers in the memory of devices.
+        /// `single` for one buffer, `multiple` for one per message of the window; for buffers in device memory e.g.
+        /// `cuda, device to device`.
         buffers: String = Setting "buffers";
-        /// Threads of the sender and of the receiver.
+        /// Number of threads of the sender and of the receiver.
         threads: shared::threads as Setting of Vec<u64> = "sender and receiver may have different numbers";
-        /// Interval between readings of the clock: a `batch` or `each` operation.
+        /// Interval between readings of the clock: `batch` for a batch of operations, `each` for each operation.
         timing: String = Setting "timing";
         /// MPI library and launcher of the ranks.
         mpi: MpiConfig = Setting "MPI", omits_label;
         /// Route of the messages without MPI: `ring` in shared memory, `process_vm_readv`, `tcp`.
         route: String = Choice "route";
-        /// Starts whose samples are together here.
+        /// Number of starts whose samples are combined in this figure.
         starts: u64 = Observation "starts";
-        /// Operations that count.
+        /// Number of operations that count.
         operations: shared::operations;
-        /// Operations of the last batch.
+        /// Number of operations in the last batch.
         batch_operations: u64 = Observation "operations of a batch";
-        /// Reason why the size ended: `stable`, `samples` or `limit`.
+        /// Reason why the measurement of the size ended: `stable`, `samples` or `limit`.
         stop: String = Observation "stop";
-        /// True if the data arrived as it was sent; absent if it was not checked.
+        /// True if the received data was correct; absent if it was not verified.
         validated: bool = Observation "validated";
-        /// Round trip of a bare cache line between the two cores, seconds.
+        /// Round trip of a cache line between the two cores, without a message, seconds.
         round_trip_s: shared::round_trip_s;
         /// Mean time of the fastest rank of a collective, seconds.
         fastest_rank: f64 = Observation "fastest rank";
         /// Mean time of the slowest rank of a collective, seconds.
         slowest_rank: f64 = Observation "slowest rank";
-        /// Least batch.
+        /// Minimum of the batches.
         min: f64 = Observation "least";
-        /// Greatest batch.
+        /// Maximum of the batches.
         max: f64 = Observation "greatest";
-        /// Median, as another program prints it.
+        /// Median that the other program printed.
         p50: f64 = Observation "50th percentile";
-        /// 90th percentile, as another program prints it.
+        /// 90th percentile that the other program printed.
         p90: f64 = Observation "90th percentile";
-        /// 99 of 100 batches are at least as good.
+        /// Value that 99 of 100 batches reach or exceed in performance.
         p99: f64 = Observation "99th percentile";
-        /// The figure before it was measured again because it fell out of its curve.
+        /// First value of the figure, if it deviated from its curve and was measured again.
         dip: DipConfig = Observation "dip";
-        /// Properties of the curve over all sizes, in the figure of the first size.
+        /// Properties of the whole curve; stored in the figure of the first size.
         curve: MessageCurve = Observation "curve";
-        /// The figure over that of the OSU micro-benchmarks.
+        /// Figure divided by that of the OSU micro-benchmarks.
         over_osu: f64 = Observation "over OSU";
-        /// The figure against what the hardware allows.
-        floor: FloorConfig = Observation "of floor";
-        /// Rounds that count of the probe and an OSU program by turns.
+        /// Comparison with the lower bound, nodegauge's own transport.
+        floor: LowerBoundConfig = Observation "of floor";
+        /// Number of interleaved rounds of the probe and an OSU program that count.
         rounds: shared::rounds;
     }
 }
 
-/// A rank, with its CPUs or its host.
+/// Rank with its CPUs or its host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PairRank {
-    /// Number of the rank among those that were started.
+    /// Number of the rank among all started ranks.
     pub rank: u32,
-    /// CPUs that it was bound to; empty where its host placed it.
+    /// CPUs to which it was bound; empty if it was not bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
-    /// Host of the rank, where ranks are on several.
+    /// Host of the rank, if the ranks are on several hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
 
-/// An MPI, as far as it tells.
+/// MPI library and launcher; absent values are unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MpiConfig {
-    /// `Open MPI`, `MPICH`, ...
+    /// Name of the library: `Open MPI`, `MPICH`, ...
     pub library: Option<String>,
     /// Version of the library.
     pub version: Option<String>,
     /// Version of the MPI standard.
     pub standard: Option<String>,
-    /// MPICH's device.
+    /// Device of MPICH.
     pub device: Option<String>,
     /// Transport of the messages.
     pub transport: Option<String>,
     /// Reason why this MPI was chosen, and how it was found.
     pub chosen: Option<String>,
-    /// `compiled` by the wrapper, or `precompiled` with this program for an ABI.
+    /// `compiled` by the wrapper, or `precompiled` for an ABI.
     pub probe: Option<String>,
-    /// The compiler wrapper.
+    /// Path of the compiler wrapper.
     pub mpicc: Option<String>,
     /// Compiler that the wrapper calls.
     pub compiler: Option<String>,
-    /// The launcher with its options.
+    /// Command of the launcher with its options.
     pub launcher: Option<String>,
     /// Version of the launcher.
     pub launcher_version: Option<String>,
 }
 
-/// A figure that fell out of its curve and was measured again.
+/// Figure that deviated from the curve and was measured again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DipConfig {
-    /// The first figure.
+    /// First figure.
     pub first: f64,
 }
 
-/// Share of the built-in transport's performance that an MPI reaches: the transport's time over the MPI's.
+/// Performance of an MPI as a share of the built-in transport's: the transport's time divided by the MPI's time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FloorConfig {
-    /// The floor's figure.
+pub struct LowerBoundConfig {
+    /// Figure of the built-in transport.
     pub value: f64,
-    /// The floor's time over the MPI's: 1 where the MPI is as fast.
+    /// Time of the built-in transport divided by the MPI's time: 1 if the MPI is as fast.
     pub share: Fraction,
-    /// 95 % confidence interval of the share, of three starts by turns and more.
+    /// 95 % confidence interval of the share, from three or more interleaved starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<[f64; 2]>,
 }
 
-/// Part by which the variation of starts may raise an MPI above the floor.
+/// Tolerated share by which an MPI may be faster than the lower bound, due to the variation of starts.
 const ABOVE: f64 = 0.03;
 
-impl FloorConfig {
-    /// True if the MPI is not faster than the floor. An MPI that is faster shows that the floor was disturbed, or that
-    /// the built-in transport is slower for this size, so that its time is not a lower bound.
+impl LowerBoundConfig {
+    /// True if the MPI is not faster than the lower bound. A faster MPI shows that the built-in transport was disturbed
+    /// or is slower for this size, so that its time is no lower bound.
     pub fn is_bound(&self) -> bool {
         self.share.0 <= 1.0 + ABOVE
     }

@@ -4,8 +4,8 @@
 //! Hockney ("The communication challenge for MPP", Parallel Computing 20, 1994) models the time of a message of s bytes
 //! as t(s) = t0 + s / r; half of the rate r is reached at n1/2 = t0 r bytes. According to this model, a message of
 //! twice the size takes at most twice as long. If the measured time exceeds this bound, and the line through the larger
-//! sizes is also above the times of the smaller sizes, then t0 is larger, and another protocol begins. If only the rate
-//! decreases, as for messages that exceed a cache, the line through the larger sizes is below the times of the smaller
+//! sizes is also above the times of the smaller sizes, t0 has increased: another protocol begins. If only the rate
+//! decreases, as for messages larger than a cache, the line through the larger sizes is below the times of the smaller
 //! sizes. Times do not show which protocol waits for the receiver (rendezvous). Only the library reports this. The
 //! model is fitted to each protocol separately.
 
@@ -33,7 +33,7 @@ pub struct MessageCurve {
 }
 
 impl MessageCurve {
-    /// Analyses points in ascending order of sizes; the library sends messages below `limit` eagerly.
+    /// Analyses points in ascending order of sizes. The library sends messages below `limit` eagerly.
     pub fn from_points(points: &[CurvePoint], limit: Option<&EagerLimit>) -> Self {
         let bytes = limit.map(|limit| limit.bytes);
         let dips = dips(points, bytes);
@@ -53,8 +53,8 @@ impl MessageCurve {
         }
     }
 
-    /// Returns the size in bytes at which the rendezvous protocol begins, with the source of this size. Older records
-    /// have the size of a jump in this field, which does not prove a change of protocol.
+    /// Returns the size in bytes at which the rendezvous protocol begins, with the source of this size; `None` for
+    /// older records, in which this field contains the size of a jump.
     pub fn rendezvous(&self) -> Option<(u64, &str)> {
         self.rendezvous_bytes.zip(self.rendezvous_source.as_deref())
     }
@@ -95,7 +95,7 @@ pub struct Fit {
     pub error: f64,
 }
 
-/// Minimum ratio of the time after a jump to the expected time. Ratios that noise causes are lower.
+/// Minimum ratio of the time after a jump to the expected time. Noise causes smaller ratios.
 const LEAP: f64 = 1.5;
 /// Minimum ratio of the time of a dip to the time that is expected from the sizes on both sides.
 const DIP: f64 = 1.3;
@@ -181,8 +181,8 @@ fn from_below(points: &[CurvePoint], i: usize) -> f64 {
     (time + slope * (size - below as f64)).min(time * size / below as f64).max(time)
 }
 
-/// Returns the sizes, ascending, that take far longer than expected from the sizes on both sides. The predictions do
-/// not combine sizes below and above the library's eager `limit`.
+/// Returns the sizes that take far longer than expected from the sizes on both sides, in ascending order. The
+/// predictions do not combine sizes below and above the library's eager `limit`.
 pub fn dips(points: &[CurvePoint], limit: Option<u64>) -> Vec<u64> {
     let points: Vec<CurvePoint> = points.iter().copied().filter(|(bytes, _)| *bytes > 0).collect();
     let protocols = points.chunk_by(|last, next| !is_between(limit, last, next));
@@ -207,7 +207,7 @@ fn dips_within(points: &[CurvePoint]) -> Vec<u64> {
 }
 
 /// Returns the ratio of the time at an inner point to the predictions from the smaller and from the larger sizes. The
-/// smaller ratio is returned, because a jump after which times stay higher is not a dip.
+/// smaller of the two ratios is returned, because a jump after which times stay higher is not a dip.
 fn depth(points: &[CurvePoint], i: usize) -> f64 {
     let (b0, t0) = points[i - 1];
     let (b1, t1) = points[i];
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn protocol_change_is_found_and_is_no_dip() {
+    fn protocol_change_is_distinguished_from_a_dip() {
         let points = curve(&OPEN_MPI);
         assert!(dips(&points, None).is_empty());
         let found = MessageCurve::from_points(&points, None);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn permanent_step_is_no_dip() {
+    fn permanent_step_is_not_a_dip() {
         // Larger sizes that are faster or slower because of noise do not hide the jump.
         for (step, next) in [(3.1, [3.3, 3.8]), (3.1, [2.9, 4.4]), (3.3, [2.8, 3.3])] {
             let mut times = GUEST_OPEN_MPI;
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn dip_is_found_at_any_size_and_is_no_protocol_change() {
+    fn dip_is_detected_at_any_size() {
         for at in [5, 9, 14, 18, 21] {
             let mut times = OPEN_MPI;
             times[at] *= 2.0;

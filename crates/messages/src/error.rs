@@ -20,11 +20,11 @@ pub enum MessagesError {
 }
 
 impl MessagesError {
-    /// Returns the error for a path where the compiled probe or a rank file cannot be written.
+    /// Returns the error for a path to which the compiled probe or a rank file cannot be written.
     pub(crate) fn write(path: &Path, cause: &io::Error) -> Self {
         Failure::missing(format!("cannot write {path:?}"))
             .cause(cause.to_string())
-            .hint("set NODEGAUGE_CACHE_DIR to a folder that you may write to")
+            .hint("set NODEGAUGE_CACHE_DIR to a folder that you can write to")
             .into()
     }
 
@@ -40,7 +40,7 @@ impl MessagesError {
 
     /// Returns the error for a program that printed nothing for `limit` seconds. `words` is the end of the program's
     /// error output.
-    pub(crate) fn silent(program: &str, limit: f64, words: &str) -> Self {
+    pub(crate) fn no_output(program: &str, limit: f64, words: &str) -> Self {
         let limit = (limit * 10.0).round() / 10.0;
         Failure::missing(format!(
             "{program} printed nothing for {limit} s; the program and its ranks were killed{}",

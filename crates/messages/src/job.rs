@@ -1,4 +1,4 @@
-//! A job of ranks, of the MPI probe and of the built-in transport alike: the ranks with their places (`launch`), and the
+//! Job of ranks, used for the MPI probe and for the built-in transport: the ranks with their places (`launch`), and the
 //! lines that they print (`protocol`).
 
 pub(crate) mod launch;

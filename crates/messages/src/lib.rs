@@ -3,8 +3,8 @@
 //! `plan` chooses the transport, ranks, patterns and launches; `run` runs the launches. A probe is compiled with the
 //! compiler wrapper of an installed MPI and started by the launcher of this MPI with an explicit binding (`probe`,
 //! `job`). Its output is parsed line by line and evaluated (`figures`, `curve`). `osu` runs the OSU micro-benchmarks
-//! alternately with the probe, `nodes` pairs many nodes, `transport` exchanges messages without an MPI, `view` formats
-//! the results. The table of the modules is in ARCHITECTURE.md.
+//! interleaved with the probe, `nodes` forms pairs among many nodes, `transport` exchanges messages without an MPI, and
+//! `view` formats the results. ARCHITECTURE.md describes the modules.
 #![forbid(unsafe_code)]
 
 mod config;
@@ -22,7 +22,7 @@ mod run;
 pub mod transport;
 mod view;
 
-pub use config::{DipConfig, FloorConfig, MessageConfig, MpiConfig, PairRank};
+pub use config::{DipConfig, LowerBoundConfig, MessageConfig, MpiConfig, PairRank};
 pub use error::MessagesError;
 pub use options::MessageOptions;
 pub use pattern::Pattern;
@@ -36,11 +36,11 @@ use nodegauge_measure::Failure;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Category, Measurement, Record};
 
-/// The gauge's name in records.
+/// Name of the gauge in records.
 pub const GAUGE: &str = "messages";
-/// The test's name in records.
+/// Name of the test in records.
 pub const TEST: &str = "mpi";
-/// The test's name in records for measurements without MPI.
+/// Name of the test in records for measurements without an MPI.
 pub const TRANSPORT: &str = "transport";
 
 /// Gauge of message latency, bandwidth, message rate and collectives.
@@ -75,7 +75,7 @@ impl Gauge for Messages {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        // The transport without an MPI is the figure only of a run without an MPI.
+        // The built-in transport provides the headline only in runs without an MPI.
         let any_mpi = record.measurements.iter().any(|m| is_small_latency(m) && is_by_mpi(m));
         let title = "8 B latency of the nearest pair";
         vec![Headline::from_record("messages", title, record, GAUGE, |m| {
@@ -85,7 +85,7 @@ impl Gauge for Messages {
 
     fn reach(&self, _: &Record, figure: &Measurement) -> Option<Reach> {
         let floor = figure.read_config::<MessageConfig>().floor;
-        let floor = floor.filter(FloorConfig::is_bound)?;
+        let floor = floor.filter(LowerBoundConfig::is_bound)?;
         let basis = "shared memory between these cores, without MPI".to_owned();
         Some(Reach { value: floor.value, basis })
     }
@@ -99,13 +99,13 @@ impl Gauge for Messages {
     }
 }
 
-/// True if the figure is the latency of 8 B.
+/// True if the figure is the latency of 8 B messages.
 fn is_small_latency(m: &Measurement) -> bool {
     let bytes = m.read_config::<MessageConfig>().message_bytes;
     m.gauge == GAUGE && m.name == Pattern::Latency.name() && bytes == Some(8) && m.value.is_some()
 }
 
-/// True if the messages of a figure went through an MPI.
+/// True if an MPI transferred the messages of a figure.
 fn is_by_mpi(m: &Measurement) -> bool {
     m.category != Category::Transport
 }

@@ -1,9 +1,9 @@
-//! Pairs of many nodes. In each step, as many pairs as possible communicate concurrently. A ring and a random pairing
-//! connect every node with three other nodes in few steps, so that a bad link or adapter is visible.
+//! Pairs among many nodes. In each step, as many pairs as possible communicate concurrently. A ring and a random
+//! pairing connect every node with three other nodes in few steps, so that a bad link or adapter becomes visible.
 
 use crate::config::MessageConfig;
 use crate::figures::result;
-use crate::job::launch::{Launch, Where};
+use crate::job::launch::{Launch, RankLocations};
 use crate::options::{MessageOptions, SideThreads};
 use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{StartReport, Starter, error_tail};
@@ -29,7 +29,7 @@ fn ring(n: usize) -> Vec<PairStep> {
     let edges = if n > 2 { n } else { n.saturating_sub(1) };
     let mut steps = vec![PairStep::new(); 3];
     for edge in 0..edges {
-        // The last edge of an odd number meets both of its neighbours.
+        // With an odd number of nodes, the last edge shares a node with both of its neighbours.
         let step = if edges % 2 == 1 && edge + 1 == edges { 2 } else { edge % 2 };
         steps[step].push((edge, (edge + 1) % n));
     }
@@ -65,7 +65,7 @@ pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch
     let own = launch(hosts, options.patterns_with(&[Participants::Pair]));
     let own = Launch { steps: steps(n), ..own };
     let together = launch(hosts, options.patterns_with(&[Participants::Pairs, Participants::All]));
-    let threads = options.threads.unwrap_or(SideThreads::CUSTOMARY);
+    let threads = options.threads.unwrap_or(SideThreads::DEFAULT);
     let threaded = launch(&hosts[..n.min(2)], options.patterns_with(&[Participants::Threads]));
     let threaded = Launch { threads, ..threaded };
     [own, together, threaded].into_iter().filter(|one| !one.patterns.is_empty()).collect()
@@ -73,17 +73,17 @@ pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch
 
 /// Returns a launch of patterns with one rank on each of these hosts.
 fn launch(hosts: &[String], patterns: Vec<Pattern>) -> Launch {
-    Launch::new(Where::Hosts(hosts.to_vec()), Some(Distance::OtherHost), patterns)
+    Launch::new(RankLocations::Hosts(hosts.to_vec()), Some(Distance::OtherHost), patterns)
 }
 
-/// Returns the host pairs of the unfinished step that have no result. Returns `None` if every pair has a result, or if
-/// the ranks are not on several hosts.
-pub(crate) fn silent(report: &StartReport) -> Option<Vec<String>> {
+/// Returns the host pairs of the unfinished step that have no result; `None` if every pair has a result, or if all
+/// ranks are on one host.
+pub(crate) fn unmeasured_pairs(report: &StartReport) -> Option<Vec<String>> {
     let hosts = report.launch.hosts().filter(|_| report.broken.is_some())?;
     let step = report.launch.steps.get(report.output.steps)?;
     let mut names = Vec::new();
     for (a, b) in step {
-        // Each pair is measured only once, so that any complete size of a pair belongs to this step.
+        // Each pair is measured only once, so any complete size of a pair belongs to this step.
         let pair = (*a as u32, *b as u32);
         if !report.output.sizes.iter().any(|size| size.ranks == pair && size.done.is_some()) {
             names.push(format!("{} with {}", hosts[*a], hosts[*b]));
@@ -99,15 +99,15 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Number of hosts that are checked concurrently.
 const AT_ONCE: usize = 64;
 
-/// Program that prints owner and permissions of the folders and of the probe, in the order of the arguments (GNU
-/// coreutils and busybox), one line each: `nodegauge`, the user ID, and the mode in hexadecimal digits.
+/// Program that prints owner and mode of files (GNU coreutils and busybox). It is run on the folders and the probe;
+/// each line has `nodegauge`, the user ID, and the mode in hexadecimal digits.
 const STAT: &str = "stat";
 const STAT_FORMAT: &str = "nodegauge:%u:%f";
 const STAT_WORD: &str = "nodegauge";
 
-/// Checks on each host, on many hosts concurrently, that it responds and that no other user of it could have placed the
-/// probe. Returns the hosts that do, and the other hosts with the reason.
-pub(crate) fn ask(
+/// Checks many hosts concurrently: that each responds, and that no other user of the host could have placed the probe.
+/// Returns the hosts that pass the check, and the other hosts with the reason.
+pub(crate) fn check_hosts(
     mpi: &Starter<'_>,
     hosts: &[String],
     interrupted: &dyn Fn() -> bool,
@@ -147,9 +147,9 @@ pub(crate) fn ask(
     (answer, silent)
 }
 
-/// Checks a host; the error is the reason why the probe is not started on it.
+/// Checks a host. The error is the reason why the probe cannot be started on it.
 fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
-    let launch = Launch::new(Where::Hosts(vec![host.to_owned()]), None, Vec::new());
+    let launch = Launch::new(RankLocations::Hosts(vec![host.to_owned()]), None, Vec::new());
     let parts = mpi.probe().map(path_parts).unwrap_or_default();
     let mut arguments = vec!["-c".to_owned(), STAT_FORMAT.to_owned()];
     arguments.extend(parts.iter().map(|part| part.display().to_string()));
@@ -173,15 +173,15 @@ fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> 
     })
 }
 
-/// Returns a path and the folders on it, from the root directory to the path itself.
+/// Returns a path and its parent folders, from the root directory to the path itself.
 fn path_parts(path: &Path) -> Vec<PathBuf> {
     let mut parts: Vec<PathBuf> = path.ancestors().map(Path::to_owned).collect();
     parts.reverse();
     parts
 }
 
-/// Checks that no other user of a host could have placed or exchanged the last of `parts`, a program. `printed` is what
-/// [`STAT`] prints for all of them; the launcher may print other lines.
+/// Checks that no other user of a host could have placed or exchanged the last of `parts`, a program. `printed` is the
+/// output of [`STAT`] for all parts; it may contain other lines of the launcher.
 fn check_path(parts: &[PathBuf], printed: &str) -> Result<(), String> {
     let mut found = printed.lines().filter_map(|line| {
         let mut words = line.trim().rsplitn(3, ':');
@@ -191,12 +191,12 @@ fn check_path(parts: &[PathBuf], printed: &str) -> Result<(), String> {
     });
     for (i, part) in parts.iter().enumerate() {
         let Some((owner, mode)) = found.next() else {
-            return Err(format!("{STAT} does not print the owner of {}", part.display()));
+            return Err(format!("{STAT} did not print the owner of {}", part.display()));
         };
         let is_program = i + 1 == parts.len();
         let expected = if is_program { FileType::RegularFile } else { FileType::Directory };
         if FileType::from_raw_mode(mode) != expected {
-            return Err(format!("{} is a link, or another kind of file", part.display()));
+            return Err(format!("{} is a symbolic link, or of another file type", part.display()));
         }
         check_rights(owner, mode, OtherUsers::MayAdd, part).map_err(|why| why.to_string())?;
     }
@@ -204,7 +204,7 @@ fn check_path(parts: &[PathBuf], printed: &str) -> Result<(), String> {
 }
 
 /// Returns the measurement without a value for a host that did not respond.
-pub(crate) fn silent_host(mpi: &Starter<'_>, host: &str, why: &str) -> Measurement {
+pub(crate) fn unresponsive_host(mpi: &Starter<'_>, host: &str, why: &str) -> Measurement {
     let config = MessageConfig {
         hosts: Some(vec![host.to_owned()]),
         ..result::unstarted(mpi, Some(Distance::OtherHost))
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn ring_of_four_takes_two_steps() {
+    fn ring_of_four_nodes_has_two_steps() {
         assert_eq!(ring(4), [vec![(0, 1), (2, 3)], vec![(1, 2), (3, 0)]]);
         assert_eq!(ring(2), [vec![(0, 1)]]);
         assert_eq!(ring(3), [vec![(0, 1)], vec![(1, 2)], vec![(2, 0)]]);

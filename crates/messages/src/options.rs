@@ -23,11 +23,11 @@ names!(Buffers, "buffers", Single = "single", Multiple = "multiple");
 /// Interval between readings of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timing {
-    /// A batch of operations, as versions 5 and 6 of the OSU micro-benchmarks do.
+    /// One reading per batch of operations, as in versions 5 and 6 of the OSU micro-benchmarks.
     #[default]
     Batch,
-    /// Each operation, as version 7 of the OSU micro-benchmarks does: the time for reading the clock is included in the
-    /// figure.
+    /// One reading per operation, as in version 7 of the OSU micro-benchmarks. The figure includes the time for reading
+    /// the clock.
     Each,
 }
 
@@ -45,8 +45,8 @@ pub struct SideThreads {
 impl SideThreads {
     /// One thread in each rank.
     pub const SINGLE: Self = Self { senders: 1, receivers: 1 };
-    /// Usual numbers of threads for `latency_mt`.
-    pub const CUSTOMARY: Self = Self { senders: 1, receivers: 2 };
+    /// Default numbers of threads for `latency_mt`.
+    pub const DEFAULT: Self = Self { senders: 1, receivers: 2 };
 }
 
 /// Maximum number of threads per rank.
@@ -55,31 +55,32 @@ const MAX_THREADS: u32 = 64;
 impl std::str::FromStr for SideThreads {
     type Err = SyntaxError;
 
-    /// Parses `SENDERS:RECEIVERS`, or `RECEIVERS` of one sender.
+    /// Parses `SENDERS:RECEIVERS`, or `RECEIVERS` for one sender.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("threads", "--threads 1:2 or --threads 2", text);
         let first = cursor.count(MAX_THREADS, "expected a number of threads")?;
         if cursor.at_end() {
-            // A single number is that of the receivers, as in osu_latency_mt: its default is one sender.
+            // A single number is the number of receivers, as in osu_latency_mt; the default is one sender.
             return Ok(Self { senders: 1, receivers: first });
         }
-        cursor.expect(':', "expected ':' and the threads of the receiver, or the end")?;
-        let receivers = cursor.count(MAX_THREADS, "expected the threads of the receiver")?;
-        cursor.finish("expected the end after the threads of the receiver")?;
+        cursor.expect(':', "expected ':' and the number of receiver threads, or the end")?;
+        let receivers = cursor.count(MAX_THREADS, "expected the number of receiver threads")?;
+        cursor.finish("expected nothing after the number of receiver threads")?;
         Ok(Self { senders: first, receivers })
     }
 }
 
-/// Options of the measurement of messages; the defaults are those of the OSU micro-benchmarks.
+/// Options for the measurement of messages; the defaults are those of the OSU micro-benchmarks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageOptions {
     /// Patterns to measure.
     pub patterns: Vec<Pattern>,
-    /// True if the user requested the patterns by name; then a pattern that the MPI does not support is an error.
+    /// True if the user requested the patterns by name. In this case, a pattern that the MPI does not support is an
+    /// error.
     pub named: bool,
-    /// Sizes in bytes, ascending; `None` for the customary sizes of each pattern.
+    /// Sizes in bytes, ascending; `None` for the default sizes of each pattern.
     pub sizes: Option<Vec<u64>>,
-    /// Number of messages in flight, for rates.
+    /// Number of messages in flight for rates.
     pub window: u32,
     /// Exact number of timed operations; `None` to measure until the median is stable.
     pub iterations: Option<u64>,
@@ -87,7 +88,7 @@ pub struct MessageOptions {
     /// operations is that of the OSU micro-benchmarks: 10000 (1000 for large messages) for latencies, 100 (20) windows
     /// for rates, and 1000 (100) calls for collectives.
     pub like_osu: bool,
-    /// Number of warm-up operations. The default is 100 (10 for large messages), and for rates 10 (2) windows.
+    /// Number of warm-up operations. The default is 100 (10 for large messages), or 10 (2) windows for rates.
     pub warm_up: Option<u64>,
     /// Exact number of batches.
     pub samples: Option<u32>,
@@ -95,8 +96,8 @@ pub struct MessageOptions {
     pub size_limit: Duration,
     /// Time limit for all sizes, patterns, pairs and transports; the limit per size is shortened if necessary.
     pub budget: Option<Budget>,
-    /// Number of starts of the ranks on this node, if neither samples nor iterations are fixed. Libraries allocate
-    /// their buffers at different addresses in each start, which changes the latency of small messages by about 10 %.
+    /// Number of starts of the ranks on this node, unless samples or iterations are fixed. In each start, libraries
+    /// allocate their buffers at different addresses, which changes the latency of small messages by about 10 %.
     pub starts: u32,
     /// Buffers for the messages of a window.
     pub buffers: Buffers,
@@ -141,31 +142,30 @@ impl Default for MessageOptions {
 
 impl MessageOptions {
     /// Returns the requested sizes that are valid for a pattern.
-    pub fn sizes_of(&self, pattern: Pattern) -> Vec<u64> {
+    pub fn valid_sizes(&self, pattern: Pattern) -> Vec<u64> {
         match &self.sizes {
-            Some(sizes) => pattern.sizes_of(sizes),
+            Some(sizes) => pattern.valid_sizes(sizes),
             None => pattern.usual_sizes(),
         }
     }
 
-    /// Leaves out patterns for which no requested size is valid. Returns notices on the sizes that are not valid for a
+    /// Leaves out patterns for which no requested size is valid. Returns notices on sizes that are invalid for a
     /// pattern.
     ///
-    /// # Errors
-    /// Fails when the user requested such a pattern by name, or no pattern is left.
-    pub(crate) fn leave_out_meaningless(&mut self) -> Result<Vec<Notice>, MessagesError> {
+    /// Fails if the user requested such a pattern by name, or if no pattern is left.
+    pub(crate) fn leave_out_invalid_sizes(&mut self) -> Result<Vec<Notice>, MessagesError> {
         let Some(asked) = self.sizes.clone() else { return Ok(Vec::new()) };
         let mut without: BTreeMap<Vec<u64>, Vec<&str>> = BTreeMap::new();
         for pattern in self.patterns.iter().filter(|pattern| !pattern.is_sizeless()) {
-            let kept = pattern.sizes_of(&asked);
+            let kept = pattern.valid_sizes(&asked);
             let lost: Vec<u64> = asked.iter().copied().filter(|b| !kept.contains(b)).collect();
             if !lost.is_empty() {
                 without.entry(lost).or_default().push(pattern.name());
             }
         }
-        let none = self.patterns.iter().copied().find(|one| one.sizes_of(&asked).is_empty());
+        let none = self.patterns.iter().copied().find(|one| one.valid_sizes(&asked).is_empty());
         let named = self.named;
-        self.patterns.retain(|pattern| !pattern.sizes_of(&asked).is_empty());
+        self.patterns.retain(|pattern| !pattern.valid_sizes(&asked).is_empty());
         if let Some(pattern) = none.filter(|_| named || self.patterns.is_empty()) {
             let min = pattern.usual_sizes()[0];
             return Err(Failure::usage(format!("no requested size is valid for {pattern}"))
@@ -179,7 +179,7 @@ impl MessageOptions {
         for (lost, names) in without {
             let lost: Vec<String> = lost.into_iter().map(|b| Bytes(b).to_string()).collect();
             let text = format!("{} left out for {}", lost.join(", "), names.join(", "));
-            let text = format!("{text}: this size is not valid there");
+            let text = format!("{text}: this size is not valid for it");
             notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
         }
         Ok(notices)
@@ -201,9 +201,10 @@ impl MessageOptions {
         patterns
     }
 
-    /// Returns the numbers of warm-up operations and of timed operations. The latter is 0 if the number is not fixed.
+    /// Returns the numbers of warm-up operations and of timed operations. The number of timed operations is 0 if it is
+    /// not fixed.
     pub(crate) fn operation_counts(&self, pattern: Pattern, bytes: u64) -> (u64, u64) {
-        let (warm_up, timed) = pattern.customary_operations(bytes);
+        let (warm_up, timed) = pattern.default_operations(bytes);
         let timed = if self.like_osu { timed } else { 0 };
         (self.warm_up.unwrap_or(warm_up), self.iterations.unwrap_or(timed))
     }
@@ -214,12 +215,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meaningless_sizes_are_omitted_or_refused() {
+    fn invalid_sizes_are_omitted_or_refused() {
         let of = |patterns: &[Pattern], named, sizes: &[u64]| {
             let (patterns, sizes) = (patterns.to_vec(), Some(sizes.to_vec()));
             let mut options =
                 MessageOptions { patterns, named, sizes, ..MessageOptions::default() };
-            let reported = options.leave_out_meaningless().map_err(|error| error.to_string());
+            let reported = options.leave_out_invalid_sizes().map_err(|error| error.to_string());
             let texts: Result<Vec<String>, String> =
                 reported.map(|notices| notices.into_iter().map(|notice| notice.message).collect());
             (texts, options.patterns)
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_senders_and_receivers() {
+    fn thread_option_gives_senders_and_receivers() {
         assert_eq!("2:3".parse(), Ok(SideThreads { senders: 2, receivers: 3 }));
         // A single number is that of the receivers, as in osu_latency_mt.
         assert_eq!("4".parse(), Ok(SideThreads { senders: 1, receivers: 4 }));

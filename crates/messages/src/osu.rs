@@ -1,4 +1,4 @@
-//! OSU micro-benchmarks: a parser of their output, and rounds in which their programs and the probe run alternately.
+//! OSU micro-benchmarks: a parser of their output, and rounds in which their programs and the probe run interleaved.
 
 mod columns;
 mod other;

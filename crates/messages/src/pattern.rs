@@ -1,11 +1,11 @@
-//! Table of the message patterns, with one row per pattern. A row has all properties of a pattern that the gauge uses.
-//! The pattern's implementation is one function in `probes/messages_patterns.h`.
+//! Table of the message patterns, with one row per pattern. A row contains all properties of a pattern that the gauge
+//! uses. The pattern itself is one function in `probes/messages_patterns.h`.
 
 use nodegauge_measure::{Unit, UnknownName, names};
 use std::fmt;
 use std::str::FromStr;
 
-/// Largest small message, bytes. Larger messages have fewer operations, as in the OSU micro-benchmarks.
+/// Maximum size of small messages, bytes. Larger messages use fewer operations, as in the OSU micro-benchmarks.
 const LARGE: u64 = 8192;
 
 /// Participants of an operation of a pattern.
@@ -15,7 +15,7 @@ pub enum Participants {
     Pair,
     /// Two ranks with several threads each.
     Threads,
-    /// All ranks in pairs, with a separate figure per pair.
+    /// All ranks in pairs; each pair has its own figure.
     Pairs,
     /// All ranks in a common operation.
     All,
@@ -30,10 +30,10 @@ names!(
     All = "all"
 );
 
-/// Buffers of a rank that hold one block per rank.
+/// Buffers that contain one block per rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockBuffers {
-    /// No such buffer: each buffer holds one message.
+    /// No such buffer: each buffer contains one message.
     Neither,
     /// Receive buffer only.
     Received,
@@ -47,17 +47,17 @@ pub(crate) struct PatternRow {
     name: &'static str,
     /// Participants.
     pub(crate) participants: Participants,
-    /// For a rate, the number of directions with concurrent windows; `None` if the figure is the time itself.
+    /// Number of directions with concurrent windows for a rate; `None` if the figure is a time.
     ways: Option<u32>,
     /// True if the message rate is an additional figure.
     pub(crate) counts_messages: bool,
-    /// Smallest meaningful and largest customary message size, bytes; (0, 0) for a pattern without message sizes.
+    /// Minimum valid and maximum default message size, bytes; (0, 0) for a pattern without message sizes.
     sizes: (u64, u64),
-    /// Number of bytes of which all sizes are multiples: 1, or the size of a number for patterns that calculate.
+    /// Divisor of all sizes: 1, or the size of a number for patterns that calculate.
     pub(crate) multiple_of: u64,
     /// Buffers with one block per rank. The probe derives the number of blocks from its field `arrives`.
     gathered: BlockBuffers,
-    /// Customary number of warm-up operations, for small and for large messages.
+    /// Default number of warm-up operations, for small and for large messages.
     warm_up: (u64, u64),
     /// Number of timed operations of the OSU micro-benchmarks, for small and for large messages.
     operations: (u64, u64),
@@ -94,7 +94,7 @@ const COLLECTIVE: PatternRow = PatternRow {
     ..TIME
 };
 
-/// Declares the patterns with their rows, in the order in which they run.
+/// Declares the patterns and their rows, in the order in which they run.
 macro_rules! patterns {
     ($($(#[$doc:meta])* $variant:ident => $row:expr;)*) => {
         /// Message pattern of the OSU micro-benchmarks.
@@ -203,7 +203,7 @@ impl Pattern {
         self.row().ways.is_some()
     }
 
-    /// True if the pattern has no message size, like a barrier.
+    /// True if the pattern has no message size, as for a barrier.
     pub(crate) fn is_sizeless(self) -> bool {
         self.row().sizes == (0, 0)
     }
@@ -214,8 +214,8 @@ impl Pattern {
     }
 
     /// Returns the sizes among `sizes` that are valid for the pattern: rates require at least one byte, and sums
-    /// require whole numbers. For a pattern without a message size, returns the single size 0.
-    pub fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
+    /// require whole numbers. For a pattern without a message size, returns only size 0.
+    pub fn valid_sizes(self, sizes: &[u64]) -> Vec<u64> {
         let PatternRow { sizes: (min, _), multiple_of, .. } = self.row();
         if self.is_sizeless() {
             return vec![0];
@@ -229,7 +229,7 @@ impl Pattern {
     /// up to 1 MiB for collectives.
     pub fn usual_sizes(self) -> Vec<u64> {
         let powers = (0..=22).map(|power| 1 << power).filter(|bytes| *bytes <= self.row().sizes.1);
-        self.sizes_of(&std::iter::once(0).chain(powers).collect::<Vec<_>>())
+        self.valid_sizes(&std::iter::once(0).chain(powers).collect::<Vec<_>>())
     }
 
     /// Returns the numbers of messages that fit into the send buffer and the receive buffer of a rank, for `ranks`
@@ -243,15 +243,15 @@ impl Pattern {
         }
     }
 
-    /// Returns the customary number of warm-up operations, and the number of timed operations of the OSU
+    /// Returns the default number of warm-up operations, and the number of timed operations of the OSU
     /// micro-benchmarks. For rates, both are numbers of windows.
-    pub(crate) fn customary_operations(self, bytes: u64) -> (u64, u64) {
+    pub(crate) fn default_operations(self, bytes: u64) -> (u64, u64) {
         let PatternRow { warm_up, operations, .. } = self.row();
         if bytes > LARGE { (warm_up.1, operations.1) } else { (warm_up.0, operations.0) }
     }
 
-    /// Returns the figure for an operation that took `seconds`. This is the time itself, or for rates the bytes per
-    /// second of `pairs` pairs with windows of `window` messages.
+    /// Returns the figure for an operation that took `seconds`: this time, or for rates the bytes per second of `pairs`
+    /// pairs with windows of `window` messages.
     pub fn figure(self, seconds: f64, bytes: u64, window: u32, pairs: u32) -> f64 {
         let messages = f64::from(window) * f64::from(pairs);
         match self.row().ways {
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pattern_names_round_trip_and_unknown_ones_are_refused() {
+    fn pattern_names_round_trip() {
         for pattern in Pattern::ALL {
             assert_eq!(pattern.name().parse(), Ok(*pattern));
         }
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pattern_has_a_function_and_a_line_in_the_chapter() {
+    fn every_pattern_is_implemented_and_documented() {
         let functions = include_str!("../probes/messages_patterns.h");
         let chapter =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mpi.md"))
@@ -345,16 +345,16 @@ mod tests {
     }
 
     #[test]
-    fn sizes_without_meaning_are_excluded() {
-        let takes = |pattern: Pattern, size: u64| pattern.sizes_of(&[size]) == [size];
+    fn invalid_sizes_of_a_pattern_are_excluded() {
+        let takes = |pattern: Pattern, size: u64| pattern.valid_sizes(&[size]) == [size];
         let of_nothing: Vec<_> = Pattern::ALL.iter().copied().filter(|p| takes(*p, 0)).collect();
         assert_eq!(of_nothing, [Latency, MultiLat, LatencyMt, Barrier]);
         assert!(takes(Allreduce, 4) && !takes(Allreduce, 2) && takes(Bcast, 1 << 21));
         let sizes = [0, 2, 8, 1 << 21];
-        assert_eq!(Latency.sizes_of(&sizes), sizes);
-        assert_eq!(Bw.sizes_of(&sizes), [2, 8, 1 << 21]);
-        assert_eq!(Allreduce.sizes_of(&sizes), [8, 1 << 21]);
-        assert_eq!(Barrier.sizes_of(&sizes), [0]);
+        assert_eq!(Latency.valid_sizes(&sizes), sizes);
+        assert_eq!(Bw.valid_sizes(&sizes), [2, 8, 1 << 21]);
+        assert_eq!(Allreduce.valid_sizes(&sizes), [8, 1 << 21]);
+        assert_eq!(Barrier.valid_sizes(&sizes), [0]);
         let usual = |pattern: Pattern| pattern.usual_sizes();
         assert_eq!((usual(Latency).len(), usual(Bw).len(), usual(Barrier)), (24, 23, vec![0]));
         assert_eq!((usual(Bcast).last(), usual(Allreduce)[0]), (Some(&(1 << 20)), 4));
@@ -362,10 +362,10 @@ mod tests {
 
     #[test]
     fn large_messages_have_fewer_operations() {
-        let warm_up = |bytes| Latency.customary_operations(bytes).0;
+        let warm_up = |bytes| Latency.default_operations(bytes).0;
         assert_eq!((warm_up(8192), warm_up(8193)), (100, 10));
-        assert_eq!(Bw.customary_operations(1), (10, 100));
-        assert_eq!(Bw.customary_operations(1 << 20), (2, 20));
-        assert_eq!(Bcast.customary_operations(1).1, 1000);
+        assert_eq!(Bw.default_operations(1), (10, 100));
+        assert_eq!(Bw.default_operations(1 << 20), (2, 20));
+        assert_eq!(Bcast.default_operations(1).1, 1000);
     }
 }

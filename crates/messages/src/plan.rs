@@ -1,11 +1,11 @@
-//! Plan of a run: ranks, patterns and launches. Only the search for MPIs accesses the system.
+//! Plan of a run: ranks, patterns and launches. Planning accesses the system only to search for MPIs.
 
 pub(crate) mod mpis;
 pub(crate) mod prediction;
 pub(crate) mod transport_choice;
 
 use crate::figures::lower_bound;
-use crate::job::launch::{Launch, Where};
+use crate::job::launch::{Launch, RankLocations};
 use crate::nodes;
 use crate::options::{MessageOptions, SideThreads};
 use crate::osu::{self, OsuPrograms};
@@ -26,7 +26,7 @@ use transport_choice::{TransportChoice, TransportKind};
 
 /// Sizes of the quick test.
 const QUICK_SIZES: [u64; 5] = [8, 1024, 65_536, 1 << 20, 4 << 20];
-/// Default sizes of a matrix, which has one pair for every two cores.
+/// Default sizes of a matrix, which has a pair for every two cores.
 const MATRIX_SIZES: [u64; 2] = [8, 1 << 20];
 /// Time limit per size in the quick test.
 const QUICK_LIMIT: Duration = Duration::from_millis(150);
@@ -36,24 +36,23 @@ const MIN_LIMIT: Duration = Duration::from_millis(1);
 /// Requested pairs of ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum RankPairs {
-    /// One pair for each distance of this node.
+    /// One pair for each distance on this node.
     #[default]
     EachDistance,
     /// One pair for each of these distances.
     Distances(Vec<Distance>),
-    /// One pair on these two hardware threads.
+    /// A pair on these two hardware threads.
     Cpus(CpuId, CpuId),
-    /// Pairs of every core with every other core.
+    /// All pairs of two cores.
     All,
     /// Pairs of hosts, with one rank per host.
     Hosts(Vec<String>),
 }
 
 impl RankPairs {
-    /// Creates pairs of these hosts, without duplicate hosts; `slurm` stands for the hosts of the Slurm job.
+    /// Creates pairs of these hosts, without duplicate hosts; `slurm` in the list means the hosts of the Slurm job.
     ///
-    /// # Errors
-    /// Fails when there are fewer than two hosts, or no Slurm job.
+    /// Fails if there are fewer than two hosts, or no Slurm job.
     pub fn hosts(lists: &[HostList]) -> Result<Self, MessagesError> {
         let mut hosts = HostList::resolved(lists)?;
         let mut seen = BTreeSet::new();
@@ -74,13 +73,13 @@ pub struct MessageRequest {
     pub mpi: MpiRequest,
     /// Pairs of ranks on this node.
     pub pairs: Option<RankPairs>,
-    /// Hosts between which messages are measured, instead of pairs on this node.
+    /// Hosts between which messages are measured; pairs on this node if empty.
     pub hosts: Vec<HostList>,
     /// Number of ranks.
     pub ranks: Option<usize>,
     /// Time limit per size, for all starts together.
     pub size_limit: Option<Duration>,
-    /// Exact number of batches, or with the OSU micro-benchmarks of rounds.
+    /// Exact number of batches; with the OSU micro-benchmarks, exact number of rounds.
     pub samples: Option<u32>,
 }
 
@@ -92,23 +91,22 @@ pub struct MessagesPlan {
     pub(crate) launches: Vec<Launch>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) choice: TransportChoice,
-    /// Fabrics of the built-in transport that are measured.
+    /// Fabrics of the built-in transport to measure.
     pub(crate) own: Vec<Fabric>,
-    /// OSU programs of each MPI; empty if the probe runs alone.
+    /// OSU programs of each MPI; empty to run only the probe.
     pub(crate) osu: Vec<OsuPrograms>,
-    /// Number of rounds, each of which runs an OSU program and the probe.
+    /// Number of rounds of an OSU program and the probe.
     pub(crate) rounds: u32,
-    /// True if the user chose the number of rounds, which are then run regardless of the time.
+    /// True if the user set the number of rounds; the rounds are run regardless of the time.
     pub(crate) exact_rounds: bool,
-    /// Time limit per size of a run whose budget is long enough.
+    /// Time limit per size if the budget is long enough.
     usual_limit: Duration,
 }
 
 impl MessagesPlan {
     /// Creates the plan of the requested run.
     ///
-    /// # Errors
-    /// Fails when there are fewer than two ranks, or a requested pair, MPI or program is missing.
+    /// Fails if there are fewer than two ranks, or if a requested pair, MPI or program is missing.
     pub fn new(
         site: &Site,
         mut options: MessageOptions,
@@ -123,7 +121,7 @@ impl MessagesPlan {
             options.samples = asked.samples;
         } else {
             // The OSU programs and the probe use the same threads and operations. Each round is a sample.
-            options.threads = options.threads.or(Some(SideThreads::CUSTOMARY));
+            options.threads = options.threads.or(Some(SideThreads::DEFAULT));
             options.like_osu = true;
             options.size_limit = osu::SIZE_LIMIT;
         }
@@ -136,7 +134,7 @@ impl MessagesPlan {
         plan.choose(request)?;
         plan.osu = request.programs()?;
         plan.keep_budget();
-        // The user must allow that the OSU programs run as root.
+        // OSU programs run as root only if the user allows it.
         if !plan.osu.is_empty() && !plan.options.as_root {
             plan.choice.mpis.iter().try_for_each(|mpi| mpi.launcher.check_root())?;
         }
@@ -148,8 +146,7 @@ impl MessagesPlan {
     /// Creates the plan for the summary of the node: a few sizes between the two nearest cores, with the first usable
     /// MPI.
     ///
-    /// # Errors
-    /// Fails when no MPI can start ranks on this node, or this process may use only one CPU.
+    /// Fails if no MPI can start ranks on this node, or if this process may use only one CPU.
     pub(crate) fn summary_plan(
         site: &Site,
         ask: &SummaryRequest<'_>,
@@ -175,8 +172,7 @@ impl MessagesPlan {
 
     /// Chooses the transport: an MPI or the built-in one.
     ///
-    /// # Errors
-    /// Fails when the requested transport is unavailable, or none is available.
+    /// Fails if the requested transport is unavailable, or if none is available.
     fn choose(&mut self, request: &MpiRequest) -> Result<(), MessagesError> {
         self.choice = transport_choice::choose(request)?;
         let hosts = matches!(self.between, RankPairs::Hosts(_));
@@ -216,7 +212,8 @@ impl MessagesPlan {
         }
         self.launches.retain(|launch| !launch.patterns.is_empty());
         self.notices.retain(|notice| notice.id != NoticeId::FewerThreads);
-        let how = "messages use nodegauge's own transport; do not compare these figures with figures of an MPI";
+        let how = "messages use nodegauge's own transport; these figures are not comparable with \
+                   those of an MPI";
         let text = match &missing {
             Some(missing) => format!("{}: {how}", missing.reason()),
             None => how.to_owned(),
@@ -233,19 +230,19 @@ impl MessagesPlan {
     /// Returns the number of sizes over all transports.
     pub(crate) fn turns(&self) -> usize {
         let with_osu = if self.osu.is_empty() { 1 } else { 2 };
-        let own = self.own.len() * self.sizes(self.own_plays());
+        let own = self.own.len() * self.sizes(self.own_patterns());
         own + self.choice.mpis.len() * self.sizes(Pattern::ALL) * with_osu * self.rounds as usize
     }
 
     /// Returns the number of sizes of these patterns over all launches.
-    fn sizes(&self, plays: &[Pattern]) -> usize {
-        let parts = self.launches.iter().filter_map(|launch| launch.part(plays));
+    fn sizes(&self, patterns: &[Pattern]) -> usize {
+        let parts = self.launches.iter().filter_map(|launch| launch.part(patterns));
         parts.map(|launch| launch.count(&self.options)).sum()
     }
 
-    /// Returns the patterns for the built-in transport. If an MPI is measured as well, these are the patterns with a
-    /// lower bound.
-    pub(crate) fn own_plays(&self) -> &'static [Pattern] {
+    /// Returns the patterns for the built-in transport. If an MPI is measured as well, only the patterns with a lower
+    /// bound.
+    pub(crate) fn own_patterns(&self) -> &'static [Pattern] {
         if self.choice.mpis.is_empty() { Pattern::ALL } else { &lower_bound::PATTERNS }
     }
 
@@ -262,14 +259,14 @@ impl MessagesPlan {
         self.options.size_limit = share.min(self.usual_limit).max(MIN_LIMIT);
     }
 
-    /// Plans the launches, independently of the transport.
+    /// Plans the launches, which do not depend on the transport.
     fn with(
         topology: &Topology,
         mut options: MessageOptions,
         between: RankPairs,
         ranks: Option<usize>,
     ) -> Result<Self, MessagesError> {
-        let meaningless = options.leave_out_meaningless()?;
+        let meaningless = options.leave_out_invalid_sizes()?;
         let (launches, mut notices) = launches(topology, &options, &between, ranks)?;
         notices.extend(meaningless);
         notices.extend(capped(&launches, &options)?);
@@ -309,8 +306,7 @@ impl MessagesPlan {
 
     /// Checks that the buffers fit into the memory of this node.
     ///
-    /// # Errors
-    /// Fails when the buffers of a launch need more than `available` bytes.
+    /// Fails if the buffers of a launch need more than `available` bytes.
     fn check_memory(&self, available: Option<u64>) -> Result<(), MessagesError> {
         let here = !matches!(self.between, RankPairs::Hosts(_));
         match self.largest_buffers().zip(available) {
@@ -331,13 +327,12 @@ impl MessagesPlan {
 
 /// Returns notices on the sizes that exceed the memory limit.
 ///
-/// # Errors
-/// Fails when every size of a pattern exceeds the limit.
+/// Fails if every size of a pattern exceeds the limit.
 fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, MessagesError> {
     let mut notices = Vec::new();
     for (launch, pattern) in launches.iter().flat_map(|l| l.patterns.iter().map(move |p| (l, *p))) {
         let asked = launch.requested_sizes(pattern, options);
-        let kept = launch.sizes_of(pattern, options);
+        let kept = launch.valid_sizes(pattern, options);
         if kept.len() == asked.len() {
             continue;
         }
@@ -362,8 +357,7 @@ fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, 
 
 /// Returns the launches of a run, with notices.
 ///
-/// # Errors
-/// Fails when fewer than two ranks are possible, or the requested pair does not exist.
+/// Fails if fewer than two ranks are possible, or if the requested pair does not exist.
 fn launches(
     topology: &Topology,
     options: &MessageOptions,
@@ -390,21 +384,21 @@ fn launches(
     let mut launches = Vec::new();
     let own = options.patterns_with(&[Participants::Pair]);
     for pair in pairs.iter().filter(|_| !own.is_empty()) {
-        let places = Where::Here(vec![vec![pair.first], vec![pair.second]]);
+        let places = RankLocations::Here(vec![vec![pair.first], vec![pair.second]]);
         launches.push(Launch::new(places, Some(pair.distance), own.clone()));
     }
     let together = options.patterns_with(&[Participants::Pairs, Participants::All]);
     if !together.is_empty() {
         let in_pairs = !options.patterns_with(&[Participants::Pairs]).is_empty();
-        let count = together_ranks(ranks, cores.len(), in_pairs, &mut notices)?;
+        let count = joint_rank_count(ranks, cores.len(), in_pairs, &mut notices)?;
         let cpus: Vec<Vec<CpuId>> =
             (0..count).map(|rank| vec![cores[rank % cores.len()]]).collect();
         let distance = match cpus.as_slice() {
             [a, b] => pairs::distance(topology, a[0], b[0]),
             _ => None,
         };
-        let places = Where::Here(cpus);
-        // Patterns whose ranks have the same places share one launch.
+        let places = RankLocations::Here(cpus);
+        // Patterns whose ranks have the same places share a launch.
         match launches.iter_mut().find(|known| known.ranks == places) {
             Some(known) => known.patterns.extend(together),
             None => launches.push(Launch::new(places, distance, together)),
@@ -414,21 +408,20 @@ fn launches(
     let apart = pairs.iter().find(|pair| pair.distance != Distance::Core).or(pairs.first());
     if let Some(pair) = apart.filter(|_| !threaded.is_empty()) {
         let (cpus, threads) = thread_counts(topology, options, *pair, &cores, &mut notices);
-        let launch = Launch::new(Where::Here(cpus), Some(pair.distance), threaded);
+        let launch = Launch::new(RankLocations::Here(cpus), Some(pair.distance), threaded);
         launches.push(Launch { threads, ..launch });
     }
     Ok((launches, notices))
 }
 
 /// Maximum number of ranks per core: the largest number of hardware threads per core of any processor (8 on POWER).
-/// Waiting ranks poll, so that with more ranks the result would depend on the scheduler.
+/// Waiting ranks poll, so with more ranks the result would depend on the scheduler.
 const MAX_RANKS_PER_CORE: usize = 8;
 
 /// Returns the number of ranks for the patterns that use all ranks.
 ///
-/// # Errors
-/// Fails when there are too many ranks for the cores.
-fn together_ranks(
+/// Fails if there are too many ranks for the cores.
+fn joint_rank_count(
     asked: Option<usize>,
     cores: usize,
     in_pairs: bool,
@@ -491,7 +484,7 @@ fn pair_at(distance: Distance, all: &[CpuPair]) -> Result<CpuPair, MessagesError
     })
 }
 
-/// Takes the CPU of the first thread of a rank and `count - 1` free CPUs, the nearest first.
+/// Takes the CPU of the first thread of a rank and the `count - 1` nearest free CPUs.
 fn take_cpus(topology: &Topology, free: &mut Vec<CpuId>, first: CpuId, count: u32) -> Vec<CpuId> {
     free.sort_by_key(|cpu| pairs::distance(topology, first, *cpu));
     let more = (count as usize).saturating_sub(1).min(free.len());
@@ -509,10 +502,10 @@ fn thread_counts(
 ) -> (Vec<Vec<CpuId>>, SideThreads) {
     let threads = options.threads.unwrap_or_else(|| {
         if cores.len() >= 3 {
-            return SideThreads::CUSTOMARY;
+            return SideThreads::DEFAULT;
         }
-        let text = "latency_mt uses 1:1 threads instead of 1:2, because three threads on two cores \
-                    would measure the scheduler (force with -t 1:2)";
+        let text = "latency_mt uses 1:1 threads instead of 1:2, because three threads on two \
+                    cores would measure the scheduler (force 1:2 with -t 1:2)";
         notices.push(Notice::new(NoticeId::FewerThreads, GAUGE, text));
         SideThreads::SINGLE
     });
@@ -521,7 +514,7 @@ fn thread_counts(
     let mut receivers = take_cpus(topology, &mut free, pair.second, threads.receivers);
     let mut senders = take_cpus(topology, &mut free, pair.first, threads.senders);
     if senders.len() + receivers.len() < (threads.senders + threads.receivers) as usize {
-        // If there are too few CPUs, the threads of both ranks share them all.
+        // If there are too few CPUs, the threads of both ranks share all of them.
         senders.extend(receivers);
         receivers = senders.clone();
     }
@@ -538,7 +531,7 @@ fn matrix(cores: &[CpuId], options: &MessageOptions) -> Launch {
     if patterns.is_empty() {
         patterns.push(Pattern::Latency);
     }
-    let ranks = Where::Here(cores.iter().map(|cpu| vec![*cpu]).collect());
+    let ranks = RankLocations::Here(cores.iter().map(|cpu| vec![*cpu]).collect());
     Launch { steps, ..Launch::new(ranks, None, patterns) }
 }
 

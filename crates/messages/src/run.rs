@@ -5,7 +5,7 @@ use crate::curve::{self, CurvePoint, EagerLimit, MessageCurve};
 use crate::figures::eager;
 use crate::figures::lower_bound;
 use crate::figures::result::{self, MessageFigure};
-use crate::job::launch::{Launch, Where};
+use crate::job::launch::{Launch, RankLocations};
 use crate::job::protocol::SizeRun;
 use crate::nodes;
 use crate::osu::reference;
@@ -33,7 +33,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 impl PlannedRun for MessagesPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost {
             time: Some(self.options.size_limit * self.turns() as u32),
             memory: Some(Bytes(self.buffer_bytes())),
@@ -47,7 +47,7 @@ impl PlannedRun for MessagesPlan {
                 if !self.choice.mpis.is_empty() {
                     figures.push(self.pattern_figures(TEST, launch, *pattern));
                 }
-                if !self.own.is_empty() && self.own_plays().contains(pattern) {
+                if !self.own.is_empty() && self.own_patterns().contains(pattern) {
                     figures.push(self.pattern_figures(TRANSPORT, launch, *pattern).scoped());
                 }
             }
@@ -70,9 +70,9 @@ impl MessagesPlan {
             _ => &[Unit::BytesPerSecond],
         };
         let figures = Figures::new(GAUGE, test, [pattern.name()], units);
-        // OSU's programs double the size for each measurement, beginning with the smallest.
+        // OSU's programs measure all powers of two, beginning with the smallest size.
         if self.osu.is_empty() {
-            figures.sized(launch.sizes_of(pattern, &self.options))
+            figures.sized(launch.valid_sizes(pattern, &self.options))
         } else {
             figures
         }
@@ -91,7 +91,7 @@ fn run(
     if let Some(limits) = &limits {
         plan.admit(limits)?;
     }
-    let plays = plan.own_plays();
+    let patterns = plan.own_patterns();
     let mut choice = plan.choice;
     let reach = match plan.between {
         RankPairs::Hosts(_) => ProgramReach::OtherHosts,
@@ -122,7 +122,7 @@ fn run(
     let mpis = choice.mpis.iter().zip(&probes);
     let mpis: Vec<Starter<'_>> = mpis
         .map(|(mpi, probe)| (MessageTransport::Mpi(mpi, probe), Pattern::ALL))
-        .map(|(transport, own)| Starter { transport, plays: own, topology, options, limits })
+        .map(|(transport, own)| Starter { transport, patterns: own, topology, options, limits })
         .collect();
     if !plan.osu.is_empty() {
         let in_time = limits.filter(|_| !plan.exact_rounds);
@@ -145,7 +145,7 @@ fn run(
         }
     } else {
         let own = plan.own.iter().map(|fabric| MessageTransport::Own(*fabric));
-        let own = own.map(|transport| Starter { transport, plays, topology, options, limits });
+        let own = own.map(|transport| Starter { transport, patterns, topology, options, limits });
         let all: Vec<Starter<'_>> = mpis.iter().copied().chain(own).collect();
         outcome.extend(run_starts(&all, &plan.launches, limits, observer)?);
     }
@@ -156,11 +156,11 @@ fn run(
 }
 
 /// Builds the probe of each MPI for the hosts of `reach`. If a wrapper cannot compile and the user did not specify it,
-/// the precompiled probe is used. If the user specified several wrappers, those that cannot compile are left out.
+/// the precompiled probe is used. If the user specified several wrappers, those that cannot compile the probe are left
+/// out.
 ///
-/// # Errors
-/// Fails when no MPI is left. With OSU's programs (`paired`), also fails when one wrapper cannot compile, because each
-/// folder of OSU programs belongs to a wrapper.
+/// Fails if no MPI is left. With OSU's programs (`paired`), also fails if one wrapper cannot compile the probe, because
+/// each folder of OSU programs belongs to a wrapper.
 fn probes(
     choice: &mut TransportChoice,
     reach: ProgramReach,
@@ -216,7 +216,7 @@ fn run_on_hosts(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     observer.phase(&format!("checking {} hosts", hosts.len()));
-    let (answering, silent) = nodes::ask(mpi, hosts, &|| observer.interrupted());
+    let (answering, silent) = nodes::check_hosts(mpi, hosts, &|| observer.interrupted());
     if answering.len() < 2 {
         let names: Vec<&str> = silent.iter().map(|(host, _)| host.as_str()).collect();
         let first = silent.first().map(|(host, why)| format!(" ({host}: {why})"));
@@ -238,12 +238,12 @@ fn run_on_hosts(
     for (host, why) in silent {
         let text = format!("{host} does not respond and is left out: {why}");
         outcome.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
-        outcome.measurements.push(nodes::silent_host(mpi, &host, &why));
+        outcome.measurements.push(nodes::unresponsive_host(mpi, &host, &why));
     }
     Ok(outcome)
 }
 
-/// Runs the launches. The transports run alternately, so that the state of the machine is the same for all of them.
+/// Runs the launches. The transports run interleaved, so that the state of the machine is the same for all of them.
 fn run_starts(
     starters: &[Starter<'_>],
     launches: &[Launch],
@@ -254,20 +254,20 @@ fn run_starts(
     let mut first_error = None;
     for (number, launch) in launches.iter().enumerate() {
         let words = format!("{}, {} of {}", in_words(launch), number + 1, launches.len());
-        // A launch may use the part of the budget that corresponds to its number of sizes.
+        // The share of the budget for a launch is proportional to its number of sizes.
         let up_to_this =
-            Fraction(sizes_of(&launches[..=number], starters) / sizes_of(launches, starters));
+            Fraction(count_sizes(&launches[..=number], starters) / count_sizes(launches, starters));
         let deadline = limits.map(|limits| limits.at(up_to_this));
-        let (reports, errors) = by_turns(starters, launch, &words, deadline, observer);
+        let (reports, errors) = run_interleaved(starters, launch, &words, deadline, observer);
         outcome.notices.extend(left_out_starts(&reports, launch, deadline));
         if !observer.interrupted() {
             let mut unstarted: Vec<&Starter<'_>> =
-                starters.iter().filter(|one| launch.part(one.plays).is_some()).collect();
+                starters.iter().filter(|one| launch.part(one.patterns).is_some()).collect();
             unstarted.retain(|one| !reports.iter().any(|(known, _)| std::ptr::eq(*known, *one)));
             unstarted.retain(|one| !errors.iter().any(|(known, ..)| std::ptr::eq(*known, *one)));
             for starter in unstarted {
                 let name = starter.transport.name();
-                let text = format!("{}: no time is left for {name}", in_words(launch));
+                let text = format!("{}: no time left for {name}", in_words(launch));
                 outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
             }
         }
@@ -303,7 +303,7 @@ fn run_starts(
 }
 
 /// Returns the number of sizes of launches over all transports.
-fn sizes_of(launches: &[Launch], starters: &[Starter<'_>]) -> f64 {
+fn count_sizes(launches: &[Launch], starters: &[Starter<'_>]) -> f64 {
     let mut sizes = 0;
     for launch in launches {
         for starter in starters {
@@ -318,7 +318,7 @@ fn has_figure(outcome: &Outcome) -> bool {
     outcome.measurements.iter().any(|m| m.summary.is_some())
 }
 
-/// Reports of all transports for one launch; and the transports without a result, with the error.
+/// Reports of all transports for one launch, and the transports without a result with their errors.
 type Turns<'a, 'b> =
     (Vec<(&'a Starter<'b>, StartReport)>, Vec<(&'a Starter<'b>, Launch, MessagesError)>);
 
@@ -333,7 +333,7 @@ fn left_out_starts(
         report.broken.is_none() && report.starts < starter.starts(launch)
     })?;
     let text = format!(
-        "{}: {} of {} starts were run, because another one would exceed --budget",
+        "{}: only {} of {} starts were run, because another one would exceed --budget",
         in_words(launch),
         report.starts,
         starter.starts(launch)
@@ -342,8 +342,8 @@ fn left_out_starts(
 }
 
 /// Runs the starts of one launch in rounds. Each round starts every transport once. A round that would end after
-/// `deadline` is left out, except the first one.
-fn by_turns<'a, 'b>(
+/// `deadline` is left out, except for the first round.
+fn run_interleaved<'a, 'b>(
     starters: &'a [Starter<'b>],
     launch: &Launch,
     words: &str,
@@ -355,7 +355,7 @@ fn by_turns<'a, 'b>(
     for round in 0..max {
         let round_start = clock::now();
         for starter in starters {
-            let Some(launch) = launch.part(starter.plays) else { continue };
+            let Some(launch) = launch.part(starter.patterns) else { continue };
             let has_report = !reports.is_empty();
             let known = reports.iter_mut().find(|(known, _)| std::ptr::eq(*known, starter));
             let known = known.map(|(_, report)| report);
@@ -394,8 +394,8 @@ fn by_turns<'a, 'b>(
 fn in_words(launch: &Launch) -> String {
     match (launch.distance, &launch.ranks) {
         (Some(distance), _) => distance.name().to_owned(),
-        (None, Where::Here(cpus)) => format!("{} ranks", cpus.len()),
-        (None, Where::Hosts(hosts)) => format!("{} nodes", hosts.len()),
+        (None, RankLocations::Here(cpus)) => format!("{} ranks", cpus.len()),
+        (None, RankLocations::Hosts(hosts)) => format!("{} nodes", hosts.len()),
     }
 }
 
@@ -411,7 +411,7 @@ fn finish(
     let limit = config.and_then(|config| eager::limit(&config, &report.output.variables));
     let is_late = deadline.is_some_and(|deadline| clock::now() >= deadline);
     if report.broken.is_none() && report.launch.steps.is_empty() && !is_late {
-        measure_dips_again(starter, &mut report, limit.as_ref(), observer)?;
+        remeasure_dips(starter, &mut report, limit.as_ref(), observer)?;
     }
     let mut figures = result::figures(starter, &report);
     judge_curves(&mut figures, limit.as_ref());
@@ -451,7 +451,7 @@ fn finish(
 }
 
 /// Repeats sizes that take far longer than their neighbours. The new samples replace the old samples.
-fn measure_dips_again(
+fn remeasure_dips(
     starter: &Starter<'_>,
     report: &mut StartReport,
     limit: Option<&EagerLimit>,
@@ -471,7 +471,7 @@ fn measure_dips_again(
         return Ok(());
     }
     observer.phase(&format!(
-        "{}: repeating {} with a deviation from the curve",
+        "{}: repeating {} that deviated from the curve",
         starter.transport.name(),
         counted(dips.len(), "size")
     ));
@@ -567,13 +567,13 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
         let text = format!("stopped {place}, because no time is left; {kept}");
         notices.push(notice_on(starter, NoticeId::Budget, &text));
     }
-    let silent =
-        nodes::silent(report).map(|hosts| format!("no result from the pairs {}", hosts.join(", ")));
+    let silent = nodes::unmeasured_pairs(report)
+        .map(|hosts| format!("no result from the pairs {}", hosts.join(", ")));
     let unreadable = report.output.unreadable.map(|errno| {
         let why = nodegauge_os::SysError { call: "process_vm_readv", errno };
         let text = format!(
             "{why}; large messages are therefore copied twice, through a ring buffer in shared memory{}",
-            transport::readable()
+            transport::read_restriction()
         );
         notice_on(starter, NoticeId::Method, &text)
     });

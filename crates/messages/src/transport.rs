@@ -1,9 +1,10 @@
-//! Built-in transport, for nodes without an MPI and as a lower bound for the times of an MPI. Ranks are forked children
-//! of one process of this program, which replaces a launcher and prints the same output as the probe.
+//! Built-in transport, for nodes without an MPI, and as a lower bound for the times of an MPI. Ranks are forked
+//! children of one process of this program, which acts as the launcher and prints the same output as the probe.
 //!
 //! The crate `exchange` transfers and times messages: small messages through a ring buffer in shared memory, and large
 //! messages with a single copy from the other process (`process_vm_readv`). Alternatively, all messages use TCP on the
-//! loopback interface. `measure` decides how often a size is timed, and `ranks` starts, binds and ends the ranks.
+//! loopback interface. `measure` times each size until its median is stable, and `ranks` starts, binds and ends the
+//! ranks.
 
 mod measure;
 mod ranks;
@@ -11,14 +12,14 @@ mod ranks;
 pub use ranks::serve;
 
 use crate::MessagesError;
-use crate::job::launch::{Launch, Where};
+use crate::job::launch::{Launch, RankLocations};
 use crate::options::{Buffers, MessageOptions, Timing};
 use crate::pattern::{Participants, Pattern};
 use nodegauge_measure::{Failure, names};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
-/// Hidden command with which this program starts itself to run the ranks of its built-in transport.
+/// Hidden command that runs the ranks of the built-in transport.
 pub const COMMAND: &str = "transport-ranks";
 
 /// Fabric that connects ranks.
@@ -94,11 +95,11 @@ impl RankJob {
         fabric: Fabric,
         options: &MessageOptions,
     ) -> Option<Self> {
-        let Where::Here(_) = &launch.ranks else { return None };
+        let RankLocations::Here(_) = &launch.ranks else { return None };
         let mut patterns = Vec::new();
         for pattern in launch.patterns.iter().copied().filter(|pattern| has(*pattern)) {
             let mut sizes = Vec::new();
-            for bytes in launch.sizes_of(pattern, options) {
+            for bytes in launch.valid_sizes(pattern, options) {
                 let (warm_up, timed) = options.operation_counts(pattern, bytes);
                 sizes.push((bytes, warm_up, timed));
             }
@@ -128,21 +129,21 @@ impl RankJob {
 }
 
 /// Returns the error for a request that requires an MPI. `missing` is the reason why no MPI was found; `None` if the
-/// user wants no MPI.
+/// user requested no MPI.
 pub(crate) fn needs_mpi(what: &str, missing: Option<&Failure>) -> MessagesError {
     match missing {
-        None => Failure::usage(format!("{what}: only possible with an MPI"))
+        None => Failure::usage(format!("{what}: an MPI is required"))
             .hint("leave out --transport, or choose latency, bw, bibw, multi_lat, mbw_mr")
             .into(),
         Some(why) => {
-            let message = format!("{what}: only possible with an MPI, and {}", why.problem());
+            let message = format!("{what}: an MPI is required, and {}", why.problem());
             Failure::missing(message).hint_if(why.hint.clone()).into()
         }
     }
 }
 
-/// Returns the setting that prevents processes from reading each other's memory, as far as the system reports it.
-pub(crate) fn readable() -> String {
+/// Returns the setting that prevents processes from reading each other's memory, if the system reports it.
+pub(crate) fn read_restriction() -> String {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     match scope.as_deref().map(str::trim) {
         Ok(scope @ ("2" | "3")) => format!(" (kernel.yama.ptrace_scope is {scope})"),

@@ -1,5 +1,5 @@
 //! View of `mpi`: a summary with one line per distance, the curves with a chart, a matrix, or a comparison of the probe
-//! with the OSU micro-benchmarks. The evidence follows below.
+//! with the OSU micro-benchmarks. The evidence follows.
 
 mod conclusion;
 mod curves;
@@ -25,7 +25,7 @@ use nodegauge_placement::Distance;
 
 /// Message sizes of the summary: the smallest size with a payload for the latency, and the largest size for the rate.
 const SMALL: u64 = 8;
-/// Text for a missing figure.
+/// Text for a missing value.
 const NONE: &str = "-";
 
 /// Figure with its configuration.
@@ -43,8 +43,8 @@ impl FigureRow for ShownFigure<'_> {
 }
 
 impl ShownFigure<'_> {
-    /// Returns the name of the library, e.g. `Open MPI 4.1.4`. For an unusable MPI this is the wrapper, and for a saved
-    /// output the program that printed it.
+    /// Returns the name of the library, e.g. `Open MPI 4.1.4`. For an MPI that cannot be used it is the wrapper, and
+    /// for a saved output the program that printed it.
     fn library(&self) -> String {
         if self.is_own() {
             return format!("no MPI, {}", self.config.engine.as_deref().unwrap_or(NONE));
@@ -101,7 +101,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         if !summary.rows.is_empty() {
             section.push(summary);
         }
-        // On a page with several gauges, only the facts that are needed to understand the row are shown.
+        // A page with several gauges shows only the facts that are needed to understand the row.
         evidence::how(&mut section, &all, detail == Detail::Brief);
         evidence::doubts(&mut section, &all);
         if detail == Detail::Brief && all.iter().all(|row| row.is_own()) {
@@ -124,7 +124,7 @@ fn notice(record: &Record, id: NoticeId) -> Option<String> {
 }
 
 /// Compares several MPIs between the same ranks, or the probe with OSU's programs on one MPI. The text states which
-/// library has the lower latency of small messages and which has the higher bandwidth of large messages. If neither was
+/// library has the lower latency for small messages, and which the higher bandwidth for large messages. If neither was
 /// measured, the first measured pattern is compared.
 fn closing(all: &[&ShownFigure<'_>]) -> Option<Section> {
     let has_osu = all.iter().any(|figure| is_osu(figure));
@@ -160,14 +160,14 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<Section> {
     (!sentences.is_empty()).then(|| view::summary_section(sentences))
 }
 
-/// Ranks between which libraries are compared; of a comparison with OSU's programs also the library.
+/// Ranks between which libraries are compared; with the library if the comparison is with OSU's programs.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct ComparedPlace {
     distance: Option<Distance>,
     library: Option<String>,
 }
 
-/// True for a figure of OSU's programs.
+/// True for a figure that one of OSU's programs measured.
 fn is_osu(figure: &ShownFigure<'_>) -> bool {
     figure.m.category == Category::Reference
 }
@@ -182,7 +182,7 @@ fn compared_name(figure: &ShownFigure<'_>, has_osu: bool) -> String {
     }
 }
 
-/// Returns the patterns whose figures are compared: latency and bandwidth, or else the first that was measured.
+/// Returns the patterns to compare: latency and bandwidth, otherwise the first measured pattern.
 fn compared_patterns(own: &[&ShownFigure<'_>]) -> Vec<Pattern> {
     let measured = distinct(own.iter().filter_map(|figure| figure.pattern));
     let mut ends: Vec<Pattern> = vec![Pattern::Latency, Pattern::Bw];
@@ -193,7 +193,7 @@ fn compared_patterns(own: &[&ShownFigure<'_>]) -> Vec<Pattern> {
     ends
 }
 
-/// Returns the size of a pattern that all libraries have, with its figures: the largest for rates, otherwise the smallest
+/// Returns a size of a pattern that all libraries have, with its figures: the largest for rates, otherwise the smallest
 /// greater than zero.
 fn compared_size<'a>(
     own: &[&'a ShownFigure<'a>],
@@ -209,7 +209,7 @@ fn compared_size<'a>(
     if pattern.is_rate() { sizes.pop() } else { sizes.into_iter().next() }
 }
 
-/// Describes in a sentence what a library does with messages of a size.
+/// Returns a predicate for a sentence about messages of a size.
 fn action(pattern: Pattern, size: u64) -> String {
     let size = Bytes(size);
     match pattern {
@@ -246,7 +246,7 @@ impl SummaryRow<'_> {
         own.filter_map(|figure| figure.m.value).max_by(f64::total_cmp)
     }
 
-    /// Returns what the curve of latencies says of the protocol.
+    /// Returns the properties of the curve of latencies.
     fn curve(&self) -> MessageCurve {
         let first = self.pattern_figures(Pattern::Latency).next();
         first.and_then(|figure| figure.config.curve.clone()).unwrap_or_default()

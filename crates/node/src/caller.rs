@@ -1,4 +1,4 @@
-//! Interface to the program that calls this crate: its gauges, its commands and its outputs.
+//! Interface to the program that calls this crate: its gauges, commands and outputs.
 
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_gauge::Gauge;
@@ -23,7 +23,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns the selection of the figures that represent a node.
+    /// Returns the selection of headline figures.
     pub(crate) fn headlines(&self) -> FigureSelection<'static> {
         FigureSelection { gauges: self.gauges, registry: self.registry, all: false, facts: false }
     }
@@ -43,13 +43,13 @@ pub trait Outputs: Sync {
     /// Prints a page, or ends the program if standard output cannot be written.
     fn show(&self, page: &Page);
 
-    /// Prints a result for at most this time, while another thread may be writing.
+    /// Prints a result, waiting at most `time` for the output. Another thread may be writing at the same time.
     fn print_within(&self, text: &str, time: Duration);
 
     /// Prints a remark in one line.
     fn note(&self, remark: &str);
 
-    /// Prints a remark for at most this time.
+    /// Prints a remark, waiting at most `time` for the output.
     fn note_within(&self, remark: &str, time: Duration);
 
     /// Prints an error, after which the command continues.
@@ -61,10 +61,10 @@ pub trait Outputs: Sync {
     /// Fails if it cannot be written, or if it is an input of the command.
     fn check_file(&self, file: &Path) -> Result<(), Failure>;
 
-    /// Replaces a file atomically by a text in parts.
+    /// Replaces a file atomically by a text that is written in parts.
     ///
     /// # Errors
-    /// Fails if the file cannot be written, and with the first part that is a failure.
+    /// Fails if the file cannot be written, or if a part is a failure.
     fn write_file(
         &self,
         file: &Path,
@@ -80,14 +80,14 @@ pub trait Outputs: Sync {
     }
 }
 
-/// Outcome of a command that has not failed.
+/// Outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// All results are valid, and all conditions are met.
+pub enum CommandEnd {
+    /// All results are valid, and all conditions are met (exit code 0).
     Met,
-    /// A result is invalid, or a condition is not met.
+    /// A result is invalid, or a condition is not met (exit code 1).
     Unmet,
-    /// The command was ended by this signal.
+    /// A signal ended the command.
     Signal(u8),
 }
 
@@ -95,7 +95,7 @@ pub enum Ended {
 ///
 /// # Errors
 /// Fails if the document cannot be written as JSON.
-pub fn as_json(document: &impl Serialize) -> Result<String, Failure> {
+pub fn to_json(document: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(document)
         .map(|text| text + "\n")
         .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))

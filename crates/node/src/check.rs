@@ -1,7 +1,7 @@
 //! `nodegauge check`: is this node good, bad or unknown, within a deadline.
 //!
-//! This process only waits and judges. The examination and every measurement run as child processes with a time
-//! limit, so that a process that hangs or is stopped makes the node unknown, and never delays the verdict.
+//! This process only waits and judges. The examination and every measurement run as child processes with a time limit.
+//! If one of them hangs or is stopped, the node becomes unknown, and the verdict is not delayed.
 
 mod deadline;
 mod examination;
@@ -11,9 +11,9 @@ mod sizing;
 mod state;
 mod vetting;
 
-use crate::caller::{Caller, Ended};
+use crate::caller::{Caller, CommandEnd};
 use crate::signals::Signals;
-use deadline::{Deadline, Ending};
+use deadline::{Deadline, ExitDecision};
 use examination::RASDAEMON;
 pub use examination::{EXAMINE_NODE, Examination};
 use nodegauge_fleet::check::{self, CheckedFigure, NodeVerdict, Remark};
@@ -30,12 +30,12 @@ use std::time::{Duration, Instant, SystemTime};
 use vetting::Vetting;
 pub use vetting::VettingRequest;
 
-/// Maximum number of findings in the text.
+/// Maximum number of findings that the text contains.
 const FINDINGS: usize = 4;
-/// Reason of a node that other programs use.
+/// Reason for a node that other programs are using.
 const BUSY: &str = "busy";
 
-/// Exit codes for the verdicts on a node, with which this process ends at the deadline.
+/// Exit codes for the verdicts on a node. This process also ends with one of them at the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerdictCodes {
     /// Code for a good node.
@@ -62,9 +62,9 @@ impl VerdictCodes {
 pub struct CheckRequest {
     /// Extent: 1 examines only, 2 measures memory, 3 measures everything.
     pub level: u8,
-    /// Time within which the verdict is printed.
+    /// Maximum time until the verdict is printed.
     pub time: Duration,
-    /// File with the reference; without it, own saved runs are the bounds.
+    /// File with the reference; without it, earlier runs of this node give the bounds.
     pub reference: Option<PathBuf>,
     /// True to measure while other programs use the node.
     pub measures_when_busy: bool,
@@ -72,15 +72,15 @@ pub struct CheckRequest {
     pub codes: VerdictCodes,
     /// Vetting of the nodes of a job.
     pub vetting: Option<VettingRequest>,
-    /// File with the state between two checks; without it, the file is next to the history.
+    /// File that keeps the state between two checks; without it, the file is next to the history.
     pub state: Option<PathBuf>,
     /// True if the state and the measured runs are saved.
     pub is_saved: bool,
-    /// History of own runs.
+    /// History with earlier runs of this node.
     pub history: HistoryFile,
 }
 
-/// Check that can be run: everything that can be refused was refused.
+/// Check whose options were checked and whose files were found.
 pub struct PreparedCheck {
     request: CheckRequest,
     caller: Caller,
@@ -93,11 +93,11 @@ pub struct PreparedCheck {
 
 /// Outcome of a check.
 pub enum CheckEnd {
-    /// The check was ended by this signal.
+    /// A signal ended the check.
     Signal(u8),
     /// The nodes of a job were vetted.
-    Vetted(Ended),
-    /// The verdict on this node, which is still to be printed.
+    Vetted(CommandEnd),
+    /// Verdict on this node, which the caller prints.
     Checked(Box<CheckedNode>),
 }
 
@@ -109,7 +109,8 @@ pub struct CheckedNode {
 }
 
 impl CheckedNode {
-    /// Saves the state. A failure is a note of the report, which is also returned: the verdict does not depend on it.
+    /// Saves the state. A failure becomes a note of the report and is also returned, because the verdict does not
+    /// depend on it.
     pub fn save(&mut self, caller: &Caller) -> Option<String> {
         let failure = self.next.take()?.save(caller).err()?;
         let note = format!("state not saved: {}", failure.single_line());
@@ -118,34 +119,34 @@ impl CheckedNode {
     }
 }
 
-/// A check while it runs.
+/// Running check.
 struct Check<'a> {
     request: &'a CheckRequest,
     caller: &'a Caller,
     deadline: Deadline,
     signals: Signals,
-    /// Group of the reference to which the node belongs.
+    /// Group of nodes in the reference to which this node belongs.
     group: Option<ReferenceGroup>,
     remarks: Vec<Remark>,
     notes: Vec<String>,
     figures: Vec<CheckedFigure>,
     events: Vec<EventCount>,
-    /// Clock with all cores busy, which every measuring command finds.
+    /// Clock with all cores busy, which every measuring command reports.
     clock: Option<CheckedFigure>,
-    /// Findings of the measuring commands that the examination does not have.
+    /// Findings of measuring commands that the examination does not make.
     findings: Vec<Finding>,
-    /// Sizes of arrays and working sets that are smaller than usual.
+    /// Sizes of arrays and working sets that are smaller than the usual ones.
     sizes: Vec<Bytes>,
     measured: bool,
-    /// History whose own runs are bounds.
+    /// History whose runs of this node give the bounds.
     own_runs: Option<PathBuf>,
 }
 
 impl PreparedCheck {
-    /// Starts the time of a check, and finds its files.
+    /// Prepares a check: starts its time and finds its files.
     ///
     /// # Errors
-    /// Fails if the options of a vetting do not fit the job, or name files that cannot be written.
+    /// Fails if the vetting options do not match the job, or if they name files that cannot be written.
     pub fn new(request: CheckRequest, caller: Caller) -> Result<Self, Failure> {
         let started = Instant::now();
         let deadline = Deadline(started + request.time);
@@ -159,19 +160,19 @@ impl PreparedCheck {
         Ok(Self { request, caller, started, deadline, vetting, host, state })
     }
 
-    /// Returns the file of the state, if there is a place for it.
+    /// Returns the file with the state; `None` if no folder for it is known.
     pub fn state(&self) -> Option<&Path> {
         self.state.as_ref().ok().map(StateFile::path)
     }
 
-    /// Runs the check. This process ends at the deadline if there is no verdict then.
+    /// Runs the check. At the deadline, this process ends even if there is no verdict.
     ///
     /// # Errors
-    /// Fails if signals cannot be received, or if the verdict of a rank cannot be passed on.
+    /// Fails if signals cannot be received, or if the verdict of a rank cannot be sent to rank 0.
     pub fn run(self) -> Result<CheckEnd, Failure> {
         let signals = Signals::listen()?;
-        let ending = Ending::default();
-        // A vetting has another end: the rank that collects waits for all ranks.
+        let ending = ExitDecision::default();
+        // A vetting ends in another way: rank 0 waits for all ranks.
         if self.vetting.is_none() {
             self.end_at_deadline(&ending);
         }
@@ -192,11 +193,11 @@ impl PreparedCheck {
             own_runs: None,
         };
         let next = check.run(&self.state);
-        if let Some(signal) = check.signals.received() {
+        if let Some(signal) = check.signals.received_signal() {
             return Ok(CheckEnd::Signal(signal));
         }
         let report = check.report(&self.host, self.started);
-        // From here on, the verdict is printed by this thread only.
+        // From here on, only this thread prints the verdict.
         ending.decide(self.request.codes.code(report.verdict));
         let mut checked = CheckedNode { report, next };
         if let Some(vetting) = &self.vetting {
@@ -207,8 +208,8 @@ impl PreparedCheck {
         Ok(CheckEnd::Checked(Box::new(checked)))
     }
 
-    /// Ends this process at the deadline, with the verdict *unknown* if there is none then.
-    fn end_at_deadline(&self, ending: &Ending) {
+    /// Ends this process at the deadline. If there is no verdict, the verdict is *unknown*.
+    fn end_at_deadline(&self, ending: &ExitDecision) {
         let remark = Remark::new(
             NodeVerdict::Unknown,
             "deadline",
@@ -227,7 +228,7 @@ fn host() -> String {
 }
 
 impl Check<'_> {
-    /// Examines and, from level 2 on, measures the node. Returns what is to be saved.
+    /// Examines the node and, from level 2 on, measures it. Returns the state to save.
     fn run(&mut self, state: &Result<StateFile, Failure>) -> Option<NextState> {
         let saved = state.as_ref().map_or(SavedState::Absent, StateFile::read);
         let previous = saved.known();
@@ -247,8 +248,8 @@ impl Check<'_> {
             }
         }
         self.judge_errors(&examination, previous);
-        // Level 1 does not measure, so that other load does not matter.
-        let conditions = check::conditions(&examination.findings, OTHER_LOAD);
+        // Level 1 does not measure, so other load is irrelevant.
+        let conditions = check::judge_findings(&examination.findings, OTHER_LOAD);
         self.remarks.extend(conditions.into_iter().filter(|remark| remark.reason != BUSY));
         if self.request.level < 2 {
             self.judge_last(&examination, previous);
@@ -267,7 +268,7 @@ impl Check<'_> {
         self.next_state(state, saved, &examination)
     }
 
-    /// Examines the node again while other programs use it, for a part of the time: a job may just have ended.
+    /// Examines the node repeatedly while other programs use it, for a share of the time: a job may just have ended.
     fn wait_until_idle(
         &mut self,
         mut examination: Examination,
@@ -286,7 +287,7 @@ impl Check<'_> {
         examination
     }
 
-    /// Finds the group of the reference for this node. Without one, the node is unknown.
+    /// Finds the group of the reference for this node. If there is none, the node is unknown.
     fn find_group(&mut self, examination: &Examination) {
         let Some(path) = &self.request.reference else { return };
         // An unreadable reference, e.g. on a file system that is not mounted, must not drain all nodes.
@@ -295,7 +296,7 @@ impl Check<'_> {
             Ok(reference) => match reference.machine_group(&examination.machine) {
                 Some(group) => self.group = Some(group.clone()),
                 None => {
-                    let text = reference.no_group(&examination.machine);
+                    let text = reference.no_group_reason(&examination.machine);
                     self.remarks.push(unknown("other kind of node", text));
                 }
             },
@@ -319,13 +320,13 @@ impl Check<'_> {
             }
             None => examination.uptime,
         };
-        // rasdaemon counts the same errors; it matters where the kernel's counters are absent.
+        // rasdaemon counts the same errors, so its database is used only if the kernel has no counters.
         let edac = ledger.sources.first();
         let has_edac = edac.is_some_and(|source| source.state == SourceState::Read);
         if !has_edac {
             events.extend(examination.rasdaemon.iter().cloned());
         }
-        self.remarks.extend(check::errors(&events, interval));
+        self.remarks.extend(check::judge_errors(&events, interval));
         let when = if earlier.is_some() { "since the last check" } else { "since boot" };
         self.notes.extend(events.iter().take(FINDINGS).map(|event| format!("{when}: {event}")));
         self.notes.extend(ledger.narrow_links.iter().map(ToString::to_string));
@@ -341,7 +342,7 @@ impl Check<'_> {
         self.events = events;
     }
 
-    /// Judges a node that is not measured now by its last measured verdict.
+    /// Judges a node without a new measurement by the last measured verdict.
     fn judge_last(&mut self, examination: &Examination, previous: Option<&CheckState>) {
         let last = previous.and_then(|state| state.measured.as_ref());
         let Some(last) = last else {
@@ -353,7 +354,7 @@ impl Check<'_> {
             return;
         };
         let words = last.in_words();
-        // A node that was started again may have been repaired.
+        // A rebooted node may have been repaired.
         let is_current = examination.reading.boot() == last.boot.as_deref();
         if last.verdict == NodeVerdict::Bad && is_current {
             let reason = last.reason.clone().unwrap_or_else(|| "bad".to_owned());
@@ -366,7 +367,7 @@ impl Check<'_> {
     /// Adds the doctor's findings to the notes.
     fn note_findings(&mut self, examination: &Examination) {
         let known: Vec<&String> = self.remarks.iter().map(|remark| &remark.text).collect();
-        // Findings of the measuring commands are few and explain the figures.
+        // Findings of the measuring commands are few, and they explain the figures.
         let all = self.findings.iter().chain(&examination.findings);
         let notable = all.filter(|finding| {
             finding.severity >= Severity::Warning && !known.contains(&&finding.text)
@@ -378,7 +379,7 @@ impl Check<'_> {
         self.notes.extend(texts);
     }
 
-    /// Returns the state for the next check, unless nothing is to be saved.
+    /// Returns the state for the next check; `None` if nothing is saved.
     fn next_state(
         &mut self,
         state: &Result<StateFile, Failure>,
@@ -405,7 +406,7 @@ impl Check<'_> {
         };
         let (verdict, reason) = check::verdict(&self.remarks);
         let now = record::now_rfc3339();
-        // An unknown verdict says nothing about the node and leaves the last one.
+        // An unknown verdict does not describe the node, so the previous one is kept.
         let measured =
             (self.measured && verdict != NodeVerdict::Unknown).then(|| MeasuredVerdict {
                 at: now.clone(),
@@ -430,7 +431,7 @@ impl Check<'_> {
 struct NextState {
     file: StateFile,
     content: CheckState,
-    /// History next to which the file is, and which is created with its folder.
+    /// History next to the file; it is created together with its folder.
     history: Option<HistoryFile>,
 }
 
@@ -443,12 +444,12 @@ impl NextState {
     }
 }
 
-/// Returns an observation that makes the node unknown.
+/// Returns a remark that makes the node unknown.
 fn unknown(reason: &str, text: impl Into<String>) -> Remark {
     Remark::new(NodeVerdict::Unknown, reason, text)
 }
 
-/// Returns the slot of the component of an event, which the ledger names.
+/// Returns the slot of the component that an event concerns, according to the ledger.
 fn component_slot(event: &EventCount, ledger: &Ledger) -> Option<String> {
     let known = ledger
         .since_boot

@@ -1,4 +1,4 @@
-//! `nodegauge fleet run --slurm`: submits jobs until every node has its records, or the reason why it has none.
+//! `nodegauge fleet run --slurm`: submits jobs until every node has its records, or a reason why it has none.
 
 use crate::caller::{Caller, Outputs};
 use crate::signals::Signals;
@@ -15,25 +15,27 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Interval between two looks at the queue; Slurm's controller serves all users.
+/// Interval between two queries of the queue; it is long because Slurm's controller serves all users.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Looks at the queue after which an ended job without a record has failed: a shared file system shows new files late.
+/// Number of queries after which a job that has ended without a record counts as failed: a shared file system may show
+/// new files late.
 const LOOKS_WITHOUT_RECORD: u32 = 3;
-/// Successive failures of Slurm after which the command gives up; the jobs go on, and the folder keeps their state.
+/// Number of successive failures of Slurm's programs after which the command stops. The jobs continue, and the folder
+/// keeps the state.
 const MAX_FAILURES: u32 = 5;
 
-/// Options of the measurement of many nodes by jobs of Slurm.
+/// Options of a measurement of many nodes with Slurm jobs.
 #[derive(Debug, Clone)]
 pub struct FleetRequest {
-    /// Folder of the records, whose content is the state.
+    /// Folder of the records. Its content is the state of the command.
     pub folder: PathBuf,
-    /// Nodes to measure; without them, those of the folder or of the partition.
+    /// Nodes to measure; by default, those in the folder or in the partition.
     pub nodes: Option<HostList>,
     /// Partition of the jobs.
     pub partition: Option<String>,
     /// Quality of service of the jobs.
     pub qos: Option<String>,
-    /// Further options of sbatch.
+    /// Additional options for sbatch.
     pub sbatch: Vec<String>,
     /// Time limit of a job in minutes.
     pub minutes: u32,
@@ -42,20 +44,20 @@ pub struct FleetRequest {
     /// True if jobs may switch nodes on.
     pub power_up: bool,
     /// Maximum number of jobs in the queue.
-    pub outstanding: usize,
-    /// Time after which the command gives up.
+    pub max_jobs: usize,
+    /// Time after which the command stops waiting.
     pub deadline: Option<Duration>,
-    /// Number of runs that agree before a node is slow.
+    /// Number of consistent runs that are required to call a node slow.
     pub confirm: usize,
-    /// Reference that judges small groups of nodes.
+    /// Reference with which small groups of nodes are judged.
     pub reference: Option<Reference>,
-    /// True to submit nothing and to wait for the jobs in the queue.
+    /// True to wait for the jobs in the queue without submitting new ones.
     pub only_watch: bool,
 }
 
 /// Outcome of the measurement of many nodes.
 pub enum FleetEnd {
-    /// The command was ended by this signal; the folder keeps the state.
+    /// A signal ended the command; the folder keeps the state.
     Signal(u8),
     /// Ranking of the records in the folder.
     Ranked(Box<Ranking>),
@@ -65,18 +67,18 @@ impl FleetRequest {
     /// Submits jobs until every node has its records or a reason why it has none, or until the deadline.
     ///
     /// # Errors
-    /// Fails if Slurm does not answer, or if the folder cannot be written.
+    /// Fails if Slurm's programs fail, or if the folder cannot be written.
     pub fn run(&self, caller: &Caller) -> Result<FleetEnd, Failure> {
         let signals = Signals::listen()?;
         check_configuration()?;
         let folder = FleetFolder::create(&self.folder)?;
-        let until = SlurmDeadline::after(self.deadline);
+        let until = SlurmDeadline::from_duration(self.deadline);
         let mut run = FleetRun::new(self, &folder, until, caller)?;
         let outputs = caller.outputs;
         let mut failures = 0;
         let mut has_worked = false;
         loop {
-            if until.is_over() {
+            if until.has_passed() {
                 outputs.note("deadline reached; start the command again to go on");
                 break;
             }
@@ -86,7 +88,7 @@ impl FleetRequest {
                     has_worked = true;
                     failures = 0;
                 }
-                // Slurm that never answered is not there.
+                // If the first queries fail, Slurm is not available.
                 Err(failure) if !has_worked => return Err(failure),
                 Err(failure) => {
                     failures += 1;
@@ -99,7 +101,7 @@ impl FleetRequest {
             }
             let interrupted = || signals.is_received();
             wait_whole_time(&Wait::within(until.left(INTERVAL)).unless(&interrupted));
-            if let Some(signal) = signals.received() {
+            if let Some(signal) = signals.received_signal() {
                 outputs.note("jobs in the queue stay there; start the command again to go on");
                 return Ok(FleetEnd::Signal(signal));
             }
@@ -108,15 +110,15 @@ impl FleetRequest {
     }
 }
 
-/// State of the command between two looks at the queue.
+/// State of the command between two queries of the queue.
 struct FleetRun<'a> {
     caller: &'a Caller,
     folder: &'a FleetFolder,
-    /// Time until which Slurm is asked.
+    /// Time until which Slurm is queried.
     until: SlurmDeadline,
     /// Nodes to measure.
     hosts: Vec<String>,
-    /// Name of the jobs of this folder.
+    /// Name of the jobs that belong to this folder.
     name: String,
     jobs: JobOptions,
     /// True if jobs may switch nodes on.
@@ -126,11 +128,11 @@ struct FleetRun<'a> {
     options: RankingOptions,
     /// Number of records that each node needs.
     needed: HashMap<String, usize>,
-    /// Looks at the queue since a job was last seen active.
+    /// Number of queries since the job of a node was last active.
     absent: HashMap<String, u32>,
-    /// Nodes that get no further job, with the reason in the folder.
+    /// Nodes that get no more jobs; the folder contains the reasons.
     failed: HashMap<String, ()>,
-    /// Last line of progress.
+    /// Progress line that was printed last.
     printed: String,
 }
 
@@ -147,7 +149,7 @@ fn why_not(state: Option<&NodeState>, power_up: bool) -> Option<String> {
     }
 }
 
-/// Fails if Slurm's configuration is absent, which Slurm's programs would look for during a minute.
+/// Fails if Slurm's configuration is missing. Slurm's programs would look for it for a minute.
 fn check_configuration() -> Result<(), Failure> {
     let named = std::env::var_os("SLURM_CONF").map(PathBuf::from);
     match named.filter(|file| !file.exists()) {
@@ -197,7 +199,7 @@ impl<'a> FleetRun<'a> {
                 name
             }
         };
-        slurm::prepare(folder)?;
+        slurm::write_job_script(folder)?;
         let program = nodegauge_os::own_path().map_err(|cause| {
             Failure::missing("cannot find the executable of nodegauge").cause(cause)
         })?;
@@ -217,7 +219,7 @@ impl<'a> FleetRun<'a> {
                 command: request.command.clone(),
             },
             power_up: request.power_up,
-            max: request.outstanding,
+            max: request.max_jobs,
             options: RankingOptions {
                 reference: request.reference.clone(),
                 confirm: request.confirm,
@@ -229,7 +231,7 @@ impl<'a> FleetRun<'a> {
         })
     }
 
-    /// Looks at the queue and submits jobs; returns true if nothing is left to do.
+    /// Queries the queue and submits jobs. Returns true if all work is done.
     fn step(&mut self, watch: bool) -> Result<bool, Failure> {
         let queue = slurm::queue(&self.name, self.until)?;
         let mut waiting: Vec<String> = Vec::new();
@@ -257,19 +259,19 @@ impl<'a> FleetRun<'a> {
         if watch { Ok(true) } else { self.confirm() }
     }
 
-    /// True if a node has the records that it needs. A job that Slurm has interrupted at its time limit leaves an
-    /// incomplete record, which is moved aside and does not count.
+    /// True if a node has all required records. A job that Slurm ended at its time limit leaves an incomplete record,
+    /// which is moved aside and does not count.
     fn has_records(&self, host: &str) -> bool {
-        if self.folder.runs(host) < self.needed[host] {
+        if self.folder.record_count(host) < self.needed[host] {
             return false;
         }
         let is_new = self.folder.read_state(&job_file(host)).is_some();
-        let is_interrupted = is_new && self.folder.set_aside_incomplete(host);
+        let is_interrupted = is_new && self.folder.move_incomplete(host);
         !is_interrupted
     }
 
-    /// Returns the identifier of the job of a node. A job whose identifier was not kept, because the command was killed
-    /// after sbatch, is found in the queue.
+    /// Returns the job identifier of a node. If the command was killed just after sbatch, the identifier was not saved
+    /// and is looked up in the queue.
     fn node_job(
         &self,
         host: &str,
@@ -285,14 +287,14 @@ impl<'a> FleetRun<'a> {
         Ok(Some(id.clone()))
     }
 
-    /// True if the job of a node may still give a record. Otherwise the reason why it gave none is kept.
+    /// True if the job of a node may still write a record. If not, the reason is saved.
     fn is_active(
         &mut self,
         host: &str,
         id: &str,
         job: Option<&QueuedJob>,
     ) -> Result<bool, Failure> {
-        let is_stuck = job.is_some_and(QueuedJob::waits_in_vain);
+        let is_stuck = job.is_some_and(QueuedJob::waits_for_unavailable_node);
         if job.is_some_and(|job| job.is_active() && !is_stuck) {
             self.absent.remove(host);
             return Ok(true);
@@ -315,7 +317,7 @@ impl<'a> FleetRun<'a> {
         Ok(false)
     }
 
-    /// Returns the error that the job of a node printed, or its last line, after a separator.
+    /// Returns the error that the job of a node printed, or its last line, with a separator in front.
     fn reported_by_job(&self, host: &str) -> String {
         let log = self.folder.read_state(&format!("{host}.log")).unwrap_or_default();
         match error_or_last_line(&log) {
@@ -324,12 +326,12 @@ impl<'a> FleetRun<'a> {
         }
     }
 
-    /// Ends the attempts for a node in this run of the command; the next run tries again.
+    /// Marks a node as failed. The next run of the command tries it again.
     fn fail(&mut self, host: &str, why: &str) -> Result<(), Failure> {
         self.fail_all(&[host.to_owned()], why)
     }
 
-    /// Ends the attempts for nodes with one reason, which is printed once.
+    /// Marks several nodes as failed for one reason, which is printed once.
     fn fail_all(&mut self, hosts: &[String], why: &str) -> Result<(), Failure> {
         for host in hosts {
             self.folder.write_state(&failure_file(host), why)?;
@@ -340,7 +342,7 @@ impl<'a> FleetRun<'a> {
         Ok(())
     }
 
-    /// Submits jobs for waiting nodes, idle nodes first.
+    /// Submits jobs for the waiting nodes, idle nodes first.
     fn submit(
         &mut self,
         waiting: &mut Vec<String>,
@@ -351,25 +353,25 @@ impl<'a> FleetRun<'a> {
         self.give_up_unavailable(waiting, &states)?;
         let pending = active.iter().filter(|host| self.is_pending(host, queue)).count();
         let names: Vec<&str> = waiting.iter().map(String::as_str).collect();
-        let next: Vec<String> = slurm::next(&names, &states, active.len(), pending, self.max)
+        let next: Vec<String> = slurm::next_nodes(&names, &states, active.len(), pending, self.max)
             .into_iter()
             .map(str::to_owned)
             .collect();
         for host in next {
-            let run = self.folder.runs(&host) + 1;
+            let run = self.folder.record_count(&host) + 1;
             match slurm::submit(self.folder, &self.name, &host, run, &self.jobs, self.until) {
                 Ok(id) => {
                     self.folder.write_state(&job_file(&host), &id)?;
                     active.push(host.clone());
                 }
                 Err(Refusal::Limit) => {
-                    // Jobs of others may fill the limit, so that at least one job is tried.
+                    // Jobs of other users may fill the limit, so at least one job is tried.
                     self.max = active.len().max(1);
                     self.outputs()
                         .note(&format!("Slurm accepts {} now", counted(active.len(), "job")));
                     break;
                 }
-                Err(Refusal::RejectedText(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
+                Err(Refusal::Rejected(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
                 Err(Refusal::Failed(failure)) => return Err(failure),
             }
             waiting.retain(|other| *other != host);
@@ -377,13 +379,14 @@ impl<'a> FleetRun<'a> {
         Ok(())
     }
 
-    /// True if the job of a node waits in the queue.
+    /// True if the job of a node is waiting in the queue.
     fn is_pending(&self, host: &str, queue: &HashMap<String, QueuedJob>) -> bool {
         let id = self.folder.read_state(&job_file(host)).unwrap_or_default();
         queue.get(&id).is_some_and(QueuedJob::is_pending)
     }
 
-    /// Gives up the waiting nodes on which no job would start, or which a job would switch on without permission.
+    /// Marks waiting nodes as failed if no job can start on them, or if a job would have to switch them on without
+    /// permission.
     fn give_up_unavailable(
         &mut self,
         waiting: &mut Vec<String>,
@@ -400,14 +403,14 @@ impl<'a> FleetRun<'a> {
         given_up.iter().try_for_each(|(why, hosts)| self.fail_all(hosts, why))
     }
 
-    /// Requests further runs of nodes that are slow in fewer runs than required, or undecided; returns true if there are none.
+    /// Requests further runs of nodes that are slow in too few runs, or undecided. Returns true if no node needs one.
     fn confirm(&mut self) -> Result<bool, Failure> {
         let ranking = self.ranking()?;
         let mut is_done = true;
         for host in ranking.hosts(RankVerdict::Suspect) {
-            let runs = self.folder.runs(&host);
+            let runs = self.folder.record_count(&host);
             let is_own = self.hosts.contains(&host) && !self.failed.contains_key(&host);
-            // A second, faster run acquits the node; a third one would not be the first to disagree.
+            // A second, faster run clears the node, because a third run could not make all runs agree.
             if is_own && runs < self.options.confirm {
                 self.outputs().note(&format!(
                     "{host}: slow or undecided in {}, measured again",
@@ -428,14 +431,14 @@ impl<'a> FleetRun<'a> {
         Ok(Ranking::from_intake(&intake, &options))
     }
 
-    /// Returns the outputs for progress.
+    /// Returns the outputs that progress is printed to.
     fn outputs(&self) -> &'static dyn Outputs {
         self.caller.outputs
     }
 
-    /// Prints a line of progress when something has changed.
+    /// Prints a progress line if something has changed.
     fn report(&mut self, waiting: usize, active: usize) {
-        let done = self.hosts.iter().filter(|host| self.folder.runs(host) > 0).count();
+        let done = self.hosts.iter().filter(|host| self.folder.record_count(host) > 0).count();
         let failed = self.failed.len();
         let line = format!(
             "fleet: {done} of {} measured, {active} in the queue, {waiting} waiting, {failed} failed",

@@ -1,8 +1,8 @@
 //! Commands that start measurements of this program as child processes, wait for them and judge their records: `check`
-//! with its vetting, `watch`, the turns of `compare --run`, and the jobs of `fleet run`.
+//! with vetting, `watch`, the alternating runs of `compare --run`, and the jobs of `fleet run`.
 //!
-//! The command line fills the request of a command and implements [`Outputs`]; nothing here parses arguments, writes to a
-//! terminal or knows an exit code of the program. What ends a command is an [`Ended`], or a value of the command itself.
+//! The command line fills the request of a command and implements [`Outputs`]. This crate does not parse arguments,
+//! write to a terminal, or know exit codes of the program. A command returns an [`CommandEnd`], or a type of its own.
 
 #![forbid(unsafe_code)]
 
@@ -15,4 +15,4 @@ mod started;
 pub mod turns;
 pub mod watch;
 
-pub use caller::{Caller, Ended, Outputs, as_json};
+pub use caller::{Caller, CommandEnd, Outputs, to_json};

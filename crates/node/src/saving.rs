@@ -1,4 +1,4 @@
-//! Saving of a record in the history, or in a file that can be imported later.
+//! Saving of a record in the history, or in a file for a later import.
 
 use crate::caller::Outputs;
 use crate::signals::Signals;
@@ -9,23 +9,23 @@ use nodegauge_toolchain::CommandLine;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time after which a locked history is reported to the user.
+/// Time after which the user is told that the history is locked.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
-/// The maximum wait for a history that another program is writing is the elapsed time divided by this number, within
-/// the bounds below.
-const SHARE_OF_RUN: u32 = 10;
+/// The maximum wait for a locked history is the elapsed time of the measurement divided by this number, limited by the
+/// two constants below.
+const WAIT_DIVISOR: u32 = 10;
 const MIN_WAIT: Duration = Duration::from_secs(30);
 const MAX_WAIT: Duration = Duration::from_secs(300);
-/// Maximum wait after a signal: the user wants the program to end.
+/// Maximum wait after a signal, because the user wants the program to end.
 const WAIT_AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
-/// Context for saving a record.
+/// Context in which a record is saved.
 pub struct SavingContext<'a> {
     /// The history, as given by the user.
     pub history: &'a HistoryFile,
-    /// Signals that end the wait for the history.
+    /// Signals that end the wait for a locked history.
     pub signals: &'a Signals,
-    /// Time that was spent on the measurement.
+    /// Elapsed time of the measurement.
     pub elapsed: Duration,
     /// Outputs for remarks and for a file with the record.
     pub outputs: &'a dyn Outputs,
@@ -33,7 +33,7 @@ pub struct SavingContext<'a> {
 
 impl SavingContext<'_> {
     /// Saves a record. `copy` is a file that already contains it, if any. If the history cannot be written immediately,
-    /// the record is first written to a file, so that the record is not lost if this process ends during the wait.
+    /// the record is first written to a file, so that it is not lost if this process ends during the wait.
     ///
     /// # Errors
     /// Fails if the record is not saved; the failure names the file that contains it.
@@ -47,28 +47,33 @@ impl SavingContext<'_> {
         let is_temporary = copy.is_none();
         let copy = match copy {
             Some(file) => Ok(file),
-            None => keep(std::slice::from_ref(record), &folders(store.path()), self.outputs),
+            None => write_to_first_folder(
+                std::slice::from_ref(record),
+                &folders(store.path()),
+                self.outputs,
+            ),
         };
         let HistoryError::Busy(_) = cause else { return Err(self.failure(record, &cause, copy)) };
         self.announce(store, copy.as_ref().ok());
-        let before = self.signals.received();
-        let saved = store.save_within(record, self.wait(), &|| self.signals.received() != before);
+        let before = self.signals.received_signal();
+        let saved =
+            store.save_within(record, self.wait(), &|| self.signals.received_signal() != before);
         if let Err(final_cause) = saved {
             return Err(self.failure(record, &final_cause, copy));
         }
         if let Ok(file) = copy
             && is_temporary
         {
-            // A file that cannot be removed does no harm: an import skips its record.
+            // A file that cannot be removed does no harm, because an import skips saved records.
             let _ = std::fs::remove_file(file);
         }
         Ok(())
     }
 
     fn wait(&self) -> Duration {
-        match self.signals.received() {
+        match self.signals.received_signal() {
             Some(_) => WAIT_AFTER_SIGNAL,
-            None => (self.elapsed / SHARE_OF_RUN).clamp(MIN_WAIT, MAX_WAIT),
+            None => (self.elapsed / WAIT_DIVISOR).clamp(MIN_WAIT, MAX_WAIT),
         }
     }
 
@@ -122,8 +127,8 @@ fn folders(history: &Path) -> Vec<PathBuf> {
     vec![beside, std::env::temp_dir(), PathBuf::new()]
 }
 
-/// Writes records to a new file in the first writable folder.
-pub(crate) fn keep(
+/// Writes records to a new file in the first folder that is writable.
+pub(crate) fn write_to_first_folder(
     records: &[Record],
     folders: &[PathBuf],
     outputs: &dyn Outputs,
@@ -146,7 +151,7 @@ mod tests {
     use super::*;
     use nodegauge_gauge::view::Page;
 
-    /// Outputs that write files and print nothing.
+    /// Outputs that only write files.
     struct OnlyFiles;
 
     impl Outputs for OnlyFiles {
@@ -194,9 +199,14 @@ mod tests {
         )
         .unwrap();
         let records = [record.clone(), record];
-        let file = keep(&records, &[absent.clone(), folder.path().to_owned()], &OnlyFiles).unwrap();
+        let file = write_to_first_folder(
+            &records,
+            &[absent.clone(), folder.path().to_owned()],
+            &OnlyFiles,
+        )
+        .unwrap();
         assert_eq!(file.parent(), Some(folder.path()));
         assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 2);
-        assert!(keep(&records, &[absent], &OnlyFiles).is_err());
+        assert!(write_to_first_folder(&records, &[absent], &OnlyFiles).is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first signal ends the measurement, and the results until then are saved; a second
-//! Ctrl-C or SIGTERM ends the program immediately. A write that nobody reads ends some time after the first signal
-//! (`nodegauge_os::write_all`).
+//! Ctrl-C, SIGTERM and SIGHUP. The first signal ends the measurement, and the results so far are saved. A second Ctrl-C
+//! or SIGTERM ends the program immediately. If nobody reads the output of the program, writing stops some time after
+//! the first signal (`nodegauge_os::write_all`).
 
 use nodegauge_measure::Failure;
 use nodegauge_os::{end_request, is_hangup_ignored};
@@ -9,29 +9,28 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with an error, like a write to a full disk, instead
-/// of ending the program. A handler is used because child processes would inherit an ignored signal, but do not inherit
-/// a handler.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with an error, like a write to a full disk, instead of
+/// ending the program. A handler is used because child processes inherit ignored signals, but not handlers.
 pub fn survive_file_size_limit() {
-    // Without the handler, such a write ends the program; nothing else changes.
+    // If the handler cannot be set, such a write ends the program; nothing else changes.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
-/// Number of the latest signal that this process has handled.
+/// Number of the last signal that this process has handled.
 static NUMBER: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// Returns the signal that this process has handled, if any.
-pub fn handled() -> Option<u8> {
+/// Returns the last signal that this process has handled, if any.
+pub fn handled_signal() -> Option<u8> {
     let number = NUMBER.get()?;
-    Signals(Arc::clone(number)).received()
+    Signals(Arc::clone(number)).received_signal()
 }
 
-/// Signal received, if any.
+/// Received signal, if any.
 #[derive(Debug, Clone, Default)]
 pub struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
-    /// Starts listening for signals.
+    /// Starts to listen for signals.
     ///
     /// # Errors
     /// Fails if a handler cannot be registered.
@@ -44,7 +43,8 @@ impl Signals {
         let signals = Self(Arc::clone(NUMBER.get_or_init(Arc::default)));
         let again = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // The shutdown handler is registered first, so that it sees the flag only at the second signal.
+            // The shutdown handler is registered first, so that the flag is not yet set when it handles the first
+            // signal.
             signal_hook::flag::register_conditional_shutdown(
                 signal,
                 128 + signal,
@@ -53,15 +53,15 @@ impl Signals {
             signal_hook::flag::register(signal, Arc::clone(&again))?;
             signals.note(signal)?;
         }
-        // Closing a terminal sends SIGHUP twice, from kernel and shell; the second signal must not end the program
-        // immediately.
+        // Closing a terminal sends SIGHUP twice, from the kernel and from the shell; the second one must not end the
+        // program immediately.
         if !is_hangup_ignored() {
             signals.note(SIGHUP)?;
         }
         Ok(signals)
     }
 
-    /// Keeps the number of a signal when it arrives, and requests the end of everything that waits.
+    /// Stores the number of a signal when it arrives, and requests that all waits end.
     fn note(&self, signal: i32) -> io::Result<()> {
         signal_hook::flag::register(signal, Arc::clone(end_request()))?;
         signal_hook::flag::register_usize(signal, Arc::clone(&self.0), signal as usize)?;
@@ -69,7 +69,7 @@ impl Signals {
     }
 
     /// Returns the received signal.
-    pub fn received(&self) -> Option<u8> {
+    pub fn received_signal(&self) -> Option<u8> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,
             number => Some(number as u8),
@@ -78,6 +78,6 @@ impl Signals {
 
     /// True if a signal was received.
     pub fn is_received(&self) -> bool {
-        self.received().is_some()
+        self.received_signal().is_some()
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Name of this program in a typed command.
 const NAME: &str = "nodegauge";
 
-/// Returns the variable that a word in front of a command sets, with its value; `None` for another word.
+/// Returns the variable and the value if a word in front of a command is `NAME=VALUE`; otherwise `None`.
 fn word_variable(word: &str) -> Option<(&str, &str)> {
     let (name, value) = word.split_once('=')?;
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -22,8 +22,8 @@ fn word_variable(word: &str) -> Option<(&str, &str)> {
     is_name.then_some((name, value))
 }
 
-/// Returns the job for a typed command, including environment variables in front of it. The command writes its record
-/// to standard output and does not save the record.
+/// Returns the job for a command as typed, including environment variables in front of it. The command writes its
+/// record to standard output and does not save it.
 pub(crate) fn command_job(
     command: &CommandLine,
     history: &HistoryFile,
@@ -51,13 +51,13 @@ pub(crate) fn command_job(
         .into_iter()
         .map(|(name, value)| (name.to_owned(), Some(value.to_owned())))
         .collect();
-    // Child processes read the history given by `--db`, e.g. for tuned choices.
+    // Child processes read the history that is given by `--db`, e.g. for choices of the tuner.
     let given = history.given.iter().map(|path| path.to_string_lossy().into_owned());
     run.environment.extend(given.map(|path| (DB_VARIABLE.to_owned(), Some(path))));
     Ok(run)
 }
 
-/// Runs a command and returns its record. If the user ends it, returns the incomplete record, or `None` if
+/// Runs a command and returns its record. If the user interrupts it, returns the incomplete record, or `None` if
 /// nothing was measured.
 pub(crate) fn command_record(
     command: &CommandLine,
@@ -71,7 +71,7 @@ pub(crate) fn command_record(
         }
         other => other.into(),
     })?;
-    // Skips output of a launcher before the record.
+    // Output of a launcher in front of the record is skipped.
     let text = output.stdout.find('{').map_or("", |start| &output.stdout[start..]);
     let record = nodegauge_measure::record::parse(text, caller.registry.former_names());
     let status = match output.status() {
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leading_assignments_of_a_command_are_variables() {
+    fn assignments_before_a_command_are_variables() {
         assert_eq!(word_variable("OMP_NUM_THREADS=4"), Some(("OMP_NUM_THREADS", "4")));
         assert_eq!(word_variable("_X1="), Some(("_X1", "")));
         for word in ["stream", "--size=4KiB", "=4", "1X=4", "a-b=4"] {

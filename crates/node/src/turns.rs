@@ -1,4 +1,4 @@
-//! Two commands run alternately, A B B A, so that a linear drift affects both commands equally.
+//! Alternating runs of two commands, A B B A, so that a linear drift affects both commands equally.
 
 mod names;
 
@@ -12,38 +12,38 @@ use nodegauge_measure::{Failure, Observer, record};
 use nodegauge_toolchain::CommandLine;
 use std::time::{Duration, Instant};
 
-/// Order of the commands in a block; 0 is command A, 1 is command B.
+/// Order of the commands in a block; 0 is command A, and 1 is command B.
 const BLOCK: [usize; 4] = [0, 1, 1, 0];
 /// Time limit of a run: a hundred days, which is practically unlimited.
 const LIMIT: Duration = Duration::from_secs(100 * 24 * 3600);
 
 /// Commands to compare.
 #[derive(Debug, Clone)]
-pub struct TurnsRequest {
-    /// Commands A and B, as they were typed.
+pub struct AlternatingRunsRequest {
+    /// Commands A and B, as typed.
     pub commands: Vec<CommandLine>,
     /// Number of blocks.
     pub blocks: u32,
     /// True if the runs are saved.
     pub is_saved: bool,
-    /// History that receives the runs, and which the commands read.
+    /// History in which the runs are saved, and which the commands read.
     pub history: HistoryFile,
 }
 
-/// Runs of both commands from complete blocks.
+/// Runs of both commands, from complete blocks only.
 pub struct Turns {
-    /// Runs of A, and of B.
+    /// Runs of A and runs of B.
     pub sides: [Side; 2],
-    /// Path of the history with the number and the labels of the saved runs.
+    /// Description of the saved runs: their number, the path of the history, and their labels.
     pub saved: Option<String>,
     /// Number of runs that could not be saved.
     pub unsaved: usize,
-    /// Signal that ended the turns early, if any.
+    /// Signal that ended the runs early, if any.
     pub signal: Option<u8>,
 }
 
-impl TurnsRequest {
-    /// Runs both commands alternately and saves every run. `progress` makes the observer of the turns.
+impl AlternatingRunsRequest {
+    /// Runs both commands alternately and saves every run. `progress` creates the progress observer.
     ///
     /// # Errors
     /// Fails if the history cannot be opened, or if a command fails.
@@ -97,11 +97,11 @@ impl TurnsRequest {
         let saved = store.as_ref().map(|store| in_words(store, runs - unsaved, &labels));
         let whole = sides.iter().map(|side| side.runs.len() / 2 * 2).min().unwrap_or(0);
         sides.iter_mut().for_each(|side| side.runs.truncate(whole));
-        Ok(Turns { sides, saved, unsaved, signal: signals.received() })
+        Ok(Turns { sides, saved, unsaved, signal: signals.received_signal() })
     }
 }
 
-/// Describes where runs were saved, and with which labels.
+/// Describes where the runs were saved, and with which labels.
 fn in_words(store: &Store, runs: usize, [a, b]: &[String; 2]) -> String {
     format!("{runs} runs in {}, labels {TURNS}={a} and {TURNS}={b}", store.path().display())
 }

@@ -1,10 +1,10 @@
-//! `nodegauge watch`: short samples over a day. Every sample runs in separate processes, so that a failure affects only
-//! that sample.
+//! `nodegauge watch`: short samples over a day. Each sample runs in separate processes, so a failure affects only that
+//! sample.
 
 mod grid;
 mod series;
 
-use crate::caller::{Caller, Ended};
+use crate::caller::{Caller, CommandEnd};
 use crate::saving;
 use crate::signals::Signals;
 use crate::started::{command_job, command_record};
@@ -27,30 +27,30 @@ use std::time::{Duration, SystemTime};
 
 /// Commands of one sample.
 const COMMANDS: [&[&str]; 2] = [&["stream"], &["memory", "latency"]];
-/// Time that a command takes in addition to its budget, for its start, for reading the topology and for its exit.
+/// Time that a command needs in addition to its budget: start, reading of the topology, exit.
 const START: Duration = Duration::from_secs(1);
-/// Time limit of a measurement as a multiple of its budget, and the minimum of that limit: on a busy node, the setup alone
-/// may take a minute.
-const HANGS: u32 = 20;
-const HANGS_AFTER: Duration = Duration::from_secs(300);
-/// The maximum wait for the end of other load is the interval between samples divided by this number.
-const WAITS: u32 = 10;
-/// Interval at which clock, signals and load are polled.
-const LOOK: Duration = Duration::from_millis(250);
+/// The time limit of a measurement is this multiple of its budget, but at least the constant below: on a busy node, the
+/// setup alone may take a minute.
+const TIMEOUT_FACTOR: u32 = 20;
+const MIN_TIMEOUT: Duration = Duration::from_secs(300);
+/// The maximum wait for other load to end is the interval between samples divided by this number.
+const WAIT_DIVISOR: u32 = 10;
+/// Interval at which time, signals and load are checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Options of a series of samples.
 #[derive(Debug, Clone)]
 pub struct WatchRequest {
     /// Time between the starts of two samples.
     pub every: Duration,
-    /// Total time from the first sample of the series.
-    pub whole: Duration,
-    /// Time for each measurement of a sample.
+    /// Duration of the whole series.
+    pub duration: Duration,
+    /// Budget of each measurement of a sample.
     pub budget: Duration,
     /// Labels of the records; the first names the series.
     pub labels: Vec<(String, String)>,
-    /// True to start a new series even if a saved one has not ended.
-    pub anew: bool,
+    /// True to start a new series even if a saved series has not ended.
+    pub starts_new_series: bool,
     /// True to measure while other programs use the node.
     pub measures_when_busy: bool,
     /// True to print only errors.
@@ -81,22 +81,22 @@ impl WatchRequest {
         )))
     }
 
-    /// Takes the samples of the series on this node until its end.
+    /// Takes samples on this node until the series ends.
     ///
     /// # Errors
-    /// Fails if the history cannot be written, if the series has ended, or if no sample was taken.
-    pub fn run(&self, site: Site, caller: &Caller) -> Result<Ended, Failure> {
+    /// Fails if the history cannot be written, if the series has already ended, or if no sample was taken.
+    pub fn run(&self, site: Site, caller: &Caller) -> Result<CommandEnd, Failure> {
         let series = SampleSeries::new(self, &site)?;
         let signals = Signals::listen()?;
         if !self.measures_when_busy {
-            // With `--when-busy measure`, the priority stays normal, because a low priority would reduce the measured
-            // figures under other load.
+            // With `--when-busy measure`, the priority stays normal, because other load would reduce the figures of a
+            // process with low priority.
             nodegauge_os::lower_priority();
         }
         let mut watch = Watch::new(self, site, signals, series.labels.clone(), caller)?;
         watch.print(&series.in_words(self));
         let mut grid = TimeGrid::new(series.began, self.every);
-        let end = series.began + self.whole;
+        let end = series.began + self.duration;
         let mut due = if series.samples == 0 { series.began } else { grid.next(SystemTime::now()) };
         while due < end && watch.wait(&mut due, &mut grid) {
             // The machine may have been suspended until after the end of the series.
@@ -118,9 +118,9 @@ struct Watch<'a> {
     signals: Signals,
     labels: Vec<(String, String)>,
     jobs: Vec<(CommandLine, ProgramJob<'static>)>,
-    /// Runs that could not be saved yet.
+    /// Runs that could not be saved so far.
     unsaved: Vec<Record>,
-    /// Headline figures of all samples, without the samples that they consist of.
+    /// Headline figures of all samples, without their raw samples.
     headlines: Vec<(&'static str, Measurement)>,
     samples: usize,
     skipped: usize,
@@ -136,8 +136,8 @@ impl<'a> Watch<'a> {
         labels: Vec<(String, String)>,
         caller: &'a Caller,
     ) -> Result<Self, Failure> {
-        let limit = (request.budget * HANGS).max(HANGS_AFTER);
-        // A sample that takes longer than planned, e.g. on a busy machine, is better than no sample.
+        let limit = (request.budget * TIMEOUT_FACTOR).max(MIN_TIMEOUT);
+        // A sample that takes longer than planned, e.g. on a busy machine, is better than none.
         let budget = [
             "--budget".to_owned(),
             request.budget.as_secs_f64().to_string(),
@@ -166,14 +166,14 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// Prints a line, unless only errors are requested.
+    /// Prints a line, unless the user wants errors only.
     fn print(&self, line: &str) {
         if !self.request.is_quiet {
             self.caller.outputs.print_or_end(line);
         }
     }
 
-    /// Waits until a sample is due; returns false if the user ends the watch. If the clock is set back or the
+    /// Waits until a sample is due; returns false if the user ends the command. If the clock was set back or the
     /// machine was suspended, only the time of the next sample changes.
     fn wait(&self, due: &mut SystemTime, grid: &mut TimeGrid) -> bool {
         let interrupted = || self.signals.is_received();
@@ -184,8 +184,9 @@ impl<'a> Watch<'a> {
                 *due = grid.next(now);
                 continue;
             }
-            // The clock of the grid is looked at again, because it may have been set.
-            let wait = Wait::within(left.min(LOOK)).every(LOOK).unless(&interrupted);
+            // The clock may have been set, so the due time is computed again.
+            let wait =
+                Wait::within(left.min(POLL_INTERVAL)).every(POLL_INTERVAL).unless(&interrupted);
             if wait_whole_time(&wait) == Unmet::Interrupted {
                 return false;
             }
@@ -196,9 +197,11 @@ impl<'a> Watch<'a> {
     }
 
     /// Waits for other load to end; returns the load if it does not.
-    fn busy(&self) -> Option<String> {
+    fn wait_until_idle(&self) -> Option<String> {
         let interrupted = || self.signals.is_received();
-        let wait = Wait::within(self.request.every / WAITS).every(LOOK).unless(&interrupted);
+        let wait = Wait::within(self.request.every / WAIT_DIVISOR)
+            .every(POLL_INTERVAL)
+            .unless(&interrupted);
         let mut load = None;
         let is_quiet = wait_until(&wait, || {
             load = self.other_load();
@@ -207,7 +210,7 @@ impl<'a> Watch<'a> {
         if is_quiet.is_ok() { None } else { load }
     }
 
-    /// Returns the other load on this node that would spoil a sample.
+    /// Returns the current load of other programs if it would disturb a sample.
     fn other_load(&self) -> Option<String> {
         let Site { topology, machine, root, .. } = &self.site;
         let mut found = nodegauge_machine::examine(topology, root, machine);
@@ -215,12 +218,12 @@ impl<'a> Watch<'a> {
         found.into_iter().next().map(|load| load.text)
     }
 
-    /// Takes a sample and prints a line with the figures.
+    /// Takes a sample and prints its figures in one line.
     fn sample(&mut self) {
         let now = record::now_rfc3339();
         let time = now.trim_end_matches('Z').replace('T', " ");
         if !self.request.measures_when_busy
-            && let Some(load) = self.busy()
+            && let Some(load) = self.wait_until_idle()
         {
             self.skipped += 1;
             self.print(&format!("{time}  skipped: {load}\n"));
@@ -256,7 +259,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Keeps the headline figures of a run for the conclusion.
+    /// Stores the headline figures of a run for the conclusion.
     fn keep_headlines(&mut self, run: &Record) {
         for (title, m) in conclusion::headline_figures(run, self.caller.gauges) {
             let mut figure = Measurement::new(&m.gauge, &m.test, &m.name, m.unit);
@@ -266,7 +269,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Saves a run, and earlier runs that could not be saved.
+    /// Saves a run, together with earlier runs that could not be saved.
     fn save(&mut self, mut run: Record) {
         run.labels.extend(self.labels.iter().cloned());
         self.invalid |= run.measurements.iter().any(|m| m.validity.status == Status::Invalid);
@@ -280,8 +283,8 @@ impl<'a> Watch<'a> {
     }
 
     fn save_all(&mut self) -> Result<(), Failure> {
-        // The history is opened for every sample: during a day, the file may be moved, or the disk may be temporarily
-        // unavailable.
+        // The history is opened for every sample, because within a day the file may be moved or the disk may be
+        // temporarily unavailable.
         let mut store = self.request.history.open()?;
         while let Some(run) = self.unsaved.first() {
             store.save(run)?;
@@ -291,7 +294,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Prints a summary and writes runs that could not be saved to a file in the current folder.
-    fn end(mut self, (key, value): &(String, String)) -> Result<Ended, Failure> {
+    fn end(mut self, (key, value): &(String, String)) -> Result<CommandEnd, Failure> {
         let figures: Vec<(&'static str, &Measurement)> =
             self.headlines.iter().map(|(title, m)| (*title, m)).collect();
         let conclusion = conclusion::series_conclusion(self.samples, &figures);
@@ -305,7 +308,7 @@ impl<'a> Watch<'a> {
             && let Err(failure) = self.save_all()
         {
             let folders = [PathBuf::new(), std::env::temp_dir()];
-            let file = saving::keep(&self.unsaved, &folders, self.caller.outputs)?;
+            let file = saving::write_to_first_folder(&self.unsaved, &folders, self.caller.outputs)?;
             return Err(Failure::missing(format!(
                 "{}; {} are in {}",
                 failure.single_line(),
@@ -314,8 +317,8 @@ impl<'a> Watch<'a> {
             ))
             .hint(saving::import_command(&file, &self.request.history).to_string()));
         }
-        Ok(match self.signals.received() {
-            Some(signal) => Ended::Signal(signal),
+        Ok(match self.signals.received_signal() {
+            Some(signal) => CommandEnd::Signal(signal),
             None if self.samples == 0 && self.failed == 0 => {
                 let skipped = counted(self.skipped, "sample");
                 let text = format!(
@@ -323,12 +326,12 @@ impl<'a> Watch<'a> {
                 );
                 return Err(Failure::unmet(text).hint("--when-busy measure"));
             }
-            None if self.invalid || self.failed > 0 => Ended::Unmet,
-            None => Ended::Met,
+            None if self.invalid || self.failed > 0 => CommandEnd::Unmet,
+            None => CommandEnd::Met,
         })
     }
 
-    /// Returns the numbers of samples, and of those that were skipped or failed.
+    /// Returns a text with the numbers of taken, skipped and failed samples.
     fn tally(&self) -> String {
         let mut words = counted(self.samples, "sample");
         for (number, what) in [(self.skipped, "skipped"), (self.failed, "failed")] {
@@ -340,7 +343,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Returns the headline figures of a run, e.g. `memory 33.1 GB/s`.
+/// Describes the headline figures of a run, e.g. `memory 33.1 GB/s`.
 fn in_words(run: &Record, caller: &Caller) -> String {
     let mut figures = Vec::new();
     for head in caller.gauges.iter().flat_map(|gauge| gauge.headlines(run)) {

@@ -1,17 +1,18 @@
-//! Consequence of the detours for a barrier of many hosts: after each quantum of computation, all processes wait for the one
-//! that lost most (Petrini, Kerbyson, Pakin 2003; Hoefler, Schneider, Lumsdaine 2010).
+//! Effect of the detours on a barrier of many hosts: after each quantum of computation, all processes wait for the one
+//! that lost the most time (Petrini, Kerbyson, Pakin 2003; Hoefler, Schneider, Lumsdaine 2010).
 //!
-//! The lost times of all recorded quanta are the distribution of one process; processes on other hosts are independent of
-//! each other and lose as much. The expected maximum of n draws follows from the sorted values without simulation. With
-//! more processes than recorded quanta it approaches the longest recorded loss: longer ones were not seen.
+//! The lost times of all recorded quanta form the distribution for one process. Processes on other hosts are assumed to
+//! be independent, with the same distribution. The expected maximum of n draws follows from the sorted values without
+//! simulation. With more processes than recorded quanta it approaches the longest recorded loss, because longer losses
+//! were not observed.
 
 use crate::config::BarrierPoint;
 
-/// Numbers of hosts of the curve.
+/// Numbers of hosts for which the slowdown is computed.
 const HOSTS: [u64; 7] = [1, 4, 16, 64, 256, 1024, 4096];
 
-/// Returns the slowdown for each number of hosts. `lost` are the lost times of quanta of this length, in one unit, on a host
-/// with this number of processes.
+/// Returns the slowdown for each number of hosts. `lost` are the lost times of quanta of this length, in the same unit,
+/// on a host with this number of processes.
 pub(crate) fn curve(lost: &[u64], quantum: u64, processes: usize) -> Vec<BarrierPoint> {
     if lost.is_empty() {
         return Vec::new();
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expected_maximum_of_draws_is_exact() {
+    fn expected_maximum_matches_the_exact_value() {
         // A detour of 10 in one of four quanta: no draw has it with (3/4)^n.
         let lost = [0, 0, 0, 10];
         for draws in [1.0, 2.0, 10.0] {
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn slowdown_grows_with_hosts_up_to_the_longest_loss() {
+    fn slowdown_grows_with_the_number_of_hosts() {
         let mut lost = vec![0; 999];
         lost.push(500);
         let points = curve(&lost, 1000, 2);

@@ -1,4 +1,4 @@
-//! Keys of `config` of the figures of noise.
+//! Configuration keys of the figures of noise.
 
 use nodegauge_measure::keys::shared;
 use schemars::JsonSchema;
@@ -9,35 +9,49 @@ nodegauge_measure::config! {
     pub struct NoiseConfig including of: shared::HostConfig {
         threads: shared::threads;
         cpus: shared::cpus;
-        /// Time of a pass of the loop, seconds: the resolution.
+        /// Time of a pass of the loop, seconds. It is the resolution of the measurement.
         pass_s: f64 = Observation "pass";
-        /// Length from which a pass is a detour, seconds.
+        /// Minimum time of a pass that counts as a detour, seconds.
         detour_s: f64 = Observation "shortest detour";
         /// Number of detours on all CPUs.
         detours: u64 = Observation "detours";
-        /// Detours per second and CPU.
+        /// Number of detours per second and CPU.
         detours_per_s: f64 = Observation "detours per second";
-        /// Numbers of detours by length: element i has those of at least 2^i and less than 2^(i+1) nanoseconds.
+        /// Number of detours by length: element i counts those of at least 2^i and less than 2^(i+1) nanoseconds.
         histogram: Vec<u64> = Observation "detours by length";
-        /// Sources that ran on the node meanwhile, by events per second and CPU.
+        /// Sources that ran on the measuring CPUs during the measurement.
         sources: Vec<NoiseSource> = Observation "sources";
-        /// Consequence for a barrier after each quantum of computation.
+        /// Predicted slowdown by a barrier after each quantum of computation.
         barrier: Vec<BarrierPoint> = Observation "barrier";
         /// Quantum of computation between two barriers, seconds.
         quantum_s: f64 = Observation "quantum";
+        /// Measuring CPUs on which the kernel leaves out its timer while one task runs (`nohz_full=`).
+        tickless_cpus: Vec<u32> = Observation "tickless cpus";
+        /// True if the daemon runs that moves interrupts among CPUs.
+        irqbalance: bool = Observation "irqbalance";
         stopped: shared::stopped;
     }
 }
 
-/// Counter of the kernel that grew while the loop ran.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Counter of the kernel that grew while the loop ran, on the measuring CPUs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NoiseSource {
-    /// Kind: `interrupt`, `softirq`, `steal`, or `task`.
+    /// Kind: `interrupt`, `softirq`, `steal`, `kernel thread`, or `task` of a process.
     pub kind: String,
     /// Name, e.g. `LOC: Local timer interrupts`.
     pub name: String,
-    /// Events per second and measuring CPU; for `steal`, the share of the time.
-    pub per_s: f64,
+    /// Events per second on all measuring CPUs; of tasks, the times that one began to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_s: Option<f64>,
+    /// Mean time of an event, seconds; absent where the kernel has only its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_s: Option<f64>,
+    /// Share of the time of the measuring CPUs; absent where the kernel has only the number of events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Number of recorded detours of about the mean time, divided by the number of events, at most 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<f64>,
 }
 
 /// Slowdown of a program with barriers on some hosts.

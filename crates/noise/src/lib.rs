@@ -1,11 +1,12 @@
-//! Noise of a node: the time that it takes away from a program that never asks for anything. A loop of fixed work runs on
-//! all cores at once and records its detours; the kernel's counters say what ran meanwhile, and the recorded detours give
-//! the consequence for a barrier of many hosts.
+//! Noise of a node: the time that other activity takes from a program that makes no system calls. A loop of fixed work
+//! runs on all cores simultaneously and records its detours. The kernel's counters show what ran during the
+//! measurement, and the recorded detours determine the effect on a barrier of many hosts.
 #![forbid(unsafe_code)]
 
 mod barrier;
 pub mod config;
 mod gauge;
+mod lengths;
 mod plan;
 mod sources;
 mod view;

@@ -1,7 +1,8 @@
-//! Run of `noise`: turns of the loop on all CPUs at once, and the judgement.
+//! Run of `noise`: turns of the loop on all CPUs simultaneously, and the evaluation.
 
 use crate::config::NoiseConfig;
-use crate::sources::SourceReading;
+use crate::lengths::Lengths;
+use crate::sources::{Measured, SourceReading};
 use crate::{GAUGE, TEST, barrier};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_detours::{DETOUR, Recording, record};
@@ -20,9 +21,9 @@ use std::time::Duration;
 
 /// Time of a turn.
 const TURN: Duration = Duration::from_millis(100);
-/// Quantum of computation between two barriers, nanoseconds: that of the fixed time quanta of the FTQ benchmark.
+/// Quantum of computation between two barriers, nanoseconds: the same as in the FTQ benchmark.
 const QUANTUM: u64 = 1_000_000;
-/// Number of the bins of the histogram, by powers of two of nanoseconds: up to 2 s.
+/// Number of histogram bins, by powers of two of nanoseconds, up to 2 s.
 const BINS: usize = 31;
 
 /// Options of `noise`.
@@ -30,7 +31,7 @@ const BINS: usize = 31;
 pub struct NoiseOptions {
     /// Threads and their places; by default one thread on each core.
     pub placement: PlacementOptions,
-    /// Time for the whole run, if the user set it; a run that would exceed it is refused.
+    /// Time budget of the whole run, if the user set it. A run that would exceed it is refused.
     pub budget: Option<Duration>,
     /// Exact number of turns after the warm-up, independent of the time.
     pub samples: Option<usize>,
@@ -44,7 +45,7 @@ pub struct NoisePlan {
 }
 
 impl NoisePlan {
-    /// Default time for the whole run: rare detours need a long one.
+    /// Default time budget of the whole run. It is long because detours may be rare.
     pub const BUDGET: Duration = Duration::from_secs(20);
 
     /// Plans a run with one thread on each core, or with the requested threads.
@@ -59,7 +60,7 @@ impl NoisePlan {
     }
 }
 
-/// Turns before the first.
+/// Prediction of the time before the first turn.
 struct PredictedTurns;
 
 impl Predictable for PredictedTurns {
@@ -79,7 +80,7 @@ impl Predictable for PredictedTurns {
 }
 
 impl PlannedRun for NoisePlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: None }
     }
 
@@ -109,7 +110,17 @@ impl PlannedRun for NoisePlan {
         let mut config = run.config(places.len());
         config.cpus =
             Some(places.iter().map(|place| place.iter().map(|cpu| cpu.0).collect()).collect());
-        config.sources = Some(after.since(&before, elapsed, places.len()));
+        let measured = Measured {
+            seconds: elapsed,
+            cpus: &cpus,
+            lengths: &run.lengths,
+            recorded: run.elapsed as f64 * 1e-9 / places.len() as f64,
+        };
+        config.sources = Some(after.since(&before, &measured));
+        config.irqbalance = Some(after.has_irqbalance());
+        let tickless = site.root.numbers("sys/devices/system/cpu/nohz_full").unwrap_or_default();
+        config.tickless_cpus =
+            Some(cpus.iter().copied().filter(|cpu| tickless.contains(cpu)).collect());
         config.stopped = Some(series.stop().to_string());
         let mut outcome =
             Outcome { measurements: figures(&series, &config), notices, ..Outcome::default() };
@@ -118,7 +129,7 @@ impl PlannedRun for NoisePlan {
     }
 }
 
-/// Returns the figures: the share of the time that is left, and the longest detour of a turn.
+/// Returns the figures: the share of the time that is left to a program, and the longest detour of a turn.
 fn figures(series: &Series, config: &NoiseConfig) -> Vec<Measurement> {
     let judged = series.one_regime(&[]);
     let available = Measurement::new(GAUGE, TEST, "available", Unit::Factor);
@@ -132,7 +143,7 @@ fn figures(series: &Series, config: &NoiseConfig) -> Vec<Measurement> {
     all
 }
 
-/// Recordings of all turns.
+/// Combined recordings of all turns.
 #[derive(Debug, Default)]
 struct NoiseRun {
     /// Time of all CPUs, nanoseconds.
@@ -140,13 +151,14 @@ struct NoiseRun {
     pass: u64,
     detours: u64,
     histogram: Vec<u64>,
+    lengths: Lengths,
     /// Lost time of each quantum of each CPU.
     lost: Vec<u64>,
 }
 
 impl NoiseRun {
-    /// Records the detours of all CPUs at once. The parts of the sample are the share of the time that was left, and the
-    /// longest detour, at least a pass, in seconds.
+    /// Records the detours of all CPUs simultaneously. The sample consists of the share of the time that was left to
+    /// the loop, and the longest detour in seconds, at least the time of a pass.
     fn turn(&mut self, team: &mut Team) -> Result<Vec<Sample>, TurnFailure> {
         let recordings = team.map(|member| {
             member.barrier();
@@ -173,6 +185,7 @@ impl NoiseRun {
         for detour in &recording.detours {
             let bin = detour.length.max(1).ilog2() as usize;
             self.histogram[bin.min(BINS - 1)] += 1;
+            self.lengths.add(detour.length);
         }
         self.lost.extend(recording.lost_per_quantum(QUANTUM));
     }

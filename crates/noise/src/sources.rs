@@ -1,7 +1,9 @@
 //! Counters of the kernel before and after a measurement: interrupts and softirqs by name (`/proc/interrupts`,
-//! `/proc/softirqs`), time that the hypervisor stole (`/proc/stat`), and the tasks that ran (`/proc/PID/schedstat`).
+//! `/proc/softirqs`), time that the hypervisor stole (`/proc/stat`), and the tasks that ran, with their time
+//! (`/proc/PID/task/TID/schedstat`).
 
 use crate::config::NoiseSource;
+use crate::lengths::Lengths;
 use nodegauge_machine::SysRoot;
 use std::collections::BTreeMap;
 
@@ -9,6 +11,8 @@ use std::collections::BTreeMap;
 const TICKS: f64 = 100.0;
 /// Maximum number of sources of a kind that are kept, the most frequent ones.
 const KEPT: usize = 6;
+/// Flag of kernel threads in `/proc/PID/stat` (Linux, `PF_KTHREAD`).
+const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// Reading of the counters.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,12 +20,36 @@ pub(crate) struct SourceReading {
     interrupts: BTreeMap<String, u64>,
     softirqs: BTreeMap<String, u64>,
     stolen_ticks: u64,
-    /// Time slices of each task, by process number and name.
-    tasks: BTreeMap<(u32, String), u64>,
+    /// Tasks by their numbers.
+    tasks: BTreeMap<u32, TaskReading>,
+}
+
+/// Reading of one thread of a process, or of the kernel.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct TaskReading {
+    name: String,
+    is_kernel: bool,
+    /// CPU on which it ran last.
+    cpu: u32,
+    /// Time on a CPU, nanoseconds.
+    time: u64,
+    slices: u64,
+}
+
+/// Turns of a measurement, with which counters are compared.
+pub(crate) struct Measured<'a> {
+    /// Time between the two readings, seconds.
+    pub seconds: f64,
+    /// CPUs on which the loop ran.
+    pub cpus: &'a [u32],
+    /// Lengths of the recorded detours.
+    pub lengths: &'a Lengths,
+    /// Time of the recordings of a CPU, seconds; at most `seconds`.
+    pub recorded: f64,
 }
 
 impl SourceReading {
-    /// Reads the counters of these CPUs, and the time slices of all tasks but those of the process `own`.
+    /// Reads the counters of these CPUs, and those of all tasks but the threads of the process `own`.
     pub(crate) fn take(root: &SysRoot, cpus: &[u32], own: u32) -> Self {
         let interrupts = root.text("proc/interrupts").unwrap_or_default();
         let softirqs = root.text("proc/softirqs").unwrap_or_default();
@@ -30,49 +58,91 @@ impl SourceReading {
             interrupts: counted(&interrupts, cpus),
             softirqs: counted(&softirqs, cpus),
             stolen_ticks: stolen(&stat, cpus),
-            tasks: slices(root, own),
+            tasks: tasks(root, own),
         }
     }
 
-    /// Returns what grew since `earlier`, per second and CPU; of each kind the most frequent.
-    pub(crate) fn since(&self, earlier: &Self, seconds: f64, cpus: usize) -> Vec<NoiseSource> {
-        let per_cpu = seconds * cpus.max(1) as f64;
+    /// True if the daemon that moves interrupts among CPUs runs.
+    pub(crate) fn has_irqbalance(&self) -> bool {
+        self.tasks.values().any(|task| task.name == "irqbalance")
+    }
+
+    /// Returns what grew since `earlier` on the measuring CPUs: of interrupts and softirqs the most frequent, of tasks
+    /// those that took most time.
+    pub(crate) fn since(&self, earlier: &Self, measured: &Measured<'_>) -> Vec<NoiseSource> {
         let mut sources = Vec::new();
-        sources.extend(top_sources("interrupt", &self.interrupts, &earlier.interrupts, per_cpu));
-        sources.extend(top_sources("softirq", &self.softirqs, &earlier.softirqs, per_cpu));
+        sources.extend(most_frequent("interrupt", &self.interrupts, &earlier.interrupts, measured));
+        sources.extend(most_frequent("softirq", &self.softirqs, &earlier.softirqs, measured));
         let stolen = self.stolen_ticks.saturating_sub(earlier.stolen_ticks) as f64 / TICKS;
         if stolen > 0.0 {
-            let name = "time for other guests".to_owned();
-            sources.push(NoiseSource { kind: "steal".to_owned(), name, per_s: stolen / per_cpu });
+            sources.push(NoiseSource {
+                kind: "steal".to_owned(),
+                name: "time for other guests".to_owned(),
+                share: Some(stolen / (measured.seconds * measured.cpus.len() as f64)),
+                ..NoiseSource::default()
+            });
         }
-        let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
-        let mut before: BTreeMap<String, u64> = BTreeMap::new();
-        for (key, slices) in &self.tasks {
+        sources.extend(self.tasks_since(earlier, measured));
+        sources
+    }
+
+    /// Returns the tasks that ran on the measuring CPUs, those with the largest share of the time first. Threads of one
+    /// name are one source.
+    fn tasks_since(&self, earlier: &Self, measured: &Measured<'_>) -> Vec<NoiseSource> {
+        let mut by_name: BTreeMap<(&str, bool), (u64, u64)> = BTreeMap::new();
+        for (id, task) in &self.tasks {
+            if !measured.cpus.contains(&task.cpu) {
+                continue;
+            }
             // A task that started meanwhile counts from zero.
-            *by_name.entry(key.1.clone()).or_default() += slices;
-            let known = earlier.tasks.get(key).copied().unwrap_or(0);
-            *before.entry(key.1.clone()).or_default() += known;
+            let known = earlier.tasks.get(id).filter(|before| before.name == task.name);
+            let (time, slices) = known.map_or((0, 0), |before| (before.time, before.slices));
+            let sum = by_name.entry((&task.name, task.is_kernel)).or_default();
+            sum.0 += task.time.saturating_sub(time);
+            sum.1 += task.slices.saturating_sub(slices);
         }
-        sources.extend(top_sources("task", &by_name, &before, per_cpu));
+        let mut sources = Vec::new();
+        for ((name, is_kernel), (time, slices)) in by_name {
+            if slices == 0 {
+                continue;
+            }
+            let mean = time / slices;
+            let expected = slices as f64 * (measured.recorded / measured.seconds).min(1.0);
+            let found = measured.lengths.near(mean);
+            sources.push(NoiseSource {
+                kind: if is_kernel { "kernel thread" } else { "task" }.to_owned(),
+                name: name.to_owned(),
+                per_s: Some(slices as f64 / measured.seconds),
+                mean_s: Some(mean as f64 * 1e-9),
+                share: Some(time as f64 * 1e-9 / (measured.seconds * measured.cpus.len() as f64)),
+                found: Some((found as f64 / expected.max(1.0)).min(1.0)),
+            });
+        }
+        sources.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
+        sources.truncate(2 * KEPT);
         sources
     }
 }
 
-fn top_sources(
+fn most_frequent(
     kind: &str,
     now: &BTreeMap<String, u64>,
     before: &BTreeMap<String, u64>,
-    per_cpu: f64,
+    measured: &Measured<'_>,
 ) -> Vec<NoiseSource> {
     let mut grown = Vec::new();
     for (name, count) in now {
         let events = count.saturating_sub(before.get(name).copied().unwrap_or(0));
         if events > 0 {
-            let per_s = events as f64 / per_cpu;
-            grown.push(NoiseSource { kind: kind.to_owned(), name: name.clone(), per_s });
+            grown.push(NoiseSource {
+                kind: kind.to_owned(),
+                name: name.clone(),
+                per_s: Some(events as f64 / measured.seconds),
+                ..NoiseSource::default()
+            });
         }
     }
-    grown.sort_by(|a, b| b.per_s.total_cmp(&a.per_s));
+    grown.sort_by(|a, b| b.per_s.unwrap_or(0.0).total_cmp(&a.per_s.unwrap_or(0.0)));
     grown.truncate(KEPT);
     grown
 }
@@ -118,21 +188,38 @@ fn stolen(stat: &str, cpus: &[u32]) -> u64 {
     ticks
 }
 
-/// Returns the time slices of all tasks but those of a process.
-fn slices(root: &SysRoot, own: u32) -> BTreeMap<(u32, String), u64> {
+/// Returns all tasks but the threads of a process.
+fn tasks(root: &SysRoot, own: u32) -> BTreeMap<u32, TaskReading> {
     let mut tasks = BTreeMap::new();
     for pid in root.names("proc").iter().filter_map(|name| name.parse::<u32>().ok()) {
         if pid == own {
             continue;
         }
-        let Some(schedule) = root.text(&format!("proc/{pid}/schedstat")) else { continue };
-        let Some(name) = root.text(&format!("proc/{pid}/comm")) else { continue };
-        let count = schedule.split_whitespace().nth(2).and_then(|word| word.parse::<u64>().ok());
-        if let Some(count) = count {
-            tasks.insert((pid, name), count);
+        let folder = format!("proc/{pid}/task");
+        for thread in root.names(&folder).iter().filter_map(|name| name.parse::<u32>().ok()) {
+            if let Some(task) = task(root, &format!("{folder}/{thread}")) {
+                tasks.insert(thread, task);
+            }
         }
     }
     tasks
+}
+
+/// Returns the reading of a thread; `None` if it has ended.
+fn task(root: &SysRoot, folder: &str) -> Option<TaskReading> {
+    let schedule = root.text(&format!("{folder}/schedstat"))?;
+    let stat = root.text(&format!("{folder}/stat"))?;
+    let mut numbers = schedule.split_whitespace().map(str::parse::<u64>);
+    let time = numbers.next()?.ok()?;
+    let slices = numbers.nth(1)?.ok()?;
+    // The name is in parentheses and may contain some itself. The fields after it begin with the third.
+    let (before, fields) = stat.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let flags: u64 = fields.get(9 - 3)?.parse().ok()?;
+    let cpu = fields.get(39 - 3)?.parse().ok()?;
+    let is_kernel = flags & KERNEL_THREAD != 0;
+    Some(TaskReading { name: name.to_owned(), is_kernel, cpu, time, slices })
 }
 
 #[cfg(test)]
@@ -140,6 +227,10 @@ mod tests {
     use super::*;
 
     const INTERRUPTS: &str = "            CPU0       CPU1       \n  9:          0          3   IO-APIC   9-fasteoi   acpi\nLOC:    1000       2000   Local timer interrupts\nERR:          0\n";
+
+    fn measured(lengths: &Lengths) -> Measured<'_> {
+        Measured { seconds: 10.0, cpus: &[0, 1], lengths, recorded: 10.0 }
+    }
 
     #[test]
     fn interrupts_are_counted_by_name_on_the_measuring_cpus() {
@@ -157,20 +248,63 @@ mod tests {
             SourceReading { interrupts: counted(INTERRUPTS, &[0, 1]), ..SourceReading::default() };
         let mut after = before.clone();
         *after.interrupts.get_mut("LOC: Local timer interrupts").unwrap() += 5000;
-        after.tasks.insert((7, "agent".to_owned()), 10);
         after.stolen_ticks = 100;
-        let sources = after.since(&before, 10.0, 2);
-        let named: Vec<(&str, &str, f64)> = sources
-            .iter()
-            .map(|source| (source.kind.as_str(), source.name.as_str(), source.per_s))
-            .collect();
-        assert_eq!(
-            named,
-            [
-                ("interrupt", "LOC: Local timer interrupts", 250.0),
-                ("steal", "time for other guests", 0.05),
-                ("task", "agent", 0.5)
-            ]
-        );
+        let sources = after.since(&before, &measured(&Lengths::default()));
+        assert_eq!(sources.len(), 2);
+        assert_eq!(sources[0].name, "LOC: Local timer interrupts");
+        assert_eq!(sources[0].per_s, Some(500.0));
+        assert_eq!(sources[1].kind, "steal");
+        assert_eq!(sources[1].share, Some(0.05));
+    }
+
+    #[test]
+    fn task_is_compared_with_detours_of_its_length() {
+        let agent = |time, slices| TaskReading {
+            name: "agent".to_owned(),
+            is_kernel: false,
+            cpu: 1,
+            time,
+            slices,
+        };
+        let mut before = SourceReading::default();
+        let mut after = SourceReading::default();
+        before.tasks.insert(7, agent(5_000_000, 5));
+        // 100 times 1 ms in 10 s, and a task that ran only on a CPU that was not measured.
+        after.tasks.insert(7, agent(105_000_000, 105));
+        after.tasks.insert(8, TaskReading { cpu: 2, ..agent(900_000_000, 9) });
+        let mut lengths = Lengths::default();
+        for _ in 0..80 {
+            lengths.add(1_100_000);
+        }
+        for _ in 0..1000 {
+            lengths.add(4_000);
+        }
+        let sources = after.since(&before, &measured(&lengths));
+        assert_eq!(sources.len(), 1);
+        assert_eq!(sources[0].kind, "task");
+        assert_eq!(sources[0].per_s, Some(10.0));
+        assert_eq!(sources[0].mean_s, Some(1e-3));
+        assert_eq!(sources[0].share, Some(0.005));
+        assert_eq!(sources[0].found, Some(0.8));
+    }
+
+    #[test]
+    fn name_of_a_task_may_contain_parentheses() {
+        let folder = tempfile::tempdir().unwrap();
+        let task_folder = folder.path().join("proc/12/task/13");
+        std::fs::create_dir_all(&task_folder).unwrap();
+        let mut fields = vec!["0"; 50];
+        fields[9 - 3] = "2097216";
+        fields[39 - 3] = "3";
+        let stat = format!("13 (a) b (c) {}", fields.join(" "));
+        std::fs::write(task_folder.join("stat"), stat).unwrap();
+        std::fs::write(task_folder.join("schedstat"), "1000 20 4\n").unwrap();
+        let root = SysRoot::recorded(folder.path());
+        let found = tasks(&root, 1);
+        let task = &found[&13];
+        assert_eq!(task.name, "a) b (c");
+        assert!(task.is_kernel);
+        assert_eq!((task.cpu, task.time, task.slices), (3, 1000, 4));
+        assert!(tasks(&root, 12).is_empty());
     }
 }

@@ -18,6 +18,8 @@ struct Bin {
     /// Smallest length, nanoseconds.
     from: u64,
     count: u64,
+    /// Number per second on all measuring CPUs.
+    per_s: f64,
     /// Number of detours divided by that of the bin with the most.
     share: f64,
 }
@@ -36,7 +38,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let lost = Fraction(1.0 - available.0.value?);
     Some(format!(
         "The node takes {} of the time of a program, {:.0} times per second and CPU; the longest detour in 0.1 s is {}",
-        lost.in_short(),
+        lost.in_whole_percent(),
         config.detours_per_s?,
         quoted(longest)?
     ))
@@ -49,22 +51,15 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let mut section = Section::new(TEST);
     let columns = ColumnList::<NoiseFigure<'_>>::new()
         .left("figure", |(m, _)| m.name.clone())
-        .left("median", |(m, _)| TableCell::value_of(m, |value| m.unit.in_words(value)))
+        .left("median", |(m, _)| TableCell::from_measurement(m, |value| m.unit.in_words(value)))
         .left("5 %", |(m, _)| quantile(m, |summary| summary.p05))
         .left("95 %", |(m, _)| quantile(m, |summary| summary.p95));
     section.push(columns.table(&all)).gap();
     section.push(histogram(config)).gap();
     if detail == Detail::Full {
         let sources = config.sources.clone().unwrap_or_default();
-        let of_sources = ColumnList::<NoiseSource>::new()
-            .left("source", |source| source.kind.clone())
-            .left("name", |source| source.name.clone())
-            .right("per second and CPU", |source| match source.kind.as_str() {
-                "steal" => Fraction(source.per_s).to_string(),
-                _ => format!("{:.1}", source.per_s),
-            });
-        section.push(of_sources.table(&sources));
-        for (remedy, own) in grouped(&sources, |source| remedy(source)) {
+        section.push(source_table(&sources));
+        for (remedy, own) in grouped(&sources, |source| remedy(source, config)) {
             if !remedy.is_empty() {
                 let names: Vec<&str> = own.iter().map(|source| source.name.as_str()).collect();
                 section.note("remedy", format!("{}: {remedy}", names.join(", ")));
@@ -104,27 +99,67 @@ fn quantile(m: &Measurement, of: impl Fn(&Summary) -> f64) -> String {
 fn histogram(config: &NoiseConfig) -> Table {
     let counts = config.histogram.clone().unwrap_or_default();
     let max = counts.iter().copied().max().unwrap_or(0).max(1);
+    let total: u64 = counts.iter().sum();
+    let rate = config.detours_per_s.unwrap_or(0.0) * config.threads.unwrap_or(0) as f64;
     let mut bins = Vec::new();
     for (at, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-        bins.push(Bin { from: 1 << at, count: *count, share: *count as f64 / max as f64 });
+        bins.push(Bin {
+            from: 1 << at,
+            count: *count,
+            per_s: rate * *count as f64 / total as f64,
+            share: *count as f64 / max as f64,
+        });
     }
     let columns = ColumnList::<Bin>::new()
         .right("detours from", |bin| Seconds(bin.from as f64 * 1e-9).to_string())
         .right("number", |bin| bin.count.to_string())
+        .right("per second", |bin| format!("{:.1}", bin.per_s))
         .left("", |bin| TableCell::bar(Fraction(bin.share)));
     columns.table(&bins)
 }
 
-/// Returns what reduces a source.
-fn remedy(source: &NoiseSource) -> &'static str {
+/// Returns the table of what ran on the measuring CPUs meanwhile.
+fn source_table(sources: &[NoiseSource]) -> Table {
+    let columns = ColumnList::<NoiseSource>::new()
+        .left("source", |source| source.kind.clone())
+        .left("name", |source| source.name.clone())
+        .right("per second", |source| or_dash(source.per_s.map(|rate| format!("{rate:.1}"))))
+        .right("mean time", |source| or_dash(source.mean_s.map(|time| Seconds(time).to_string())))
+        .right("of the time", |source| {
+            or_dash(source.share.map(|share| Fraction(share).to_string()))
+        })
+        .right("found", |source| {
+            or_dash(source.found.map(|found| Fraction(found).in_whole_percent()))
+        });
+    columns.table(sources)
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
+/// Share of the time of the CPUs from which a task is worth a remedy: the losses of a single task below it are below the
+/// resolution of most programs.
+const WORTH: f64 = 1e-4;
+
+/// Returns what reduces a source; empty if it is rare, or if nothing does.
+fn remedy(source: &NoiseSource, config: &NoiseConfig) -> &'static str {
+    let is_tickless = config.tickless_cpus.as_ref().is_some_and(|cpus| !cpus.is_empty());
+    let is_worth = source.share.is_some_and(|share| share >= WORTH);
     match source.kind.as_str() {
-        "interrupt" if source.name.starts_with("LOC") => "nohz_full= on the cores of jobs",
-        "interrupt" if source.name.starts_with("RES") || source.name.starts_with("CAL") => "",
+        "interrupt" if source.name.starts_with("LOC") && !is_tickless => {
+            "nohz_full= on the cores of jobs"
+        }
         "interrupt" if source.name.starts_with(|first: char| first.is_ascii_digit()) => {
-            "irqaffinity= or irqbalance away from the cores of jobs"
+            if config.irqbalance == Some(true) {
+                "irqbalance runs: IRQBALANCE_BANNED_CPULIST= with the cores of jobs"
+            } else {
+                "irqaffinity= without the cores of jobs"
+            }
         }
         "steal" => "a dedicated host",
-        "task" => "stop it, or bind it to a core of the system",
+        "task" if is_worth => "stop it, or bind it to a core of the system",
+        "kernel thread" if is_worth => "isolcpus= or cpusets keep it away from the cores of jobs",
         _ => "",
     }
 }

@@ -1,4 +1,4 @@
-//! core-to-core-latency: matrices of means with their errors, which the program prints to standard error.
+//! Reader for core-to-core-latency: matrices of means with their errors, which the program prints to standard error.
 
 use crate::text::{agree, lines, number, rounding, unread, without_colours};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
@@ -6,12 +6,12 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader of the output of core-to-core-latency.
+/// Reader for the output of core-to-core-latency.
 pub(crate) struct CoreToCore;
 
 /// Line before the matrices.
 const TITLE: &str = "Num iterations per samples:";
-/// Titles of the benchmarks.
+/// Titles of the benchmarks, with their names in figures.
 const BENCHES: [(&str, &str); 3] = [
     ("1) CAS latency on a single shared cache line", "compare and swap"),
     ("2) Single-writer single-reader latency on two shared cache lines", "read and write"),
@@ -24,7 +24,7 @@ impl Reader for CoreToCore {
     }
 
     fn doubts(&self) -> &'static str {
-        "a matrix without `Mean latency`: suspect; a mean that is not that of the matrix: no figures"
+        "a matrix without `Mean latency`: suspect; a mean that differs from the mean of the matrix: no figures"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -61,7 +61,7 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
             let own = values.iter().sum::<f64>() / values.len() as f64;
             // Cells are whole nanoseconds.
             if values.is_empty() || !agree(mean, own, 0.6 / own) {
-                return Err("its mean is not that of the matrix".to_owned());
+                return Err("its mean contradicts the matrix".to_owned());
             }
             is_open = false;
             continue;
@@ -74,10 +74,10 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
             _ => row(line, bench, &columns, &mut values, &mut figures)?,
         }
     }
-    Ok(figures.finish(is_open.then_some("the matrix has no end")))
+    Ok(figures.finish(is_open.then_some("the end of the matrix is missing")))
 }
 
-/// Reads a row of a matrix: the core, and cells `52±0`.
+/// Parses a row of a matrix: the core, and cells such as `52±0`.
 fn row(
     line: &str,
     bench: &str,

@@ -1,4 +1,5 @@
-//! elbencho: a table with a block of rows for each operation. The figures are those of `LAST DONE`.
+//! Reader for elbencho: a table with a block of rows for each operation. The figures are those of the column `LAST
+//! DONE`.
 
 use crate::text::{lines, number, quoted, slug};
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
@@ -6,10 +7,10 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::{Unit, UnitPrefix};
 
-/// Reader of the output of elbencho.
+/// Reader for the output of elbencho.
 pub(crate) struct Elbencho;
 
-/// Names of the columns, of all versions.
+/// Column names, in all versions.
 const HEADERS: [&str; 2] =
     ["OPERATION RESULT TYPE FIRST DONE LAST DONE", "OPERATION RESULT TYPE FIRST DONE LAST DONE"];
 
@@ -19,7 +20,8 @@ impl Reader for Elbencho {
     }
 
     fn doubts(&self) -> &'static str {
-        "a total that is not the rate multiplied by the time is an error; the output has no last line"
+        "a total that is not the rate multiplied by the time is an error; the output has no \
+         final line"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -64,7 +66,7 @@ fn is_header(line: &str) -> bool {
     HEADERS.contains(&words.as_str())
 }
 
-/// Returns the seconds of a time: `1.234s`, `2m3.400s`, `350ms`, `1h2m3s`.
+/// Parses a time and returns it in seconds: `1.234s`, `2m3.400s`, `350ms`, `1h2m3s`.
 fn seconds(word: &str) -> Option<f64> {
     let milliseconds = word.strip_suffix('s').and_then(|rest| rest.strip_suffix('m'));
     if let Some(value) = milliseconds.and_then(number) {
@@ -136,7 +138,7 @@ impl Block {
     /// Adds the figures of the operation.
     fn finish(&self, figures: &mut OutputFigures) -> Result<(), String> {
         if let (Some(rate), Some(total), Some(seconds)) = (self.rate, self.total, self.seconds) {
-            // All three are rounded down to whole numbers or milliseconds.
+            // All three values are rounded down to integers or milliseconds.
             let least = (total - 1.0) / (seconds + 0.01) - 2.0;
             let most = (total + 1.0) / (seconds - 0.01).max(1e-9) + 2.0;
             if !(least * 0.99..=most * 1.01).contains(&rate) {

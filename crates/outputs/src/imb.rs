@@ -1,4 +1,4 @@
-//! Intel MPI Benchmarks: a table for each benchmark, below `# Benchmarking NAME`.
+//! Reader for the Intel MPI Benchmarks: a table for each benchmark, below `# Benchmarking NAME`.
 
 use crate::text::{lines, number, quoted, rounding, slug, unread};
 use nodegauge_gauge::outputs::{MESSAGES, OutputConfig, OutputFigure, OutputFigures};
@@ -6,10 +6,10 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader of the output of the Intel MPI Benchmarks.
+/// Reader for the output of the Intel MPI Benchmarks.
 pub(crate) struct Imb;
 
-/// Titles of all versions, without the number.
+/// Titles of all versions, without the version number.
 const TITLES: [&str; 3] =
     ["Intel(R) MPI Benchmarks", "Intel (R) MPI Benchmarks", "Intel (R) MPI Benchmark Suite"];
 /// First words of a table.
@@ -23,7 +23,7 @@ impl Reader for Imb {
     }
 
     fn doubts(&self) -> &'static str {
-        "no `All processes entering MPI_Finalize`; a data rate that is not the size divided by the time is an error"
+        "no `All processes entering MPI_Finalize`: suspect; a data rate that is not the size divided by the time is an error"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -103,7 +103,7 @@ impl Table {
         Ok(())
     }
 
-    /// Reads the names of the columns.
+    /// Parses the names of the columns.
     fn header(&mut self, line: &str) -> Result<(), String> {
         const KNOWN: [&str; 12] = [
             "#bytes",
@@ -127,7 +127,7 @@ impl Table {
         }
         let is_repeated = (1..columns.len()).any(|at| columns[..at].contains(&columns[at]));
         if is_repeated || !self.columns.is_empty() && self.last_bytes.is_none() {
-            return Err(format!("the header of a table is not clear: {}", quoted(line)));
+            return Err(format!("the header of a table is unknown: {}", quoted(line)));
         }
         self.columns = columns;
         self.last_bytes = None;
@@ -136,7 +136,7 @@ impl Table {
 
     fn row(&mut self, line: &str, figures: &mut OutputFigures) -> Result<(), String> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // A size that did not fit the memory or the time has a remark instead of figures.
+        // A size that exceeded the memory or the time has a remark instead of figures.
         if ["out-of-mem.;", "int-overflow;", "time-out.;"].iter().any(|word| words.contains(word)) {
             return Ok(());
         }
@@ -178,7 +178,7 @@ impl Table {
             }
             (Some((printed, size)), None) => {
                 let messages = value("Msg/sec")
-                    .ok_or("its rates have neither times nor numbers of messages")?;
+                    .ok_or("its table has data rates but neither times nor message rates")?;
                 [1e6, 1_048_576.0].into_iter().find(|mega| {
                     (printed * mega - messages * size).abs() <= 0.006 * mega + 0.6 * size
                 })
@@ -226,8 +226,9 @@ impl Table {
     }
 }
 
-/// Returns the bytes of a megabyte of this version: 10^6, or 2^20 before 2018. The data rate is one, two or four times the
-/// size divided by the time. `Some(None)` if the printed digits do not show which it is, `None` if it is none of them.
+/// Returns the number of bytes of a megabyte in this version: 10^6, or 2^20 before 2018. The data rate is one, two or
+/// four times the size divided by the time. Returns `Some(None)` if the printed digits do not determine the unit, and
+/// `None` if neither unit fits.
 fn mega(rate: f64, bytes: f64, microseconds: f64, error: f64) -> Option<Option<f64>> {
     if rate == 0.0 || bytes == 0.0 {
         return Some(None);

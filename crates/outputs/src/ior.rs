@@ -1,4 +1,4 @@
-//! IOR: the lines `Max Write` and `Max Read` in two units, rows of repetitions, and the form of CSV.
+//! Reader for IOR: the lines `Max Write` and `Max Read` in two units, rows of repetitions, and the CSV and JSON forms.
 
 use crate::text::{agree, behind, lines, number, size, unread};
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
@@ -7,10 +7,10 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 use serde_json::Value;
 
-/// Reader of the output of IOR.
+/// Reader for the output of IOR.
 pub(crate) struct Ior;
 
-/// Header of the form of CSV, of versions 3.2 and later.
+/// Header of the CSV form, in version 3.2 and later.
 const CSV: &str = "access,bw(MiB/s),IOPS,Latency,block(KiB),xfer(KiB),open(s),wr/rd(s),close(s),total(s),numTasks,iter";
 /// Labels of the best rates.
 const BEST: [(&str, &str); 2] = [("Max Write:", "write"), ("Max Read:", "read")];
@@ -23,7 +23,7 @@ impl Reader for Ior {
     }
 
     fn doubts(&self) -> &'static str {
-        "no line `Finished`; rates in MiB/s and MB/s that contradict each other are an error"
+        "no line `Finished`: suspect; rates in MiB/s and MB/s that contradict each other are an error"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -79,7 +79,7 @@ fn property<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     Some(rest.strip_prefix([':', '='])?.trim())
 }
 
-/// Returns the properties of the run.
+/// Returns the configuration of the run.
 fn config(text: &str, figures: &OutputFigures) -> OutputConfig {
     let of = |labels: &[&str]| labels.iter().find_map(|label| property(text, label));
     let tasks = of(&["tasks", "clients"]).and_then(|words| words.split([' ', '(']).next());
@@ -96,7 +96,7 @@ fn config(text: &str, figures: &OutputFigures) -> OutputConfig {
     }
 }
 
-/// Reads the best rates, and the rates of operations in the summary.
+/// Parses the best rates, and the rates of operations in the summary.
 fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let config = config(text, figures);
     is_transfer_size_consistent(text, config.block_bytes)?;
@@ -136,11 +136,11 @@ fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails if the rows of the repetitions have another transfer size than the description of the run.
+/// Fails if the transfer size in the rows of the repetitions differs from that in the description of the run.
 fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), String> {
     // IOR transfers whole words.
     if bytes.is_some_and(|bytes| bytes % 8 != 0) {
-        return Err("its transfer size is not a number of words".to_owned());
+        return Err("its transfer size is not a multiple of the word size".to_owned());
     }
     let mut columns: Option<usize> = None;
     let mut at = 0;
@@ -160,7 +160,7 @@ fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), Str
     Ok(())
 }
 
-/// Reads the rows of CSV; the best rate of each access is its figure.
+/// Parses the rows of the CSV form. The figure of an access is its best rate.
 fn read_csv_rows(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let mut best: Vec<(String, f64, OutputConfig)> = Vec::new();
     for line in lines(text).skip(1) {
@@ -196,7 +196,7 @@ fn read_csv_rows(text: &str, figures: &mut OutputFigures) -> Result<(), String> 
     Ok(())
 }
 
-/// Reads the summary of the JSON form.
+/// Parses the summary of the JSON form.
 fn json(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let document = documents.next().ok_or("its JSON is empty")?;

@@ -1,5 +1,5 @@
-//! Output of programs that nodegauge neither runs nor replaces. A program is a file with its reader; its figures belong
-//! to one of the gauges below, which only show and compare them.
+//! Readers for the output of programs that nodegauge neither runs nor replaces. Each program has a file with its
+//! reader. Its figures belong to one of the gauges below, which only show and compare them.
 #![forbid(unsafe_code)]
 
 mod core_to_core;
@@ -33,7 +33,7 @@ pub struct OutputGauge {
     readers: &'static [&'static dyn Reader],
 }
 
-/// Memory and caches.
+/// Figures of memory and caches.
 pub static MEMORY: OutputGauge = OutputGauge {
     of: outputs::MEMORY,
     tests: &[outputs::MEMORY.test],
@@ -48,29 +48,29 @@ pub static MEMORY: OutputGauge = OutputGauge {
     ],
 };
 
-/// Floating-point operations; the readers are those of HPL's gauge.
+/// Figures of floating-point operations; the readers belong to HPL's gauge.
 pub static COMPUTE: OutputGauge =
     OutputGauge { of: outputs::COMPUTE, tests: &[outputs::COMPUTE.test], readers: &[] };
 
-/// Messages of MPI.
+/// Figures of MPI messages.
 pub static MESSAGES: OutputGauge =
     OutputGauge { of: outputs::MESSAGES, tests: &[outputs::MESSAGES.test], readers: &[&imb::Imb] };
 
-/// Files and their metadata.
+/// Figures of files and their metadata.
 pub static FILES: OutputGauge = OutputGauge {
     of: outputs::FILES,
     tests: &[outputs::FILES.test],
     readers: &[&ior::Ior, &mdtest::Mdtest, &elbencho::Elbencho],
 };
 
-/// Devices and their links.
+/// Figures of devices and their links.
 pub static DEVICE: OutputGauge = OutputGauge {
     of: outputs::DEVICE,
     tests: &[outputs::DEVICE.test],
     readers: &[&rocm_bandwidth::RocmBandwidth, &transferbench::TransferBench],
 };
 
-/// Networks between nodes or devices.
+/// Figures of networks between nodes or devices.
 pub static NETWORK: OutputGauge = OutputGauge {
     of: outputs::NETWORK,
     tests: &[outputs::NETWORK.test],

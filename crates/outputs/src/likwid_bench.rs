@@ -1,4 +1,5 @@
-//! likwid-bench: a block of lines `name: value` per run. The rates are the printed amounts divided by the printed time.
+//! Reader for likwid-bench: a block of lines `name: value` per run. The rates are the printed amounts divided by the
+//! printed time.
 
 use crate::text::{agree, behind, count, lines, number};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
@@ -6,7 +7,7 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader of the output of likwid-bench.
+/// Reader for the output of likwid-bench.
 pub(crate) struct LikwidBench;
 
 /// Title of a run.
@@ -46,7 +47,7 @@ impl Reader for LikwidBench {
         };
         let kernel = only("Test:")?;
         let time = only("Time:")?.strip_suffix("sec").map(str::trim).and_then(number);
-        let time = time.ok_or_else(|| "its time has no unit of seconds".to_owned())?;
+        let time = time.ok_or_else(|| "its time is not in seconds".to_owned())?;
         let mut figures = OutputFigures::new("likwid-bench", None);
         let mut config = figures.config();
         config.case = Some(kernel.to_owned());

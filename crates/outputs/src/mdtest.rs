@@ -1,4 +1,4 @@
-//! mdtest: the table below `SUMMARY rate`, with a row for each operation.
+//! Reader for mdtest: the table below `SUMMARY rate`, with a row for each operation.
 
 use crate::text::{count, lines, number, quoted, slug};
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
@@ -6,7 +6,7 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader of the output of mdtest.
+/// Reader for the output of mdtest.
 pub(crate) struct Mdtest;
 
 /// Last words of a run.
@@ -18,7 +18,7 @@ impl Reader for Mdtest {
     }
 
     fn doubts(&self) -> &'static str {
-        "no line `-- finished at`; a mean that is not between the extremes is an error"
+        "no line `-- finished at`: suspect; a mean that is not between the extremes is an error"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -52,7 +52,7 @@ impl Reader for Mdtest {
         let mut is_rate = false;
         for line in lines(text) {
             if line.starts_with("SUMMARY") {
-                // Other tables have times.
+                // Other tables contain times.
                 is_rate = !line.contains("time");
                 columns = None;
             } else if line.starts_with("Operation") && is_rate {
@@ -74,7 +74,7 @@ fn version(line: &str) -> Option<String> {
     Some(version.to_owned())
 }
 
-/// Number of the columns, of which the last four are those of iterations: maximum, minimum, mean, deviation.
+/// Number of columns. The last four are the statistics over iterations: maximum, minimum, mean, deviation.
 #[derive(Debug, Clone, Copy)]
 struct Columns(usize);
 
@@ -90,7 +90,7 @@ impl Columns {
         }
     }
 
-    /// Reads a row: `Directory creation : 12345.678 12000.000 12100.000 100.000`.
+    /// Parses a row: `Directory creation : 12345.678 12000.000 12100.000 100.000`.
     fn row(
         self,
         line: &str,
@@ -116,7 +116,7 @@ impl Columns {
         let values: Vec<f64> = words[names..].iter().filter_map(|word| number(word)).collect();
         let [most, least, mean, _] = values[values.len() - 4..] else { return Ok(()) };
         if !(least <= mean + 0.001 && mean <= most + 0.001) {
-            return Err(format!("a mean is not between the extremes: {}", quoted(line)));
+            return Err(format!("a mean is not between minimum and maximum: {}", quoted(line)));
         }
         let own =
             OutputConfig { printed_min: Some(least), printed_max: Some(most), ..config.clone() };

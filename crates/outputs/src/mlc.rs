@@ -1,4 +1,5 @@
-//! Intel Memory Latency Checker: matrices of latencies and bandwidths, bandwidths by traffic, latencies under load.
+//! Reader for Intel Memory Latency Checker: matrices of latencies and bandwidths, bandwidths by traffic, latencies
+//! under load.
 
 use crate::text::{lines, number, quoted, unread};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
@@ -6,14 +7,14 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader of the output of Intel Memory Latency Checker.
+/// Reader for the output of Intel Memory Latency Checker.
 pub(crate) struct Mlc;
 
 /// First words of a run, before the version.
 const TITLE: &str = "Intel(R) Memory Latency Checker - v";
 /// Line that states the unit of all bandwidths.
 const UNIT: &str = "Bandwidths are in MB/sec (1 MB/sec = 1,000,000 Bytes/sec)";
-/// Kinds of traffic, as they are printed before a colon.
+/// Kinds of traffic, as printed before a colon.
 const TRAFFIC: [&str; 5] =
     ["ALL Reads", "3:1 Reads-Writes", "2:1 Reads-Writes", "1:1 Reads-Writes", "Stream-triad like"];
 
@@ -23,7 +24,7 @@ impl Reader for Mlc {
     }
 
     fn doubts(&self) -> &'static str {
-        "a section without its unit: an error; the output has no last line, so that missing sections are not noticed"
+        "a section without its unit is an error; missing sections are not detected, because the output has no last line"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -66,12 +67,12 @@ enum Section {
     Traffic(&'static str),
     /// Latency and bandwidth by delay.
     Loaded,
-    /// Latencies of lines in other caches.
+    /// Latencies of cache lines in other caches.
     Caches,
     Other,
 }
 
-/// Section that is read.
+/// State of the parser: the current section.
 struct Part {
     section: Section,
     has_unit: bool,
@@ -109,7 +110,7 @@ impl Part {
         }
     }
 
-    /// Reads a line of a matrix: its header `Numa node 0 1`, or a row `0 89.7 139.1`.
+    /// Parses a line of a matrix: its header `Numa node 0 1`, or a row `0 89.7 139.1`.
     fn matrix(&mut self, line: &str, figures: &mut OutputFigures) -> Result<(), String> {
         if let Some(header) = line.strip_prefix("Numa node") {
             let words: Option<Vec<u64>> =
@@ -122,7 +123,7 @@ impl Part {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((row, cells)) = words.split_first() else { return Ok(()) };
         let Ok(row) = row.parse::<u64>() else { return Ok(()) };
-        // A node without processors has a column only.
+        // A node without processors has only a column.
         let is_known = self.columns.contains(&row);
         if cells.len() != self.columns.len() || !is_known {
             return Err(format!("a row of a matrix does not fit its header: {}", quoted(line)));
@@ -158,7 +159,7 @@ impl Part {
         Ok(())
     }
 
-    /// Reads a line `ALL Reads : 181223.5`.
+    /// Parses a line `ALL Reads : 181223.5`.
     fn traffic(&self, line: &str, kind: &str, figures: &mut OutputFigures) -> Result<(), String> {
         let Some(traffic) = TRAFFIC.iter().find(|traffic| line.starts_with(*traffic)) else {
             return Ok(());
@@ -182,7 +183,7 @@ impl Part {
         figures.push(figure, &config)
     }
 
-    /// Reads a line ` 00000 243.04 181000.2`: delay, latency, bandwidth.
+    /// Parses a line ` 00000 243.04 181000.2`: delay, latency, bandwidth.
     fn loaded(&mut self, line: &str, figures: &mut OutputFigures) -> Result<(), String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words == ["Delay", "(ns)", "MB/sec"] {
@@ -219,7 +220,7 @@ impl Part {
     }
 }
 
-/// Returns the section that a line begins.
+/// Returns the section that begins with this line; `None` for other lines.
 fn section(line: &str) -> Option<Section> {
     let rest = line.strip_prefix("Measuring ")?;
     Some(match rest {
@@ -233,7 +234,7 @@ fn section(line: &str) -> Option<Section> {
     })
 }
 
-/// Reads the rest of `Each iteration took 273.5 base frequency clocks ( 101.3 ns)`.
+/// Parses the rest of `Each iteration took 273.5 base frequency clocks ( 101.3 ns)`.
 fn idle(rest: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let time = rest.split_once('(').and_then(|(_, time)| time.trim().strip_suffix("ns)"));
     let value = time.map(str::trim).and_then(number).ok_or("its idle latency cannot be read")?;
@@ -251,7 +252,7 @@ fn idle(rest: &str, figures: &mut OutputFigures) -> Result<(), String> {
     )
 }
 
-/// Reads a line `Local Socket L2->L2 HIT  latency 48.3`.
+/// Parses a line `Local Socket L2->L2 HIT latency 48.3`.
 fn caches(line: &str, figures: &mut OutputFigures) -> Result<(), String> {
     if !line.starts_with("Local Socket") {
         return Ok(());

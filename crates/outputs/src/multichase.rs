@@ -1,4 +1,4 @@
-//! multichase with `-v`, multiload and pingpong of the same collection.
+//! Reader for multichase with `-v`, and for multiload and pingpong of the same collection.
 
 use crate::text::{agree, behind, count, lines, number, quoted, unread};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
@@ -6,14 +6,14 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader of the output of multichase, multiload and pingpong.
+/// Reader for the output of multichase, multiload and pingpong.
 pub(crate) struct Multichase;
 
 /// First line of multichase with `-v`.
 const CHASE: &str = "nr_mixer_indices =";
 /// Line before the samples.
 const SAMPLES: &str = "samples (one column per thread, one row per sample):";
-/// Names of the columns of multiload.
+/// Column names of multiload.
 const LOAD: [&str; 12] = [
     "Samples",
     "Byte/thd",
@@ -37,7 +37,7 @@ impl Reader for Multichase {
     }
 
     fn doubts(&self) -> &'static str {
-        "multichase without `-v` prints a number alone, which is not recognised; no final number: no figures"
+        "without `-v`, multichase prints only a number, which is not recognised; no final number: no figures"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -58,17 +58,17 @@ impl Reader for Multichase {
     }
 }
 
-/// Returns the cells of a line with commas.
+/// Splits a line at its commas.
 fn cells(line: &str) -> Vec<&str> {
     line.split(',').map(str::trim).collect()
 }
 
-/// Reads the samples of multichase and the final number, which is the least or the mean of their averages.
+/// Parses the samples of multichase and the final number, which is the minimum or the mean of their averages.
 fn chase(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("multichase", None);
     let mut config = figures.config();
     let of = |label: &str| behind(text, label).and_then(|rest| rest.strip_prefix('='));
-    let kind = of("chase ").ok_or("it does not name its chase")?.trim();
+    let kind = of("chase ").ok_or("its line with the kind of chase is missing")?.trim();
     config.case = Some(kind.to_owned());
     config.threads = of("nr_threads ").and_then(count);
     config.data_bytes = of("total_memory ").and_then(count);
@@ -79,7 +79,7 @@ fn chase(text: &str) -> Result<PrintedRun, String> {
             let average = number(average)
                 .ok_or_else(|| format!("a sample cannot be read: {}", quoted(line)))?;
             if last.is_some() {
-                return Err("it has samples behind its result".to_owned());
+                return Err("it has samples after its result".to_owned());
             }
             averages.push(average);
         } else if let Some(value) = number(line).filter(|_| !averages.is_empty() && last.is_none())
@@ -87,13 +87,13 @@ fn chase(text: &str) -> Result<PrintedRun, String> {
             last = Some(value);
         }
     }
-    let last = last.ok_or("it has no result behind its samples")?;
+    let last = last.ok_or("it has no result after its samples")?;
     let least = averages.iter().copied().fold(f64::INFINITY, f64::min);
     let mean = averages.iter().sum::<f64>() / averages.len() as f64;
     let quoted = match last {
         _ if agree(last, least, 1e-3) => Quoted::Best,
         _ if agree(last, mean, 1e-2) => Quoted::Mean,
-        _ => return Err("its result is neither the least nor the mean of its samples".to_owned()),
+        _ => return Err("its result is neither the minimum nor the mean of its samples".to_owned()),
     };
     let figure = OutputFigure {
         of: MEMORY,
@@ -106,7 +106,7 @@ fn chase(text: &str) -> Result<PrintedRun, String> {
     Ok(figures.finish(None))
 }
 
-/// Reads the row of multiload.
+/// Parses the row of multiload.
 fn load(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("multiload", None);
     let rows: Vec<Vec<&str>> =
@@ -144,7 +144,7 @@ fn load(text: &str) -> Result<PrintedRun, String> {
     Ok(figures.finish(None))
 }
 
-/// Reads the matrix of pingpong: the numbers of columns, and rows `0:  52.3`.
+/// Parses the matrix of pingpong: the column numbers, and rows such as `0: 52.3`.
 fn ping(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("pingpong", None);
     if !lines(text).any(|line| line == "times are in ns") {
@@ -155,7 +155,7 @@ fn ping(text: &str) -> Result<PrintedRun, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((row, cells)) = words.split_first() else { continue };
         if let Some(row) = row.strip_suffix(':').and_then(|row| row.parse::<u64>().ok()) {
-            // The matrix is triangular: a row has the last columns.
+            // The matrix is triangular: a row contains only the last columns.
             let begin = columns.len().checked_sub(cells.len());
             let begin = begin.ok_or("its matrix has a row that is longer than its header")?;
             if columns.get(begin).is_some_and(|first| *first <= row) {

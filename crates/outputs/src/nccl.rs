@@ -1,4 +1,5 @@
-//! nccl-tests and rccl-tests: a table of sizes with time, algorithm and bus bandwidth, out of place and in place.
+//! Reader for nccl-tests and rccl-tests: a table of sizes with time, algorithm bandwidth and bus bandwidth, out of
+//! place and in place.
 
 use crate::text::{agree, lines, number, quoted, unread};
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
@@ -6,12 +7,12 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::record::{Quoted, Validity};
 use nodegauge_measure::{Bytes, Unit};
 
-/// Reader of the output of nccl-tests and rccl-tests.
+/// Reader for the output of nccl-tests and rccl-tests.
 pub(crate) struct Nccl;
 
-/// Phase of the last line of a run.
+/// Phase of the final line of a run.
 const END_PHASE: u8 = 5;
-/// First words of the last line of a run.
+/// First words of the final line of a run.
 const END: &str = "# Avg bus bandwidth";
 
 impl Reader for Nccl {
@@ -20,7 +21,7 @@ impl Reader for Nccl {
     }
 
     fn doubts(&self) -> &'static str {
-        "no line `Avg bus bandwidth`; wrong data: invalid; a bandwidth that is not the size divided by the time is an error"
+        "no line `Avg bus bandwidth`: suspect; wrong data: invalid; a bandwidth that is not the size divided by the time is an error"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -69,10 +70,10 @@ fn is_header(line: &str) -> bool {
     words.starts_with(&["size", "count", "type"]) && words.contains(&"busbw")
 }
 
-/// Columns of a table by their names.
+/// Columns of a table, found by their names.
 struct Columns {
     count: usize,
-    /// Positions of time, algorithm bandwidth, bus bandwidth and number of errors, for each of both halves.
+    /// Positions of time, algorithm bandwidth, bus bandwidth and number of errors, for out of place and in place.
     halves: Vec<[usize; 4]>,
 }
 
@@ -128,7 +129,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         }
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.len() != columns.count {
-            // Lines of other programs may begin with a number, too.
+            // Lines of other programs may also begin with a number.
             if words.len() < 4 || words[1].parse::<u64>().is_err() {
                 continue;
             }
@@ -148,7 +149,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             let (Some(time), Some(algorithm), Some(bus)) = (time, algorithm, bus) else {
                 return Err(unread(line));
             };
-            // Four digits of the time, two decimals of the bandwidth.
+            // The time has four digits, the bandwidth two decimals.
             let error = 6e-3 + 0.006 / algorithm.max(1e-9);
             if !agree(algorithm * 1e9, size / (time * 1e-6), error) {
                 return Err(format!(
@@ -178,7 +179,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
                     value,
                     quoted: Quoted::Mean,
                 };
-                figures.push_judged(figure, &config, validity.clone())?;
+                figures.push_with_validity(figure, &config, validity.clone())?;
             }
         }
     }
@@ -188,7 +189,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     Ok(figures.finish(missing.as_deref()))
 }
 
-/// Returns the first size that is missing in a table whose sizes grow by one factor or one step.
+/// Returns the first missing size in a table whose sizes grow by a constant factor or a constant step.
 fn missing_size(sizes: &[f64]) -> Option<u64> {
     let grows = |two: &[f64]| two[0] > 0.0 && two[1] > two[0];
     if sizes.len() < 3 || !sizes.windows(2).all(grows) {

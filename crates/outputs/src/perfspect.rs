@@ -1,4 +1,4 @@
-//! The JSON of `perfspect benchmark`: an object with a list of rows for each table.
+//! Reader for the JSON of `perfspect benchmark`: an object with a list of rows for each table.
 
 use crate::text::number;
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
@@ -7,15 +7,15 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 use serde_json::Value;
 
-/// Reader of the JSON of PerfSpect.
+/// Reader for the JSON of PerfSpect.
 pub(crate) struct PerfSpect;
 
-/// Tables with a matrix of nodes: name, figure, unit, factor.
+/// Tables with a matrix of NUMA nodes: name, figure, unit, factor.
 const MATRICES: [(&str, &str, Unit, f64); 2] = [
     ("Memory NUMA Bandwidth Matrix (GB/s)", "bandwidth", Unit::BytesPerSecond, 1e9),
     ("Memory NUMA Latency Matrix (ns)", "latency", Unit::Seconds, 1e-9),
 ];
-/// Tables with one row, by level of the cache.
+/// Tables with one row, by cache level.
 const CACHES: [(&str, &str, Unit, f64); 2] = [
     ("Cache Idle Latency (ns)", "latency", Unit::Seconds, 1e-9),
     ("Cache Maximum Bandwidth (GB/s)", "bandwidth", Unit::BytesPerSecond, 1e9),
@@ -29,7 +29,7 @@ impl Reader for PerfSpect {
     }
 
     fn doubts(&self) -> &'static str {
-        "JSON without its end: no figures"
+        "truncated JSON: no figures"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -88,7 +88,7 @@ fn rows<'a>(document: &'a Value, table: &str) -> &'a [Value] {
     document.get(table).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Adds the figure of a cell; an empty one has none.
+/// Adds the figure of a cell; an empty cell is ignored.
 fn push(
     figures: &mut OutputFigures,
     name: &str,

@@ -1,4 +1,4 @@
-//! perftest (ib_write_bw, ib_send_lat, ...): a table of sizes below the description of the connection.
+//! Reader for perftest (ib_write_bw, ib_send_lat, ...): a table of sizes below the description of the connection.
 
 use crate::text::{lines, number, quoted, rounding};
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
@@ -6,10 +6,10 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader of the output of perftest.
+/// Reader for the output of perftest.
 pub(crate) struct Perftest;
 
-/// Operations in the titles, with those in the names of the programs.
+/// Operations in titles, with the corresponding part of program names.
 const OPERATIONS: [(&str, &str); 7] = [
     ("Send", "send"),
     ("RDMA_Write", "write"),
@@ -19,14 +19,13 @@ const OPERATIONS: [(&str, &str); 7] = [
     ("RDMA_Write_imm", "write_imm"),
     ("Write_imm", "write_imm"),
 ];
-/// Names of the columns of bandwidths, with the bits or bytes of their unit. In versions before 23.10, `MB` means 2^20
-/// bytes, too.
+/// Column names of bandwidth tables, with their unit. In versions before 23.10, `MB` means 2^20 bytes, too.
 const RATES: [(&str, &str); 3] = [
     ("#bytes #iterations BW peak[MiB/sec] BW average[MiB/sec] MsgRate[Mpps]", "mebi"),
     ("#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]", "mega"),
     ("#bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]", "gigabits"),
 ];
-/// Names of the columns of latencies.
+/// Column names of latency tables.
 const TIMES: &str = "#bytes #iterations t_min[usec] t_max[usec] t_typical[usec] t_avg[usec] t_stdev[usec] \
                      99% percentile[usec] 99.9% percentile[usec]";
 
@@ -36,7 +35,8 @@ impl Reader for Perftest {
     }
 
     fn doubts(&self) -> &'static str {
-        "a bandwidth that is not the size multiplied by the rate of messages is an error; the output has no last line"
+        "a bandwidth that is not the size multiplied by the message rate is an error; the output \
+         has no final line"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -62,7 +62,7 @@ enum Table {
     Times,
 }
 
-/// Returns the program of a title: `RDMA_Write BW Test`, `Send Bidirectional BW Test`, `RDMA_Read Latency Test`.
+/// Returns the program for a title: `RDMA_Write BW Test`, `Send Bidirectional BW Test`, `RDMA_Read Latency Test`.
 fn title(line: &str) -> Option<String> {
     let words = line.strip_suffix(" Test")?;
     let words =
@@ -79,7 +79,7 @@ fn title(line: &str) -> Option<String> {
     Some(format!("ib_{operation}_{kind}{both}"))
 }
 
-/// Returns the kind of the table that a header begins.
+/// Returns the kind of table for a header; `None` for other lines.
 fn header(line: &str) -> Option<Table> {
     let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
     let words = words.strip_suffix(" CPU_Util[%]").unwrap_or(&words);
@@ -132,7 +132,7 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
     Ok(figures.finish(None))
 }
 
-/// Adds the bandwidth and the rate of messages of a row.
+/// Adds the bandwidth and the message rate of a row.
 fn rates(
     program: &str,
     unit: &str,
@@ -142,7 +142,7 @@ fn rates(
     figures: &mut OutputFigures,
 ) -> Result<(), String> {
     if !(5..=6).contains(&values.len()) {
-        return Err("a row of its table has not one number for each column".to_owned());
+        return Err("a row of its table does not have one number per column".to_owned());
     }
     let [bytes, peak, average, messages] = [0, 2, 3, 4].map(|at| values[at]);
     let exact = bytes * messages * 1e6;
@@ -162,10 +162,10 @@ fn rates(
         [] => {
             let row = quoted(&words.join(" "));
             return Err(format!(
-                "a bandwidth is not the size multiplied by the rate of messages: {row}"
+                "a bandwidth is not the size multiplied by the message rate: {row}"
             ));
         }
-        // The printed digits do not show which unit it is.
+        // The printed digits do not determine the unit.
         _ => None,
     };
     if let Some(factor) = rate {
@@ -205,14 +205,14 @@ fn times(
 ) -> Result<(), String> {
     let [_, _, least, most, typical, mean, _, p99, p99_9] = values[..] else {
         return Err(format!(
-            "a row of its table has not one number for each column: {}",
+            "a row of its table does not have one number per column: {}",
             quoted(line)
         ));
     };
     let is_ordered =
         least <= typical && typical <= p99 && p99 <= p99_9 && p99_9 <= most && mean <= most;
     if !is_ordered {
-        return Err(format!("its latencies are not in order: {}", quoted(line)));
+        return Err(format!("its latencies contradict each other: {}", quoted(line)));
     }
     let own = OutputConfig {
         printed_min: Some(least * 1e-6),

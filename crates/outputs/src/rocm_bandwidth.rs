@@ -1,4 +1,4 @@
-//! rocm_bandwidth_test: matrices of bandwidths between devices, and tables of one pair of devices.
+//! Reader for rocm_bandwidth_test: matrices of bandwidths between devices, and tables of one pair of devices.
 
 use crate::text::{lines, number, unread};
 use nodegauge_gauge::outputs::{DEVICE, OutputFigure, OutputFigures};
@@ -6,10 +6,10 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader of the output of rocm_bandwidth_test.
+/// Reader for the output of rocm_bandwidth_test.
 pub(crate) struct RocmBandwidth;
 
-/// Titles of the matrices of bandwidths, with direction and statistic.
+/// Titles of the bandwidth matrices, with direction and statistic.
 const MATRICES: [(&str, &str, Quoted); 4] = [
     ("Unidirectional copy peak bandwidth GB/s", "unidirectional", Quoted::Best),
     ("Unidirectional copy average bandwidth GB/s", "unidirectional", Quoted::Mean),
@@ -70,7 +70,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(numbers) = line.strip_prefix("D/D") {
             if !columns.is_empty() {
-                // The matrix of another property.
+                // A matrix of another property.
                 is_short |= rows < columns.len();
                 matrix = None;
                 continue;

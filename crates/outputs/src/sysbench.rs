@@ -1,4 +1,4 @@
-//! The memory test of sysbench.
+//! Reader for the memory test of sysbench.
 
 use crate::text::{agree, behind, count, lines, number, size};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
@@ -6,7 +6,7 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader of the output of sysbench.
+/// Reader for the output of sysbench.
 pub(crate) struct Sysbench;
 
 impl Reader for Sysbench {
@@ -15,7 +15,7 @@ impl Reader for Sysbench {
     }
 
     fn doubts(&self) -> &'static str {
-        "no line with the data that was transferred: no figures; tests other than that of memory are not read"
+        "no line with the amount of transferred data: no figures; tests other than the memory test are not read"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -50,14 +50,14 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             || line == "Doing memory operations speed test"
     });
     if !is_memory {
-        return Err("its test is not that of memory".to_owned());
+        return Err("its test is not the memory test".to_owned());
     }
     let of = |labels: [&str; 2]| labels.into_iter().find_map(|label| behind(text, label));
     let block = of(["block size:", "Memory block size:"]).and_then(size);
-    let block = block.ok_or("it does not print the size of its blocks")?;
+    let block = block.ok_or("the line with its block size is missing")?;
     let operation = of(["operation:", "Memory operations type:"]);
-    let operation = operation.ok_or("it does not print its operation")?;
-    let scope = of(["scope:", "Memory scope type:"]).ok_or("it does not print its scope")?;
+    let operation = operation.ok_or("the line with its operation is missing")?;
+    let scope = of(["scope:", "Memory scope type:"]).ok_or("the line with its scope is missing")?;
     let rates: Vec<&str> = lines(text).filter(|line| line.contains(" transferred (")).collect();
     let counts: Vec<&str> = lines(text)
         .filter(|line| {
@@ -65,10 +65,10 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         })
         .collect();
     let [rate] = rates[..] else {
-        return Err("it has no data rate, or several".to_owned());
+        return Err("it does not have exactly one data rate".to_owned());
     };
     let [operations] = counts[..] else {
-        return Err("it has no number of operations, or several".to_owned());
+        return Err("it does not have exactly one number of operations".to_owned());
     };
     let inside = |line: &str, units: &[&str]| -> Option<f64> {
         let (_, rest) = line.split_once('(')?;
@@ -81,7 +81,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     let operations = inside(operations, &["per second", "ops/sec"])
         .ok_or("the unit of its number of operations is unknown")?;
     if !agree(rate, operations * block as f64, 2e-3 + 0.01 * mebi / rate) {
-        return Err("its rate is not that of its operations and blocks".to_owned());
+        return Err("its rate contradicts its operations and block size".to_owned());
     }
     let mut figures = OutputFigures::new("sysbench", version);
     let mut config = figures.config();

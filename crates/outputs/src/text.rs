@@ -2,47 +2,47 @@
 
 use nodegauge_measure::printed;
 
-/// Returns the lines of a text without white space around them. A last line without a line end may be cut in the middle
-/// of a number and is left out.
+/// Returns the lines of a text without surrounding white space. A last line without a line end is left out, because a
+/// number in it may be truncated.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
     printed::whole_lines(text).lines().map(str::trim)
 }
 
-/// Returns the text behind a label at the beginning of a line.
+/// Returns the text after a label at the beginning of a line.
 pub(crate) fn behind<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     lines(text).find_map(|line| line.strip_prefix(label)).map(str::trim)
 }
 
-/// Returns a number that is not negative; `None` for other words.
+/// Parses a number that is not negative; returns `None` for other words.
 pub(crate) fn number(word: &str) -> Option<f64> {
     let is_plain = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     word.parse().ok().filter(|number: &f64| is_plain && number.is_finite())
 }
 
-/// Returns the count at the beginning of a text.
+/// Returns the integer at the beginning of a text.
 pub(crate) fn count(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns a cell for a message, in one line.
+/// Quotes a cell for a message, on one line.
 pub(crate) fn quoted(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     format!("{:?}", words.join(" ").chars().take(80).collect::<String>())
 }
 
-/// Returns the reason that a line cannot be read.
+/// Returns the message that a line cannot be read.
 pub(crate) fn unread(line: &str) -> String {
     format!("a line cannot be read: {}", quoted(line))
 }
 
-/// Returns a name for a figure: words in lower case, joined by underscores.
+/// Returns the name of a figure: words in lower case, joined by underscores.
 pub(crate) fn slug(words: &str) -> String {
     let lower = words.to_lowercase();
     let parts = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("_")
 }
 
-/// True if a number agrees with another one within a relative error.
+/// True if two numbers agree within a relative error.
 pub(crate) fn agree(one: f64, other: f64, error: f64) -> bool {
     (one - other).abs() <= error * one.abs().max(other.abs())
 }
@@ -55,7 +55,7 @@ pub(crate) fn rounding(word: &str) -> f64 {
     0.5 / 10f64.powi(i32::try_from(decimals).unwrap_or(0))
 }
 
-/// Parses a size with a binary unit: `1KiB`, `64 KiB`, `1 MB`, `512`, where letters are powers of 1024.
+/// Parses a size whose units are powers of 1024: `1KiB`, `64 KiB`, `1 MB`, `512`.
 pub(crate) fn size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
@@ -67,7 +67,7 @@ pub(crate) fn size(text: &str) -> Option<u64> {
     (1.0..1e18).contains(&bytes).then_some(bytes.round() as u64)
 }
 
-/// Returns a text without the escape sequences that colour a terminal.
+/// Removes the escape sequences that colour a terminal from a text.
 pub(crate) fn without_colours(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut parts = text.split('\u{1b}');

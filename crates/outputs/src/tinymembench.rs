@@ -1,4 +1,4 @@
-//! tinymembench: lines `name : rate MB/s`, and tables of latencies by size of the block.
+//! Reader for tinymembench: lines `name : rate MB/s`, and tables of latencies by block size.
 
 use crate::text::{lines, number, unread};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
@@ -6,10 +6,10 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader of the output of tinymembench.
+/// Reader for the output of tinymembench.
 pub(crate) struct Tinymembench;
 
-/// First words of the header of a table of latencies.
+/// First words of the header of a latency table.
 const LATENCIES: &str = "block size : single random read / dual random read";
 
 impl Reader for Tinymembench {
@@ -18,7 +18,7 @@ impl Reader for Tinymembench {
     }
 
     fn doubts(&self) -> &'static str {
-        "no table of latencies: suspect"
+        "no latency table: suspect"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -65,7 +65,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         if let Some(pages) = pages.filter(|_| value.contains(" ns")) {
             let block: u64 = name.trim().parse().map_err(|_| unread(line))?;
             if last_block > 0 && block != 2 * last_block {
-                return Err("its table of latencies is not in the order of sizes".to_owned());
+                return Err("the sizes of its latency table are not in ascending order".to_owned());
             }
             last_block = block;
             config.block_bytes = Some(block);
@@ -104,6 +104,6 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             )?;
         }
     }
-    let missing = pages.is_none().then_some("the output has no table of latencies");
+    let missing = pages.is_none().then_some("the output has no latency table");
     Ok(figures.finish(missing))
 }

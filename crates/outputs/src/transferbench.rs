@@ -1,4 +1,4 @@
-//! TransferBench: lines of transfers with rate, time and bytes, and the matrices of the preset `p2p`.
+//! Reader for TransferBench: lines of transfers with rate, time and bytes, and the matrices of the preset `p2p`.
 
 use crate::text::{agree, lines, number, quoted, unread};
 use nodegauge_gauge::outputs::{DEVICE, OutputConfig, OutputFigure, OutputFigures};
@@ -6,7 +6,7 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader of the output of TransferBench.
+/// Reader for the output of TransferBench.
 pub(crate) struct TransferBench;
 
 impl Reader for TransferBench {
@@ -15,7 +15,7 @@ impl Reader for TransferBench {
     }
 
     fn doubts(&self) -> &'static str {
-        "a rate that is not the bytes divided by the time is an error; the output has no last line"
+        "a rate that is not the bytes divided by the time is an error; the output has no final line"
     }
 
     fn first_characters(&self) -> &'static str {

@@ -1,4 +1,5 @@
-//! Arrangement of the program for each combination of the axes: ranks, CPUs, memory policy, pages and variables.
+//! Arrangement of the program for each combination of the axes: ranks, CPUs, memory policy, pages and environment
+//! variables.
 
 use crate::axis::{ProgramAxis, ProgramCellOptions, ProgramPages, ProgramSetting};
 use crate::{GAUGE, TEST};
@@ -10,17 +11,17 @@ use nodegauge_placement::{Bind, JobPlacement, RankPlace, RankPlacementOptions, R
 
 /// File with the kernel's setting of transparent huge pages.
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage/enabled";
-/// Variable by which the allocator of glibc requests transparent huge pages, for a kernel that provides them only on
+/// Variable with which glibc's allocator requests transparent huge pages, for kernels that provide them only on
 /// request.
 const TUNABLES: &str = "GLIBC_TUNABLES";
 const REQUEST_HUGE_PAGES: &str = "glibc.malloc.hugetlb=1";
-/// Variables that would override or contradict those of a placement.
+/// Variables that would override or contradict the placement.
 const OTHERS: [&str; 3] = ["KMP_AFFINITY", "GOMP_CPU_AFFINITY", "OMP_THREAD_LIMIT"];
 
-/// Options for the placement of the program, and the axes.
+/// Options for the placement of the program, and the axes of the sweep.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ProgramOptions {
-    /// Threads, ranks, pages and variables that all combinations have.
+    /// Threads, ranks, pages and variables that all combinations share.
     pub cell: ProgramCellOptions,
     /// Axes of the sweep.
     pub axes: Vec<ProgramAxis>,
@@ -29,7 +30,7 @@ pub struct ProgramOptions {
 /// Places of the processes of the program.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Places {
-    /// One process, which is not placed.
+    /// One process that is not placed.
     Anywhere,
     /// One process at this place.
     Process(RankPlace),
@@ -40,22 +41,22 @@ pub(crate) enum Places {
 /// Environment variable that the sweep sets, or removes if it has no value.
 pub(crate) type Change = (String, Option<String>);
 
-/// The program under one combination of the axes.
+/// Program under one combination of the axes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Arrangement {
     pub settings: Vec<ProgramSetting>,
     pub places: Places,
-    /// Variables of all processes. Variables of single ranks are in their places.
+    /// Environment variables of all processes. Variables of single ranks are part of their places.
     pub variables: Vec<Change>,
     /// True if the kernel must not use transparent huge pages.
     pub without_huge_pages: bool,
 }
 
 impl ProgramOptions {
-    /// Returns the arrangements that this node supports, and notices about the others.
+    /// Returns the arrangements that this node supports, with notices about the others.
     ///
-    /// # Errors
-    /// Fails if options contradict each other, if there are too many combinations, and if this node supports none.
+    /// Fails if options contradict each other, if there are too many combinations, or if this node supports none of
+    /// them.
     pub(crate) fn arrangements(
         &self,
         topology: &Topology,
@@ -75,7 +76,7 @@ impl ProgramOptions {
         Ok((kept, notices))
     }
 
-    /// Returns an error if `hybrid`, which gives the numbers of ranks and of threads, is swept beside another option for
+    /// Returns an error if `hybrid`, which sets the numbers of ranks and threads, is combined with another option for
     /// one of them.
     fn refuse_hybrid(&self) -> Result<(), Failure> {
         if !self.is_swept("hybrid") {
@@ -116,7 +117,7 @@ impl ProgramOptions {
         if cell.pages == Some(ProgramPages::Transparent) {
             variables.extend(huge_pages(root, notices)?);
         }
-        // A variable of an axis replaces that of the placement.
+        // A variable of an axis overrides that of the placement.
         for variable in &cell.variables {
             variables.push((variable.name().to_owned(), Some(variable.value.clone())));
         }
@@ -133,7 +134,7 @@ impl ProgramOptions {
     }
 }
 
-/// Places of the processes of a program.
+/// Places and variables of the processes of a program.
 struct PlacedProgram {
     places: Places,
     /// Variables of all processes.
@@ -177,19 +178,19 @@ fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Fail
         variables.extend(removed());
         variables.extend(set(emit::omp(&place)));
     } else {
-        // Only the memory is placed; the number of threads is that of the program.
+        // Only the memory is placed; the program chooses its number of threads.
         place.placement.bind = Bind::None;
     }
     Ok(PlacedProgram { places: Places::Process(place), variables, notices: plan.notices })
 }
 
-/// Returns the failure of several numbers of threads in an option.
+/// Returns the failure for an option with several numbers of threads.
 fn several_counts_failure() -> Failure {
     Failure::usage(format!("{TEST} runs the program with a single number of threads"))
         .hint("to compare several, give an axis, e.g. threads=1,2,4")
 }
 
-/// Returns the options with one rank if an option places ranks without a number.
+/// Returns the options with one rank if an option places ranks but gives no number.
 fn with_one(ranks: &RankPlacementOptions) -> RankPlacementOptions {
     let places_one = ranks.policy.is_some() || ranks.cpus.is_some();
     let one = ranks.ranks.or(places_one.then_some(1));
@@ -212,7 +213,8 @@ fn huge_pages(root: &SysRoot, notices: &mut Vec<Notice>) -> Result<Vec<Change>, 
     }
     if setting.contains("[madvise]") {
         let text = format!(
-            "transparent huge pages only on request: {TUNABLES}={REQUEST_HUGE_PAGES} requests them for memory of malloc"
+            "the kernel provides transparent huge pages only on request: \
+             {TUNABLES}={REQUEST_HUGE_PAGES} requests them for memory from malloc"
         );
         let notice = Notice::new(NoticeId::Method, GAUGE, text)
             .hint(format!("for all memory: echo always > /{HUGE_PAGES}"));
@@ -244,7 +246,7 @@ impl Arrangement {
         }
     }
 
-    /// Returns the place of the only process. The processes of ranks place themselves.
+    /// Returns the place of the only process; ranks place themselves.
     pub fn child_place(&self) -> ChildPlace {
         let place = match &self.places {
             Places::Process(place) => place.child_place(),
@@ -254,7 +256,7 @@ impl Arrangement {
         ChildPlace { without_huge_pages, ..place }
     }
 
-    /// Formats the values on all axes: `policy 3, threads 4`. Without axes, the program runs `as it is`.
+    /// Formats the values on all axes: `policy 3, threads 4`. Without axes, returns `as it is`.
     pub fn in_words(&self) -> String {
         if self.settings.is_empty() {
             "as it is".to_owned()
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_places_one_process_as_by_numactl() {
+    fn policy_places_a_process_like_numactl() {
         let (all, _) = arranged(&["policy=0-5"], None).unwrap();
         let place = |at: usize| all[at].placed()[0].clone();
         assert_eq!(place(0).bound_cpus(), None);
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn hybrids_beyond_the_node_are_omitted() {
+    fn hybrids_larger_than_the_node_are_omitted() {
         let (all, notices) = arranged(&["hybrid=4x4,2x8,16x2", "policy=4"], None).unwrap();
         let counts: Vec<_> =
             all.iter().map(|one| (one.ranks(), one.placed()[0].placement.threads.len())).collect();

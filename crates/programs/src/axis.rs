@@ -1,5 +1,5 @@
-//! Axes of `sweep AXIS=VALUES -- PROGRAM`: those of placement, those of programs, and environment variables. A new axis is
-//! a row of the table.
+//! Axes of `sweep AXIS=VALUES -- PROGRAM`: those of placement, those of programs, and environment variables. Each axis
+//! is a row of the table.
 
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -10,22 +10,22 @@ use nodegauge_toolchain::CommandLine;
 use std::fmt;
 use std::str::FromStr;
 
-/// Beginning of the name of an axis of an environment variable.
+/// Prefix of the axis names of environment variables.
 const ENVIRONMENT: &str = "env:";
-/// Beginning of the names of variables that nodegauge reads itself.
+/// Prefix of the names of variables that nodegauge itself reads.
 const OWN: &str = "NODEGAUGE_";
 
-/// Pages of a program, which the kernel chooses.
+/// Kind of pages of a program; the kernel allocates them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramPages {
     /// Base pages only; transparent huge pages are disabled for the program.
     Base,
-    /// Transparent huge pages, as far as the kernel provides them.
+    /// Transparent huge pages, where the kernel provides them.
     Transparent,
 }
 names!(ProgramPages, "kind of pages", Base = "4k", Transparent = "thp");
 
-/// Number of ranks, and of threads per rank, of a hybrid program: `8x16`.
+/// Number of ranks and number of threads per rank of a hybrid program: `8x16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hybrid {
     /// Number of ranks.
@@ -60,7 +60,7 @@ impl FromStr for Hybrid {
         let ranks = cursor.count(MAX_COUNT, "expected a number of ranks")?;
         cursor.expect('x', "expected 'x' after the number of ranks")?;
         let threads = cursor.count(MAX_COUNT, "expected a number of threads per rank after 'x'")?;
-        cursor.finish("expected the end after the threads")?;
+        cursor.finish("expected nothing after the number of threads")?;
         Ok(Self { ranks, threads })
     }
 }
@@ -80,12 +80,12 @@ impl Variable {
         &self.axis[ENVIRONMENT.len()..]
     }
 
-    /// Returns the values that the user typed for the axis of a variable, without the quotes of a shell.
+    /// Parses a value that the user typed for the axis of a variable, and removes the shell quotes.
     fn read(axis: &str, text: &str) -> Result<Self, InvalidAxisValue> {
         Ok(Self { axis: axis.to_owned(), value: unquoted(text)? })
     }
 
-    /// Returns the value as a word of a list, with the quotes of a shell if it needs them.
+    /// Returns the value as a word of a list, with shell quotes if required.
     fn word(&self) -> String {
         if self.value.contains([',', '\'', '"', '\\']) {
             format!("'{}'", self.value.replace('\'', r"'\''"))
@@ -101,7 +101,7 @@ impl fmt::Display for Variable {
     }
 }
 
-/// The axes of all variables: each name of a variable is an axis.
+/// Axes of all variables; the name of each variable is an axis.
 impl sweep::Setting for Variable {
     type Options = Vec<Variable>;
     const EXAMPLE: &'static str = "env:OMP_SCHEDULE='static,4',dynamic";
@@ -114,7 +114,7 @@ impl sweep::Setting for Variable {
         &self.axis
     }
 
-    /// Returns the parser of the values of a variable; `None` if no variable of the program can have this name.
+    /// Returns the parser for the values of a variable; `None` if the program's variables cannot have this name.
     fn values(axis: &str) -> Option<AxisReader<Self>> {
         let name = axis.strip_prefix(ENVIRONMENT)?;
         let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -139,7 +139,7 @@ impl sweep::Setting for Variable {
     }
 }
 
-/// Returns a value without the quotes of a shell.
+/// Removes the shell quotes from a value.
 fn unquoted(text: &str) -> Result<String, InvalidAxisValue> {
     if !text.contains(['\'', '"', '\\']) {
         return Ok(text.to_owned());
@@ -151,12 +151,12 @@ fn unquoted(text: &str) -> Result<String, InvalidAxisValue> {
     }
 }
 
-/// Options of the program in one combination, which a sweep varies.
+/// Options of the program in one combination of a sweep.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ProgramCellOptions {
     /// Threads, ranks and memory of the program.
     pub job: JobPlacement,
-    /// Pages of the program; `None` for those that it gets by itself.
+    /// Pages of the program; `None` to leave them unchanged.
     pub pages: Option<ProgramPages>,
     /// Environment variables of the program.
     pub variables: Vec<Variable>,

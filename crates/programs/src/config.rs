@@ -1,4 +1,4 @@
-//! Keys of `config` of figures of the user's program.
+//! Configuration keys of figures of the user's program.
 
 use nodegauge_measure::keys::shared;
 
@@ -6,12 +6,12 @@ nodegauge_measure::config! {
     /// Configuration of figures of `sweep`.
     pub struct ProgramConfig {
         program: shared::program;
-        /// Regular expression whose group is the figure in the output of the program.
+        /// Regular expression whose group matches the figure in the output of the program.
         pattern: String = Identity "figure";
         /// Value on each axis, as text: `policy 3, threads 4`.
         under: String = Setting "under", omits_label;
         sweep: shared::sweep;
-        /// Threads of each rank, or of the process.
+        /// Number of threads of each rank, or of the process.
         threads: shared::threads;
         processes: shared::processes;
         /// CPUs of each rank, or of the process; absent if they are not bound.
@@ -27,7 +27,7 @@ nodegauge_measure::config! {
         rounds: shared::rounds;
         /// Verdict on the speed relative to the first combination: `faster`, `slower`, `no difference`, `cannot tell`.
         verdict: String = Observation "verdict";
-        /// Smallest relative change that nine of ten sweeps like this one would detect.
+        /// Smallest relative change that nine of ten such sweeps would detect.
         visible: f64 = Observation "detectable change";
         against: shared::against;
         stopped: shared::stopped;

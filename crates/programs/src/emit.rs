@@ -1,4 +1,4 @@
-//! Command lines that run the program as under a combination, without nodegauge.
+//! Command lines that run the program without nodegauge, with the settings of a combination.
 
 use crate::arrangement::{Arrangement, Places};
 use crate::plan::ProgramSweep;
@@ -10,7 +10,7 @@ use nodegauge_placement::emit::{self, EmittedRanks, script};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::LauncherKind;
 
-/// Remark for a setting that no usual command makes.
+/// Remark for a setting that no standard command can make.
 const WITHOUT_HUGE_PAGES: &str = "# transparent huge pages were off: prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) in the program does the same\n";
 
 /// Command line of a combination.
@@ -23,7 +23,7 @@ pub struct EmittedCommand {
 }
 
 /// Returns the command line of the fastest combination of a record; `None` if nothing was measured. If a figure is
-/// suspect, a comment before the command line says so.
+/// suspect, a comment precedes the command line.
 pub fn winner(record: &Record, commands: &[EmittedCommand]) -> Option<String> {
     let fastest = view::fastest_combination(record)?;
     let command = commands.iter().find(|command| command.under == fastest.name)?;
@@ -32,12 +32,12 @@ pub fn winner(record: &Record, commands: &[EmittedCommand]) -> Option<String> {
     Some(after_the_shebang(&remark.unwrap_or_default(), &command.text))
 }
 
-/// Returns a text as one line of a comment.
+/// Formats a text as one comment line.
 fn one_line(text: &str) -> String {
     legible::escaped(text).into_owned()
 }
 
-/// Inserts a remark before a command line, in a script after its first line.
+/// Inserts a remark before a command line; in a script, after its first line.
 fn after_the_shebang(remark: &str, text: &str) -> String {
     match text.split_once('\n') {
         Some((first, rest)) if first.starts_with("#!") => format!("{first}\n{remark}{rest}"),
@@ -71,7 +71,7 @@ impl ProgramSweep {
             Some(LauncherKind::Slurm) => script::slurm(&ranks),
             None => script::numactl(&ranks),
         };
-        // The program is part of this script, so that the remark on its arguments does not apply.
+        // The program is part of this script, so the remark on its arguments does not apply.
         let head: String = text
             .lines()
             .take_while(|line| line.starts_with('#'))
@@ -88,7 +88,7 @@ impl ProgramSweep {
     }
 }
 
-/// Returns the words that set and remove the variables of a combination.
+/// Returns the arguments that set and remove the variables of a combination.
 fn variables(cell: &Arrangement) -> Vec<String> {
     let mut words = Vec::new();
     for (name, value) in &cell.variables {
@@ -106,7 +106,7 @@ fn variables(cell: &Arrangement) -> Vec<String> {
     words
 }
 
-/// Returns words with the quotes that a shell requires.
+/// Joins words with the quotes that a shell requires.
 fn line(words: &[String]) -> String {
     words.split_first().map_or_else(String::new, |(program, arguments)| {
         CommandLine::new(program.clone(), arguments.to_vec()).to_string()

@@ -1,4 +1,4 @@
-//! Figure of a run of the program: its elapsed time, or a number in its output.
+//! Figure of a run of the program: its elapsed time, or a number from its output.
 
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::counted;
@@ -8,7 +8,7 @@ use regex_lite::{Regex, RegexBuilder};
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Maximum length of quoted output in a reason, in characters.
+/// Maximum length of quoted output in a message, in characters.
 const QUOTED: usize = 60;
 
 /// Unit of a number in the output of a program, with a prefix: `GB/s`, `ms`.
@@ -23,7 +23,7 @@ impl FigureUnit {
 }
 
 impl Default for FigureUnit {
-    /// A plain number, of which more is better.
+    /// Returns the unit of a plain number, for which higher is better.
     fn default() -> Self {
         Self(ScaledUnit::base(Unit::Factor))
     }
@@ -56,10 +56,9 @@ impl FigureSource {
         Self { pattern: None, unit: FigureUnit(ScaledUnit::base(Unit::Seconds)) }
     }
 
-    /// Returns the number that the group of a regular expression matches as the figure.
+    /// Returns as the figure the number that the group of a regular expression matches.
     ///
-    /// # Errors
-    /// Fails if the expression has a syntax error, or not exactly one group.
+    /// Fails if the expression has a syntax error, or if it does not have exactly one group.
     pub fn matched(pattern: &str, unit: FigureUnit) -> Result<Self, Failure> {
         const HINT: &str = "e.g. --figure 'Triad: +([0-9.]+)'";
         let compiled = RegexBuilder::new(pattern)
@@ -71,7 +70,7 @@ impl FigureSource {
             groups => Err(Failure::usage(format!(
                 "--figure {pattern:?} has {groups} groups: expected one, around the number"
             ))
-            .hint(format!("{HINT}; a group that only joins is (?:...)"))),
+            .hint(format!("{HINT}; write other groups as (?:...)"))),
         }
     }
 
@@ -80,7 +79,7 @@ impl FigureSource {
         self.pattern.as_ref().map(Regex::as_str)
     }
 
-    /// Returns the figure of a run that succeeded, in the unit of the figure; otherwise the reason why there is none.
+    /// Returns the figure of a successful run, in the unit of the figure; otherwise the reason why there is none.
     pub fn read(&self, output: &ProgramOutput) -> Result<f64, String> {
         match &self.pattern {
             None => Ok(output.seconds.0),
@@ -88,13 +87,13 @@ impl FigureSource {
         }
     }
 
-    /// Returns a number that is proportional to the time for a unit of work.
+    /// Returns a number that is proportional to the time per unit of work.
     pub fn cost(&self, figure: f64) -> f64 {
         if self.unit.unit() == Unit::Seconds { figure } else { figure.recip() }
     }
 }
 
-/// Returns the only number that the group matches.
+/// Returns the number that the group matches, which must match once.
 fn number(pattern: &Regex, text: &str) -> Result<f64, String> {
     let mut found = pattern.captures_iter(text).filter_map(|groups| groups.get(1));
     let Some(first) = found.next() else {
@@ -116,7 +115,7 @@ fn number(pattern: &Regex, text: &str) -> Result<f64, String> {
     let whole = whole_number(text, first.range());
     if whole != first.as_str() {
         return Err(format!(
-            "--figure matches {:?} within {:?}: expected a whole number with a decimal point",
+            "--figure matches only {:?} of {:?}: expected a complete number with a decimal point",
             cut(first.as_str()),
             cut(whole)
         ));
@@ -129,7 +128,7 @@ fn number(pattern: &Regex, text: &str) -> Result<f64, String> {
     }
 }
 
-/// True for a mark of thousands or of decimals.
+/// True for a thousands or decimal separator.
 fn is_separator(byte: &u8) -> bool {
     b",.'".contains(byte)
 }
@@ -142,8 +141,8 @@ fn is_digit(byte: Option<&u8>) -> bool {
     byte.is_some_and(u8::is_ascii_digit)
 }
 
-/// Returns the number around a match: the match with the digits that follow or precede it, also after a separator as in
-/// `1,500`, and with an exponent as in `1.5e9`. A part of a number has another value than the number.
+/// Returns the complete number around a match: the match with adjacent digits, also across a separator as in `1,500`,
+/// and with an exponent as in `1.5e9`. A part of a number would have another value.
 fn whole_number(text: &str, matched: Range<usize>) -> &str {
     let bytes = text.as_bytes();
     let mut start = matched.start;
@@ -178,7 +177,7 @@ fn digits<'a>(bytes: impl Iterator<Item = &'a u8>) -> usize {
     bytes.take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Returns the beginning of a text.
+/// Shortens a text for a message.
 fn cut(text: &str) -> String {
     text.chars().take(QUOTED).collect()
 }
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn figure_is_the_only_matching_number() {
+    fn figure_is_the_single_match() {
         assert_eq!(of("^Triad: +([0-9.]+)", "Copy: 1\nTriad:   12345.6  0.1\n"), Ok(12345.6));
         assert_eq!(of(r"t = (\S+)", "t = 1.5D-03\n"), Ok(0.0015));
         let none = of(r"rate (\d+)", "one\ntwo\n\n").unwrap_err();
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_a_number_is_no_figure() {
+    fn part_of_a_number_is_refused() {
         for (pattern, text, part, whole) in [
             ("x=([0-9.]+)", "x=1,500", "1", "1,500"),
             ("x=([0-9.]+)", "x=1,500,000.5 s", "1", "1,500,000.5"),

@@ -7,7 +7,7 @@ use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 
-/// Gauge of the user's program, which `run` does not have.
+/// Gauge of the user's program. It is not part of `run`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Programs;
 

@@ -1,8 +1,8 @@
-//! Processes of the program that place themselves: the ranks that an MPI launcher starts, and copies without a launcher.
+//! Processes of the program that place themselves: ranks that an MPI launcher starts, and copies without a launcher.
 //!
-//! A launcher starts this program in place of the user's program, with a file that contains the places. The process
-//! binds itself, sets its memory policy, and then executes the user's program. The result is the same under every
-//! launcher, because none of them has options for all policies.
+//! A launcher starts nodegauge instead of the user's program, with a file that contains the places. The process binds
+//! itself, sets its memory policy, and then executes the user's program. The result is the same under every launcher;
+//! no launcher has options for all policies.
 
 use crate::arrangement::{Arrangement, Change, Places};
 use nodegauge_machine::CpuId;
@@ -17,7 +17,7 @@ use std::process::{Child, Command, ExitStatus};
 
 /// Name of the hidden command that starts placed processes.
 pub const COMMAND: &str = "start-placed";
-/// Variables that tell a copy its number and the number of copies.
+/// Variables with the number of a copy and the number of copies.
 const RANK: &str = "NODEGAUGE_RANK";
 const RANKS: &str = "NODEGAUGE_RANKS";
 /// Maximum length of the file with the places.
@@ -36,7 +36,7 @@ struct PlacedProcess {
 pub(crate) struct PlacedProcesses {
     processes: Vec<PlacedProcess>,
     without_huge_pages: bool,
-    /// True if there is no launcher, so that one process starts all.
+    /// True if there is no launcher, so that one process starts all copies.
     copies: bool,
 }
 
@@ -65,10 +65,9 @@ impl PlacedProcesses {
     }
 }
 
-/// Executes the user's program as the file of places says; the hidden command. Returns the exit status of copies.
+/// Executes the user's program at the place that the file contains (hidden command). Returns the exit code of copies.
 ///
-/// # Errors
-/// Fails if the file cannot be read, if the kernel refuses a setting, and if the program cannot be started.
+/// Fails if the file cannot be read, if the kernel refuses a setting, or if the program cannot be started.
 pub fn serve(file: &Path, program: &[String]) -> Result<u8, Failure> {
     let content = read_file(file, LONGEST)
         .map_err(|cause| Failure::missing(format!("cannot read {file:?}")).cause(cause))?;
@@ -102,7 +101,7 @@ pub fn serve(file: &Path, program: &[String]) -> Result<u8, Failure> {
     Err(cannot_start(name, command.exec()))
 }
 
-/// Starts a copy of the program at each place, and waits for all.
+/// Starts a copy of the program at each place, and waits for all copies.
 fn copies(all: &PlacedProcesses, name: &str, arguments: &[String]) -> Result<u8, Failure> {
     let mut children: Vec<Child> = Vec::new();
     for (rank, place) in all.processes.iter().enumerate() {
@@ -116,7 +115,7 @@ fn copies(all: &PlacedProcesses, name: &str, arguments: &[String]) -> Result<u8,
             without_huge_pages: all.without_huge_pages,
         };
         child_place.apply_to(&mut command).map_err(Failure::missing)?;
-        // Copies that have started end with this process.
+        // Copies that have started end together with this process.
         children.push(command.spawn().map_err(|cause| cannot_start(name, cause))?);
     }
     let mut first = 0;
@@ -150,7 +149,7 @@ fn cannot_start(name: &str, cause: std::io::Error) -> Failure {
 fn local_rank() -> Result<usize, Failure> {
     let own = local_rank_variables().find_map(|name| std::env::var(name).ok()?.parse().ok());
     own.ok_or_else(|| {
-        Failure::usage("the launcher does not tell the number of a rank on its node")
+        Failure::usage("the launcher does not set the node-local rank number")
             .hint("use an mpirun of Open MPI or MPICH, or srun")
     })
 }
@@ -160,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_code_is_that_of_a_shell() {
+    fn exit_code_equals_that_of_a_shell() {
         assert_eq!(code(ExitStatus::from_raw(3 << 8)), 3);
         assert_eq!(code(ExitStatus::from_raw(9)), 137);
     }

@@ -1,4 +1,4 @@
-//! The runs of a sweep: a warm-up of every combination, then rounds that contain each combination once, in random order.
+//! Runs of a sweep: a warm-up of every combination, then rounds that contain each combination once, in random order.
 
 use crate::arrangement::{Arrangement, ProgramOptions};
 use crate::figure::FigureSource;
@@ -25,15 +25,15 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Minimum number of rounds for a verdict: with fewer, the medians of the combinations are suspect.
+/// Minimum number of rounds for a verdict. With fewer rounds, the medians of the combinations are suspect.
 const MIN_ROUNDS: usize = TYPICAL.min;
-/// Rounds that are measured by default, even if they exceed the default budget.
+/// Default number of rounds, which are measured even if they exceed the default budget.
 const ROUNDS: u32 = MIN_ROUNDS as u32;
 
 /// Limits of time and samples of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SweepLimits {
-    /// Time for the whole sweep, if the user set it.
+    /// Time budget of the whole sweep, if the user set it.
     pub budget: Option<Duration>,
     /// Exact number of rounds, independent of the time.
     pub samples: Option<usize>,
@@ -52,7 +52,7 @@ pub struct ProgramSweep {
     pub(crate) figure: FigureSource,
     pub(crate) cells: Vec<Arrangement>,
     pub(crate) launcher: Option<MpiProgram>,
-    /// Path of this program, which ranks start to place themselves.
+    /// Path of this program; ranks start it to place themselves.
     own: String,
     limits: SweepLimits,
     notices: Vec<Notice>,
@@ -64,20 +64,19 @@ enum ProgramRun {
     Measured { seconds: Seconds, figure: f64 },
     /// The run failed, for this reason.
     Failed(String),
-    /// The user ended the sweep.
+    /// The user interrupted the sweep.
     Interrupted,
-    /// The budget of the sweep ended the run.
+    /// The budget of the sweep ended during the run.
     OutOfTime,
 }
 
 impl ProgramSweep {
-    /// Default time for a sweep of a short program.
+    /// Default time budget of a sweep; it is sufficient for short programs.
     pub const BUDGET: Duration = Duration::from_secs(60);
 
     /// Plans a sweep. `launcher` finds the launcher of the ranks if an arrangement has ranks; it returns `None` if the
     /// ranks are started without a launcher.
     ///
-    /// # Errors
     /// Fails if the node supports no combination, or if the launcher is missing.
     pub fn new(
         site: &Site,
@@ -90,7 +89,7 @@ impl ProgramSweep {
         let (cells, notices) = options.arrangements(&site.topology, &site.root)?;
         let has_ranks = cells.iter().any(|cell| cell.ranks().is_some());
         let launcher = if has_ranks { launcher()? } else { None };
-        // A launcher cannot start a link to the program of its parent process.
+        // A launcher cannot start this program by a link to its parent process.
         let own = match launcher {
             Some(_) => nodegauge_os::own_path(),
             None => nodegauge_os::own_program(),
@@ -128,7 +127,7 @@ impl ProgramSweep {
         }
     }
 
-    /// Runs the program once. A budget that the user set ends the run.
+    /// Runs the program once. The run is ended if a budget that the user set is used up.
     fn run_once(
         &self,
         job: &ProgramJob<'_>,
@@ -170,7 +169,7 @@ impl ProgramSweep {
     }
 }
 
-/// Returns the plan with ranks that are not bound, for a launcher whose ranks place themselves.
+/// Returns the plan without binding, for a launcher whose ranks place themselves.
 fn unbound(plan: &RankPlan) -> RankPlan {
     let mut plan = plan.clone();
     for rank in &mut plan.ranks {
@@ -181,7 +180,7 @@ fn unbound(plan: &RankPlan) -> RankPlan {
 }
 
 impl PlannedRun for ProgramSweep {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: self.limits.budget, memory: None }
     }
 
@@ -217,7 +216,8 @@ impl PlannedRun for ProgramSweep {
                 }
                 ProgramRun::Failed(reason) => runs[number].failure = Some(reason),
                 ProgramRun::Interrupted => return Ok(Outcome::interrupted()),
-                // The length of a program is not known before its first run. Its figure is then invalid.
+                // The duration of a program is unknown before its first run. If the run does not end in time, its
+                // figure is invalid.
                 ProgramRun::OutOfTime if runs.iter().all(|cell| cell.warm_up.is_none()) => {
                     let reason = self.too_short(&limits);
                     runs.iter_mut().for_each(|cell| {
@@ -233,11 +233,11 @@ impl PlannedRun for ProgramSweep {
         if self.limits.budget.is_none() {
             limits.budget = limits.budget.max(warm_up * (ROUNDS + 1));
         }
-        // A combination that fails has an invalid figure with its own reason; the others are compared.
+        // A combination that fails gets an invalid figure with the reason; the others are compared.
         let mut series = Series::new(policy::PROGRAMS, limits, jobs.len());
         for (number, cell) in runs.iter().enumerate() {
             if let Some(reason) = &cell.failure {
-                series.lose(number, Failure::unmet(reason));
+                series.mark_lost(number, Failure::unmet(reason));
             }
         }
         (&mut &shared).phase(&format!("{count}, interleaved"));
@@ -257,13 +257,13 @@ impl PlannedRun for ProgramSweep {
                 ProgramRun::OutOfTime => return Err(TurnFailure::OutOfTime),
             })
         };
-        // If all combinations fail, the page has the reason of each.
+        // If all combinations fail, the page shows the reason for each.
         let _ = series.run(&mut turn, &mut &shared, None);
         let stop = Some(series.stop());
         drop(jobs);
         for (number, cell) in runs.iter_mut().enumerate() {
-            // The reason of a warm-up that failed is known.
-            cell.failure = cell.failure.take().or(series.lost(number).map(lost_in_words));
+            // The reason of a failed warm-up is already known.
+            cell.failure = cell.failure.take().or(series.cell_failure(number).map(lost_in_words));
         }
         let mut outcome = Outcome { notices: self.notices.clone(), ..Outcome::default() };
         if stop == Some(Stop::Budget) {
@@ -278,8 +278,8 @@ impl PlannedRun for ProgramSweep {
     }
 }
 
-/// Counts the warm-up of each combination for which there was no time for another run. Returns a notice if there are
-/// such combinations.
+/// Uses the warm-up as the result of each combination for which there was no time for another run. Returns a notice if
+/// there are such combinations.
 fn count_warm_ups(runs: &mut [CellRuns]) -> Option<Notice> {
     let mut count = 0;
     for cell in runs.iter_mut().filter(|cell| cell.figures.is_empty() && cell.failure.is_none()) {
@@ -290,19 +290,19 @@ fn count_warm_ups(runs: &mut [CellRuns]) -> Option<Notice> {
         }
     }
     let text = format!(
-        "the only run of {} is its warm-up: no time for another",
+        "{}: only the warm-up was run, no time left for another run",
         counted(count, "combination")
     );
     (count > 0).then(|| Notice::new(NoticeId::Budget, GAUGE, text))
 }
 
 impl ProgramSweep {
-    /// Returns the reason why a sweep whose budget ended within its first run has no figure.
+    /// Returns the reason why a sweep has no figure if its budget ended during its first run.
     fn too_short(&self, limits: &Limits) -> String {
         let runs = counted(2 * self.cells.len(), "run");
         format!(
-            "the program did not end within --budget {}: use a budget in which {runs} of it end, a shorter run of it, or \
-             fewer combinations",
+            "the program did not end within --budget {}: use a --budget long enough for {runs}, a \
+             shorter run of it, or fewer combinations",
             limits.budget.as_secs_f64()
         )
     }
@@ -320,7 +320,8 @@ impl ProgramSweep {
             return Some(notice.hint(format!("--samples {ROUNDS}, or leave out --samples")));
         }
         let enough = warm_up.as_secs_f64() * f64::from(ROUNDS + 1) * 1.1;
-        let text = format!("{} in the time: too few for a verdict", counted(rounds, "round"));
+        let text =
+            format!("only {} within the budget: too few for a verdict", counted(rounds, "round"));
         Some(
             Notice::new(NoticeId::Budget, GAUGE, text)
                 .hint(format!("--budget {:.0} is enough for {ROUNDS} rounds", enough.ceil())),

@@ -26,9 +26,9 @@ pub(crate) struct CellRuns {
     pub seconds: Vec<f64>,
     /// Figures of the runs after the warm-up.
     pub figures: Vec<f64>,
-    /// Elapsed time and figure of the warm-up, which counts if there was no time for another run.
+    /// Elapsed time and figure of the warm-up. It counts if there was no time for another run.
     pub warm_up: Option<(f64, f64)>,
-    /// Reason why the combination was not measured further.
+    /// Reason why the combination was not measured further; `None` if it was.
     pub failure: Option<String>,
     /// Complete command of a run.
     pub command: String,
@@ -40,7 +40,7 @@ pub(crate) fn figures(
     runs: &[CellRuns],
     stop: Option<Stop>,
 ) -> Vec<Measurement> {
-    // The baseline is the first combination that works.
+    // The baseline is the first successful combination.
     let base = runs.iter().position(|cell| cell.failure.is_none());
     let others = runs.iter().filter(|cell| cell.failure.is_none()).count().saturating_sub(1);
     let mut all = Vec::new();
@@ -76,7 +76,7 @@ pub(crate) fn figures(
         }
         let compared = paired.compared(others);
         config.against = Some(sweep.cells[base].in_words());
-        // A ratio is at most as valid as the two figures; suspect figures give no verdict.
+        // A ratio is at most as valid as its two figures; suspect figures give no verdict.
         let mut relative = Measurement::new(GAUGE, TEST, RELATIVE, Unit::Factor)
             .category(Category::Reference)
             .with_samples(Quoted::GeometricMean, paired.ratios().to_vec())
@@ -87,7 +87,7 @@ pub(crate) fn figures(
         config.verdict = Some(verdict.unwrap_or(Speed::CannotTell).to_string());
         config.visible = compared.map(|found| found.visible);
         relative = relative.config(&config);
-        // The interval of the record is that of the verdict.
+        // The interval in the record is the one on which the verdict is based.
         if let (Some(summary), Some(found)) = (&mut relative.summary, compared) {
             summary.ci95 = Some(found.ci95);
         }
@@ -96,7 +96,7 @@ pub(crate) fn figures(
     all
 }
 
-/// Returns the cost of each run of a combination, which is proportional to the time for a unit of work.
+/// Returns the cost of each run of a combination, which is proportional to the time per unit of work.
 fn costs(sweep: &SweptProgram<'_>, of: &CellRuns) -> Vec<f64> {
     of.figures.iter().map(|value| sweep.figure.cost(*value)).collect()
 }

@@ -1,4 +1,5 @@
-//! View of a sweep of a program: a table with one row per combination, a chart over a numeric axis, and the winner.
+//! View of a sweep of a program: a table with one row per combination, a chart over a numeric axis, and the fastest
+//! combination.
 
 use crate::config::ProgramConfig;
 use crate::{GAUGE, RELATIVE, TEST};
@@ -18,10 +19,10 @@ use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Unit};
 
-/// Kind of the intervals of the ratios.
+/// Description of the intervals of the ratios.
 const INTERVAL: &str = "95 % interval, simultaneous over all combinations";
-/// Kind of the intervals in records of versions that stored those of single combinations.
-const INTERVAL_OF_ONE: &str = "95 % interval of one combination, narrower than that of the verdict";
+/// Description of the intervals in records of old versions, which contain those of single combinations.
+const SINGLE_INTERVAL: &str = "95 % interval of one combination, narrower than that of the verdict";
 /// Letters of the series of a chart.
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
 
@@ -59,7 +60,7 @@ impl Row<'_> {
         Some(Fraction((summary.p95 - summary.p05).abs() / summary.median).in_tenths())
     }
 
-    /// Returns the elapsed time of a run whose figure is in its output.
+    /// Returns the elapsed time of a run if the figure is a number from its output.
     fn elapsed(&self) -> Option<TableCell> {
         let time = self.config.seconds.filter(|_| self.figure.value.is_some())?;
         Some(TableCell::figure(time.0, Unit::Seconds, time.to_string()))
@@ -71,7 +72,7 @@ impl Row<'_> {
         Some(TableCell::figure(times, Unit::Factor, format!("{times:.3}")))
     }
 
-    /// Returns the cell of the verdict; a figure without one is the baseline, if there are other rows.
+    /// Returns the cell of the verdict. A figure without a verdict is the baseline, if there are other rows.
     fn verdict_cell(&self, is_alone: bool) -> TableCell {
         let Some(verdict) = self.verdict() else {
             let is_baseline = self.figure.value.is_some() && !is_alone;
@@ -90,10 +91,10 @@ impl Row<'_> {
         self.relative.as_ref()?.0.summary.as_ref()?.ci95
     }
 
-    /// True if the interval excludes 1 next to a verdict that it may be 1.
+    /// True if the interval excludes 1 although the verdict does not.
     fn is_narrower(&self) -> bool {
         let excludes_one = self.interval().is_some_and(speed::is_different);
-        // Suspect figures give no verdict, whatever the interval.
+        // Suspect figures give no verdict, regardless of the interval.
         let is_valid = self.relative.as_ref().is_some_and(|(ratio, _)| is_valid(ratio));
         is_valid && excludes_one && self.verdict() == Some(Speed::CannotTell)
     }
@@ -125,8 +126,8 @@ impl Row<'_> {
         words.join(", ")
     }
 
-    /// Returns the verdict on the speed relative to the baseline. Suspect figures give none, also in records of
-    /// versions that stored one.
+    /// Returns the verdict on the speed relative to the baseline. Suspect figures have none, even if an old version
+    /// stored one.
     fn verdict(&self) -> Option<Speed> {
         let (ratio, config) = self.relative.as_ref()?;
         let verdict = config.verdict.as_ref()?.parse().ok()?;
@@ -153,7 +154,7 @@ fn rows(record: &Record) -> Vec<Row<'_>> {
     rows
 }
 
-/// Returns the combinations as those of any sweep.
+/// Converts the combinations to the rows that all sweeps share.
 fn swept_rows<'r>(rows: &[Row<'r>]) -> SweptRows<'r> {
     let mut swept = Vec::new();
     for row in rows {
@@ -166,7 +167,7 @@ fn swept_rows<'r>(rows: &[Row<'r>]) -> SweptRows<'r> {
     SweptRows::new(swept, Quoted::Median)
 }
 
-/// Returns the sections of the page; none if the record has no such figures.
+/// Returns the sections of the page; empty if the record has no such figures.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let rows = rows(record);
     let Some(first) = rows.first() else { return Vec::new() };
@@ -223,7 +224,7 @@ fn figure_in_words(row: &Row<'_>) -> String {
     }
 }
 
-/// Formats a value: a plain number without a unit.
+/// Formats a value; a plain number has no unit.
 fn in_words(m: &Measurement, value: f64) -> String {
     if m.unit == Unit::Factor { significant(value) } else { m.unit.in_words(value) }
 }
@@ -244,10 +245,10 @@ fn table(rows: &[Row<'_>]) -> Table {
         .table(rows)
 }
 
-/// Returns the kind of the intervals. An interval that excludes 1 next to a verdict that it may be 1 is not that of the
-/// verdict.
+/// Returns the description of the intervals. An interval that excludes 1 although the verdict does not is not the one
+/// on which the verdict is based.
 fn interval_kind(rows: &[Row<'_>]) -> &'static str {
-    if rows.iter().any(Row::is_narrower) { INTERVAL_OF_ONE } else { INTERVAL }
+    if rows.iter().any(Row::is_narrower) { SINGLE_INTERVAL } else { INTERVAL }
 }
 
 /// Returns the relative speeds with their intervals; `None` if there are none.
@@ -273,7 +274,7 @@ fn forest(rows: &[Row<'_>]) -> Option<Picture> {
     Some(Picture { title, drawing: Drawing::Forest(forest) })
 }
 
-/// Returns a chart over the numeric axis with most values; `None` if no axis has three numbers.
+/// Returns a chart over the numeric axis with the most values; `None` if no axis has three numbers.
 fn chart(rows: &[Row<'_>]) -> Option<Chart> {
     let axes = rows.first()?.config.sweep.as_ref()?.keys();
     let counts = axes.filter(|axis| {
@@ -315,8 +316,8 @@ fn numbers(rows: &[Row<'_>], axis: &str) -> Vec<f64> {
     all
 }
 
-/// Returns the sentence that the page begins with: the verdict on the combinations, and the best median with that of
-/// the baseline. Without a verdict, no combination is named as the best.
+/// Returns the first sentence of the page: the verdict on the combinations, and the best median with that of the
+/// baseline. Without a verdict, no combination is named as the best.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let rows = rows(record);
     let verdict = closing(&rows);
@@ -335,7 +336,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     Some(sentence::capital(&format!("{verdict}{median}{}", baseline.unwrap_or_default())))
 }
 
-/// Returns the sentence about the fastest combination.
+/// Returns a sentence about the fastest combination.
 fn closing(rows: &[Row<'_>]) -> Option<String> {
     let fastest = fastest(rows)?;
     if rows.iter().filter(|row| row.figure.value.is_some()).count() < 2 {
@@ -369,11 +370,11 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
         format!("no difference of more than 1 % from {}: {found}", base.name())
     } else if slower > 0 {
         format!(
-            "nothing is faster than {} beyond doubt; {slower} of {others} are slower",
+            "no combination is significantly faster than {}; {slower} of {others} are slower",
             base.name()
         )
     } else {
-        let question = format!("whether anything is faster than {}", base.name());
+        let question = format!("whether another combination is faster than {}", base.name());
         let doubt = suspect_cause(rows);
         let leaders = if doubt.is_some() { None } else { swept_rows(rows).leaders() };
         let leaders = leaders.map(|text| format!("; {text}")).unwrap_or_default();
@@ -382,7 +383,7 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
     })
 }
 
-/// Returns the cause why figures are suspect, with the name of the first combination that has it; `None` if all are
+/// Returns the reason why figures are suspect, with the name of the first combination that has it; `None` if all are
 /// valid.
 fn suspect_cause(rows: &[Row<'_>]) -> Option<Obstacle> {
     let cause = main_cause(rows.iter().map(|row| row.figure))?;
@@ -401,8 +402,7 @@ fn undistinguished(rows: &[Row<'_>]) -> Obstacle {
         .with_remedy("use a larger --budget or --samples")
 }
 
-/// Returns the fastest row: among those that are faster than the baseline beyond doubt the fastest, otherwise the
-/// baseline.
+/// Returns the fastest row among those that are significantly faster than the baseline; the baseline if there are none.
 fn fastest<'a, 'r>(rows: &'a [Row<'r>]) -> Option<&'a Row<'r>> {
     let base = rows.iter().find(|row| row.figure.value.is_some() && row.relative.is_none());
     let faster = rows.iter().filter(|row| row.verdict() == Some(Speed::Faster));
@@ -412,7 +412,7 @@ fn fastest<'a, 'r>(rows: &'a [Row<'r>]) -> Option<&'a Row<'r>> {
 /// Fastest combination of a record.
 pub(crate) struct FastestCombination {
     pub name: String,
-    /// Reason why the choice of this combination is not a result; `None` if it is.
+    /// Reason why it is unknown whether this combination is the fastest; `None` if it is known.
     pub doubt: Option<String>,
 }
 

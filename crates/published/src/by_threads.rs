@@ -26,13 +26,13 @@ fn counts(figures: &[&PublishedRow<'_>]) -> Vec<u64> {
     distinct(figures.iter().filter_map(|(_, config)| config.threads))
 }
 
-/// Returns the highest Triad of this run with `threads` threads; other axes of a sweep may give several.
+/// Returns the highest Triad rate of this run with `threads` threads; a sweep with other axes may contain several.
 fn fastest<'a>(own: &[&'a Measurement], threads: u64) -> Option<&'a Measurement> {
     let here = own.iter().filter(|m| m.read_key::<shared::threads>() == Some(threads));
     here.filter(|m| m.value.is_some()).max_by(|x, y| x.cmp_value(y)).copied()
 }
 
-/// Returns the published figure of a kernel with a number of threads.
+/// Returns the published figure of a kernel for a number of threads.
 fn at<'a>(figures: &[&PublishedRow<'a>], threads: u64, name: &str) -> Option<&'a Measurement> {
     let (m, _) =
         figures.iter().find(|(m, config)| config.threads == Some(threads) && m.name == name)?;
@@ -60,7 +60,7 @@ fn table(heading: String, figures: &[&PublishedRow<'_>], own: &[&Measurement]) -
     columns.grouped([(heading, counts(figures))])
 }
 
-/// Returns a chart of Triad over threads: published, and of this run.
+/// Returns a chart of Triad over threads, with the published figures and those of this run.
 fn picture(machine: &str, figures: &[&PublishedRow<'_>], own: &[&Measurement]) -> Option<Picture> {
     let mut here = ChartSeries { mark: 't', name: "this run".to_owned(), ..ChartSeries::default() };
     let own_counts = own.iter().filter_map(|m| m.read_key::<shared::threads>());

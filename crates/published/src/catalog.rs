@@ -1,5 +1,5 @@
-//! Catalog of published figures of known nodes, which can be shown with a measurement. The figures are in
-//! `data/published.toml`, with their sources; they are neither corrected nor completed.
+//! Catalog of published figures of known nodes, which can be shown together with a measurement. The figures are in
+//! `data/published.toml` with their sources; they are neither corrected nor completed.
 //!
 //! Shown figures are saved in the record as measurements of the category "reference" with the engine [`PUBLISHED`].
 //! They never count as results of the run.
@@ -26,11 +26,11 @@ const LIST: &str = "list";
 nodegauge_measure::config! {
     /// Configuration of a published figure.
     pub struct PublishedConfig {
-        /// Always [`PUBLISHED`].
+        /// Always `published`.
         engine: shared::engine;
-        /// Reason for showing it: `asked` or `nearest`.
+        /// Reason why the figure is shown: `asked` or `nearest`.
         shown: String = Observation "shown";
-        /// The machine and its settings, in one line.
+        /// Machine and its settings, on one line.
         machine: String = Setting "machine";
         /// Processor of the machine.
         processor: String = Setting "processor";
@@ -87,12 +87,12 @@ pub struct PublishedNode {
     /// Rows of a sweep; a row contains the number of threads and the rates of the four STREAM kernels in MB/s.
     #[serde(default)]
     rows: Vec<[f64; 5]>,
-    /// Block size of HPL.
+    /// Block size (NB) of the HPL run.
     nb: Option<u32>,
-    /// Process grid of HPL.
+    /// Process grid (P x Q) of the HPL run.
     p: Option<u32>,
     q: Option<u32>,
-    /// Elapsed time of HPL.
+    /// Elapsed time of the HPL run.
     seconds: Option<f64>,
     source: String,
     /// Name of the test, as in records.
@@ -149,7 +149,7 @@ pub enum PublishedSelection {
     },
 }
 
-/// Error: a name matches no published node.
+/// Error for a name that matches no published node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownNode {
     /// Name that the user typed.
@@ -188,8 +188,8 @@ impl FromStr for PublishedSelection {
     }
 }
 
-/// Returns the published nodes whose title is `name`; without such nodes, returns the nodes whose processor, settings
-/// and description contain all words of `name`.
+/// Returns the published nodes whose title is `name`; without such nodes, those whose processor, settings and
+/// description contain all words of `name`.
 ///
 /// # Errors
 /// Fails if no node matches.
@@ -214,7 +214,7 @@ pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNod
     Err(UnknownNode { name: name.to_owned(), near })
 }
 
-/// True for a word that is part of many names of processors, which a search ignores.
+/// True for a word that is part of many processor names; a search ignores it.
 fn is_filler(word: &str) -> bool {
     ["", "amd", "intel"].contains(&word) || word.ends_with("-core")
 }
@@ -225,14 +225,14 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.is_empty())
 }
 
-/// Returns the published STREAM figures of the node with the same processor that is most similar to this machine.
-/// Similarity is judged by sockets, NUMA nodes per socket, and threads; of equally similar nodes, the fastest is
-/// returned. Returns `None` if the processor is not in the catalog.
+/// Returns the published STREAM figures of the most similar node with the same processor. Similarity is judged by
+/// sockets, NUMA nodes per socket, and threads; among equally similar nodes, the fastest is returned. Returns `None` if
+/// the processor is not in the catalog.
 pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
     nearest_among(machine, threads, &|node| !node.is_sweep())
 }
 
-/// Returns the node of [`nearest`]; without one, returns a sweep over threads that contains this number of threads.
+/// Returns the node of [`nearest`]; without one, a sweep over threads that contains this number of threads.
 pub fn nearest_with_sweeps(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
     nearest(machine, threads).or_else(|| {
         nearest_among(machine, threads, &|node| {
@@ -241,7 +241,7 @@ pub fn nearest_with_sweeps(machine: &Machine, threads: u32) -> Option<&'static P
     })
 }
 
-/// Returns the nearest of the nodes for which `fits` is true.
+/// Returns the most similar of the nodes for which `fits` returns true.
 fn nearest_among(
     machine: &Machine,
     threads: u32,
@@ -266,9 +266,8 @@ fn nearest_among(
     })
 }
 
-/// Returns the published STREAM figures with which the measured STREAM figures are compared. They are figures of the
-/// same device if a device was measured, otherwise figures of a node with the same processor. Returns `None` without a
-/// measured STREAM figure.
+/// Returns the published STREAM figures with which the measured ones are compared: those of the same device if a device
+/// was measured, otherwise those of a node with the same processor. Returns `None` without a measured STREAM figure.
 pub fn nearest_to(
     machine: &Machine,
     figures: &[Measurement],
@@ -281,14 +280,14 @@ pub fn nearest_to(
     }
 }
 
-/// Returns the fastest published STREAM figures of the device that the driver calls `name`; `None` if the catalog has
+/// Returns the fastest published STREAM figures for the device that the driver calls `name`; `None` if the catalog has
 /// no such device.
 pub fn nearest_device(name: &str) -> Option<&'static PublishedNode> {
     let entry = devices::catalog::find(name)?;
     let of_device = all().iter().filter(|node| {
         node.test == stream::TEST && devices::catalog::find(&node.processor) == Some(entry)
     });
-    // Of equally fast figures, the first of the catalog is returned.
+    // Among equally fast figures, the first in the catalog is returned.
     of_device.min_by(|x, y| y.triad().total_cmp(&x.triad()))
 }
 
@@ -304,8 +303,8 @@ impl PublishedNode {
         self.rates.get(stream::TRIAD).copied().unwrap_or(0.0)
     }
 
-    /// True if the words of a processor's name contain the published name. A name with a single word, such as Opteron,
-    /// denotes many processors.
+    /// True if the words of a processor's name contain the published name. A name of a single word, such as Opteron,
+    /// applies to many processors.
     fn has_processor(&self, model: &[&str]) -> bool {
         let wanted = plain(&self.processor);
         let wanted: Vec<&str> = wanted.split(' ').collect();
@@ -313,7 +312,7 @@ impl PublishedNode {
     }
 
     /// True if the figures belong to the test `test`. STREAM has different test names for processors and for devices.
-    pub fn is_of(&self, test: &str) -> bool {
+    pub fn belongs_to(&self, test: &str) -> bool {
         self.test == test || self.test == stream::TEST && stream::is_test(test)
     }
 
@@ -334,8 +333,8 @@ impl PublishedNode {
         !self.rows.is_empty()
     }
 
-    /// Converts the figures of the node to measurements; those of a sweep row by row. `why` is the reason for showing
-    /// the figures: `asked` or `nearest`.
+    /// Converts the figures of the node to measurements; for a sweep, row by row. `why` is the reason for showing the
+    /// figures: `asked` or `nearest`.
     pub fn measurements(&self, why: &str) -> Vec<Measurement> {
         const RATE: Unit = Unit::BytesPerSecond;
         if self.is_sweep() {
@@ -428,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn catalog_of_published_nodes_is_consistent() {
+    fn published_catalog_is_consistent() {
         for node in all() {
             assert!(!node.source().is_empty(), "{node}");
             assert!(
@@ -501,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_equal_the_published_ones() {
+    fn catalog_figures_equal_the_publications() {
         let node = find("EPYC 9654 NPS1").unwrap()[0];
         let triad = &node.measurements("asked")[3];
         assert_eq!((triad.name.as_str(), triad.value), ("triad", Some(715_650.4e6)));
@@ -528,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_node_has_the_same_processor_and_most_in_common() {
+    fn nearest_node_has_the_same_processor() {
         let machine = |model: &str, sockets: u32, nodes: u32| {
             let mut machine = Machine::default();
             machine.processor.model = Some(model.to_owned());

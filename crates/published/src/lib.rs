@@ -1,8 +1,9 @@
-//! Published figures: a catalog of figures from publications, the selection of the figures that are shown with a run,
-//! and the view of these figures.
+//! Published figures: a catalog of figures from publications, the selection of those that are shown with a run, and
+//! their view.
 //!
-//! The figures are in `data/published.toml`, with their sources; they are neither corrected nor completed. Shown
-//! figures are saved in the record as measurements of the category "reference". They never count as results of the run.
+//! The figures are in `data/published.toml` with their sources; they are neither corrected nor completed. Figures that
+//! are shown are saved in the record as measurements of the category "reference". They never count as results of the
+//! run.
 #![forbid(unsafe_code)]
 
 mod by_threads;

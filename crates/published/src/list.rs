@@ -27,7 +27,7 @@ pub fn list() -> Page {
     page
 }
 
-/// Returns the figure that represents a node in the catalog; a sweep has none.
+/// Returns the representative figure of a node in the catalog; `None` for a sweep.
 fn shown(node: &PublishedNode) -> Option<Measurement> {
     let representative = [stream::TRIAD, hpl::TIME, io::READ];
     let mut figures = node.measurements("asked").into_iter();

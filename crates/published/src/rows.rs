@@ -1,4 +1,4 @@
-//! Published figures with their configurations, and the figures of a run that they are compared with.
+//! Published figures with their configurations, and the figures of a run with which they are compared.
 
 use crate::catalog::PublishedConfig;
 use nodegauge_measure::figure_names::stream;

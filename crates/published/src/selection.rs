@@ -5,10 +5,10 @@ use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
 
-/// Adds published figures to the outcome of a run on `machine`. With `--against`, the figures are those of the selected
-/// nodes, for the tests that the run measured; a published sweep is added with all its rows. Otherwise, they are STREAM
-/// figures of the most similar node with the same processor, or of the same device. The gauge that measured the test
-/// shows the figures.
+/// Adds published figures to the outcome of a run on `machine`. With `--against`, these are the figures of the selected
+/// nodes for the tests that the run measured; a published sweep is added with all its rows. Otherwise, they are the
+/// STREAM figures of the most similar node with the same processor, or of the same device. They are shown by the gauge
+/// that measured the test.
 pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&PublishedSelection>) {
     let (nodes, why) = match against {
         Some(PublishedSelection::Nodes { nodes, .. }) => (nodes.clone(), "asked"),
@@ -20,7 +20,9 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Published
     };
     let mut figures: Vec<Measurement> = Vec::new();
     for node in nodes {
-        let Some(own) = found.measurements.iter().find(|m| node.is_of(&m.test)) else { continue };
+        let Some(own) = found.measurements.iter().find(|m| node.belongs_to(&m.test)) else {
+            continue;
+        };
         for m in node.measurements(why) {
             figures.push(Measurement { gauge: own.gauge.clone(), ..m });
         }
@@ -35,7 +37,7 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Published
     found.measurements.extend(figures);
 }
 
-/// Returns the number of threads of the first figure with a number of threads.
+/// Returns the number of threads of the first figure that has one.
 fn first_thread_count(measurements: &[Measurement]) -> Option<u32> {
     let threads = measurements.iter().find_map(|m| m.read_key::<shared::threads>())?;
     u32::try_from(threads).ok()

@@ -30,8 +30,8 @@ pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: De
 }
 
 /// Returns the section with the published figures of a gauge; the section is empty without such figures. STREAM figures
-/// requested with `--against` are shown in a table together with the figures of the run. STREAM figures of the most
-/// similar node are shown in one line.
+/// requested with `--against` are shown in a table together with those of the run. STREAM figures of the most similar
+/// node are shown on one line.
 pub fn section(record: &Record, gauge: &str) -> Section {
     let mut section = Section::new("published");
     let own = record.measurements.iter().filter(|m| m.gauge == gauge && m.is_published());
@@ -66,7 +66,7 @@ pub fn section(record: &Record, gauge: &str) -> Section {
     section
 }
 
-/// Groups the figures by node and keeps their order.
+/// Groups the figures by node, in their original order.
 fn by_node<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<'a>>> {
     let mut nodes: Vec<Vec<&PublishedRow<'_>>> = Vec::new();
     for figure in figures {
@@ -78,7 +78,7 @@ fn by_node<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<
     nodes
 }
 
-/// True if a figure belongs to the figures of a node, which have another name each.
+/// True if a figure belongs to a node; each figure of a node has a different name.
 fn belongs((m, config): &PublishedRow<'_>, node: &[&PublishedRow<'_>]) -> bool {
     let (first, known) = node[0];
     first.test == m.test
@@ -113,7 +113,7 @@ impl NodeRow<'_> {
         self.figures.iter().find(|m| m.name == name)?.value
     }
 
-    /// Returns the share of the limit that Triad reaches.
+    /// Returns Triad as a share of its limit.
     fn share(&self) -> Option<String> {
         let triad = self.figures.iter().find(|m| m.name == stream::TRIAD)?;
         triad.value.and_then(|_| share(triad))
@@ -147,7 +147,7 @@ fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     columns.table(own.into_iter().chain(theirs))
 }
 
-/// Describes a node in one line, with the Triad bandwidth.
+/// Describes a node on one line, with the Triad bandwidth.
 fn node_in_words(node: &[&PublishedRow<'_>]) -> String {
     let (m, config) = node.iter().find(|(m, _)| m.name == stream::TRIAD).unwrap_or(&node[0]);
     let limit = share(m).map(|share| format!(", {share} of theoretical"));

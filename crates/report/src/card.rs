@@ -1,5 +1,4 @@
-//! Rows of a node: the headline figures of each gauge with their samples and limits, and the same figures of earlier runs
-//! of this node.
+//! Rows of a card: the headline figures of each gauge with samples and limits, and the same figures of an earlier run.
 
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{Bar, Card, EarlierValue, sentence};
@@ -8,8 +7,8 @@ use nodegauge_measure::record::{Measurement, Record};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Returns a row for each headline figure of a record. A figure is compared with the newest run in `earlier` that has
-/// the same figure; `earlier` are runs of this node, the newest first.
+/// Returns one row per headline figure of a record. Each is compared with the newest run in `earlier` that has the same
+/// figure; `earlier` contains runs of this node, newest first.
 pub(crate) fn card(
     record: &Record,
     gauges: &[&dyn Gauge],
@@ -29,7 +28,7 @@ pub(crate) fn card(
     Card { bars, ..Card::default() }
 }
 
-/// Returns the same figure of the newest earlier run.
+/// Returns the same figure of the newest earlier run that has it.
 fn earlier_value(
     own: &Measurement,
     record: &Record,
@@ -48,7 +47,7 @@ fn earlier_value(
     })
 }
 
-/// True if two figures measure the same with the same sizes and settings, and are equally valid.
+/// True if two figures measure the same, with the same sizes and settings, and have the same validity.
 fn is_same(own: &Measurement, other: &Measurement, registry: &Registry) -> bool {
     let is_same_kind = (&own.gauge, &own.test, &own.name)
         == (&other.gauge, &other.test, &other.name)
@@ -80,7 +79,7 @@ mod tests {
     use nodegauge_measure::record::{Category, Quoted};
 
     #[test]
-    fn figures_of_other_categories_and_validity_are_not_compared() {
+    fn figures_of_different_category_or_validity_are_not_compared() {
         let registry = Registry::new(Vec::new());
         let figure = |category: Category, size: u64| {
             let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);

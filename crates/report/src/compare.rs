@@ -1,9 +1,8 @@
-//! The page of `compare`: differences between the settings, one table per test, and the verdicts with their
-//! reasons.
+//! Page of `compare`: differences between the settings, one table per test, and the verdicts with their reasons.
 
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
-use nodegauge_analysis::compare::{Comparison, Difference, Pair, Runners, Verdict};
+use nodegauge_analysis::compare::{ComparedSide, Comparison, Difference, Pair, Verdict};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
@@ -15,18 +14,18 @@ use nodegauge_measure::legible::joined_lines;
 use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted};
 use nodegauge_measure::stats::Better;
 
-/// Maximum length of a value in the table of differences; longer values get their own lines.
+/// Maximum length of a value in the table of differences; longer values are printed below the table.
 const IN_TABLE: usize = 27;
-/// Maximum length of a value of a difference; longer values are cut.
+/// Maximum length of a printed value; the middle of longer values is left out.
 const SHOWN: usize = 160;
-/// Maximum number of runs that are listed for A, and for B.
+/// Maximum number of listed runs of A, and of B.
 const RUNS: usize = 3;
-/// Maximum number of figures in the conclusion in which A is faster, and in which B is faster.
+/// Maximum number of figures in the conclusion for which A is faster, and for which B is faster.
 const IN_CONCLUSION: usize = 3;
 /// Maximum number of entries in a list of names.
 const NAMES: usize = 6;
-/// Minimum relative difference between the change of a median and the change of the quoted value; above it, the median
-/// is reported on a separate line.
+/// Minimum relative difference between the changes of median and quoted value from which the median has a line of its
+/// own.
 const MEDIANS_DIFFER: f64 = 0.02;
 
 /// Returns the page of a comparison.
@@ -51,8 +50,8 @@ pub fn page(comparison: &Comparison) -> Page {
     Page { conclusion, sections, ..Page::default() }
 }
 
-/// Returns the sentence that the page begins with. It states whether A or B is faster in which figures, the greatest differences
-/// first. Returns `None` if nothing could be compared.
+/// Returns the first sentence of the page: in which figures A is faster, and in which B, greatest differences first.
+/// `None` if nothing could be compared.
 fn conclusion(comparison: &Comparison) -> Option<String> {
     let sides = [
         faster_in(comparison, Verdict::Faster, "B", "A"),
@@ -64,7 +63,7 @@ fn conclusion(comparison: &Comparison) -> Option<String> {
     }
     let [same, open] = [Verdict::WithinNoise, Verdict::CannotTell]
         .map(|verdict| comparison.pairs.iter().filter(|pair| pair.verdict == verdict).count());
-    let found = would_be_found(&comparison.pairs);
+    let found = detectable_change(&comparison.pairs);
     let found = found.map(|found| format!("; {found}")).unwrap_or_default();
     match (same, open) {
         (0, 0) => None,
@@ -84,7 +83,7 @@ fn conclusion(comparison: &Comparison) -> Option<String> {
     }
 }
 
-/// Returns the reason why most pairs have no verdict; `None` if it is unknown.
+/// Returns the most frequent reason why pairs have no verdict; `None` if it is unknown.
 fn obstacle(pairs: &[Pair]) -> Option<Obstacle> {
     let open = pairs.iter().filter(|pair| pair.verdict == Verdict::CannotTell);
     let obstacles = grouped(open.filter_map(pair_obstacle), |one| one.in_words());
@@ -93,7 +92,7 @@ fn obstacle(pairs: &[Pair]) -> Option<Obstacle> {
     same.into_iter().next()
 }
 
-/// Returns the reason why a pair has no verdict: the doubt about a figure, else its first reason. Further reasons may be
+/// Returns the reason why a pair has no verdict: the doubt about a figure, else its first reason. Other reasons may be
 /// remarks.
 pub(crate) fn pair_obstacle(pair: &Pair) -> Option<Obstacle> {
     if let Some(doubt) = &pair.suspect {
@@ -107,23 +106,23 @@ pub(crate) fn pair_obstacle(pair: &Pair) -> Option<Obstacle> {
     })
 }
 
-/// Returns the words on the power of the comparisons without a difference: the smallest change that all of them would have
-/// found. Returns `None` if one of them is of unknown power, e.g. that of a run with itself.
-pub(crate) fn would_be_found(pairs: &[Pair]) -> Option<String> {
+/// Returns a text on the power of comparisons that found no difference: the smallest change that all of them would have
+/// detected. `None` if the power of one is unknown, e.g. when a run is compared with itself.
+pub(crate) fn detectable_change(pairs: &[Pair]) -> Option<String> {
     let same = pairs.iter().filter(|pair| pair.verdict == Verdict::WithinNoise);
     let visible: Option<Vec<f64>> = same.map(|pair| pair.visible).collect();
     visible?.into_iter().reduce(f64::max).map(would_have_been_found)
 }
 
-/// Figure in which either A or B is faster.
+/// Figure for which A or B is faster.
 struct Advantage {
     ratio: f64,
     ci95: [f64; 2],
     title: String,
 }
 
-/// Returns the text about the figures with this verdict. `name` is the faster one of A and B, `other` the slower one.
-/// Returns `None` if no figure has the verdict.
+/// Describes the figures with this verdict; `None` if there are none. `name` is the faster side, `other` the slower
+/// one.
 fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str) -> Option<String> {
     let mut advantages = Vec::new();
     for pair in comparison.pairs.iter().filter(|pair| pair.verdict == verdict) {
@@ -152,10 +151,10 @@ fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str)
     }
 }
 
-/// Returns the speed of the faster one of A and B divided by the speed of the slower one, with the 95 % interval.
+/// Returns the speed of the faster side divided by that of the slower side, with the 95 % interval.
 pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
     let (ratio, [low, high]) = pair.ratio.zip(pair.ci95)?;
-    // For times, lower is better; the ratio is also inverted when B is slower.
+    // For times, lower is better. The ratio is also inverted if B is slower.
     let inverse = (pair.unit.direction() == Some(Better::Lower)) != (verdict == Verdict::Slower);
     if inverse {
         return Some((ratio.recip(), [high.recip(), low.recip()]));
@@ -164,7 +163,7 @@ pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
 }
 
 /// Describes A or B: the selector that the user typed, and the selected runs.
-fn side(side: &Runners) -> String {
+fn side(side: &ComparedSide) -> String {
     let each = side
         .runs
         .iter()
@@ -182,7 +181,7 @@ fn side(side: &Runners) -> String {
     format!("{}: {pooled}{each}{more}", side.asked)
 }
 
-/// Adds a note on A and B, or one note on each if the texts differ.
+/// Adds one note on both sides if their texts are equal, else one note per side.
 fn note_both(section: &mut Section, label: &str, [a, b]: [String; 2]) {
     if a == b {
         section.note(label, a);
@@ -192,18 +191,18 @@ fn note_both(section: &mut Section, label: &str, [a, b]: [String; 2]) {
 }
 
 /// Names the hosts of A or B and their processors.
-fn nodes(side: &Runners) -> String {
+fn nodes(side: &ComparedSide) -> String {
     head::node_names(side.runs.iter().map(|run| Node::new(run.host.as_deref(), &run.processor)))
 }
 
 /// Names the command of A or B.
-fn commands(side: &Runners) -> String {
+fn commands(side: &ComparedSide) -> String {
     let commands = side.runs.iter().map(|run| head::shell_command(&run.command));
     head::command_names(&distinct(commands))
 }
 
-/// Returns the differences between the settings of runs with these names. Short values are in a table, long values
-/// below the table.
+/// Returns the differences between the settings of runs with these names. Short values are in a table, long ones below
+/// it.
 pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section {
     let mut section = Section::new("differences");
     if differences.is_empty() {
@@ -226,14 +225,14 @@ pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section
     section
 }
 
-/// True if the values of a difference are short enough for the table; the last column wraps.
+/// True if the values of a difference are short enough for the table. Only the last column wraps.
 fn fits_table(difference: &Difference) -> bool {
     let last = difference.sides.len().saturating_sub(1);
     let mut texts = difference.sides[..last].iter().chain([&difference.what]);
     texts.all(|text| text.chars().count() <= IN_TABLE)
 }
 
-/// Returns a text with its middle left out if it is longer than `shown`.
+/// Returns a text of at most `shown` characters; the middle of a longer text is left out.
 pub(crate) fn cut(text: &str, shown: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= shown {
@@ -245,8 +244,8 @@ pub(crate) fn cut(text: &str, shown: usize) -> String {
     format!("{start} ... {end}")
 }
 
-/// Returns the table of a test. If all pairs have a single distinguishing key, such as the size, the headings are the
-/// names and the row titles are the keys. Otherwise the headings are the keys and the row titles are the names.
+/// Returns the table of a test. If a single key distinguishes all pairs, e.g. the size, the columns are the names and
+/// the rows are the values of the key. Otherwise the headings are the keys and the rows are the names.
 fn figures(test: &str, pairs: &[&Pair]) -> Section {
     let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
     let columns = ColumnList::<&Pair>::new()
@@ -261,13 +260,13 @@ fn figures(test: &str, pairs: &[&Pair]) -> Section {
     Section { id: "figures", blocks: vec![columns.grouped(groups).into()] }
 }
 
-/// Returns the heading of the rows of a pair, and the title of its row.
+/// Returns the heading above the row of a pair, and the title of the row.
 fn heading_and_title(pair: &Pair, by_name: bool) -> [&str; 2] {
     let [name, place] = [pair.name_in_words.as_str(), pair.place()];
     if by_name { [name, place] } else { [place, name] }
 }
 
-/// Returns the emphasis of a verdict.
+/// Returns the tone in which a verdict is printed.
 fn tone(verdict: Verdict) -> Tone {
     match verdict {
         Verdict::Faster => Tone::Better,
@@ -277,7 +276,7 @@ fn tone(verdict: Verdict) -> Tone {
     }
 }
 
-/// Returns the number of figures per verdict, the reasons, and the basis of the figures.
+/// Returns the number of figures per verdict, the reasons, and the statistic that is compared.
 fn verdicts(comparison: &Comparison) -> Section {
     let mut section = Section::new("verdicts");
     let all = comparison.pairs.len();
@@ -307,7 +306,7 @@ fn verdicts(comparison: &Comparison) -> Section {
     section
 }
 
-/// Returns the medians whose change differs from the change of the quoted values.
+/// Describes the medians whose change differs from the change of the quoted value.
 fn medians(comparison: &Comparison) -> Option<String> {
     let far = comparison.pairs.iter().filter_map(|pair| {
         let (ratio, median) = pair.ratio.zip(pair.median_ratio)?;
@@ -321,7 +320,7 @@ fn medians(comparison: &Comparison) -> Option<String> {
     (!far.is_empty()).then(|| format!("medians that changed differently: {}", listed(&far)))
 }
 
-/// Returns the smallest changes that this comparison can detect, as a range over all figures.
+/// Describes the smallest changes that this comparison can detect, as a range over all figures.
 fn visible(comparison: &Comparison) -> Option<String> {
     let known = comparison.pairs.iter().filter_map(|pair| Some((pair.visible?, pair)));
     let (min, of_least) = known.clone().min_by(|x, y| x.0.total_cmp(&y.0))?;
@@ -333,7 +332,7 @@ fn visible(comparison: &Comparison) -> Option<String> {
     Some(format!("the smallest change found in nine of ten such comparisons is {range}"))
 }
 
-/// Describes the statistic that is compared, and the runs from which the variation is estimated.
+/// Describes the statistic that is compared, and the runs that give the run-to-run variation.
 fn basis(comparison: &Comparison) -> String {
     let mut kinds: Vec<&str> = comparison.pairs.iter().map(|pair| pair.statistic).collect();
     kinds.sort_unstable();
@@ -359,7 +358,7 @@ fn basis(comparison: &Comparison) -> String {
     text
 }
 
-/// Joins texts to a list of at most [`NAMES`] entries.
+/// Joins texts to a list with at most [`NAMES`] entries.
 pub(crate) fn listed(texts: &[String]) -> String {
     let shown = &texts[..texts.len().min(NAMES)];
     // Titles that contain commas are separated by semicolons.

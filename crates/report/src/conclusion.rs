@@ -1,4 +1,4 @@
-//! The sentence that the page of a record begins with, and that a series of runs ends with.
+//! First sentence of the page of a record, and last sentence of a series of runs.
 
 use nodegauge_gauge::view::grouped;
 use nodegauge_gauge::view::sentence::{capital, joined, value_range};
@@ -9,8 +9,8 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Better;
 use std::collections::BTreeSet;
 
-/// Returns the sentence: of several gauges their headline figures, of several hosts the slow hosts, otherwise the
-/// conclusion of the gauge. Returns `None` if nothing can be concluded.
+/// Returns the first sentence of a page: the headline figures of several gauges, the slow hosts of several hosts, or
+/// the conclusion of the only gauge. `None` if nothing can be concluded.
 pub(crate) fn record_conclusion(record: &Record, gauges: &[&dyn Gauge]) -> Option<String> {
     let own = record.measurements.iter().filter(|m| !m.is_published());
     let measured: BTreeSet<&str> = own.map(|m| m.gauge.as_str()).collect();
@@ -23,12 +23,12 @@ pub(crate) fn record_conclusion(record: &Record, gauges: &[&dyn Gauge]) -> Optio
     text.map(|text| sentence(&text))
 }
 
-/// Returns a text as a sentence: with a capital letter and a full stop.
+/// Converts a text to a sentence, with a capital letter and a full stop.
 pub(crate) fn sentence(text: &str) -> String {
     format!("{}.", capital(text.trim_end_matches('.')))
 }
 
-/// Returns the conclusion on the figures of one gauge.
+/// Returns the conclusion about the figures of one gauge.
 fn gauge_conclusion(record: &Record, gauge: &dyn Gauge) -> Option<String> {
     let registry = Registry::new(gauge.kinds());
     hosts::conclusion(record, gauge.name(), &registry).or_else(|| gauge.conclusion(record))
@@ -43,15 +43,15 @@ pub fn headline_figures<'r>(record: &'r Record, gauges: &[&dyn Gauge]) -> Vec<He
     headlines.filter_map(|headline| Some((headline.title, headline.figure?))).collect()
 }
 
-/// Returns the sentence that a series of samples ends with, from the headline figures of all its runs: the range of each
-/// figure. Returns `None` if nothing can be concluded.
+/// Returns the last sentence of a series of samples: the ranges of the headline figures of all its runs. `None` if
+/// nothing can be concluded.
 pub fn series_conclusion(samples: usize, figures: &[HeadlineFigure<'_>]) -> Option<String> {
     let text = figures_predicate(figures)?;
     Some(sentence(&format!("in {}, the node {text}", counted(samples, "sample"))))
 }
 
-/// Returns the predicate about headline figures: first the rates, then the times. Of several figures with one title it
-/// has the range.
+/// Returns the predicate of a sentence about headline figures, rates before times. Several figures with the same title
+/// give a range.
 fn figures_predicate(figures: &[HeadlineFigure<'_>]) -> Option<String> {
     let mut rates = Vec::new();
     let mut times = Vec::new();

@@ -1,5 +1,5 @@
-//! Devices of a node on the page of `machine`: one paragraph per group of identical devices, and a table of
-//! their locations.
+//! Devices of a node on the page of `machine`: one paragraph per group of identical devices, and a table of their
+//! locations.
 
 use nodegauge_gauge::view::{ColumnList, Section, Table};
 use nodegauge_machine::number_ranges;
@@ -26,7 +26,7 @@ pub(crate) fn notes(section: &mut Section, machine: &Machine) {
     }
 }
 
-/// Returns the compute devices in short form, e.g. `8 x NVIDIA H200`; `None` if there are none.
+/// Describes the compute devices in short form, e.g. `8 x NVIDIA H200`; `None` if there are none.
 pub(crate) fn brief(machine: &Machine) -> Option<String> {
     let mut titles: Vec<(String, usize)> = Vec::new();
     for title in machine.devices.iter().filter(|device| device.computes()).map(Device::title) {
@@ -46,7 +46,7 @@ fn label(kind: DeviceKind) -> &'static str {
     }
 }
 
-/// Describes a device by name, memory with theoretical bandwidth, link, driver and state.
+/// Describes a device: name, memory with theoretical bandwidth, link, driver and state.
 fn in_words(device: &Device) -> String {
     let mut lines = vec![device.title()];
     if device.computes() {
@@ -91,7 +91,7 @@ fn clock(what: &str, now: Option<Hertz>, max: Option<Hertz>) -> Option<String> {
     now.map(|now| format!("{what} {now}{max}"))
 }
 
-/// Describes clocks, power limit, throttling reasons and partition of a device.
+/// Describes the state of a device: clocks, power limit, reasons for throttling, and partition.
 fn state(state: &DeviceState) -> String {
     let parts = [
         clock("clock", state.hz, state.most_hz),

@@ -1,7 +1,7 @@
 //! Export of saved runs: pages for people and documents for other programs.
 //!
-//! A format is one file with a type that implements [`Exporter`], and one line in [`EXPORTERS`]. The values
-//! of `report --format`, its help and the table in `docs/formats.md` are generated from that list.
+//! Each format is a file with a type that implements [`Exporter`], and a line in [`EXPORTERS`]. The values of `report
+//! --format`, its help and the table in `docs/formats.md` are made from that list.
 
 mod csv;
 mod github_action_benchmark;
@@ -21,7 +21,7 @@ use nodegauge_measure::Failure;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::Record;
 
-/// All formats, in the order of help and documentation; the first is the default.
+/// All formats, in the order of the help and the documentation. The first is the default.
 pub static EXPORTERS: &[&dyn Exporter] = &[
     &html::Html,
     &markdown::Markdown,
@@ -54,28 +54,28 @@ pub trait Exporter: Send + Sync {
     /// Fails if these runs cannot be shown in this format.
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure>;
 
-    /// Name of the file that is written unless the user names one; `None` for standard output.
+    /// Default name of the output file; `None` for standard output.
     fn default_file(&self, _records: &[Record]) -> Option<String> {
         None
     }
 
-    /// True if the format reports results as passed or failed, so that invalid figures and incomplete runs
-    /// determine the exit code.
+    /// True if the format reports results as passed or failed. Invalid figures and incomplete runs then change the exit
+    /// code.
     fn reports_failures(&self) -> bool {
         false
     }
 
-    /// Renderer of pages, from a page and its title; `None` if the format has no pages with pictures.
+    /// Returns the function that renders a page with a title; `None` if the format has no pages with pictures.
     fn renderer(&self) -> Option<fn(&Page, &str) -> String> {
         None
     }
 }
 
-/// Runs to export, with the context that exporters require.
+/// Runs to export, and everything that exporters need.
 pub struct Export<'a> {
-    /// Records of the runs; at least one.
+    /// Records of the runs, at least one.
     pub records: &'a [Record],
-    /// Selectors of the runs as the user typed them, in the order of the records.
+    /// Selectors of the runs as typed, in the order of the records.
     pub asked: &'a [String],
     /// Conditions that the figures must meet.
     pub conditions: Conditions<'a>,
@@ -83,41 +83,41 @@ pub struct Export<'a> {
     pub gauges: &'a [&'a dyn Gauge],
     /// Registry of the figures and of their configuration keys.
     pub registry: &'a Registry,
-    /// Access to saved runs that are shown for comparison.
+    /// Source of saved runs that are shown for comparison.
     pub related: &'a dyn RelatedRuns,
 }
 
-/// Saved runs that pages show for comparison.
+/// Source of saved runs that pages show for comparison.
 pub trait RelatedRuns {
-    /// Returns saved runs that the node of `record` measured before `record`, the newest first.
+    /// Returns saved runs that the node of `record` measured before it, newest first.
     ///
     /// # Errors
     /// Fails if the history cannot be read.
     fn earlier(&self, record: &Record) -> Result<Vec<Record>, Failure>;
 
-    /// Returns saved runs of the node of `record` with figures of the same tests, for an estimate of the
-    /// run-to-run variation. The list is empty if the history cannot be read.
+    /// Returns saved runs of the node of `record` with figures of the same tests, from which the run-to-run variation
+    /// is estimated. Empty if the history cannot be read.
     fn repetitions(&self, record: &Record) -> Vec<Record>;
 }
 
-/// Document that an exporter returns.
+/// Document that an exporter produces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Name of the part if a format requires several files. The name is inserted into the file name.
+    /// Name of the part, if a format produces several files. The file name contains it.
     pub part: Option<&'static str>,
     /// Content of the file.
     pub text: String,
 }
 
 impl Document {
-    /// Returns a list with one document, for a format with a single file.
-    fn whole(text: String) -> Vec<Self> {
+    /// Returns a list with a single document.
+    fn single(text: String) -> Vec<Self> {
         vec![Self { part: None, text }]
     }
 }
 
 impl Export<'_> {
-    /// Returns the page that shows all runs side by side, with a name for every run.
+    /// Returns a page with all runs next to each other, each with a name.
     ///
     /// # Errors
     /// Fails if there are too many runs for a page, or if two selectors select the same run.
@@ -141,24 +141,24 @@ impl Export<'_> {
     }
 }
 
-/// Returns a page as one HTML file. Names of pictures and tables that are saved from it begin with `name`.
+/// Renders a page as one HTML file. The names of pictures and tables that are saved from it begin with `name`.
 pub fn html_page(page: &Page, name: &str) -> String {
     crate::html::page(page, name)
 }
 
-/// Returns a page as Markdown.
+/// Renders a page as Markdown.
 pub fn markdown_page(page: &Page) -> String {
     crate::markdown::page(page)
 }
 
-/// Returns `nodegauge-ID` with the characters of `id` that are safe in a file name: the identifier of a record from a
-/// file may contain any character.
+/// Returns `nodegauge-ID` with only those characters of `id` that are safe in a file name, because the identifier of a
+/// record from a file may contain any character.
 pub fn file_stem(id: &str) -> String {
     let safe = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-');
     format!("nodegauge-{}", safe.take(40).collect::<String>())
 }
 
-/// Returns the title of the page of these runs. The title is also the file name without the extension.
+/// Returns the title of the page of these runs. With an extension, it is also the file name.
 fn title(records: &[Record]) -> String {
     let first = file_stem(&records[0].id);
     match records.len() {

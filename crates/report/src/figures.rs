@@ -1,5 +1,5 @@
-//! Figures of a record for output formats of other programs, with unique names and with their evidence as text. This
-//! module uses the registry instead of the gauges.
+//! Figures of a record for the formats of other programs, with unique names and descriptions. This module uses the
+//! registry and no gauges.
 
 use nodegauge_analysis::expect::Expectation;
 use nodegauge_analysis::identity::{self, FigureIdentity};
@@ -23,12 +23,15 @@ pub struct Conditions<'a> {
 pub(crate) struct RecordFigure<'r> {
     pub(crate) m: &'r Measurement,
     pub(crate) identity: FigureIdentity,
-    /// True if the record has another figure that differs only in the unit.
+    /// True if another figure of the record differs from this one only in the unit.
     has_twin: bool,
 }
 
-/// Returns the measured figures of a record, without published figures.
-pub(crate) fn own<'r>(record: &'r Record, registry: &Registry) -> Vec<RecordFigure<'r>> {
+/// Returns the figures that the run measured, without published ones.
+pub(crate) fn measured_figures<'r>(
+    record: &'r Record,
+    registry: &Registry,
+) -> Vec<RecordFigure<'r>> {
     let all: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
     let identities = identity::identities(&all, registry);
     let mut units: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
@@ -47,22 +50,21 @@ pub(crate) fn own<'r>(record: &'r Record, registry: &Registry) -> Vec<RecordFigu
 }
 
 impl RecordFigure<'_> {
-    /// Returns a title that is unique in a test, e.g. `triad`, `bw 8 B, distance same core`, `mbw_mr 8 B in
-    /// msg/s`.
+    /// Returns a title that is unique within a test, e.g. `triad`, `bw 8 B, distance same core`, `mbw_mr 8 B in msg/s`.
     pub(crate) fn title(&self) -> String {
         let unit = if self.has_twin { format!(" in {}", self.m.unit) } else { String::new() };
         format!("{}{}{unit}", self.m.name_in_words(), self.identity.words)
     }
 
-    /// Returns the share of the limit, e.g. `11.3 % of 576.0 GB/s, catalog`; `None` if the limit is unknown.
+    /// Describes the share of the limit, e.g. `11.3 % of 576.0 GB/s, catalog`; `None` if the limit is unknown.
     pub(crate) fn limit_share(&self) -> Option<String> {
         let limit = self.m.limit.as_ref()?;
         let value = self.m.unit.in_words(limit.value);
         Some(format!("{} of {value}, {}", limit.fraction, limit.basis))
     }
 
-    /// Returns the evidence of a figure: a line with the statistic and the samples, a line with the limit, and a line
-    /// for every reason for doubt.
+    /// Describes how the figure was measured, one line each for statistic and samples, for the limit, and for every
+    /// reason for doubt.
     pub(crate) fn evidence(&self) -> Vec<String> {
         let m = self.m;
         let sampled = m.summary.as_ref().map_or_else(String::new, |summary| {

@@ -1,4 +1,4 @@
-//! Head of a page: host, processor, command and date of a run, and one sentence on how far its figures can be trusted.
+//! Header of a page: host, processor, command and date of a run, and a sentence about the trust in its figures.
 
 use crate::conclusion::sentence;
 use crate::machine::{self, MACHINE};
@@ -16,7 +16,7 @@ const HOSTS: usize = 4;
 /// Message about a run that was interrupted or failed.
 pub(crate) const INCOMPLETE: &str = "the run ended before everything was measured";
 
-/// Returns the head of the page of a record.
+/// Returns the header of the page of a record.
 pub(crate) fn page_head(record: &Record) -> Head {
     let (tone, trust) = trust(record);
     let mut findings = notes(machine::findings(&record.findings));
@@ -24,7 +24,7 @@ pub(crate) fn page_head(record: &Record) -> Head {
     Head { title: title(&record.machine), facts: facts(record), trust, tone, findings }
 }
 
-/// Returns the head of a page as a section for text; `None` if the page describes the node in a section of its own.
+/// Returns the header of a page as a section for text output; `None` if a section of the page describes the node.
 pub(crate) fn in_text(page: &Page) -> Option<Section> {
     let is_described = page.sections.iter().any(|section| section.id == MACHINE);
     let head = page.head.as_ref().filter(|_| !is_described)?;
@@ -46,13 +46,13 @@ fn notes(section: Section) -> Vec<Note> {
     notes.collect()
 }
 
-/// Names the host and the processor: `n07, AMD EPYC 9654, 2 sockets x 96 cores`.
+/// Returns the names of host and processor: `n07, AMD EPYC 9654, 2 sockets x 96 cores`.
 pub(crate) fn title(machine: &Machine) -> String {
     let Node { host, processor } = Node::new(machine.host.as_deref(), &machine.processor);
     format!("{host}, {processor}")
 }
 
-/// Names of a host and of its processor.
+/// Names of a host and its processor.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     host: String,
@@ -60,7 +60,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Returns the names of a host and of its processor, which may be unknown.
+    /// Makes the names from a host and a processor, both of which may be unknown.
     pub(crate) fn new(host: Option<&str>, processor: &Processor) -> Self {
         let host = host.unwrap_or("unknown host").to_owned();
         let name = self::processor(processor);
@@ -68,7 +68,7 @@ impl Node {
     }
 }
 
-/// Names nodes, those with the same processor together: `n07, n08, AMD EPYC 9654, 2 sockets x 96 cores`.
+/// Lists nodes, grouped by processor: `n07, n08, AMD EPYC 9654, 2 sockets x 96 cores`.
 pub(crate) fn node_names(nodes: impl Iterator<Item = Node>) -> String {
     let mut titles = Vec::new();
     for (processor, same) in grouped(distinct(nodes), |node| node.processor.clone()) {
@@ -80,8 +80,8 @@ pub(crate) fn node_names(nodes: impl Iterator<Item = Node>) -> String {
     titles.join("; ")
 }
 
-/// Names the processor: `AMD EPYC 9654, 2 sockets x 96 cores`; `None` if it is unknown. The number of cores of imported
-/// figures is unknown.
+/// Describes the processor: `AMD EPYC 9654, 2 sockets x 96 cores`; `None` if it is unknown. The core count is unknown
+/// for imported figures.
 pub(crate) fn processor(processor: &Processor) -> Option<String> {
     let model = product_name(processor.model.as_ref()?);
     let sockets = counted(processor.sockets as usize, "socket");
@@ -92,7 +92,7 @@ pub(crate) fn processor(processor: &Processor) -> Option<String> {
     Some(format!("{model}, {sockets}{cores}"))
 }
 
-/// Returns the command, the date, the duration, the kind of system and the kernel.
+/// Describes the run: command, date, duration, kind of system, kernel.
 fn facts(record: &Record) -> String {
     let command = command(record);
     let command = if record.command.is_empty() { format!("{command} run") } else { command };
@@ -106,18 +106,18 @@ fn facts(record: &Record) -> String {
     parts.join(" \u{b7} ")
 }
 
-/// Returns the command that repeats the run, quoted for shells.
+/// Returns the command that repeats the run, quoted for a shell.
 pub fn command(record: &Record) -> String {
     shell_command(&record.command)
 }
 
-/// Returns the command with these words after the name of the program, quoted for shells.
+/// Returns the command of nodegauge with these arguments, quoted for a shell.
 pub fn shell_command(words: &[String]) -> String {
     let words = words.iter().map(|word| quoted(word));
     std::iter::once("nodegauge".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Names the command of several runs, or counts their different commands.
+/// Returns the command of several runs; if they differ, their number.
 pub(crate) fn command_names(commands: &[String]) -> String {
     match commands {
         [only] => only.clone(),
@@ -125,7 +125,7 @@ pub(crate) fn command_names(commands: &[String]) -> String {
     }
 }
 
-/// Quotes a word for shells.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c));
     if !word.is_empty() && is_plain {
@@ -134,13 +134,13 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// True for the record of a command that describes the node without measurements.
+/// True if the record only describes the node, without measurements.
 fn is_description(record: &Record) -> bool {
     record.command.first().is_some_and(|word| word == "machine")
 }
 
-/// Returns a part of all figures as the beginning of a sentence: `2 of 3 figures are`, `all 3 figures are`, `both figures
-/// are`, `the only figure is`.
+/// Returns the subject and verb of a sentence about `part` of `all` figures: `2 of 3 figures are`, `all 3 figures are`,
+/// `both figures are`, `the only figure is`.
 fn part(part: usize, all: usize) -> String {
     match part {
         1 if all == 1 => "the only figure is".to_owned(),
@@ -151,9 +151,8 @@ fn part(part: usize, all: usize) -> String {
     }
 }
 
-/// Returns the cause that explains most of the suspect figures ([`doubt::main_cause`]). If the figures only have
-/// consequences of another cause, e.g. too few samples, and other load was critical when the run began, the load is this
-/// cause.
+/// Returns the cause that explains most of the suspect figures ([`doubt::main_cause`]). If they only have symptoms,
+/// e.g. too few samples, and other load was critical when the run began, that load is the cause.
 fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
     let found = doubt::main_cause(own.iter().copied()).unwrap_or("?");
     let load =
@@ -164,7 +163,36 @@ fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
     }
 }
 
-/// Returns how far the figures of a record can be trusted, in one sentence.
+/// Maximum number of valid figures that are named; more are counted.
+const NAMED: usize = 4;
+
+/// Returns the sentence on the valid figures of a record that also has others, with a blank at its end; empty if there are
+/// none. Figures of one test are named, those of several gauges are counted by gauge.
+fn valid_part(own: &[&Measurement]) -> String {
+    let valid: Vec<&Measurement> =
+        own.iter().copied().filter(|m| m.validity.status == Status::Valid).collect();
+    if valid.is_empty() || valid.len() == own.len() {
+        return String::new();
+    }
+    let mut parts = Vec::new();
+    let gauges = distinct(own.iter().map(|m| m.gauge.as_str()));
+    let names = distinct(valid.iter().map(|m| m.name.as_str()));
+    if gauges.len() > 1 {
+        for gauge in gauges {
+            let all = own.iter().filter(|m| m.gauge == gauge).count();
+            let count = valid.iter().filter(|m| m.gauge == gauge).count();
+            if count > 0 {
+                parts.push(format!("{gauge} {count} of {all}"));
+            }
+        }
+    } else if valid.len() == names.len() && names.len() <= NAMED {
+        parts.extend(names.into_iter().map(str::to_owned));
+    }
+    let which = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    format!("Valid: {} of {}{which}. ", valid.len(), counted(own.len(), "figure"))
+}
+
+/// Returns how far the figures of a record can be trusted: first which are valid, then which are not, and why.
 fn trust(record: &Record) -> (Tone, String) {
     let own: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
     let [suspect, invalid] = [Status::Suspect, Status::Invalid]
@@ -181,13 +209,15 @@ fn trust(record: &Record) -> (Tone, String) {
         (
             Tone::Bad,
             format!(
-                "Do not use the invalid figures: {} invalid ({why}).",
+                "{}Do not use the invalid figures: {} invalid ({why}).",
+                valid_part(&own),
                 part(invalid, own.len())
             ),
         )
     } else if suspect > 0 {
         let why = cause(&own, &record.findings);
-        (Tone::Warning, format!("Use with care: {} suspect ({why}).", part(suspect, own.len())))
+        let suspect = part(suspect, own.len());
+        (Tone::Warning, format!("{}Use with care: {suspect} suspect ({why}).", valid_part(&own)))
     } else if record.machine.is_imported() {
         let text = "As printed by another program: the state of the node is unknown.";
         (Tone::Plain, text.to_owned())
@@ -240,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn other_load_is_named_before_a_larger_budget() {
+    fn other_load_precedes_a_small_budget_as_cause() {
         let few = [suspect(&[FEW]), suspect(&[FEW]), suspect(&[FEW, LOAD])];
         assert_eq!(named(&few, &[]), FEW);
         assert_eq!(named(&few, &[busy(Severity::Warning)]), FEW);
@@ -250,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_cause_precedes_an_inferred_one() {
+    fn measured_cause_precedes_an_inferred_cause() {
         let both = [suspect(&[LOAD, QUOTA]), suspect(&[LOAD])];
         assert_eq!(named(&both, &[busy(Severity::Critical)]), QUOTA);
     }
@@ -271,5 +301,20 @@ mod tests {
         let same =
             [suspect(&several[..1]), suspect(&[LOAD]), suspect(&["7 of 9 passes were disturbed"])];
         assert_eq!(named(&same, &[]), LOAD);
+    }
+
+    #[test]
+    fn valid_figures_are_named_before_the_suspect_ones() {
+        let good = |name: &str, gauge: &str| {
+            Measurement::new(gauge, "test", name, Unit::BytesPerSecond).value(Quoted::Best, 1e9)
+        };
+        let sentence = |figures: &[Measurement]| valid_part(&figures.iter().collect::<Vec<_>>());
+        let doubted = suspect(&[FEW]);
+        assert_eq!(sentence(&[good("copy", "memory")]), "");
+        assert_eq!(sentence(std::slice::from_ref(&doubted)), "");
+        let one = [good("copy", "memory"), doubted.clone()];
+        assert_eq!(sentence(&one), "Valid: 1 of 2 figures (copy). ");
+        let two = [good("copy", "memory"), good("rating", "compute"), doubted];
+        assert_eq!(sentence(&two), "Valid: 2 of 3 figures (memory 1 of 2, compute 1 of 1). ");
     }
 }

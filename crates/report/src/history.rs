@@ -1,19 +1,19 @@
-//! The page of `history list`.
+//! Page of `history list`.
 
 use nodegauge_gauge::view::{Block, ColumnList, Section, Table, sentence};
 
 /// Number of blanks between two columns.
 const GAP: usize = 2;
 
-/// Mark behind a suspect figure.
+/// Mark after a suspect figure.
 const SUSPECT: &str = " ?";
 
-/// A saved run in the list.
+/// Saved run in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListLine {
-    /// Prefix of the identifier that distinguishes it from other runs.
+    /// Prefix that distinguishes the identifier from those of other runs.
     pub id: String,
-    /// Start time of the run, to the minute.
+    /// Start time, to the minute.
     pub started: String,
     /// Name of the host.
     pub host: String,
@@ -27,9 +27,9 @@ pub struct ListLine {
     pub command: String,
 }
 
-/// Returns the list, newest first, with one line of `width` characters per run; `older` is the number of runs that are
-/// not listed. The column of hosts is shown if there are several hosts, the column of labels if a run has labels. These
-/// columns and the commands share the remaining width.
+/// Returns the list, newest first, with one line of at most `width` characters per run. `older` is the number of runs
+/// that are not listed. The column of hosts is shown if there are several hosts, and the column of labels if a run has
+/// labels. These columns and the commands share the remaining width.
 pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     let mut section = Section::new("history");
     let Some(first) = lines.first() else {
@@ -40,7 +40,7 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     let labelled = lines.iter().any(|line| !line.labels.is_empty());
     let columns = ColumnList::<ListLine>::new()
         .left("id", |line| line.id.clone())
-        // The list shows times to the minute; the record contains the exact time.
+        // The list shows minutes; the record contains the exact time.
         .left("started (UTC)", |line| sentence::minute(&line.started))
         .left("best", figure)
         .add_if(!one_host, |columns| columns.left("host", |line| line.host.clone()))
@@ -58,10 +58,10 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     section
 }
 
-/// Number of columns that are never cut: the identifier, the time and the figure.
+/// Number of columns that are never cut: identifier, time and figure.
 const FIXED: usize = 3;
 
-/// Returns the table with the cells of all but the first columns cut to the width of the terminal.
+/// Cuts the cells of all columns but the first ones to the width of the terminal.
 fn cut_to(mut table: Table, width: usize) -> Table {
     let columns = table.columns.iter().enumerate().map(|(at, column)| {
         let cells = table.rows.iter().map(|row| row[at].text.chars().count());
@@ -84,7 +84,7 @@ fn figure(line: &ListLine) -> String {
     format!("{}{mark}", line.figure)
 }
 
-/// Distributes `room` over columns. A column gets at most the needed width. Columns that need more than the others get
+/// Distributes `room` over columns. No column gets more than it needs. Columns that need more than an equal share get
 /// equal widths.
 fn shares(needed: &[usize], mut room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..needed.len()).collect();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn run_is_listed_on_one_line_that_fits() {
+    fn listed_run_is_one_line_within_the_width() {
         let other = ListLine { host: "a-host-with-a-long-name".to_owned(), ..line("01M7ZVE5") };
         let labelled =
             ListLine { labels: "nps=4 bios=tuned site=there".to_owned(), ..line("01M7ZVE4") };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_columns_leave_their_width_to_others() {
+    fn unused_width_of_narrow_columns_goes_to_wide_columns() {
         assert_eq!(shares(&[4, 40, 40], 30), vec![4, 13, 13]);
         assert_eq!(shares(&[40, 4, 5], 30), vec![21, 4, 5]);
         assert_eq!(shares(&[3, 4], 30), vec![3, 4]);

@@ -1,10 +1,9 @@
-//! HTML renderer: a page of the view model becomes one file that requires no network. It does not depend on gauges.
+//! HTML renderer: a page of the view model becomes one file that needs no network. It does not depend on gauges.
 //!
-//! Text of records becomes text of elements or attributes, escaped by `markup`, or JSON in a data block that
-//! is not executed. A content security policy in the page allows only the page's own scripts, named by their
-//! digests.
+//! Text from records becomes text of elements or attributes, escaped by `markup`, or JSON in a data block that is not
+//! executed. A content security policy in the page allows only its own scripts, identified by their digests.
 //!
-//! A section begins with its pictures. Notes that follow a table or a picture are folded, because they are its evidence.
+//! A section begins with its pictures. Notes that follow a table or picture explain it and are collapsed.
 
 mod strip;
 
@@ -17,32 +16,32 @@ use nodegauge_measure::Fraction;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// Minimum number of rows and of columns of a heat map that can also be drawn as a surface in 3D.
+/// Minimum number of rows and columns of a heat map that can be shown as a 3D surface.
 const SURFACE: usize = 3;
 
-/// Maximum number of columns of a table that does not fill the width, because its columns would stand far apart.
+/// Maximum number of columns of a table that does not use the full width, because its columns would be too far apart.
 const FEW: usize = 3;
 
-/// Maximum length of a text of a cell that needs no minimum width.
+/// Maximum length of the text in a cell without a minimum width.
 const LONG: usize = 24;
 
-/// Separator of the facts in the head of a page.
+/// Separator between facts in the header of a page.
 const PART: &str = " \u{b7} ";
 
-/// Width of a decimal point, in widths of a digit.
+/// Width of a decimal point, as a multiple of the width of a digit.
 const POINT: f64 = 0.5;
 
 const STYLE: &str = include_str!("../assets/report.css");
 
-/// Script of the page.
+/// Script in the page.
 #[derive(Clone, Copy)]
 struct Script {
-    /// Name of its file in `assets`.
+    /// Name of the file in `assets`.
     name: &'static str,
     text: fn() -> &'static str,
 }
 
-/// Apache ECharts 6.1.0 and ECharts-GL 2.1.0, unmodified; the build script has compressed them.
+/// Apache ECharts 6.1.0 and ECharts-GL 2.1.0, unmodified; the build script compresses them.
 const ECHARTS: Script = Script { name: "echarts.min.js", text: || &ECHARTS_TEXT };
 const ECHARTS_GL: Script = Script { name: "echarts-gl.min.js", text: || &ECHARTS_GL_TEXT };
 const DRAW: Script = Script { name: "report.js", text: || include_str!("../assets/report.js") };
@@ -52,13 +51,13 @@ static ECHARTS_TEXT: LazyLock<String> =
 static ECHARTS_GL_TEXT: LazyLock<String> =
     LazyLock::new(|| decompressed(include_bytes!(concat!(env!("OUT_DIR"), "/echarts-gl.min.js"))));
 
-/// Returns the text that the build script has compressed.
+/// Decompresses a script that the build script has compressed.
 fn decompressed(script: &[u8]) -> String {
     let text = miniz_oxide::inflate::decompress_to_vec_zlib(script);
     String::from_utf8(text.expect("the build script has compressed it")).expect("scripts are text")
 }
 
-/// Renders a page as one file. Names of pictures and tables that are saved from the page begin with `name`.
+/// Renders a page as one file. The names of pictures and tables that are saved from it begin with `name`.
 pub fn page(page: &Page, name: &str) -> String {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let mut links: Vec<Markup> = Vec::new();
@@ -108,7 +107,7 @@ pub fn page(page: &Page, name: &str) -> String {
     format!("<!doctype html>\n{html}\n")
 }
 
-/// Returns an anchor name that no other section has.
+/// Returns an anchor name that differs from those of all other sections.
 fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
     let number = seen.entry(id).or_default();
     *number += 1;
@@ -116,7 +115,7 @@ fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
     if *number == 1 { name } else { format!("{name}-{number}") }
 }
 
-/// Returns the head of the page: the machine, the run, and the sentence on the trust in its figures.
+/// Returns the header of the page: the machine, the run, and the sentence about the trust in its figures.
 fn page_head(page: &Page) -> Markup {
     let concluded = page.conclusion.as_ref();
     let concluded = concluded
@@ -127,7 +126,7 @@ fn page_head(page: &Page) -> Markup {
         return element("header", &[], [element("div", &[("class", "about")], about)]);
     };
     let heading = element("h1", &[], [text(title)]);
-    // The command, which may be copied from the page, keeps its blanks.
+    // The command keeps its blanks, because it may be copied from the page.
     let (command, others) = facts.split_once(PART).unwrap_or((facts, ""));
     let others: Vec<String> = others.split(PART).map(unbroken).collect();
     let words = [&[command.to_owned()][..], &others].concat();
@@ -148,7 +147,7 @@ fn page_head(page: &Page) -> Markup {
     element("header", &[], parts)
 }
 
-/// Returns a text in which no number is separated from its unit at the end of a line.
+/// Returns a text in which no line break can separate a number from its unit.
 fn unbroken(text: &str) -> String {
     let mut joined = String::new();
     let mut before = "";
@@ -162,14 +161,14 @@ fn unbroken(text: &str) -> String {
     joined
 }
 
-/// Returns an element that shows its content on demand.
+/// Returns a collapsed element.
 fn folded(summary: &str, tone: &str, inside: impl IntoIterator<Item = Markup>) -> Markup {
     let summary = element("summary", &[("class", tone)], [text(summary)]);
     let region = element("div", &[], inside);
     element("details", &[("class", "folded")], [summary, region])
 }
 
-/// Returns the heading of a section: acronyms in capitals, and words without underscores.
+/// Returns the heading of a section, with acronyms in capitals and without underscores.
 fn heading(id: &str) -> String {
     words::with_acronyms(&id.replace(['_', '-'], " "))
 }
@@ -196,14 +195,14 @@ fn section(section: &Section, anchor: &str) -> Markup {
         match note_kind(blocks[0]) {
             NoteKind::None => {
                 inside.extend(blocks.iter().filter_map(|one| match one {
-                    // The pictures of a section show what the bars of its tables show.
+                    // The pictures of a section already show the bars of its tables.
                     Block::Table(table) if !pictures.is_empty() => {
                         Some(self::table(&table.without_bars()))
                     }
                     other => block(other),
                 }));
             }
-            // Notes without labels are remarks on the table above them.
+            // Notes without a label are remarks on the table above.
             NoteKind::Evidence if notes.iter().all(|note| note.label.is_empty()) => {
                 inside.extend(
                     notes.iter().map(|one| element("p", &[("class", "text")], [text(&one.text)])),
@@ -219,7 +218,7 @@ fn section(section: &Section, anchor: &str) -> Markup {
     element("section", &[("id", anchor), ("aria-label", anchor)], inside)
 }
 
-/// Returns the different labels of folded notes as one text, e.g. `how, samples, limit`.
+/// Joins the labels of collapsed notes, without repetitions: `how, samples, limit`.
 fn named(labels: &[&str]) -> String {
     let mut known: Vec<&str> = Vec::new();
     for label in labels.iter().filter(|label| !label.is_empty()) {
@@ -230,7 +229,7 @@ fn named(labels: &[&str]) -> String {
     format!("evidence: {}", known.join(", "))
 }
 
-/// Returns the reasons for doubt: the first is shown, the others on demand.
+/// Returns the reasons for doubt. The first is shown; the others are collapsed.
 fn doubts(notes: &[&Note]) -> Vec<Markup> {
     let [first, others @ ..] = notes else { return Vec::new() };
     let mut shown = vec![note(first)];
@@ -241,21 +240,21 @@ fn doubts(notes: &[&Note]) -> Vec<Markup> {
     shown
 }
 
-/// Kind of a block, by which blocks are folded together.
+/// Kind of a block. Consecutive blocks of one kind are collapsed together.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NoteKind {
-    /// The block is no note.
+    /// The block is not a note.
     None,
-    /// A note that explains a figure.
+    /// The note explains a figure.
     Evidence,
-    /// A note with a reason for doubt.
+    /// The note is a reason for doubt.
     Doubt,
 }
 
 fn note_kind(block: &Block) -> NoteKind {
     match block {
         Block::Note(note) if matches!(note.tone, Tone::Warning | Tone::Bad) => NoteKind::Doubt,
-        // The designation of a variant belongs next to the figures.
+        // The remark that figures are of a variant must be next to them.
         Block::Note(note) if note.label != "name" => NoteKind::Evidence,
         _ => NoteKind::None,
     }
@@ -283,7 +282,7 @@ fn block_pictures(block: &Block) -> Vec<Picture> {
     }
 }
 
-/// Returns a picture for each of the heat maps.
+/// Returns one picture per heat map.
 fn grids(HeatMaps { setup, axes, rows, columns, maps, unit }: &HeatMaps) -> Vec<Picture> {
     let end = if setup.is_empty() { String::new() } else { format!(", {setup}") };
     let pictures = maps.iter().map(|map| Picture {
@@ -304,8 +303,8 @@ fn is_surface(picture: &Picture) -> bool {
     matches!(&picture.drawing, Drawing::HeatMap(grid) if grid.surface)
 }
 
-/// True if the first two pictures are curves over the same quantity, which stand side by side: latency and bandwidth over
-/// message size.
+/// True if the first two pictures are curves over the same quantity, which are shown next to each other: latency and
+/// bandwidth over message size.
 fn begins_with_pair(pictures: &[Picture]) -> bool {
     let [first, second, ..] = pictures else { return false };
     match (&first.drawing, &second.drawing) {
@@ -317,7 +316,7 @@ fn begins_with_pair(pictures: &[Picture]) -> bool {
     }
 }
 
-/// Returns the element of a picture, with the title and the data that the script of the page draws.
+/// Returns the element of a picture: its title, and the data that the script draws.
 fn figure(picture: &Picture) -> Markup {
     let caption = element("figcaption", &[], [text(&picture.title)]);
     if let Drawing::Strips(card) = &picture.drawing {
@@ -358,7 +357,7 @@ fn note(note: &Note) -> Markup {
     element("div", &[("class", &class)], [element("b", &[], [text(&note.label)]), words])
 }
 
-/// Returns a table in a separate scroll region, for screens that are narrower than the table.
+/// Returns a table that can scroll on its own, for narrow screens.
 fn table(table: &Table) -> Markup {
     let bars: Vec<Fraction> = table.rows.iter().flatten().filter_map(|cell| cell.bar).collect();
     let longest = bars.iter().copied().fold(Fraction(1.0), Fraction::max);
@@ -385,7 +384,7 @@ fn table(table: &Table) -> Markup {
             return element("th", &[("scope", "col")], [text("relative to the highest")]);
         }
         if column.title.is_empty() {
-            // A heading cell must not be empty, so an empty heading is an ordinary cell.
+            // A heading cell must not be empty, so an empty heading becomes a normal cell.
             return element("td", &[], []);
         }
         element("th", &[("scope", "col"), ("class", right)], [text(&column.title)])
@@ -415,14 +414,14 @@ fn decimal_count(text: &str) -> Option<usize> {
     (!whole.is_empty() && are_digits).then_some(decimals.len())
 }
 
-/// Returns the largest number of decimals in each column; zero for columns with numbers in different units, which cannot
-/// be aligned.
+/// Returns the maximum number of decimals per column; 0 for a column with numbers in different units, which cannot be
+/// aligned.
 fn decimals(table: &Table) -> Vec<usize> {
     let columns = table.rows.iter().map(Vec::len).max().unwrap_or(0).max(table.columns.len());
     (0..columns).map(|at| column_decimals(table, at)).collect()
 }
 
-/// Returns the largest number of decimals in a column, or zero.
+/// Returns the maximum number of decimals in a column, or 0.
 fn column_decimals(table: &Table, at: usize) -> usize {
     let cells = table.rows.iter().filter_map(|row| row.get(at));
     let numbers: Vec<(usize, Option<&str>)> = cells
@@ -436,8 +435,8 @@ fn column_decimals(table: &Table, at: usize) -> usize {
     max.unwrap_or(0)
 }
 
-/// Returns a cell; the width of a bar is relative to `longest`. Numbers in a right-aligned column are shifted to the left
-/// for each digit that they have fewer than `decimals`, together with their units.
+/// Returns a cell. The width of a bar is relative to `longest`. In a right-aligned column, numbers with fewer than
+/// `decimals` decimals are shifted to the left, together with their units.
 fn cell(cell: &TableCell, decimals: Option<usize>, longest: Fraction) -> Markup {
     let right = if decimals.is_some() { " right" } else { "" };
     let long = if cell.text.len() > LONG { " long" } else { "" };
@@ -467,7 +466,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_equal_their_files() {
+    fn compressed_scripts_equal_their_files() {
         for script in [ECHARTS, ECHARTS_GL, DRAW] {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/").to_owned() + script.name;
             assert!((script.text)() == std::fs::read_to_string(path).unwrap(), "{}", script.name);
@@ -475,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_with_their_units() {
+    fn line_break_never_separates_number_and_unit() {
         let text = "1.5 GB/s in 2 threads (5 %), after 3 s.";
         assert_eq!(unbroken(text), "1.5\u{a0}GB/s in 2 threads (5\u{a0}%), after 3\u{a0}s.");
     }
@@ -487,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_have_a_heading_or_a_picture() {
+    fn bar_column_has_a_heading_or_a_picture() {
         let mut table = Table::new(&["", ">GB/s", ""]);
         table.row(["a".into(), "1.25".into(), TableCell::bar(Fraction(1.0))]);
         assert!(self::table(&table).to_string().contains("relative to the highest"));
@@ -496,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_one_unit_are_aligned_at_the_point() {
+    fn numbers_of_one_unit_are_aligned_at_the_decimal_point() {
         assert_eq!(decimal_count("12.5 us"), Some(1));
         assert_eq!(["-3", "-", "L1", "9e-3"].map(decimal_count), [Some(0), None, None, Some(0)]);
         let mut table = Table::new(&["", ">GB/s", ">time"]);

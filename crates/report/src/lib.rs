@@ -1,5 +1,5 @@
-//! Pages that belong to no single gauge, built from records, plans and comparisons; renderers of pages as
-//! text, HTML and Markdown; export of saved runs. This crate does not measure or print.
+//! Pages that do not belong to a single gauge, made from records, plans and comparisons; renderers of pages as text,
+//! HTML and Markdown; export of saved runs. This crate does not measure or print.
 
 #![forbid(unsafe_code)]
 

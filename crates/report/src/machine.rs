@@ -16,8 +16,7 @@ use std::fmt::Display;
 /// Name of the section that describes the node.
 pub(crate) const MACHINE: &str = "machine";
 
-/// Returns the description of the node, with one paragraph per topic, and the NUMA distances if it has
-/// several NUMA nodes.
+/// Returns the description of the node: one paragraph per topic, and with several NUMA nodes, their distances.
 pub fn page(machine: &Machine) -> Page {
     let mut section = Section::new(MACHINE);
     section.note_if("host", machine.host.clone());
@@ -70,15 +69,15 @@ pub fn page(machine: &Machine) -> Page {
     Page { sections: vec![section, devices, distances], ..Page::default() }
 }
 
-/// Returns a section with the table; without a table, the section is empty.
+/// Returns a section that contains the table, if there is one.
 fn table_section(id: &'static str, table: Option<Table>) -> Section {
     let mut section = Section::new(id);
     section.blocks.extend(table.map(Block::from));
     section
 }
 
-/// Adds one note per NUMA node. NUMA nodes without memory are listed in a single note; machines with coherent devices
-/// reserve such NUMA nodes for partitions of a device.
+/// Adds one note per NUMA node. NUMA nodes without memory share one note: machines with coherent devices reserve them
+/// for partitions of a device.
 fn nodes(section: &mut Section, machine: &Machine) {
     let has_several = machine.numa_nodes.len() > 1;
     let (empty, with_memory): (Vec<&NumaNode>, Vec<&NumaNode>) =
@@ -92,6 +91,10 @@ fn nodes(section: &mut Section, machine: &Machine) {
         {
             let rank = if kind.starts_with("tier ") { "memory " } else { "" };
             memory += &format!(" of {rank}{kind}");
+        }
+        if let Some(figure) = &node.theoretical {
+            memory +=
+                &format!(", {}{} theoretical", bound_prefix(figure), BytesPerSec(figure.value));
         }
         if let Some(cache) = node.cache_bytes {
             memory += &format!(" behind a memory-side cache of {}", Bytes(cache));
@@ -108,13 +111,13 @@ fn nodes(section: &mut Section, machine: &Machine) {
     section.note_if("node", (!empty.is_empty()).then_some(text));
 }
 
-/// True if the kind of the memory must be named, because it is not that of all memory, or is not DRAM.
+/// True if the page names the kind of memory, because there are several kinds, or it is not DRAM.
 pub(crate) fn has_kinds(machine: &Machine) -> bool {
     let kinds = machine.numa_nodes.iter().filter(|node| node.device.is_none());
     kinds.filter_map(|node| node.kind.as_deref()).any(|kind| kind != "DRAM")
 }
 
-/// Describes the CPUs of a NUMA node: those on which this process may run, and the others.
+/// Describes the CPUs of a NUMA node: those that this process may use, and the others.
 fn cpus_in_words(machine: &Machine, node: &NumaNode) -> String {
     if node.cpus.is_empty() {
         return "no cpus".to_owned();
@@ -132,12 +135,13 @@ fn cpus_in_words(machine: &Machine, node: &NumaNode) -> String {
     parts.join(", ")
 }
 
-/// Returns the reason why CPUs cannot be used. A description does not tell CPUs that are offline from others.
+/// Returns the reason why CPUs cannot be used. In the description of another machine, offline CPUs look like CPUs that
+/// are not allowed.
 fn unusable_in_words(machine: &Machine) -> &'static str {
     if machine.is_described() { "not allowed here, or offline" } else { "not allowed here" }
 }
 
-/// Describes a class of cores of equal speed: `fast: 10 cores, cpus 5-9,15-19, capacity 997 to 1024`.
+/// Describes a class of cores with equal speed: `fast: 10 cores, cpus 5-9,15-19, capacity 997 to 1024`.
 fn class_in_words(class: &CoreClass) -> String {
     let cores = counted(class.cores as usize, "core");
     let mut parts = vec![format!("{cores}, cpus {}", number_ranges(&class.cpus))];
@@ -153,7 +157,7 @@ fn class_in_words(class: &CoreClass) -> String {
     format!("{}: {}", class.name, parts.join(", "))
 }
 
-/// Formats a range, or its only value.
+/// Formats a range, or a single value if both ends are equal.
 fn range_in_words<T: PartialEq + Display>(min: T, max: T) -> String {
     if min == max { min.to_string() } else { format!("{min} to {max}") }
 }
@@ -242,11 +246,11 @@ fn memory(machine: &Machine) -> String {
     joined_lines(parts)
 }
 
-fn at_most(figure: &Figure) -> &'static str {
+fn bound_prefix(figure: &Figure) -> &'static str {
     if figure.at_most { "at most " } else { "" }
 }
 
-/// Describes the theoretical bandwidth and its factors.
+/// Describes the theoretical bandwidth and the factors from which it is computed.
 fn theoretical(machine: &Machine) -> String {
     let m = &machine.memory;
     let Some(figure) = &m.theoretical else {
@@ -263,11 +267,11 @@ fn theoretical(machine: &Machine) -> String {
     };
     let basis = figure.detail.as_ref().unwrap_or(&figure.basis);
     let rate = BytesPerSec(figure.value);
-    format!("{}{rate} theoretical{factors} ({basis})", at_most(figure))
+    format!("{}{rate} theoretical{factors} ({basis})", bound_prefix(figure))
 }
 
-/// Describes the theoretical bandwidth of a channel, a NUMA node, a socket and a core. A guest has only a part of the
-/// cores and sees NUMA nodes of the hypervisor, so that only the channel is known.
+/// Describes the theoretical bandwidth per channel, NUMA node, socket and core. A guest has only some of the cores and
+/// sees virtual NUMA nodes, so only the channel is known.
 fn shares(machine: &Machine) -> Option<String> {
     let figure = machine.memory.theoretical.as_ref()?;
     let channels = machine.memory.channels.filter(|count| *count > 0)?;
@@ -275,7 +279,7 @@ fn shares(machine: &Machine) -> Option<String> {
     let nodes = own_nodes.count() as u32;
     let sockets = machine.processor.sockets;
     let has_even_nodes = nodes > 1 && channels.is_multiple_of(nodes);
-    // With fewer nodes than sockets, a socket may have no memory.
+    // If there are fewer NUMA nodes than sockets, a socket may have no memory.
     let has_even_sockets = sockets > 1 && channels.is_multiple_of(sockets) && sockets < nodes;
     let is_host = machine.virtualisation.is_none();
     let parts = [
@@ -291,7 +295,7 @@ fn shares(machine: &Machine) -> Option<String> {
     Some(words.collect::<Vec<_>>().join(", "))
 }
 
-/// Describes the width of a module's bus and its error correction.
+/// Describes the bus width and error correction of a memory module.
 fn bus(dimm: &Dimm) -> String {
     let Some(data) = dimm.data_bits else { return String::new() };
     match dimm.total_bits {
@@ -317,7 +321,7 @@ fn pages(machine: &Machine) -> Option<String> {
     let thp = &facts::TRANSPARENT_HUGE_PAGES;
     parts.push(match thp.text(machine) {
         Some(mode) => format!("{}: {mode}", thp.name),
-        // Kernels that tell their page sizes have huge pages of some kind.
+        // Kernels that report their page sizes have some kind of huge pages.
         None if pages.huge.is_empty() => "transparent huge pages unknown".to_owned(),
         None => "no transparent huge pages".to_owned(),
     });
@@ -343,7 +347,7 @@ fn firmware(machine: &Machine) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// Settings that the page lists by name in one paragraph.
+/// Settings that one paragraph of the page lists by name.
 const SETTINGS: [Fact; 5] =
     [facts::MICROCODE, facts::CLOCK_SOURCE, facts::BOOST, facts::SMT, facts::NUMA_BALANCING];
 
@@ -368,7 +372,7 @@ fn state(machine: &Machine, known: &Circumstances) -> String {
     if parts.is_empty() { "not reported by the system".to_owned() } else { parts.join("; ") }
 }
 
-/// Describes the CPUs and the memory policy inherited from the parent process, which apply unless options change them.
+/// Describes the CPUs and the memory policy inherited from the parent process. They apply unless options change them.
 pub(crate) fn inherited(known: &Inherited) -> String {
     let named = match known.nodes.as_slice() {
         [] => String::new(),
@@ -380,7 +384,7 @@ pub(crate) fn inherited(known: &Inherited) -> String {
     format!("memory policy {policy}{named}, cpus {cpus}, memory of {memory}")
 }
 
-/// Names NUMA nodes: `node 0`, `nodes 0-3`.
+/// Returns the names of NUMA nodes: `node 0`, `nodes 0-3`.
 fn nodes_in_words(nodes: &[u32]) -> String {
     match nodes {
         [node] => format!("node {node}"),
@@ -393,7 +397,7 @@ fn kernel(machine: &Machine) -> String {
     let mut parts = vec![kernel.unwrap_or_else(|| "unknown".to_owned())];
     parts.push(match &machine.virtualisation {
         Some(hypervisor) => format!("virtual machine ({hypervisor})"),
-        // The kernel's name and the sources for virtualisation are in the same file systems.
+        // Where the name of the kernel cannot be read, virtualisation cannot be detected either.
         None if machine.kernel.is_none() => "virtualisation unknown".to_owned(),
         None => "no virtualisation detected".to_owned(),
     });
@@ -404,7 +408,7 @@ fn kernel(machine: &Machine) -> String {
     parts.join("; ")
 }
 
-/// Returns the findings that disturb measurements, the most severe first.
+/// Returns the findings that disturb measurements, most severe first.
 pub fn findings(findings: &[Finding]) -> Section {
     let mut section = Section::new("findings");
     if findings.is_empty() {
@@ -430,7 +434,7 @@ pub(crate) fn finding(finding: &Finding) -> Note {
     Note::new(label, finding.text.as_str()).tone(tone)
 }
 
-/// Returns processor, last-level caches and memory in short form, for the one-page summary.
+/// Describes processor, last-level caches and memory in short form, for the summary page.
 pub(crate) fn brief(machine: &Machine) -> Section {
     let mut section = Section::new(MACHINE);
     if machine.is_imported() {
@@ -444,7 +448,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     let theoretical = match &machine.memory.theoretical {
         Some(figure) => {
             let rate = BytesPerSec(figure.value);
-            format!("{}{rate} theoretical ({})", at_most(figure), figure.basis)
+            format!("{}{rate} theoretical ({})", bound_prefix(figure), figure.basis)
         }
         None => theoretical(machine),
     };
@@ -460,11 +464,10 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     section
 }
 
-/// Label of the note about caches with another size than the system reports.
+/// Label of the note about caches whose size differs from the reported one.
 pub(crate) const CACHES: &str = "caches";
 
-/// Returns the note about last-level caches of which the system reports another size than they have; `None` if both are
-/// equal.
+/// Returns a note if the measured size of the last-level caches differs from the reported size; otherwise `None`.
 pub(crate) fn measured_cache(machine: &Machine) -> Option<Note> {
     let measured = machine.measured_cache.as_ref()?;
     let reported = measured.reported.filter(|reported| *reported != measured.bytes)?;
@@ -476,15 +479,16 @@ pub(crate) fn measured_cache(machine: &Machine) -> Option<Note> {
     Some(Note::new(CACHES, text.as_str()))
 }
 
-/// Describes the machine of imported figures, of which only what the user gave is known.
+/// Describes the machine of imported figures, for which only the user's description is known.
 fn imported(machine: &Machine) -> String {
     let memory = machine.memory.theoretical.as_ref();
     let parts = [
         machine.processor.model.as_ref().map(|model| {
             format!("{model}, {}", counted(machine.processor.sockets as usize, "socket"))
         }),
-        memory
-            .map(|figure| format!("{}{} theoretical", at_most(figure), BytesPerSec(figure.value))),
+        memory.map(|figure| {
+            format!("{}{} theoretical", bound_prefix(figure), BytesPerSec(figure.value))
+        }),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() {
@@ -493,7 +497,7 @@ fn imported(machine: &Machine) -> String {
     format!("{} (given by the user; the figures were imported)", parts.join("; "))
 }
 
-/// Returns the NUMA distances, if there is more than one NUMA node.
+/// Returns the table of NUMA distances; `None` with fewer than two NUMA nodes.
 fn distance_table(machine: &Machine) -> Option<Table> {
     let nodes = &machine.numa_nodes;
     let rows = nodes.iter().map(|node| Some((node.id, node.distances.as_ref()?)));

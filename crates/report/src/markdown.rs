@@ -1,18 +1,18 @@
-//! Markdown renderer: a page of the view model for a ticket, in the dialect that GitHub, GitLab and others
-//! share. It does not depend on gauges.
+//! Markdown renderer: a page of the view model becomes a ticket, in a dialect that GitHub, GitLab and others support.
+//! It does not depend on gauges.
 //!
-//! Text of records is never interpreted: characters that begin markup, HTML or a mathematical formula are escaped.
-//! Characters that begin a link, a reference or the mention of a person are followed by a zero-width character, as the
-//! program Renovate does.
+//! Text from records is never interpreted. Characters that begin markup, HTML or a formula are escaped. Characters that
+//! begin a link, a reference or the mention of a person are followed by a zero-width character, a method of the program
+//! Renovate.
 
 use crate::head;
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_measure::legible;
 
-/// Invisible character that separates its neighbours.
+/// Invisible character that separates two other characters.
 const APART: &str = "&#8203;";
 
-/// Renders a page: the heading, the conclusion, its head, and the sections.
+/// Renders a page: the heading, the conclusion, the header, and the sections.
 pub fn page(page: &Page) -> String {
     let mut out = format!("## {}\n", text(&page.heading));
     if let Some(conclusion) = &page.conclusion {
@@ -34,7 +34,7 @@ pub fn ticket(page: &Page, command: &str) -> String {
     out + &format!("\n### again\n\n{fence}sh\n{lines}{fence}\n")
 }
 
-/// Returns the length of the longest sequence of a character.
+/// Returns the length of the longest sequence of a character in a text.
 fn longest(text: &str, of: char) -> usize {
     let rows = text.split(|c| c != of).map(str::len);
     rows.max().unwrap_or(0)
@@ -62,7 +62,7 @@ fn section(section: &Section) -> String {
     out
 }
 
-/// Renders a note as an item of a list.
+/// Renders a note as a list item.
 fn note(note: &Note) -> String {
     let indent = if note.nested { "  " } else { "" };
     let label = match note.label.as_str() {
@@ -72,7 +72,7 @@ fn note(note: &Note) -> String {
     format!("{indent}- {label}{}\n", text(&note.text))
 }
 
-/// Renders a table without columns of bars, because other columns contain the values of the bars. Headings become rows.
+/// Renders a table without columns of bars, because other columns contain their values. Headings become rows.
 fn table(table: &Table) -> String {
     let table = table.without_bars();
     let width = table.rows.iter().map(Vec::len).max().unwrap_or(0).max(table.columns.len());
@@ -108,7 +108,7 @@ fn cell(cell: &TableCell) -> String {
     }
 }
 
-/// Escapes a text and puts it on one line.
+/// Escapes a text and joins its lines.
 fn text(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let line = lines.collect::<Vec<_>>().join("; ");
@@ -126,7 +126,7 @@ fn text(text: &str) -> String {
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '^' => out.extend(['\\', c]),
             // These characters begin mentions, e-mail addresses, and references to items of GitHub and GitLab.
             '@' | '#' | '!' | '%' if refers(next) => out.extend([c.to_string().as_str(), APART]),
-            // Addresses, also without a scheme.
+            // Addresses, even without a scheme.
             ':' if next == '/' => out.extend([":", APART]),
             '.' if before.eq_ignore_ascii_case(&'w') && refers(next) => out.extend([APART, "."]),
             c => out.push(c),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_omitted_and_headings_are_rows() {
+    fn markdown_table_has_no_bars_and_headings_as_rows() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
         one.heading("native");
         one.row([

@@ -1,5 +1,4 @@
-//! Markup with escaped text and attributes. The type has no constructor that skips the escaping of record
-//! text.
+//! Markup with escaped text and attributes. No constructor of the type accepts unescaped text of records.
 
 use serde::Serialize;
 use std::fmt;
@@ -38,12 +37,12 @@ pub(crate) fn text(text: &str) -> Markup {
     Markup(out)
 }
 
-/// Returns markup from fixed text of the program: scripts and styles.
+/// Returns markup from a fixed text of the program, for scripts and styles.
 pub(crate) fn fixed(text: &'static str) -> Markup {
     Markup(text.to_owned())
 }
 
-/// Returns an element; attributes without a value are left out.
+/// Returns an element. Attributes without a value are left out.
 pub(crate) fn element(
     name: &'static str,
     attributes: &[(&'static str, &str)],
@@ -61,9 +60,9 @@ pub(crate) fn element(
     Markup(out)
 }
 
-/// Returns an element with JSON data for scripts. The data cannot contain the end of the element.
+/// Returns an element with JSON data for scripts. The data cannot end the element.
 pub(crate) fn script(data: &impl Serialize) -> Markup {
-    // Serialisation cannot fail: numbers that are not finite become null, and keys are strings.
+    // Serialisation cannot fail: numbers that are not finite become null, and all keys are strings.
     let json = serde_json::to_string(data).unwrap_or_else(|_| "null".to_owned());
     let mut escaped = String::new();
     for c in json.chars() {
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn data_cannot_end_a_script_and_round_trips() {
+    fn script_data_cannot_end_its_element() {
         let hostile = "</script><!--\u{2028}&\u{1f600}\"\\";
         let made = script(&hostile).to_string();
         let json = made.strip_prefix("<script type=\"application/json\">").unwrap();

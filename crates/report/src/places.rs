@@ -1,4 +1,4 @@
-//! Pages of `places`: the locations of the threads and of their memory. The columns are those of the ccNUMA lecture
+//! Pages of `places`: where the threads run, and where their memory is. The columns are those of the ccNUMA lecture
 //! (rank, socket, memory, core), and cache and CPU.
 
 use crate::machine;
@@ -9,18 +9,18 @@ use nodegauge_placement::json::{PlacesDocument, ThreadEntry};
 use nodegauge_placement::pairs::PairRow;
 use std::fmt::Display;
 
-/// Returns a table with one line per thread. Columns without information on this machine are left out.
+/// Returns a table with one line per thread. Columns that say nothing on this machine are left out.
 ///
-/// Ranks are shown in the columns of the lecture. The column for memory shows the NUMA nodes; a line below the table
-/// shows the policy. Thread numbers are shown only if a rank has several threads, and CPU numbers only if they differ
-/// from the core numbers.
-pub fn view(document: &PlacesDocument) -> Section {
+/// With ranks, the columns are those of the lecture: the column for memory shows the NUMA nodes, and a line below the
+/// table shows the policy. Thread numbers are shown only if a rank has several threads, and CPU numbers only if they
+/// differ from the core numbers.
+pub fn places_section(document: &PlacesDocument) -> Section {
     let threads = &document.threads;
     let ranks = threads.iter().any(|thread| thread.rank.is_some());
     let several_threads = threads.iter().any(|t| t.thread > 0);
     let cpus_differ = threads.iter().any(|t| t.cpus != t.cores);
     let has_devices = threads.iter().any(|t| !t.devices.is_empty());
-    // Numbers are right-aligned, addresses left-aligned.
+    // Numbers are right-aligned; addresses are left-aligned.
     let columns = ColumnList::<ThreadEntry>::new()
         .add_if(ranks, |columns| columns.known("rank", |t| Some(t.rank?.to_string())))
         .add_if(!ranks || several_threads, |columns| {
@@ -43,7 +43,7 @@ pub fn view(document: &PlacesDocument) -> Section {
     section
 }
 
-/// Returns the location of the memory: the NUMA node of first touch, or the policy with its nodes.
+/// Describes where the memory is: the NUMA node of first touch, or the policy with its nodes.
 fn memory(thread: &ThreadEntry) -> String {
     match (&thread.memory.nodes, thread.memory.policy) {
         (Some(nodes), policy) => format!("{policy} {}", ranges(nodes)),
@@ -51,12 +51,12 @@ fn memory(thread: &ThreadEntry) -> String {
     }
 }
 
-/// Returns the NUMA nodes of the memory without the policy.
+/// Returns the NUMA nodes of the memory, without the policy.
 fn nodes(thread: &ThreadEntry) -> String {
     ranges(thread.memory.nodes.as_ref().unwrap_or(&thread.numa_nodes))
 }
 
-/// Returns the devices of a thread's rank, with number and bus address.
+/// Returns the devices of a thread's rank, with numbers and bus addresses.
 fn devices(thread: &ThreadEntry) -> String {
     let each = thread.devices.iter().map(|RankDevice { number, address, near, .. }| {
         format!("{number} {address}{}", if *near == Some(false) { " (far)" } else { "" })
@@ -64,7 +64,7 @@ fn devices(thread: &ThreadEntry) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Describes how a memory policy uses the nodes in the table.
+/// Describes how a memory policy uses the NUMA nodes in the table.
 fn in_words(policy: &str) -> &str {
     match policy {
         "bind" => "bound to these NUMA nodes",
@@ -75,8 +75,8 @@ fn in_words(policy: &str) -> &str {
     }
 }
 
-/// Returns the table of pairs of hardware threads between which messages are measured.
-pub fn pairs(rows: &[PairRow]) -> Section {
+/// Returns the table of the pairs of hardware threads that exchange messages.
+pub fn pairs_section(rows: &[PairRow]) -> Section {
     let columns = ColumnList::<PairRow>::new()
         .left("distance", |row| row.distance.name())
         .left("cpus", |row| in_pair(row.cpus))
@@ -96,7 +96,7 @@ pub fn pairs(rows: &[PairRow]) -> Section {
     section
 }
 
-/// Formats two ends: `0 - 4`.
+/// Formats a pair: `0 - 4`.
 fn in_pair(ends: [impl Display; 2]) -> String {
     format!("{} - {}", ends[0], ends[1])
 }

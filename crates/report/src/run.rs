@@ -1,4 +1,4 @@
-//! Pages of records: the machine, the most important findings, and the figures with their evidence.
+//! Pages of records: the machine, the most important findings, and the figures with samples and notes.
 
 use crate::compare::cut;
 use crate::head::INCOMPLETE;
@@ -18,11 +18,11 @@ const NAME: usize = 40;
 /// Minimum number of characters of an identifier in the name of a run.
 const ID: usize = 8;
 
-/// Maximum number of findings on the page; `doctor` shows all.
+/// Maximum number of findings on the page; `doctor` prints all.
 const FINDINGS_SHOWN: usize = 2;
 
-/// Returns the page of a record that `run` and `history show` print: start time, host and figures of the run. The page
-/// contains all evidence and notices if `all` is set or if only one gauge was used.
+/// Returns the page of a record that `run` and `history show` print: start time, host and figures. With `all`, or if
+/// there is only one gauge, it contains all samples and notices.
 pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     let first = record.measurements.first();
     let alone =
@@ -31,14 +31,14 @@ pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     ended(begun(record, gauges, detail), record, detail == Detail::Full)
 }
 
-/// Returns the page that the command of one gauge shows: [`page`] without the description of the node and the findings.
-pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
+/// Returns the page that the command of a gauge prints: [`page`] without the description of the node and the findings.
+pub fn gauge_page(record: &Record, gauge: &dyn Gauge) -> Page {
     ended(headed(record, &[gauge], Detail::Full), record, true)
 }
 
-/// Returns the complete page of a record, for a report: the pictures of the figures, all evidence of every gauge, the
-/// environment, and the command that repeats the run. The figures are compared with those of `earlier` runs.
-pub fn whole(
+/// Returns the complete page of a record for a report: pictures, all samples and notes of every gauge, environment, and
+/// the command that repeats the run. The figures are compared with those of `earlier` runs.
+pub fn report_page(
     record: &Record,
     gauges: &[&dyn Gauge],
     earlier: &[Record],
@@ -48,7 +48,7 @@ pub fn whole(
     let card = card::card(record, gauges, earlier, registry);
     let mut measured = record.measurements.iter().filter(|m| !m.is_published());
     let all: BTreeSet<&str> = measured.clone().map(|m| m.gauge.as_str()).collect();
-    // The page of one gauge begins with the picture of that gauge.
+    // The page of a single gauge begins with the picture of that gauge.
     if all.len() > 1 && !card.bars.is_empty() {
         node.push(Block::Card(card));
     }
@@ -72,9 +72,9 @@ pub fn whole(
     ended(Page { sections, ..page }, record, true)
 }
 
-/// Returns the page of a record for a ticket: the headline figures with limit and validity, the brief
-/// evidence of every gauge, the expectations, the findings, and the environment.
-pub fn ticket(
+/// Returns the page of a record for a ticket: headline figures with limit and validity, short notes of every gauge,
+/// expectations, findings, and environment.
+pub fn ticket_page(
     record: &Record,
     gauges: &[&dyn Gauge],
     conditions: Conditions<'_>,
@@ -133,15 +133,15 @@ pub fn ticket(
     page
 }
 
-/// Row of a page for a ticket: a headline figure with its limits.
+/// Row on the page for a ticket: a headline figure with its limits.
 struct TicketRow<'a> {
     title: String,
     m: &'a Measurement,
     bar: Option<Bar>,
 }
 
-/// Adds a table of the regimes (groups of samples with similar core-to-core round trips) of one figure per test, with the
-/// regime that the figure is from. The figure is the headline figure, or else the first figure with several regimes.
+/// Adds one table per test with the regimes of a figure (groups of samples with similar core-to-core round trips), and
+/// marks the regime that the figure is from. The figure is the headline, or else the first one with several regimes.
 fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
     let headlines = gauges.iter().flat_map(|gauge| gauge.headlines(record));
     let heads = headlines.filter_map(|headline| headline.figure);
@@ -174,7 +174,7 @@ fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
     }
 }
 
-/// Returns the section with the command that repeats the run, and with the identifier of the run.
+/// Returns a section with the command that repeats the run, and with its identifier.
 fn repeat(record: &Record) -> Section {
     let mut section = Section::new("run");
     section.note("command", command(record));
@@ -182,7 +182,7 @@ fn repeat(record: &Record) -> Section {
     section
 }
 
-/// Returns the section with the identity of the run and of the program.
+/// Returns a section with the identifiers of the run and the program.
 fn about(record: &Record) -> Section {
     let mut section = Section::new("run");
     section.note("record", format!("{}, {}", record.id, record.schema));
@@ -193,8 +193,8 @@ fn about(record: &Record) -> Section {
     section
 }
 
-/// Returns a name for each of several runs: the labels in which the runs differ, with the host if other runs
-/// have the same labels; else the identifier and the host.
+/// Returns names for several runs: the labels in which they differ, with the host if other runs have the same labels;
+/// otherwise identifier and host.
 pub fn names(runs: &[Record]) -> Vec<String> {
     let is_unique = |n: &usize| {
         let short = runs.iter().map(|run| short_id(run, *n));
@@ -211,8 +211,8 @@ fn short_id(run: &Record, characters: usize) -> String {
     run.id.chars().take(characters).collect()
 }
 
-/// Returns the names that a run of several can have: three with the labels in which the runs differ, which begin with an
-/// empty text without such labels, the host, and the identifier.
+/// Returns five possible names of a run, the best first. Three of them begin with the labels in which the runs differ,
+/// or are empty without such labels; the last two are made from host and identifier.
 fn possible_names(run: &Record, runs: &[Record], characters: usize) -> [String; 5] {
     let own = run.labels.iter().filter(|(key, _)| {
         runs.iter().any(|other| other.labels.get(*key) != runs[0].labels.get(*key))
@@ -222,7 +222,7 @@ fn possible_names(run: &Record, runs: &[Record], characters: usize) -> [String; 
     let mut labels = Vec::new();
     for (key, value) in own {
         match key.as_str() {
-            // Runs of `compare --run` are named by what differs between the commands.
+            // Runs of `compare --run` are named by the differences between their commands.
             COMPARED => labels.push(value.clone()),
             TURNS if is_named => {}
             _ => labels.push(format!("{key}={value}")),
@@ -236,7 +236,7 @@ fn possible_names(run: &Record, runs: &[Record], characters: usize) -> [String; 
     [labels.clone(), by_host, format!("{labels}, {id}"), cut(host, NAME), by_id]
 }
 
-/// Returns the first of the possible names of a run that no other run has, or else the last.
+/// Returns the first possible name that is unique among all runs, or else the last one.
 fn chosen_name(own: &[String; 5], all: &[[String; 5]]) -> String {
     let host_alone = if own[3].is_empty() { 4 } else { 3 };
     let kinds = if own[0].is_empty() { host_alone..5 } else { 0..3 };
@@ -252,8 +252,8 @@ fn labels(record: &Record) -> Vec<String> {
     record.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
 }
 
-/// Returns the sections of a gauge. Those of a run on several hosts begin with the ranking of the hosts; the others then
-/// describe the first host.
+/// Returns the sections of a gauge. For a run on several hosts, the ranking of the hosts is first, and the other
+/// sections describe the first host.
 fn sections(record: &Record, gauge: &dyn Gauge, detail: Detail) -> Vec<Section> {
     let registry = Registry::new(gauge.kinds());
     let Some(ranking) = hosts::section(record, gauge.name(), &registry) else {
@@ -262,12 +262,12 @@ fn sections(record: &Record, gauge: &dyn Gauge, detail: Detail) -> Vec<Section> 
     let mut first = record.clone();
     first.keep_own_host();
     let of_first = gauge.view(&first, detail);
-    // STREAM and the memory curves share one gauge name; a gauge that has not measured has no view.
+    // STREAM and the memory curves share a gauge name; a gauge that has not measured has no view.
     let ranking = Some(ranking).filter(|_| !of_first.is_empty());
     ranking.into_iter().chain(of_first).collect()
 }
 
-/// Returns the page of [`headed`] with the description of the node and the most important findings.
+/// Returns the page of [`headed`], with the description of the node and the most important findings.
 fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let mut page = headed(record, gauges, detail);
     let node = &mut page.sections[0];
@@ -276,8 +276,7 @@ fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     page
 }
 
-/// Returns the beginning of a page: the node, the command, the date, and how far the figures can be trusted; then the
-/// figures. The first section is that of the node.
+/// Returns a page that begins with the header (node, command, date, trust in the figures), followed by the figures.
 fn headed(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let machine = &record.machine;
     let host = machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
@@ -310,9 +309,8 @@ fn concerns_whole_budget(notice: &Notice) -> bool {
     notice.id == NoticeId::Budget && notice.gauge.is_empty()
 }
 
-/// Completes a page. A note about an incomplete run is added to the last section, so that the table in that section is
-/// not read as complete. Then the notices are added, or a hint to the option that shows the notices. The summaries are
-/// moved to the end.
+/// Completes a page. A note about an incomplete run is added to the last section, so that its table is not read as
+/// complete. Then the notices are added, or a hint to the option that shows them. The summaries are moved to the end.
 fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     page.sections.retain(|section| !section.blocks.is_empty());
     let summaries: Vec<Section> =
@@ -324,7 +322,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     if !record.complete {
         last.push(Note::new("incomplete", INCOMPLETE).tone(Tone::Warning));
     }
-    // A brief page says what the time of the whole run did not allow.
+    // A short page lists what the time of the run did not allow.
     for notice in record.notices.iter().filter(|notice| notices || concerns_whole_budget(notice)) {
         last.note("note", notice.to_string());
     }
@@ -337,7 +335,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     page
 }
 
-/// Adds the most important findings and the number of further findings.
+/// Adds the most important findings, and the number of others.
 fn findings(findings: &[Finding], section: &mut Section) {
     let matter = findings.iter().filter(|finding| finding.severity >= Severity::Warning);
     let shown: Vec<&Finding> = matter.take(FINDINGS_SHOWN).collect();

@@ -1,7 +1,7 @@
-//! Page of several runs side by side: their differences, a table that marks the best and the worst run of every figure,
-//! and pictures of the figures that all runs have.
+//! Page of several runs next to each other: their differences, a table that marks the best and the worst run per
+//! figure, and pictures of the figures that all runs have.
 
-use crate::compare::{differences, listed, pair_obstacle, speed, would_be_found};
+use crate::compare::{detectable_change, differences, listed, pair_obstacle, speed};
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
 use crate::{run, terms};
@@ -20,15 +20,15 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
 
-/// Maximum number of groups of bars in a picture; the tables contain all figures.
+/// Maximum number of groups of bars in a picture. The tables contain all figures.
 const GROUPS: usize = 12;
 /// Maximum number of ratios in the first picture.
 const RATIOS: usize = 12;
 /// Maximum number of pictures per test.
 const PICTURES: usize = 12;
 
-/// Returns the page of two or more runs. `others` returns saved runs of the node of a run, for an estimate of
-/// the run-to-run variation.
+/// Returns the page of two or more runs. `others` returns saved runs of the node of a run, from which the run-to-run
+/// variation is estimated.
 pub fn page(
     runs: &[Record],
     gauges: &[&dyn Gauge],
@@ -40,7 +40,7 @@ pub fn page(
     let name_texts: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut sections = vec![legend(runs, &names), differences(&known.differences, &name_texts)];
     for (test, figures) in grouped(&known.figures, |shared| shared.first().test.as_str()) {
-        // The registry does not contain tests that only later versions of the program have.
+        // The registry does not contain tests of later versions of the program.
         let mut tests = registry.kinds().iter().flat_map(|kind| kind.tests.iter());
         let id = tests.find(|known_test| **known_test == test).copied().unwrap_or("figures");
         sections.push(section(id, test, &figures, &names));
@@ -80,14 +80,14 @@ pub fn page(
     page
 }
 
-/// True if a run states the figure as one of its headline figures.
+/// True if the figure is a headline figure of a run.
 fn is_headline(shared: &SharedFigure<'_>, heads: &[&Measurement]) -> bool {
     let mut of_runs = shared.runs.iter().flatten();
     of_runs.any(|m| heads.iter().any(|head| std::ptr::eq(*head, *m)))
 }
 
-/// Returns the head of the page: the machines of the runs, how many figures can be compared, and whether their ratios
-/// have intervals.
+/// Returns the header of the page: the machines of the runs, the number of figures that can be compared, and whether
+/// their ratios have intervals.
 fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> Head {
     let all: Vec<&SharedFigure<'_>> =
         figures.iter().filter(|shared| shared.is_in_all_runs()).collect();
@@ -121,7 +121,7 @@ fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> Head 
     Head { title, facts: facts(runs), trust, tone, findings: Vec::new() }
 }
 
-/// Returns the number of the runs, their command if it is the same, and their dates.
+/// Describes the runs: their number, their command if it is the same, and their dates.
 fn facts(runs: &[Record]) -> String {
     let command = head::command_names(&distinct(runs.iter().map(head::command)));
     let started = runs.iter().map(|run| run.started.as_str());
@@ -130,7 +130,7 @@ fn facts(runs: &[Record]) -> String {
     format!("{} runs side by side \u{b7} {command} \u{b7} {dates}", runs.len())
 }
 
-/// Ratios of the other runs to the first run.
+/// Ratios of the other runs to the first one.
 struct Ratios {
     /// Name of the first run.
     reference: String,
@@ -140,7 +140,7 @@ struct Ratios {
 }
 
 impl Ratios {
-    /// Returns the part of the sentence on trust about ratios without an interval; `None` if all have one.
+    /// Returns a part of the sentence on trust if ratios have no interval; otherwise `None`.
     fn unsure(&self) -> Option<String> {
         let all = self.rows.len();
         match self.rows.iter().filter(|row| row.interval.is_none()).count() {
@@ -162,7 +162,7 @@ impl Ratios {
     }
 }
 
-/// Returns the ratios of the other runs to the first run: those of headline figures, else of the first figures.
+/// Returns the ratios of the other runs to the first one, for headline figures, or else for the first figures.
 fn ratios(
     names: &[String],
     figures: &[SharedFigure<'_>],
@@ -212,12 +212,12 @@ fn ratios(
     Ratios { reference: side(0).asked, rows, without_interval }
 }
 
-/// Returns a ratio of figures as a ratio of speeds: that of times is inverted.
+/// Converts a ratio of figures to a ratio of speeds: ratios of times are inverted.
 fn speed_ratio(ratio: f64, is_time: bool) -> f64 {
     if is_time { ratio.recip() } else { ratio }
 }
 
-/// Returns the table that lists the runs with their names.
+/// Returns the table of the runs and their names.
 fn legend(runs: &[Record], names: &[String]) -> Section {
     let mut section = Section::new("runs");
     let columns = ColumnList::<(&Record, &String)>::new()
@@ -233,8 +233,8 @@ fn legend(runs: &[Record], names: &[String]) -> Section {
     section
 }
 
-/// Returns the section of a test: a table of all figures, the reasons why figures are not comparable or in doubt, and
-/// pictures.
+/// Returns the section of a test: a table of all figures, the reasons why figures cannot be compared or are in doubt,
+/// and pictures.
 fn section(
     id: &'static str,
     test: &str,
@@ -266,7 +266,7 @@ fn section(
     section
 }
 
-/// Returns the reasons why figures are suspect or invalid, one note per reason, with the affected runs and figures.
+/// Returns the reasons why figures are suspect or invalid, one note per reason, with the runs and figures concerned.
 fn doubts(figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Note> {
     type Doubt<'a> = ((Status, String), &'a String);
     let mut found: Vec<Doubt<'_>> = Vec::new();
@@ -288,7 +288,7 @@ fn doubts(figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Note> {
     notes
 }
 
-/// Returns the cell of a figure. The text contains the same information as the colour.
+/// Returns the cell of a figure. Its text contains the same information as its colour.
 fn cell(m: Option<&Measurement>, run: usize, marked: Option<[usize; 2]>) -> TableCell {
     let Some(m) = m else { return "-".into() };
     let (words, tone) = match (m.validity.status, marked) {
@@ -302,7 +302,7 @@ fn cell(m: Option<&Measurement>, run: usize, marked: Option<[usize; 2]>) -> Tabl
     TableCell { figure: m.value.map(|value| (value, m.unit)), ..TableCell::text(text).tone(tone) }
 }
 
-/// Returns the value of a measurement, unless the measurement is invalid.
+/// Returns the value of a measurement; `None` if it is invalid.
 fn result(m: Option<&Measurement>) -> Option<f64> {
     m.filter(|m| m.validity.status != Status::Invalid)?.value
 }
@@ -324,7 +324,7 @@ fn curves(figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Picture> {
     pictures.collect()
 }
 
-/// Returns the curve of a run over the sizes of figures.
+/// Returns the curve of a run over the sizes.
 fn curve(run: usize, name: &str, of: &[&&SharedFigure<'_>]) -> ChartSeries {
     let mut series = ChartSeries {
         mark: '*',
@@ -342,7 +342,7 @@ fn curve(run: usize, name: &str, of: &[&&SharedFigure<'_>]) -> ChartSeries {
     series
 }
 
-/// Returns bars of the figures that all runs have and that are not on a curve, one picture per unit.
+/// Returns bars for the figures that all runs have and that are not on a curve, one picture per unit.
 fn bars(test: &str, figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Picture> {
     let alone = figures.iter().filter(|shared| {
         let curve = figures.iter().filter(|other| {
@@ -368,24 +368,24 @@ fn bars(test: &str, figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Pict
     pictures.collect()
 }
 
-/// Returns the length of a bar, and the reason why it is suspect.
+/// Returns the length of a bar, and the reason if it is suspect.
 fn bar_value(m: Option<&Measurement>) -> Option<(f64, Option<String>)> {
     Some((result(m)?, m?.validity.reasons.first().cloned()))
 }
 
-/// Returns the reason why the figure of a run is suspect or invalid: `n02 is suspect: 5 of 9 passes were disturbed`.
+/// Describes why the figure of a run is suspect or invalid: `n02 is suspect: 5 of 9 passes were disturbed`.
 fn run_doubt(shared: &SharedFigure<'_>, run: usize, names: &[String]) -> Option<String> {
     let validity = &shared.runs[run]?.validity;
     let why = validity.reasons.first()?;
     Some(format!("{} is {}: {why}", names[run], validity.status.name()))
 }
 
-/// True if a pair is of a figure.
+/// True if a pair belongs to a figure.
 fn is_pair_for(pair: &Pair, shared: &SharedFigure<'_>) -> bool {
     pair.title() == shared.title && pair.test == shared.first().test
 }
 
-/// Returns the sentence on a figure of which no run is the best: the runs are not comparable, fewer than two have a valid
+/// Returns a sentence about a figure without a best run: the runs are not comparable, fewer than two have a valid
 /// figure, or all figures are equal.
 fn undecided(shared: &SharedFigure<'_>, names: &[String]) -> String {
     let title = &shared.title;
@@ -399,7 +399,7 @@ fn undecided(shared: &SharedFigure<'_>, names: &[String]) -> String {
     }
 }
 
-/// Returns a sentence that compares the best and the worst run of a figure; `None` if no run is the best.
+/// Returns a sentence that compares the best and the worst run of a figure; `None` if there is no best run.
 fn verdict(
     shared: &SharedFigure<'_>,
     side: &dyn Fn(usize) -> Side,
@@ -420,7 +420,7 @@ fn verdict(
             format!("{best} is {times} in {title} ({})", interval_in_words(ci95))
         }
         (Verdict::WithinNoise, _) => {
-            let found = would_be_found(std::slice::from_ref(&pair));
+            let found = detectable_change(std::slice::from_ref(&pair));
             let found = found.map(|found| format!("; {found}")).unwrap_or_default();
             format!("no difference between {best} and {worst} in {title} is beyond noise{found}")
         }

@@ -1,5 +1,5 @@
-//! Terms that only this project or only one benchmark suite uses, explained in a line where they first appear on a
-//! page.
+//! Explanations of terms that only this project or one benchmark suite uses. Each is printed where the term first
+//! appears on a page.
 
 use crate::machine::MACHINE;
 use nodegauge_gauge::view::{Block, Drawing, Page, Section, Table, TableCell};
@@ -25,11 +25,11 @@ const TERMS: [(&str, &str); 8] = [
     ("eager", "sent at once, without waiting for the receiver; larger messages wait (rendezvous)"),
 ];
 
-/// Word before the number of a placement policy.
+/// Word in front of the number of a placement policy.
 const POLICY: &str = "policy";
 
 /// Adds an explanation to the section in which a term first appears. The description of the node is not searched, so
-/// that the page of a saved run ends as the run printed it.
+/// that the page of a saved run ends in the same way as when the run printed it.
 pub(crate) fn explain(page: &mut Page) {
     let mut known: BTreeSet<&str> = BTreeSet::new();
     let mut policies: BTreeSet<u8> = BTreeSet::new();
@@ -39,7 +39,7 @@ pub(crate) fn explain(page: &mut Page) {
         for (term, explanation) in TERMS {
             let name = term.trim_end_matches('s');
             if words.iter().any(|word| word == term) && known.insert(name) {
-                // The plural has the explanation of the singular.
+                // The plural has the same explanation as the singular.
                 let of_name = TERMS.iter().find(|(other, _)| *other == name);
                 let text = of_name.map_or(explanation, |(_, text)| text);
                 lines.push(format!("{name}: {text}"));
@@ -59,7 +59,7 @@ pub(crate) fn explain(page: &mut Page) {
     }
 }
 
-/// Returns the words of a section, without punctuation.
+/// Returns the words in a section, without punctuation.
 fn section_words(section: &Section) -> Vec<String> {
     let mut texts: Vec<&str> = Vec::new();
     for block in &section.blocks {
@@ -97,12 +97,12 @@ fn table_texts(table: &Table) -> impl Iterator<Item = &str> {
     titles.chain(cells.map(|cell: &TableCell| cell.text.as_str()))
 }
 
-/// Returns the number of a policy, which a map may follow: `4/even`.
+/// Returns the number of a policy, which a rank map may follow: `4/even`.
 fn number(policy: &str) -> Option<u8> {
     policy.split('/').next()?.parse().ok()
 }
 
-/// Returns the numbers of the policies in a section: behind the word, and in columns with this title.
+/// Returns the numbers of the policies in a section: after the word, and in columns with this title.
 fn section_policies(section: &Section, words: &[String]) -> BTreeSet<u8> {
     let behind = words.windows(2).filter(|pair| pair[0] == POLICY);
     let mut found: BTreeSet<u8> = behind.filter_map(|pair| number(&pair[1])).collect();

@@ -12,11 +12,11 @@ use nodegauge_measure::legible::{escaped, escaped_lines};
 
 /// Width of the column of labels.
 const LABEL: usize = 11;
-/// Maximum length of a line of prose: longer lines are hard to read, even on a wide terminal.
+/// Maximum length of a line of prose. Longer lines are hard to read, even on a wide terminal.
 const PROSE: usize = 120;
-/// Maximum width of bars in characters, unless a table has its own.
+/// Maximum width of bars in characters, unless the table sets another.
 const MAX_BAR: usize = 24;
-/// Part of a wide terminal that bars may take instead, as a divisor of its width.
+/// On a wide terminal, bars may take its width divided by this number.
 const BAR_PART: usize = 4;
 /// Minimum width of bars in characters.
 const MIN_BAR: usize = 4;
@@ -24,11 +24,11 @@ const MIN_BAR: usize = 4;
 const GAP: usize = 2;
 /// Indentation of the rows below a heading.
 const INDENT: usize = 2;
-/// Maximum length of a word that the last column of a table does not split.
+/// Maximum length of a word that is never split in the last column of a table.
 const WORD: usize = 12;
-/// Placeholder of a heading among the rows: a private-use character that no text contains.
+/// Placeholder for a heading between the rows: a private-use character that no text contains.
 const HEADING: char = '\u{e000}';
-/// Zero-width marks around words of each tone during the layout of a table; no text contains them.
+/// Invisible marks around words of each tone while a table is laid out. No text contains them.
 const TONES: [(Tone, char); 6] = [
     (Tone::Strong, '\u{2061}'),
     (Tone::Faint, '\u{2062}'),
@@ -41,7 +41,7 @@ const END: char = '\u{2060}';
 /// Escape sequence that ends a colour.
 const RESET: &str = "\x1b[0m";
 
-/// Style of the output: width of the terminal, and use of colour.
+/// Style of the output: terminal width and colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Number of columns of the terminal.
@@ -77,8 +77,9 @@ fn escape(tone: Tone) -> &'static str {
     }
 }
 
-/// Renders a page: the heading, its head, and the sections with an empty line before each. The conclusion stands before the
-/// figures, below the description of the node, so that the page of a saved run ends as the run printed it.
+/// Renders a page: the heading, the header, and the sections, separated by empty lines. The conclusion is below the
+/// description of the node and above the figures, so that the page of a saved run ends in the same way as when the run
+/// printed it.
 pub fn page(page: &Page, style: Style) -> String {
     let mut out = String::new();
     for line in heading(&escaped(&page.heading), usize::from(style.width)) {
@@ -104,7 +105,7 @@ pub fn page(page: &Page, style: Style) -> String {
     out
 }
 
-/// Breaks a heading into lines that fit the width: at its commas, and a part that is wider at its spaces.
+/// Breaks a heading into lines that fit the width: at commas, and within a part that is too wide, at blanks.
 fn heading(text: &str, width: usize) -> Vec<String> {
     const JOINED: &str = "\u{a0}";
     let parts: Vec<String> = text.split(", ").map(|part| part.replace(' ', JOINED)).collect();
@@ -112,13 +113,13 @@ fn heading(text: &str, width: usize) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).flat_map(|line| wrap(&line, width)).collect()
 }
 
-/// Renders a heading of a block, wrapped at the width of the terminal.
+/// Renders the heading of a block, wrapped at the width of the terminal.
 fn heading_lines(text: &str, tone: Tone, style: Style) -> String {
     let lines = wrap(&escaped(text), usize::from(style.width));
     lines.iter().map(|line| format!("{}\n", style.toned(tone, line))).collect()
 }
 
-/// Separates the next part of a page by an empty line.
+/// Adds an empty line before the next part of a page.
 fn begin_part(out: &mut String) {
     if !out.is_empty() {
         out.push('\n');
@@ -145,8 +146,8 @@ fn block(block: &Block, style: Style) -> String {
     }
 }
 
-/// Renders a labelled paragraph: the label is in the left column, and the wrapped text in the right column. If the
-/// label fills the left column, the text begins on the next line.
+/// Renders a note: the label in the left column, and the wrapped text in the right column. If the label fills its
+/// column, the text begins on the next line.
 fn note(note: &Note, style: Style) -> String {
     let indent = if note.nested { LABEL } else { 0 };
     let width = (usize::from(style.width).min(PROSE) - indent).max(40) - LABEL;
@@ -169,8 +170,8 @@ fn note(note: &Note, style: Style) -> String {
     out
 }
 
-/// Returns the table with control characters escaped. Cells may contain text of foreign records, which must not command
-/// the terminal or begin a new line; colours are added later.
+/// Returns the table with control characters escaped. Cells may contain text from other records, which must not control
+/// the terminal or begin a new line. Colours are added later.
 fn legible(table: &Table) -> Table {
     let mut legible = table.clone();
     let cells = legible.rows.iter_mut().flatten();
@@ -220,7 +221,7 @@ fn text(text: &str, style: Style) -> String {
     out
 }
 
-/// Returns the width of a column in characters if no cell is wrapped and bars are short.
+/// Returns the width of a column in characters, without wrapped cells and with short bars.
 fn column_width(table: &Table, at: usize) -> usize {
     let cells = table.rows.iter().filter_map(|row| row.get(at));
     let cells = cells.map(|cell| match cell.bar {
@@ -236,7 +237,7 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Returns the width of a table in characters if no cell is wrapped and bars are short.
+/// Returns the width of a table in characters, without wrapped cells and with short bars.
 fn natural_width(table: &Table) -> usize {
     let columns = (0..table.columns.len()).map(|at| column_width(table, at) + GAP);
     columns.sum::<usize>().saturating_sub(GAP)
@@ -244,10 +245,10 @@ fn natural_width(table: &Table) -> usize {
 
 /// Returns the indentation of the rows of a table: rows below a heading are indented.
 fn indentation(table: &Table) -> usize {
-    if table.headings.iter().any(|(_, heading)| !heading.is_nothing()) { INDENT } else { 0 }
+    if table.headings.iter().any(|(_, heading)| !heading.is_blank()) { INDENT } else { 0 }
 }
 
-/// Returns the width of the first column, whose cells below a heading are indented.
+/// Returns the width of the first column, including the indentation of cells below a heading.
 fn first_width(table: &Table) -> usize {
     let mut width = table.columns.first().map_or(0, |column| length(&column.title));
     for (at, row) in table.rows.iter().enumerate() {
@@ -259,8 +260,8 @@ fn first_width(table: &Table) -> usize {
     width
 }
 
-/// Returns the least width of the last column, which is wrapped: that of its longest word, and of no more than a short
-/// word. A title is never broken within a word.
+/// Returns the minimum width of the last column, which is wrapped: its longest word, but at most [`WORD`]. A title is
+/// only broken between words.
 fn min_last_width(table: &Table) -> usize {
     let last = table.columns.len().saturating_sub(1);
     let cells = table.rows.iter().filter_map(|row| row.get(last));
@@ -270,7 +271,7 @@ fn min_last_width(table: &Table) -> usize {
     words.max().unwrap_or(0).min(WORD).max(title)
 }
 
-/// Returns the parts of a table that fit the terminal; each begins with the first column.
+/// Splits a table into parts that fit the terminal. Each part begins with the first column.
 fn parts(table: &Table, style: Style) -> Vec<Table> {
     let width = usize::from(style.width);
     let last = table.columns.len().saturating_sub(1);
@@ -297,8 +298,8 @@ fn parts(table: &Table, style: Style) -> Vec<Table> {
     parts.iter().map(|columns| table.with_columns(columns)).collect()
 }
 
-/// Returns the table without the optional columns for which the terminal is too narrow, and the titles of these columns.
-/// If all optional columns are not enough, bars are left out too: they repeat a figure.
+/// Returns the table without the optional columns that do not fit the terminal, and their titles. If that is not
+/// sufficient, bars are left out, too, because they repeat a figure.
 fn fitted(table: &Table, style: Style) -> (Table, Vec<String>) {
     let mut fitted = table.clone();
     let mut left_out = Vec::new();
@@ -327,15 +328,15 @@ fn remove_column(table: &mut Table, at: usize) {
     }
 }
 
-/// True if a column has bars and no text.
+/// True if a column contains only bars.
 fn has_only_bars(table: &Table, at: usize) -> bool {
     let mut cells = table.rows.iter().filter_map(|row| row.get(at));
     cells.clone().any(|cell| cell.bar.is_some())
         && cells.all(|cell| cell.bar.is_some() || cell.text.is_empty())
 }
 
-/// Renders a table without frames, without the optional columns that do not fit. A table that is too wide without them
-/// is shown in parts, one below the other.
+/// Renders a table without frames. Optional columns that do not fit are left out. A table that is still too wide is
+/// split into parts, one below the other.
 fn table(table: &Table, style: Style) -> String {
     let (fitted, left_out) = fitted(table, style);
     let parts: Vec<String> =
@@ -364,7 +365,7 @@ fn whole_table(table: &Table, style: Style) -> String {
         });
         rows.push(cells.collect());
     }
-    // Headings become separate lines, so that they do not widen a column; a placeholder marks their position.
+    // Headings become separate lines, so that they do not widen a column. A placeholder marks their position.
     for (i, (from, heading)) in table.headings.iter().enumerate().rev() {
         if !heading.text.is_empty() {
             let until = table.headings.get(i + 1).map_or(table.rows.len(), |(next, _)| *next);
@@ -391,7 +392,7 @@ fn whole_table(table: &Table, style: Style) -> String {
     text
 }
 
-/// Returns the width of the last column: that which the other columns leave.
+/// Returns the width that the other columns leave for the last one.
 fn last_room(table: &Table, style: Style) -> usize {
     let last = table.columns.len().saturating_sub(1);
     let first = if last > 0 { first_width(table) + GAP } else { 0 };
@@ -399,13 +400,13 @@ fn last_room(table: &Table, style: Style) -> usize {
     usize::from(style.width).saturating_sub(first + others).max(min_last_width(table))
 }
 
-/// Returns a cell with the lines of its text wrapped.
+/// Returns a cell with its text wrapped.
 fn wrapped(cell: &TableCell, width: usize) -> TableCell {
     let lines: Vec<String> = cell.text.lines().flat_map(|line| wrap(line, width)).collect();
     TableCell { text: lines.join("\n"), ..cell.clone() }
 }
 
-/// Returns the text of a cell with each word between the marks of its tone.
+/// Returns the text of a cell with marks for its tone around each word.
 fn marked(cell: &TableCell, style: Style) -> String {
     let Some((_, mark)) = TONES.iter().find(|(tone, _)| *tone == cell.tone && style.colour) else {
         return cell.text.clone();
@@ -442,7 +443,7 @@ fn laid_out(table: &Table, rows: &[Vec<String>], style: Style) -> String {
     grid.to_string()
 }
 
-/// Returns the width of the bars of a table in characters, which is the width not used by the other columns.
+/// Returns the width of the bars in characters, which is the width that the other columns leave.
 fn bar_room(table: &Table, style: Style) -> usize {
     let indent = indentation(table);
     let used: usize = (0..table.columns.len())
@@ -464,7 +465,7 @@ mod tests {
     use nodegauge_measure::Fraction;
 
     #[test]
-    fn note_has_its_label_in_a_column() {
+    fn note_label_is_in_the_left_column() {
         let style = Style { width: 40, colour: false };
         let note = Note::new("machine", "one two three four five six seven eight");
         let lines = "machine    one two three four five six\n           seven eight\n";
@@ -484,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn heading_keeps_words_and_omitted_columns_are_named() {
+    fn column_heading_is_not_split_and_omitted_columns_are_listed() {
         let mut one = Table::new(&["host", ">triad bandwidth", ">runs"]);
         one.row(["n01".into(), "380.0 GB/s".into(), "1".into()]);
         let style = Style { width: 24, colour: false };

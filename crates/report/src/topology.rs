@@ -1,11 +1,11 @@
-//! Pictures of the hardware threads of a node and of the threads that a run placed on them.
+//! Pictures of the hardware threads of a node, with the threads that a run placed on them.
 
 use nodegauge_gauge::view::{Drawing, NodeThreads, Picture};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{NumaNode, Record};
 
-/// Maximum number of placements that are drawn: four suffice for a run of all gauges.
+/// Maximum number of placements that are drawn; four are sufficient for a run of all gauges.
 const MAX_PLACEMENTS: usize = 4;
 
 /// Returns one picture per placement of a record, in order of appearance, on the NUMA nodes of the record.
@@ -34,7 +34,7 @@ fn on(node: &NumaNode, places: &[Vec<u32>]) -> NodeThreads {
     NodeThreads { name: format!("node {}{memory}", node.id), cpus }
 }
 
-/// Returns the numbers of the threads on a CPU.
+/// Returns the numbers of the threads that may run on a CPU.
 fn threads_on(cpu: u32, places: &[Vec<u32>]) -> Vec<usize> {
     let here = places.iter().enumerate().filter(|(_, cpus)| cpus.contains(&cpu));
     here.map(|(thread, _)| thread).collect()

@@ -20,17 +20,17 @@ use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{self, Better};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Minimum length of a gap, in multiples of the median time between two runs. A single missing run doubles the time
+/// Minimum length of a gap, as a multiple of the median time between two runs. A single missing run doubles the time
 /// between two runs.
 const GAP: f64 = 1.5;
-/// Maximum number of listed changes of the machine, and of reasons for doubt.
+/// Maximum number of listed machine changes, and of reasons for doubt.
 const LISTED: usize = 12;
-/// Maximum number of configurations in one picture; more would hide each other.
+/// Maximum number of configurations in one picture; more curves would hide each other.
 const SERIES: usize = 4;
 /// Maximum number of configurations and hosts in the conclusion.
 const IN_CONCLUSION: usize = 3;
 
-/// Values of many runs, which are added one by one, the oldest first. Only the values that the page shows are kept.
+/// Values of many runs, which are added one by one, oldest first. Only values that the page shows are kept.
 #[derive(Debug, Default)]
 pub struct TrendRuns {
     count: usize,
@@ -38,10 +38,10 @@ pub struct TrendRuns {
     timeless: usize,
     /// Number of runs with a headline figure that is not valid.
     doubted: usize,
-    /// Commands of the runs, without repetitions.
+    /// Different commands of the runs.
     commands: Vec<String>,
     figures: Vec<TrendFigure>,
-    /// Machine of every host, as described by the latest run on the host.
+    /// Machine of every host, as its latest run describes it.
     machines: Vec<Machine>,
     /// Changes of the machines between runs.
     changes: Vec<MachineChange>,
@@ -55,18 +55,18 @@ struct MachineChange {
     /// Start of the first run after the change, in seconds since 1970.
     at: f64,
     change: String,
-    /// The change with its time and host.
+    /// Description of the change, with time and host.
     text: String,
 }
 
-/// Figure of a host over time, of runs with one configuration.
+/// Figure of a host over time, for runs with one configuration.
 #[derive(Debug)]
 struct TrendFigure {
     title: &'static str,
     what: &'static str,
     host: Option<String>,
     unit: Unit,
-    /// Configuration of the first run of each command.
+    /// Configuration of the first run with each command.
     configs: Vec<SeriesConfig>,
     runs: Vec<TrendRun>,
 }
@@ -76,14 +76,14 @@ struct TrendFigure {
 struct TrendRun {
     /// Start time of the run, in seconds since 1970.
     at: f64,
-    /// Values per regime; the first entry contains the quoted value.
+    /// Values per regime. The first entry contains the quoted value.
     parts: Vec<RegimeFigures>,
     status: Status,
     doubt: Option<String>,
 }
 
 impl TrendRuns {
-    /// Adds the headline figures of a run. Figures of different configurations are separate.
+    /// Adds the headline figures of a run. Figures with different configurations are separate.
     pub fn add(&mut self, run: &Record, gauges: &[&dyn Gauge], registry: &Registry) {
         self.count += 1;
         let command = head::command(run);
@@ -141,12 +141,12 @@ impl TrendRuns {
         self.doubted += usize::from(is_doubted);
     }
 
-    /// Returns the number of added runs.
+    /// Returns the number of runs that were added.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Returns the page; `label` is that of the runs.
+    /// Returns the page. `label` is the label by which the runs were selected.
     pub fn page(&self, label: &str) -> Page {
         let hosts = self.machines.iter().map(|machine| machine.host.as_deref());
         let hosts: Vec<&str> = hosts.map(|host| host.unwrap_or("unknown host")).collect();
@@ -202,7 +202,7 @@ impl TrendRuns {
         sections.push(about);
         of_first.truncate(IN_CONCLUSION);
         let conclusion = (!of_first.is_empty()).then(|| sentence(&of_first.join("; ")));
-        // A single sentence is the conclusion.
+        // A single sentence becomes the conclusion.
         sections.extend((sentences.len() > 1).then(|| view::summary_section(sentences)));
         let head = Some(self.head(label, &runs, [&from, &to]));
         let mut page = Page { heading, conclusion, head, sections };
@@ -212,15 +212,15 @@ impl TrendRuns {
 }
 
 impl TrendRuns {
-    /// Returns the name of a figure: `Triad, best, pages thp on n01`. The name has the host if there are several hosts,
-    /// and the settings in which the configurations of the figure differ.
+    /// Returns the name of a figure: `Triad, best, pages thp on n01`. It contains the host if there are several, and
+    /// the settings in which the configurations of the figure differ.
     fn name(&self, figure: &TrendFigure) -> String {
         let settings = self.settings(figure);
         let comma = if settings.is_empty() { "" } else { ", " };
         format!("{}{comma}{settings}{}", figure.what, self.on(figure))
     }
 
-    /// Returns the settings in which the configuration of a figure differs from the others of the figure.
+    /// Returns the settings in which the configuration of a figure differs from its other configurations.
     fn settings(&self, figure: &TrendFigure) -> String {
         let all: Vec<&TrendFigure> =
             self.figures.iter().filter(|other| other.is_same_kind(figure)).collect();
@@ -229,13 +229,13 @@ impl TrendRuns {
         series::differences(&configs)[at].clone()
     }
 
-    /// Returns the host of a figure as the end of its name, if there are several hosts.
+    /// Returns ` on HOST` for the name of a figure if there are several hosts; otherwise an empty text.
     fn on(&self, figure: &TrendFigure) -> String {
         let host = figure.host.as_deref().filter(|_| self.machines.len() > 1);
         host.map(|host| format!(" on {host}")).unwrap_or_default()
     }
 
-    /// Returns the picture of one or several configurations of a figure on one host. The regimes are those of the node, so
+    /// Returns the picture of one or several configurations of a figure on one host. The regimes belong to the node, so
     /// the runs of all configurations show them.
     fn picture(&self, figures: &[&TrendFigure]) -> Picture {
         let is_alone = figures.len() == 1;
@@ -270,7 +270,7 @@ impl TrendRuns {
         Picture { title, drawing: Drawing::Trend(trend) }
     }
 
-    /// Returns the head of the page: the machines, the command, the period, and the number of runs in doubt.
+    /// Returns the header of the page: the machines, the command, the period, and the number of runs in doubt.
     fn head(&self, of: &str, runs: &str, [from, to]: [&str; 2]) -> Head {
         let machines: Vec<String> = self.machines.iter().map(head::title).collect();
         let (tone, trust) = match self.doubted {
@@ -312,13 +312,13 @@ impl TrendRun {
         self.parts.first().map(|part| self.marked(part.value))
     }
 
-    /// Returns a value of the run, which is suspect if the figure is.
+    /// Returns a value of the run. It is suspect if the figure is.
     fn marked(&self, value: f64) -> TrendValue {
         TrendValue { value, is_suspect: self.status == Status::Suspect }
     }
 }
 
-/// Value of a figure in one run, or of its samples in one regime.
+/// Value of a figure in one run, or in one regime of the run.
 #[derive(Debug, Clone, Copy)]
 struct TrendValue {
     value: f64,
@@ -343,7 +343,8 @@ impl TrendValues {
         self.values.iter().filter(|one| one.is_suspect).count()
     }
 
-    /// Returns the median. It is suspect if half of the values are: fewer cannot move it beyond the others.
+    /// Returns the median. It is suspect if at least half of the values are, because fewer cannot move it past the
+    /// others.
     fn median(&self) -> TrendValue {
         let values: Vec<f64> = self.values.iter().map(|one| one.value).collect();
         let is_suspect = 2 * self.suspect() >= values.len();
@@ -366,19 +367,19 @@ impl TrendValues {
         Some(if self.unit.better() == Better::Higher { [max, min] } else { [min, max] })
     }
 
-    /// Returns a value with its unit and the mark of a suspect one.
+    /// Formats a value with its unit, and with a mark if it is suspect.
     fn in_words(&self, one: TrendValue) -> String {
         doubted(&self.unit.in_words(one.value), one.is_suspect)
     }
 
-    /// Returns the cell of a value, with the mark of a suspect one.
+    /// Returns the cell of a value, with a mark if it is suspect.
     fn cell(&self, one: TrendValue) -> TableCell {
         let cell = TableCell::in_words(one.value, self.unit);
         TableCell { text: doubted(&cell.text, one.is_suspect), ..cell }
     }
 }
 
-/// Row of the table of a figure: its values in some runs.
+/// Row in the table of a figure, with its values in several runs.
 struct TrendRow {
     name: String,
     runs: usize,
@@ -388,7 +389,7 @@ struct TrendRow {
 }
 
 impl TrendRow {
-    /// Returns the number of suspect values; empty if there are none.
+    /// Formats the number of suspect values; empty if there are none.
     fn suspect(&self) -> String {
         match self.values.suspect() {
             0 => String::new(),
@@ -398,17 +399,17 @@ impl TrendRow {
 }
 
 impl TrendFigure {
-    /// True if both are the same figure of the same host, of any configuration.
+    /// True if both are the same figure on the same host, in any configuration.
     fn is_same_kind(&self, other: &Self) -> bool {
         self.title == other.title && self.unit == other.unit && self.host == other.host
     }
 
-    /// Returns the periods in which runs are missing.
+    /// Returns the periods without runs.
     fn gaps(&self) -> Vec<(f64, f64)> {
         gaps(&self.runs.iter().map(|run| run.at).collect::<Vec<_>>())
     }
 
-    /// Adds the table of the values, the longest gap between runs, and the reasons for doubt.
+    /// Adds the table of values, the longest gap between runs, and the reasons for doubt.
     fn show(&self, section: &mut Section, name: &str) {
         section.push(self.table(name, &run_regimes(&self.runs)));
         let gaps = self.gaps();
@@ -426,8 +427,8 @@ impl TrendFigure {
         self.doubts(section);
     }
 
-    /// Returns the table of the values of the figure: those that the runs report, as in the sentence, and those of each
-    /// regime, in which a run may have samples without reporting them.
+    /// Returns the table of values: one row for the values that the runs report, and one row per regime. A run may have
+    /// samples in a regime without reporting them.
     fn table(&self, name: &str, regimes: &[Regime]) -> Table {
         let columns = ColumnList::<TrendRow>::new()
             .left(name, |row| row.name.clone())
@@ -458,14 +459,14 @@ impl TrendFigure {
         table
     }
 
-    /// Returns the row of values of a number of runs; `None` without values.
+    /// Returns a row with the values of `runs` runs; `None` without values.
     fn row(&self, name: String, runs: usize, values: Vec<TrendValue>) -> Option<TrendRow> {
         let values = TrendValues::new(self.unit, values);
         let [best, worst] = values.ends()?;
         Some(TrendRow { name, runs, best, worst, values })
     }
 
-    /// Adds the reasons why runs are in doubt, with the number of affected runs per reason.
+    /// Adds the reasons why runs are in doubt, with the number of runs per reason.
     fn doubts(&self, section: &mut Section) {
         let mut reasons: Vec<(Status, &String, usize)> = Vec::new();
         for run in &self.runs {
@@ -481,27 +482,33 @@ impl TrendFigure {
         }
     }
 
-    /// Returns the dots of the runs, with one dot per regime of a run.
+    /// Returns the dots of the runs, one per regime of a run.
     fn dots(&self, regimes: &[Regime]) -> Vec<TrendDot> {
         let mut dots = Vec::new();
         for run in &self.runs {
             let remark = run.doubt.clone().unwrap_or_default();
             if run.parts.is_empty() {
-                dots.push(TrendDot { at: run.at, value: None, regime: None, aside: false, remark });
+                dots.push(TrendDot {
+                    at: run.at,
+                    value: None,
+                    regime: None,
+                    is_other_regime: false,
+                    remark,
+                });
                 continue;
             }
             dots.extend(run.parts.iter().enumerate().map(|(i, part)| TrendDot {
                 at: run.at,
                 value: Some(part.value),
                 regime: part_regime(part, regimes),
-                aside: i > 0,
+                is_other_regime: i > 0,
                 remark: remark.clone(),
             }));
         }
         dots
     }
 
-    /// Returns a sentence that summarises the figure.
+    /// Returns a sentence that summarises the figure; `None` if there is nothing to say.
     fn in_words(&self, name: &str) -> Option<String> {
         let reported: Vec<TrendValue> = self.runs.iter().filter_map(TrendRun::value).collect();
         if reported.len() < 2 {
@@ -524,8 +531,8 @@ impl TrendFigure {
     }
 }
 
-/// Returns the regimes of runs, the shortest round trip first. A single regime is not reported, because there is no other
-/// regime to compare with.
+/// Returns the regimes of runs, shortest round trip first. A single regime is not returned, because it cannot be
+/// compared.
 fn run_regimes<'a>(runs: impl IntoIterator<Item = &'a TrendRun>) -> Vec<Regime> {
     let parts = runs.into_iter().flat_map(|run| &run.parts);
     let trips: Vec<f64> = parts.filter_map(|part| part.round_trip).collect();
@@ -542,7 +549,7 @@ fn named(regime: &Regime) -> String {
     format!("round trip {}", regime.in_words())
 }
 
-/// Returns the index of the regime that contains a part of a run; `None` if the regime is unknown.
+/// Returns the index of the regime of a part of a run; `None` if the regime is unknown.
 fn part_regime(part: &RegimeFigures, regimes: &[Regime]) -> Option<usize> {
     let trip = part.round_trip?;
     regimes.iter().position(|regime| regime.contains(trip))
@@ -556,8 +563,8 @@ fn gaps(times: &[f64]) -> Vec<(f64, f64)> {
     pairs.filter(|(from, to)| to - from > GAP * usual).collect()
 }
 
-/// Returns a band per sequence of runs in one regime. A band begins in the middle between its first run and the
-/// previous run, and ends in the middle between its last run and the next run. A band does not extend into a gap.
+/// Returns one band per sequence of runs in one regime. A band begins halfway between its first run and the previous
+/// run, and ends halfway between its last run and the next run. It does not extend into a gap.
 fn bands(runs: &[(f64, Option<usize>)], gaps: &[(f64, f64)]) -> Vec<TrendBand> {
     let mut bands: Vec<TrendBand> = Vec::new();
     for (i, (at, regime)) in runs.iter().enumerate() {
@@ -597,7 +604,7 @@ mod tests {
         }
     }
 
-    /// Returns the texts of the first row of the table.
+    /// Returns the texts in the first row of the table.
     fn row(figure: &TrendFigure) -> Vec<String> {
         let table = figure.table("Triad, best", &[]);
         table.rows[0].iter().map(|cell| cell.text.clone()).collect()
@@ -626,14 +633,14 @@ mod tests {
     }
 
     #[test]
-    fn gap_is_where_a_run_is_missing() {
+    fn missing_run_gives_a_gap() {
         let times = [0.0, 600.0, 1205.0, 2400.0, 3010.0, 9000.0];
         assert_eq!(gaps(&times), [(1205.0, 2400.0), (3010.0, 9000.0)]);
         assert!(gaps(&[0.0, 600.0, 1300.0]).is_empty() && gaps(&[0.0, 9e9]).is_empty());
     }
 
     #[test]
-    fn bands_join_runs_of_a_regime_up_to_gaps() {
+    fn band_covers_runs_of_one_regime_and_ends_at_a_gap() {
         let runs =
             [(0.0, Some(0)), (10.0, Some(0)), (20.0, Some(1)), (30.0, None), (90.0, Some(1))];
         let band = |from, to, regime| TrendBand { from, to, regime };

@@ -19,8 +19,7 @@ pub struct Counters {
 impl Counters {
     /// Starts counting; child processes that this thread starts later are included.
     ///
-    /// # Errors
-    /// Fails if the machine has no such counters or the kernel does not permit their use.
+    /// Fails if the machine has no such counters, or if the kernel does not permit their use.
     pub fn start() -> Result<Self, Failure> {
         let operations = FlopCounters::start(&SysRoot::live())
             .map_err(|why| Failure::missing(format!("--perf: {why}")))?;
@@ -30,10 +29,9 @@ impl Counters {
     }
 }
 
-/// Runs a program once and returns the point of the program in the roofline.
+/// Runs a program once and returns its point on the roofline.
 ///
-/// # Errors
-/// Fails if the program or the counters fail, or nothing was counted.
+/// Fails if the program or the counters fail, or if nothing was counted.
 pub(crate) fn counted(
     command: CommandLine,
     interrupted: &dyn Fn() -> bool,
@@ -54,7 +52,8 @@ pub(crate) fn counted(
     let (Some(flops), Some(bytes)) = (flops.filter(|n| *n > 0.0), moved.filter(|n| *n > 0.0))
     else {
         return Err(Failure::missing(format!(
-            "--perf: {name}: the counters stayed at zero: another program uses the counters, or the program does no floating-point operations"
+            "--perf: {name}: the counters are zero: another program uses them, or the program \
+             performs no floating-point operations"
         )));
     };
     let level = MEMORY.to_owned();

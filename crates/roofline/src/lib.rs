@@ -1,7 +1,7 @@
 //! Gauge of rooflines: ceilings that other gauges measure, and points under them.
 //!
-//! The model and its chart are in `nodegauge_gauge::roofline`. This crate contains the plan of a run, the points given
-//! by the user, the comparison of every point with the attainable rate (the roof), and the view.
+//! The model and its chart are in `nodegauge_gauge::roofline`. This crate contains the plan of a run, the user's
+//! points, the comparison of each point with the attainable rate (the roof), and the view.
 #![forbid(unsafe_code)]
 
 mod counted;
@@ -25,9 +25,9 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Fraction, Unit};
 use std::collections::HashMap;
 
-/// Maximum relative excess of a rate above the roof that measurement noise can explain. Above it, bytes or operations
-/// were counted incorrectly, or a cache served bytes that were attributed to another level. Ceilings of all threads may
-/// be lower than those of one thread by as much.
+/// Maximum relative excess of a rate above the roof that measurement noise explains. A larger excess means that bytes
+/// or operations were counted incorrectly, or that a cache served bytes that were attributed to another level. The same
+/// tolerance applies to ceilings of all threads that are lower than those of one thread.
 const ABOVE: f64 = 0.03;
 
 /// Returns the memory level of a figure and its operations per byte, which determine the roof.
@@ -45,7 +45,7 @@ pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Meas
     measured.into_iter().chain(points).map(|m| under_the_roof(m, &roofline)).collect()
 }
 
-/// Compares a point or a kernel with the roof at its operations per byte; other figures stay as they are.
+/// Compares a point or a kernel with the roof at its operations per byte; other figures are unchanged.
 fn under_the_roof(m: Measurement, roofline: &Roofline) -> Measurement {
     let roof = roof_position(&m).filter(|_| m.value.is_some());
     let roof = roof.and_then(|(level, x)| Some((roofline.roof(&level, x)?, x)));
@@ -76,8 +76,8 @@ fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
         }
         let mut validity = m.validity.clone();
         validity.suspect(format!(
-            "lower than the {} of one thread: other programs used the node, or threads share what one thread has \
-             alone",
+            "lower than the {} of one thread: other programs used the node, or the threads share \
+             a resource that one thread can use alone",
             m.unit.in_words(one)
         ));
         m.with_validity(validity)
@@ -85,13 +85,13 @@ fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
     doubted.collect()
 }
 
-/// Returns the figures of the points; `--expect` is checked against this list.
+/// Returns the figures of the points, for the check of `--expect`.
 pub fn figures(points: &[RooflinePoint]) -> Figures {
     let names = points.iter().map(|point| point.name.as_str());
     Figures::new(GAUGE, POINT, names, &[Unit::FlopsPerSecond]).limited(true)
 }
 
-/// Gauge of rooflines: ceilings that other gauges measure, and points below the ceilings.
+/// Gauge of rooflines: ceilings that other gauges measure, and points below them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RooflineGauge;
 

@@ -6,7 +6,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{
     CeilingsAsk, CeilingsPart, GAUGE, MEMORY, NoPoint, ONE_THREAD, RooflinePoint,
 };
-use nodegauge_gauge::{ExpectedCost, Gauge, PlannedRun, Site, kept, measured};
+use nodegauge_gauge::{ExpectedCost, Gauge, PlannedRun, Site, kept, run_part};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_measure::{
@@ -17,8 +17,8 @@ use nodegauge_toolchain::CommandLine;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Share of the time for all threads, if a single-thread roofline is measured too.
-const SHARE_OF_ALL: f64 = 0.5;
+/// Share of the time for the roofline of all threads if that of a single thread is measured, too.
+const ALL_THREADS_SHARE: f64 = 0.5;
 
 /// Options of a roofline.
 pub struct RooflineOptions<'a> {
@@ -26,11 +26,11 @@ pub struct RooflineOptions<'a> {
     pub placement: PlacementOptions,
     /// Total working set of all threads in main memory; `None` for the default size.
     pub largest: Option<Bytes>,
-    /// Time for the whole run.
+    /// Time budget of the whole run.
     pub budget: Budget,
     /// Exact number of samples, independent of the time.
     pub samples: Option<usize>,
-    /// Points given by the user.
+    /// Points that the user gave.
     pub given: &'a [GivenPoint],
     /// Program to run once while its operations and bytes are counted.
     pub program: Option<CommandLine>,
@@ -56,14 +56,13 @@ pub struct RooflinePlan {
 }
 
 impl RooflinePlan {
-    /// Default time for the whole run.
+    /// Default time budget of the whole run.
     pub const BUDGET: Duration = Duration::from_secs(15);
 
-    /// Plans the ceilings that `gauges` can measure, and the points in the roofline.
+    /// Plans the ceilings that `gauges` can measure, and the points on the roofline.
     ///
-    /// # Errors
     /// Fails if a point is given twice or has a memory level that this node lacks, if counters are unavailable, or if a
-    /// gauge rejects the options.
+    /// gauge refuses the options.
     pub fn new(
         gauges: &[&'static dyn Gauge],
         site: &Site,
@@ -73,7 +72,7 @@ impl RooflinePlan {
         let mut points = given_points(site, options.given)?;
         let mut left_out = Vec::new();
         if options.program.is_some() {
-            // Checks that the counters are available before anything is measured.
+            // Checks that the counters are available before the first measurement.
             Counters::start()?;
         }
         let all = nodegauge_placement::plan(&site.topology, &team.request)?;
@@ -84,14 +83,14 @@ impl RooflinePlan {
         } else {
             None
         };
-        let share_of_all = if one.is_some() { SHARE_OF_ALL } else { 1.0 };
+        let share_of_all = if one.is_some() { ALL_THREADS_SHARE } else { 1.0 };
         let mut parts_asked =
             vec![CeilingsPart { placement: &all, suffix: "", share: share_of_all, kernels: true }];
         if let Some(placement) = &one {
             let share = 1.0 - share_of_all;
             parts_asked.push(CeilingsPart { placement, suffix: ONE_THREAD, share, kernels: false });
         }
-        // The capacity of the caches may have been measured before, in the time of the user.
+        // The capacity of the caches may already have been measured, within the user's time.
         let limits = Limits::from_budget(options.budget, options.samples);
         let unused = limits.budget.saturating_sub(limits.elapsed());
         let ask = CeilingsAsk {
@@ -103,8 +102,8 @@ impl RooflinePlan {
             samples: options.samples,
         };
         let parts = parts_with_equal_time(gauges, site, ask)?;
-        // Saved figures were measured with the default placement. With a different placement, the roof would not apply
-        // to them.
+        // Saved figures were measured with the default placement. With another placement, they do not belong under this
+        // roof.
         if team.request == PlacementRequest::default() {
             for point in gauges.iter().flat_map(|gauge| gauge.points(options.newest)) {
                 match point {
@@ -121,10 +120,10 @@ impl RooflinePlan {
 }
 
 impl PlannedRun for RooflinePlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost {
-            time: self.parts.iter().map(|part| part.planned.foreseen().time).sum(),
-            memory: self.parts.iter().filter_map(|part| part.planned.foreseen().memory).max(),
+            time: self.parts.iter().map(|part| part.planned.expected_cost().time).sum(),
+            memory: self.parts.iter().filter_map(|part| part.planned.expected_cost().memory).max(),
         }
     }
 
@@ -152,7 +151,7 @@ impl PlannedRun for RooflinePlan {
                 left_out.push(gauge.name());
                 continue;
             }
-            match measured(gauge, planned, site, observer) {
+            match run_part(gauge, planned, site, observer) {
                 // A part may refuse the budget before anything is measured.
                 Err(refused)
                     if refused.kind == FailureKind::Usage && found.measurements.is_empty() =>
@@ -176,7 +175,7 @@ impl PlannedRun for RooflinePlan {
     }
 }
 
-/// Returns the points given by the user; their names must be different, and this node must have their memory levels.
+/// Returns the points that the user gave. Their names must be distinct, and this node must have their memory levels.
 fn given_points(site: &Site, points: &[GivenPoint]) -> Result<Vec<RooflinePoint>, Failure> {
     let mut levels: Vec<String> =
         site.topology.caches.iter().map(|cache| format!("L{}", cache.level)).collect();
@@ -199,7 +198,7 @@ fn given_points(site: &Site, points: &[GivenPoint]) -> Result<Vec<RooflinePoint>
     Ok(points.iter().map(|point| point.point("as given")).collect())
 }
 
-/// Plans the ceilings of all gauges that can measure ceilings; the time is divided equally among these gauges.
+/// Plans the ceilings of all gauges that can measure ceilings, with equal shares of the time.
 fn parts_with_equal_time(
     gauges: &[&'static dyn Gauge],
     site: &Site,

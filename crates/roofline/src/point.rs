@@ -1,4 +1,4 @@
-//! Points given by the user: operations, bytes and time of a program.
+//! Points that the user gives: operations, bytes and time of a program.
 
 use nodegauge_gauge::roofline::{MEMORY, RooflinePoint, RooflinePointConfig};
 use nodegauge_measure::Seconds;
@@ -14,7 +14,7 @@ pub struct GivenPoint {
     pub name: String,
     /// Number of floating-point operations.
     pub flops: f64,
-    /// Bytes moved to and from the memory level.
+    /// Bytes transferred to and from the memory level.
     pub bytes: f64,
     /// Elapsed time in seconds.
     pub seconds: Seconds,
@@ -76,9 +76,13 @@ impl FromStr for GivenPoint {
             }
             given.clone_into(&mut level);
         }
-        cursor.finish("expected the end of the input")?;
+        cursor.finish("expected nothing after the level")?;
         if !(flops / bytes).is_normal() || !(flops / seconds).is_normal() {
-            return Err(cursor.error_at(0, "expected numbers of similar magnitude: FLOPS/BYTES or FLOPS/SECONDS is not a normal number"));
+            return Err(cursor.error_at(
+                0,
+                "expected numbers of similar magnitude: FLOPS/BYTES or \
+                                         FLOPS/SECONDS is not a normal number",
+            ));
         }
         Ok(Self { name, flops, bytes, seconds: Seconds(seconds), level })
     }

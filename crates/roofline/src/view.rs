@@ -15,9 +15,9 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, Unit};
 use nodegauge_placement::cpus::number_ranges;
 
-/// Letters for points; the lines of the chart use the remaining letters.
+/// Letters for points; the remaining letters are used for the lines of the chart.
 const LETTERS: &str = "abcdefghijklnopqrtuvwxyz";
-/// Returns the sections of the page; none if the record has no roofline figures.
+/// Returns the sections of the page; empty if the record has no roofline figures.
 pub(super) fn sections(record: &Record) -> Vec<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
     let own: Vec<&Measurement> = own.collect();
@@ -72,7 +72,7 @@ impl MarkedPoint<'_> {
         roofline.roof(&self.level, self.flops_per_byte)
     }
 
-    /// Returns the next ceiling above the rate, if it is another than the roof.
+    /// Returns the next ceiling above the rate, if it differs from the roof.
     fn next_ceiling<'r>(&self, roofline: &'r Roofline) -> Option<&'r Ceiling> {
         let next = roofline.next(&self.level, self.flops_per_byte, self.m.value?)?;
         Some(next).filter(|next| Some(*next) != self.roof(roofline))
@@ -119,7 +119,7 @@ fn single_thread_figure<'a>(all: &[&'a Measurement], m: &Measurement) -> Option<
     all.iter().find(|other| other.name == name).copied()
 }
 
-/// Returns the cell of a rate in the prefix of its unit; a dash without a figure.
+/// Returns the cell of a rate with the column's unit prefix; a dash without a figure.
 fn giga(m: Option<&Measurement>) -> TableCell {
     m.map_or_else(|| "-".into(), |m| ColumnUnit::from_unit(m.unit).value(m))
 }
@@ -174,8 +174,8 @@ fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
     columns.table(all_threads_figures(of))
 }
 
-/// Returns the table of points. Columns are the reached share of the roof, the ceiling that limits the point, and the
-/// next higher ceiling.
+/// Returns the table of points. Its columns are the share of the roof that is reached, the ceiling that limits the
+/// point, and the next higher ceiling.
 fn points_table(roofline: &Roofline, points: &[MarkedPoint<'_>]) -> Table {
     let columns = ColumnList::<MarkedPoint<'_>>::new()
         .left("", |point| point.letter.to_string())
@@ -197,9 +197,9 @@ fn ceiling_name(ceiling: Option<&Ceiling>) -> String {
 /// Adds the placement of the threads, the number of samples, and the sources of the points.
 fn evidence(own: &[&Measurement], section: &mut Section) {
     section.push(Block::Text(
-        "ridge: FLOP/B above which the highest peak is the limit; set: working set per thread; the roof of a level is \
-         the fastest of its kernels, which may be faster than the reading that memory ladder quotes; of roof: \
-         min(peak, FLOP/B x bandwidth)"
+        "ridge: FLOP/B above which the highest peak is the limit; set: working set per thread; \
+         the roof of a level is its fastest kernel, which may exceed the read bandwidth that \
+         memory ladder prints; of roof: rate divided by min(peak, FLOP/B x bandwidth)"
             .to_owned(),
     ));
     let ceilings: Vec<&Measurement> =
@@ -229,15 +229,15 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
     }
 }
 
-/// Returns the sentence that the page begins with: the highest peak, and the memory bandwidth with the number of
-/// operations per byte below which it is the limit.
+/// Returns the first sentence of the page: the highest peak, and the memory bandwidth with the number of operations per
+/// byte below which it is the limit.
 pub(super) fn conclusion(record: &Record) -> Option<String> {
     let roofline = Roofline::from_figures(&record.measurements, false);
     let peak = roofline.peak()?;
     let level = roofline.levels().pop()?;
     let bandwidth = roofline.bandwidth(level)?;
     let ridge = intensity(roofline.ridge(bandwidth)?);
-    // The figures in the sentence are marked, so that the ridge that follows from them needs no mark.
+    // Suspect figures in the sentence are marked, so the ridge computed from them needs no mark.
     Some(format!(
         "The cores compute at most {} ({}); below {ridge} FLOP/B, {level} with {} is the limit",
         quoted_ceiling(record, peak, PEAK)?,
@@ -258,8 +258,8 @@ fn is_suspect(own: &[&Measurement], test: &str, ceiling: &Ceiling) -> bool {
     Obstacle::among(of_ceiling.copied()).is_some()
 }
 
-/// Returns the sentence that states, for every memory level, below which number of operations per byte the level limits
-/// the rate. Ridges of suspect ceilings are marked.
+/// Returns a sentence that states for each memory level below which number of operations per byte it is the limit.
+/// Ridges of suspect ceilings are marked.
 fn closing(roofline: &Roofline, own: &[&Measurement]) -> Option<String> {
     let is_peak_suspect = is_suspect(own, PEAK, roofline.peak()?);
     let ridges: Vec<String> = roofline

@@ -1,14 +1,15 @@
-//! Effect of each choice on the bandwidth of this node (`explain`). The steps lead, one choice at a time, from an
-//! unbound run with regular stores, 4 KiB pages and contiguous arrays to the best configuration of `stream`.
+//! Effect of each choice on the bandwidth of this node (`explain`). The first step is an unbound run with regular
+//! stores, 4 KiB pages and contiguous arrays. Each further step changes one choice; the last step has the best
+//! configuration of `stream`.
 //!
-//! All steps are measured interleaved in random order, together with `memcpy` of the C library for comparison with
-//! Copy. The factor of a step is its best rate (STREAM's statistic) divided by the best rate of the previous step. The
-//! product of all factors is therefore exactly the total factor, and the rate of the last step is the rate that
+//! All steps are measured interleaved in random order. `memcpy` of the C library is measured with them and compared
+//! with Copy. The factor of a step is its best rate (STREAM's statistic) divided by the best rate of the previous step.
+//! The product of all factors is therefore exactly the total factor, and the rate of the last step is the rate that
 //! `stream` measures. Consecutive passes, as in `stream`, are measured afterwards to confirm this. A round is excluded
 //! if its passes belong to different regimes.
 
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement, Ready, SettingUp};
+use crate::arrangement::{self, Arrangement, PreparedTarget, TargetSetup};
 use crate::config::{ExplainConfig, StreamAgreement};
 use crate::kernels::{self, Kernel, KernelShape, Loop, Prefetch, SideBySide, Stores};
 use crate::point::{StreamPoint, native_loops};
@@ -45,16 +46,16 @@ const STEPS: [&str; 7] =
     ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
 /// Name of the ratio of `memcpy` of the C library to Copy.
 pub const MEMCPY: &str = "memcpy";
-/// Number of passes of STREAM by default. The best of fewer rounds depends on chance, and no conclusion is drawn from
-/// it.
-pub(crate) const ENOUGH_ROUNDS: usize = 10;
-/// Factor of predicted times, which may be too low by a tenth.
+/// Minimum number of rounds from which a conclusion is drawn; STREAM's default number of passes. The best of fewer
+/// rounds depends on chance.
+pub(crate) const MIN_ROUNDS: usize = 10;
+/// Safety factor for predicted times, which may be too low by a tenth.
 const UNCERTAINTY: f64 = 1.1;
-/// Number of cells that are known only when the loops have been chosen: the steps of stores, loop and pages side by
+/// Number of cells whose loops are unknown until they have been chosen: the steps of stores, loop and pages side by
 /// side, and `memcpy`.
 const UNKNOWN_CELLS: usize = 4;
-/// Maximum number of different teams and sets of arrays: for the baseline, threads, binding, layout, pages. The later
-/// steps differ only in their loops.
+/// Maximum number of teams with their own arrays: baseline, threads, binding, layout, pages. The later steps change
+/// only the loops.
 const MAX_POINTS: u64 = 5;
 
 /// Plan of `explain`: steps to the best configuration of `stream` on a placement.
@@ -73,8 +74,8 @@ impl AblationPlan {
 }
 
 impl PlannedRun for AblationPlan {
-    fn foreseen(&self) -> ExpectedCost {
-        self.0.foreseen(MAX_POINTS)
+    fn expected_cost(&self) -> ExpectedCost {
+        self.0.expected_cost(MAX_POINTS)
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -92,7 +93,7 @@ impl PlannedRun for AblationPlan {
         let shapes = tuner::candidates(constraints, Breadth::Likely);
         let make = &mut |of: &Arrangement| of.point();
         let mut set_up =
-            SettingUp { make, target: |it| it, count: MAX_POINTS as u32, may_grow: true };
+            TargetSetup { make, target: |it| it, count: MAX_POINTS as u32, may_grow: true };
         let mut best = set_up.run(&arrangement, &limits, observer)?;
         let deadline = limits.at(policy::EXPLAIN.choose);
         let begun_choosing = limits.elapsed();
@@ -100,7 +101,7 @@ impl PlannedRun for AblationPlan {
         let choosing = limits.elapsed() - begun_choosing;
         arrangement.notices.push(arrangement::chosen_notice(&chosen));
         let best = arrangement.check_size(site, best, &mut set_up, limits, observer)?;
-        let Ready { target: best, check, .. } = best;
+        let PreparedTarget { target: best, check, .. } = best;
 
         let placement = &arrangement.placement;
         let steps = steps(best.config(), placement, &site.topology, &mut arrangement.notices);
@@ -133,12 +134,12 @@ impl PlannedRun for AblationPlan {
         };
         let mut turn = |turn: Turn| pass(&cells[turn.cell]);
         series.run(&mut turn, observer, None)?;
-        // However late the run is, the factors require a complete round.
-        series.remeasure(&series.unmeasured(), 1, &mut turn, observer);
+        // A complete round is required for the factors, even if the run is late.
+        series.remeasure(&series.unmeasured_cells(), 1, &mut turn, observer);
         let measuring = limits.elapsed() - setting_up;
         let mut alone = Series::new(policy::EXPLAIN_END, limits, 1);
-        // The factors conclude up to the first step that failed.
-        let kept = (0..steps.len()).find(|step| series.lost(*step).is_some());
+        // The factors end at the first step that failed.
+        let kept = (0..steps.len()).find(|step| series.cell_failure(*step).is_some());
         let kept = kept.unwrap_or(steps.len());
         if kept < 2
             && let Some(failure) = series.failure()
@@ -146,23 +147,23 @@ impl PlannedRun for AblationPlan {
             return Err(failure.clone());
         }
         if kept == steps.len() && !series.has_ended() {
-            observer.phase("measuring the last step alone");
+            observer.phase("measuring the last step in consecutive passes");
             alone.run(&mut |_: Turn| pass(&cells[steps.len() - 1]), observer, None)?;
         }
         let mut lost_points = Vec::new();
         for (cell, (point, _)) in cells.iter().enumerate() {
-            lost_points.extend(series.lost(cell).map(|_| *point));
+            lost_points.extend(series.cell_failure(cell).map(|_| *point));
         }
         let mut wrong = None;
         for (number, point) in points.iter_mut().enumerate() {
-            // What failed cannot check its arrays.
+            // A failed target cannot check its arrays.
             if series.target_loss().is_none() && !lost_points.contains(&number) {
                 point.check()?;
             }
             wrong = wrong.or_else(|| point.wrong.as_ref().map(ToString::to_string));
         }
         // The cell of memcpy follows the steps. It is compared with the last step.
-        let lost_copy = copy.and_then(|_| series.lost(steps.len()));
+        let lost_copy = copy.and_then(|_| series.cell_failure(steps.len()));
         let copy = copy.filter(|_| lost_copy.is_none() && kept == steps.len());
         let counted_cells: Vec<usize> = (0..kept).chain(copy.map(|_| steps.len())).collect();
         let bound: Vec<bool> =
@@ -181,9 +182,9 @@ impl PlannedRun for AblationPlan {
             round: measuring.div_f64((rounds.len() + 1) as f64),
             kept: counts.len() as f64 / rounds.len().max(1) as f64,
         };
-        let is_short = counts.len() < ENOUGH_ROUNDS && limits.samples.is_none();
+        let is_short = counts.len() < MIN_ROUNDS && limits.samples.is_none();
         let enough = is_short.then(|| pace.enough());
-        let failed = series.lost(kept).zip(steps.get(kept));
+        let failed = series.cell_failure(kept).zip(steps.get(kept));
         let measured = Measured {
             enough,
             steps: &steps[..kept],
@@ -223,7 +224,7 @@ fn is_bound(point: &StreamPoint) -> bool {
 }
 
 /// Predicts the time of the steps to the configuration of `arrangement`, and shortens the arrays if the time is short.
-/// The number of steps is not reduced, because the factors of all steps make the whole.
+/// The number of steps is not reduced, because the total factor is the product of all of them.
 fn admit(
     site: &Site,
     arrangement: &mut Arrangement,
@@ -250,13 +251,13 @@ fn lost(step: &Step, failure: &Failure) -> Measurement {
     m.missing(lost_in_words(failure))
 }
 
-/// Returns the notice on the steps behind a failed one, whose factors are unknown; `None` without such steps.
+/// Returns a notice that names the steps after a failed step, whose factors are unknown; `None` without such steps.
 fn not_concluded(steps: &[Step]) -> Option<Notice> {
     if steps.is_empty() {
         return None;
     }
     let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
-    let text = format!("no factor of {}: the step before failed", names.join(", "));
+    let text = format!("no factor of {}: a previous step failed", names.join(", "));
     Some(Notice::new(NoticeId::Failed, GAUGE, text))
 }
 
@@ -272,9 +273,9 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the budget with which [`ENOUGH_ROUNDS`] rounds count. The trial of loops takes its share of it.
+    /// Returns the budget with which [`MIN_ROUNDS`] rounds count. It includes the share for the trial of loops.
     fn enough(&self) -> Seconds {
-        let rounds = (ENOUGH_ROUNDS as f64 / self.kept.max(0.1)).ceil() + 1.0;
+        let rounds = (MIN_ROUNDS as f64 / self.kept.max(0.1)).ceil() + 1.0;
         let seconds = self.fixed.as_secs_f64() + rounds * self.round.as_secs_f64();
         let share = policy::EXPLAIN.measure.0 - policy::EXPLAIN.choose.0;
         Seconds((UNCERTAINTY * seconds / share).ceil())
@@ -305,19 +306,20 @@ struct Measured<'a> {
     copy: Option<usize>,
     /// Rounds that count, with one sample per cell.
     rounds: Vec<&'a [Sample]>,
-    /// Number of rounds excluded because they belong to another regime.
+    /// Number of excluded rounds, which belong to another regime.
     left_out: usize,
-    /// Budget with which enough rounds count; `None` if they do, or if the user gave their number.
+    /// Budget with which [`MIN_ROUNDS`] rounds count; `None` if the run had enough rounds, or if the user set the
+    /// number of rounds.
     enough: Option<Seconds>,
     /// True if the rounds that count belong to one regime.
     settled: bool,
-    /// Consecutive passes of the last step, including the warm-up as the first pass.
+    /// Consecutive passes of the last step; the first one is the warm-up.
     alone: &'a [Sample],
     /// First wrong value in the arrays of any step.
     wrong: Option<String>,
-    /// Failure of the step behind the last one; `None` if all steps were measured.
+    /// Failure of the first step that was not measured; `None` if all steps were measured.
     lost: Option<&'a Failure>,
-    /// Loss of the team, which could not check its arrays at the end.
+    /// Failure that prevented the final check of the arrays; `None` if they were checked.
     unchecked: Option<&'a Failure>,
     /// Size of the arrays of all processes together.
     size: ArraySize,
@@ -369,13 +371,14 @@ impl Measured<'_> {
         Some((ratio, own.iter().zip(&theirs).map(|(own, theirs)| theirs / own).collect(), best))
     }
 
-    /// Returns a note if `memcpy` is significantly faster than the best loop for Copy. Suspect factors give none.
+    /// Returns a note if `memcpy` is significantly faster than the best loop for Copy; `None` if the figures are
+    /// suspect.
     fn leader(&self) -> Option<String> {
         if self.validity().status != Status::Valid {
             return None;
         }
         // The best of a few rounds depends on chance.
-        let (ratio, ..) = self.memcpy().filter(|_| self.rounds.len() >= ENOUGH_ROUNDS)?;
+        let (ratio, ..) = self.memcpy().filter(|_| self.rounds.len() >= MIN_ROUNDS)?;
         let [low, high] = ratio.interval.filter(|[low, _]| *low > 1.0)?;
         let digits = bests::digits([low, high]);
         Some(format!(
@@ -385,8 +388,8 @@ impl Measured<'_> {
         ))
     }
 
-    /// Compares the last step with the best of consecutive passes of the same configuration, which are measured as in
-    /// `stream`. Only passes of the most frequent regime count.
+    /// Compares the last step with the best of consecutive passes with the same configuration, as `stream` measures
+    /// them. Only passes of the most frequent regime count.
     fn agreement(&self) -> Option<StreamAgreement> {
         let sorted = samples::assign_regimes(self.alone);
         let group = sorted.headline()?;
@@ -441,7 +444,7 @@ impl Measured<'_> {
             ..ExplainConfig::default()
         };
         let whole = self.factor(0, last, explained).map(|whole| self.figure(WHOLE, whole, config));
-        // Without all steps, the product is not that of the whole.
+        // Without all steps, the product is not the total factor.
         figures.extend(whole.map(|m| match self.lost {
             Some(failure) => m.missing(lost_in_words(failure)),
             None => m,
@@ -459,8 +462,8 @@ impl Measured<'_> {
         figures
     }
 
-    /// Returns a figure with its ratio and the ratios of the rounds. The configuration is that of the native loops of
-    /// the explained kernel where it does not say otherwise.
+    /// Returns a figure with its ratio and the ratios of the rounds. Its configuration has the native loops of the
+    /// explained kernel, unless `config` has others.
     fn figure(
         &self,
         name: &str,
@@ -498,15 +501,13 @@ impl Measured<'_> {
             validity.suspect(doubt);
         }
         if !self.settled {
-            validity.suspect(
-                "there are too few rounds in one regime, so that rounds of all regimes count",
-            );
+            validity.suspect("too few rounds belong to one regime, so rounds of all regimes count");
         }
         let rounds = self.rounds.len();
-        if rounds < ENOUGH_ROUNDS {
+        if rounds < MIN_ROUNDS {
             let count = if rounds == 1 { "counts" } else { "count" };
             validity.suspect(format!(
-                "only {} {count}: the best of fewer than {ENOUGH_ROUNDS} depends on chance; {}",
+                "only {} {count}: the best of fewer than {MIN_ROUNDS} depends on chance; {}",
                 counted(rounds, "round"),
                 remedy(self.enough)
             ));
@@ -519,8 +520,8 @@ impl Measured<'_> {
 pub(crate) fn remedy(enough: Option<Seconds>) -> String {
     match enough {
         Some(enough) => format!("use --budget {:.0}", enough.0),
-        // The user gave a number of rounds, or the record is of an old version.
-        None => format!("use a larger --budget, or --samples {ENOUGH_ROUNDS}"),
+        // The user set the number of rounds, or an old version wrote the record.
+        None => format!("use a larger --budget, or --samples {MIN_ROUNDS}"),
     }
 }
 

@@ -5,7 +5,7 @@ mod options;
 mod sizing;
 
 pub use options::{ArrayOptions, StreamOptions};
-pub(crate) use sizing::{Ready, SettingUp, shown};
+pub(crate) use sizing::{PreparedTarget, TargetSetup, shown};
 
 use crate::GAUGE;
 use crate::kernels::{Kernel, KernelShape, Prefetch, Stores};
@@ -50,7 +50,7 @@ pub struct Arrangement {
 }
 
 impl Arrangement {
-    /// Plans a run in one process with the threads of `request`. `notices` are the notices that belong to the request.
+    /// Plans a run in one process with the threads of `request`. `notices` are notices about the request.
     ///
     /// # Errors
     /// Fails if threads or arrays do not fit, and if the requested loops do not exist.
@@ -74,7 +74,11 @@ impl Arrangement {
     ///
     /// # Errors
     /// Fails if the arrays do not fit, and if the requested loops do not exist.
-    pub fn of_ranks(site: &Site, ranks: RankPlan, options: StreamOptions) -> Result<Self, Failure> {
+    pub fn for_ranks(
+        site: &Site,
+        ranks: RankPlan,
+        options: StreamOptions,
+    ) -> Result<Self, Failure> {
         let count = ranks.ranks.len() as u64;
         let shared = matches!(
             options.arrays.size,
@@ -124,15 +128,15 @@ impl Arrangement {
         self.configs[0].kernels.clone()
     }
 
-    /// True if the configuration is for one process and differs from `config` at most in the loops.
-    pub(crate) fn is_of(&self, config: &TargetConfig) -> bool {
+    /// True if the configuration is for one process and equals `config`, except for the loops.
+    pub(crate) fn matches_config(&self, config: &TargetConfig) -> bool {
         let own = &self.configs[0];
         self.ranks.is_none()
             && *own == TargetConfig { kernels: own.kernels.clone(), ..config.clone() }
     }
 
-    /// Returns the expected time and memory if `copies` sets of the arrays exist.
-    pub(crate) fn foreseen(&self, copies: u64) -> ExpectedCost {
+    /// Returns the expected time and memory of a run with `copies` sets of the arrays.
+    pub(crate) fn expected_cost(&self, copies: u64) -> ExpectedCost {
         let each: u64 = self.configs.iter().map(TargetConfig::bytes).sum();
         ExpectedCost { time: Some(self.options.budget.time), memory: Some(Bytes(copies * each)) }
     }
@@ -142,7 +146,7 @@ impl Arrangement {
         stream_figures(&self.options.arrays.kernels, site)
     }
 
-    /// Returns the limits of time and samples; the time starts now.
+    /// Returns the limits of time and samples. The time starts with this call.
     pub(crate) fn limits(&self) -> Limits {
         Limits::from_budget(self.options.budget, self.options.samples)
     }
@@ -211,7 +215,7 @@ fn environment(said: &[String]) -> impl Iterator<Item = Notice> {
     said.iter().map(|text| Notice::new(NoticeId::Environment, GAUGE, text))
 }
 
-/// Returns a policy that covers the memory of all ranks: if every rank is bound, the NUMA nodes of all ranks.
+/// Returns a policy that covers the memory of all ranks: the NUMA nodes of all ranks if every rank is bound.
 fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
     let mut all = Vec::new();
     for place in &ranks.ranks {
@@ -310,8 +314,8 @@ pub(crate) fn candidates(
     }
 }
 
-/// Returns the initial loop of a kernel: the loop of an earlier choice, otherwise the first candidate. Kernels that do
-/// not store only have loops of the kind "regular stores".
+/// Returns the initial loop of a kernel: the loop that an earlier run chose, otherwise the first candidate. Kernels
+/// that do not store only have loops of the kind "regular stores".
 fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[KernelShape]) -> KernelShape {
     if let Some((_, shape)) = options.loops.iter().find(|(known, _)| *known == kernel) {
         return *shape;
@@ -328,8 +332,8 @@ fn names(kernels: &[Kernel]) -> String {
     kernels.iter().map(|kernel| kernel.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the notice about the choice of loops: the loops, the advantage of each over the second best, and the loops
-/// that were not tried.
+/// Returns the notice about the choice of loops: the loops, the lead of each over the second best, and the loops that
+/// were not tried.
 pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     let tried = chosen.tried.len();
     let untried = chosen.untried.len();
@@ -364,7 +368,7 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     Notice::new(NoticeId::Chosen, GAUGE, parts.join("; "))
 }
 
-/// Returns the properties of untried loops that no tried loop has.
+/// Returns the properties of the untried loops that none of the tried loops has.
 fn untried_in_words(tried: &[KernelShape], untried: &[KernelShape]) -> String {
     type Feature = fn(&KernelShape) -> String;
     let features: [(&str, Feature); 5] = [
@@ -387,7 +391,7 @@ fn untried_in_words(tried: &[KernelShape], untried: &[KernelShape]) -> String {
     if all.is_empty() { "other combinations of these".to_owned() } else { all.join("; ") }
 }
 
-/// Describes the chosen loops; kernels with the same loop are listed together.
+/// Describes the chosen loops; kernels with the same loop share an entry.
 pub(crate) fn describe(chosen: &[(Kernel, KernelShape)]) -> String {
     let mut groups: Vec<(KernelShape, Vec<&str>)> = Vec::new();
     for (kernel, shape) in chosen {
@@ -422,7 +426,7 @@ mod tests {
     use nodegauge_placement::Bind;
 
     #[test]
-    fn memory_in_cache_mode_counts_as_a_cache() {
+    fn cache_mode_memory_counts_as_a_cache() {
         let source = TopologySource::Synthetic(
             "Package:2 NUMANode:1 L3Cache:1(size=16MB) Core:2 PU:1".to_owned(),
         );

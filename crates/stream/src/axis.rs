@@ -1,4 +1,4 @@
-//! Axes of `--sweep AXIS=VALUES`: those of placement and those of `stream`. A new axis is a row of the table.
+//! Axes of `--sweep AXIS=VALUES`: the axes of placement and those of `stream`. Each axis is a row of the table.
 //!
 //! `size`, `stores`, `pages`, `side-by-side` and `prefetch` take lists (a prefetch with two distances is written
 //! `4096+512`); `compiler` takes commands separated by `;` outside of quotes, `native` for nodegauge's own kernels, and
@@ -13,7 +13,7 @@ use nodegauge_arena::RequestedPages;
 use nodegauge_measure::sweep::{self, AxisSyntax, InvalidAxisValue};
 use nodegauge_placement::{JobPlacement, PlacementSetting};
 
-/// Options of one configuration, which a sweep varies.
+/// Options of one configuration of a sweep.
 #[derive(Debug, Clone, Default)]
 pub struct StreamCellOptions {
     /// Threads, ranks and memory.
@@ -93,8 +93,8 @@ impl StreamSetting {
         }
     }
 
-    /// True if the option applies to native loops only.
-    pub(crate) fn is_of_native_loops(&self) -> bool {
+    /// True if the option applies only to native loops.
+    pub(crate) fn is_native_only(&self) -> bool {
         matches!(self, Self::Stores(_) | Self::Prefetch(_) | Self::SideBySide(_))
     }
 }

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 config! {
-    /// Configuration of figures of STREAM's kernels: native loops, what compilers made of them, and
-    /// stream.c itself.
+    /// Configuration of figures of STREAM's kernels: native loops, loops that a compiler of this system has compiled,
+    /// and stream.c.
     pub struct StreamConfig including of: shared::HostConfig {
         /// Origin of the loops: `native`, `compiled`, or a program such as `stream.c`.
         engine: shared::engine;
@@ -23,11 +23,11 @@ config! {
         places: shared::places;
         places_asked: shared::places_asked;
         bind: shared::bind;
-        /// Processes that measure together, each with arrays of its own.
+        /// Number of processes that measure together, each with its own arrays.
         processes: shared::processes;
-        /// Threads of each of them.
+        /// Number of threads of each process.
         threads_per_rank: u64 = Setting "threads per rank";
-        /// Each of them.
+        /// Each rank: its memory, its CPUs, and the best and the median of its own rates.
         ranks: shared::ranks as Observation of Vec<RankConfig> = "ranks of STREAM have memory";
         stores: shared::stores;
         pages: keys::pages;
@@ -45,11 +45,11 @@ config! {
         layout: ArrayLayout = Setting "layout";
         memory_policy: keys::memory_policy;
         numa: keys::numa;
-        /// Passes behind the warm-up.
+        /// Number of passes after the warm-up.
         passes: keys::passes;
         stopped: shared::stopped;
         loops_tried: shared::loops_tried;
-        /// Lead of the loop over the second in the trial.
+        /// Lead of the selected loop over the second fastest in the trial.
         loop_lead: LeadConfig = Observation "lead of the loop";
         checks: shared::checks;
         /// Smallest step of the clock, seconds.
@@ -62,25 +62,25 @@ config! {
         compiler: shared::compiler;
         /// Properties of the compiled code; `null` if it could not be read.
         code: CodeConfig = Observation "code";
-        /// Counts of the memory controllers.
+        /// Traffic counted by the memory controllers.
         counters: CountersConfig = Observation "counters";
-        /// Computed traffic on the memory bus, where it was also counted.
+        /// Computed traffic on the memory bus; present only if traffic was also counted.
         traffic_computed: Traffic = Observation "computed traffic";
         sweep: shared::sweep;
-        /// The rate over that of the reference of a sweep.
+        /// Rate divided by the rate of the configuration with which the sweep compares.
         relative: RelativeConfig = Observation "relative";
-        /// The source that was compiled.
+        /// Source that was compiled.
         source: shared::source;
-        /// Passes of stream.c, the first of which it does not count.
+        /// Number of passes of stream.c, which does not count the first one.
         ntimes: u64 = Setting "NTIMES";
-        /// Variables that stream.c was given.
+        /// Environment variables that were set for stream.c.
         environment: BTreeMap<String, String> = Setting "environment";
-        /// Limit of the stack with which stream.f ran, if it was raised for the run: bytes, or `unlimited`.
+        /// Stack limit of stream.f, if it was raised for the run: bytes, or `unlimited`.
         stack_limit: String = Setting "stack limit";
         /// Number of runs of stream.c.
         runs: u64 = Observation "runs";
         times_s: shared::times_s;
-        /// All that it printed in that run, with Triad.
+        /// Complete output of stream.c in the fastest run; only in the figure of Triad.
         printed: String = Observation "printed";
     }
 }
@@ -104,26 +104,26 @@ config! {
         stores: shared::stores as Setting = "the tuner compares kinds of stores";
         loops: shared::loops;
         element: shared::element;
-        /// True if it is what a run without tuning would take.
+        /// True if a run without tuning would use this configuration.
         plain: bool = Setting "plain";
-        /// The choice itself.
+        /// Selected configuration.
         choice: ChoiceConfig = Observation "choice";
         /// Rate without tuning, B/s.
         from: keys::from;
-        /// Rate of the choice, B/s.
+        /// Rate of the selected configuration, B/s.
         to: keys::to;
-        /// Passes of the whole search.
+        /// Number of passes of the whole search.
         passes: keys::passes;
     }
 }
 
 config! {
-    /// Configuration of figures of `explain`: what each choice is worth.
+    /// Configuration of figures of `explain`: the contribution of each choice.
     pub struct ExplainConfig {
         engine: shared::engine;
-        /// The kernel that is explained.
+        /// Kernel that is explained.
         kernel: keys::kernel;
-        /// Change of the step.
+        /// Setting that the step changes.
         what: keys::what;
         /// Option before the step and option of the step, e.g. `4k` and `thp`.
         step_options: Vec<String> = Observation "options";
@@ -140,9 +140,9 @@ config! {
         /// Rate after the step, B/s.
         to: keys::to;
         rounds: shared::rounds;
-        /// Rounds in which something interfered.
+        /// Number of rounds that do not count.
         rounds_left_out: u64 = Observation "rounds left out";
-        /// Budget that suffices for ten rounds, seconds; absent if as many count.
+        /// Budget that suffices for ten rounds, seconds; absent if ten rounds count.
         enough_budget_s: Seconds = Observation "budget for ten rounds";
         array_bytes: shared::array_bytes;
         array_times_llc: shared::array_times_llc;
@@ -151,12 +151,12 @@ config! {
     }
 }
 
-/// Rate of consecutive passes, as `stream` makes them, compared with the end of `explain`.
+/// Best rate of consecutive passes, as `stream` measures them, compared with the last step of `explain`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamAgreement {
-    /// Passes that count.
+    /// Number of passes that count.
     pub passes: usize,
-    /// The best of them, B/s.
+    /// Best rate of these passes, B/s.
     pub rate: f64,
     /// Ratio to the best rate of the last step.
     pub ratio: f64,
@@ -164,35 +164,35 @@ pub struct StreamAgreement {
     pub interval: Option<[f64; 2]>,
 }
 
-/// Choice of `--tune`; absent values are as in a run without tuning.
+/// Configuration that `--tune` chose. Absent values are those of a run without tuning.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChoiceConfig {
-    /// Threads.
+    /// Number of threads.
     pub threads: Option<u32>,
-    /// Places.
+    /// Places of the threads.
     pub places: Option<String>,
     /// Binding of threads to places.
     pub bind: Option<String>,
-    /// Threads on each last-level cache.
+    /// Number of threads per last-level cache.
     pub per_cache: Option<u32>,
-    /// Pages.
+    /// Kind of pages.
     pub pages: String,
     /// Type of the elements for which the loops were chosen.
     pub element: String,
-    /// The loop of each kernel.
+    /// Loop of each kernel.
     pub loops: BTreeMap<String, LoopConfig>,
 }
 
-/// A native loop.
+/// Native loop.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoopConfig {
     /// Instruction set.
     pub isa: String,
     /// `regular` or `nontemporal`.
     pub stores: String,
-    /// Unrolling of the loop body.
+    /// Unroll factor.
     pub unroll: u8,
-    /// Pages of 4 KiB that it walks side by side; absent where it is one after another.
+    /// Number of 4 KiB pages that the loop traverses side by side; absent for one page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub side_by_side: Option<u8>,
     /// Software prefetch.
@@ -204,22 +204,22 @@ pub struct LoopConfig {
 pub struct RankConfig {
     /// Number of the rank.
     pub rank: u32,
-    /// CPUs on which it may run, as the kernel says.
+    /// CPUs on which it may run, as reported by the kernel.
     pub cpus: Vec<u32>,
-    /// Memory that it was asked to take.
+    /// Requested memory policy.
     pub memory: RankMemory,
-    /// Share of its memory on each NUMA node, 0 to 1.
+    /// Share of its pages on each NUMA node, 0 to 1.
     pub memory_got: Option<BTreeMap<u32, Fraction>>,
-    /// Best rate of its own, B/s.
+    /// Its own best rate, B/s.
     pub best: Option<f64>,
-    /// Median of its own rates, B/s.
+    /// Its own median rate, B/s.
     pub median: Option<f64>,
 }
 
-/// The memory policy of a process.
+/// Memory policy of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RankMemory {
-    /// `local`, `bind`, ...
+    /// Name of the policy: `local`, `bind`, ...
     pub policy: String,
     /// NUMA nodes of the policy.
     pub nodes: Option<Vec<u32>>,
@@ -228,13 +228,13 @@ pub struct RankMemory {
 /// Properties of a kernel's machine code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CodeConfig {
-    /// Width of its vectors; `null` without any arithmetic.
+    /// Width of its vectors; `null` without arithmetic.
     pub vector_bits: Option<u64>,
-    /// True if it stores past the caches.
+    /// True if it uses non-temporal stores.
     pub nontemporal: bool,
-    /// True if it has fused multiply-adds.
+    /// True if it uses fused multiply-add instructions.
     pub fma: bool,
-    /// True if it prefetches.
+    /// True if it uses prefetch instructions.
     pub prefetch: bool,
     /// Functions that it calls.
     pub calls: Vec<String>,
@@ -243,15 +243,15 @@ pub struct CodeConfig {
 /// Rates of a loop over half the arrays and over the whole arrays.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SizeCheckConfig {
-    /// The loop.
+    /// Kernel of the measured loop.
     pub kernel: String,
-    /// Rate over the half over that over the whole, median of the rounds.
+    /// Rate over half the arrays divided by the rate over the whole arrays, median of the rounds.
     pub half_over_whole: f64,
-    /// Interval of that median: 95 %, or all ratios if there are fewer than six.
+    /// Interval of this median: 95 %, or the range of all ratios if there are fewer than six.
     pub within: [f64; 2],
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// True if a cache helps, as far as the noise lets tell.
+    /// True if a cache increases the rate over half the arrays significantly.
     pub cached: bool,
 }
 
@@ -259,19 +259,19 @@ pub struct SizeCheckConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CountersConfig {
-    /// They did not.
+    /// The traffic was not counted.
     Unavailable {
-        /// Reason.
+        /// Reason why it was not counted.
         unavailable: String,
     },
-    /// They did.
+    /// The traffic was counted.
     Counted(CountedConfig),
 }
 
 /// Counts of the memory controllers for a kernel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CountedConfig {
-    /// The family of counters.
+    /// Family of the counters.
     pub family: String,
     /// Number of counters read.
     pub events: usize,
@@ -279,18 +279,18 @@ pub struct CountedConfig {
     pub passes: usize,
     /// Traffic while the threads are idle, B/s.
     pub at_rest_bytes_per_s: Option<f64>,
-    /// Bytes read over the bytes that STREAM counts.
+    /// Bytes read per byte that STREAM counts.
     pub read_factor: Option<f64>,
-    /// Bytes written over them.
+    /// Bytes written per byte that STREAM counts.
     pub write_factor: Option<f64>,
-    /// Both.
+    /// Bytes read and written per byte that STREAM counts.
     pub factor: Option<f64>,
 }
 
 impl CountedConfig {
     /// Returns the counts of the kernel with index `i`: the bytes moved, divided by the bytes that STREAM counts
     /// (`counted`).
-    pub(crate) fn of_kernel(seen: &CountedTraffic, i: usize, counted: f64) -> Self {
+    pub(crate) fn for_kernel(seen: &CountedTraffic, i: usize, counted: f64) -> Self {
         let moved = seen.kernels.get(i).copied().flatten();
         Self {
             family: seen.family.clone(),
@@ -304,22 +304,21 @@ impl CountedConfig {
     }
 }
 
-/// A rate over that of the same kernel in another cell of a sweep.
+/// Rate divided by that of the same kernel in the reference combination of a sweep.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RelativeConfig {
-    /// The axes of that cell.
+    /// Values of the reference combination on the axes.
     pub to: Map<String, Value>,
-    /// Median over median.
+    /// Ratio of the medians.
     pub median: Option<f64>,
 }
 
-/// Lead of the fastest candidate of a trial.
+/// Lead of the fastest candidate of a trial over the second best.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LeadConfig {
-    /// Ratio of its rate to that of the second.
+    /// Ratio of its rate to that of the second best.
     pub ratio: f64,
-    /// Relative difference that two equal candidates may show in the trial: a ratio that differs less from 1 is not
-    /// significant.
+    /// Largest relative difference of two equal candidates in the trial. A ratio closer to 1 is not significant.
     pub noise: f64,
 }
 
@@ -341,11 +340,11 @@ mod tests {
             passes: 5,
             idle_rate: Some(1e8),
         };
-        let reported = CountedConfig::of_kernel(&counted, 0, 3e9);
+        let reported = CountedConfig::for_kernel(&counted, 0, 3e9);
         assert_eq!((reported.family.as_str(), reported.events), ("AMD UMC", 48));
         assert!((reported.factor.unwrap() - 3.1 / 3.0).abs() < 1e-9);
         assert!((reported.read_factor.unwrap() - 0.7).abs() < 1e-9);
-        assert_eq!(CountedConfig::of_kernel(&counted, 1, 3e9).read_factor, None);
-        assert_eq!(CountedConfig::of_kernel(&counted, 2, 3e9).factor, None);
+        assert_eq!(CountedConfig::for_kernel(&counted, 1, 3e9).read_factor, None);
+        assert_eq!(CountedConfig::for_kernel(&counted, 2, 3e9).factor, None);
     }
 }

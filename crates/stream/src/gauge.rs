@@ -16,13 +16,13 @@ use nodegauge_placement::{MemoryPolicy, PlacementRequest};
 use nodegauge_published::PublishedConfig;
 use std::time::Duration;
 
-/// Time budget in a full run, which is long enough to observe regimes that last for tens of seconds.
+/// Time budget in `run --full`. It is long enough to observe regimes that last for tens of seconds.
 const FULL: Duration = Duration::from_secs(60);
 
 /// Gauge that measures main memory with STREAM.
 #[derive(Debug, Clone, Default)]
 pub struct Stream {
-    /// Columns of STREAM's table that are shown for sweeps; if empty, the view shows medians and their spread.
+    /// Columns of STREAM's table that sweeps show; if empty, sweeps show medians and their spread.
     pub show: Vec<Statistic>,
 }
 
@@ -47,7 +47,7 @@ impl Gauge for Stream {
         ]
     }
 
-    /// Plans STREAM with the threads that the environment requests. Without such a request, uses the threads of an
+    /// Plans STREAM with the threads that environment variables request. Without such variables, uses the threads of an
     /// earlier tuning; without a tuning, one thread per core.
     fn summary_plan(
         &self,
@@ -67,7 +67,7 @@ impl Gauge for Stream {
             policy: policy.unwrap_or_default(),
             ..StreamOptions::default()
         };
-        if let Some(remembered) = tune::remembered(site, ask.newest) {
+        if let Some(remembered) = tune::saved_choice(site, ask.newest) {
             remembered.fill(&mut request, &mut options);
             notices.push(remembered.notice);
         }
@@ -76,8 +76,8 @@ impl Gauge for Stream {
         Ok(Some(Box::new(StreamPlan::new(arrangement, None).with_mixes(mixes))))
     }
 
-    /// Returns the roofline points of the newest run of STREAM: the kernels with arithmetic, with the bytes that they
-    /// moved.
+    /// Returns the roofline points of the newest run of STREAM: its kernels with arithmetic, with their traffic in
+    /// bytes.
     fn points(
         &self,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
@@ -107,7 +107,7 @@ impl Gauge for Stream {
     }
 }
 
-/// Returns a notice about a request of the environment.
+/// Returns a notice about a request in environment variables.
 fn environment_notice(text: String) -> Notice {
     Notice::new(NoticeId::Environment, GAUGE, text)
 }

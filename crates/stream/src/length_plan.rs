@@ -1,5 +1,6 @@
-//! Plan of `stream --plan`: lengths of the arrays by STREAM's rule and by memory, with the placement, the predicted
-//! time and the commands for an unmodified stream.c, for this node or a described machine. Nothing is measured.
+//! Plan of `stream --plan`: the lengths of the arrays by STREAM's rule and by memory, the placement, the predicted
+//! time, and the commands for an unmodified stream.c. The plan is for this node or for a described machine. Nothing is
+//! measured.
 
 mod compile;
 mod document;
@@ -12,7 +13,7 @@ use crate::arrangement::caches_in_use;
 use crate::kernels::Element;
 use crate::request::{StreamMode, StreamRequest};
 use crate::size::{self, ArraySize, CacheCapacity, SizeConditions, SizeRule, SizeSpec};
-use crate::standard::build::{NTIMES, Source, Wanted};
+use crate::standard::build::{BuildArrays, NTIMES, Source};
 use crate::standard::macros::StreamMacros;
 use crate::standard::output::OutputFormat;
 use nodegauge_arena::supply::available;
@@ -23,7 +24,7 @@ use nodegauge_placement::{Placement, RankPlan, emit};
 use nodegauge_toolchain::CommandLine;
 use rate::PlannedRate;
 
-/// Share of the memory that publications with long arrays usually fill.
+/// Share of the memory that published runs with long arrays typically fill.
 const USUAL_SHARE: Fraction = Fraction(0.6);
 /// Name of the compiled program in the commands.
 const PROGRAM: &str = "stream";
@@ -45,11 +46,11 @@ pub struct LengthPlan {
     pub(crate) theoretical: Option<Figure>,
     /// Rate from which the times are predicted; `None` if no rate is known.
     pub(crate) rate: Option<PlannedRate>,
-    /// Lengths: by STREAM's rule, by a share of the memory, and as given.
+    /// Planned lengths: by STREAM's rule, by a share of the memory, and as given.
     pub(crate) lengths: Vec<PlannedLength>,
-    /// Index of the length of a run.
+    /// Index of the chosen length.
     chosen: usize,
-    /// True if a hypervisor reports the cache sizes, so that `stream` takes longer arrays.
+    /// True if the cache sizes are reported by a hypervisor, so that `stream` uses longer arrays.
     pub(crate) is_guest: bool,
     /// Notices about the places of the threads.
     pub(crate) notices: Vec<String>,
@@ -74,8 +75,8 @@ pub(crate) enum LengthBasis {
 }
 
 impl LengthBasis {
-    /// Returns the basis of the length that a size requests.
-    fn of(size: SizeSpec) -> Self {
+    /// Converts the size option to the basis of the length.
+    fn from_size(size: SizeSpec) -> Self {
         match size {
             SizeSpec::Auto => Self::Rule,
             SizeSpec::Share(share) => Self::Share(share),
@@ -94,9 +95,9 @@ pub(crate) struct PlannedLength {
     /// Size of all arrays together.
     pub total: Bytes,
     pub memory_share: Option<Fraction>,
-    /// Size of an array divided by that of the last-level caches.
+    /// Size of an array divided by the size of the last-level caches.
     pub times_llc: Option<f64>,
-    /// True if STREAM's rule holds; `None` if the caches are unknown.
+    /// True if the length satisfies STREAM's rule; `None` if the caches are unknown.
     pub follows_rule: Option<bool>,
     /// Predicted time of all passes; `None` if no rate is known.
     pub seconds: Option<Seconds>,
@@ -106,9 +107,9 @@ pub(crate) struct PlannedLength {
 
 /// Inputs of a plan in addition to the options of a run.
 pub struct LengthRequest<'a> {
-    /// Rate that the user expects; `None` to derive one.
+    /// Rate that the user expects; `None` to derive the rate.
     pub rate: Option<BytesPerSec>,
-    /// True if an option gives the memory to plan for.
+    /// True if an option sets the available memory.
     pub is_memory_given: bool,
     /// Function that returns the newest saved run of this node that contains a figure with the given test and name.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
@@ -120,28 +121,28 @@ impl LengthPlan {
     /// # Errors
     /// Fails if the options do not describe a single configuration of one process, if threads or arrays do not fit, and
     /// if no length can be computed.
-    pub fn of(
+    pub fn new(
         options: &StreamRequest,
         site: &Site,
         request: &LengthRequest<'_>,
     ) -> Result<Self, Failure> {
-        let source = source_of(options)?;
-        let command = compile::command_of(options, &site.machine)?;
-        let macros = StreamMacros::of(&options.compilers)?;
+        let source = source_name(options)?;
+        let command = compile::compiler_command(options, &site.machine)?;
+        let macros = StreamMacros::from_choices(&options.compilers)?;
         let options = options.with_macros(&macros)?;
         let arrays = &options.cell.arrays;
         let team = options.cell.job.process.team(&site.topology, "--plan")?;
         let placement = nodegauge_placement::plan(&site.topology, &team.request)?;
         let mut notices = team.notices;
         notices.extend(placement.notices.iter().cloned());
-        let caches = caches_of(site, &placement);
+        let caches = used_caches(site, &placement);
         let memory = available(&site.machine, arrays.pages, &team.policy);
-        let theoretical = theoretical_of(site, &placement);
+        let theoretical = theoretical_bandwidth(site, &placement);
         let rate = rate::planned(site, &placement, theoretical.as_ref(), request);
         let conditions = SizeConditions {
             gauge: GAUGE,
             arrays: ARRAYS as usize,
-            // stream.c follows STREAM's rule, which holds for the reported caches.
+            // stream.c follows STREAM's rule for the reported cache sizes.
             caches: CacheCapacity { reported: caches.map(|caches| caches.bytes), measured: None },
             available: memory,
             fraction: arrays.memory_fraction,
@@ -154,20 +155,20 @@ impl LengthPlan {
                     if is_described { failure.kind(FailureKind::Usage) } else { failure }
                 },
             )?;
-        let asked = LengthBasis::of(arrays.size);
+        let asked = LengthBasis::from_size(arrays.size);
         let chosen = found.iter().position(|(basis, _)| *basis == asked).unwrap_or(0);
-        let wanted = Wanted {
+        let wanted = BuildArrays {
             elements: 0,
             element: arrays.element,
             offset: arrays.offset.unwrap_or(0),
             ntimes: macros.ntimes.unwrap_or(NTIMES),
         };
         let planned = |(basis, elements): (LengthBasis, u64)| {
-            let wanted = Wanted { elements, ..wanted };
+            let wanted = BuildArrays { elements, ..wanted };
             let length = PlannedLength::new(basis, &wanted, &conditions);
             PlannedLength {
                 seconds: rate.as_ref().map(|rate| rate.seconds(&wanted)),
-                compile: compile::compiling(&command, &wanted, &source, &site.machine),
+                compile: compile::compile_command(&command, &wanted, &source, &site.machine),
                 ..length
             }
         };
@@ -186,13 +187,13 @@ impl LengthPlan {
         })
     }
 
-    /// Returns the planned length of a run: as given, or else that of the rule, or else that of the memory.
+    /// Returns the chosen length: as given, otherwise by STREAM's rule, otherwise by memory.
     pub(crate) fn chosen(&self) -> &PlannedLength {
         &self.lengths[self.chosen]
     }
 
-    /// Returns the commands of a run of stream.c with the chosen length: the compilation, and the program with the
-    /// variables that place its threads.
+    /// Returns the commands that compile stream.c with the chosen length and run it with variables that place its
+    /// threads.
     pub fn commands(&self) -> String {
         let variables = self.variables();
         let words: Vec<String> =
@@ -206,14 +207,14 @@ impl LengthPlan {
     }
 }
 
-/// Returns a value of a variable with quotes if a shell would interpret its characters.
+/// Quotes the value of a variable if a shell would interpret its characters.
 fn quoted(value: &str) -> String {
     if value.contains(['{', '}', ' ']) { format!("'{value}'") } else { value.to_owned() }
 }
 
 impl PlannedLength {
     /// Creates a length without a predicted time and without a command.
-    fn new(basis: LengthBasis, wanted: &Wanted, conditions: &SizeConditions) -> Self {
+    fn new(basis: LengthBasis, wanted: &BuildArrays, conditions: &SizeConditions) -> Self {
         let array = Bytes(wanted.elements.saturating_mul(wanted.element.bytes()));
         let total = Bytes(array.0.saturating_mul(ARRAYS));
         let rule = SizeRule::Reported(conditions.caches.reported);
@@ -234,8 +235,8 @@ impl PlannedLength {
     }
 }
 
-/// Returns the name of the source, as the user gave it.
-fn source_of(options: &StreamRequest) -> Result<String, Failure> {
+/// Returns the name of the source as the user gave it.
+fn source_name(options: &StreamRequest) -> Result<String, Failure> {
     match options.mode(None)? {
         StreamMode::Tune => {
             return Err(
@@ -244,19 +245,19 @@ fn source_of(options: &StreamRequest) -> Result<String, Failure> {
         }
         StreamMode::Sweep(_) => {
             return Err(Failure::usage("--plan plans one configuration, not a sweep")
-                .hint("give one value of each option, e.g. --threads 4"));
+                .hint("give one value for each option, e.g. --threads 4"));
         }
         StreamMode::Standard(_) | StreamMode::Compilers | StreamMode::Plain => {}
     }
     if let Some(option) = options.rank_option() {
         return Err(Failure::usage(format!("--plan cannot be used with {option}"))
-            .hint("leave it out; nodegauge places shows ranks"));
+            .hint("leave it out; `nodegauge places` plans ranks"));
     }
     let Some(path) = &options.standard else { return Ok("stream.c".to_owned()) };
     let source = Source::open(path)?;
-    if source.dialect() != OutputFormat::C {
+    if source.output_format() != OutputFormat::C {
         return Err(Failure::usage(format!(
-            "--plan cannot plan {}, whose length is not that of an option",
+            "--plan cannot plan {}, whose array length is fixed in the source",
             source.engine()
         ))
         .hint("give stream.c, or leave out --standard"));
@@ -264,7 +265,7 @@ fn source_of(options: &StreamRequest) -> Result<String, Failure> {
     Ok(path.display().to_string())
 }
 
-fn caches_of(site: &Site, placement: &Placement) -> Option<CachesInUse> {
+fn used_caches(site: &Site, placement: &Placement) -> Option<CachesInUse> {
     let bytes = caches_in_use(site, placement).reported?;
     let (_, count) = site.topology.llc_in_use(&placement.cpus())?;
     Some(CachesInUse { bytes, count })
@@ -272,7 +273,7 @@ fn caches_of(site: &Site, placement: &Placement) -> Option<CachesInUse> {
 
 /// Returns the theoretical bandwidth of the NUMA nodes whose CPUs the threads use, because threads touch their arrays
 /// first.
-fn theoretical_of(site: &Site, placement: &Placement) -> Option<Figure> {
+fn theoretical_bandwidth(site: &Site, placement: &Placement) -> Option<Figure> {
     let cpus = placement.cpus();
     let nodes = site.machine.numa_nodes.iter();
     let near = nodes.filter(|node| cpus.iter().any(|cpu| node.cpus.contains(&cpu.0)));
@@ -280,7 +281,7 @@ fn theoretical_of(site: &Site, placement: &Placement) -> Option<Figure> {
     nodegauge_machine::node_bandwidth(&site.machine, &holding)
 }
 
-/// Returns the lengths by STREAM's rule, by a share of the memory, and as given, where they are known.
+/// Returns the known lengths: by STREAM's rule, by a share of the memory, and as given.
 fn lengths(
     spec: SizeSpec,
     element: Element,
@@ -313,7 +314,7 @@ fn lengths(
     Ok(found)
 }
 
-/// Refuses memory that is too small for arrays by STREAM's rule.
+/// Fails if the memory is too small for arrays that satisfy STREAM's rule.
 fn check_memory(
     elements: u64,
     element: Element,

@@ -33,5 +33,5 @@ pub use nodegauge_arena::GAUGE;
 pub use nodegauge_passes::{kernels, point};
 pub use request::{StreamMode, StreamRequest};
 
-/// Way to a shorter run, for hints about a budget that is too short.
+/// Advice for a shorter run, used in hints about a budget that is too short.
 pub(crate) const SMALLER_ARRAYS: &str = "smaller arrays (--size)";

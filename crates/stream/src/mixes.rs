@@ -1,6 +1,6 @@
-//! Comparison of Triad with other mixes of reads and writes. The mixes are the other kernels of the run, and those of
-//! the newest `memory mix` saved on this machine. A note reports a mix with a clearly higher rate. Nothing is measured
-//! for the comparison.
+//! Comparison of Triad with other mixes of reads and writes: the other kernels of the run, and the newest `memory mix`
+//! that is saved for this machine. A note reports a mix with a clearly higher rate. Nothing is measured for the
+//! comparison.
 
 use crate::GAUGE;
 use crate::config::StreamConfig;
@@ -38,12 +38,12 @@ pub fn saved(site: &Site, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Opti
 pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<Notice> {
     let triad = run.iter().find(|m| is_good(m) && m.name == Kernel::Triad.name())?;
     let of_triad = triad.summary.as_ref()?;
-    let own_mix = mix_of(Kernel::Triad);
+    let own_mix = kernel_mix(Kernel::Triad);
     let mut others: Vec<(&Measurement, String, &str)> = Vec::new();
     for m in run.iter().filter(|m| is_good(m)) {
         let Ok(kernel) = m.name.parse::<Kernel>() else { continue };
-        if mix_of(kernel) != own_mix && counts_all(m, kernel) {
-            others.push((m, format!("{kernel}, {}", mix_of(kernel)), "this run"));
+        if kernel_mix(kernel) != own_mix && counts_all(m, kernel) {
+            others.push((m, format!("{kernel}, {}", kernel_mix(kernel)), "this run"));
         }
     }
     if let Some(saved) = saved {
@@ -70,7 +70,7 @@ fn is_good(m: &Measurement) -> bool {
     m.value.is_some() && m.validity.status == Status::Valid
 }
 
-/// True unless two figures belong to different regimes.
+/// False if the two figures belong to different regimes.
 fn is_alike(m: &Measurement, other: &Measurement) -> bool {
     let trips = [m, other].map(|of| of.read_key::<shared::round_trip_s>());
     match trips {
@@ -83,8 +83,8 @@ fn median(m: &Measurement) -> f64 {
     m.summary.as_ref().map_or(f64::NAN, |summary| summary.median)
 }
 
-/// Returns the numbers of arrays that a kernel reads and writes, e.g. `2:1`.
-fn mix_of(kernel: Kernel) -> String {
+/// Returns the ratio of arrays that a kernel reads to arrays that it writes, e.g. `2:1`.
+fn kernel_mix(kernel: Kernel) -> String {
     format!("{}:{}", kernel.spec().reads.len(), usize::from(kernel.writes()))
 }
 

@@ -1,7 +1,8 @@
-//! Predicted time of a run before its arrays exist, and the arrays that a run has if its time is short.
+//! Prediction of the time of a run before its arrays exist, and shortening of the arrays if the time is short.
 //!
-//! The rates come from a probe of the memory with the threads of the run ([`MemoryRates`]). Arrays whose length nobody
-//! chose are halved as long as they follow STREAM's rule; the check of their size shows if a cache helps all the same.
+//! The rates come from a probe of the memory with the threads of the run ([`MemoryRates`]). If the user did not set the
+//! length, the arrays are halved as long as they satisfy STREAM's rule. The size check then shows whether a cache has
+//! an effect.
 
 use crate::GAUGE;
 use crate::SMALLER_ARRAYS;
@@ -14,36 +15,38 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
 use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
 
-/// Number of passes of the size check, at least: two over the half and two over the whole arrays, of one of four
-/// kernels.
+/// Minimum time of the size check in passes of all kernels: two passes over the half and two over the whole arrays,
+/// with one of four kernels.
 const SIZE_CHECK: f64 = 0.75;
 
-/// Assumed time of compiling a source, which is not known before.
+/// Assumed time for compiling a source; it cannot be predicted.
 pub(crate) const COMPILING: Duration = Duration::from_secs(1);
 
-/// Returns the time of this number of compilations. It counts against the budget, but no run is refused for it.
-pub(crate) fn compiling(count: usize) -> PredictedTime {
+/// Returns the predicted time of `count` compilations. It counts against the budget, but it is no reason to refuse a
+/// run.
+pub(crate) fn compile_time(count: usize) -> PredictedTime {
     PredictedTime { min: Duration::ZERO, likely: COMPILING * count as u32 }
 }
 
-/// Parts of a run that take time in proportion to the arrays.
+/// Steps of a run whose time is proportional to the size of the arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArraysCost {
-    /// Sets of arrays that exist at the same time. Each is touched first, and each element of it is checked at the end.
+    /// Number of sets of arrays that exist at the same time. Each set is touched first, and each of its elements is
+    /// checked at the end.
     pub sets: u32,
-    /// Number of times that a set of arrays is filled again or checked once more.
+    /// Number of additional times that a set of arrays is filled or checked.
     pub refills: u32,
-    /// Passes before the rounds, without those of the size check.
+    /// Number of passes before the rounds, without the size check.
     pub before: u32,
-    /// Passes of a round.
+    /// Number of passes per round.
     pub round: u32,
 }
 
 impl ArraysCost {
-    /// One set of arrays, with a pass in each round.
+    /// Cost of one set of arrays, with one pass per round.
     pub(crate) const ONE_SET: Self = Self { sets: 1, refills: 0, before: 0, round: 1 };
 
-    /// Returns the predicted time for the arrays of an arrangement under a policy.
+    /// Predicts the time for the arrays of an arrangement under a policy.
     pub(crate) fn predicted(
         &self,
         arrangement: &Arrangement,
@@ -92,7 +95,8 @@ impl Predictable for PredictedArrays<'_> {
 }
 
 /// Predicts the time of a run with the arrays of `arrangement`, and shortens the arrays if the time is short. `fixed`
-/// is the time of steps that do not depend on the arrays, such as compiling. Returns a remark for the announcement.
+/// is the time of steps that do not depend on the arrays, such as compiling. Returns a remark for the message that
+/// announces the run.
 ///
 /// # Errors
 /// Fails if the user set the budget and the shortest arrays exceed it.
@@ -121,7 +125,7 @@ pub(crate) fn admit(
 /// Measures the rates of memory with all threads of a run.
 pub(crate) fn rates(arrangement: &Arrangement) -> Result<MemoryRates, ArenaError> {
     let of_rank = &arrangement.configs[0];
-    // The policy of one rank does not apply to the threads of all.
+    // The policy of one rank does not apply to the threads of all ranks.
     let policy = match arrangement.ranks {
         Some(_) => MemoryPolicy::Default,
         None => of_rank.policy.clone(),
@@ -131,7 +135,7 @@ pub(crate) fn rates(arrangement: &Arrangement) -> Result<MemoryRates, ArenaError
 }
 
 impl Arrangement {
-    /// Halves the arrays. Returns `false` if the user chose their length, or if shorter ones would not follow STREAM's
+    /// Halves the arrays. Returns `false` if the user set their length, or if shorter arrays would violate STREAM's
     /// rule.
     pub(crate) fn shorten(&mut self, site: &Site) -> bool {
         let smaller = self.half(site);
@@ -142,13 +146,14 @@ impl Arrangement {
         can
     }
 
-    /// Returns the notice on arrays that were `before` elements long per process; `None` if they still are.
+    /// Returns a notice about shortened arrays, which had `before` elements per process; `None` if the length is
+    /// unchanged.
     pub(crate) fn shortened(&self, before: u64) -> Option<Notice> {
         let now = self.elements();
         let each = self.options.arrays.element.bytes();
         (now < before).then(|| {
             let text = format!(
-                "arrays reduced from {} to {} each, so that the run keeps its budget",
+                "arrays reduced from {} to {} each, to keep the budget",
                 Bytes(before * each),
                 Bytes(now * each)
             );

@@ -41,7 +41,7 @@ pub struct StreamRequest {
     pub compilers: Vec<CompilerChoice>,
     /// Time for the whole run; `None` for the default of the mode.
     pub budget: Option<Duration>,
-    /// Exceeds a budget that is too short instead of refusing it.
+    /// True to exceed a budget that is too short instead of refusing the run.
     pub exceed_budget: bool,
     /// Exact number of passes after the warm-up, regardless of the time.
     pub samples: Option<usize>,
@@ -140,7 +140,7 @@ impl StreamRequest {
                 }
                 let budget = StandardPlan::BUDGET;
                 let share = StandardPlan::SHARE;
-                let macros = StreamMacros::of(&self.compilers)?;
+                let macros = StreamMacros::from_choices(&self.compilers)?;
                 let request = self.with_macros(&macros)?;
                 let arrangement = request.arrange(site, "--standard", budget, share)?;
                 let ntimes = macros.ntimes.unwrap_or(NTIMES);
@@ -167,7 +167,7 @@ impl StreamRequest {
             Failure::usage(format!("{} requires --ranks", source.engine()))
                 .hint("give the number of ranks, e.g. --ranks 2")
         })?;
-        let macros = StreamMacros::of(&self.compilers)?;
+        let macros = StreamMacros::from_choices(&self.compilers)?;
         let count = ranks.ranks.len() as u64;
         let of_rank = StreamMacros {
             // The macro is the length of the arrays of all ranks together.
@@ -176,7 +176,7 @@ impl StreamRequest {
         };
         let request = self.with_macros(&of_rank)?;
         let options = request.options(MemoryPolicy::Default, MpiStandardPlan::BUDGET, 1.0);
-        let arrangement = Arrangement::of_ranks(site, ranks.clone(), options)?;
+        let arrangement = Arrangement::for_ranks(site, ranks.clone(), options)?;
         Ok(Box::new(MpiStandardPlan::new(arrangement, ranks, source, &self.compilers, &macros)?))
     }
 
@@ -199,10 +199,10 @@ impl StreamRequest {
         Ok(AblationPlan::new(self.arrange(site, "explain", budget, share)?))
     }
 
-    /// Returns the options of a run. `usual` applies unless the user gives a budget; `share` is the share of the
+    /// Returns the options of a run. `usual` is the budget if the user gives none; `share` is the share of the
     /// permitted memory for this run.
     fn options(&self, policy: MemoryPolicy, usual: Duration, share: f64) -> StreamOptions {
-        let mut options = StreamOptions::of(&self.cell.arrays);
+        let mut options = StreamOptions::from_arrays(&self.cell.arrays);
         options.arrays.memory_fraction = options.arrays.memory_fraction * share;
         let budget = Budget::new(self.budget, usual);
         StreamOptions {
@@ -242,7 +242,7 @@ impl StreamRequest {
         };
         if let Some(ranks) = ranks {
             let options = self.options(MemoryPolicy::Default, StreamPlan::BUDGET, 1.0);
-            let arrangement = Arrangement::of_ranks(site, ranks, options)?;
+            let arrangement = Arrangement::for_ranks(site, ranks, options)?;
             let coordinator = joined.map(|joined| joined.coordinator.clone());
             return Ok(StreamPlan::new(arrangement, coordinator));
         }
@@ -255,7 +255,7 @@ impl StreamRequest {
             && options.policy == MemoryPolicy::Default;
         if is_as_tuned
             && !self.untuned
-            && let Some(remembered) = tune::remembered(site, newest)
+            && let Some(remembered) = tune::saved_choice(site, newest)
         {
             remembered.fill(&mut request, &mut options);
             notices.push(remembered.notice);
@@ -300,7 +300,7 @@ mod tests {
     use nodegauge_placement::ThreadList;
 
     #[test]
-    fn several_thread_counts_or_compilers_make_a_sweep() {
+    fn several_thread_counts_or_compilers_select_a_sweep() {
         let threads = ThreadList::new(vec![1, 2]);
         let mut cell = StreamCellOptions::default();
         cell.job.process.threads = threads;

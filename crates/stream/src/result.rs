@@ -8,7 +8,7 @@ use crate::arrangement::Arrangement;
 use crate::config::{CodeConfig, CountedConfig, CountersConfig, LeadConfig, StreamConfig};
 use crate::kernels::{Element, Kernel, KernelShape, Loop, STREAM_ARRAYS, Stores};
 use crate::size::check::SizeCheck;
-use crate::target::{Seen, Target};
+use crate::target::{Target, TargetObservations};
 use crate::tuner::ChosenLoops;
 use nodegauge_arena::evidence::{
     page_size_reason, regime_finding, with_memory_limit, wrong_values_reason,
@@ -29,12 +29,12 @@ use nodegauge_passes::traffic::CountedTraffic;
 use nodegauge_placement::{Bind, MemoryPolicy};
 use nodegauge_toolchain::Compiler;
 
-/// All inputs from which the figures of a run are computed.
+/// Inputs from which the figures of a run are computed.
 pub(crate) struct StreamEvidence<'a> {
     pub site: &'a Site,
     pub arrangement: &'a Arrangement,
     pub target: &'a dyn Target,
-    pub seen: &'a Seen,
+    pub seen: &'a TargetObservations,
     pub samples: &'a [Sample],
     pub sorted: RegimeAssignment,
     pub stop: Stop,
@@ -57,7 +57,7 @@ impl<'a> StreamEvidence<'a> {
         site: &'a Site,
         arrangement: &'a Arrangement,
         target: &'a dyn Target,
-        seen: &'a Seen,
+        seen: &'a TargetObservations,
         samples: &'a [Sample],
         stop: Stop,
     ) -> Self {
@@ -107,12 +107,12 @@ pub(crate) fn figure(kernel: Kernel) -> Measurement {
     Measurement::new(GAUGE, STREAM, kernel.name(), Unit::BytesPerSecond)
 }
 
-/// Returns the reason why figures of arrays that a failure prevented from being checked are suspect.
+/// Returns the reason why figures are suspect if a failure prevented the check of the arrays.
 pub(crate) fn unchecked_in_words(failure: &Failure) -> String {
     format!("the arrays were not checked at the end: {}", failure.reason())
 }
 
-/// Returns one measurement per kernel; empty if no pass was measured. Those of a lost cell are invalid.
+/// Returns one measurement per kernel; empty if no pass was measured. The measurements of a lost cell are invalid.
 pub(crate) fn measurements(evidence: &StreamEvidence<'_>) -> Vec<Measurement> {
     if evidence.sorted.headline().is_none() {
         let all = evidence.target.loops().iter().map(|each| figure(each.kernel()));
@@ -174,7 +174,7 @@ fn one(
         && limit.fraction <= Fraction(1.0)
     {
         validity.suspect(format!(
-            "traffic of {} ({}) is above the theoretical {}: not all of it crossed the memory bus",
+            "traffic of {} ({}) exceeds the theoretical {}: caches served part of it",
             BytesPerSec(traffic.value),
             traffic.basis,
             BytesPerSec(limit.value)
@@ -186,7 +186,7 @@ fn one(
 impl StreamEvidence<'_> {
     /// True if the arrays are larger than the caches, so that all bytes that the loops read and write cross the memory
     /// bus.
-    fn is_out_of_cache(&self) -> bool {
+    fn exceeds_caches(&self) -> bool {
         self.arrangement.size.follows_rule == Some(true)
             && !self.check.is_some_and(|check| check.finds_cache())
     }
@@ -198,12 +198,12 @@ fn computed_traffic(evidence: &StreamEvidence<'_>, each: &Loop, best: f64) -> Op
     let allocates = evidence.site.machine.processor.write_allocate == Some(true);
     let factor = traffic_factor(each.kernel(), element, each.stores(), allocates)?;
     let basis = if factor > 1.0 { "write-allocate" } else { "no write-allocate" };
-    evidence.is_out_of_cache().then(|| Traffic { value: best * factor, basis: basis.to_owned() })
+    evidence.exceeds_caches().then(|| Traffic { value: best * factor, basis: basis.to_owned() })
 }
 
-/// Returns the ratio of the bytes that cross the memory bus to the bytes that STREAM counts. Returns `None` if the
-/// ratio depends on an unknown kind of store, or if it is unknown if regular stores read the overwritten lines.
-/// `allocates` is true if the processor is known to read these lines.
+/// Returns the ratio of the bytes on the memory bus to the bytes that STREAM counts. Returns `None` if the ratio
+/// depends on the kind of store and this is unknown, or if it is unknown whether regular stores read the overwritten
+/// lines. `allocates` is true if the processor is known to read these lines.
 fn traffic_factor(
     kernel: Kernel,
     element: Element,
@@ -220,7 +220,7 @@ fn traffic_factor(
     (possible[0] == possible[1] && (possible[0] == 1.0 || allocates)).then_some(possible[0])
 }
 
-/// Returns the ratio of the moved to the counted bytes with a known kind of store.
+/// Returns the ratio of the moved to the counted bytes for a given kind of store.
 fn factor_with(kernel: Kernel, element: Element, stores: Stores) -> f64 {
     kernel.moved(element, stores) as f64 / kernel.counted(element) as f64
 }
@@ -244,7 +244,7 @@ fn traffic(
         }
         Some(Ok(seen)) => seen,
     };
-    config.counters = Some(CountersConfig::Counted(CountedConfig::of_kernel(seen, i, bytes)));
+    config.counters = Some(CountersConfig::Counted(CountedConfig::for_kernel(seen, i, bytes)));
     let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
     config.traffic_computed = computed;
     Some(Traffic { value: moved.total * best / bytes, basis: "counters".to_owned() })
@@ -304,7 +304,7 @@ fn above_limit(evidence: &StreamEvidence<'_>, best: f64, limit: &Limit) -> Strin
          reported"
     };
     format!(
-        "{} is above the theoretical {} ({}); {reason}",
+        "{} exceeds the theoretical {} ({}); {reason}",
         BytesPerSec(best),
         BytesPerSec(limit.value),
         limit.basis
@@ -344,7 +344,7 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     }
 }
 
-/// Returns the reasons why figures are suspect because pages are not on the requested NUMA nodes.
+/// Returns the reasons why figures are suspect: pages that are not on the requested NUMA nodes.
 fn misplaced(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Vec<String> {
     if evidence.seen.ranks.is_empty() {
         location::policy_violation(numa, &evidence.target.config().policy).into_iter().collect()
@@ -382,9 +382,9 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     validity
 }
 
-/// Returns the findings of the run about the machine. The first is that there are several regimes. The second is that
-/// CPUs which are reported to share a last-level cache have a much longer core-to-core latency in one regime than in
-/// another, as if they had two caches.
+/// Returns findings of the run about the machine: that there are several regimes; and that CPUs which are reported to
+/// share a last-level cache have a much longer core-to-core latency in one regime than in another, as if they had two
+/// caches.
 pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
     let guest = evidence.site.machine.virtualisation.is_some();
@@ -481,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traffic_of_regular_stores_needs_known_write_allocate() {
+    fn regular_store_traffic_needs_known_write_allocate() {
         let factor =
             |kernel, stores, allocates| traffic_factor(kernel, Element::F64, stores, allocates);
         let (regular, past) = (Some(Stores::Regular), Some(Stores::NonTemporal));

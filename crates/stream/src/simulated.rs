@@ -1,14 +1,13 @@
-//! Simulated target for tests of measurement protocols. Only the clock of time budgets advances; no time elapses.
+//! Simulated target for tests of measurement protocols. Only the simulated clock of time budgets advances.
 
 use crate::kernels::{Element, Kernel, KernelShape, Loop};
-use crate::target::{Seen, Target, TargetConfig};
+use crate::target::{Target, TargetConfig, TargetObservations};
 use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_measure::clock;
 use nodegauge_measure::samples::Sample;
 use std::time::Duration;
 
-/// Machine with an unreported cache: data that fits in this cache is traversed eight times as fast. Only the clock of
-/// time budgets advances; no time elapses.
+/// Machine with an unreported cache: data that fits in this cache is traversed eight times as fast.
 pub(crate) struct Simulated {
     config: TargetConfig,
     loops: Vec<Loop>,
@@ -65,7 +64,7 @@ impl Target for Simulated {
     fn set_kernels(&mut self, _: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
         Ok(())
     }
-    fn seen(&mut self) -> Result<Seen, ArenaError> {
-        Ok(Seen::default())
+    fn seen(&mut self) -> Result<TargetObservations, ArenaError> {
+        Ok(TargetObservations::default())
     }
 }

@@ -1,4 +1,4 @@
-//! Length of the arrays: STREAM's rule, and a check if caches hold part of the arrays.
+//! Length of the arrays: STREAM's rule, and the check whether caches hold part of the arrays.
 
 pub(crate) mod check;
 

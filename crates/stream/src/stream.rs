@@ -1,10 +1,10 @@
 //! STREAM: the sustainable bandwidth of main memory, after McCalpin's benchmark.
 //!
-//! The plan fixes the arrays and the threads. The tuner chooses the loops that the user left open. Passes of all
+//! The plan fixes the arrays and the threads. The tuner chooses the loops that the user did not set. Passes of all
 //! kernels, in STREAM's order, are then repeated until the figures are stable or the time is used up. The arrays are
 //! checked before any result is returned. This module prints nothing.
 
-use crate::arrangement::{self, Ready, SettingUp};
+use crate::arrangement::{self, PreparedTarget, TargetSetup};
 pub use crate::arrangement::{Arrangement, ArrayOptions, StreamOptions, plan};
 use crate::kernels::Kernel;
 use crate::mixes::{self, SavedMixes};
@@ -45,8 +45,8 @@ impl StreamPlan {
 }
 
 impl PlannedRun for StreamPlan {
-    fn foreseen(&self) -> ExpectedCost {
-        self.arrangement.foreseen(1)
+    fn expected_cost(&self) -> ExpectedCost {
+        self.arrangement.expected_cost(1)
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
@@ -86,12 +86,12 @@ pub(crate) fn measure(
     set_up: &mut SetUp<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let mut set_up = SettingUp { make: set_up, target: |it| &mut **it, count: 1, may_grow: true };
+    let mut set_up = TargetSetup { make: set_up, target: |it| &mut **it, count: 1, may_grow: true };
     let mut ready = set_up.run(&arrangement, &limits, observer)?;
     let until = limits.at(policy::STREAM.choose);
     let chosen = arrangement.choose(&mut *ready.target, until, observer)?;
     let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
-    let Ready { mut target, setting_up, check } = ready;
+    let PreparedTarget { mut target, setting_up, check } = ready;
     let shown = arrangement::shown(target.loops());
     let kernel = target.loops()[shown].kernel();
     observer.phase("measuring");
@@ -107,7 +107,7 @@ pub(crate) fn measure(
     if !series.has_ended() && series.failure().is_none() {
         traffic = target.traffic()?;
     }
-    // What failed cannot check its arrays.
+    // A failed target cannot check its arrays.
     if series.failure().is_none() {
         target.check()?;
     }
@@ -117,7 +117,7 @@ pub(crate) fn measure(
         chosen: chosen.as_ref(),
         traffic: traffic.as_ref(),
         check,
-        lost: series.lost(0),
+        lost: series.cell_failure(0),
         unchecked: series.failure(),
         ..StreamEvidence::new(
             site,
@@ -157,8 +157,8 @@ mod tests {
     use nodegauge_measure::record::{Machine, Status};
     use nodegauge_placement::PlacementRequest;
 
-    /// Simulates a run of `budget` seconds. A pass over all arrays takes `pass` seconds, and a cache holds `cache`
-    /// times the arrays. Returns the outcome and the elapsed seconds.
+    /// Simulates a run of `budget` seconds with a pass time of `pass` seconds and a cache of `cache` times the size of
+    /// the arrays. Returns the outcome and the elapsed seconds.
     fn run(size: SizeSpec, budget: f64, pass: f64, cache: f64) -> (Outcome, f64) {
         let source =
             TopologySource::Synthetic("Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned());
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn budget_is_kept_or_a_sufficient_one_is_reported() {
+    fn run_keeps_its_budget_or_reports_a_sufficient_one() {
         for pass in [0.001, 0.05, 0.2] {
             for budget in [5.0, 20.0, 60.0] {
                 let (outcome, took) = run(SizeSpec::Auto, budget, pass, 0.0);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_arrays_are_doubled_or_suspect() {
+    fn arrays_in_a_cache_are_doubled_or_suspect() {
         let bytes =
             |outcome: &Outcome| outcome.measurements[0].config["array_bytes"].as_u64().unwrap();
         let status = |outcome: &Outcome| outcome.measurements[0].validity.status;

@@ -3,13 +3,13 @@
 //!
 //! All configurations (cells) exist simultaneously and are measured interleaved. The order is random (with a fixed
 //! seed) and different in each round, so that drift of the machine increases the spread but does not appear as a trend.
-//! A cell whose rate is below the trend of the neighbouring cells is measured again.
+//! A cell with a lower rate than its neighbours is measured again.
 
 mod grid;
 mod trend;
 
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement, SettingUp};
+use crate::arrangement::{self, Arrangement, TargetSetup};
 use crate::axis::{StreamAxis, StreamSetting};
 use crate::compiled::{self, ChosenCompiler, CompiledKernels, CompilerChoice};
 use crate::config::{RelativeConfig, StreamConfig};
@@ -49,7 +49,7 @@ const MAX_THREADS: usize = 8192;
 
 /// One configuration of a sweep.
 struct SweepCell {
-    /// Number of the cell in the sweep as it was requested.
+    /// Number of the cell in the requested sweep.
     number: usize,
     /// Value on each axis, in the order of the axes.
     settings: Vec<StreamSetting>,
@@ -67,7 +67,7 @@ impl SweepCell {
         self.arrangement.placement.threads.len()
     }
 
-    /// True if there are loops to run; false if a compiler has built none.
+    /// True if there are loops to run; false if the compiler built none.
     fn can_run(&self) -> bool {
         self.compiled.as_ref().is_none_or(|compiled| !compiled.loops().is_empty())
     }
@@ -101,13 +101,14 @@ impl SweepPlan {
     /// Default time budget of a sweep.
     pub const BUDGET: Duration = Duration::from_secs(45);
 
-    /// Plans a sweep over `axes`. `fixed` contains the number of ranks and the policy of ranks, if the user gave them.
-    /// `joined` contains ranks that a launcher has started; without it, the run starts the ranks itself. `arrange`
-    /// plans a configuration for given settings and a share of the memory.
+    /// Plans a sweep over `axes`. `fixed` contains the number of ranks and the policy, if the user set them. `joined`
+    /// contains ranks that a launcher has started; without it, the run starts the ranks itself. `arrange` plans a
+    /// configuration for given settings and a share of the memory.
     ///
     /// # Errors
-    /// Fails if there are too many configurations or threads, if compilers and ranks are combined, and if this node can
-    /// measure none of the configurations. If only some configurations cannot be measured, they are omitted.
+    ///
+    /// Fails if there are too many configurations or threads, if compilers and ranks are combined, and if no
+    /// configuration can be measured on this node. Single configurations that cannot be measured are omitted.
     pub fn new(
         mut axes: Vec<StreamAxis>,
         fixed: &[StreamSetting],
@@ -168,7 +169,7 @@ impl SweepPlan {
         Ok(Self { cells, compilers, compile_limits: compiled::limits()?, joined, notices })
     }
 
-    /// Predicts the time of the sweep. If the time is short, shortens the arrays, and leaves configurations out.
+    /// Predicts the time of the sweep. If the time is short, shortens the arrays and leaves out configurations.
     fn admit(
         &mut self,
         site: &Site,
@@ -180,7 +181,7 @@ impl SweepPlan {
         observer.phase("predicting the time of the sweep");
         let rates = prediction::rates(&widest.arrangement)?;
         let lengths: Vec<u64> = self.cells.iter().map(|c| c.arrangement.elements()).collect();
-        let compiling = prediction::compiling(self.compilers.len());
+        let compiling = prediction::compile_time(self.compilers.len());
         let cells = &mut self.cells;
         let mut run = PredictedSweep { site, cells, left_out: Vec::new(), rates, compiling };
         limits.admit(&mut run)?;
@@ -213,9 +214,9 @@ impl SweepPlan {
         let Some(made) = made else { return Ok(false) };
         self.set_compiled(made.variants);
         self.notices.extend(made.notices);
-        // Compiled loops do not depend on an axis whose option applies to native loops only.
+        // Compiled loops do not depend on an axis that applies only to native loops.
         let settings = self.cells.first().map_or(&[][..], |one| &one.settings);
-        let axis = settings.iter().find(|setting| setting.is_of_native_loops());
+        let axis = settings.iter().find(|setting| setting.is_native_only());
         if let Some(axis) = axis.map(StreamSetting::axis) {
             let text = format!("{axis} applies to the native loops only, not to compiled ones");
             self.notices.push(Notice::new(NoticeId::Method, GAUGE, text));
@@ -246,14 +247,14 @@ struct PredictedSweep<'a> {
     /// Configurations that were left out.
     left_out: Vec<String>,
     rates: MemoryRates,
-    /// Time of the compilers.
+    /// Predicted time of the compilers.
     compiling: PredictedTime,
 }
 
 impl PredictedSweep<'_> {
-    /// Returns the cell without which the others still span the axes: of each pair of neighbours the second, then of
-    /// those that remain, and so on. Neither the last cell nor one with which others are compared is left out.
-    fn least_important(&self) -> Option<usize> {
+    /// Returns the index of the next cell to leave out. Of each pair of neighbours the second is left out first, so
+    /// that the remaining cells span the axes. The last cell and reference cells are never left out.
+    fn next_to_omit(&self) -> Option<usize> {
         let last = self.cells.len().saturating_sub(1);
         let inner = (1..last).filter(|at| !self.is_reference(*at));
         inner.min_by_key(|at| {
@@ -286,7 +287,7 @@ impl Predictable for PredictedSweep<'_> {
         if is_shorter {
             return true;
         }
-        let Some(at) = self.least_important() else { return false };
+        let Some(at) = self.next_to_omit() else { return false };
         let cell = self.cells.remove(at);
         let words: Vec<String> = cell.settings.iter().map(setting_in_words).collect();
         self.left_out.push(words.join(" "));
@@ -307,7 +308,7 @@ fn setting_in_words(setting: &StreamSetting) -> String {
 }
 
 /// Groups the cells that need only one common size check: their arrays have the same length, and the caches in use have
-/// the same size. The cell with most threads is the first of each group.
+/// the same size. In each group, the cell with the most threads is the first.
 fn alike(site: &Site, cells: &[SweepCell]) -> Vec<Vec<usize>> {
     let mut kinds: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (i, cell) in cells.iter().enumerate() {
@@ -335,7 +336,7 @@ fn retain_used(compilers: &mut Vec<ChosenCompiler>, cells: &[SweepCell]) {
     });
 }
 
-/// Returns the failure of a sweep of which this node can measure nothing.
+/// Returns the failure of a sweep of which no configuration can be measured on this node.
 fn missing(why: Failure) -> Failure {
     if why.is_machine_failure() { Failure::missing(why) } else { why }
 }
@@ -346,10 +347,10 @@ fn max_ranks(cells: &[SweepCell]) -> Option<usize> {
 }
 
 impl PlannedRun for SweepPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         let each: Vec<ExpectedCost> =
-            self.cells.iter().map(|c| c.arrangement.foreseen(1)).collect();
-        let memory = each.iter().filter_map(|foreseen| Some(foreseen.memory?.0)).sum();
+            self.cells.iter().map(|c| c.arrangement.expected_cost(1)).collect();
+        let memory = each.iter().filter_map(|expected_cost| Some(expected_cost.memory?.0)).sum();
         ExpectedCost { time: each.first().and_then(|cell| cell.time), memory: Some(Bytes(memory)) }
     }
 
@@ -407,7 +408,7 @@ impl MeasuredTarget {
     }
 }
 
-/// Sweep whose cells have been set up.
+/// Sweep whose cells are set up.
 struct Running {
     cells: Vec<SweepCell>,
     candidates: Vec<MeasuredTarget>,
@@ -416,8 +417,8 @@ struct Running {
 }
 
 impl Running {
-    /// Sets up a team and arrays for each cell. The size check is made for the first cell of each group, which has most
-    /// threads.
+    /// Sets up a team and arrays for each cell. The size check is made for the first cell of each group, which has the
+    /// most threads.
     fn prepare(
         site: &Site,
         mut cells: Vec<SweepCell>,
@@ -432,7 +433,7 @@ impl Running {
             let make = &mut |arrangement: &Arrangement| arrangement.target(site, coordinator);
             let may_grow = members.iter().all(|i| cells[*i].arrangement.twice(site).is_some());
             let count = members.len() as u32;
-            let mut set_up = SettingUp { make, target: |it| &mut **it, count, may_grow };
+            let mut set_up = TargetSetup { make, target: |it| &mut **it, count, may_grow };
             let first = &mut cells[members[0]].arrangement;
             let ready = set_up.run(first, &limits, observer)?;
             observer.phase(&format!("preparing {}", counted(cells.len(), "configuration")));
@@ -466,7 +467,7 @@ impl Running {
         let mut turn = |turn: Turn| candidates[turn.cell].pass();
         series.run(&mut turn, observer, None)?;
         if !series.has_ended() {
-            notices.extend(trends.mend(&mut series, &mut candidates, observer));
+            notices.extend(trends.remeasure_dips(&mut series, &mut candidates, observer));
         }
         let stop = series.stop();
         let mut figures: Vec<Vec<Measurement>> = Vec::new();
@@ -474,8 +475,8 @@ impl Running {
             candidates.iter_mut().zip(&cells).zip(&series.schedule.samples).enumerate()
         {
             let arrangement = &cell.arrangement;
-            let lost = series.lost(number);
-            // What failed cannot check its arrays, and lost ranks are those of all cells with ranks.
+            let lost = series.cell_failure(number);
+            // A failed target cannot check its arrays. Lost ranks are lost for all cells with ranks.
             let of_ranks = series.target_loss().filter(|_| arrangement.ranks.is_some());
             let unchecked = lost.or(of_ranks);
             if unchecked.is_none() {
@@ -499,7 +500,7 @@ impl Running {
         Ok(outcome)
     }
 
-    /// Chooses loops once for each set of constraints, on the cell with most threads. All cells with the same
+    /// Chooses loops once for each set of constraints, on the cell with the most threads. All cells with the same
     /// constraints run these loops, so that they differ only in their coordinates. Compiled loops are not chosen.
     fn choose_loops(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
         let Self { cells, candidates, limits, notices, .. } = self;

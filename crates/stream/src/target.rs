@@ -68,15 +68,15 @@ pub trait Target {
     /// Fails if the loops do not exist.
     fn set_kernels(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError>;
 
-    /// Queries the actual placement and pages from the operating system. The query is expensive, because the kernel
-    /// walks page tables.
+    /// Queries the actual placement and pages from the operating system. This is expensive, because the kernel walks
+    /// the page tables.
     ///
     /// # Errors
     /// Fails if a thread or a process fails.
-    fn seen(&mut self) -> Result<Seen, ArenaError>;
+    fn seen(&mut self) -> Result<TargetObservations, ArenaError>;
 
-    /// Counts the traffic of each kernel with the counters of the memory controllers. Returns the reason if this is not
-    /// possible, and `None` if this kind of target cannot count traffic.
+    /// Counts the traffic of each kernel with the counters of the memory controllers. Returns the reason if the
+    /// counters cannot be read, and `None` if this kind of target does not support counting.
     ///
     /// # Errors
     /// Fails if a thread or a process fails.
@@ -87,23 +87,23 @@ pub trait Target {
 
 /// Observed placement and pages of a target, and results of the checks of its arrays.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Seen {
+pub struct TargetObservations {
     /// Observations of all processes together.
     pub together: PointSeen,
     /// Observations of each process; empty for a single process.
-    pub ranks: Vec<RankSeen>,
+    pub ranks: Vec<RankObservations>,
 }
 
 /// Request and observation of one of several processes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RankSeen {
+pub struct RankObservations {
     /// Configuration of the rank for the record, without rates.
     pub config: RankConfig,
     /// Requested memory policy of the process.
     pub policy: MemoryPolicy,
     /// NUMA nodes on which the pages are expected; `None` if they may be on any node.
     pub expected: Option<Vec<u32>>,
-    /// Reason why the interleaving of the pages cannot be judged.
+    /// Reason why interleaved pages cannot be checked.
     pub unchecked: Option<String>,
 }
 
@@ -140,8 +140,8 @@ impl Target for StreamPoint {
         self.set_kernels(kernels)
     }
 
-    fn seen(&mut self) -> Result<Seen, ArenaError> {
-        Ok(Seen { together: self.observed(), ranks: Vec::new() })
+    fn seen(&mut self) -> Result<TargetObservations, ArenaError> {
+        Ok(TargetObservations { together: self.observed(), ranks: Vec::new() })
     }
 
     fn traffic(&mut self) -> Result<Option<Result<CountedTraffic, Unavailable>>, ArenaError> {

@@ -1,24 +1,25 @@
 //! `--tune`: search for the best threads, places, pages, stores, vector widths, unrolls and prefetches.
 //!
-//! The whole space is a product and too large to measure (a few hundred configurations on a small machine, thousands
-//! on a large one). The search has three stages, each by successive halving over passes in random order:
+//! The whole space is the product of these settings and too large to measure (a few hundred configurations on a small
+//! machine, thousands on a large one). The search has three stages, each by successive halving over passes in random
+//! order:
 //!
-//! 1. **placements**: every team and kind of page, with the presumably best loop for each kind of store;
-//! 2. **loops**: on the best placements, every loop, for each kernel separately;
+//! 1. **placements**: every team and kind of page, with the most promising loop for each kind of store;
+//! 2. **loops**: every loop on the best placements, for each kernel separately;
 //! 3. **final**: the best placements and the default placement with these loops, until no other placement can be faster
 //!    than the leader by more than half a percent.
 //!
-//! The kind of store is searched together with the placement, because the best kind depends most on the placement:
-//! regular stores can be better for a few threads, which gain from caches, and non-temporal stores for many threads,
-//! which lose by write-allocate. All other properties are searched afterwards. docs/benchmarks.md compares the result
-//! with an exhaustive search.
+//! The kind of store is searched together with the placement, because it depends most on the placement: regular stores
+//! can be faster with few threads, which benefit from caches, and non-temporal stores with many threads, for which
+//! write-allocate traffic is costly. All other properties are searched afterwards. docs/benchmarks.md compares the
+//! result with an exhaustive search.
 
 mod affordable;
 mod choice;
 mod prediction;
 mod space;
 
-pub use choice::{Choice, remembered};
+pub use choice::{Choice, saved_choice};
 pub use space::{Space, TeamSetup};
 
 use crate::GAUGE;
@@ -59,8 +60,8 @@ const SETUPS_UNTIL: f64 = 0.45;
 const LOOPS_UNTIL: f64 = 0.75;
 /// Number of entries in the final stage, without the default placement.
 const FINALISTS: usize = 3;
-/// Minimum ratio of a setup's rate to the leader's rate for the next stage; better loops may compensate for the
-/// difference.
+/// Minimum ratio of a setup's rate to the leader's rate with which a setup reaches the next stage. Better loops may
+/// make up for the difference.
 const MIN_PROMISING_SHARE: f64 = 0.90;
 /// Rules of the first stage: two rounds before the first elimination, so that the noise is known.
 const PLACEMENTS: Rules = Rules {
@@ -110,8 +111,7 @@ impl TunePlan {
     /// Default time budget of `--tune`.
     pub const BUDGET: Duration = Duration::from_secs(30);
 
-    /// Plans a search over everything that `request` and `options` do not fix. `notices` are the notices that belong to
-    /// the request.
+    /// Plans a search over everything that `request` and `options` do not fix. `notices` are notices about the request.
     ///
     /// # Errors
     /// Fails if a setup does not fit.
@@ -125,7 +125,7 @@ impl TunePlan {
             return Err(Failure::usage("--tune uses the memory of the threads' own NUMA nodes")
                 .hint("leave out --numa"));
         }
-        let space = Space::of(site, request, &options)?;
+        let space = Space::new(site, request, &options)?;
         let mut configs = Vec::new();
         for setup in &space.setups {
             let own =
@@ -141,7 +141,11 @@ impl TunePlan {
     ///
     /// # Errors
     /// Fails if a setup cannot be prepared or measured.
-    pub fn search(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Found, Failure> {
+    pub fn search(
+        &self,
+        limits: Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<TuningResult, Failure> {
         let until = |share: f64| limits.at(Fraction(SEARCH * share));
         let Self { options, space, .. } = self;
         observer
@@ -206,14 +210,17 @@ impl TunePlan {
             ..Outcome::default()
         };
         if tried < all {
-            let text = format!("{tried} of {all} teams and pages tried: no time for more");
+            let text = format!(
+                "{tried} of {all} combinations of teams and pages tried: no time \
+                                left"
+            );
             outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
         }
         let winner =
             final_order.first().map(|i| &finalists[*i]).filter(|_| !observer.interrupted());
         let Some(winner) = winner else {
             outcome.stop = Some(Stop::Interrupted);
-            return Ok(Found { outcome, choice: None, target: None, setting_up });
+            return Ok(TuningResult { outcome, choice: None, target: None, setting_up });
         };
         let setup = &space.setups[winner.setup];
         let choice = Choice::new(setup, options.arrays.element, winner.loops.clone());
@@ -224,7 +231,10 @@ impl TunePlan {
             source.iter().for_each(|source| gain.inherit_doubts(&source.validity, of));
         }
         if tried < all {
-            gain.validity.suspect(format!("only {tried} of {all} teams and pages were tried"));
+            gain.validity.suspect(format!(
+                "only {tried} of {all} combinations of teams and pages \
+                                         were tried"
+            ));
         }
         if search.disturbed > search.measured / 2 {
             let part = PASSES.sentence_start(search.disturbed, search.measured);
@@ -236,12 +246,12 @@ impl TunePlan {
         let text = format!("tuned: {team} on {} pages; {loops}", setup.pages);
         outcome.notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
         let target = search.points.remove(&winner.setup);
-        Ok(Found { outcome, choice: Some(choice), target, setting_up })
+        Ok(TuningResult { outcome, choice: Some(choice), target, setting_up })
     }
 }
 
 /// Result of a search.
-pub struct Found {
+pub struct TuningResult {
     /// Figures and notices of the search.
     pub outcome: Outcome,
     /// Chosen configuration; `None` if the search was interrupted.
@@ -252,7 +262,7 @@ pub struct Found {
 }
 
 impl PlannedRun for TunePlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         let bytes = self.configs.iter().map(TargetConfig::bytes).sum();
         ExpectedCost { time: Some(self.options.budget.time), memory: Some(Bytes(bytes)) }
     }
@@ -272,14 +282,15 @@ impl PlannedRun for TunePlan {
         self.admit(site, &limits, observer)?;
         let notices = std::mem::take(&mut self.notices);
         let mut outcome = Outcome { notices, ..Outcome::default() };
-        let Found { outcome: found, choice, target, setting_up } = self.search(limits, observer)?;
+        let TuningResult { outcome: found, choice, target, setting_up } =
+            self.search(limits, observer)?;
         outcome.extend(found);
         let Some(choice) = choice else { return Ok(outcome) };
         let mut options = self.options;
         choice.fill(&mut options);
         let chosen = Arrangement::new(site, &choice.request, options, Vec::new())?;
-        // The target of the search is used again if only the loops differ.
-        let mut ready = target.filter(|target| chosen.is_of(target.config()));
+        // The target of the search is reused if only the loops differ.
+        let mut ready = target.filter(|target| chosen.matches_config(target.config()));
         let mut set_up = |arrangement: &Arrangement| match ready.take() {
             Some(mut known) => {
                 known.set_kernels(arrangement.kernels())?;
@@ -298,18 +309,18 @@ struct Search {
     /// Targets, by index of the setup.
     points: BTreeMap<usize, Box<dyn Target>>,
     passes: usize,
-    /// Number of measured passes, without repeated attempts, and of the disturbed ones among them.
+    /// Number of measured passes, without repeated attempts, and number of disturbed passes among them.
     measured: usize,
     disturbed: usize,
 }
 
 impl Search {
-    /// Returns an entry for each setup and each kind of store, with the presumably best loop.
+    /// Returns an entry for each setup and each kind of store, with the most promising loop.
     fn first_entries(&self, space: &Space) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (setup, point) in &self.points {
             let config = point.config();
-            for guess in space.guesses() {
+            for guess in space.promising_loops() {
                 let mut loops = Vec::new();
                 for (kernel, _) in &config.kernels {
                     let best = tuner::loops(*kernel, config.element, &[guess]).first().copied();
@@ -482,7 +493,7 @@ fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Opt
     m.value.is_some().then(|| m.with_validity(Validity::valid()))
 }
 
-/// Returns the gain of the choice over one thread per core on default pages; both rates are from the final stage.
+/// Returns the gain of the choice over one thread per core on default pages. Both rates are from the final stage.
 fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measurement {
     let from = middle(&plain.samples);
     let to = middle(&winner.samples);

@@ -2,9 +2,9 @@
 //! made with a short measurement on the arrays and threads of the run.
 //!
 //! Candidates run interleaved in random order, so that drift of the machine affects all equally. Candidates that are
-//! significantly slower than the fastest are eliminated ([`halving`]), and the advantage of the fastest is reported.
-//! Each kernel has its own loop because the best unroll factor differs between kernels: on a Zen 5 guest Copy gained 7
-//! % from one line per iteration, and reads gained from four lines. The description of the processor excludes no
+//! significantly slower than the fastest are eliminated ([`halving`]), and the lead of the fastest is reported. Each
+//! kernel has its own loop because the best unroll factor differs between kernels: on a Zen 5 guest Copy gained 7 %
+//! from one line per iteration, and reads gained from four lines. The description of the processor excludes no
 //! candidate: CPUID does not report the number of outstanding lines of a core or the access patterns that its
 //! prefetchers follow.
 
@@ -29,9 +29,9 @@ pub struct Constraints {
     pub side_by_side: Option<SideBySide>,
 }
 
-/// Prefetch distances that usual runs try, bytes. Eight lines approximately hide the latency of one miss at full rate;
-/// the second distance is half a base page. The last candidates prefetch into two cache levels; in exhaustive searches
-/// on an Emerald Rapids guest they were the fastest for Copy, Scale, Add and Triad.
+/// Prefetch distances that usual runs try, bytes. Eight lines are about the distance that hides the latency of one miss
+/// at full rate; the second distance is half a base page. The last candidates prefetch into two cache levels; in
+/// exhaustive searches on an Emerald Rapids guest they were the fastest for Copy, Scale, Add and Triad.
 const PREFETCH_TRIED: [Prefetch; 4] = [
     Prefetch::Near(512),
     Prefetch::Near(2048),
@@ -73,7 +73,7 @@ pub enum Breadth {
     Wide,
 }
 
-/// Returns the loops for this processor that satisfy the constraints, presumably best first.
+/// Returns the loops for this processor that satisfy the constraints, most promising first.
 pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape> {
     let (most, prefetching, distances, pages) = match breadth {
         Breadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..], &SIDE_BY_SIDE_TRIED[..]),
@@ -123,7 +123,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
             }
         }
     }
-    // The presumably best loops come first, and the kinds of store alternate, because a short search tries only the
+    // The most promising loops come first, and the kinds of store alternate, because a short search tries only the
     // first candidates.
     shapes.sort_by_key(|shape| {
         (
@@ -136,7 +136,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
     shapes
 }
 
-/// Returns the numbers of pages side by side to try, without the number one.
+/// Returns the numbers of pages side by side to try, except one page.
 pub(crate) fn pages_tried(constraints: Constraints) -> Vec<SideBySide> {
     several_pages(constraints, &SIDE_BY_SIDE_TRIED)
 }
@@ -154,33 +154,34 @@ fn several_pages(constraints: Constraints, usual: &[u8]) -> Vec<SideBySide> {
 pub struct ChosenLoops {
     /// Chosen loop of each kernel.
     pub loops: Vec<(Kernel, KernelShape)>,
-    /// Advantage over the second best loop of each kernel, if known.
+    /// Lead over the second best loop of each kernel, if known.
     pub leads: Vec<(Kernel, Lead)>,
-    /// Loops that were tried, for the kernel with most tried loops. The list is empty if there was no time to try two
-    /// loops; the chosen loops are then a guess.
+    /// Loops that were tried, for the kernel with the most tried loops. The list is empty if there was no time to try
+    /// two loops; the chosen loops are then a guess.
     pub tried: Vec<KernelShape>,
     /// Loops of the same kernel that were not tried.
     pub untried: Vec<KernelShape>,
-    /// Kernels for which regular stores were faster, but not all loops with non-temporal stores were tried. These
-    /// kernels use the best tried loop with non-temporal stores, because non-temporal stores reduce memory traffic.
+    /// Kernels for which regular stores were faster, but not all loops with non-temporal stores were tried. They use
+    /// the best tried loop with non-temporal stores, because these stores reduce memory traffic.
     pub by_default: Vec<Kernel>,
     /// Number of passes that the choice took.
     pub passes: usize,
 }
 
-/// Number of passes per candidate that a search must have time for. No candidate is eliminated before the fifth pass.
+/// Minimum number of passes per candidate for which a search needs time. No candidate is eliminated before the fifth
+/// pass.
 const MIN_PASSES: usize = 5;
 /// Number of turns per candidate after which the search ends. Candidates that remain because of noise are equivalent.
 const MAX_TURNS: usize = 12;
-/// Number of turns that a search among few candidates may have.
+/// Maximum number of turns per candidate in a search with few candidates.
 const MAX_TURNS_FOR_FEW: usize = 48;
-/// Share of the time for comparisons of two loops of a kernel that runs alone.
-const OF_ALONE: f64 = 0.15;
-/// Number of changes between the kinds of store for which a search must have time: one in each of the first passes.
+/// Share of the search time for comparing two loops of one kernel without the other kernels.
+const SINGLE_KERNEL_SHARE: f64 = 0.15;
+/// Number of changes between the kinds of store for which a search needs time: one in each of the first passes.
 const CHANGES: usize = 6;
 
-/// Chooses a loop for each kernel of `target` among `shapes`, whose order is presumably best first. The choice ends at
-/// `deadline` at the latest, or when `stop` returns true. A short search tries only the first loops.
+/// Chooses a loop for each kernel of `target` among `shapes`, which are sorted by expected rate, highest first. The
+/// choice ends at `deadline` at the latest, or when `stop` returns true. A short search tries only the first loops.
 ///
 /// # Errors
 /// Fails if the target cannot be measured.
@@ -216,20 +217,20 @@ pub fn choose(
     if tried > 0 {
         let most_turns = (MAX_TURNS * tried).max(MAX_TURNS_FOR_FEW);
         let mut search = Search::new(target, &kernels, &mut parts, most_turns, &mut stop);
-        let until = deadline - left.mul_f64(OF_ALONE);
+        let until = deadline - left.mul_f64(SINGLE_KERNEL_SHARE);
         halving::choose(&mut search, &mut groups, &RULES, until)?;
         chosen.passes += search.passes;
     }
     for (kernel, group) in kernels.iter().zip(groups) {
         let all = loops(*kernel, element, shapes);
         let kinds = [Stores::NonTemporal, Stores::Regular];
-        let best = kinds.map(|kind| best_of(&group, kind));
+        let best = kinds.map(|kind| best_with(&group, kind));
         let alone = match best {
             [Some(streaming), Some(regular)] if is_close(&group, streaming, regular) => {
                 let mut two = [Halving::new([streaming, regular])];
                 let one = [*kernel];
                 let mut search = Search::new(target, &one, &mut parts, usize::MAX, &mut stop);
-                halving::choose(&mut search, &mut two, &ALONE, deadline)?;
+                halving::choose(&mut search, &mut two, &SINGLE_KERNEL_RULES, deadline)?;
                 chosen.passes += search.passes;
                 let [two] = two;
                 Some(two).filter(|two| two.lead().is_some())
@@ -242,7 +243,7 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// Parts of the arrays over which trials run one after another.
+/// Parts of the arrays. Each trial uses the next part.
 struct Parts {
     /// Number of parts.
     count: usize,
@@ -254,7 +255,7 @@ impl Parts {
     /// Number of bytes of one array per thread in the smallest parts. In smaller parts, the time of a part would be
     /// comparable with the time of a clock reading and a barrier.
     const SMALLEST: u64 = 4 << 20;
-    /// Maximum number by which the smallest parts are enlarged, if there is time.
+    /// Maximum factor by which the smallest parts are enlarged, if there is time.
     const MAX_LARGER: usize = 4;
 
     /// Returns the smallest parts for a configuration.
@@ -279,8 +280,8 @@ impl Parts {
         }
     }
 
-    /// Returns the number of trials of `kernels` that replace the contents of the caches. The maximum is the number of
-    /// trials that traverse the whole arrays.
+    /// Returns the number of trials of `kernels` that replace the contents of the caches, at most the number of trials
+    /// over the whole arrays.
     fn trials_to_settle(&self, config: &TargetConfig, kernels: &[Kernel]) -> usize {
         let words: u64 = kernels.iter().map(|kernel| kernel.counted(config.element)).sum();
         let trial = words * config.elements / self.count as u64;
@@ -289,14 +290,14 @@ impl Parts {
 }
 
 /// Returns the fastest measured loop with stores of this kind.
-fn best_of(group: &Halving<KernelShape>, stores: Stores) -> Option<KernelShape> {
+fn best_with(group: &Halving<KernelShape>, stores: Stores) -> Option<KernelShape> {
     group.measured().into_iter().find(|shape| shape.stores == stores).copied()
 }
 
-/// True if the order of the two loops may differ if the kernel runs alone.
+/// True if the order of the two loops may change when the kernel runs alone.
 ///
 /// Regular stores leave dirty lines in a cache, which are written back during the next kernel. In a short pass over all
-/// kernels, a kernel that mostly writes appears too fast with regular stores, and a kernel that mostly reads too slow.
+/// kernels, regular stores make a kernel that mostly writes appear too fast, and a kernel that mostly reads too slow.
 fn is_close(group: &Halving<KernelShape>, streaming: KernelShape, regular: KernelShape) -> bool {
     /// Ratio of the rate with regular stores to the rate with non-temporal stores above which the order may differ.
     /// Triad moves 4 lines of memory per line of a stream and appears to move 4.2 in a pass of STREAM's four kernels.
@@ -305,8 +306,8 @@ fn is_close(group: &Halving<KernelShape>, streaming: KernelShape, regular: Kerne
 }
 
 impl ChosenLoops {
-    /// Adds the fastest loop of a kernel; `all` contains all loops of the kernel, `alone` the comparison of the best
-    /// loops with each kind of store while only this kernel ran.
+    /// Adds the fastest loop of a kernel. `all` contains all loops of the kernel; `alone` compares the best loops of
+    /// both kinds of store in passes of this kernel alone.
     fn take(
         &mut self,
         kernel: Kernel,
@@ -337,8 +338,8 @@ impl ChosenLoops {
     }
 }
 
-/// Rules for loops: the search ends when one loop per kernel is left. In simulations with disturbances that no counter
-/// shows, eliminating the slower half after three passes lost the faster of two loops in 8 of 100 trials.
+/// Rules for loops: the search ends when one loop per kernel is left. In simulations with undetected disturbances,
+/// eliminating the slower half after three passes lost the faster of two loops in 8 of 100 trials.
 const RULES: Rules = Rules {
     seed: 0x6E6F_6465,
     passes: Passes::One,
@@ -348,8 +349,8 @@ const RULES: Rules = Rules {
     whole_rounds: 0,
     check: DeadlineCheck::Turn,
 };
-/// Rules for the comparison of two loops of a kernel that runs alone.
-const ALONE: Rules = Rules { max_rounds: Some(8), ..RULES };
+/// Rules for comparing two loops of one kernel without the other kernels.
+const SINGLE_KERNEL_RULES: Rules = Rules { max_rounds: Some(8), ..RULES };
 
 /// Search among loops that are measured alternately on a target, with all kernels in one pass.
 struct Search<'a> {
@@ -376,8 +377,8 @@ impl<'a> Search<'a> {
         Self { target, kernels, parts, passes: 0, turns_left: most_turns, left_dirty: None, stop }
     }
 
-    /// Fills the caches with the data of this pass if the pass before had the other kind of store, because dirty lines
-    /// in a cache slow down the passes that replace them.
+    /// Fills the caches with the data of this pass if the previous pass had the other kind of store, because dirty
+    /// lines in a cache slow down the passes that replace them.
     fn settle(&mut self, dirty: bool) -> Result<(), ArenaError> {
         if self.left_dirty.replace(dirty) == Some(dirty) {
             return Ok(());
@@ -424,8 +425,8 @@ impl Candidates for Search<'_> {
         self.turns_left == 0 || (self.stop)()
     }
 
-    /// All kernels of a pass use the same kind of store, as far as possible, beginning with the kind of the pass
-    /// before.
+    /// Sorts the loops so that all kernels of a pass use the same kind of store, as far as possible, beginning with the
+    /// kind of the previous pass.
     fn sort_key(&self, shape: &KernelShape) -> u8 {
         let dirty = shape.stores == Stores::Regular;
         u8::from(dirty != self.left_dirty.unwrap_or(false))
@@ -447,7 +448,8 @@ pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[KernelShape]) ->
     loops
 }
 
-/// Returns the place of a walk over the arrays among the presumably best ones; others are the last.
+/// Returns the position of a loop's number of pages side by side in the list of the most promising numbers; the
+/// position after the last for others.
 fn likelihood(shape: &KernelShape) -> usize {
     let walk = (shape.side_by_side.pages(), shape.unroll);
     let likely = [(1, 4), (4, 1), (8, 1), (1, 1), (1, 8)];
@@ -459,7 +461,7 @@ fn streams(shape: &KernelShape) -> bool {
     shape.stores == Stores::NonTemporal
 }
 
-/// True for a pass with interference, or one during which the regime changed.
+/// True for a pass with interference, or with a change of the regime.
 fn is_disturbed(sample: &Sample) -> bool {
     !sample.is_clean() || !regime::may_share_regime(sample.round_trips.0, sample.round_trips.1)
 }
@@ -468,7 +470,7 @@ fn is_disturbed(sample: &Sample) -> bool {
 mod tests {
     use super::*;
     use crate::kernels::Loop;
-    use crate::target::Seen;
+    use crate::target::TargetObservations;
     use nodegauge_arena::{ArrayLayout, RequestedPages};
     use nodegauge_placement::MemoryPolicy;
     use std::collections::VecDeque;
@@ -506,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_stores_win_only_over_all_non_temporal_ones() {
+    fn regular_stores_are_chosen_only_after_all_non_temporal_loops() {
         let shape = |stores, unroll| KernelShape {
             isa: Isa::Avx,
             stores,
@@ -571,15 +573,15 @@ mod tests {
             self.config.kernels = kernels;
             Ok(())
         }
-        fn seen(&mut self) -> Result<Seen, ArenaError> {
-            Ok(Seen::default())
+        fn seen(&mut self) -> Result<TargetObservations, ArenaError> {
+            Ok(TargetObservations::default())
         }
     }
 
     /// Machine whose cache keeps dirty lines until other lines replace them. Reading a line or writing it back takes
-    /// the same time; a non-temporal store takes half as long again.
+    /// the same time; a non-temporal store takes 1.5 times as long.
     struct CacheWithDirtyLines {
-        /// Contents of the cache in bytes, oldest first, each with whether it is dirty.
+        /// Contents of the cache in bytes, oldest first, each with a flag for dirty lines.
         contents: VecDeque<(u64, bool)>,
     }
 
@@ -631,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_of_a_kernel_are_chosen_by_its_own_traffic() {
+    fn stores_are_chosen_by_passes_of_the_kernel_alone() {
         let shapes = [plain(Stores::NonTemporal, 4), plain(Stores::Regular, 4)];
         if !shapes[0].isa.has_nontemporal() {
             return;
@@ -651,7 +653,7 @@ mod tests {
     }
 
     /// Machine with two loops of Triad, of which the one with unroll factor 4 is faster by `gap`. A pass is slower by
-    /// up to 2 %. In a share of the passes another program takes up to 70 % of the rate, which no counter shows.
+    /// up to 2 %. In some passes another program takes up to 70 % of the rate without being detected.
     struct Disturbed {
         gap: f64,
         share: f64,
@@ -700,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn trial_parts_are_small_and_some_exceed_a_cache() {
+    fn trial_parts_are_small_and_together_exceed_the_caches() {
         let config = |elements, threads, cache_bytes| TargetConfig {
             places: vec![Vec::new(); threads],
             ..config(&[Kernel::Triad], plain(Stores::Regular, 4), elements, cache_bytes)

@@ -1,4 +1,4 @@
-//! View of the gauge's figures in a record; there is one module for each family of figures.
+//! View of the gauge's figures in a record, with one module for each family of figures.
 
 mod ablation;
 pub mod classic;
@@ -27,7 +27,7 @@ use nodegauge_gauge::view::{Section, plain_table, summary, summary_section};
 use nodegauge_measure::record::{Category, Finding, Measurement, Quoted, Record};
 use nodegauge_published as published;
 
-/// Findings that result from the measurement itself and explain the figures.
+/// Findings that follow from the measurement itself and explain the figures.
 const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
 
 /// Tests of this gauge.
@@ -36,7 +36,7 @@ const KNOWN: [&str; 3] = [STREAM, TUNE, crate::ablation::TEST];
 /// Returns the sections of all families of figures, in the order of the page. A sweep is shown with the columns `show`
 /// of STREAM's table.
 pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> Vec<Section> {
-    let mut sections = of_stream(record, detail);
+    let mut sections = run_sections(record, detail);
     sections.extend(sweep::section(record, show));
     sections.extend(ablation::section(record));
     published::add(&mut sections, record, GAUGE, detail);
@@ -66,7 +66,7 @@ fn closing(record: &Record) -> Option<Section> {
 }
 
 /// Returns the sections of `stream` in all its modes except sweeps.
-fn of_stream(record: &Record, detail: Detail) -> Vec<Section> {
+fn run_sections(record: &Record, detail: Detail) -> Vec<Section> {
     let rates = if has_sweep(record) {
         Section::new("stream")
     } else {
@@ -88,7 +88,7 @@ pub fn has_sweep(record: &Record) -> bool {
     figures::variants(record).iter().any(|(_, config)| config.sweep.is_some())
 }
 
-/// Returns a section with the figures of tests that this version does not know.
+/// Returns a section with figures of tests that this version does not support.
 fn unknown(record: &Record) -> Option<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && !is_output(m));
     let unknown = own.filter(|m| ![&KNOWN[..], &CURVES[..]].concat().contains(&m.test.as_str()));

@@ -1,4 +1,4 @@
-"""`python -m nodegauge` is the program, also where the folder of scripts is not on PATH."""
+"""`python -m nodegauge` starts the program, even if the folder of scripts is not on PATH."""
 
 import os
 import sys

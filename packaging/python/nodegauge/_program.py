@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-#: Options with which the caller takes the record himself.
+#: Options with which the caller reads the record without this module.
 _RECORD_OPTIONS = ("--json", "--csv", "--stream-text")
 
 

@@ -1,4 +1,4 @@
-"""Records as rows: one row a figure, with the same columns in every row."""
+"""Records as rows: one row per figure, with the same columns in every row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = Dict[str, Any]
 Record = Dict[str, Any]
 PathLike = Union[str, "os.PathLike[str]"]
 
-#: Beginning of the `schema` of a record that this module reads.
+#: Prefix of the `schema` of records that this module can read.
 SCHEMA = "nodegauge/1"
 #: Columns of every row; those of labels and of the configuration follow.
 COLUMNS = (
@@ -66,7 +66,7 @@ def history(*runs: str, db: Optional[PathLike] = None, frame: str = "auto") -> A
 
 
 def read(*patterns: PathLike) -> List[Record]:
-    """Returns the records in files, as they are."""
+    """Returns the records in files without changes."""
     if not patterns:
         raise TypeError("read and load need a file or a pattern, e.g. '*.json'")
     records: List[Record] = []
@@ -87,7 +87,7 @@ def _files(pattern: str) -> List[Path]:
 
 
 def _records_in(text: str, source: str) -> List[Record]:
-    """Returns the records in a text: one, a list, or one a line."""
+    """Returns the records in a text: one record, a list, or one per line."""
     if not text.strip():
         return []
     try:

@@ -1,4 +1,4 @@
-"""Checks for ReFrame 4 in the form of its test library: nodegauge measures, ReFrame keeps the figures and holds them
+"""Checks for ReFrame 4 in the form of its test library: nodegauge measures, ReFrame stores the figures and compares them
 against references. A site derives its own checks:
 
     import reframe as rfm
@@ -20,9 +20,9 @@ import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 
-# Of the unit that nodegauge writes: what it is called here, and what it is worth.
+# Name and factor here, by unit in nodegauge.
 UNITS = {'B/s': ('GB/s', 1e9), 'FLOP/s': ('GFLOP/s', 1e9), 's': ('us', 1e-6)}
-# What tells figures of one name apart.
+# Columns that distinguish figures of one name.
 TELLING = ['file_bytes', 'block_bytes', 'cache', 'message_bytes', 'distance']
 
 
@@ -48,7 +48,7 @@ class nodegauge_benchmark(rfm.RunOnlyRegressionTest):
     def figures(self):
         with open(os.path.join(self.stagedir, 'record.json')) as record:
             measured = json.load(record)['measurements']
-        # Published figures of other nodes stand beside those of this one.
+        # The record also contains published figures of other nodes.
         return [m for m in measured if m['config'].get('engine') != 'published']
 
     @sanity_function

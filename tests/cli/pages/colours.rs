@@ -1,8 +1,8 @@
-//! Colours and marks of pictures.
+//! Tests of colours and marks in pictures.
 
 use super::*;
 
-/// A waterfall has bars that rise and bars that fall.
+/// A waterfall chart has rising and falling bars.
 #[test]
 fn waterfall_legend_has_every_colour() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
@@ -14,7 +14,7 @@ fn waterfall_legend_has_every_colour() {
         if m["name"] == "pages" {
             m["config"]["step_options"] = json!(["4k", "thp"]);
         }
-        // The steps have a known effect, of enough rounds.
+        // The steps have a known effect and enough rounds.
         if m["config"]["rounds"].is_number() {
             m["config"]["rounds"] = json!(30);
         }
@@ -40,7 +40,7 @@ fn waterfall_legend_has_every_colour() {
     assert!(texts.contains("pages: 4k \u{2192} thp"), "{texts}");
 }
 
-/// Samples of six kernels, more than the colours of a page.
+/// Uses samples of six kernels, more than the number of colours of a page.
 #[test]
 fn series_of_samples_have_different_colours() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
@@ -67,8 +67,8 @@ fn heat_map_cells_are_legible() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     let harness = Harness::new();
     let page = report(&harness, golden("io").to_str().unwrap());
-    // Returns the number of cells with a text, and the lowest contrast of a text with its cell, and with its outline or,
-    // without an outline, its cell. Both limits are those of WCAG: of graphics, and of text.
+    // Returns the number of cells with a text, the lowest contrast of a text with its cell, and the lowest contrast
+    // with its outline (without an outline, with its cell). The limits are those of WCAG for graphics and for text.
     let contrast = "(() => {
         const channel = (x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
         const luminance = (colour) => {
@@ -114,13 +114,13 @@ fn series_has_one_colour_on_all_charts_of_a_page() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     let harness = Harness::new();
     browser.width(1400);
-    // Returns the number of charts with curves, and the colours of the libraries that have several.
+    // Returns the number of charts with curves, and the colours of libraries that have several colours.
     let colours = "(() => {
         const colours = new Map();
         const charts = [...document.querySelectorAll('[data-kind=chart]')];
         for (const chart of charts) {
             for (const one of echarts.getInstanceByDom(chart).getOption().series.filter((one) => one.lineStyle)) {
-                // The name of a curve begins with its pattern if there are several.
+                // If there are several patterns, the name of a curve begins with its pattern.
                 const name = one.name.replace(/^[a-z_]+, /, '');
                 colours.set(name, (colours.get(name) || new Set()).add(one.itemStyle.color));
             }
@@ -134,8 +134,8 @@ fn series_has_one_colour_on_all_charts_of_a_page() {
     }
 }
 
-/// Two MPI libraries and the transport without MPI have a colour each, three distances a dash each, and the transport is
-/// thinner.
+/// Two MPI libraries and the transport without MPI have one colour each, three distances have one dash pattern each,
+/// and the transport has thinner lines.
 #[test]
 fn nine_message_curves_are_legible() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
@@ -190,7 +190,7 @@ fn suspect_figures_are_marked_in_every_colour_scheme() {
     });
     let count = suspect.count();
     assert!(count > 0);
-    // The mark of a suspect dot is a hollow shape of its own in the colour of its series.
+    // The mark of a suspect dot is a hollow shape in the colour of its series.
     let marked = "(() => {
         const chart = document.querySelector('[data-kind=chart]');
         const dots = echarts.getInstanceByDom(chart).getOption().series[0].data;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Records that lack what pages usually show.
+/// Records without values that pages usually show.
 #[test]
 fn sparse_records_have_pages_without_empty_frames() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
@@ -68,7 +68,7 @@ fn numbers(value: &Value, found: &mut Vec<f64>) {
     }
 }
 
-/// Each record is opened in one of all combinations of width and colours, and then resized and recoloured.
+/// Each record is opened with one combination of width and colours, then resized and recoloured.
 #[test]
 fn every_record_is_legible_on_every_screen() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
@@ -117,7 +117,7 @@ fn every_record_is_legible_on_every_screen() {
     assert!(shown > 1000, "{shown}");
 }
 
-/// Returns the number of values in the pictures of a page that must be figures of its record, and those that are not.
+/// Returns how many values in the pictures of a page must be figures of its record, and which of them are not.
 fn values_of_pictures(data: &Value, record: &Value) -> (usize, Vec<String>) {
     let mut known = Vec::new();
     numbers(record, &mut known);
@@ -127,7 +127,7 @@ fn values_of_pictures(data: &Value, record: &Value) -> (usize, Vec<String>) {
     for figure in data.as_array().unwrap() {
         let title = figure["title"].as_str().unwrap();
         let Some(head) = figure["rows"][0].as_array() else { continue };
-        // The first column with numbers of the record, by the kind of picture.
+        // The first column that contains numbers of the record depends on the kind of picture.
         let column = match head[0].as_str().unwrap() {
             "curve" | "figure" if title.starts_with("roofline") => continue,
             "curve" if title.starts_with("parallel efficiency") => continue,

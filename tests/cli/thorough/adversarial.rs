@@ -1,5 +1,5 @@
-//! Faults of `docs/adversarial.md` that no other test provokes: what would make a figure wrong is prevented, or is
-//! reported with the figure.
+//! Tests of faults in `docs/adversarial.md` that no other test provokes. A condition that would make a figure wrong is
+//! prevented or reported with the figure.
 
 use crate::device::has_opencl;
 use crate::harness::{
@@ -14,7 +14,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
-/// Returns the text of the findings of `doctor`.
+/// Returns the texts of the findings of `doctor`.
 fn findings(record: &Value) -> String {
     record["findings"].to_string()
 }
@@ -59,7 +59,7 @@ fn real_cpu_quota_is_found_and_disturbs_passes() {
     let args = [&args[..], &["--no-save", "--json", "-"]].concat();
     let record = harness.run_under(&under, &args).unwrap().json();
     let disturbed = measurements(&record).iter().map(|m| m["disturbed"].as_array().unwrap().len());
-    // The warm-up is one of them.
+    // The warm-up is one of these passes.
     assert!(disturbed.sum::<usize>() > measurements(&record).len(), "{record:#}");
     let is_throttled = group.is_throttled();
     let doctor = harness.run_under(&under, &["doctor", "--json"]).unwrap().exits(0).json();
@@ -71,9 +71,9 @@ fn real_cpu_quota_is_found_and_disturbs_passes() {
     assert!(has_stopped || !is_throttled, "{}", findings(&doctor));
 }
 
-/// Lost time under a quota is not attributed to other programs.
+/// Time that is lost because of a quota must not be attributed to other programs.
 #[test]
-fn throttled_rating_names_the_quota() {
+fn throttled_rating_has_the_quota_as_reason() {
     let harness = Harness::new();
     let Some(group) = ControlGroup::with_quota("throttled", 20) else { return };
     let starter = group.starter();
@@ -128,7 +128,7 @@ fn host_device_is_refused_in_a_group_without_memory_for_its_driver() {
     }
 }
 
-/// Other programs on all CPUs, which end with this value.
+/// Programs that load all CPUs. They end when this value is dropped.
 struct Load(Vec<Child>);
 
 impl Load {
@@ -152,7 +152,7 @@ impl Drop for Load {
 }
 
 #[test]
-fn noisy_neighbour_is_found_and_disturbs_passes() {
+fn other_load_is_found_and_disturbs_passes() {
     let harness = Harness::new();
     let _load = Load::start(2 * harness.cpus());
     let doctor = harness.run(&["doctor", "--json"]).exits(0).json();
@@ -160,7 +160,7 @@ fn noisy_neighbour_is_found_and_disturbs_passes() {
     let args = ["stream", "--size", "1000000elements", "--dimms", "1024x20000", "--budget", "3"];
     let record = harness.run(&[&args[..], &["--no-save", "--json", "-"]].concat()).exits(0).json();
     let disturbed = measurements(&record).iter().map(|m| m["disturbed"].as_array().unwrap().len());
-    // The warm-up is one of them.
+    // The warm-up is one of these passes.
     assert!(disturbed.sum::<usize>() > measurements(&record).len(), "{record:#}");
 }
 
@@ -206,15 +206,15 @@ fn wall_clock_set_back_during_the_run_changes_no_figure() {
     assert!(seconds > 0.0 && seconds < 600.0, "{seconds}");
     for m in measurements(&record) {
         let samples = m["samples"].as_array().unwrap();
-        // Disturbed passes that count, because the others are too few, are in both lists.
+        // If too few passes are undisturbed, disturbed ones count and are in both lists.
         let disturbed = m["disturbed"].as_array().unwrap();
         assert!(samples.len() <= 21 && samples.len() + disturbed.len() >= 21, "{m:#}");
-        // An hour per pass would be less than a megabyte per second.
+        // An hour per pass would give less than a megabyte per second.
         assert!(samples.iter().all(|rate| rate.as_f64().unwrap() > 1e6), "{m:#}");
     }
 }
 
-/// Runs `stream` with a fault and returns the reasons of its figures.
+/// Runs `stream` with a fault, and returns the reasons of its figures.
 fn reasons_with(fault: &str, more: &[&str]) -> Vec<String> {
     let harness = Harness::new();
     let library = faults(&harness);
@@ -227,7 +227,7 @@ fn reasons_with(fault: &str, more: &[&str]) -> Vec<String> {
     measurements(&record).iter().map(validity).collect()
 }
 
-/// With steps of 10 ms, passes over small arrays take no time or one step.
+/// If the clock has steps of 10 ms, passes over small arrays take one step or no time.
 #[test]
 fn coarse_clock_makes_short_loops_suspect() {
     for reasons in reasons_with("coarse=10000000", &["--threads", "1"]) {
@@ -257,7 +257,7 @@ fn mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
     }
     let args = ["mpi", "--mpicc", "mpicc.openmpi", "--patterns", "latency", "--sizes", "8"];
     let doubt = "check that the MPI uses shared memory; its transport is pml ob1, btl tcp";
-    // On a busy machine, few starts of the two are comparable.
+    // On a busy machine, only few runs of the two can be compared.
     for budget in ["10", "20", "40"] {
         let args = [&args[..], &["--no-save", "--budget", budget]].concat();
         let outcome = harness.run_with(&[("OMPI_MCA_btl", "tcp,self")], &args);
@@ -273,8 +273,8 @@ fn mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
     panic!("no run has: {doubt}");
 }
 
-/// A node on which no folder for temporary files permits execution: neither the harness's folder, which contains the
-/// folders of `TMPDIR` and of the cache, nor /dev/shm. The program itself may be in `/tmp`.
+/// Node on which no folder for temporary files permits execution: neither the folder of the harness, which contains the
+/// folders for `TMPDIR` and the cache, nor /dev/shm. The program itself may be in `/tmp`.
 struct NoExecution {
     harness: Harness,
     folder: String,
@@ -287,7 +287,7 @@ impl NoExecution {
         Self { harness, folder }
     }
 
-    /// Runs the program there, with more replaced files and folders.
+    /// Runs the program on this node. `more` contains further files and folders to replace.
     fn run(&self, more: &[(&str, &str)], args: &[&str]) -> Option<Outcome> {
         let own = [("noexec", self.folder.as_str()), ("noexec", "/dev/shm")];
         let variables = [("TMPDIR", self.folder.as_str())];
@@ -304,7 +304,7 @@ impl NoExecution {
     }
 }
 
-/// A short run of STREAM that prints its record.
+/// Options for a short run of STREAM that prints its record.
 const SHORT: [&str; 10] = [
     "stream",
     "--samples",
@@ -318,7 +318,7 @@ const SHORT: [&str; 10] = [
     "-",
 ];
 
-/// Returns true if figures of an engine are in a record.
+/// True if a record contains figures of an engine.
 fn has_engine(record: &Value, engine: &str) -> bool {
     measurements(record).iter().any(|m| m["config"]["engine"] == engine && m["value"].is_number())
 }
@@ -337,7 +337,7 @@ fn compiled_programs_are_stored_where_execution_is_permitted() {
     let record = outcome.exits(0).json();
     assert!(has_engine(&record, "native") && has_engine(&record, "compiled"), "{record:#}");
     assert!(!record.to_string().contains("executed in memory"), "{record:#}");
-    // Neither in /proc: there are no programs in memory.
+    // /proc does not permit execution either, so programs in memory cannot be executed.
     let refused = node.run(&[("tmpfs:ro", "/proc")], &compiled).unwrap().exits(3).prints_nothing();
     refused
         .warns("no folder for compiled programs permits execution: ")
@@ -356,7 +356,7 @@ fn compiled_programs_run_from_memory_without_an_executable_folder() {
     let record = outcome.exits(0).json();
     assert!(has_engine(&record, "compiled") && node.is_named(&record), "{record:#}");
 
-    // A whole program.
+    // This one is a complete program.
     node.harness.write("stream.c", crate::standard::program("", crate::standard::PASSED));
     let standard = [&SHORT[..], &["--threads", "1", "--standard", "stream.c"]].concat();
     let of_standard = node.run(&[], &standard).unwrap().exits(0).json();
@@ -387,7 +387,7 @@ fn message_probe_runs_from_memory_without_an_executable_folder() {
     }
 }
 
-/// Returns the notices of a record about folders in which other users can exchange files.
+/// Returns the notices of a record about folders in which other users can replace files.
 fn on_exposed_folders(record: &Value) -> Vec<&str> {
     let exposed = |text: &&str| text.starts_with("other users can replace files in ");
     texts(&record["notices"]).into_iter().filter(exposed).collect()
@@ -403,7 +403,7 @@ fn programs_are_not_compiled_in_folders_writable_by_others() {
     std::fs::create_dir(&folder).unwrap();
     std::fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
     let variables = [("TMPDIR", folder.as_str())];
-    // A compiler that lists the folder, and prints nothing else than gcc.
+    // The compiler lists the folder, and otherwise prints the output of gcc.
     let listing = harness.arg("listing");
     let compiler = harness
         .write("listing-cc", format!("#!/bin/sh\nls '{folder}' >> '{listing}'\nexec gcc \"$@\"\n"));
@@ -416,7 +416,7 @@ fn programs_are_not_compiled_in_folders_writable_by_others() {
     assert!(notices[0].contains(&format!("{folder} (owner ")), "{notices:?}");
     assert!(notices[0].ends_with("; private folders are in /dev/shm"), "{notices:?}");
 
-    // Where all folders are of this kind, the private folder is used by its descriptor.
+    // If all folders are of this kind, the private folder is used by its descriptor.
     let everywhere = [("tmpfs:exec,mode=777", "/dev/shm")];
     let Some(outcome) = harness.run_where_with(&variables, &everywhere, &compiled) else { return };
     let of_descriptor = outcome.exits(0).json();
@@ -446,7 +446,7 @@ fn node_without_sys_or_proc_is_measured() {
             assert!(!text.contains(" 0 B"), "without {absent:?}: {text}");
             assert!(!text.contains("no transparent huge pages"), "without {absent:?}: {text}");
         }
-        // The processor itself tells that it is a virtual one, and its name.
+        // The processor itself reports its name, and that it is virtual.
         if cfg!(target_arch = "x86_64") && !machine["virtual"].is_null() {
             assert!(!described.contains("no virtualisation"), "without {absent:?}: {described}");
             assert!(!described.contains("unknown processor"), "without {absent:?}: {described}");

@@ -1,4 +1,4 @@
-//! `nodegauge apps iccg` in ranks that an MPI launcher or srun has started.
+//! Tests of `nodegauge apps iccg` in ranks that an MPI launcher or srun started.
 
 use crate::apps::children;
 use crate::harness::{Harness, OPEN_MPI_AS_ROOT, lives, measurements, signal, texts, wait_for};
@@ -18,14 +18,14 @@ fn unsupported_request_to_launched_ranks_is_reported_once() {
     };
     run("0", "hpcg", 2).warns("has started 2 ranks").warns("start one process with --ranks 2");
     assert_eq!(run("1", "hpcg", 2).stderr, "");
-    // A rank that is not part of the MPI job.
+    // One rank is not part of the MPI job.
     if !installed(&harness).is_empty() {
         run("0", "iccg", 3).warns("Open MPI has started 2 ranks, but Open MPI v");
         assert_eq!(run("1", "iccg", 3).stderr, "");
     }
 }
 
-/// Runs a solver with two ranks under a launcher.
+/// Returns the command that runs a solver with two ranks under a launcher.
 fn solver<'a>(launcher: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
     let program = crate::program::path();
     let solver = [program, "apps", "iccg", "--elements", "6,5,7"];
@@ -33,7 +33,7 @@ fn solver<'a>(launcher: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn ranks_of_a_launcher_solve_as_forked_ranks() {
+fn launched_ranks_solve_like_forked_ranks() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -63,7 +63,7 @@ fn ranks_of_a_launcher_solve_as_forked_ranks() {
             "{reported:?}"
         );
         harness.run(&["history", "show", "latest"]).exits(0).prints("exchange and sums by ");
-        // Placement options conflict with the launcher's placement.
+        // Placement options conflict with the placement by the launcher.
         let refused = harness
             .run_other(&solver(&[which.mpirun, "-np", "2"], &["--ranks", "2"]), &OPEN_MPI_AS_ROOT);
         assert_eq!(
@@ -99,11 +99,11 @@ fn interrupted_launcher_leaves_a_record_and_killed_rank_no_process() {
         let harness = Harness::new();
         for (sent, to) in [("INT", 0), ("KILL", 1)] {
             let (mut launcher, ranks) = start(&harness, which.mpirun, "6,5,7");
-            // Launchers forward the signal to the ranks, with a delay.
+            // Launchers forward the signal to the ranks after a delay.
             signal(ranks[to], sent);
             assert!(!launcher.wait().unwrap().success());
             wait_for("their end", || (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
-            // The record has the results before the interrupt, and none of a run that lost a rank.
+            // The record contains the results before the interrupt, but none of a run that lost a rank.
             let runs = harness.run(&["history", "list", "-q"]).exits(0).stdout;
             let errors = std::fs::read_to_string(harness.path("errors")).unwrap();
             assert_eq!(runs.lines().count(), 1, "{} after SIG{sent}: {runs}, {errors}", which.name);
@@ -112,8 +112,8 @@ fn interrupted_launcher_leaves_a_record_and_killed_rank_no_process() {
     }
 }
 
-/// Starts a long run of two ranks with standard error in the file `errors`; returns the launcher and the ranks when both
-/// handle signals.
+/// Starts a long run with two ranks, whose standard error goes to the file `errors`. Returns the launcher and the ranks
+/// when both ranks handle signals.
 fn start(harness: &Harness, mpirun: &str, elements: &str) -> (Child, [u32; 2]) {
     let mut command = harness.command(mpirun);
     command.args(["-np", "2", crate::program::path(), "apps", "iccg", "--elements", elements]);
@@ -121,13 +121,13 @@ fn start(harness: &Harness, mpirun: &str, elements: &str) -> (Child, [u32; 2]) {
     command.args(["--budget", "600"]).envs(OPEN_MPI_AS_ROOT).stdout(Stdio::null()).stderr(errors);
     let launcher = command.spawn().unwrap();
     let process = launcher.id();
-    // The library catches signals while it is initialised; the history is opened later.
+    // The library catches signals during its initialisation; the history is opened later.
     let history = harness.path(".local/share/nodegauge/history.db");
     let ranks = wait_for("two ranks", || if history.exists() { ranks(process) } else { None });
     (launcher, ranks)
 }
 
-/// Interrupts a run at several moments of its set-up, of the comparison of loops and of the solution.
+/// Interrupts a run at several moments: during the set-up, the comparison of loops, and the solve.
 #[test]
 fn interrupt_of_ranks_at_any_moment_leaves_a_record() {
     let Some(which) = installed(&Harness::new()).into_iter().next() else { return };
@@ -144,7 +144,7 @@ fn interrupt_of_ranks_at_any_moment_leaves_a_record() {
     }
 }
 
-/// Waits until rank 0 catches SIGINT and rank 1 ignores it; returns both processes.
+/// Returns both ranks when rank 0 catches SIGINT and rank 1 ignores it; `None` until then.
 fn ranks(launcher: u32) -> Option<[u32; 2]> {
     let status = |process: u32, key: &str| {
         let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();

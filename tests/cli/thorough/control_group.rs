@@ -1,13 +1,13 @@
-//! Real control groups of both versions, in which programs of a test run; they need root.
+//! Real control groups of both versions, in which tests run programs. They need root.
 
 use crate::harness::{Part, skip, wait_for};
 use std::path::PathBuf;
 
-/// Control group with one limit, which is removed with this value.
+/// Control group with one limit. It is removed when this value is dropped.
 pub struct ControlGroup(PathBuf);
 
 impl ControlGroup {
-    /// Creates a group whose processes may use `percent` of one CPU; `None` if that is not permitted.
+    /// Creates a group whose processes may use `percent` of a CPU; `None` if that is not permitted.
     pub fn with_quota(name: &str, percent: u32) -> Option<Self> {
         let quota = (1000 * percent).to_string();
         let first = [("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", &quota)];
@@ -26,7 +26,7 @@ impl ControlGroup {
         )
     }
 
-    /// Creates a group with the limits of the version of control groups that has this controller.
+    /// Creates a group with limits for the version of control groups that has this controller.
     fn limited(
         controller: &str,
         name: &str,
@@ -37,7 +37,7 @@ impl ControlGroup {
         let of_first = root.join(controller);
         let is_first = of_first.join("cgroup.procs").exists();
         let (parent, limits) = if is_first { (of_first, first) } else { (root.clone(), second) };
-        // Controllers may have to be enabled for groups below the root.
+        // It may be necessary to enable controllers for groups below the root.
         let _ = std::fs::write(root.join("cgroup.subtree_control"), format!("+{controller}"));
         let folder = parent.join(format!("nodegauge-test-{}-{name}", std::process::id()));
         let made = std::fs::create_dir(&folder).and_then(|()| {
@@ -56,14 +56,14 @@ impl ControlGroup {
         std::fs::write(self.0.join("cgroup.procs"), process.to_string()).unwrap();
     }
 
-    /// True if the kernel has stopped threads of the group, because they had used up the quota.
+    /// True if the kernel has throttled threads of the group because the quota was used up.
     pub fn is_throttled(&self) -> bool {
         let stat = std::fs::read_to_string(self.0.join("cpu.stat")).unwrap();
         let count = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "));
         count.is_some_and(|count| count != "0")
     }
 
-    /// Returns the share of the periods in which the kernel has stopped threads of the group.
+    /// Returns the share of periods in which the kernel has throttled threads of the group.
     pub fn throttled_share(&self) -> f64 {
         let stat = std::fs::read_to_string(self.0.join("cpu.stat")).unwrap();
         let count = |name: &str| -> f64 {
@@ -73,7 +73,7 @@ impl ControlGroup {
         count("nr_throttled ") / count("nr_periods ").max(1.0)
     }
 
-    /// Returns the words that start a program in the group.
+    /// Returns the command that starts a program in the group.
     pub fn starter(&self) -> [String; 4] {
         let procs = self.0.join("cgroup.procs");
         let script = format!("echo $$ > {} && exec \"$@\"", procs.display());
@@ -83,7 +83,7 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        // A group with processes cannot be removed; they end with their test.
+        // A group with processes cannot be removed; the processes end with their test.
         let parent = self.0.with_file_name("cgroup.procs");
         let removed = || {
             let processes =

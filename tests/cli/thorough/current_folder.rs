@@ -1,11 +1,11 @@
-//! Names without `/`: programs are searched in `PATH` and libraries in the vendors' folders, never in the
-//! current folder, which may contain files of other users.
+//! Tests of names without `/`. Programs are searched in `PATH`, and libraries in the folders of vendors, but never in
+//! the current folder, which may contain files of other users.
 
 use crate::harness::{Harness, Outcome, make_program};
 use crate::io::SMALL;
 use std::process::Command;
 
-/// Writes a program that leaves the file `marker` in the harness's folder and fails.
+/// Writes a program that creates the file `marker` in the folder of the harness, and fails.
 fn program(harness: &Harness, path: &str, marker: &str) {
     let marker = harness.arg(marker);
     make_program(&harness.write(path, format!("#!/bin/sh\necho > '{marker}'\nexit 9\n")));
@@ -15,7 +15,7 @@ fn ran(harness: &Harness, marker: &str) -> bool {
     harness.path(marker).exists()
 }
 
-/// Runs the program with a search path that has the harness's `bin` before the system's.
+/// Runs the program with a search path in which the harness's `bin` precedes the system's folders.
 fn run(harness: &Harness, args: &[&str]) -> Outcome {
     let path = format!("{}:/usr/bin:/bin", harness.arg("bin"));
     harness.run_with(&[("PATH", &path)], args)
@@ -46,7 +46,7 @@ fn program_in_the_current_folder_needs_its_path() {
             refused.exits(3).warns(&hint).prints_nothing();
         }
     }
-    // The same name in the search path is found, and a path is used unchanged.
+    // A program of this name in the search path is found, and a path is used unchanged.
     for (option, name) in [("--fio", "some-fio"), ("--iozone", "some-iozone")] {
         program(&harness, &format!("bin/{name}"), &format!("{name}.path"));
         run(&harness, &[&io[..], &[option, name]].concat()).exits(3).warns("is not");
@@ -93,7 +93,7 @@ fn library_in_the_current_folder_needs_its_path() {
         .exits(3)
         .warns("no BLAS library \"libplanted.so\" was found")
         .warns("; ./libplanted.so is the file in the current folder\n");
-    // With its path it is tried, and rejected because it is not a BLAS.
+    // With its path, the library is tried and rejected because it is not a BLAS library.
     harness.run(&[&hpl[..], &["./libplanted.so"]].concat()).exits(3);
     assert!(ran(&harness, "loaded"));
 }

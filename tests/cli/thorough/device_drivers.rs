@@ -1,5 +1,5 @@
-//! `device` on CUDA and HIP with stand-ins for the drivers (`tests/standin`): memory and streams are the
-//! processor's, kernels are C, and environment variables make the drivers fail.
+//! Tests of `device` with CUDA and HIP, whose drivers are replaced by stand-ins (`tests/standin`): memory and streams
+//! are those of the processor, kernels are C functions, and environment variables make the drivers fail.
 
 use crate::harness::{Harness, Outcome, Part, measurements, skip};
 use serde_json::Value;
@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// Sources of the stand-ins and of their kernels.
+/// Folder with the sources of the stand-ins and of their kernels.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// Stand-ins: library, source, and true if it replaces AMD's.
+/// Stand-ins: library, source, and true if it replaces a library of AMD.
 const LIBRARIES: [(&str, &str, bool); 6] = [
     ("libcuda.so.1", "driver.c", false),
     ("libamdhip64.so.6", "driver.c", true),
@@ -20,7 +20,7 @@ const LIBRARIES: [(&str, &str, bool); 6] = [
     ("librocblas.so.4", "blas.c", true),
 ];
 
-/// The folder with all stand-ins, compiled once.
+/// Returns the folder with all stand-ins, which are compiled once.
 fn libraries() -> &'static str {
     static COMPILED: OnceLock<TempDir> = OnceLock::new();
     let folder = COMPILED.get_or_init(|| {
@@ -40,11 +40,11 @@ fn libraries() -> &'static str {
     folder.path().to_str().unwrap()
 }
 
-/// Arrays of four times the stand-in's cache, and few samples.
+/// Options for arrays of four times the stand-in's cache, and for few samples.
 const STREAM: [&str; 6] = ["device", "stream", "--samples", "2", "--size", "65536elements"];
 
 fn run(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Outcome {
-    // Variables of the caller's environment are removed.
+    // Variables in the caller's environment are removed.
     let own = [("LD_LIBRARY_PATH", libraries()), ("STANDIN_MEMORY", "0x1000000")];
     let unset = [("CUDA_VISIBLE_DEVICES", ""), ("ROCR_VISIBLE_DEVICES", "")];
     harness.run_with(&[&unset[..], &own[..], variables].concat(), args)
@@ -67,15 +67,15 @@ fn embedded_and_compiled_loops_are_checked_on_both_drivers() {
         assert_eq!(all.len(), 12);
         for m in &all {
             let config = &m["config"];
-            // The times of the stand-in vary, and two samples are few.
+            // The times of the stand-in vary, and there are only two samples.
             assert_ne!(m["validity"]["status"], "invalid", "{m:#}");
             assert_eq!((&config["device"], &config["wrong_elements"]), (&driver.into(), &0.into()));
             assert_eq!((&config["pci"], &config["class"]), (&"0000:3b:00.0".into(), &"gpu".into()));
             assert_eq!(config["driver_version"], version);
-            // 5120 bits at 10 MHz, two transfers per clock.
+            // The bus has 5120 bits at 10 MHz, with two transfers per clock.
             assert_eq!(m["limit"]["value"], 12.8e9, "{m:#}");
         }
-        // The carried build in groups of two sizes, or all that the stand-in for AMD's compiler makes.
+        // The embedded build has groups of two sizes; for AMD, the stand-in compiler makes all loops.
         assert!(all.iter().any(|m| m["config"]["loops_tried"].as_u64().unwrap() > 1));
     }
     run(&harness, &[], &["history", "show", "latest"])
@@ -196,7 +196,7 @@ fn unusable_driver_is_reported_with_a_hint() {
 #[test]
 fn device_lost_in_the_middle_keeps_earlier_results() {
     let harness = Harness::new();
-    // Dot has one carried loop, so that launch 30 is not part of a trial.
+    // Dot has only one embedded loop, so launch 30 is not part of a trial.
     let own =
         ["--kernels", "dot", "--samples", "40", "--size", "65536elements", "--device", "cuda:0"];
     let args = [&STREAM[..2], &own].concat();
@@ -204,7 +204,7 @@ fn device_lost_in_the_middle_keeps_earlier_results() {
     lost.exits(1).warns("the device was lost");
     let record = harness.run(&["history", "show", "latest", "--json", "-"]).exits(0).json();
     assert_eq!(record["complete"], false);
-    // The peaks fail after STREAM and the links.
+    // The peaks fail after STREAM and the links were measured.
     let all = ["device", "--device", "cuda:0", "--samples", "2", "--budget", "20"];
     let fails = [("STANDIN_CHAINS", "719"), ("STANDIN_MEMORY", "0x4000000")];
     let without_peaks = run(&harness, &fails, &all);
@@ -218,7 +218,7 @@ fn device_lost_in_the_middle_keeps_earlier_results() {
 }
 
 #[test]
-fn memory_errors_wrong_elements_and_falling_clocks_are_judged() {
+fn memory_errors_wrong_elements_and_throttling_change_validity() {
     let harness = Harness::new();
     let args = [&STREAM[..], &["--device", "cuda:0", "--kernels", "copy", "--json", "-"]].concat();
     let judged = |variables: &[(&str, &str)], exit: i32| {
@@ -267,7 +267,7 @@ fn mig_slice_is_described() {
     let copy = figures(&harness, &[("STANDIN_MIG", "1")], &args).remove(0);
     let slice = copy["config"]["slice"].as_str().unwrap();
     assert!(slice.starts_with("MIG slice of GPU-00112233"), "{slice}");
-    // The share of the bus is unknown.
+    // The slice's share of the bus is unknown.
     assert!(copy["limit"].is_null(), "{copy:#}");
 }
 
@@ -322,7 +322,7 @@ fn reference_programs_give_reference_figures() {
 #[test]
 fn nvbandwidth_alternates_on_the_copying_devices() {
     let harness = Harness::new();
-    // Requested test cases from the recorded output, with the bus addresses of the stand-ins.
+    // The requested test cases come from the recorded output; the bus addresses are those of the stand-ins.
     let program = harness.write(
         "nvb",
         format!(
@@ -367,7 +367,7 @@ sed 's/:1b:/:3b:/; s/:43:/:3c:/' {ROOT}/crates/devices/tests/outputs/nvbandwidth
             (across, "cuda:1", 392.60e9),
         ]
     );
-    // Native copies of the same size ran before and after each of its runs: a warm-up, one, and three.
+    // Native copies of the same size ran before and after each of its runs: a warm-up, one copy, and three copies.
     let samples = |m: &Value| {
         m["samples"].as_array().unwrap().len() + m["disturbed"].as_array().map_or(0, Vec::len)
     };

@@ -1,5 +1,5 @@
-//! `fleet run --slurm` on a real cluster of four slurmds, all of which are this machine. No test asserts speed: the
-//! verdicts on simulated and recorded fleets are tested elsewhere.
+//! Tests of `fleet run --slurm` on a real cluster with four slurmds, all of which run on this machine. No test asserts
+//! speed; verdicts on simulated and recorded fleets are tested elsewhere.
 
 use super::slurm::Slurm;
 use crate::harness::{FAST, Harness, Outcome, make_program, signal, wait_for};
@@ -15,7 +15,7 @@ fn fleet(harness: &Harness, slurm: &Slurm, more: &[&str]) -> Outcome {
 }
 
 #[test]
-fn every_node_gets_a_record_and_a_dead_one_a_reason() {
+fn every_node_gets_a_record_or_a_reason() {
     let harness = Harness::new();
     let Some(slurm) = Slurm::of(&harness, &NODES) else { return };
     let ended = fleet(&harness, &slurm, &["--nodes", "n[1-4]"]).exits(0);
@@ -28,9 +28,9 @@ fn every_node_gets_a_record_and_a_dead_one_a_reason() {
     }
     let ranked = harness.run(&["fleet", "rank", "records", "--format", "json"]).exits(0).json();
     assert_eq!(ranked["unknown"], "n[1-4]", "fewer than eight nodes are not judged: {ranked}");
-    // All is measured: nothing is submitted again.
+    // Everything is measured, so nothing is submitted again.
     fleet(&harness, &slurm, &[]).exits(0).warns("4 nodes measured");
-    // A node without a record is measured again; one that died is missing, with the reason.
+    // A node without a record is measured again. A node that is down is missing, with the reason.
     for node in ["n2", "n3"] {
         std::fs::remove_file(harness.path(&format!("records/{node}.json"))).unwrap();
     }
@@ -51,7 +51,7 @@ fn every_node_gets_a_record_and_a_dead_one_a_reason() {
         .prints("n3: the node is not available: down");
 }
 
-/// Runs `fleet run` with scripts in place of Slurm's programs.
+/// Runs `fleet run` with scripts that replace Slurm's programs.
 fn with_scripts(harness: &Harness, scripts: &[(&str, &str)], more: &[&str]) -> Outcome {
     for (name, script) in scripts {
         make_program(&harness.write(&format!("bin/{name}"), format!("#!/bin/sh\n{script}\n")));
@@ -130,7 +130,7 @@ fn node_that_dies_during_its_job_is_missing_with_the_job_state() {
         ["--", "stream", "--size", "1000000elements", "--budget", "15", "--dimms", "1024x20000"];
     let started = harness.start_with(&variables, &[&run[..], &measure].concat());
     let process = wait_for("the job of n2", || processes_on("n2", &slurm).first().copied());
-    // The daemon first, so that it cannot report the end of the others.
+    // The daemon is killed first, so that it cannot report the end of the other processes.
     let step = parent(process);
     signal(slurm.nodes[1], "KILL");
     signal(step, "KILL");

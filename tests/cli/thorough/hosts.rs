@@ -1,5 +1,5 @@
-//! Measurements of several hosts: started by mpirun with an agent that gives each host a name of its own, and in a Slurm
-//! job of four nodes.
+//! Tests of measurements on several hosts: started by mpirun with a replacement of ssh that gives each host its own
+//! name, and in a Slurm job of four nodes.
 
 use crate::harness::{
     ELEMENTS, Harness, HarnessProcess, OPEN_MPI_AS_ROOT, Outcome, Part, make_program, measurements,
@@ -10,7 +10,7 @@ use crate::thorough::slurm::Slurm;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// A short run of `stream` whose record goes to standard output.
+/// Options for a short run of `stream` whose record goes to standard output.
 const STREAM: [&str; 12] = [
     "stream",
     "--json",
@@ -26,19 +26,19 @@ const STREAM: [&str; 12] = [
     "--no-save",
 ];
 
-/// Host of a test, which is this machine in namespaces of its own.
+/// Host in a test, which is this machine in separate namespaces.
 #[derive(Default)]
 struct Stage<'a> {
-    /// Shell script that runs before the namespaces are created; its `$1` is the host.
+    /// Shell script that runs before the namespaces are created. `$1` is the host.
     before: &'a str,
-    /// Shell script that runs in the namespaces; its `$host` is the host.
+    /// Shell script that runs in the namespaces. `$host` is the host.
     inside: &'a str,
-    /// True if the host has the network namespace that [`network`] has created for it.
+    /// True if the host uses the network namespace that [`network`] created for it.
     has_network: bool,
 }
 
-/// Writes a replacement of ssh: every host is this one, in UTS and mount namespaces with the name of the host. Returns
-/// `None` if this user cannot create namespaces.
+/// Writes a replacement of ssh. Every host is this machine, in UTS and mount namespaces with the name of the host.
+/// Returns `None` if this user cannot create namespaces.
 fn agent(harness: &Harness, stage: &Stage<'_>) -> Option<String> {
     let can = harness.command("unshare").args(["-um", "hostname", "box"]).status();
     if !can.is_ok_and(|status| status.success()) {
@@ -65,9 +65,9 @@ fn agent(harness: &Harness, stage: &Stage<'_>) -> Option<String> {
     Some(agent)
 }
 
-/// Returns the words that run a command in a network of two hosts, `n1` and `n2`: each has a network namespace, which is
-/// connected to the bridge `br0` of the command. The bytes that `n1` has sent are written to the file `sent`. Returns
-/// `None` if this user cannot create networks.
+/// Returns the words that run a command in a network of two hosts, `n1` and `n2`. Each host has a network namespace,
+/// which is connected to the bridge `br0` of the command. The file `sent` gets the number of bytes that `n1` has sent.
+/// Returns `None` if this user cannot create networks.
 fn network(harness: &Harness) -> Option<Vec<String>> {
     if !harness.has(Part::Namespaces, "ip") || !harness.has(Part::Namespaces, "nsenter") {
         return None;
@@ -140,7 +140,8 @@ fn run(
     let words = [&["timeout", "150"], &launcher[..], &[program], args].concat();
     let variables = [&OPEN_MPI_AS_ROOT[..], variables].concat();
     let outcome = harness.run_other(&words, &variables);
-    // Nodes that connect to each other at once can fail in Open MPI (its issue 11508), which says so; then the job hangs.
+    // If nodes connect to each other at the same time, Open MPI can fail (its issue 11508). It then prints a message,
+    // and the job hangs.
     if outcome.stderr.contains("Open MPI failed to TCP connect to a peer") {
         return harness.run_other(&words, &variables);
     }
@@ -158,12 +159,12 @@ fn leader(harness: &Harness, node: &str) -> u32 {
     })
 }
 
-/// Returns the figures of this name.
+/// Returns the figures with this name.
 fn named<'a>(record: &'a Value, name: &str) -> Vec<&'a Value> {
     measurements(record).iter().filter(|m| m["name"] == name).collect()
 }
 
-/// Returns the hosts of the figures of this name.
+/// Returns the hosts of the figures with this name.
 fn hosts<'a>(record: &'a Value, name: &str) -> Vec<&'a str> {
     named(record, name).into_iter().filter_map(|m| m["config"]["host"].as_str()).collect()
 }
@@ -200,12 +201,12 @@ fn mpirun_measures_each_host_with_its_own_ranks() {
 }
 
 #[test]
-fn failing_host_is_named_and_others_are_measured() {
+fn failing_host_is_reported_and_others_are_measured() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
     }
-    // The second host cannot have so many threads.
+    // The second host cannot have this number of threads.
     let before = "[ $1 = n2 ] && export OMP_NUM_THREADS=999999";
     let Some(agent) = agent(&harness, &Stage { before, ..Stage::default() }) else { return };
     let Some(which) = installed(&harness).into_iter().find(|which| which.name == "Open MPI") else {
@@ -268,7 +269,7 @@ fn hosts_with_separate_networks_are_connected_by_tcp() {
     for which in installed(&harness) {
         let mut words = launcher(which.name, &agent, &["n1", "n2"], 1);
         if which.name != "Open MPI" {
-            // MPICH's launcher tells the hosts its address.
+            // The launcher of MPICH tells the hosts its address.
             words.splice(1..1, ["-iface", "br0"].map(str::to_owned));
         }
         let words = [&network[..], &words].concat();
@@ -276,7 +277,7 @@ fn hosts_with_separate_networks_are_connected_by_tcp() {
         let record = run(&harness, &words, &[], &solver).exits(0).json();
         let config = &named(&record, "time_to_solution")[0]["config"];
         assert_eq!(texts(&config["hosts"]), ["n1", "n2"]);
-        // Each iteration exchanges the halo of more than a hundred numbers.
+        // Each iteration exchanges a halo of more than a hundred numbers.
         let iterations = config["iterations"].as_u64().unwrap();
         let links = std::fs::read_to_string(harness.path("sent")).unwrap();
         let links: Value = serde_json::from_str(&links).unwrap();
@@ -310,11 +311,11 @@ fn other_processor_and_latency_of_each_host_are_shown() {
     let latency = ["memory", "latency", "--size", "1MiB", "--samples", "2"];
     let outputs = ["--json", "record.json", "--no-save", "--exclude-file", "slow.txt"];
     let page = run(&harness, &words, &[], &[&latency[..], &outputs].concat()).exits(0);
-    page.prints("of 3 hosts").prints("slowest").prints("another processor on n3: ");
+    page.prints("of 3 hosts").prints("slowest").prints("different processor on n3: ");
     let record = std::fs::read_to_string(harness.path("record.json")).unwrap();
     let record: Value = serde_json::from_str(&record).unwrap();
     let notices = texts(&record["notices"]);
-    let notice = notices.iter().find(|text| text.starts_with("another processor on n3: "));
+    let notice = notices.iter().find(|text| text.starts_with("different processor on n3: "));
     assert!(notice.unwrap().contains("Another Processor 1"), "{notices:?}");
     assert_eq!(hosts(&record, "1048576")[..3], ["n1", "n1", "n2"], "on two kinds of pages");
     no_orphans(&harness);
@@ -342,16 +343,16 @@ fn mismatched_launcher_and_library_are_refused_once() {
         .warns("--exclude-file requires several hosts");
 }
 
-/// CPU time, in ticks of 10 ms, after which a process has chosen its loops and measures. A process that waits for others
-/// on a busy machine uses CPU time, too.
+/// CPU time, in ticks of 10 ms, after which a process has chosen its loops and measures. A process on a busy machine
+/// also uses CPU time while it waits for others.
 const MEASURES: u64 = 600;
 
-/// Returns the nodes on which a process of this harness has used enough CPU time to measure.
+/// Returns the nodes on which a process of this harness has used enough CPU time to be measuring.
 fn working_nodes(harness: &Harness) -> BTreeSet<String> {
     let node_of = |process: HarnessProcess| {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.number)).ok()?;
         let (_, after_name) = stat.rsplit_once(") ")?;
-        // The time in user mode and that in the kernel.
+        // Time in user mode and in the kernel.
         let ticks = after_name.split(' ').skip(11).take(2);
         let used: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();
         let node = process.variable("SLURMD_NODENAME")?.to_owned();
@@ -360,8 +361,9 @@ fn working_nodes(harness: &Harness) -> BTreeSet<String> {
     harness.processes().into_iter().filter_map(node_of).collect()
 }
 
-/// Interrupts a step of two nodes, and checks what rank 0 has written. The interrupt may come before the first result of a
-/// node, because a process also uses CPU time while it waits. If it comes before that of both, the step is repeated.
+/// Interrupts a step of two nodes, and checks the record of rank 0. The interrupt may come before the first result of a
+/// node, because a process also uses CPU time while it waits. If it comes before the first result of both nodes, the
+/// step is repeated.
 fn is_saved_after_an_interrupt(harness: &Harness, slurm: &Slurm, kind: &str) {
     const ATTEMPTS: usize = 5;
     let has_result = (0..ATTEMPTS).any(|_| interrupted_step_has_result(harness, slurm, kind));
@@ -371,7 +373,7 @@ fn is_saved_after_an_interrupt(harness: &Harness, slurm: &Slurm, kind: &str) {
 /// Interrupts a step of two nodes; returns true if one of them had a result.
 fn interrupted_step_has_result(harness: &Harness, slurm: &Slurm, kind: &str) -> bool {
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
-    // The job is found by its name.
+    // The job is identified by its name.
     let two = ["srun", "-J", kind, "-N2", "--ntasks-per-node=1", kind].map(str::to_owned);
     let endless =
         ["stream", "--size", "1000000elements", "--samples", "1000000", "--dimms=1024x20000"];
@@ -387,7 +389,7 @@ fn interrupted_step_has_result(harness: &Harness, slurm: &Slurm, kind: &str) -> 
             wait_for("measurements on both nodes", || {
                 (working_nodes(harness).len() == 2).then_some(())
             });
-            // Without an MPI, the tasks of the other node have ended, which scancel reports as an error.
+            // Without an MPI, the tasks on the other node have already ended, which scancel reports as an error.
             harness.run_other(&["scancel", "--signal=INT", &step], &variables);
         });
         run(harness, &two, &variables, &args).exits(130);
@@ -427,12 +429,12 @@ fn slurm_measures_four_nodes_with_and_without_mpi() {
     for kind in &kinds {
         is_saved_after_an_interrupt(&harness, &slurm, kind);
     }
-    // The page has one row per host, the best first.
+    // The page has one row per host, best first.
     let four = ["srun", "-N4", "--ntasks-per-node=1"].map(str::to_owned);
     let args = ["hpl", "-N", "300", "--samples", "1", "--no-save"];
     let page = run(&harness, &four, &variables, &args).exits(0);
     page.prints("host").prints("slowest").prints("of 4 hosts");
-    // A node that is silent costs the time limit.
+    // A node that does not respond costs the time limit.
     let three = ["srun", "--nodelist=node1,node2,node3", "--ntasks-per-node=1", "--mpi=none"]
         .map(str::to_owned);
     let limited = [variables[0], ("NODEGAUGE_JOIN_SECONDS", "2")];

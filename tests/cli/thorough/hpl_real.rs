@@ -1,10 +1,10 @@
-//! `nodegauge hpl` and the real HPL: its input, its output, its launchers.
+//! Tests of `nodegauge hpl` with the original HPL: its input, its output, its launchers.
 
 use crate::harness::{Harness, OPEN_MPI_AS_ROOT, Outcome, Part, make_program};
 use crate::hpl::{SMALL, named};
 use serde_json::Value;
 
-/// Returns the path of a saved output of the real HPL.
+/// Returns the path of a recorded output of the original HPL.
 fn output(name: &str) -> String {
     format!("{}/../compute/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"))
 }
@@ -151,7 +151,7 @@ fn hpcc_runs_and_its_output_is_read() {
     assert!(real[0]["value"].as_f64().unwrap() > 0.0);
 }
 
-/// A launcher that reports its family, records its arguments, and prints a saved output.
+/// Writes a launcher that reports its version, records its arguments, and prints a recorded output.
 fn launcher(harness: &Harness, name: &str, version: &str) -> String {
     let words = harness.arg("words");
     let script = format!(
@@ -201,7 +201,7 @@ fn block_widths_and_grids_are_searched_with_xhpl() {
     harness.run_with(&OPEN_MPI_AS_ROOT, &[&args[..], &more].concat()).exits(0);
     let words = std::fs::read_to_string(harness.path("words")).unwrap();
     assert_eq!(words.lines().count(), 2, "a search and the run itself: {words}");
-    // The saved output's best width.
+    // This is the best width in the recorded output.
     let input = std::fs::read_to_string(harness.path("words.dat")).unwrap();
     assert!(input.contains("\n192          NBs\n"), "{input}");
 }

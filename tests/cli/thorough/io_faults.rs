@@ -1,12 +1,12 @@
-//! `nodegauge io` with failing devices, file systems and kernels: real failures if they can be created here,
-//! else failures injected into the C library.
+//! Tests of `nodegauge io` with failing devices, file systems and kernels. The failures are real if they can be
+//! produced here; otherwise they are injected into the C library.
 
 use crate::harness::{Harness, Outcome, Part, measurements, skip};
 use crate::io::{SMALL, folder, untouched};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Compiles the faults.
+/// Compiles the library that injects failures.
 pub fn faults(harness: &Harness) -> PathBuf {
     let source = harness.write("faults.c", include_str!("faults.c"));
     let library = harness.path("faults.so");
@@ -16,7 +16,7 @@ pub fn faults(harness: &Harness) -> PathBuf {
     library
 }
 
-/// Runs `io` with a fault, and checks that no files remain and other files are unchanged.
+/// Runs `io` with a fault, and checks that no files are left and other files are unchanged.
 #[track_caller]
 fn with(harness: &Harness, fault: &str, args: &[&str]) -> Outcome {
     let library = faults(harness);
@@ -42,7 +42,7 @@ fn full_file_system_ends_the_run_cleanly() {
         assert_eq!(record["complete"], false);
         let invalid: Vec<_> =
             measurements(&record).iter().filter(|m| m["validity"]["status"] == "invalid").collect();
-        // Every cell whose write fails is lost alone.
+        // Only the cells whose writes fail are lost.
         assert!(!invalid.is_empty() && invalid.iter().all(|m| m["name"] == "write"));
         assert!(measurements(&record).len() > 2);
     }
@@ -106,7 +106,7 @@ fn device_error_invalidates_the_affected_figures() {
     let harness = Harness::new();
     let args = [&["--operations", "write,read,reread,random_read"], &SMALL[..]].concat();
     let outcome = with(&harness, "eio=20", &args);
-    // The second read operation fails; each has 16 blocks.
+    // The second read operation fails. Each operation has 16 blocks.
     outcome
         .exits(1)
         .warns("cannot read")
@@ -141,7 +141,7 @@ fn wrong_byte_is_found_and_located() {
     // Without the check, the fault is not detected.
     let blind = [&["--operations", "write,read", "--no-save"], &SMALL[..]].concat();
     with(&harness, "flip=70000", &blind).exits(0);
-    // A lost write is detected although no read operation was requested.
+    // A lost write is detected even if no read operation was requested.
     let lost = [&["--operations", "write,rewrite", "--verify", "--no-save"], &SMALL[..]].concat();
     with(&harness, "lost=70000", &lost).exits(1).warns("has a wrong byte at offset 65536");
 }

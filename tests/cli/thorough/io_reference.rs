@@ -1,4 +1,4 @@
-//! `nodegauge io` and other programs: IOzone's tables, interleaved runs of fio and IOzone, imports.
+//! Tests of `nodegauge io` with other programs: IOzone's tables, alternating runs of fio and IOzone, and imports.
 
 use crate::harness::{Harness, Part, make_program, measurements, names};
 use crate::io::{SMALL, io, record};
@@ -21,7 +21,7 @@ fn tables_of_iozone_and_gnuplot_are_written() {
     let indices: Vec<&str> = surface.split("\n\n\n").collect();
     assert_eq!(indices.len(), 13);
     assert!(indices[2].starts_with("# read\n64 4 "), "{}", indices[2]);
-    // Two file sizes are two blocks of lines.
+    // Two file sizes give two blocks of lines.
     assert_eq!(indices[2].split("\n\n").count(), 2);
     io(&harness, &["--json", "-", "--surface", "-"])
         .exits(2)
@@ -60,7 +60,7 @@ fn reference_programs_alternate() {
             assert!(m["config"]["latency_s"]["p99"].is_number());
         }
     }
-    // IOzone is not free software: a program with the same output replaces it.
+    // IOzone is not free software, so a program with the same output replaces it.
     let script = "#!/bin/sh\ncase \"$*\" in\n-v) echo 'Version $Revision: 3.489 $';;\n*-i\\ 0*-f\\ data-iozone) echo > data-iozone; printf 'Iozone: Performance Test of File I/O\\n              kB  reclen    write  rewrite    read    reread\\n             256      16   100000   200000   300000   400000\\n\\niozone test complete.\\n';;\n*) exit 9;; esac\n";
     let program = harness.write("my iozone", script);
     make_program(&program);

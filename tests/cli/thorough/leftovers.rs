@@ -1,13 +1,13 @@
-//! Programs of users that hang, leave daemons or print without end: they are ended, and no processes or files
-//! remain.
+//! Tests of users' programs that hang, leave daemons or print without end. They are killed, and no processes or files
+//! are left.
 
 use crate::harness::{Harness, Part, lives, make_program, wait_for};
 use crate::hpl::SMALL;
 use crate::pages::golden;
 use std::path::Path;
 
-/// Ranks that leave a daemon and wait. Both write their process identifiers, and the rank writes the folders
-/// of its run.
+/// Program whose ranks start a daemon and wait. Rank and daemon write their process identifiers, and the rank writes
+/// the folders of its run.
 const HANGS: &str = r#"#!/bin/sh
 setsid sh -c 'trap "" TERM INT HUP; echo $$ >>"$HOME/processes"; exec sleep 300' &
 echo "$TMPDIR $OMPI_MCA_btl_vader_backing_directory" >"$HOME/folders"
@@ -15,7 +15,7 @@ echo $$ >>"$HOME/processes"
 wait
 "#;
 
-/// Returns the identifiers of `count` processes, once they are written.
+/// Returns `count` process identifiers when they are written.
 #[track_caller]
 fn processes(harness: &Harness, count: usize) -> Vec<u32> {
     wait_for("numbers of processes", || {
@@ -95,7 +95,7 @@ fn interrupted_query_leaves_no_process() {
         }
         let running = harness.start_with(&variables, &args);
         let processes = processes(&harness, 2);
-        // Ctrl-C has the same effect, but is ignored where a shell has started the tests in the background.
+        // Ctrl-C has the same effect, but is ignored if a shell has started the tests in the background.
         running.signal("TERM");
         let outcome = running.end();
         assert_eq!(outcome.code, None, "ended by the signal: {}", outcome.stderr);
@@ -109,7 +109,7 @@ fn interrupted_query_leaves_no_process() {
 fn write_beyond_the_file_size_limit_is_an_error_and_leaves_nothing() {
     let harness = Harness::new();
     std::fs::create_dir(harness.path("measured")).unwrap();
-    // A block of sh's ulimit has 512 B.
+    // A block in sh's ulimit has 512 B.
     let limited = ["sh", "-c", "ulimit -f 20 && exec \"$@\"", "sh"];
     let io = [
         "io",
@@ -136,7 +136,7 @@ fn write_beyond_the_file_size_limit_is_an_error_and_leaves_nothing() {
 #[test]
 fn killed_compiler_leaves_no_file() {
     let harness = Harness::new();
-    // A compiler that writes a temporary file, as gcc does, and then takes long.
+    // This compiler writes a temporary file, like gcc, and then takes a long time.
     let compiler = r#"#!/bin/sh
 case "$*" in
     *--showme:version*) echo "mpicc: Open MPI 4.1.4 (Language: C)"; exit ;;

@@ -1,5 +1,5 @@
-//! Tests of the second tier: faults, kills, clusters of Slurm, stand-ins, and programs of others beside ours.
-//! `make test-all` runs them; `make test` leaves out every test with `thorough::` in its path.
+//! Tests of the second tier: faults, killed processes, Slurm clusters, stand-ins, and reference programs. `make
+//! test-all` runs them; `make test` leaves out every test with `thorough::` in its path.
 
 mod adversarial;
 mod apps_mpi;
@@ -26,3 +26,4 @@ mod signals;
 pub mod slurm;
 mod tasks;
 mod unsaved;
+mod where_slurm;

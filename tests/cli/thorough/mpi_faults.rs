@@ -1,4 +1,4 @@
-//! `mpi`: ranks, launchers and compilers that fail.
+//! Tests of `mpi` with failing ranks, launchers and compilers.
 
 use crate::harness::{Harness, OPEN_MPI_AS_ROOT, Outcome, Part, make_program, skip, texts};
 use crate::mpi::{FAST, MPICH, Mpi, OPEN_MPI, installed, mpi, no_orphans, of};
@@ -50,7 +50,7 @@ fn open_mpi_as_root_needs_permission_for_user_programs() {
     harness.run(&args).exits(0).prints_words(option);
     let launcher = harness.latest()["measurements"][0]["config"]["mpi"]["launcher"].clone();
     assert!(launcher.as_str().unwrap().contains(" --allow-run-as-root "), "{launcher}");
-    // No hint is printed if the environment already allows root for Open MPI.
+    // No hint is printed if the environment already permits root for Open MPI.
     harness.run_with(&OPEN_MPI_AS_ROOT, &[&args[..], &["--json"]].concat()).exits(0);
     let notices = harness.latest()["notices"].to_string();
     assert!(!notices.contains("as root"), "{notices}");
@@ -74,11 +74,11 @@ fn open_mpi_as_root_needs_permission_for_user_programs() {
 fn pairs_start_together_without_barriers_in_between() {
     let harness = Harness::new();
     for which in installed(&harness) {
-        // Returns the number of barriers and the maximum number of batches; the last batch may be incomplete.
+        // Returns the number of barriers and the maximum number of batches. The last batch may be incomplete.
         let barriers = |pattern: &str, bytes: u64| -> (u64, u64) {
             let size = bytes.to_string();
             let how = ["-i", "1000", "-x", "0", "--validate", "0", "--json", "-"];
-            // Enough time for all of them, even on a loaded machine.
+            // This is enough time for all batches, even on a busy machine.
             let args = ["--patterns", pattern, "-m", &size, "--size-limit", "20"];
             let args = [&args[..], &how].concat();
             let record = with_fault(&harness, which, "count", &args).exits(0).json();
@@ -86,10 +86,10 @@ fn pairs_start_together_without_barriers_in_between() {
             let count = std::fs::read_to_string(harness.path("faults-count.so.count")).unwrap();
             (count.parse().unwrap(), 1000 / config["batch_operations"].as_u64().unwrap() + 1)
         };
-        // One barrier before each batch; an untimed barrier between operations would add 1000.
+        // There is one barrier before each batch. A barrier between operations would add 1000.
         let (counted, batches) = barriers("barrier", 0);
         assert!((1000..1500 + batches).contains(&counted), "{} {counted} {batches}", which.name);
-        // One barrier at the start of the size and one at the end; the others belong to batches.
+        // One barrier is at the start of a size and one at its end; the others belong to batches.
         let (together, _) = barriers("multi_lat", 8);
         assert!(together > 3, "{} {together}", which.name);
         assert_eq!(barriers("latency", 8).0, 2, "{}", which.name);
@@ -168,7 +168,7 @@ fn corrupted_data_is_invalid() {
             "corrupted data: 2 bytes received incorrectly"
         );
         assert!(of(&record, "latency", 64)["value"].is_number());
-        // Without validation, the fault is not detected.
+        // Without the validation, the fault is not detected.
         let args = [&args[..], &["--validate", "0"]].concat();
         with_fault(&harness, which, "corrupt", &args).exits(0);
         no_orphans(&harness);
@@ -221,7 +221,7 @@ fn launcher_of_another_mpi_is_detected() {
         .exits(2)
         .warns("starts programs of MPICH")
         .warns("every rank would be rank 0 of 1");
-    // A launcher that reports the version of another MPI: only the ranks detect it.
+    // A launcher that reports the version of another MPI. Only the ranks can detect it.
     let script = harness.write(
         "mpirun",
         "#!/bin/sh\n[ \"$1\" = --version ] && exec mpirun.mpich --version\n\
@@ -268,7 +268,7 @@ fn missing_or_broken_compiler_is_reported() {
 fn killed_ranks_leave_no_shared_memory() {
     let harness = Harness::new();
     for which in installed(&harness) {
-        // A launcher that does not clean up: it and its ranks are killed.
+        // A launcher that does not clean up; it is killed together with its ranks.
         let text = format!(
             "#!/bin/sh\n[ \"$1\" = --version ] && exec {mpirun} \"$@\"\ntrap '' INT TERM HUP\n{mpirun} {} \"$@\"\n",
             preload(&harness, which, "hang"),
@@ -307,7 +307,7 @@ fn planted_probe_is_not_executed() {
         let all = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
         all.filter(|path| path.extension().is_none()).collect()
     };
-    // The run started a temporary copy, which has been removed; only the cached probe is left.
+    // The run used a temporary copy, which was removed; only the cached probe is left.
     let [probe] = &kept()[..] else { panic!("{:?}", kept()) };
     let genuine = std::fs::read(probe).unwrap();
     let trap = trap(&harness, "trap");
@@ -347,7 +347,7 @@ fn programs_in_the_current_folder_are_not_found() {
     for name in ["mpicc", "gcc", "mpirun"] {
         trap(&harness, name);
     }
-    // An empty element of the path also means the current folder.
+    // An empty element in the search path also means the current folder.
     let path = format!(":.:{}", std::env::var("PATH").unwrap());
     let environment = [("PATH", path.as_str()), ("LD_LIBRARY_PATH", ".")];
     let run = harness.run_with(&environment, &["stream", "--compiler", "gcc", "--samples", "1"]);
@@ -391,7 +391,7 @@ fn interrupted_run_leaves_only_its_record() {
                 "latency",
             ],
         );
-        // A size of messages under way.
+        // The run measures one of its message sizes.
         let running = running.shows(": latency, ");
         running.signal(signal);
         running.end().exits(code).warns("interrupted");

@@ -1,11 +1,11 @@
-//! `mpi` on several hosts: with an agent instead of ssh, and in a Slurm job.
+//! Tests of `mpi` on several hosts: with a replacement of ssh, and in a Slurm job.
 
 use crate::harness::{Harness, make_program, measurements, texts};
 use crate::mpi::{FAST, MPICH, installed, mpi, no_orphans, of};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
 
-/// Exactly one notice reports the host that does not respond.
+/// Checks that exactly one notice reports the host that does not respond.
 #[track_caller]
 fn one_does_not_answer(record: &Value, host: &str) {
     let silent = |notice: &&str| notice.contains(" does not respond");
@@ -15,10 +15,10 @@ fn one_does_not_answer(record: &Value, host: &str) {
 }
 
 #[test]
-fn hosts_that_do_not_respond_are_named() {
+fn hosts_that_do_not_respond_are_reported() {
     let harness = Harness::new();
-    // Replacement of ssh: every host is this one, except a dead one. Each host has its own folder for
-    // temporary files; otherwise the daemons of a run would share one.
+    // Replacement of ssh: every host is this machine, except one that does not respond. Each host has its own folder
+    // for temporary files, because otherwise the daemons of a run would share one.
     let folder = harness.path("").display().to_string();
     let agent = harness.write(
         "agent",
@@ -64,7 +64,7 @@ fn unreachable_open_mpi_host_has_the_reason_of_ssh() {
 }
 
 #[test]
-fn slurm_nodes_form_a_ring_and_a_dead_one_is_named() {
+fn slurm_nodes_form_a_ring_and_dead_node_is_reported() {
     let harness = Harness::new();
     let mpis = installed(&harness);
     if mpis.is_empty() {
@@ -99,7 +99,7 @@ fn slurm_nodes_form_a_ring_and_a_dead_one_is_named() {
         let started = ["--mpicc", mpich.mpicc, "--launcher", "srun --mpi=pmi2"];
         let record = job("", &started).exits(0).json();
         assert_eq!(met(&record).len(), 6);
-        // It stays as a zombie, since this process does not wait for it.
+        // It remains as a zombie, because this process does not wait for it.
         let daemon = slurm.nodes[3];
         let kill =
             format!("kill -9 {daemon}; until grep -q ') Z ' /proc/{daemon}/stat; do :; done;");

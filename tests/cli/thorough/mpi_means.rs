@@ -1,18 +1,17 @@
-//! `mpi` on nodes without a compiler for MPI, or without one of several MPIs.
+//! Tests of `mpi` on nodes without an MPI compiler, or without the compiler of one of several MPIs.
 
 use crate::harness::{Harness, has_keys, make_program, measurements, names};
 use crate::mpi::{FAST, MPICH, Mpi, installed, mpi, no_orphans};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-/// Creates a search path with only the launcher of an MPI, as on a compute node without compilers.
+/// Creates a search path with only the launcher of an MPI, like on a compute node without compilers.
 fn launchers_only(harness: &Harness, which: Mpi) -> String {
     let bin = harness.path(&format!("bin-{}", which.mpirun));
     std::fs::create_dir(&bin).unwrap();
     let at = |name: &str| PathBuf::from("/usr/bin").join(name);
     symlink(at(which.mpirun), bin.join("mpirun")).unwrap();
-    // Hydra searches its proxy in its own folder; Open MPI requires a program that starts ranks on other
-    // hosts.
+    // Hydra searches its proxy in its own folder. Open MPI requires a program that starts ranks on other hosts.
     symlink(at("hydra_pmi_proxy"), bin.join("hydra_pmi_proxy")).unwrap();
     symlink(at("true"), bin.join("ssh")).unwrap();
     bin.display().to_string()
@@ -67,7 +66,7 @@ fn wrapper_without_a_compiler_is_skipped() {
         run.prints_words(
             "with nodegauge's precompiled probe: mpicc cannot compile the probe (exit status 1)",
         );
-        // Debian's mpich has the wrapper without its header.
+        // Debian's mpich contains the wrapper, but not its header.
         let second_line = format!(
             "#!/bin/sh\necho 'mpicc: {} 9.9 (Language: C)'\n[ $# -lt 2 ] || {{ echo '/tmp/of/messages.c:38:10: \
              fatal error: mpi.h: No such file' >&2; exit 1; }}\n",
@@ -123,7 +122,7 @@ fn selected_mpi_of_several_is_reported() {
     };
     let usual = std::env::var("PATH").unwrap();
     assert!(chosen(&usual).ends_with("mpicc, the default of 2 MPIs found"), "{}", chosen(&usual));
-    // A folder with one wrapper, and one in which the default is broken.
+    // One folder contains a single wrapper; in the other one, the default wrapper is broken.
     let bin = harness.path("one");
     std::fs::create_dir(&bin).unwrap();
     symlink(format!("/usr/bin/{}", MPICH.mpicc), bin.join(MPICH.mpicc)).unwrap();

@@ -1,10 +1,10 @@
-//! `mpi` and the OSU micro-benchmarks: interleaved runs of their programs and the probe, and their tables.
+//! Tests of `mpi` with the OSU micro-benchmarks: alternating runs of their programs and the probe, and their tables.
 
 use crate::harness::{Harness, measurements, names, texts};
 use crate::mpi::{FAST, OPEN_MPI, installed, mpi};
 use std::process::Command;
 
-/// Prints the output of osu_latency 5.7 for the sizes of `-m`, if it is one of two ranks.
+/// Program that prints the output of osu_latency 5.7 for the sizes of `-m` if it is one of two ranks.
 const STAND_IN: &str = r##"
 #include <mpi.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ fn osu_programs_alternate_with_the_probe() {
         assert_eq!(categories, ["variant", "reference"].repeat(3));
         let (own, osu) = (&measurements(&record)[0], &measurements(&record)[1]);
         assert_eq!(osu["value"], 1e-3);
-        // If other load disturbs every round, at most all six rounds count.
+        // If other load disturbs every round, up to all six rounds count.
         let rounds = own["summary"]["n"].as_u64().unwrap();
         assert!((1..=6).contains(&rounds), "{rounds}");
         assert_eq!(own["summary"]["n"], osu["summary"]["n"]);
@@ -94,7 +94,7 @@ fn osu_programs_keep_a_budget() {
     let mut compiler = Command::new(which.mpicc);
     compiler.arg("-DSECONDS=2").arg(&source).arg("-o").arg(&program);
     assert!(compiler.status().unwrap().success());
-    // Five rounds take more than ten seconds; what was measured before the end of the budget stays.
+    // Five rounds take more than ten seconds. Results before the end of the budget are kept.
     let osu = harness.path("");
     let args = ["--osu", osu.to_str().unwrap(), "-m", "8:32", "--patterns", "latency"];
     let short = [&args[..], &["--budget", "6", "--json", "-"]].concat();

@@ -1,10 +1,10 @@
-//! `sweep -- PROGRAM` with programs that print without end, hang, or outlive a killed sweep.
+//! Tests of `sweep -- PROGRAM` with programs that print without end, hang, or are left by a killed sweep.
 
 use crate::harness::{Harness, lives, measurements, wait_for};
 use std::path::Path;
 
 #[test]
-fn endless_output_and_hanging_programs_are_rows_of_the_page() {
+fn failing_programs_are_rows_of_the_page() {
     let harness = Harness::new();
     let script =
         "case $A in 1) exec yes;; 2) exec sleep 300;; 3) read line || exit 0; exit 1;; esac";

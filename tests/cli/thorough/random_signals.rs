@@ -1,12 +1,12 @@
-//! Signals at arbitrary moments over all commands that take time: each ends soon, and no process, no shared memory and
-//! no file remains.
+//! Tests of signals at arbitrary moments, with all commands that take some time. Each command must end soon, without
+//! leaving processes, shared memory or files.
 
 use crate::harness::{Harness, Outcome, Part, skip};
 use crate::mpi::no_orphans;
 use std::path::Path;
 use std::time::Duration;
 
-/// Commands that take longer than [`LATEST`] or, in part, less.
+/// Commands. Most of them take longer than [`LATEST`].
 const COMMANDS: [&[&str]; 26] = [
     &["run"],
     &["machine"],
@@ -39,27 +39,27 @@ const COMMANDS: [&[&str]; 26] = [
 /// Number of signals.
 const SIGNALS: usize = 100;
 
-/// Number of programs that run at a time: they mostly wait.
+/// Number of programs that run at the same time; they mostly wait.
 const AT_ONCE: usize = 4;
 
-/// Signals and the exit codes after them.
+/// Signals, and the exit codes that they cause.
 const NAMES: [(&str, i32); 3] = [("INT", 130), ("TERM", 143), ("HUP", 129)];
 
-/// Latest moment of a signal after the start of the program.
+/// Latest moment of a signal, after the start of the program.
 const LATEST: Duration = Duration::from_secs(3);
 
-/// Mounts a folder of the test as shared memory, so that entries of other programs do not matter.
+/// Mounts a folder of the test as shared memory, so that entries of other programs are not counted.
 const OWN_SHARED_MEMORY: &str = r#"mount --bind "$HOME/shared" /dev/shm && exec "$@""#;
 
-/// Returns the moment of a signal. The moments of successive signals are spread evenly, and half of them are in the
-/// first quarter of the time, where programs are prepared and children start.
+/// Returns the moment of a signal. The moments are evenly spread, and half of them are in the first quarter of the
+/// time, in which programs are prepared and child processes start.
 fn moment(signal: usize) -> Duration {
     const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
     let share = (signal as f64 * GOLDEN_RATIO).fract();
     LATEST.mul_f64(share * share)
 }
 
-/// Returns the files of a folder and its folders.
+/// Returns the files and folders in a folder, recursively.
 fn files(folder: &Path) -> Vec<String> {
     std::fs::read_dir(folder)
         .unwrap()
@@ -68,7 +68,7 @@ fn files(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Starts a command in separate folders, sends a signal, and checks that it ends without leftovers.
+/// Starts a command in separate folders, sends a signal, and checks that the command ends and leaves nothing.
 fn interrupt(number: usize) {
     let harness = Harness::new();
     for folder in ["shared", "temporary", "files"] {
@@ -96,7 +96,8 @@ fn interrupt(number: usize) {
     no_orphans(&harness);
 }
 
-/// Checks that a command was ended by the signal, by default before it handles signals, or that it ended before.
+/// Checks that the signal ended a command (by its default action, if the command does not handle signals yet), or that
+/// the command ended before.
 #[track_caller]
 fn check_code(outcome: &Outcome, code: i32, which: &str) {
     let is_ended = outcome.code.is_none() || outcome.code == Some(code);

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and closed terminals: results so far are saved and marked incomplete.
+//! Tests of Ctrl-C, SIGTERM and closed terminals: the results so far are saved and marked incomplete.
 
 use crate::harness::{Harness, Outcome, measurements};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::Value;
 const ENDLESS: [&str; 7] =
     ["--budget", "1", "--samples", "1000000", "--size", "1000000elements", "--dimms=1024x20000"];
 
-/// Text of the progress bar after a measured pass.
+/// Text in the progress bar after a measured pass.
 const MEASURED: &str = "measuring: ";
 
 /// Runs the program until it shows this text, and interrupts it.
@@ -18,7 +18,7 @@ fn interrupted(harness: &Harness, args: &[&str], shown: &str, signal: &str) -> O
 }
 
 #[test]
-fn results_until_an_interrupt_are_saved() {
+fn results_before_an_interrupt_are_saved() {
     let harness = Harness::new();
     let args = [&["stream"], &ENDLESS[..]].concat();
     let outcome = interrupted(&harness, &args, MEASURED, "INT").exits(130);
@@ -89,7 +89,7 @@ fn second_hangup_does_not_abort() {
     let harness = Harness::new();
     let args = [&["stream"], &ENDLESS[..]].concat();
     let running = harness.start(&args).shows_times(10, MEASURED);
-    // Kernel and shell send it twice when a window is closed.
+    // The kernel and the shell both send it when a window is closed.
     running.signal("HUP");
     running.signal("HUP");
     running.end().exits(129).prints("\nsaved ");

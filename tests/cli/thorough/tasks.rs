@@ -1,20 +1,20 @@
-//! Commands of `docs/tasks`: each runs as it is written, with a small budget or small sizes, on a history with sixty
-//! unrelated runs.
+//! Tests of the commands in `docs/tasks`. Each runs as written, with a small budget or small sizes, on a history with
+//! sixty unrelated runs.
 
 use crate::chapters::{chapters, commands};
 use crate::contract::words;
 use crate::harness::{Harness, Part};
 use crate::history::many;
 
-/// Number of runs that have nothing to do with the task.
+/// Number of saved runs that are unrelated to the task.
 const UNRELATED: usize = 60;
-/// Machine for plans of commands whose threads do not fit on every machine.
+/// Machine for commands that only plan, and whose threads do not fit on every machine.
 const LARGE: &str =
     "synthetic:Package:2 NUMANode:1 L3Cache:4(size=33554432) L2Cache:4 L1dCache:1 Core:1 PU:1";
 
-/// Command that is not run, and why.
+/// Command that is not run, with the reason.
 struct Exemption {
-    /// Beginning of the command.
+    /// First words of the command.
     command: &'static str,
     reason: &'static str,
 }
@@ -40,14 +40,14 @@ const EXEMPT: [Exemption; 6] = [
     },
 ];
 
-/// Change of a command that shortens it. The options before and after the added ones stay as they are written.
+/// Options that shorten a command. The other options stay as written.
 struct Reduction {
-    /// Beginning of the command.
+    /// First words of the command.
     command: &'static str,
     added: &'static [&'static str],
 }
 
-/// Reductions; the first that fits applies.
+/// Reductions. The first one whose words match is used.
 const REDUCED: [Reduction; 16] = [
     Reduction { command: "stream --against list", added: &[] },
     Reduction { command: "stream --sweep", added: &["--size", "1MiB", "--samples", "2"] },
@@ -67,7 +67,7 @@ const REDUCED: [Reduction; 16] = [
     Reduction { command: "places --", added: &["--topology", LARGE] },
 ];
 
-/// Replaced words: paths and times of the chapters. In the commands of `compare --run` they are parts of a word.
+/// Replaced words: paths and times in the chapters. In `compare --run`, they are parts of a word.
 const REPLACED: [(&str, &str); 4] = [
     ("/scratch", "scratch"),
     ("--every 10m --for 24h", "--every 10s --for 1s"),
@@ -75,10 +75,10 @@ const REPLACED: [(&str, &str); 4] = [
     ("'stream --pages thp'", "'stream --pages thp --size 1MiB --samples 3'"),
 ];
 
-/// Commands that exit with 1 when a verdict or a condition is negative, which depends on the machine.
+/// Commands that exit with 1 if a verdict or condition is negative, which depends on the machine.
 const JUDGING: [&str; 4] = ["--expect", "--fail-on", "check", "fleet rank"];
 
-/// Command whose results a chapter requires: those of another node, or of another month.
+/// Command that produces results that a chapter requires, e.g. those of another node or an earlier month.
 struct Preparation {
     chapter: &'static str,
     command: &'static str,
@@ -104,7 +104,7 @@ fn reduced(command: &str) -> Vec<String> {
     arguments
 }
 
-/// Runs a command; fails the test if it does not do what the chapter says.
+/// Runs a command. The test fails if it does not do what the chapter says.
 #[track_caller]
 fn run(harness: &Harness, command: &str) {
     let arguments = reduced(command);
@@ -151,7 +151,7 @@ fn works_as_written(chapter: &str, required: &[(Part, &str)]) {
     }
 }
 
-/// Makes the list of chapters, with a test of each.
+/// Makes the list of chapters, and a test for each of them.
 macro_rules! tasks {
     ($($name:ident $(needs $part:ident $program:literal)*;)*) => {
         const TASKS: &[&str] = &[$(stringify!($name)),*];

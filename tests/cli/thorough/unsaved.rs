@@ -1,4 +1,5 @@
-//! If the history cannot be written at the end of a measurement, the measurement is not lost.
+//! Tests of measurements whose result cannot be saved at the end because the history cannot be written: nothing is
+//! lost.
 
 use crate::harness::{Harness, Outcome, Running, wait_for};
 use rusqlite::Connection;
@@ -8,14 +9,14 @@ use std::path::Path;
 const STREAM: [&str; 7] =
     ["stream", "--size", "1000000elements", "--budget", "2", "--dimms", "1024x20000"];
 
-/// Creates a history and starts a measurement that has opened it.
+/// Creates a history, and starts a measurement that has opened it.
 fn measuring(harness: &Harness, args: &[&str]) -> Running {
     harness.stream(&["-q", "--db", "h.db"]).exits(0);
     let running = harness.start(&[&STREAM[..], &["--db", "h.db"], args].concat());
     running.shows("measuring")
 }
 
-/// Takes the write lock of the history, like a long import of an older version.
+/// Takes the write lock of the history, like a long import by an older version.
 fn lock(harness: &Harness) -> Connection {
     let connection = Connection::open(harness.path("h.db")).unwrap();
     connection.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
@@ -36,7 +37,7 @@ fn saved(harness: &Harness) -> usize {
     harness.run(&["history", "list", "-q", "--db", "h.db"]).exits(0).stdout.lines().count()
 }
 
-/// Checks that standard output has the figures, without a line that they are saved.
+/// Checks that standard output contains the figures, but no line that they are saved.
 fn is_shown(outcome: Outcome) -> Outcome {
     outcome.prints("\ntriad ").never_prints("\nsaved ")
 }
@@ -63,7 +64,7 @@ fn unsaved_record_goes_to_file() {
     let running = measuring(&harness, &["--csv", "run.csv"]);
     let other = lock(&harness);
     let running = running.shows("waiting for at most 30 s");
-    // A signal ends the wait; without one it takes half a minute.
+    // A signal ends the wait. Otherwise it takes half a minute.
     running.signal("INT");
     let outcome = is_shown(running.end()).exits(3);
     let file = unsaved(&harness).unwrap_or_else(|| outcome.fail("expected a file"));

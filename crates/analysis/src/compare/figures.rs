@@ -1,5 +1,5 @@
-//! Figures of A or B: the value of each run, and the samples that can be compared with the samples of the other
-//! setting. Samples of different regimes of a virtual machine are never compared.
+//! Figures of A or B: the value of each run, and the samples that can be compared with those of the other setting.
+//! Samples of different regimes of a virtual machine are never compared.
 
 use crate::identity::Numbered;
 use crate::ratio::{self, SideRuns};
@@ -14,9 +14,9 @@ use serde::Serialize;
 /// Figures of A or B for one measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SideFigures {
-    /// Compared value: the value of the run; with several runs, the geometric mean of their values.
+    /// Compared value: the value of the run, or the geometric mean of the values of several runs.
     pub value: Option<f64>,
-    /// Median of the samples; with several runs, the geometric mean of their medians; `null` without samples.
+    /// Median of the samples, or the geometric mean of the medians of several runs; `null` without samples.
     pub median: Option<f64>,
     /// Number of samples that count, summed over all runs.
     pub samples: usize,
@@ -38,7 +38,7 @@ impl SideFigures {
     }
 }
 
-/// Compared samples of A or B: the samples of one regime of each run, with the number of the run.
+/// Compared samples of A or B: for each run its number and its samples in one regime.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct RegimeSelection(pub Vec<(usize, RegimeFigures)>);
 
@@ -47,13 +47,13 @@ pub(super) struct RegimeSelection(pub Vec<(usize, RegimeFigures)>);
 pub(super) struct MatchedSamples {
     pub a: RegimeSelection,
     pub b: RegimeSelection,
-    /// Samples of other runs with the same settings as A and as B.
+    /// Samples of other runs with the same settings as A, and of those with the same settings as B.
     pub like: [RegimeSelection; 2],
     /// Remark about samples that were excluded.
     pub remark: Option<String>,
 }
 
-/// Samples that one run took in one regime.
+/// Samples of one run in one regime.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegimeFigures {
     /// Core-to-core round trip of the regime, seconds; `None` if regimes were not monitored.
@@ -88,7 +88,7 @@ impl RegimeSelection {
         }
     }
 
-    /// Returns the runs as input for a ratio; `like` contains other runs with the same settings.
+    /// Converts the runs to input for a ratio; `like` contains other runs with the same settings.
     pub fn runs(&self, like: &Self, quoted: Quoted, unit: Unit) -> SideRuns {
         let parts = self.0.iter().map(|(_, part)| part);
         let within: Vec<f64> =
@@ -104,7 +104,7 @@ impl RegimeSelection {
             .collect()
     }
 
-    /// Returns the mean of the two runs of a block; `None` if one has no figure.
+    /// Returns the mean figure of the two runs of a block; `None` if one has no figure.
     fn block_figure(&self, block: usize) -> Option<f64> {
         let runs = self.0.iter().filter(|(run, _)| run / 2 == block);
         let values: Vec<f64> = runs.map(|(_, part)| part.value).collect();
@@ -112,8 +112,8 @@ impl RegimeSelection {
     }
 }
 
-/// Returns the geometric mean; `None` without values. A single value is not passed through logarithms, so that it stays
-/// exact.
+/// Returns the geometric mean; `None` without values. A single value is returned unchanged, without rounding errors of
+/// logarithms.
 fn geometric_mean(values: &[f64]) -> Option<f64> {
     match values {
         [] => None,
@@ -122,8 +122,8 @@ fn geometric_mean(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Returns the least and the greatest value of the passes within a run: those of the times that stream.c printed, or the
-/// samples. `None` with fewer than two passes.
+/// Returns the minimum and the maximum over the passes of a run: of the times that stream.c printed, otherwise of the
+/// samples. `None` for fewer than two passes.
 fn range_within(m: &Measurement) -> Option<[f64; 2]> {
     if let (Some(times), Some(best)) = (m.read_key::<shared::times_s>(), m.value) {
         let slowest = best * times.least.0 / times.greatest.0;
@@ -142,7 +142,7 @@ pub(super) fn ranges_are_apart(sides: [&[Numbered<'_>]; 2]) -> bool {
     }
 }
 
-/// Returns the least and the greatest value of the passes of all runs; `None` if a run has fewer than two passes.
+/// Returns the minimum and the maximum over the passes of all runs; `None` if a run has fewer than two passes.
 fn runs_range(side: &[Numbered<'_>]) -> Option<[f64; 2]> {
     let within: Vec<[f64; 2]> = side.iter().map(|(_, m)| range_within(m)).collect::<Option<_>>()?;
     let min = within.iter().map(|range| range[0]).min_by(f64::total_cmp)?;
@@ -157,7 +157,6 @@ fn has_result(m: &Measurement) -> bool {
 
 /// Returns the runs of A or B that have a result.
 ///
-/// # Errors
 /// Fails with the reason if no run has a result.
 pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Numbered<'a>>, String> {
     let usable: Vec<Numbered<'a>> = side.iter().copied().filter(|(_, m)| has_result(m)).collect();
@@ -171,11 +170,10 @@ pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Number
     Ok(usable)
 }
 
-/// Returns the figures of A and B, and of other runs with the same settings. If `regimes_matter`, all figures belong to
-/// the same regime.
+/// Returns the figures of A and B, and of other runs with the same settings. If `regimes_matter` is true, all figures
+/// belong to the same regime.
 ///
-/// # Errors
-/// Fails with the reason if A and B have no regime in common.
+/// Fails with the reason if A and B have no common regime.
 pub(super) fn match_samples(
     [a, b]: [&[Numbered<'_>]; 2],
     like: [&[Numbered<'_>]; 2],
@@ -198,7 +196,7 @@ pub(super) fn match_samples(
         return Ok(MatchedSamples { a: chosen(&a, None), b: chosen(&b, None), like, remark });
     }
     let regimes = regime::regimes(&[of_a.as_slice(), of_b.as_slice()].concat());
-    // The regime with most samples of A and B is selected; in case of a tie, the regime with the shortest round trips.
+    // The regime with the most samples of A and B is selected; in case of a tie, the one with the shortest round trips.
     let mut max: Option<(usize, &Regime)> = None;
     for regime in &regimes {
         let Some(samples) = samples_in_common(&a, &b, regime) else { continue };
@@ -228,26 +226,26 @@ pub(super) fn match_samples(
     Ok(MatchedSamples { a: chosen_a, b: chosen_b, like, remark })
 }
 
-/// Parts of the figure of each run, with the number of the run.
+/// Figure of each run, split by regime, with the number of the run.
 type PartsByRun = Vec<(usize, Vec<RegimeFigures>)>;
 
 fn parts_by_run(side: &[Numbered<'_>]) -> PartsByRun {
     side.iter().map(|(run, m)| (*run, parts(m))).collect()
 }
 
-/// Returns the known round trips of all parts.
+/// Returns the known round trips of all regimes.
 fn round_trips(side: &PartsByRun) -> Vec<f64> {
     side.iter().flat_map(|(_, parts)| parts).filter_map(|part| part.round_trip).collect()
 }
 
-/// Returns the number of samples that both sides have in a regime; `None` if a side has no run in it.
+/// Returns the number of samples of both sides in a regime; `None` if a side has no run in it.
 fn samples_in_common(a: &PartsByRun, b: &PartsByRun, regime: &Regime) -> Option<usize> {
     let [a, b] = [a, b].map(|side| chosen(side, Some(regime)));
     let runs = a.0.len().min(b.0.len());
     (runs > 0).then_some(a.samples().min(b.samples()))
 }
 
-/// Returns the samples of a figure by regime, beginning with the regime of the figure's value.
+/// Returns the samples of a figure by regime. The first regime is that of the figure's value.
 pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
     let trip = m.read_key::<shared::round_trip_s>();
     let trip = trip.filter(|seconds| regime::is_line_round_trip(*seconds));
@@ -263,20 +261,20 @@ pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
     std::iter::once(headline).chain(others).collect()
 }
 
-/// Returns the samples of each run in `regime`; without a regime, the samples of the figure's value. Runs without such
-/// samples are omitted.
+/// Returns the samples of each run in `regime`; without a regime, those of the figure's value. Runs without such
+/// samples are left out.
 fn chosen(side: &[(usize, Vec<RegimeFigures>)], regime: Option<&Regime>) -> RegimeSelection {
     let mut found = Vec::new();
     for (run, parts) in side {
-        let part = parts.iter().find(|part| part.is_of(regime));
+        let part = parts.iter().find(|part| part.is_in_regime(regime));
         found.extend(part.map(|part| (*run, part.clone())));
     }
     RegimeSelection(found)
 }
 
 impl RegimeFigures {
-    /// True if the samples are of this regime; without a regime, always.
-    fn is_of(&self, regime: Option<&Regime>) -> bool {
+    /// True if the samples belong to this regime; always true without a regime.
+    fn is_in_regime(&self, regime: Option<&Regime>) -> bool {
         let Some(regime) = regime else { return true };
         self.round_trip.is_some_and(|round_trip| regime.contains(round_trip))
     }

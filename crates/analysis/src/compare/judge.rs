@@ -1,5 +1,5 @@
-//! Verdict on a pair of figures. The module checks that the figures are comparable, selects the runs of A and B that
-//! count, estimates the spread between runs, and judges the ratio.
+//! Verdict on a pair of figures: checks that the figures are comparable, selects the counting runs of A and B,
+//! estimates the spread between runs, and judges the ratio.
 
 use super::figures::{self, MatchedSamples, SideFigures};
 use super::pairing::{self, PairedMeasurement};
@@ -24,15 +24,15 @@ pub(super) struct Question<'a> {
     /// True if A and B are the same runs.
     itself: bool,
     regimes_matter: bool,
-    /// Other saved runs with the same command, version and machine as A and as B.
+    /// Other saved runs with the same command, version and machine as A, and those for B.
     others: [Vec<&'a Record>; 2],
-    /// Reason if the spread between runs is unknown.
+    /// Reason why the spread between runs is unknown.
     unknown_spread: Reason,
 }
 
 impl<'a> Question<'a> {
     pub fn new(a: &'a Side, b: &'a Side, design: Design) -> Self {
-        let same = settings::same_question(&[&a.runs, &b.runs]);
+        let same = settings::is_same_command(&[&a.runs, &b.runs]);
         let compared: Vec<&str> = a.runs.iter().chain(&b.runs).map(|run| run.id.as_str()).collect();
         let others = [a, b].map(|side| others_like(side, &compared));
         let itself = shared(a, b) == a.runs.len().max(b.runs.len());
@@ -80,7 +80,8 @@ impl<'a> Question<'a> {
         pair
     }
 
-    /// Returns the figures that can be compared, and adds remarks to `pair`; `None` if no figures can be compared.
+    /// Returns the figures that can be compared, and adds remarks to `pair`. Fails with the reason if no figures can be
+    /// compared.
     fn comparable(
         &self,
         point: &PairedMeasurement<'_>,
@@ -126,12 +127,12 @@ impl<'a> Question<'a> {
         Ok(matched)
     }
 
-    /// True if a figure counts.
+    /// True if a figure counts in this comparison.
     fn trusts(&self, m: &Measurement) -> bool {
         m.validity.status == Status::Valid || self.design.accept_suspect
     }
 
-    /// Sets ratio, interval and verdict of `pair`.
+    /// Sets the ratio, the interval and the verdict of `pair`.
     fn settle(&self, pair: &mut Pair, first: &Measurement, matched: MatchedSamples) {
         let MatchedSamples { a, b, like: [like_a, like_b], .. } = matched;
         for (figure, chosen) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
@@ -150,7 +151,7 @@ impl<'a> Question<'a> {
         };
         if let Some(interval) = interval {
             if self.design.blocks {
-                // The ratio is computed from the complete blocks only.
+                // The ratio is computed only from complete blocks.
                 pair.ratio = Some(interval.ratio);
             }
             pair.ci95 = Some(interval.ci95);
@@ -179,8 +180,8 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Returns the other saved runs with the same command, version and machine as a side. `compared` are the identifiers of
-/// the runs that are compared.
+/// Returns the other saved runs with the same command, version and machine as a side. `compared` contains the
+/// identifiers of the compared runs.
 fn others_like<'a>(side: &'a Side, compared: &[&str]) -> Vec<&'a Record> {
     let Some(first) = side.runs.first() else { return Vec::new() };
     let others = side.others.iter().filter(|run| !compared.contains(&run.id.as_str()));
@@ -189,18 +190,18 @@ fn others_like<'a>(side: &'a Side, compared: &[&str]) -> Vec<&'a Record> {
 
 /// True if both runs had the same command and version on an unchanged machine; false for imported runs.
 fn is_repeated(first: &Record, run: &Record) -> bool {
-    let asked = settings::question(first);
+    let asked = settings::relevant_command(first);
     asked.is_some()
-        && asked == settings::question(run)
+        && asked == settings::relevant_command(run)
         && run.tool == first.tool
         && machine_changes(&first.machine, &run.machine).is_empty()
 }
 
-/// Remark on figures whose ranges within the runs do not overlap.
+/// Remark on figures whose ranges over the passes do not overlap.
 const APART: &str = "the ranges within A and within B do not overlap: the difference exceeds the spread within a run, \
                      but runs may differ more than their passes";
 
-/// Returns the reason of an unknown spread between runs, with the command that measures the spread.
+/// Returns the reason why the spread between runs is unknown, with the command that measures it.
 fn unknown_spread(a: &Side, b: &Side, same: bool) -> Reason {
     let [host_a, host_b] = [a, b].map(|side| side.runs.first().map(|run| &run.machine.host));
     let here = host_a == host_b;
@@ -213,14 +214,14 @@ fn unknown_spread(a: &Side, b: &Side, same: bool) -> Reason {
     Reason { text: "the run-to-run spread is unknown".to_owned(), remedy: Some(how) }
 }
 
-/// Returns a number divided by another; `None` if one is unknown.
+/// Returns the quotient of two numbers; `None` if one is unknown.
 fn quotient(numerator: Option<f64>, denominator: Option<f64>) -> Option<f64> {
     Some(numerator? / denominator?)
 }
 
 /// Returns the command of a side for a shell; `None` for imported runs and for a command with quotes.
 fn side_command(side: &Side) -> Option<String> {
-    let asked = settings::question(side.runs.first()?)?.join(" ");
+    let asked = settings::relevant_command(side.runs.first()?)?.join(" ");
     (!asked.contains('\'')).then(|| if asked.is_empty() { "run".to_owned() } else { asked })
 }
 
@@ -255,7 +256,7 @@ fn figure_category(m: &Measurement) -> Option<String> {
 /// Returns the reasons why the figures of A and B are not comparable; empty if they are comparable.
 pub(super) fn obstacles(
     point: &PairedMeasurement<'_>,
-    same_question: bool,
+    is_same_command: bool,
     registry: &Registry,
 ) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -264,7 +265,7 @@ pub(super) fn obstacles(
     let identities = first.config.keys().filter_map(|name| {
         let key = registry.key(&first.gauge, &first.test, name)?;
         // If all runs had the same command, different values of an identity key do not prevent a comparison.
-        (key.role == Role::Identity && !same_question).then_some(key)
+        (key.role == Role::Identity && !is_same_command).then_some(key)
     });
     for key in identities {
         reasons.extend(differing(point, key.words, |m| identity_in_words(m, key.name)));
@@ -277,8 +278,8 @@ pub(super) fn shared(a: &Side, b: &Side) -> usize {
     a.runs.iter().filter(|run| b.runs.iter().any(|other| other.id == run.id)).count()
 }
 
-/// True if core-to-core round trips identify regimes: all runs were made in virtual machines on the same processor
-/// model. On bare metal, bound threads do not move, and different round trips are an effect of the settings.
+/// True if core-to-core round trips identify regimes, i.e. if all runs were made in virtual machines on the same
+/// processor model. On bare metal, bound threads do not move, and different round trips result from different settings.
 fn regimes_matter(a: &Side, b: &Side) -> bool {
     let mut all = a.runs.iter().chain(&b.runs).map(|run| &run.machine);
     let model = all.clone().next().and_then(|machine| machine.processor.model.as_ref());

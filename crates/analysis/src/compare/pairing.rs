@@ -1,10 +1,11 @@
-//! Pairing of the measurements of different records by gauge, test, name, unit and the sizes to which they apply. If a
-//! record has several measurements for which all these are equal, they are paired by the configuration keys in which
-//! they differ: first keys with the role `Identity`, then with the role `Setting`. Observations are not used.
+//! Pairing of the measurements of different records by gauge, test, name, unit and size. If a record has several
+//! measurements for which all of these are equal, they are paired by the configuration keys in which they differ: first
+//! keys with the role `Identity`, then keys with the role `Setting`. Observations are not used.
 
 use crate::expect;
 use crate::identity::{
-    FigureKeys, Group, Numbered, entries, entry, figure_group, in_words, telling, values,
+    FigureKeys, Group, Numbered, distinguishing_keys, entries, entry, figure_group, in_words,
+    values,
 };
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{Registry, scalar};
@@ -13,13 +14,13 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 
-/// A measurement, with the runs of A and B (or of several runs) that have it.
+/// Measurement with its runs, by side (A and B, or each of several runs).
 #[derive(Debug, Clone)]
 pub(crate) struct PairedMeasurement<'a> {
     pub at: Map<String, Value>,
-    /// Text for the keys in [`PairedMeasurement::at`], appended to the name: ` 8 B`, `, threads 4`.
+    /// Text for the keys in [`PairedMeasurement::at`], which is appended to the name: ` 8 B`, `, threads 4`.
     pub place: String,
-    /// Measurements of A, then of B; or of each of several runs.
+    /// Measurements by side: those of A and those of B, or those of each of several runs.
     pub sides: Vec<Vec<Numbered<'a>>>,
 }
 
@@ -47,13 +48,13 @@ impl<'a> PairedMeasurement<'a> {
     }
 }
 
-/// A measurement that only A or only B has; serialised as its title.
+/// Measurement that only A or only B has; serialised as its title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnpairedFigure {
     pub(super) gauge: String,
     pub(super) test: String,
     pub(super) name: String,
-    /// True for figures of messages over nodegauge's own transport.
+    /// True for figures of messages that used nodegauge's own transport.
     pub(super) without_mpi: bool,
     pub(super) size: Option<Bytes>,
     /// Title of the measurement: `triad`, `latency 8 B`.
@@ -61,8 +62,8 @@ pub struct UnpairedFigure {
 }
 
 impl UnpairedFigure {
-    /// True for messages over nodegauge's own transport if the other side has messages of an MPI library.
-    pub(super) fn is_beside_mpi(&self, others: &[Self]) -> bool {
+    /// True for messages that used nodegauge's own transport if the other side used an MPI library.
+    pub(super) fn is_compared_with_mpi(&self, others: &[Self]) -> bool {
         self.without_mpi
             && others.iter().any(|other| !other.without_mpi && other.gauge == self.gauge)
     }
@@ -91,7 +92,7 @@ pub(crate) fn pair<'a>(
     (both, only)
 }
 
-/// Returns the measurements of all sides. Corresponding measurements of different sides are combined.
+/// Returns the measurements of all sides; corresponding measurements are combined.
 pub(super) fn points<'a>(
     sides: &[&'a [Record]],
     registry: &Registry,
@@ -99,8 +100,8 @@ pub(super) fn points<'a>(
     let mut points = Vec::new();
     for (group, of_sides) in groups(sides) {
         let all: Vec<&Vec<&Measurement>> = of_sides.iter().flatten().collect();
-        let keys = telling(group, &all, registry);
-        // Measurements at each place, in the order of first appearance of the places.
+        let keys = distinguishing_keys(group, &all, registry);
+        // Measurements by identity, in order of first appearance.
         let mut found: Vec<(FigureKeys, Vec<Vec<Numbered<'a>>>)> = Vec::new();
         let mut indices: HashMap<FigureKeys, usize> = HashMap::new();
         for (side, measurements) in of_sides.into_iter().enumerate() {
@@ -126,12 +127,12 @@ pub(super) fn points<'a>(
     points
 }
 
-/// Measurements of one group: those of each run of each side.
-type OfSides<'a> = Vec<Vec<Vec<&'a Measurement>>>;
+/// Measurements of one group, by side and by run.
+type SideMeasurements<'a> = Vec<Vec<Vec<&'a Measurement>>>;
 
-/// Returns the measurements by group, in the order of first appearance of the groups.
-fn groups<'a>(sides: &[&'a [Record]]) -> Vec<(Group<'a>, OfSides<'a>)> {
-    let mut groups: Vec<(Group<'a>, OfSides<'a>)> = Vec::new();
+/// Returns the measurements by group, in order of first appearance of the groups.
+fn groups<'a>(sides: &[&'a [Record]]) -> Vec<(Group<'a>, SideMeasurements<'a>)> {
+    let mut groups: Vec<(Group<'a>, SideMeasurements<'a>)> = Vec::new();
     let mut indices: BTreeMap<Group<'a>, usize> = BTreeMap::new();
     for (side, runs) in sides.iter().enumerate() {
         for (run, record) in runs.iter().enumerate() {
@@ -149,12 +150,12 @@ fn groups<'a>(sides: &[&'a [Record]]) -> Vec<(Group<'a>, OfSides<'a>)> {
     groups
 }
 
-/// Returns the figures of a record except published ones.
+/// Returns the figures of a record except for published ones.
 fn own(record: &Record) -> impl Iterator<Item = &Measurement> {
     record.measurements.iter().filter(|m| !m.is_published())
 }
 
-/// Returns the measurement of another run that corresponds to a paired measurement.
+/// Returns the corresponding measurement of another run.
 pub(super) fn like<'a>(point: &PairedMeasurement<'_>, run: &'a Record) -> Option<&'a Measurement> {
     let first = point.first();
     own(run).find(|m| {

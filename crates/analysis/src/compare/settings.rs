@@ -12,13 +12,13 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// A difference between the compared settings.
+/// Difference between the compared settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// Name of the property.
     pub what: String,
-    /// Values for A and B, or for each of several runs. Different values within A or B are separated by ` | `, and an
-    /// unknown value is `?`.
+    /// Values of A and B, or of each of several runs. Different values within A or B are separated by ` | `; an unknown
+    /// value is `?`.
     pub sides: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Difference {
 /// Maximum number of lines for a key whose values differ between measurements.
 const EACH: usize = 3;
 
-/// Options that do not affect what is measured. The flag is true if the option has a value.
+/// Options that do not affect the measurement. The flag is true if the option takes a value.
 const ASIDE: [(&str, bool); 10] = [
     ("--label", true),
     ("--json", true),
@@ -59,9 +59,8 @@ const ASIDE: [(&str, bool); 10] = [
     ("-v", false),
 ];
 
-/// Returns the command of a run without the options that do not affect what is measured; `None` for imported
-/// records.
-pub(crate) fn question(run: &Record) -> Option<Vec<&str>> {
+/// Returns the command of a run without the options that do not affect the measurement; `None` for imported records.
+pub(crate) fn relevant_command(run: &Record) -> Option<Vec<&str>> {
     let mut asked = Vec::new();
     let mut words = run.command.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
@@ -81,9 +80,9 @@ fn is_option(word: &str, option: &str) -> bool {
     word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
 }
 
-/// True if all runs had the same command, so that differences in configuration were chosen or observed by the runs.
-pub(super) fn same_question(sides: &[&[Record]]) -> bool {
-    let mut all = sides.iter().copied().flatten().map(question);
+/// True if all runs had the same command. Differences in configuration were then chosen or observed by the runs.
+pub(super) fn is_same_command(sides: &[&[Record]]) -> bool {
+    let mut all = sides.iter().copied().flatten().map(relevant_command);
     let first = all.next().flatten();
     first.is_some() && all.all(|question| question == first)
 }
@@ -92,7 +91,7 @@ pub(super) fn same_question(sides: &[&[Record]]) -> bool {
 pub(super) fn differences(
     sides: &[&[Record]],
     points: &[PairedMeasurement<'_>],
-    same_question: bool,
+    is_same_command: bool,
     registry: &Registry,
 ) -> Vec<Difference> {
     let known: Vec<bool> = sides.iter().map(|side| side.iter().any(is_described)).collect();
@@ -107,7 +106,7 @@ pub(super) fn differences(
     let tools = side_values(sides, |run| Some(tool_in_words(run)));
     differences.extend(Difference::between("nodegauge".to_owned(), tools));
     differences.extend(findings(sides, &known));
-    differences.extend(configurations(points, same_question, registry));
+    differences.extend(configurations(points, is_same_command, registry));
     differences
 }
 
@@ -129,7 +128,7 @@ fn tool_in_words(run: &Record) -> String {
     }
 }
 
-/// Returns the labels in which the sides differ; a side without the label has a dash.
+/// Returns the labels in which the sides differ; a missing label is shown as a dash.
 fn labels(sides: &[&[Record]]) -> Vec<Difference> {
     let mut names: Vec<&String> = Vec::new();
     for run in sides.iter().copied().flatten() {
@@ -178,18 +177,18 @@ fn finding_in_words(side: &[Record], id: &str) -> String {
     }
 }
 
-/// Returns the differences of the configuration: one line for a key that differs in the same way for all measurements;
+/// Returns the differences of the configuration: one line for a key that differs in the same way in all measurements,
 /// otherwise the first few differences of the key.
 fn configurations(
     points: &[PairedMeasurement<'_>],
-    same_question: bool,
+    is_same_command: bool,
     registry: &Registry,
 ) -> Vec<Difference> {
     let mut keys: Vec<&String> = Vec::new();
     for (_, m) in points.iter().flat_map(|point| point.sides.iter().flatten()) {
         for key in m.config.keys() {
             let role = registry.key(&m.gauge, &m.test, key).map(|known| known.role);
-            if role.is_none_or(|role| is_listed(role, same_question)) && !keys.contains(&key) {
+            if role.is_none_or(|role| is_listed(role, is_same_command)) && !keys.contains(&key) {
                 keys.push(key);
             }
         }
@@ -197,7 +196,7 @@ fn configurations(
     let mut differences = Vec::new();
     for key in keys {
         let what = key.replace('_', " ");
-        // Measurements with the same difference are listed in one line.
+        // Measurements with the same difference are listed on one line.
         let mut alike: Vec<(Difference, Vec<String>)> = Vec::new();
         for point in points {
             let sides = point.sides.iter().map(|side| key_values(key, side)).collect();
@@ -205,7 +204,7 @@ fn configurations(
             let title = point.title();
             match alike.iter().position(|(known, _)| *known == difference) {
                 Some(index) => alike[index].1.push(title),
-                // One more than the lines that are listed shows that there are more.
+                // One more than the listed lines is collected to detect that there are more.
                 None if alike.len() <= EACH => alike.push((difference, vec![title])),
                 None => {}
             }
@@ -227,12 +226,12 @@ fn configurations(
     differences
 }
 
-/// True if the differences of keys with this role are listed. Those of identity keys are listed if the runs have the same
-/// command. Otherwise they are reported as the reason why there is no ratio.
-fn is_listed(role: Role, same_question: bool) -> bool {
+/// True if the differences of keys with this role are listed. Differences of identity keys are listed only if the runs
+/// have the same command; otherwise they are the reason why there is no ratio.
+fn is_listed(role: Role, is_same_command: bool) -> bool {
     match role {
         Role::Setting | Role::Choice => true,
-        Role::Identity => same_question,
+        Role::Identity => is_same_command,
         Role::Size | Role::Observation => false,
     }
 }
@@ -251,18 +250,18 @@ fn in_short(titles: &[String]) -> String {
     }
 }
 
-/// Returns a member of an object that is text.
+/// Returns a text member of an object.
 fn member_text<'v>(value: &'v Value, member: &str) -> Option<&'v str> {
     value.get(member).and_then(Value::as_str)
 }
 
-/// Returns the shares that were obtained, by page size or NUMA node.
+/// Returns the obtained shares, by page size or NUMA node.
 fn obtained(value: &Value) -> impl Iterator<Item = (&String, f64)> {
     let shares = value.get("got").and_then(Value::as_object).into_iter().flatten();
     shares.filter_map(|(of, share)| Some((of, share.as_f64()?)))
 }
 
-/// Rounds a share to tenths, so that runs one after the other do not differ.
+/// Rounds a share to tenths, so that consecutive runs do not differ.
 fn in_tenths(share: f64) -> Fraction {
     Fraction((share * 10.0).round() / 10.0)
 }
@@ -316,10 +315,10 @@ fn value_in_words(key: &str, value: &Value) -> Option<String> {
     }
 }
 
-/// Part of the names of temporary folders, which differ from run to run.
+/// Part of the names of temporary folders, which differ between runs.
 const TEMPORARY: &str = "/nodegauge-";
 
-/// Formats an object as words: `library Open MPI, version 4.1.4`. Unknown members and names of temporary files are left
+/// Formats an object as text: `library Open MPI, version 4.1.4`. Unknown members and names of temporary files are left
 /// out.
 fn members_in_words(map: &Map<String, Value>) -> String {
     let words = map.iter().filter_map(|(key, value)| {
@@ -330,7 +329,7 @@ fn members_in_words(map: &Map<String, Value>) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a text without the names of temporary files.
+/// Removes the names of temporary files from a text.
 fn without_temporary(text: &str) -> String {
     let words = text.split(' ').filter(|word| !word.contains(TEMPORARY));
     words.collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Comparison of several runs: the differences between the runs, and every figure with the runs that have it.
+//! Comparison of several runs: the differences between them, and each figure with the runs that have it.
 
 use super::judge;
 use super::pairing::{self, PairedMeasurement};
@@ -13,20 +13,20 @@ use nodegauge_measure::stats::Better;
 /// Result of the comparison of several runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunComparison<'a> {
-    /// Differences between the runs, labels and the machine first.
+    /// Differences between the runs; labels and the machine first.
     pub differences: Vec<Difference>,
     /// All figures, in the order of the runs.
     pub figures: Vec<SharedFigure<'a>>,
 }
 
-/// A figure with the runs that have it.
+/// Figure with the runs that have it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedFigure<'a> {
     /// Title of the figure: `triad`, `latency 8 B`, `triad, threads 4`.
     pub title: String,
-    /// Title without the size, i.e. the title of a curve that shows the figure over the size.
+    /// Title without the size: the title of the curve that shows the figure over the size.
     pub curve: String,
-    /// Size to which the figure applies, if there is exactly one.
+    /// Size to which the figure applies; `None` unless there is exactly one.
     pub size: Option<Bytes>,
     /// Measurement of each run, in the order of the runs; `None` for a run without the figure.
     pub runs: Vec<Option<&'a Measurement>>,
@@ -35,7 +35,11 @@ pub struct SharedFigure<'a> {
 }
 
 impl<'a> SharedFigure<'a> {
-    fn from_point(point: &PairedMeasurement<'a>, same_question: bool, registry: &Registry) -> Self {
+    fn from_point(
+        point: &PairedMeasurement<'a>,
+        is_same_command: bool,
+        registry: &Registry,
+    ) -> Self {
         let first = point.first();
         let name = first.name_in_words();
         let named = name != first.name;
@@ -54,7 +58,7 @@ impl<'a> SharedFigure<'a> {
                 .or_else(|| expect::figure_size(first, registry))
                 .filter(|_| sizes == 1),
             runs: point.sides.iter().map(|side| side.first().map(|(_, m)| *m)).collect(),
-            obstacles: judge::obstacles(point, same_question, registry),
+            obstacles: judge::obstacles(point, is_same_command, registry),
         }
     }
 
@@ -68,8 +72,8 @@ impl<'a> SharedFigure<'a> {
         self.runs.iter().all(Option::is_some)
     }
 
-    /// Returns the runs with the best and the worst valid value. Returns `None` if the unit has no better
-    /// direction, if the figures are not comparable, or if no two values differ.
+    /// Returns the indices of the runs with the best and the worst valid value. Returns `None` if neither direction of
+    /// the unit is better, if the figures are not comparable, or if all values are equal.
     pub fn best_and_worst(&self) -> Option<[usize; 2]> {
         let better = self.first().unit.direction().filter(|_| self.obstacles.is_empty())?;
         let mut ranked: Vec<(usize, f64)> = Vec::new();
@@ -90,7 +94,7 @@ impl<'a> SharedFigure<'a> {
 pub fn compare_runs<'a>(runs: &'a [Record], registry: &Registry) -> RunComparison<'a> {
     let sides: Vec<&[Record]> = runs.chunks(1).collect();
     let points = pairing::points(&sides, registry);
-    let same = settings::same_question(&sides);
+    let same = settings::is_same_command(&sides);
     RunComparison {
         differences: settings::differences(&sides, &points, same, registry),
         figures: points
@@ -128,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn best_and_worst_follow_unit_direction_and_skip_suspect_figures() {
+    fn best_and_worst_depend_on_the_unit() {
         let rate = Unit::BytesPerSecond;
         let values = [(3.0, 5.0), (4.0, 6.0), (1.0, 4.0), (9.0, 1.0)];
         let of = |(i, (bw, time)): (usize, &(f64, f64))| {
@@ -151,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_different_kinds_have_no_best_but_a_reason() {
+    fn figures_of_different_kinds_have_no_best() {
         let mut runs = ["a", "b", "c"].map(|id| run(id, &[("triad", Unit::BytesPerSecond, 1.0)]));
         runs[1].measurements[0].value = Some(2.0);
         runs[2].measurements[0].category = nodegauge_measure::record::Category::Standard;

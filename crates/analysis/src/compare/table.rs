@@ -1,4 +1,4 @@
-//! A comparison as CSV (RFC 4180): one line per pair, figures in base units.
+//! Comparison as CSV (RFC 4180): one line per pair, with figures in base units.
 
 use super::Pair;
 use crate::csv::{joined, number, written};

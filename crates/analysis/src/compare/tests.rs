@@ -101,7 +101,7 @@ fn side(runs: Vec<Record>) -> Side {
     Side { asked: "latest".to_owned(), runs, others: Vec::new() }
 }
 
-/// Returns other runs of the measurement `m`, with a standard deviation of 1 %.
+/// Returns other runs of the measurement `m`, whose values have a standard deviation of 1 %.
 fn known(m: &Measurement, id: &str) -> Vec<Record> {
     let run = |(i, factor): (usize, &f64)| {
         let value = m.value.map(|value| value * factor);
@@ -265,7 +265,7 @@ fn measurements_are_paired_by_identity() {
 }
 
 #[test]
-fn chosen_settings_are_listed_but_do_not_affect_pairing() {
+fn chosen_settings_do_not_affect_pairing() {
     let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
     // The runs have figures of nodegauge's loops and of the loops of two compilers. The second run chose different
     // loops of nodegauge.
@@ -308,7 +308,7 @@ fn chosen_settings_are_listed_but_do_not_affect_pairing() {
 }
 
 #[test]
-fn quoted_statistic_is_compared_as_quoted() {
+fn comparison_uses_the_reported_statistic() {
     let of = |quoted, samples: &[f64]| {
         let m = triad(&[]);
         Measurement { config: m.config.clone(), ..m.with_samples(quoted, samples.to_vec()) }
@@ -358,7 +358,7 @@ fn differences_are_listed_without_observations() {
 }
 
 #[test]
-fn findings_have_the_number_of_affected_runs() {
+fn findings_are_listed_with_the_number_of_runs() {
     let finding = Finding {
         id: "thp-never".to_owned(),
         severity: Severity::Warning,
@@ -386,11 +386,11 @@ fn findings_have_the_number_of_affected_runs() {
 }
 
 #[test]
-fn irrelevant_options_do_not_change_the_question() {
+fn irrelevant_options_do_not_change_the_command() {
     let asked = |command: &str| {
         let words = command.split(' ').map(str::to_owned).collect();
         let run = Record { command: words, ..record("A", Vec::new()) };
-        settings::question(&run).unwrap().join(" ")
+        settings::relevant_command(&run).unwrap().join(" ")
     };
     assert_eq!(asked("stream triad --threads 2"), "stream triad --threads 2");
     for aside in ["--label a=b", "--label=a=b", "--json -", "-q", "--no-save", "--csv"] {
@@ -438,7 +438,7 @@ fn published_figures_in_records_are_not_compared() {
 }
 
 #[test]
-fn threshold_round_trips_and_errors_point_at_the_column() {
+fn invalid_threshold_is_reported_with_its_column() {
     for text in ["slower", "triad<-5%", "mpi.latency>10%@8B", "any<=-2.5%", "n0->n1>=0%"] {
         assert_eq!(text.parse::<Threshold>().unwrap().to_string(), text);
     }
@@ -491,7 +491,7 @@ fn thresholds_fail_beyond_the_bound_but_not_within_noise() {
     assert!(check("triad<-5%", &untold).fails() && !check("triad<-15%", &untold).fails());
     assert_eq!(
         check("slower", &untold),
-        threshold::ThresholdResult::Untold(vec!["triad".to_owned()])
+        threshold::ThresholdResult::Undecided(vec!["triad".to_owned()])
     );
 }
 

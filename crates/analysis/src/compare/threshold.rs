@@ -1,14 +1,14 @@
 //! `--fail-on 'triad<-5%'`: a condition on a comparison, for acceptance scripts.
 //!
-//! Grammar: `slower`, which is met by any measurement that is slower by more than the noise; or
-//! `[GAUGE.|TEST.]NAME OP [+|-]PERCENT% [@SIZE]` where `OP` is `>=`, `<=`, `>` or `<`, as in `--expect`. The percentage
-//! is the change of the printed figure from A to B. It is negative for a rate that decreased or a time that became
-//! shorter. With the name `any` the condition applies to every measurement. The percentage is then the change in speed,
-//! so that one condition applies to rates and times.
+//! Grammar: `slower`, which any measurement meets that is slower by more than the noise; or `[GAUGE.|TEST.]NAME OP
+//! [+|-]PERCENT% [@SIZE]` where `OP` is `>=`, `<=`, `>` or `<`, as in `--expect`. The percentage is the change of the
+//! printed figure from A to B. It is negative for a rate that decreased or a time that became shorter. With the name
+//! `any` the condition applies to every measurement. The percentage is then the change in speed, so that one condition
+//! applies to rates and times.
 //!
-//! A change beyond the bound fails if it is greater than the noise, or if the noise is unknown. A change that is within
-//! the noise is reported and does not fail. A figure that is suspect, not comparable, or missing in B fails, because a
-//! condition without figures must not pass.
+//! A change beyond the bound fails if it exceeds the noise, or if the noise is unknown. A change within the noise is
+//! reported and does not fail. A figure that is suspect, not comparable, or missing in B fails, because a condition
+//! without figures must not pass.
 
 use super::{Comparison, Pair, UnpairedFigure, Verdict};
 use crate::conclusion::Obstacle;
@@ -22,12 +22,12 @@ use std::str::FromStr;
 
 /// Name with which a condition applies to every measurement.
 const ANY: &str = "any";
-/// Text of the condition that any measurement is slower.
+/// Text of the condition that is met if any measurement is slower.
 const SLOWER: &str = "slower";
 /// Maximum number of names in a message.
 const SHOWN: usize = 8;
 
-/// A condition under which a comparison fails.
+/// Condition under which a comparison fails.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Threshold {
     /// A measurement is slower by more than the noise.
@@ -82,7 +82,7 @@ impl FromStr for Threshold {
             size = Some(read_bytes(&mut cursor)?);
             cursor.skip_blanks();
         }
-        cursor.finish("after the percentage only @SIZE is allowed")?;
+        cursor.finish("expected only @SIZE after the percentage")?;
         let percent = if negative { -percent } else { percent };
         Ok(Self::Change { scope, name, operator, percent, size })
     }
@@ -119,18 +119,18 @@ pub struct SuspectPair {
 pub enum ThresholdResult {
     /// The condition is not met; the comparison does not fail.
     Passed,
-    /// The changes of these measurements are beyond the bound but within the noise. They are reported and are not a
-    /// failure.
+    /// The changes of these measurements are beyond the bound but within the noise. They are reported, and the
+    /// comparison does not fail.
     Noise(Vec<String>),
     /// These measurements meet the condition; the comparison fails.
     Met(Vec<String>),
-    /// The figures of these measurements are suspect, e.g. of a node that was too busy to be judged. The comparison fails,
-    /// but nothing is known to be slower.
+    /// The figures of these measurements are suspect, e.g. because a node was too busy. The comparison fails, although
+    /// no measurement is known to be slower.
     Suspect(Vec<SuspectPair>),
-    /// The condition requires a verdict, and these measurements have no verdict. They are reported and are not a
-    /// failure.
-    Untold(Vec<String>),
-    /// A and B have no such measurement in common; contains the names of the measurements that they have.
+    /// The condition requires a verdict, but these measurements have none. They are reported, and the comparison does
+    /// not fail.
+    Undecided(Vec<String>),
+    /// A and B have no such measurement in common. Contains the names of the measurements that they have in common.
     NoSuch(Vec<String>),
 }
 
@@ -140,18 +140,18 @@ impl ThresholdResult {
         matches!(self, Self::Met(_) | Self::Suspect(_) | Self::NoSuch(_))
     }
 
-    /// Returns the message for the user, one line; `None` if there is nothing to report.
+    /// Returns the message for the user on one line; `None` if there is nothing to report.
     pub fn in_words(&self, threshold: &Threshold) -> Option<String> {
         match self {
             Self::Passed => None,
             Self::Noise(pairs) => {
                 Some(format!("{threshold} is met, but only within noise: {}", listed(pairs)))
             }
-            Self::Untold(pairs) => {
+            Self::Undecided(pairs) => {
                 Some(format!("{threshold} cannot be decided for {}", listed(pairs)))
             }
             Self::Suspect(pairs) => {
-                // Figures of one run usually have one cause, which is named once.
+                // Figures of one run usually have one cause, which is printed once.
                 let mut texts: Vec<String> = Vec::new();
                 let mut doubts: Vec<&str> = Vec::new();
                 for SuspectPair { doubt, .. } in pairs {
@@ -178,7 +178,7 @@ impl ThresholdResult {
     }
 }
 
-/// Joins texts for a message, and counts those beyond its length.
+/// Joins texts for a message; texts beyond its length are counted.
 fn listed(texts: &[String]) -> String {
     let shown = texts.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
     match texts.len().saturating_sub(SHOWN) {
@@ -228,7 +228,7 @@ impl Threshold {
         match (met.is_empty(), noise.is_empty(), untold.is_empty()) {
             (false, ..) => ThresholdResult::Met(met),
             (true, false, _) => ThresholdResult::Noise(noise),
-            (true, true, false) => ThresholdResult::Untold(untold),
+            (true, true, false) => ThresholdResult::Undecided(untold),
             (true, true, true) => ThresholdResult::Passed,
         }
     }

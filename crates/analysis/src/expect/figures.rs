@@ -1,5 +1,5 @@
 //! Figures that a run will measure, as far as they are known in advance. An expectation about any other figure is
-//! rejected before the run.
+//! refused before the run.
 
 use super::{Expectation, PERCENT, listed};
 use nodegauge_measure::{Bytes, Failure, ScaledUnit, Unit};
@@ -9,14 +9,14 @@ use nodegauge_measure::{Bytes, Failure, ScaledUnit, Unit};
 pub struct Figures {
     gauge: &'static str,
     test: &'static str,
-    /// All names of the figures, or examples of the names that `fits` accepts.
+    /// All names of the figures; with `fits`, examples of the accepted names.
     names: Vec<String>,
     fits: fn(&str) -> bool,
     units: &'static [Unit],
     limited: bool,
-    /// Message, block or array sizes if they are known in advance; empty for figures without a size.
+    /// Message, block or array sizes; `None` if they are not known in advance, empty for figures without a size.
     sizes: Option<Vec<u64>>,
-    /// True if expectations must contain the test name to apply to these figures.
+    /// True if expectations apply to these figures only with the test name.
     scoped: bool,
 }
 
@@ -38,12 +38,12 @@ impl Figures {
         Self { fits, ..self }
     }
 
-    /// Sets the flag that a limit of these figures may be known.
+    /// Sets whether the limit of these figures may be known.
     pub fn limited(self, limited: bool) -> Self {
         Self { limited, ..self }
     }
 
-    /// Sets all message, block or array sizes (bytes); none if the figures have no size.
+    /// Sets all message, block or array sizes (bytes); empty for figures without a size.
     pub fn sized(self, sizes: impl IntoIterator<Item = u64>) -> Self {
         Self { sizes: Some(sizes.into_iter().collect()), ..self }
     }
@@ -53,7 +53,7 @@ impl Figures {
         Self { scoped: true, ..self }
     }
 
-    fn is_of(&self, scope: Option<&str>) -> bool {
+    fn is_in_scope(&self, scope: Option<&str>) -> bool {
         match scope {
             Some(scope) if self.test == scope => true,
             Some(scope) => self.gauge == scope && !self.scoped,
@@ -61,7 +61,7 @@ impl Figures {
         }
     }
 
-    /// Returns a name as a condition spells it, with the test if it has a scope or requires one.
+    /// Returns a name in the syntax of a condition, with the test if it has a scope or requires one.
     fn spelt(&self, name: &str, scope: Option<&str>) -> String {
         if scope.is_some() || self.scoped {
             format!("{}.{name}", self.test)
@@ -80,7 +80,7 @@ impl Figures {
     }
 }
 
-/// Accepts no name beside those that are listed.
+/// Accepts no name except those that are listed.
 fn fits_none(_: &str) -> bool {
     false
 }
@@ -90,16 +90,16 @@ fn steps(bytes: u64, size: u64) -> f64 {
     (bytes.max(1) as f64 / size.max(1) as f64).log2().abs()
 }
 
-/// Minimum Jaro-Winkler similarity of a suggested name; a name of five letters with two letters exchanged reaches it.
+/// Minimum Jaro-Winkler similarity of a suggested name. A name of five letters with two letters exchanged reaches it.
 const ALIKE: f64 = 0.8;
 
 impl Expectation {
-    /// Returns the reason why none of these figures can meet the condition; `None` if a figure can meet it.
+    /// Returns the reason why none of these figures can meet the condition; `None` if one of them can.
     pub fn refusal(&self, figures: &[Figures]) -> Option<Failure> {
         let expected = self.in_words();
         let scope = self.scope.as_deref();
         let named: Vec<&Figures> =
-            figures.iter().filter(|of| of.is_of(scope) && of.has(&self.name)).collect();
+            figures.iter().filter(|of| of.is_in_scope(scope) && of.has(&self.name)).collect();
         if named.is_empty() {
             let mut known: Vec<String> = Vec::new();
             for of in figures {
@@ -143,7 +143,7 @@ impl Expectation {
 }
 
 impl Expectation {
-    /// Returns the reason why none of the named figures will have this size; `None` if a figure may have it.
+    /// Returns the reason why none of the named figures will have this size; `None` if one may have it.
     fn refused_size(&self, Bytes(size): Bytes, named: &[&Figures]) -> Option<Failure> {
         let sizes: Option<Vec<&Vec<u64>>> = named.iter().map(|of| of.sizes.as_ref()).collect();
         let mut known: Vec<u64> = sizes?.into_iter().flatten().copied().collect();
@@ -156,8 +156,8 @@ impl Expectation {
             known.iter().map(|bytes| format!("@{}", Bytes(*bytes).exact())).collect();
         Some(match known.first() {
             None => Failure::usage(format!("{} does not depend on a size", self.name))
-                .hint(format!("leave @{} out", Bytes(size).exact())),
-            Some(near) => Failure::usage(format!("that size is not measured; {}", listed(&known)))
+                .hint(format!("leave out @{}", Bytes(size).exact())),
+            Some(near) => Failure::usage(format!("this size is not measured; {}", listed(&known)))
                 .hint(format!("use one of these sizes, e.g. {near}")),
         })
     }

@@ -61,7 +61,7 @@ fn reported(text: &str, measurements: &[Measurement]) -> String {
 }
 
 #[test]
-fn suspect_figure_meets_no_expectation_unless_accepted() {
+fn suspect_figure_does_not_meet_an_expectation() {
     let mut suspect = triad();
     suspect.validity.suspect("arrays are 0.07 times the caches");
     assert_eq!(
@@ -127,7 +127,7 @@ fn figures_that_cannot_be_compared_do_not_meet_an_expectation() {
 }
 
 #[test]
-fn worst_of_several_figures_decides() {
+fn worst_of_several_figures_is_decisive() {
     let sizes = [bw(1 << 10, 1e9), bw(1 << 20, 9e9), bw(1 << 16, 8e9)];
     assert_eq!(check("bw>=2GB/s", &sizes), ExpectationVerdict::NotMet(1e9));
     assert_eq!(check("bw>=1GB/s", &sizes), ExpectationVerdict::Met(1e9));
@@ -157,7 +157,7 @@ fn size_selects_figures() {
 }
 
 #[test]
-fn size_is_the_last_declared_key_or_that_of_the_arrays() {
+fn size_is_the_last_declared_size_key() {
     let size = |config: serde_json::Value| {
         let config = config.as_object().unwrap().clone();
         figure_size(&Measurement { config, ..triad() }, &registry()).map(|size| size.0)
@@ -255,7 +255,7 @@ fn exact_sizes_are_printed_without_rounding() {
 }
 
 #[test]
-fn units_are_named_once() {
+fn unit_names_are_unique() {
     let names: std::collections::BTreeSet<_> = UNITS.into_iter().collect();
     assert_eq!(names.len(), UNITS.len());
     assert!(UNITS.iter().all(|unit| ScaledUnit::from_symbol(unit).is_some()));
@@ -292,7 +292,7 @@ proptest! {
 }
 
 #[test]
-fn incomparable_figure_takes_precedence_over_one_that_is_too_low() {
+fn incomparable_figure_takes_precedence_over_a_low_one() {
     let without_limit = measurement("stream", "triad", "B/s", Some(1e9));
     for figures in [[triad(), without_limit.clone()], [without_limit, triad()]] {
         assert_eq!(check("triad>=80%", &figures), ExpectationVerdict::NoLimit);

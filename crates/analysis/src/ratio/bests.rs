@@ -1,15 +1,15 @@
-//! The ratio of the best rates of two settings over rounds in which both were measured, with its confidence
-//! interval. The functions are pure and seeded: the same rates give the same interval.
+//! Ratio of the best rates of two settings over rounds in which both were measured, with its confidence interval. The
+//! functions are pure, and random numbers have a fixed seed: the same rates give the same interval.
 //!
-//! STREAM reports the best, and other programs affect the best less than any other statistic, because interference only
-//! makes a pass slower. The interval is computed with a bootstrap over rounds (Davison and Hinkley, "Bootstrap Methods
-//! and their Application", 1997). A round is always drawn with the rates of both settings, so that interference with
-//! both settings cancels.
+//! STREAM reports the best rate. Interference only makes a pass slower, so the best is affected less than any other
+//! statistic. The interval is computed with a bootstrap over rounds (Davison and Hinkley, "Bootstrap Methods and their
+//! Application", 1997). A round is always drawn with the rates of both settings, so that interference with both
+//! settings cancels.
 
 use super::speed::is_different;
 use nodegauge_measure::stats;
 
-/// A ratio with its 95 % confidence interval.
+/// Ratio with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
     /// Ratio of the best rates.
@@ -19,7 +19,7 @@ pub struct Ratio {
 }
 
 /// Minimum number of rounds for an interval. With four rounds, two thirds of all bootstrap samples contain the best
-/// round, so that the spread of the bootstrap samples does not estimate the spread of the best.
+/// round, so the spread of the bootstrap samples does not estimate the spread of the best.
 pub const MIN_ROUNDS: usize = 5;
 /// Number of bootstrap samples.
 const DRAWS: usize = 400;
@@ -33,8 +33,8 @@ const SEED: u64 = 0x6265_7374;
 const WIDENING: f64 = 2.1;
 
 impl Ratio {
-    /// Returns the best of `after` divided by the best of `before`. The slices contain one rate (or other value for
-    /// which higher is better) per round. Slices of the same length belong to the same rounds and are drawn together.
+    /// Returns the best of `after` divided by the best of `before`. The slices contain one rate (or another value for
+    /// which higher is better) per round. Slices of equal length belong to the same rounds and are drawn together.
     /// Returns `None` without rates.
     pub fn from_bests(before: &[f64], after: &[f64]) -> Option<Self> {
         let value = best(after)? / best(before)?;
@@ -67,12 +67,12 @@ fn best_at(rates: &[f64], rounds: &[usize]) -> f64 {
     rounds.iter().map(|round| rates[*round]).fold(0.0, f64::max)
 }
 
-/// Draws `n` of `n` rounds with replacement.
+/// Draws `n` rounds out of `n` with replacement.
 fn drawn_rounds(random: &mut fastrand::Rng, n: usize) -> Vec<usize> {
     (0..n).map(|_| random.usize(..n)).collect()
 }
 
-/// Returns the ratio of the best rates of a bootstrap sample. Slices of the same length are drawn together.
+/// Returns the ratio of the best rates of a bootstrap sample. Slices of equal length are drawn together.
 fn drawn_ratio(random: &mut fastrand::Rng, before: &[f64], after: &[f64]) -> f64 {
     let rounds = drawn_rounds(random, before.len());
     if before.len() == after.len() {
@@ -82,14 +82,14 @@ fn drawn_ratio(random: &mut fastrand::Rng, before: &[f64], after: &[f64]) -> f64
     best_at(after, &others) / best_at(before, &rounds)
 }
 
-/// Returns the factor by which bootstrapped deviations of few samples are widened, because they are too small and have
-/// longer tails.
+/// Returns the factor for widening bootstrapped deviations of few samples, because these are too small and have longer
+/// tails.
 pub(crate) fn few_samples_factor(samples: usize) -> f64 {
     1.0 + 4.0 / samples as f64
 }
 
-/// Returns the number of significant digits after the decimal point (one to three) of a value with this interval: down
-/// to the first digit of half the width of the interval.
+/// Returns the number of significant decimals (one to three) of a value with this interval: down to the first digit of
+/// half the interval's width.
 pub fn digits([low, high]: [f64; 2]) -> usize {
     let half = (high - low) / 2.0;
     if half > 0.0 { (-half.log10().floor()).clamp(1.0, 3.0) as usize } else { 3 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_of_bests_multiply_and_are_deterministic() {
+    fn ratios_of_bests_are_multiplicative_and_deterministic() {
         let [a, b] = rounds(1, 12, 1.2, 0.5);
         let c: Vec<f64> = b.iter().map(|rate| rate * 1.5).collect();
         let of = |x: &[f64], y: &[f64]| Ratio::from_bests(x, y).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_of_a_value_follow_its_interval() {
+    fn number_of_digits_depends_on_the_interval() {
         assert_eq!(digits([1.09, 1.26]), 2);
         assert_eq!(digits([0.8, 1.3]), 1);
         assert_eq!(digits([3.0, 9.0]), 1);

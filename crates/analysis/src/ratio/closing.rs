@@ -1,5 +1,4 @@
-//! The result of a comparison as a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15
-//! in this run)`.
+//! Result of a comparison as a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15 in this run)`.
 
 use super::bests::{self, Ratio};
 use super::speed::{self, Speed};
@@ -9,13 +8,13 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::{self, Better, UPPER_TAIL};
 
-/// Maximum number of figures with which the fastest is compared.
+/// Maximum number of figures that are compared with the fastest.
 const MAX_COMPARED_FIGURES: usize = 3;
 
-/// Obstacle to a verdict without an interval.
+/// Reason why there is no verdict without an interval.
 const FEW: &str = "too few samples for an interval";
 
-/// One of two figures of a run that are compared in a sentence.
+/// One of two figures of a run that a sentence compares.
 #[derive(Debug, Clone, Copy)]
 pub struct Contender<'a> {
     /// Name of the program or setting in the sentence.
@@ -41,15 +40,15 @@ fn digits(value: f64, ci95: Option<[f64; 2]>) -> String {
 }
 
 /// Returns a sentence that compares how fast two programs do `what`, e.g. `moves 1 MiB`. It compares the statistic
-/// `quoted` of the samples of one run; the spread between runs may be larger than the interval. Returns `None` if a
-/// figure has no value, or if the unit has no better direction.
+/// `quoted` of the samples of one run, so the spread between runs may be larger than the interval. Returns `None` if a
+/// figure has no value, or if neither direction of the unit is better.
 pub fn single_run_sentence(
     a: Contender<'_>,
     b: Contender<'_>,
     what: &str,
     quoted: Quoted,
 ) -> Option<String> {
-    let (ratio, ci95) = in_one_run(a.figure, b.figure, quoted)?;
+    let (ratio, ci95) = single_run_ratio(a.figure, b.figure, quoted)?;
     // The sentence begins with the faster program.
     if ratio < 1.0 {
         let inverse = ci95.map(|[low, high]| [high.recip(), low.recip()]);
@@ -102,7 +101,7 @@ fn sentence(
     }
 }
 
-/// Returns the sentences that compare the fastest of several figures with each of the next fastest figures.
+/// Returns sentences that compare the fastest of several figures with each of the next fastest ones.
 pub fn several_figures_sentences(
     all: &[(String, &Measurement)],
     what: &str,
@@ -122,7 +121,7 @@ pub fn several_figures_sentences(
     sentences
 }
 
-/// Returns the speed of a figure by the statistic `quoted` of its samples: the reciprocal of a time; `None` without a
+/// Returns the speed of a figure by the statistic `quoted` of its samples (the reciprocal for times); `None` without a
 /// result.
 fn quoted_speed(m: &Measurement, quoted: Quoted) -> Option<f64> {
     let value = m.value.and(quoted.statistic(&m.samples, m.unit).or(m.value))?;
@@ -138,9 +137,8 @@ fn as_speed(value: f64, unit: Unit) -> f64 {
     if unit.direction() == Some(Better::Lower) { value.recip() } else { value }
 }
 
-/// Returns the speed of b divided by the speed of a, with the 95 % confidence interval if there are enough
-/// samples.
-pub fn in_one_run(
+/// Returns the speed of b divided by the speed of a, with the 95 % confidence interval if there are enough samples.
+pub fn single_run_ratio(
     a: &Measurement,
     b: &Measurement,
     quoted: Quoted,
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn faster_side_is_named_first_for_rates_and_times() {
+    fn faster_side_is_named_first() {
         for (unit, b) in [(Unit::BytesPerSecond, 1.12), (Unit::Seconds, 1.0 / 1.12)] {
             for quoted in [Quoted::Mean, Quoted::Median, Quoted::Best] {
                 let [a, b] = [1.0, b].map(|centre| figure(unit, quoted, samples(3, 40, centre)));
@@ -209,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn undetected_difference_is_stated() {
+    fn undetected_difference_is_reported_with_the_detectable_one() {
         let of = |samples: Vec<f64>| figure(Unit::BytesPerSecond, Quoted::Mean, samples);
         let (a, b) = (of(samples(1, 40, 1.0)), of(samples(2, 40, 1.0005)));
         // The noise of the second figure is ten times as large.
@@ -245,7 +243,7 @@ mod tests {
                     figure(Unit::BytesPerSecond, quoted, samples(run_seed, n, centre))
                 };
                 let (a, b) = (of(2 * seed, 1.0), of(2 * seed + 1, 1.08));
-                let [low, high] = in_one_run(&a, &b, quoted).unwrap().1.unwrap();
+                let [low, high] = single_run_ratio(&a, &b, quoted).unwrap().1.unwrap();
                 low <= 1.08 && 1.08 <= high
             };
             let held = (0..300).filter(|seed| held(*seed)).count() as f64 / 300.0;

@@ -1,11 +1,11 @@
-//! Two settings that were measured by turns: the ratios of their rounds, and what follows from them. A ratio compares
-//! samples of one round, so that a drift does not appear as a difference.
+//! Two settings that were measured interleaved: the ratios of their rounds, their interval and verdict. A ratio
+//! compares samples of the same round, so that drift does not appear as a difference.
 
 use super::speed::{RelativeSpeed, Speed};
 use super::{RatioInterval, block_interval, joint_block_interval, speed};
 use nodegauge_measure::samples::{self, Sample};
 
-/// Minimum number of rounds that count, or all if fewer were measured; with fewer of them, all rounds count.
+/// Minimum number of counting rounds (or all, if fewer were measured). If fewer rounds would count, all rounds count.
 const MIN_ROUNDS: usize = 3;
 
 /// Rounds that count.
@@ -13,22 +13,22 @@ const MIN_ROUNDS: usize = 3;
 pub enum CountingRounds {
     /// Undisturbed rounds of the most frequent regime.
     Undisturbed,
-    /// Rounds of the most frequent regime. For the best of the rounds: interference only makes a sample slower and does
-    /// not change the best.
+    /// Rounds of the most frequent regime, including disturbed ones. This is used for the best of the rounds, which
+    /// interference does not change because it only makes samples slower.
     OneRegime,
 }
 
 /// Rounds from which a ratio is computed, with one sample of each cell.
 #[derive(Debug, Clone)]
 pub struct SelectedRounds<'a> {
-    /// Rounds in order of time.
+    /// Rounds in chronological order.
     pub rounds: Vec<&'a [Sample]>,
     /// False if too few rounds count, so that all rounds are used.
     pub is_settled: bool,
 }
 
 impl<'a> SelectedRounds<'a> {
-    /// Selects the rounds that count. Cells that are not `watched` are ignored, as in [`samples::clean_numbers`].
+    /// Selects the counting rounds. Cells that are not `watched` are ignored, as in [`samples::clean_numbers`].
     pub fn from_rounds(
         rounds: &'a [Vec<Sample>],
         watched: &[bool],
@@ -55,7 +55,7 @@ fn as_undisturbed(rounds: &[Vec<Sample>]) -> Vec<Vec<Sample>> {
     quiet
 }
 
-/// Ratios of two settings, one for each round that counts.
+/// Ratios of two settings, one per counting round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairedRounds {
     ratios: Vec<f64>,
@@ -63,7 +63,7 @@ pub struct PairedRounds {
 }
 
 impl PairedRounds {
-    /// Takes ratios of rounds, or of blocks A B B A, that all count.
+    /// Creates the ratios from those of rounds, or of blocks A B B A, that all count.
     pub fn from_ratios(ratios: Vec<f64>) -> Self {
         Self { ratios, is_settled: true }
     }
@@ -74,8 +74,8 @@ impl PairedRounds {
         Self::from_ratios(rounds.map(|(numerator, denominator)| numerator / denominator).collect())
     }
 
-    /// Returns the speeds of a setting relative to the baseline, from rounds with a sample of the baseline and a sample
-    /// of the setting. Undisturbed rounds count.
+    /// Returns the speeds of a setting relative to the baseline, from rounds with one sample of each. Only undisturbed
+    /// rounds count.
     pub fn from_samples(rounds: &[Vec<Sample>]) -> Self {
         let selected =
             SelectedRounds::from_rounds(rounds, &[true, true], CountingRounds::Undisturbed);
@@ -86,7 +86,7 @@ impl PairedRounds {
         Self { ratios, is_settled: selected.is_settled }
     }
 
-    /// Multiplies the ratios, e.g. by the ratio of the work in a sample.
+    /// Multiplies the ratios by a factor, e.g. by the ratio of the work per sample.
     #[must_use]
     pub fn times(mut self, factor: f64) -> Self {
         self.ratios.iter_mut().for_each(|ratio| *ratio *= factor);
@@ -98,13 +98,14 @@ impl PairedRounds {
         &self.ratios
     }
 
-    /// Returns the ratio with its interval and power; `None` with fewer than three rounds.
+    /// Returns the ratio with its interval and power; `None` for fewer than three rounds.
     pub fn interval(&self) -> Option<RatioInterval> {
         block_interval(&self.ratios)
     }
 
-    /// Compares the setting with the baseline. `comparisons` is the number of settings that are compared with it; the
-    /// intervals of all of them hold together. Returns `None` with fewer than three rounds.
+    /// Compares the setting with the baseline. `comparisons` is the number of settings that are compared with it; with
+    /// a probability of 95 %, all of their intervals contain the true ratios. Returns `None` for fewer than three
+    /// rounds.
     pub fn compared(&self, comparisons: usize) -> Option<RelativeSpeed> {
         let found = joint_block_interval(&self.ratios, comparisons)?;
         let verdict = Speed::from_interval(Some(found.ci95), speed::LITTLE);
@@ -112,7 +113,7 @@ impl PairedRounds {
         Some(RelativeSpeed { ratio, ci95, visible, verdict })
     }
 
-    /// Returns the reason for which the ratios are suspect; `None` if they are not.
+    /// Returns the reason why the ratios are suspect; `None` if they are not.
     pub fn doubt(&self) -> Option<&'static str> {
         (!self.is_settled && !self.ratios.is_empty())
             .then_some("too few undisturbed rounds, so disturbed rounds count too")
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_rounds_count_only_if_too_few_others_remain() {
+    fn disturbed_rounds_count_if_too_few_others_remain() {
         let found =
             PairedRounds::from_samples(&rounds(&[[2.0, 1.0], [2.0, 2.0], [9.0, 1.0], [4.0, 2.0]]));
         assert_eq!(found.ratios(), [2.0, 1.0, 2.0]);
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_rounds_of_one_regime_count_for_the_best() {
+    fn disturbed_rounds_count_for_the_best() {
         let all = rounds(&[[2.0, 1.0], [9.0, 1.0], [9.0, 1.0]]);
         let best = SelectedRounds::from_rounds(&all, &[true, true], CountingRounds::OneRegime);
         assert_eq!((best.rounds.len(), best.is_settled), (3, true));
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_samples_merge_with_their_interference() {
+    fn merged_samples_keep_their_interference() {
         let parts = [sample(1.0), sample(9.0), sample(2.0)];
         let whole = Sample::from_consecutive(&parts);
         assert_eq!((whole.seconds, whole.causes.len()), (vec![12.0], 0));

@@ -1,6 +1,6 @@
 //! Verdict on the relative speed of one of several settings, from rounds that contain each setting once.
 
-/// Relative difference that counts as none.
+/// Relative difference up to which two speeds count as equal.
 pub const LITTLE: f64 = 0.01;
 
 /// Verdict on the speed of a setting relative to the baseline.
@@ -12,7 +12,7 @@ pub enum Speed {
     Slower,
     /// The difference is at most 1 %.
     NoDifference,
-    /// There are too few rounds, or they scatter too much.
+    /// There are too few rounds, or they vary too much.
     CannotTell,
 }
 nodegauge_measure::names!(
@@ -38,8 +38,8 @@ pub struct RelativeSpeed {
 }
 
 impl Speed {
-    /// Returns the verdict of a 95 % interval of a relative speed; [`Speed::CannotTell`] without an interval. A difference of
-    /// at most `little` counts as none: a larger one would have been found.
+    /// Returns the verdict for a 95 % interval of a relative speed; [`Speed::CannotTell`] without an interval. If the
+    /// interval excludes differences above `little`, the speeds count as equal.
     pub fn from_interval(ci95: Option<[f64; 2]>, little: f64) -> Self {
         match ci95 {
             Some([low, high]) if high < 1.0 + little && low > 1.0 - little => Self::NoDifference,
@@ -64,8 +64,8 @@ mod tests {
         PairedRounds::from_ratios(ratios.to_vec()).compared(comparisons)
     }
 
-    /// Returns ratios of rounds in which each run takes `1 + noise` times as long as its setting, with the occasional
-    /// disturbance of a shared machine, and a drift.
+    /// Returns ratios of rounds in which each run takes `1 + noise` times the time of its setting, with the occasional
+    /// disturbances of a shared machine, and a drift.
     fn rounds(random: &mut fastrand::Rng, count: usize, noise: f64, speed: f64) -> Vec<f64> {
         let mut run = |round: usize| {
             let spread: f64 = (0..4).map(|_| random.f64() - 0.5).sum();
@@ -76,9 +76,9 @@ mod tests {
         (0..count).map(|round| speed * run(round) / run(round)).collect()
     }
 
-    /// A sixth setting that is compared with the baseline widens the interval of each.
+    /// Each setting that is compared with the baseline widens the intervals of all.
     #[test]
-    fn verdict_follows_the_interval() {
+    fn verdict_depends_on_the_interval() {
         let ratios = [1.02, 1.22, 1.08, 1.18, 1.10];
         let [alone, with_others] =
             [1, 6].map(|comparisons| compared(&ratios, comparisons).unwrap());
@@ -102,8 +102,8 @@ mod tests {
         }
     }
 
-    /// The bound is the number of false verdicts that a rate of 5 % exceeds in about one of 10,000 tests (normal
-    /// approximation of the binomial distribution: 50 + 3.7 x 6.9).
+    /// Number of false verdicts that is exceeded with a rate of 5 % in about one of 10,000 tests (normal approximation
+    /// of the binomial distribution: 50 + 3.7 x 6.9).
     #[test]
     fn equal_settings_differ_in_at_most_5_of_100_sweeps() {
         let mut random = fastrand::Rng::with_seed(5);

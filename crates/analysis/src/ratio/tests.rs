@@ -41,7 +41,7 @@ fn single_run_needs_history() {
 }
 
 #[test]
-fn several_runs_need_no_history() {
+fn three_runs_need_no_history() {
     let near = runs(&[100.0, 100.1, 99.9, 100.05, 99.95], &[]);
     let [low, high] = interval(&near, &near).unwrap().ci95;
     assert!(low > 0.998 && high < 1.002, "{low} {high}");
@@ -59,7 +59,7 @@ fn several_runs_need_no_history() {
 }
 
 #[test]
-fn even_drift_is_no_difference_of_blocks() {
+fn linear_drift_cancels_in_blocks() {
     // The rates decrease by 2 % from run to run, in the order A B B A.
     let rate = |turn: usize| 100.0 * 0.98f64.powi(turn as i32);
     let ratio = |block: usize| {
@@ -73,7 +73,7 @@ fn even_drift_is_no_difference_of_blocks() {
 }
 
 #[test]
-fn deviation_within_a_run_accounts_for_correlated_samples() {
+fn deviation_includes_correlation_of_samples() {
     let unit = Unit::BytesPerSecond;
     let deviation = |memory| {
         let of = |seed| within(&drifting(seed, 200, 1.0, 0.01, memory), Quoted::Mean, unit);
@@ -121,13 +121,13 @@ impl Reported {
     }
 }
 
-/// Returns `n` runs that are drawn at random from recorded runs.
+/// Returns `n` runs drawn at random from recorded runs.
 fn drawn(random: &mut fastrand::Rng, runs: &[f64], n: usize) -> Vec<f64> {
     (0..n).map(|_| runs[random.usize(..runs.len())]).collect()
 }
 
-/// Returns the ratios of five blocks A B B A of runs that are drawn from recorded runs. The figures of B are multiplied
-/// by `faster`.
+/// Returns the ratios of five blocks A B B A of runs drawn from recorded runs. The figures of B are multiplied by
+/// `faster`.
 fn blocks(random: &mut fastrand::Rng, runs: &[f64], faster: f64) -> Vec<f64> {
     let block = |block_runs: &[f64]| {
         faster * (block_runs[1] * block_runs[2] / (block_runs[0] * block_runs[3])).sqrt()
@@ -136,7 +136,7 @@ fn blocks(random: &mut fastrand::Rng, runs: &[f64], faster: f64) -> Vec<f64> {
 }
 
 #[test]
-fn runs_of_one_command_get_a_verdict_in_at_most_1_of_20() {
+fn equal_commands_differ_in_at_most_1_of_20_comparisons() {
     let mut random = fastrand::Rng::with_seed(1);
     let mut reported: BTreeMap<&str, Reported> = BTreeMap::new();
     for runs in recorded().values() {
@@ -169,8 +169,8 @@ fn runs_of_one_command_get_a_verdict_in_at_most_1_of_20() {
 /// Number of simulated comparisons per case.
 const SIMULATED: u64 = 1000;
 
-/// Returns the ratios of `n` blocks A B B A whose runs have this relative spread. One of ten runs is also slowed down by
-/// up to `disturbed`. B is faster by `faster`.
+/// Returns the ratios of `n` blocks A B B A whose runs have this relative spread. One of ten runs is also slowed down
+/// by up to `disturbed`. B is faster by `faster`.
 fn simulated(seed: u64, n: usize, spread: f64, disturbed: f64, faster: f64) -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let figures: Vec<f64> = drifting(seed, 4 * n, 1.0, spread, 0.0)
@@ -184,7 +184,7 @@ fn simulated(seed: u64, n: usize, spread: f64, disturbed: f64, faster: f64) -> V
     figures.chunks(4).map(block).collect()
 }
 
-/// Returns the share of simulated comparisons of `n(seed)` blocks that have a verdict.
+/// Returns the share of simulated comparisons of `n(seed)` blocks with a verdict.
 fn found(spread: f64, disturbed: f64, faster: f64, n: impl Fn(u64) -> usize) -> f64 {
     let mut reported = Reported::default();
     for seed in 0..SIMULATED {
@@ -195,7 +195,7 @@ fn found(spread: f64, disturbed: f64, faster: f64, n: impl Fn(u64) -> usize) -> 
 }
 
 #[test]
-fn stated_number_of_blocks_finds_three_percent() {
+fn reported_number_of_blocks_detects_three_percent() {
     assert_eq!(needed(0.0, 4.0, 5), Some(5));
     assert_eq!(needed(f64::INFINITY, 4.0, 5), None);
     // On a quiet node, where runs differ by 1.4 %, the default of five blocks is sufficient.
@@ -221,7 +221,7 @@ fn stated_number_of_blocks_finds_three_percent() {
 }
 
 #[test]
-fn stated_visible_loss_is_found_in_recorded_runs() {
+fn reported_visible_loss_is_detected_in_recorded_runs() {
     let mut random = fastrand::Rng::with_seed(2);
     let mut as_reported = Reported::default();
     for (_, runs) in recorded() {

@@ -1,43 +1,44 @@
-//! One figure of nodes of one kind, which judges each of them.
+//! One figure of all nodes of one kind, with which each of them is judged.
 
 use super::power::{Peers, Power, Standing};
 use super::{Components, MIN_NODES, RobustSpread, limit};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, stats};
 
-/// Statistics of a figure of nodes of one kind, in logarithms of performance.
+/// Statistics of a figure over nodes of one kind, in logarithms of performance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NodeGroup {
     /// Median and spread of the nodes' medians.
     pub robust: RobustSpread,
-    /// The spread between nodes, and that between runs.
+    /// Spread between nodes, and spread between runs.
     pub components: Components,
     /// Number of nodes.
     pub nodes: usize,
     /// Number of runs of all nodes.
     pub runs: usize,
-    /// Smallest shortfall that matters in practice.
+    /// Smallest loss that matters in practice.
     pub practical: Fraction,
-    /// Robust z beyond which a node is slow; `None` for fewer nodes than [`MIN_NODES`], which do not judge each other.
+    /// Robust z beyond which a node is slow; `None` for fewer nodes than [`MIN_NODES`], which cannot be compared with
+    /// each other.
     pub limit: Option<f64>,
 }
 
-/// Verdict of a group on one of its nodes.
+/// Verdict of the comparison of a node with its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupVerdict {
-    /// The node is beyond the statistical and the practical limit.
+    /// The node is beyond both the statistical and the practical limit.
     Slow,
-    /// The node is beyond the practical limit, and the group has too few nodes for a statistical one.
+    /// The node is beyond the practical limit, and the group has too few nodes for a statistical limit.
     Below,
-    /// The node is within the limits, and a loss worth acting on is not excluded.
+    /// The node is within the limits, but a loss worth acting on is not excluded.
     Undecided,
-    /// The group has too few nodes, or a loss worth acting on would not have been found.
+    /// The group has too few nodes, or a loss worth acting on would not have been detected.
     Unknown,
     /// A loss worth acting on is excluded.
     Good,
 }
 
-/// Returns the logarithm of the performance of a positive value: larger is better.
+/// Returns the logarithm of the performance for a positive value; larger is better.
 pub fn performance(value: f64, better: Better) -> f64 {
     match better {
         Better::Higher => value.ln(),
@@ -45,7 +46,7 @@ pub fn performance(value: f64, better: Better) -> f64 {
     }
 }
 
-/// Returns the value that has this logarithm of performance.
+/// Returns the value with this logarithm of performance.
 pub fn value_from_performance(performance: f64, better: Better) -> f64 {
     match better {
         Better::Higher => performance.exp(),
@@ -54,7 +55,7 @@ pub fn value_from_performance(performance: f64, better: Better) -> f64 {
 }
 
 impl NodeGroup {
-    /// Returns the group of nodes with these runs, logarithms of performance. Nodes without a run do not count.
+    /// Returns the statistics of nodes with these runs (logarithms of performance). Nodes without a run are ignored.
     pub fn from_nodes(nodes: &[Vec<f64>], practical: Fraction) -> Self {
         let with: Vec<Vec<f64>> = nodes.iter().filter(|runs| !runs.is_empty()).cloned().collect();
         let medians: Vec<f64> = with.iter().map(|runs| stats::median(runs)).collect();
@@ -91,15 +92,15 @@ impl NodeGroup {
         Fraction(statistical.max(self.practical.0))
     }
 
-    /// Returns the power of a judgement of a node with this number of runs; `None` if the nodes do not judge each
-    /// other.
+    /// Returns the power of the judgement of a node with this number of runs; `None` if the group has too few nodes.
     pub fn power(&self, runs: usize) -> Option<Power> {
         self.limit?;
         let peers = Peers { spread: self.components, nodes: self.nodes, runs: self.runs };
         Some(peers.power(self.practical, self.loss_limit(), runs))
     }
 
-    /// Returns the verdict on a node with this performance, by the power of the judgement of its runs.
+    /// Returns the verdict on a node with this performance. `power` is the power of the judgement for the number of its
+    /// runs.
     pub fn verdict(&self, performance: f64, power: Option<&Power>) -> GroupVerdict {
         if self.is_slow(performance) {
             return GroupVerdict::Slow;
@@ -120,8 +121,8 @@ impl NodeGroup {
 mod tests {
     use super::*;
 
-    /// Returns the verdicts on hosts of which the first has `share` of the performance of the others, which vary by
-    /// `spread` to either side.
+    /// Returns the verdicts on hosts. The first host has `share` of the performance of the others, which vary by
+    /// `spread` in both directions.
     fn verdicts(nodes: usize, share: f64, spread: f64) -> Vec<GroupVerdict> {
         let runs: Vec<Vec<f64>> = (0..nodes)
             .map(|at| match at {
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn few_nodes_are_below_and_eight_are_judged() {
+    fn verdict_slow_needs_eight_nodes() {
         for (nodes, share, spread, first) in [
             (3, 0.5, 0.001, GroupVerdict::Below),
             (7, 0.95, 0.001, GroupVerdict::Below),

@@ -1,14 +1,15 @@
-//! Power of a judgement: the loss that would have been found in a node that is called good.
+//! Power of a judgement: the loss that would have been detected in a node that is called good.
 //!
-//! A node is called good if a loss worth acting on ([`SOUGHT`]) is excluded, which is a test of non-inferiority
+//! A node is called good if a loss worth acting on ([`SOUGHT`]) is excluded. This is a test of non-inferiority
 //! (Schuirmann, "A Comparison of the Two One-Sided Tests Procedure", Journal of Pharmacokinetics and Biopharmaceutics
-//! 15, 1987): of 100 nodes with this loss, 5 are called good. A judgement has power if, moreover, at least four of five
-//! good nodes are called good; sample sizes are computed from such a condition (Montgomery, "Design and Analysis of
-//! Experiments", operating characteristic; NIST/SEMATECH e-Handbook, 7.2.2.2). Without power, no value makes a node
-//! good, because only luck would.
+//! 15, 1987): of 100 nodes with this loss, 5 are called good. A judgement has power if, in addition, at least four of
+//! five good nodes are called good; sample sizes are computed from such a condition (Montgomery, "Design and Analysis
+//! of Experiments", operating characteristic; NIST/SEMATECH e-Handbook, 7.2.2.2). Without power no node is called good,
+//! because good values would be due to chance.
 //!
-//! The value of a node is that of a prediction interval (Hahn and Meeker, "Statistical Intervals", 1991): it varies as
-//! nodes and runs do, the median of its peers is uncertain, and so is the spread, which is estimated from few values.
+//! The value of a node has a prediction interval (Hahn and Meeker, "Statistical Intervals", 1991). Its width has three
+//! causes: the variation of nodes and runs, the uncertainty of the peers' median, and the uncertainty of the spread,
+//! which is estimated from few values.
 
 use super::{Components, MIN_NODES, median_variance};
 use nodegauge_measure::Fraction;
@@ -17,18 +18,19 @@ use nodegauge_measure::stats::normal_quantile;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_PI_2, TAU};
 
-/// Loss of performance that a good node has not, unless a larger one is the smallest that matters for a figure.
+/// Loss of performance that must be excluded for a good node, unless the smallest loss that matters for a figure is
+/// larger.
 pub const SOUGHT: Fraction = Fraction(0.10);
-/// Probability with which a node with the sought loss is called good.
+/// Probability that a node with the sought loss is called good.
 const MISTAKEN: f64 = 0.05;
-/// Probability with which a good node is not called good, at the most; such a node is measured again.
+/// Maximum probability that a good node is not called good; such a node is measured again.
 const DOUBTED: f64 = 0.2;
-/// Number of runs up to which quantiles of a median are exact.
+/// Maximum number of runs for which quantiles of a median are computed exactly.
 const EXACT: usize = 40;
-/// Maximum number of runs of a node that is proposed.
+/// Maximum number of runs per node that is proposed.
 const MAX_RUNS: usize = 10_000;
 
-/// Spread of a figure of nodes of one kind, with the numbers of values from which it was estimated.
+/// Spread of a figure over nodes of one kind, with the numbers of values from which it was estimated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Peers {
     /// Spreads in logarithms.
@@ -42,14 +44,14 @@ pub struct Peers {
 /// Power of a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Power {
-    /// Loss that a good node has not.
+    /// Loss that must be excluded for a good node.
     pub sought: Fraction,
-    /// Smallest loss that is found in 95 of 100 nodes; `None` if the spread is unknown.
+    /// Smallest loss that is detected in 95 of 100 nodes; `None` if the spread is unknown.
     pub found: Option<Fraction>,
-    /// Largest deficit of a node that is called good; `None` without power.
+    /// Largest loss of a node that is called good; `None` without power.
     pub good_within: Option<Fraction>,
-    /// Measurements that would give power; `None` if there is power, or if none would give it, because the nodes
-    /// differ.
+    /// Measurements that would give power; `None` if there is power, or if no measurements would give it, because the
+    /// nodes differ.
     pub needed: Option<MeasuredNodes>,
 }
 
@@ -64,12 +66,12 @@ pub struct MeasuredNodes {
     pub more_nodes: bool,
 }
 
-/// Standing of a value among its peers.
+/// Position of a value among its peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// The sought loss is excluded.
     Good,
-    /// The value is neither slow nor far enough from the value of a node with the sought loss.
+    /// The value is neither slow nor far enough above the value of a node with the sought loss.
     Undecided,
     /// The judgement has no power.
     Unknown,
@@ -77,9 +79,9 @@ pub enum Standing {
 
 /// Half widths of an interval, in logarithms.
 struct Widths {
-    /// Distance by which the value of a node exceeds its expected value in one of twenty cases.
+    /// Distance that the value of a node exceeds above its expected value in one of twenty cases.
     above: f64,
-    /// Distance by which the value of a node is below its expected value in one of five cases.
+    /// Distance that the value of a node exceeds below its expected value in one of five cases.
     below: f64,
 }
 
@@ -89,7 +91,7 @@ impl Widths {
     }
 }
 
-/// Quantiles of the parts of a width.
+/// Quantiles for the parts of a width.
 #[derive(Debug, Clone, Copy)]
 struct Quantiles {
     node: f64,
@@ -97,14 +99,14 @@ struct Quantiles {
     center: f64,
 }
 
-/// Returns the part of a spread of so many values in the variance of their median.
+/// Returns the contribution of a spread of `count` values to the variance of their median.
 fn center_part(spread: Option<f64>, count: usize) -> f64 {
     spread.unwrap_or_default().powi(2) * (FRAC_PI_2 / count.max(1) as f64).min(1.0)
 }
 
 impl Peers {
-    /// Returns the power of a judgement of a node by the better median of `runs` runs. `practical` is the smallest loss
-    /// that matters, `slow` the deficit beyond which the node is slow, both as shares.
+    /// Returns the power of the judgement of a node by the better median of `runs` runs. `practical` is the smallest
+    /// loss that matters, and `slow` the loss beyond which the node is slow, both as shares.
     pub fn power(&self, practical: Fraction, slow: Fraction, runs: usize) -> Power {
         let sought = Fraction(SOUGHT.0.max(practical.0));
         let Some(widths) = self.widths(runs, self.certainty(runs)) else {
@@ -124,7 +126,7 @@ impl Peers {
         }
     }
 
-    /// Returns the half widths of the interval of a node's value. `certainty` is the number of values from which the
+    /// Returns the half widths of the interval for a node's value. `certainty` is the number of values from which the
     /// spread is estimated.
     fn widths(&self, runs: usize, certainty: f64) -> Option<Widths> {
         let Components { nodes, runs: of_runs } = self.spread;
@@ -134,7 +136,8 @@ impl Peers {
         let mistaken = normal_quantile(MISTAKEN);
         let doubted = normal_quantile(DOUBTED);
         let better = better_median_quantile(runs, MISTAKEN);
-        // A spread that is not divided may be that of nodes, which more runs do not reduce, or that of runs.
+        // If the components are not separated, the spread may be due to nodes, which more runs do not reduce, or due to
+        // runs.
         let of_node = if of_runs.is_none() { mistaken.max(better) } else { mistaken };
         let widened = widening(certainty, better.max(mistaken));
         let above = Quantiles { node: of_node, run: better, center: mistaken };
@@ -151,14 +154,14 @@ impl Peers {
         (of_nodes.powi(2) + of_runs.powi(2) + of_center).sqrt()
     }
 
-    /// Returns the variance of the median of the peers.
+    /// Returns the variance of the peers' median.
     fn center_variance(&self) -> f64 {
         center_part(self.spread.nodes, self.nodes) + center_part(self.spread.runs, self.runs)
     }
 
-    /// Returns the number of values from which the spread of a node's value is estimated: one more than its degrees of
-    /// freedom by the formula of Satterthwaite ("An Approximate Distribution of Estimates of Variance Components",
-    /// Biometrics Bulletin 2, 1946).
+    /// Returns the effective number of values from which the spread of a node's value is estimated: one more than its
+    /// degrees of freedom by the formula of Satterthwaite ("An Approximate Distribution of Estimates of Variance
+    /// Components", Biometrics Bulletin 2, 1946).
     fn certainty(&self, runs: usize) -> f64 {
         let of_nodes = self.spread.nodes.unwrap_or_default().powi(2);
         let finish_run = self.spread.runs.unwrap_or_default().powi(2);
@@ -173,16 +176,16 @@ impl Peers {
         all.powi(2) / parts + 1.0
     }
 
-    /// Returns the smallest number of runs of each node with which judgements have this margin. The quantiles are those
-    /// of the values that are known, as in the second stage of Stein's procedure ("A Two-Sample Test for a Linear
-    /// Hypothesis Whose Power is Independent of the Variance", Annals of Mathematical Statistics 16, 1945), and the
-    /// spread of the later runs may be estimated too large.
+    /// Returns the minimum number of runs per node with which judgements have this margin. The quantiles are those for
+    /// the known values, as in the second stage of Stein's procedure ("A Two-Sample Test for a Linear Hypothesis Whose
+    /// Power is Independent of the Variance", Annals of Mathematical Statistics 16, 1945). The spread of the later runs
+    /// may be overestimated.
     fn needed(&self, margin: f64) -> Option<MeasuredNodes> {
         let spread = self.min_components();
         let nodes = if self.nodes > 1 { self.nodes.max(MIN_NODES) } else { 1 };
         let known = self.certainty(1);
         let later = Self { spread, nodes, runs: 0 };
-        // More runs never make a judgement worse but for the difference of odd and even numbers.
+        // More runs never make a judgement worse, except for the difference between odd and even numbers.
         let mut few = 0;
         let mut enough = MAX_RUNS;
         if !later.has_margin(enough, known, margin) {
@@ -199,18 +202,18 @@ impl Peers {
         Some(MeasuredNodes { nodes, runs: enough, more_nodes: nodes > self.nodes })
     }
 
-    /// True if judgements of these nodes have this margin with so many runs of each node. `known` is the number of
-    /// values from which the spread is estimated now.
+    /// True if judgements of these nodes have this margin with `runs` runs per node. `known` is the number of values
+    /// from which the spread is currently estimated.
     fn has_margin(&self, runs: usize, known: f64, margin: f64) -> bool {
         let later = Self { runs: self.nodes * runs, ..*self };
-        // The values of several nodes show how nodes differ, and are as many as the nodes.
+        // The values of several nodes show how nodes differ; their number is that of the nodes.
         let certainty = if self.nodes > 1 { self.nodes as f64 } else { later.certainty(runs) };
         let widths = later.widths(runs, known.min(certainty));
         widths.is_some_and(|widths| widths.sum() * overestimate(certainty) <= margin)
     }
 
-    /// Returns the components with the smallest spread between nodes that the values permit: the spread between runs
-    /// explains the rest. A spread that is not divided counts as that of runs.
+    /// Returns the components with the smallest spread between nodes that the values permit; the rest is attributed to
+    /// runs. A spread that is not separated counts as that of runs.
     fn min_components(&self) -> Components {
         let Components { nodes, runs } = self.spread;
         let Some((nodes, of_runs)) = nodes.zip(runs) else {
@@ -229,7 +232,7 @@ impl Power {
         self.good_within.is_some()
     }
 
-    /// Returns the standing of a value that is not slow, from its share of the peers' median.
+    /// Returns the position of a value that is not slow, from its share of the peers' median.
     pub fn standing(&self, share: f64) -> Standing {
         match self.good_within {
             None => Standing::Unknown,
@@ -238,8 +241,8 @@ impl Power {
         }
     }
 
-    /// Describes the power: `finds a loss of 6 %`, or the loss that is not found, the one that is, and the number of
-    /// runs that would suffice.
+    /// Describes the power: `finds a loss of 6 %`, or the loss that is not found, the loss that is found, and the
+    /// number of runs that would be sufficient.
     pub fn in_words(&self) -> String {
         let sought = self.sought.in_whole_percent();
         let Some(found) = self.found else {
@@ -251,7 +254,7 @@ impl Power {
         let instead = if found.0 <= 0.99 {
             format!("only one of {}", found.rounded_up().in_whole_percent())
         } else {
-            "nor is any other".to_owned()
+            "and no other loss is found".to_owned()
         };
         let remedy = match self.needed {
             Some(needed) => format!("{} would suffice", needed.in_words()),
@@ -273,43 +276,43 @@ impl MeasuredNodes {
     }
 }
 
-/// Returns a loss as a distance in logarithms.
+/// Converts a loss to a distance in logarithms.
 fn distance(loss: Fraction) -> f64 {
     -(1.0 - loss.0.clamp(0.0, 1.0)).ln()
 }
 
-/// Returns a distance in logarithms as a loss.
+/// Converts a distance in logarithms to a loss.
 fn share(distance: f64) -> Fraction {
     Fraction(1.0 - (-distance).exp())
 }
 
 /// Returns the factor by which a quantile of the normal distribution is larger if the spread is estimated by Qn of `n`
-/// values. It fits simulated quantiles (of 0.95: 1.19 for 8, 1.10 for 12, 1.05 for 24, 1.02 for 64 values); others grow
-/// with their square, as those of Student's t do (Abramowitz and Stegun, 26.7.5).
+/// values. It fits simulated quantiles (for 0.95: 1.19 for 8, 1.10 for 12, 1.05 for 24, 1.02 for 64 values). For other
+/// quantiles it grows with the square of the quantile, as for Student's t (Abramowitz and Stegun, 26.7.5).
 fn widening(n: f64, quantile: f64) -> f64 {
     let of_95 = 0.9 / n + 2.0 / n.powi(2) + 45.0 / n.powi(3);
     1.0 + of_95 * (quantile.powi(2) + 1.0) / (normal_quantile(MISTAKEN).powi(2) + 1.0)
 }
 
-/// Returns the 95 % quantile of Qn of `n` normal values of variance 1, which fits simulated ones (1.61 for 8, 1.47 for
-/// 12, 1.30 for 24, 1.12 for 128).
+/// Returns the 95 % quantile of Qn of `n` normally distributed values with variance 1. It fits simulated quantiles
+/// (1.61 for 8, 1.47 for 12, 1.30 for 24, 1.12 for 128).
 fn overestimate(n: f64) -> f64 {
     1.0 + 1.4 / n.max(1.0).sqrt() + 1.0 / n.max(1.0)
 }
 
-/// Returns the value above which the better median of `runs` normal values is with the probability `tail`.
+/// Returns the value that the better median of `runs` normally distributed values exceeds with the probability `tail`.
 fn better_median_quantile(runs: usize, tail: f64) -> f64 {
     median_quantile(runs, runs / 2 + 1, tail)
 }
 
-/// Returns the value below which, with another sign, the better median of `runs` normal values is with the probability
-/// `tail`.
+/// Returns the absolute value of the bound below which the better median of `runs` normally distributed values is with
+/// the probability `tail`.
 fn worse_median_quantile(runs: usize, tail: f64) -> f64 {
     median_quantile(runs, runs - runs / 2, tail)
 }
 
-/// Returns the value above which value number `rank` (ascending, from 1) of `runs` normal values is with the
-/// probability `tail`.
+/// Returns the value that the value at position `rank` (ascending, from 1) of `runs` normally distributed values
+/// exceeds with the probability `tail`.
 fn median_quantile(runs: usize, rank: usize, tail: f64) -> f64 {
     let runs = runs.max(1);
     if runs > EXACT {
@@ -318,7 +321,7 @@ fn median_quantile(runs: usize, rank: usize, tail: f64) -> f64 {
         let shift = off_center * TAU.sqrt() / count;
         return shift + normal_quantile(tail) * median_variance(count).sqrt();
     }
-    // The value is above x if fewer than `rank` of the values are below x.
+    // The value at this position exceeds x if fewer than `rank` of the values are below x.
     let mut low = 0.0;
     let mut high = 1.0;
     for _ in 0..60 {
@@ -329,7 +332,7 @@ fn median_quantile(runs: usize, rank: usize, tail: f64) -> f64 {
     if below > 0.5 { normal_quantile(1.0 - below) } else { -normal_quantile(below) }
 }
 
-/// Returns the probability that fewer than `count` of `all` independent events of this probability occur.
+/// Returns the probability that fewer than `count` of `all` independent events occur, each with this probability.
 fn fewer_than(count: usize, all: usize, probability: f64) -> f64 {
     let mut term = (1.0 - probability).powi(all as i32);
     let mut sum = 0.0;

@@ -1,20 +1,20 @@
-//! Practical limits: the smallest shortfall of a figure that matters, by test.
+//! Practical limits: the smallest loss of a figure that matters, by test.
 //!
 //! Memory: LSF's guide excludes a node whose Triad is more than 4 % below the reference ("Check compute node
 //! performance", IBM Spectrum LSF, energy aware scheduling). Floating point: rates of DGEMM vary less than bandwidth,
-//! because caches hide the placement of pages. Messages and files share wires, switches and servers with other nodes,
-//! so that a larger share is no property of the node.
+//! because caches hide the placement of pages. Messages and files use wires, switches and servers that are shared with
+//! other nodes, so a larger difference is not a property of the node.
 
 use nodegauge_measure::Fraction;
 use nodegauge_measure::figure_names::{hpl, io, stream};
 
-/// Name of the clock with all cores busy in references and verdicts. It is a property of the machine in records and not a
-/// figure: it does not rank nodes, it explains their figures.
+/// Name of the clock with all cores busy, in references and verdicts. It is a property of the machine in records and
+/// not a figure. It does not rank nodes; it explains their figures.
 pub const CLOCK: &str = "clock";
-/// Smallest shortfall of the clock that matters.
+/// Smallest loss of clock frequency that matters.
 pub const CLOCK_LIMIT: f64 = 0.03;
 
-/// Tests with the word that a reason has for them, and the smallest shortfall that matters in practice.
+/// Tests with their word in reasons, and the smallest loss that matters in practice.
 const TESTS: [(&str, &str, f64); 10] = [
     (stream::TEST, "mem", 0.04),
     (stream::TEST_ON_DEVICES, "dev", 0.04),
@@ -27,13 +27,13 @@ const TESTS: [(&str, &str, f64); 10] = [
     ("hpcg", "app", 0.04),
     (CLOCK, "clock", CLOCK_LIMIT),
 ];
-/// Word and practical limit of tests that are not in the table.
+/// Word and practical limit for tests that are not in the table.
 const OTHER_TEST: (&str, f64) = ("fig", 0.05);
 
 /// Source of the practical limit of memory bandwidth.
 pub const LIMIT_SOURCE: &str = "memory 4 %: IBM Spectrum LSF, energy aware scheduling";
 
-/// Returns the smallest shortfall of a figure of this test that matters in practice, as a share of the peers' median.
+/// Returns the smallest loss of a figure of this test that matters in practice, as a share of the peers' median.
 pub fn limit(test: &str) -> Fraction {
     Fraction(row(test).map_or(OTHER_TEST.1, |row| row.2))
 }

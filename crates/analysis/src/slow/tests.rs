@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns a sample of the normal distribution.
+/// Returns a sample from the normal distribution.
 pub(super) fn normal(random: &mut fastrand::Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.f64()).cos()
@@ -52,7 +52,7 @@ fn repeated_runs_of_one_slow_node_do_not_widen_the_spread_of_runs() {
 }
 
 #[test]
-fn equal_values_have_no_spread_and_a_finite_score() {
+fn equal_values_have_finite_deviations() {
     let of = RobustSpread::from_values(&[2.0; 9]).unwrap();
     assert_eq!(of.spread, 0.0);
     assert!(of.z(2.0) == 0.0 && of.z(1.0) < -limit(9) && of.z(1.0).is_finite());

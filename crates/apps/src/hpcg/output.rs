@@ -13,7 +13,7 @@ use nodegauge_solvers::hpcg::problem::PARTS;
 const TITLE: &str = "HPCG-Benchmark";
 /// Key of a valid rating; for an invalid result, xhpcg prints a different text.
 const RATING: &str = "Final Summary::HPCG result is VALID with a GFLOP/s rating of";
-/// Beginnings of the lines with a rating, of version 3.1 and of earlier ones.
+/// First words of the lines with a rating, in version 3.1 and in earlier versions.
 const RATINGS: [&str; 2] = ["Final Summary::HPCG result is", "HPCG result is"];
 
 /// Parsed output of a run of xhpcg.
@@ -23,7 +23,7 @@ pub struct HpcgOutput {
     values: Vec<(String, String)>,
 }
 
-/// Returns the place of a line in the order of the lines of a run: title, rating.
+/// Returns the position of a line in the order of the lines of a run: title, rating.
 pub(crate) fn mark(line: &str) -> Option<RunMark> {
     if line.starts_with(TITLE) {
         return Some(RunMark::TITLE);
@@ -46,7 +46,7 @@ fn plain(key: &str) -> &str {
 
 impl HpcgOutput {
     /// Parses the output of a run; returns `None` if the text is not output of xhpcg. A last line without a line end is
-    /// not read, because it may be cut in the middle of a number.
+    /// ignored, because a number in it may be truncated.
     pub fn read(text: &str) -> Option<Self> {
         let mut lines = printed::whole_lines(text)
             .lines()
@@ -54,7 +54,7 @@ impl HpcgOutput {
             .skip_while(|line| line.is_empty());
         let first = lines.next()?.strip_prefix(TITLE)?;
         let mut values: Vec<(String, String)> = Vec::new();
-        // Keys of the parent levels of a YAML line; a level is indented by two more spaces than its parent.
+        // Keys of the parent levels of a YAML line. A level is indented by two more spaces than its parent.
         let mut above: Vec<&str> = Vec::new();
         for line in std::iter::once(first).chain(lines).filter(|line| !line.is_empty()) {
             let (path, value) = match line.split_once('=') {
@@ -80,7 +80,7 @@ impl HpcgOutput {
         self.text(path)?.parse().ok().filter(|number: &f64| number.is_finite())
     }
 
-    /// Returns the rate of a path in FLOP/s.
+    /// Returns the rate at a path, FLOP/s.
     fn rate(&self, path: &str) -> Option<f64> {
         Some(self.number(path)? * 1e9).filter(|rate| printed::is_figure(*rate))
     }
@@ -95,7 +95,7 @@ impl HpcgOutput {
         counts.into_iter().map(|count| count.map(|n| n as usize)).collect()
     }
 
-    /// Returns the figures of the run; the figures have no values if xhpcg reports the run as invalid.
+    /// Returns the figures of the run. They have no values if xhpcg reports the run as invalid.
     pub fn measurements(&self, command: Option<&str>) -> Vec<Measurement> {
         let processes = self.count("Machine Summary::Distributed Processes");
         let threads = self.count("Machine Summary::Threads per processes").unwrap_or(1);
@@ -136,8 +136,8 @@ impl HpcgOutput {
         all.map(|(name, path)| self.figure(name, &path, &config)).collect()
     }
 
-    /// Returns the reason why a rate is not the printed operations divided by the printed time; `None` if it is, or if the
-    /// output lacks them.
+    /// Returns a message if a rate is not the printed operations divided by the printed time; `None` if it is, or if
+    /// the output lacks these numbers.
     fn contradiction(&self, name: &str, path: &str) -> Option<String> {
         /// Relative error of numbers with six digits.
         const ROUNDED: f64 = 2e-5;
@@ -157,10 +157,14 @@ impl HpcgOutput {
             }
         };
         let rate = self.number(path)?;
-        // A time of few digits is rounded more.
+        // A time with few digits has a larger rounding error.
         let agrees = (rate / other - 1.0).abs() <= ROUNDED;
-        (!agrees)
-            .then(|| format!("the output contradicts itself: the rate of {name} is not {what}"))
+        (!agrees).then(|| {
+            format!(
+                "the output contradicts itself: the rate of {name} differs from \
+                              {what}"
+            )
+        })
     }
 
     /// Returns the figure of the rate at `path`.
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_or_invalid_output_has_no_value() {
+    fn truncated_or_invalid_output_has_no_value() {
         let cut = WRITTEN.split("Final Summary").next().unwrap();
         let invalid = cut.to_owned() + "Final Summary::HPCG result is=INVALID.\n";
         for text in [cut, &invalid] {

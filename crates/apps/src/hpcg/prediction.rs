@@ -1,8 +1,8 @@
-//! Predicted time of the first sets, and the domains and the workers that a run has if its time is short.
+//! Prediction of the time of the first sets, and reduction of domains and workers if the time is short.
 //!
-//! Each kind of workers runs a set on the smallest domains, whose time is proportional to the number of points. Small
-//! domains are in the caches, so that an iteration on the domains of the run takes at least as long as the memory needs
-//! for the matrix.
+//! Each kind of workers runs a set on the smallest domains; its time is proportional to the number of points. Small
+//! domains fit in the caches, so an iteration on the domains of the run takes at least the time for reading the matrix
+//! from memory.
 
 use super::{HpcgRun, ITERATIONS, bytes};
 use crate::{TIMES_LLC, WorkerPool, memory_rates};
@@ -13,9 +13,9 @@ use nodegauge_measure::{Bytes, Failure, clock};
 use nodegauge_solvers::hpcg::problem::{GridPoints, MIN_POINTS, MULTIPLE};
 use std::time::Duration;
 
-/// Number of times that an iteration reads the matrix: a product, and the two sweeps of the smoother on the finest grid.
+/// Number of times that an iteration reads the matrix: the product, and two smoother sweeps on the finest grid.
 const READ: u64 = 3;
-/// Number of rounds before those that count.
+/// Number of warm-up rounds.
 const WARM_UP: u32 = 1;
 /// Number of rounds for which the domains are chosen: the warm-up, and those of the rule of doubt. The smallest domains are
 /// in the caches, so that fewer rounds may take this time.
@@ -24,13 +24,13 @@ const LIKELY_ROUNDS: u32 = WARM_UP + policy::APPS.min_rounds as u32;
 /// Run of `apps hpcg` before its first set.
 pub(super) struct PredictedSets<'r, 'a> {
     run: &'r HpcgRun<'a>,
-    /// Points of a domain, of the run as it is now.
+    /// Current number of points of a domain in each direction.
     pub grid: GridPoints,
-    /// True if the grid may be smaller.
+    /// True if the grid may be reduced.
     may_shrink: bool,
-    /// Number of cells that are kept.
+    /// Number of kept cells.
     pub kept: usize,
-    /// Time of a set of each cell on the smallest domains.
+    /// Time of a set on the smallest domains, for each cell.
     small: Vec<Duration>,
     rates: MemoryRates,
     /// Size of the caches of all workers, if known.
@@ -38,8 +38,8 @@ pub(super) struct PredictedSets<'r, 'a> {
 }
 
 impl<'r, 'a> PredictedSets<'r, 'a> {
-    /// Runs a set of each cell on the smallest domains. If this takes so long that a budget of the user must be refused or
-    /// kept, the last set predicts those of the other cells.
+    /// Runs a set of each cell on the smallest domains. If a budget of the user does not permit this, the last measured
+    /// set predicts the sets of the other cells.
     pub(super) fn new(
         run: &'r HpcgRun<'a>,
         pool: &mut WorkerPool<'a>,
@@ -80,7 +80,7 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
         self.small[at].mul_f64(ratio).max(self.rates.rewrite_time(Bytes(read)))
     }
 
-    /// Returns the grid with half the edges; `None` if it is too small.
+    /// Returns the grid with half the edge lengths; `None` if it is too small.
     fn half(&self) -> Option<GridPoints> {
         let half = self.grid.map(|points| (points / 2).next_multiple_of(MULTIPLE));
         let is_smaller = half.iter().all(|points| *points >= MIN_POINTS) && half != self.grid;
@@ -100,8 +100,8 @@ impl Predictable for PredictedSets<'_, '_> {
         PredictedTime { min: (WARM_UP + 1) * round, likely: LIKELY_ROUNDS * round }
     }
 
-    /// Halves the edges of the domains, as long as they are larger than the caches. Then leaves the last cell out; the
-    /// first is the reference of the others.
+    /// Halves the edges of the domains as long as they are larger than the caches; then leaves out the last cell. The
+    /// first cell is never left out, because it is the reference.
     fn shorten(&mut self) -> bool {
         if let Some(half) = self.half().filter(|_| self.may_shrink) {
             self.grid = half;

@@ -1,4 +1,4 @@
-//! Reader of the output of xhpcg.
+//! Reader for the output of xhpcg.
 
 use super::output::{self, HpcgOutput};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};

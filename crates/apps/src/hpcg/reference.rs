@@ -1,4 +1,4 @@
-//! Runs an xhpcg of the user on the same grid and CPUs, in a private directory.
+//! Runs of the user's xhpcg on the same grid and CPUs, in a private directory.
 
 use super::TEST;
 use super::output::HpcgOutput;
@@ -18,8 +18,8 @@ use std::time::Duration;
 
 /// Maximum time of a run.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
-/// Maximum relative difference of residuals after the same number of iterations. They differ because the order of
-/// summation differs.
+/// Maximum relative difference of residuals after the same number of iterations. Small differences result from the
+/// order of summation.
 const ALIKE: f64 = 1e-3;
 
 /// Options of the reference program xhpcg.
@@ -29,9 +29,9 @@ pub struct XhpcgOptions {
     pub program: PathBuf,
     /// Launcher of the ranks.
     pub launcher: Option<CommandLine>,
-    /// True if a launcher that refuses to run as root gets the option that permits it.
+    /// True to pass the option that permits running as root to launchers that would refuse.
     pub allow_root: bool,
-    /// Time of the timed phase in seconds; the phase has at least one set of iterations.
+    /// Duration of the timed phase in seconds; the phase has at least one set of iterations.
     pub seconds: u32,
 }
 
@@ -62,7 +62,7 @@ impl PlacedXhpcg {
         Ok(Self { program, plan, layout, seconds: asked.seconds })
     }
 
-    /// Runs the program and returns its figures; no figures if the user interrupted it.
+    /// Runs the program and returns its figures; empty if the user interrupted it.
     ///
     /// # Errors
     /// Fails if the program cannot be started or writes no result.
@@ -85,7 +85,7 @@ impl PlacedXhpcg {
         let command = CommandLine::new(self.program.path.display().to_string(), arguments);
         let plan = Cow::Borrowed(&self.plan);
         let ranks = RankPlaces::Planned { plan, topology: &site.topology };
-        // A rank has one thread and one domain, as in the native run; with several threads, the layout would differ.
+        // A rank has one thread and one domain, as in the native run; several threads would change the layout.
         let environment = vec![("OMP_NUM_THREADS".to_owned(), Some("1".to_owned()))];
         let run = ProgramJob::new(command, LIMIT)
             .with_launcher(self.program.launch(ranks))
@@ -100,7 +100,8 @@ impl PlacedXhpcg {
         match read.filter(|_| status.success()) {
             Some(output) => Ok(output.measurements(Some(&ended.command()))),
             None => {
-                let hint = "run the program by hand, or give the launcher of the program's MPI with --launcher";
+                let hint = "run the program manually, or give the launcher of the program's MPI \
+                            with --launcher";
                 Err(ended.no_result(None, hint).into())
             }
         }

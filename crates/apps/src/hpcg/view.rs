@@ -42,7 +42,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             let sets = counted(summary.n, "set");
             format!("{sets} of {iterations} iterations after a warm-up")
         }
-        // Outputs of xhpcg have no samples.
+        // Outputs of xhpcg contain no samples.
         None => {
             let sets = counted(config.sets.unwrap_or(0) as usize, "set");
             format!("{sets} of {iterations} iterations")
@@ -145,7 +145,7 @@ fn part_figure<'a>(
     all.iter().copied().find(|m| m.name == part && m.config == rating.config)
 }
 
-/// Returns the sentence that the page begins with: the fastest workers of a sweep, and the highest rating.
+/// Returns the first sentence of the page: the fastest workers of a sweep, and the highest rating.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     concluded(&record.measurements)
 }
@@ -182,12 +182,12 @@ fn efficiency(ratings: &[HpcgFigure<'_>]) -> Option<Picture> {
     efficiency::picture(&rates)
 }
 
-/// True if the matrix has one column index for eight rows, which the rules of HPCG prohibit.
+/// True if the matrix has one column index per eight rows, which HPCG's rules prohibit.
 fn is_by_slot(config: &HpcgConfig) -> bool {
     config.columns.as_deref() == Some(PER_SLOT)
 }
 
-/// True if the matrix has a column index for each coefficient, as the rules of HPCG require.
+/// True if the matrix has a column index for each coefficient, as HPCG's rules require.
 fn is_by_coefficient(config: &HpcgConfig) -> bool {
     config.columns.as_deref() == Some(PER_COEFFICIENT)
 }

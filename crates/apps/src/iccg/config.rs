@@ -1,4 +1,4 @@
-//! Keys of `config` of figures of `iccg`.
+//! Configuration keys of figures of `iccg`.
 
 use crate::config::WorkersConfig;
 use crate::keys;
@@ -14,48 +14,48 @@ nodegauge_measure::config! {
         n: shared::n;
         /// The preconditioner and its order.
         preconditioner: String = Setting "preconditioner", omits_label;
-        /// `|r| / |b|` at which a solution is found.
+        /// `|r| / |b|` at which the solver stops.
         tolerance: f64 = Setting "tolerance";
         /// Storage format of the matrix.
         storage: String = Choice "storage", omits_label;
         isa: shared::isa;
         prefetch: shared::prefetch;
-        /// Prefetching of the loops of the preconditioner.
+        /// Software prefetch of the loops of the preconditioner.
         preconditioner_prefetch: String = Choice "prefetch of the preconditioner";
-        /// Best time of a product in BCSR when the storage was chosen, seconds.
+        /// Best time of a product in BCSR during the choice of the storage, seconds.
         bcsr_s: Seconds = Observation "product in BCSR";
-        /// Time of a product in sliced ELL.
+        /// Best time of a product in sliced ELL when the storage was chosen, seconds.
         sell_s: Seconds = Observation "product in sliced ELL";
-        /// Colours, or levels, by which rows are eliminated.
+        /// Number of colours or levels in which rows are eliminated.
         colours: u64 = Observation "colours";
-        /// Share by which the diagonal was raised for a factorisation.
+        /// Share by which the diagonal was increased for the factorisation.
         shift: f64 = Observation "shift";
-        /// Iterations of a solution.
+        /// Number of iterations of a solve.
         iterations: keys::iterations;
-        /// Iterations that the natural order takes, as one thread would.
+        /// Number of iterations with the natural order in one domain.
         natural_iterations: u64 = Observation "iterations in natural order";
-        /// `|b - A x| / |b|`, computed anew.
+        /// `|b - A x| / |b|`, computed again from x.
         residual: shared::residual;
-        /// Largest distance from the exact displacements, over the largest of these.
+        /// Largest difference from the exact displacements, divided by the largest exact displacement.
         error: keys::error;
-        /// Solutions.
+        /// Number of solves.
         solutions: u64 = Observation "solutions";
-        /// Time to number, assemble and factorise, seconds: median. It excludes `memory_s`.
+        /// Median time for numbering, assembly and factorisation, seconds, without `memory_s`.
         setup_s: keys::setup_s;
-        /// Time in which the kernel provided fresh memory during the setup, seconds: median.
+        /// Time in which the kernel provided new memory during the setup, seconds: median.
         memory_s: f64 = Observation "fresh memory";
-        /// The MPI that carries halos and sums between ranks; absent where they share memory.
+        /// MPI that exchanges halos and sums between ranks; absent if they share memory.
         halo_by: String = Setting "halo by";
-        /// Bytes that an iteration, or this part of it, moves by the count of the storage.
+        /// Bytes that an iteration, or this part of it, moves, counted by the storage format.
         moved_bytes: keys::moved_bytes;
-        /// Operations of an iteration, or of this part of it.
+        /// Floating-point operations of an iteration, or of this part of it.
         flops: shared::flops;
         matrix_bytes: shared::matrix_bytes;
-        /// Matrix over the last-level caches in use.
+        /// Size of the matrix divided by the size of the last-level caches in use.
         times_llc: f64 = Observation "matrix over caches";
-        /// Predicted time of the bytes at the rates of reading and Triad of the same minutes, seconds.
+        /// Predicted time: the bytes at the rates `read` and `triad` of the same run, seconds.
         predicted_s: f64 = Observation "predicted";
-        /// Share of an iteration, 0 to 1.
+        /// Share of the iteration time, 0 to 1.
         share: Fraction = Observation "share of an iteration";
         sweep: shared::sweep;
         against: shared::against;

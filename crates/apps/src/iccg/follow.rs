@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Request of rank 0 to all other ranks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum SolverRequest {
-    /// Requests a solution.
+    /// Requests a solve.
     Solve(SolutionJob),
     /// Requests one pass of the bandwidth measurement, over arrays with this number of elements.
     Bandwidth(usize),

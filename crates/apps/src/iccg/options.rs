@@ -16,24 +16,24 @@ pub struct IccgOptions {
     pub method: Method,
     /// Storage format of the matrix; with `None`, the faster format is used.
     pub storage: Option<Storage>,
-    /// Tolerance: `|r| / |b|` at which the solution has converged.
+    /// Tolerance: `|r| / |b|` at which the solver has converged.
     pub tolerance: f64,
     /// Maximum number of iterations.
     pub iterations: usize,
     /// Maximum share of the available memory, 0 to 1.
     pub memory_fraction: Fraction,
-    /// Time for the whole run, if the user set it; a run that would exceed it is refused. At least one solution is
-    /// computed.
+    /// Time budget of the whole run, if the user set it. A run that would exceed it is refused. At least one solve is
+    /// run.
     pub budget: Option<Duration>,
-    /// Exact number of solutions, independent of the time.
+    /// Exact number of solves, regardless of the time.
     pub samples: Option<usize>,
 }
 
 impl IccgOptions {
-    /// Default time for the whole run.
+    /// Default time budget of the whole run.
     pub const BUDGET: Duration = Duration::from_secs(60);
 
-    /// Returns the solution on a mesh. With `loops` of `None`, the fastest are chosen by measurement.
+    /// Returns the job of a solve on a mesh. If `loops` is `None`, the fastest loops are chosen by measurement.
     pub(super) fn job(&self, mesh: Mesh, loops: Option<SolutionLoops>) -> SolutionJob {
         let tolerance = Tolerance { residual: self.tolerance, iterations: self.iterations };
         SolutionJob { mesh, storage: self.storage, tolerance, loops, method: self.method }

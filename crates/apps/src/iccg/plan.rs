@@ -1,4 +1,4 @@
-//! Plan and measurement of `apps iccg`. Solutions and measurements of the memory bandwidth alternate.
+//! Plan and measurement of `apps iccg`. Solves and measurements of the memory bandwidth are interleaved.
 
 use super::TEST;
 use super::follow::SolverRequest;
@@ -27,9 +27,9 @@ use std::time::Duration;
 
 /// Minimum number of elements of an array in the bandwidth measurement.
 const MIN_ELEMENTS: usize = 4096;
-/// Time longer than any run.
+/// Time that no run reaches.
 const NO_LIMIT: Duration = Duration::from_secs(1 << 30);
-/// Number of consecutive bandwidth samples between two solutions. The first bandwidth sample of a run is a warm-up.
+/// Number of consecutive bandwidth samples between two solves. The first bandwidth sample of a run is a warm-up.
 const BANDWIDTH_SAMPLES: usize = 3;
 
 /// Planned run of `apps iccg`.
@@ -43,7 +43,7 @@ pub struct IccgPlan {
 
 impl IccgPlan {
     /// Plans a run with the requested workers, or with the ranks that a launcher has started. Combinations of a sweep
-    /// whose ranks cannot divide the mesh are left out.
+    /// are left out if the mesh cannot be divided among their ranks.
     ///
     /// # Errors
     /// Fails if this node does not have the workers, if the mesh does not fit into memory or cannot be divided among
@@ -81,7 +81,7 @@ impl IccgPlan {
     }
 }
 
-/// Returns the combination if its ranks can divide the mesh.
+/// Returns the combination if the mesh can be divided among its ranks.
 fn divided(combination: SweepWorkers, mesh: Mesh) -> Result<SweepWorkers, Failure> {
     if let Workers::Ranks(plan) | Workers::Mpi(plan, _) = &combination.workers {
         iccg::rank_grid(mesh, plan.ranks.len())?;
@@ -90,7 +90,7 @@ fn divided(combination: SweepWorkers, mesh: Mesh) -> Result<SweepWorkers, Failur
 }
 
 impl PlannedRun for IccgPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         let memory = Some(size::needed(self.size.mesh));
         ExpectedCost { time: Some(self.options.budget.unwrap_or(IccgOptions::BUDGET)), memory }
     }
@@ -118,7 +118,7 @@ impl PlannedRun for IccgPlan {
         observer.phase("starting threads");
         let limits =
             Limits::from_budget(Budget::new(options.budget, IccgOptions::BUDGET), options.samples);
-        // If the user requests a number of samples, a sample is a solution; otherwise a sample is an iteration.
+        // If the user sets the number of samples, a sample is a solve; otherwise it is an iteration.
         let (rule, time) = match options.samples {
             Some(n) => {
                 (RepetitionPolicy { min_rounds: n, tolerance: None, ..policy::ICCG }, NO_LIMIT)
@@ -161,7 +161,7 @@ impl PlannedRun for IccgPlan {
         };
         series.run(&mut turn, &mut &shared, None)?;
         if options.samples.is_some() {
-            series.ended_by(Stop::Samples);
+            series.set_stop(Stop::Samples);
         }
         let mut outcome = Outcome { notices, ..Outcome::default() };
         series.end(&mut outcome);
@@ -196,7 +196,7 @@ struct IccgRun<'a> {
 }
 
 impl IccgRun<'_> {
-    /// Runs one solution, or measures the bandwidth, with the workers of `cell`.
+    /// Runs one solve, or measures the bandwidth, with the workers of `cell`.
     fn turn(
         &mut self,
         cell: usize,
@@ -214,11 +214,11 @@ impl IccgRun<'_> {
         let workers = &self.cells[at].swept.workers;
         let elements = self.size.mesh.elements.map(|n| n.to_string()).join(" x ");
         observer.phase(&format!("solving {elements} elements with {}", workers.in_words()));
-        // Later solutions use the storage format and loops that the first solution chose.
+        // Later solves use the storage format and the loops that the first solve chose.
         let loops = self.cells[at].solutions.first().map(|(solution, _)| solution.loops);
         let Self { pool, options, size, .. } = self;
         let job = options.job(size.mesh, loops);
-        followers::tell(workers, || SolverRequest::Solve(job.clone()))?;
+        followers::request_work(workers, || SolverRequest::Solve(job.clone()))?;
         let Some((solution, samples)) = iccg::solve(pool, at, workers, &job, observer)? else {
             return Ok(Vec::new());
         };
@@ -231,7 +231,9 @@ impl IccgRun<'_> {
         let elements = self.cells[at].array_elements;
         let mut samples = Vec::new();
         for _ in 0..BANDWIDTH_SAMPLES {
-            followers::tell(&self.cells[at].swept.workers, || SolverRequest::Bandwidth(elements))?;
+            followers::request_work(&self.cells[at].swept.workers, || {
+                SolverRequest::Bandwidth(elements)
+            })?;
             samples.push(bandwidth::sample(&mut self.pool, at, loops, elements)?);
         }
         Ok(samples)
@@ -246,7 +248,7 @@ impl IccgRun<'_> {
         let Some((last, sample)) = self.cells[0].solutions.last() else { return Ok((None, None)) };
         let known = match self.options.method {
             Method::Natural => Some(last.iterations),
-            // Without elimination, there is no natural order to compare with.
+            // A preconditioner without elimination has no natural order.
             Method::Diagonal => return Ok((None, None)),
             _ => None,
         };
@@ -257,14 +259,15 @@ impl IccgRun<'_> {
         let late = limits.elapsed() + needed > limits.budget + limits.grace();
         if late && limits.samples.is_none() {
             let text = format!(
-                "iterations in natural order were not counted: counting would take about {}, which exceeds --budget",
+                "iterations in natural order were not counted: this would take about {}, which \
+                 exceeds --budget",
                 Seconds(needed.as_secs_f64())
             );
             return Ok((None, Some(Notice::new(NoticeId::LeftOut, GAUGE, text))));
         }
         observer.phase("counting iterations in natural order");
-        // Of ranks on several hosts, those of this host count, on any CPUs: the numbers of CPUs of other hosts mean
-        // nothing here.
+        // For ranks on several hosts, only the ranks of this host are used, on any CPUs, because the CPU numbers of
+        // other hosts do not apply here.
         let workers = &self.cells[0].swept.workers;
         let threads = [match workers.hosts() {
             Some(hosts) => Workers::unbound_threads(hosts.first()),
@@ -281,7 +284,7 @@ impl IccgRun<'_> {
 
 impl<'a> IccgCell<'a> {
     fn new(swept: &'a SweepWorkers, size: &MeshSize) -> Self {
-        // The three arrays of Triad together are as large as the matrix.
+        // The three arrays of Triad together have the size of the matrix.
         let Bytes(bytes) = size.matrix;
         let elements = bytes as usize / (24 * swept.workers.count().max(1));
         let array_elements = elements.max(MIN_ELEMENTS).next_multiple_of(8);

@@ -1,8 +1,8 @@
-//! Predicted time of the first solutions, and the mesh and the workers that a run has if its time is short.
+//! Prediction of the time of the first solves, and reduction of mesh and workers if the time is short.
 //!
-//! Each kind of workers solves the problem on a small mesh. Its set-up takes a time proportional to the number of
-//! elements, and the number of iterations is proportional to the edge. A small mesh is in the caches, so that an
-//! iteration on the mesh of the run takes at least as long as the memory needs for the matrix and the factorisation.
+//! Each kind of workers solves the problem on a small mesh. The time of the set-up is proportional to the number of
+//! elements, and the number of iterations is proportional to the edge length. A small mesh fits in the caches, so an
+//! iteration on the mesh of the run takes at least the time for reading the matrix and the factorisation from memory.
 
 use super::follow::SolverRequest;
 use super::options::IccgOptions;
@@ -16,15 +16,15 @@ use nodegauge_solvers::elasticity::Mesh;
 use nodegauge_solvers::iccg;
 use std::time::Duration;
 
-/// Maximum number of elements along an edge of the small mesh, whose solution takes some milliseconds.
+/// Maximum number of elements along an edge of the small mesh; its solve takes some milliseconds.
 const EDGE: usize = 12;
-/// Matrix and factorisation that an iteration reads, in sizes of the matrix.
+/// Data that an iteration reads (matrix and factorisation), as a multiple of the matrix size.
 const READ: u64 = 2;
 /// Number of solutions by each kind of workers for which the mesh is chosen: that of the rule of doubt. The set-up of the
 /// small mesh is in the caches, too, so that fewer solutions may take this time.
 const LIKELY_ROUNDS: u32 = policy::ICCG.min_rounds as u32;
 
-/// Solution on the small mesh by one kind of workers.
+/// Solve on the small mesh by one kind of workers.
 #[derive(Clone)]
 struct SmallSolution {
     setup: Duration,
@@ -32,21 +32,21 @@ struct SmallSolution {
     iterations: usize,
 }
 
-/// Run of `apps iccg` before its first solution.
+/// Run of `apps iccg` before its first solve.
 pub(super) struct PredictedSolutions<'a> {
     options: &'a IccgOptions,
     constraints: &'a MeshConstraints,
     pub size: MeshSize,
     swept: &'a [SweepWorkers],
-    /// Solutions of the kinds of workers; `None` for ranks that cannot divide the small mesh.
+    /// Solves on the small mesh, by kind of workers; `None` if the small mesh cannot be divided among the ranks.
     solved: Vec<Option<SmallSolution>>,
     small: Mesh,
     rates: MemoryRates,
 }
 
 impl<'a> PredictedSolutions<'a> {
-    /// Solves the problem on the small mesh with each of the workers of `pool`. If this takes so long that a budget of the
-    /// user must be refused or kept, the last solution predicts those of the other workers.
+    /// Solves the problem on the small mesh with each of the workers of `pool`. If a budget of the user does not permit
+    /// this, the last measured solve predicts those of the other workers.
     pub(super) fn new(
         pool: &mut WorkerPool<'_>,
         swept: &'a [SweepWorkers],
@@ -56,7 +56,7 @@ impl<'a> PredictedSolutions<'a> {
         limits: &Limits,
         observer: &mut dyn Observer,
     ) -> Result<Self, Failure> {
-        observer.phase("predicting the time of a solution");
+        observer.phase("predicting the time of a solve");
         let small = Mesh { elements: size.mesh.elements.map(|edge| edge.min(EDGE)) };
         let rates = memory_rates(&swept[0].workers, size.matrix)?;
         let mut solved: Vec<Option<SmallSolution>> = Vec::new();
@@ -71,11 +71,11 @@ impl<'a> PredictedSolutions<'a> {
                 continue;
             }
             let job = options.job(small, None);
-            followers::tell(workers, || SolverRequest::Solve(job.clone()))?;
+            followers::request_work(workers, || SolverRequest::Solve(job.clone()))?;
             let Some((solution, samples)) = iccg::solve(pool, at, workers, &job, observer)? else {
                 break;
             };
-            // The fastest iteration was disturbed least.
+            // The fastest iteration is the least disturbed one.
             let fastest = samples.iter().map(|sample| sample.seconds[0]).reduce(f64::min);
             solved.push(Some(SmallSolution {
                 setup: Duration::from_secs_f64(solution.setup_s.0 + solution.memory_s.0),
@@ -86,12 +86,12 @@ impl<'a> PredictedSolutions<'a> {
         Ok(Self { options, constraints, size, swept, solved, small, rates })
     }
 
-    /// Returns the workers that are kept.
+    /// Returns the kept workers.
     pub(super) fn kept(&self) -> &'a [SweepWorkers] {
         self.swept
     }
 
-    /// Returns the predicted time of the solution by workers with this solution on the small mesh.
+    /// Returns the predicted time of a solve, from the solve on the small mesh by the same workers.
     fn solution(&self, small: &SmallSolution) -> Duration {
         let ratio = elements(self.size.mesh) / elements(self.small);
         let min_iteration = self.rates.rewrite_time(Bytes(READ * self.size.matrix.0));
@@ -99,7 +99,8 @@ impl<'a> PredictedSolutions<'a> {
         small.setup.mul_f64(ratio) + iteration.mul_f64(small.iterations as f64 * ratio.cbrt())
     }
 
-    /// Returns the size with half the matrix; `None` if it is too small, or if ranks cannot divide its mesh.
+    /// Returns the size with half the matrix; `None` if it is too small, or if its mesh cannot be divided among the
+    /// ranks.
     fn half(&self) -> Option<MeshSize> {
         let half = size::half(&self.size, self.constraints)?;
         let can_divide = self.swept.iter().all(|one| {
@@ -108,14 +109,12 @@ impl<'a> PredictedSolutions<'a> {
         can_divide.then_some(half)
     }
 
-    /// Returns the notices on the shortened parts; before, the matrix had the size `before`, and the workers were `all`.
+    /// Returns the notices on what was reduced. The matrix had the size `before`, and the workers were `all`.
     pub(super) fn notices(&self, before: Bytes, all: &[SweepWorkers]) -> Vec<Notice> {
         let mut notices = Vec::new();
         let now = self.size.matrix;
         if now < before {
-            let text = format!(
-                "the matrix is reduced from {before} to {now}, so that the run keeps its budget"
-            );
+            let text = format!("the matrix is reduced from {before} to {now} to keep the budget");
             notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
         }
         notices.extend(left_out_in_time(&all[self.swept.len()..]));
@@ -134,8 +133,8 @@ impl Predictable for PredictedSolutions<'_> {
         PredictedTime { min, likely: LIKELY_ROUNDS * min }
     }
 
-    /// Halves the matrix, as long as it is larger than the caches as the size rule requires. Then leaves the last kind of
-    /// workers out; the first is the reference of the others.
+    /// Halves the matrix, as long as the size rule permits; then leaves out the last kind of workers. The first kind is
+    /// never left out, because it is the reference.
     fn shorten(&mut self) -> bool {
         if self.options.elements.is_none()
             && let Some(size) = self.half()

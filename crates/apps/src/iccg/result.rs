@@ -1,4 +1,4 @@
-//! Figures of `apps iccg`, computed from solutions and samples, with every reason for doubt.
+//! Figures of `apps iccg`, computed from solves and samples, with all reasons for doubt.
 
 use super::TEST;
 use super::config::IccgConfig;
@@ -19,19 +19,19 @@ use nodegauge_solvers::cg::{PARTS, SolverEnd};
 use nodegauge_solvers::iccg::{self, Method, Solution};
 use nodegauge_solvers::{bandwidth, code};
 
-/// Factor by which the recomputed residual may exceed the residual of the recursion; the two differ by rounding.
+/// Maximum ratio of the recomputed residual to the residual of the recursion. The two differ by rounding.
 const RESIDUAL_SLACK: f64 = 10.0;
-/// Parts that are compared with the Triad bandwidth, because they update vectors. The other parts are compared with the
-/// read bandwidth.
+/// Parts of an iteration that are compared with the Triad bandwidth, because they update vectors. The other parts are
+/// compared with the read bandwidth.
 const UPDATES: [&str; 2] = ["axpy", "halo"];
 
-/// One kind of workers, with the solutions that they computed.
+/// One kind of workers with its solves.
 #[derive(Debug)]
 pub(super) struct IccgCell<'a> {
     pub swept: &'a SweepWorkers,
     /// Number of elements of the arrays of a worker in the bandwidth measurement.
     pub array_elements: usize,
-    /// Solutions, each with its iterations as one sample.
+    /// Solves; the sample of each contains its iterations.
     pub solutions: Vec<(Solution, Sample)>,
 }
 
@@ -45,8 +45,7 @@ pub(super) struct FurtherResults<'a> {
     pub stop: Stop,
 }
 
-/// All measured values of a run. For every kind of workers, there is one cell with samples of iterations and one cell
-/// with samples of the bandwidth.
+/// Measured values of a run. For each kind of workers, there is one cell with iterations and one cell with bandwidths.
 pub(super) struct IccgEvidence<'a> {
     pub judged: OneRegime,
     pub series: &'a Series,
@@ -55,7 +54,7 @@ pub(super) struct IccgEvidence<'a> {
     pub loops: &'a [Variant],
 }
 
-/// Bandwidth with the fastest of the candidate loops.
+/// Bandwidth with the fastest candidate loop.
 #[derive(Debug, Clone, Copy)]
 struct Rate {
     part: usize,
@@ -171,7 +170,7 @@ impl IccgEvidence<'_> {
         let reference = cells.iter().position(|other| other.swept.settings == cell.swept.reference);
         if let Some(base_at) = reference
             && cells[base_at].swept.settings != cell.swept.settings
-            && [base_at, at].iter().all(|of| self.series.lost(2 * of).is_none())
+            && [base_at, at].iter().all(|of| self.series.cell_failure(2 * of).is_none())
         {
             let base = &cells[base_at];
             let pairs = base.solutions.iter().zip(&cell.solutions);
@@ -191,9 +190,9 @@ impl IccgEvidence<'_> {
         figures
     }
 
-    /// Returns the rate of lost workers without a solution; `None` for other workers.
+    /// Returns the rate of lost workers without a solve; `None` for other workers.
     fn lost(&self, cell: &IccgCell<'_>, at: usize) -> Option<Measurement> {
-        self.series.lost(2 * at)?;
+        self.series.cell_failure(2 * at)?;
         let on = WorkersConfig::from_workers(&cell.swept.workers);
         let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
         let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
@@ -248,7 +247,7 @@ impl IccgEvidence<'_> {
         }
     }
 
-    /// Returns the validity of the solutions.
+    /// Returns the validity of the solves.
     fn validity(&self, cell: &IccgCell<'_>) -> Validity {
         let FurtherResults { options, size, .. } = self.found;
         let mut validity = Validity::valid();
@@ -278,7 +277,9 @@ impl IccgEvidence<'_> {
                 let bound = (allowed * 10.0 * edge * edge).min(0.1);
                 if solution.error.is_none_or(|error| error > bound) {
                     validity.invalid(format!(
-                        "displacements deviate by {} from the exact solution, expected at most {bound:.0e}: an element is wrong, or this machine computes incorrectly",
+                        "displacements deviate by {} from the exact solution, expected at most \
+                         {bound:.0e}: an element of the matrix is wrong, or this machine \
+                         computes incorrectly",
                         in_digits(solution.error)
                     ));
                 }

@@ -10,7 +10,7 @@ use nodegauge_solvers::elasticity::Mesh;
 const STORED_BLOCK: u64 = 76;
 /// Size of the matrix if no cache size is known.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
-/// Bytes of memory per byte of the matrix: the matrix in both storage formats (while a format is chosen), and the
+/// Bytes of memory per byte of the matrix: the matrix in both storage formats (while one is chosen), and the
 /// factorisation.
 const COPIES: f64 = 3.1;
 /// Bytes of vectors, right-hand side, diagonal and numbering per mesh point.
@@ -34,7 +34,7 @@ pub fn matrix(mesh: Mesh) -> Bytes {
     Bytes(mesh.blocks() as u64 * STORED_BLOCK)
 }
 
-/// Returns the memory that a solution needs.
+/// Returns the memory that a solve needs.
 pub fn needed(mesh: Mesh) -> Bytes {
     Bytes((matrix(mesh).as_f64() * COPIES) as u64 + mesh.count() as u64 * BYTES_PER_POINT)
 }
@@ -42,15 +42,14 @@ pub fn needed(mesh: Mesh) -> Bytes {
 /// Properties of the machine that determine the mesh.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeshConstraints {
-    /// Total size of the last-level caches in use, as measured or else as reported; `None` if unknown.
+    /// Total size of the last-level caches in use, measured or otherwise reported; `None` if unknown.
     pub llc: Option<Bytes>,
     /// Memory that may be used; `None` if it is unknown.
     pub allowed: Option<Bytes>,
 }
 
 impl MeshConstraints {
-    /// Returns the properties of a mesh point for the CPUs in use; `fraction` is the share of the available memory that
-    /// may be used.
+    /// Returns the constraints for the CPUs in use; `fraction` is the share of the available memory that may be used.
     pub fn from_site(site: &Site, cpus: &[CpuId], fraction: Fraction) -> Self {
         let available = site.machine.memory.available;
         Self {
@@ -60,12 +59,12 @@ impl MeshConstraints {
     }
 }
 
-/// Returns the number of elements along an edge of the largest cube whose solution needs at most `max` bytes.
+/// Returns the number of elements along an edge of the largest cube whose solve needs at most `max` bytes.
 fn largest(max: Bytes) -> usize {
     cube(|mesh| needed(mesh).0 > max.0).saturating_sub(1)
 }
 
-/// Returns the number of elements along an edge of the smallest cube for which `enough` is true.
+/// Returns the number of elements along an edge of the smallest cube for which `enough` returns true.
 fn cube(enough: impl Fn(Mesh) -> bool) -> usize {
     let mut high = 1;
     while !enough(Mesh { elements: [high; 3] }) && high < MAX_ELEMENTS {
@@ -81,10 +80,10 @@ fn cube(enough: impl Fn(Mesh) -> bool) -> usize {
 
 /// Maximum number of elements along an axis; larger meshes do not fit into any memory.
 const MAX_ELEMENTS: usize = 1 << 20;
-/// Maximum number of mesh points; vector components have 32-bit numbers, three components per mesh point.
+/// Maximum number of mesh points. Vector components have 32-bit indices, three per mesh point.
 const MAX_NODES: usize = (u32::MAX / 3) as usize;
 
-/// Returns the requested mesh, or else a cube whose size follows the size rule.
+/// Returns the requested mesh, otherwise a cube whose size follows the size rule.
 ///
 /// # Errors
 /// Fails if the mesh has no elements along an axis or does not fit into memory.
@@ -127,8 +126,8 @@ pub fn choose(
     Ok(MeshSize { mesh, matrix, times_llc, notices })
 }
 
-/// Returns the cube whose matrix has half the size; `None` if the caches are unknown, or if the matrix would not be as
-/// much larger than the caches as the size rule requires.
+/// Returns the cube with half the matrix size; `None` if the caches are unknown, or if the size rule forbids the
+/// smaller matrix.
 pub fn half(size: &MeshSize, constraints: &MeshConstraints) -> Option<MeshSize> {
     let llc = constraints.llc?.as_f64();
     let wanted = size.matrix.as_f64() / 2.0;
@@ -161,7 +160,7 @@ fn given(elements: [usize; 3], constraints: &MeshConstraints) -> Result<Mesh, Fa
         (format!("needs {}", needed(mesh)), format!("--elements {edge},{edge},{edge} fits"))
     } else {
         (
-            "has more points than 32-bit numbers can identify".to_owned(),
+            "has more points than 32-bit indices allow".to_owned(),
             format!("e.g. --elements {edge},{edge},{edge}"),
         )
     };
@@ -173,7 +172,7 @@ fn given(elements: [usize; 3], constraints: &MeshConstraints) -> Result<Mesh, Fa
 }
 
 impl MeshSize {
-    /// Returns the reason for doubt if caches hold part of the matrix.
+    /// Returns the reason why the figures are suspect if caches hold part of the matrix.
     pub fn doubt(&self) -> Option<String> {
         let times = self.times_llc.filter(|times| *times < 0.999 * TIMES_LLC)?;
         Some(format!(
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_reduces_the_mesh_or_refuses_it_with_a_hint() {
+    fn little_memory_reduces_the_mesh() {
         let cut = choose(None, &constraints(32, 200)).unwrap();
         assert_eq!(cut.notices[0].id, NoticeId::Clamped);
         assert!(cut.doubt().unwrap().contains("below the minimum of"));

@@ -1,5 +1,5 @@
-//! View of `apps iccg`: the times of the parts of an iteration, and the bandwidth of every part compared with the
-//! bandwidth of the node. With several kinds of workers, the tables have one row per kind.
+//! View of `apps iccg`: the times of the parts of an iteration, and the bandwidth of each part compared with that of
+//! the node. With several kinds of workers, the tables have one row per kind.
 
 use super::TEST;
 use super::config::IccgConfig;
@@ -64,8 +64,9 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         section.note_if("memory", memory(config));
         section.note(
             "bytes",
-            "from the storage format: matrix and factors once, vectors once per loop; predictions use the read \
-             bandwidth, for vector updates Triad, both of the same workers and interleaved with the solutions",
+            "from the storage format: matrix and factors once, vectors once per loop; \
+             predictions use the read bandwidth (Triad for vector updates) of the same workers, \
+             measured interleaved with the solves",
         );
         let stop = config.stopped.as_deref().unwrap_or("?");
         let iterations = all.iter().find(|(m, _)| m.name == "iteration");
@@ -83,7 +84,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     std::iter::once(section).chain(closing.map(summary)).collect()
 }
 
-/// Returns the sentence that the page begins with: the time of the fastest solution.
+/// Returns the first sentence of the page: the time of the fastest solve.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let times = own.filter(|m| m.name == "time_to_solution" && quoted(m).is_some());
@@ -128,7 +129,7 @@ fn coordinate<'c>(config: &'c IccgConfig, axis: &str) -> Option<&'c str> {
     sweep::coordinate(config.sweep.as_ref(), axis)
 }
 
-/// Returns the sentence that names the reference of the relative speeds.
+/// Returns a sentence that names the reference of the relative speeds.
 fn relative(all: &[IccgFigure<'_>]) -> Option<String> {
     let ratios = all.iter().filter(|(m, _)| m.name == "relative");
     let mut against: Vec<&str> =
@@ -139,7 +140,7 @@ fn relative(all: &[IccgFigure<'_>]) -> Option<String> {
         .then(|| format!("speed to solution divided by that of {joined}, interleaved"))
 }
 
-/// Returns a sentence about the workers with the fastest solution.
+/// Returns a sentence about the workers with the fastest solve.
 fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
     let found = groups.iter().filter_map(|group| named(group, "time_to_solution"));
     let all: Vec<(String, &Measurement)> =
@@ -147,7 +148,7 @@ fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
     several_figures_sentences(&all, "is", Quoted::Median).into_iter().next()
 }
 
-/// Returns the time of each part of an iteration, by workers.
+/// Returns a picture of the time of each part of an iteration, one group per kind of workers.
 fn parts_by_workers(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     let mut series = Vec::new();
     for part in PARTS {
@@ -182,8 +183,8 @@ fn efficiency(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     efficiency::picture(&rates)
 }
 
-/// Returns a chart of the rate over the number of ranks or threads, with one curve for each value of the other axis;
-/// without such an axis, returns bars of the relative speed of every kind of workers.
+/// Returns a chart of the rate over the number of ranks or threads, with one curve for each value of the other axis.
+/// Without such an axis, returns bars of the relative speed of each kind of workers.
 fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     let counts = ["ranks", "threads"];
     let axis = counts
@@ -204,7 +205,7 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
         let name = others.collect::<Vec<_>>().join(", ");
         let name = if name.is_empty() { "rate".to_owned() } else { name };
         let count = coordinate(config, axis).and_then(|count| count.parse().ok());
-        let curve = ChartSeries::of_name(&mut series, name);
+        let curve = ChartSeries::find_or_append(&mut series, name);
         if let Some(dot) = count.zip(rate.value) {
             curve.push(dot, rate);
         }
@@ -224,15 +225,15 @@ fn named<'a, 'm>(group: &'a [IccgFigure<'m>], name: &str) -> Option<&'a IccgFigu
     group.iter().find(|(m, _)| m.name == name)
 }
 
-/// Returns the share of the predicted rate that a figure reaches.
+/// Returns the rate of a figure divided by its predicted rate.
 fn limit_reached((m, _): &IccgFigure<'_>) -> Option<Fraction> {
     Some(m.limit.as_ref()?.fraction)
 }
 
-/// Returns the cell of a group's figure with its unit, or with the reason why there is no value.
+/// Returns the cell of a group's figure with its unit, or with the reason for a missing value.
 fn in_words(group: &[IccgFigure<'_>], name: &str) -> Option<TableCell> {
     let (m, _) = named(group, name)?;
-    Some(TableCell::value_of(m, |_| m.in_words()))
+    Some(TableCell::from_measurement(m, |_| m.in_words()))
 }
 
 /// Returns the value of a group's figure.
@@ -240,7 +241,7 @@ fn value(group: &[IccgFigure<'_>], name: &str) -> Option<f64> {
     named(group, name)?.0.value
 }
 
-/// Returns the cell of a value in the prefix of its unit; empty without a value.
+/// Returns the cell of a value with the column's unit prefix; empty without a value.
 fn filled(unit: ColumnUnit, value: Option<f64>) -> Option<TableCell> {
     value.map(|value| unit.cell(Some(value)))
 }
@@ -259,13 +260,13 @@ fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
         })
         .optional("relative", |group| {
             let (m, _) = named(group, "relative")?;
-            Some(TableCell::value_of(m, |value| format!("{value:.3}")))
+            Some(TableCell::from_measurement(m, |value| format!("{value:.3}")))
         })
         .left("", |group| TableCell::bar(Fraction(value(group, "rate").unwrap_or(0.0) / max)));
     columns.table(groups)
 }
 
-/// Returns the table of the time of each part of an iteration and the bandwidth, with one row for each kind of workers.
+/// Returns the table with the times of the parts of an iteration and the bandwidth, one row per kind of workers.
 fn times_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     let columns = ColumnList::<&[IccgFigure<'_>]>::new()
         .left("time of", |group| label(&group[0].1))
@@ -304,8 +305,8 @@ fn iteration_time(group: &[IccgFigure<'_>]) -> Option<f64> {
     Some(config.flops? as f64 / m.value?)
 }
 
-/// Returns the time of an iteration without its parts, seconds. It is negative if the medians of the parts add to more
-/// than the median of the iteration.
+/// Returns the time of an iteration without its parts, seconds. It is negative if the sum of the parts' medians exceeds
+/// the median of the iteration.
 fn rest(group: &[IccgFigure<'_>]) -> Option<f64> {
     let times: Option<Vec<f64>> = parts(group).map(part_time).collect();
     let times = times.filter(|times| !times.is_empty())?;
@@ -318,14 +319,14 @@ fn prediction(group: &[IccgFigure<'_>]) -> Option<String> {
     let (triad, _) = named(group, "triad")?;
     read.value.and(triad.value)?;
     Some(format!(
-        "predicted: bytes of the part at the bandwidth of reading ({}), of axpy at that of Triad ({}), by the same workers; \
-         {REST}: the iteration without its parts",
+        "predicted: memory traffic of the part at the read bandwidth ({}), of axpy at the Triad \
+         bandwidth ({}), by the same workers; {REST}: the iteration without its parts",
         read.in_words(),
         triad.in_words()
     ))
 }
 
-/// Returns the time of each part of an iteration, one after another, the rest, and the whole; `None` without such
+/// Returns a picture of the parts of an iteration one after another, the rest, and the whole; `None` without such
 /// figures.
 fn parts_picture(group: &[IccgFigure<'_>]) -> Option<Picture> {
     let mut at = 0.0;
@@ -369,7 +370,7 @@ fn parts_picture(group: &[IccgFigure<'_>]) -> Option<Picture> {
     (at > 0.0).then_some(Picture { title, drawing })
 }
 
-/// Row of the table of parts: a part of an iteration, the rest, or the whole.
+/// Row of the table of parts: a part of an iteration, the rest, or the whole iteration.
 #[derive(Default)]
 struct PartRow {
     name: String,
@@ -379,9 +380,9 @@ struct PartRow {
     bytes: Option<u64>,
     bytes_per_s: Option<f64>,
     flops_per_s: Option<f64>,
-    /// Share of the predicted rate.
+    /// Rate divided by the predicted rate.
     reached: Option<Fraction>,
-    /// True for a part, whose share is drawn as a bar.
+    /// True for a part of the iteration, whose share is drawn as a bar.
     is_part: bool,
 }
 
@@ -429,7 +430,7 @@ impl PartRow {
     }
 }
 
-/// Formats a time; without one, returns the status of the figure.
+/// Formats a time; without a time, the status of the figure.
 fn time_or_status(seconds: Option<f64>, m: &Measurement) -> String {
     seconds.map_or_else(|| m.validity.status.name().to_owned(), |time| Seconds(time).to_string())
 }
@@ -506,10 +507,11 @@ fn memory(config: &IccgConfig) -> Option<String> {
 fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.value.is_some())?;
     let predicted = Seconds(config.predicted_s?);
-    let what = "how near the solver is to the rate permitted by the bandwidth of this node";
+    let what = "the share of this node's bandwidth limit that the solver reaches";
     Some(conclusion::sentence(what, [*m], || {
         format!(
-            "the solver runs at {}, {} of the rate permitted by the bandwidth of this node ({predicted} per iteration)",
+            "the solver runs at {}, {} of the rate that the bandwidth of this node permits \
+             ({predicted} per iteration)",
             m.in_words(),
             limit.fraction.in_whole_percent()
         )
@@ -521,7 +523,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn solver_above_its_limit_is_not_described_as_near_it() {
+    fn solver_above_its_limit_has_no_share_sentence() {
         let rate = |fraction: f64| {
             let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
             m.value(Quoted::Median, fraction * 1e9).limit(1e9, "time of the moved bytes")
@@ -559,6 +561,6 @@ mod tests {
         assert!(missing.abs() < 1e-12 * whole.to.unwrap(), "{missing}");
         let Some(Block::Table(table)) = sections[0].blocks.first() else { panic!("no table") };
         // Every row has a time.
-        assert!(table.rows.iter().all(|row| !row[1].is_nothing()));
+        assert!(table.rows.iter().all(|row| !row[1].is_blank()));
     }
 }

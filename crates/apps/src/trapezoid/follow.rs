@@ -6,12 +6,12 @@ use nodegauge_solvers::trapezoid::Rule;
 use nodegauge_team::mpi::World;
 use serde::{Deserialize, Serialize};
 
-/// Request of rank 0 to all other ranks: the same sum several times, one after another.
+/// Request of rank 0 to all other ranks: the same sum, several times.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SumRequest {
     /// Number of intervals.
     pub points: u64,
-    /// Number of sums.
+    /// Number of repetitions.
     pub sums: u64,
 }
 

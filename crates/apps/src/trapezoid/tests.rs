@@ -26,7 +26,7 @@ fn options() -> TrapezoidOptions {
 }
 
 #[test]
-fn each_sum_has_figures_for_each_workers() {
+fn each_sum_has_figures_for_all_workers() {
     let site = site();
     let plan = TrapezoidPlan::from_workers(workers(&site), options(), Vec::new()).unwrap();
     let outcome = Box::new(plan).run(&site, &mut SilentObserver).unwrap();
@@ -58,7 +58,7 @@ fn wrong_sum_is_invalid() {
 }
 
 #[test]
-fn uncountable_intervals_are_refused() {
+fn too_many_intervals_are_refused() {
     let of = |points| TrapezoidOptions { points: vec![points], ..options() };
     for wrong in [0, MAX_POINTS + 1] {
         assert!(TrapezoidPlan::from_workers(Vec::new(), of(wrong), Vec::new()).is_err());

@@ -39,11 +39,11 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         .stated("GFLOP/s", ColumnUnit::GFLOP_PER_S)
         .optional("efficiency", |of| {
             let m = related_figure(&all, of, "efficiency")?;
-            Some(TableCell::value_of(m, |value| Fraction(value).in_tenths()))
+            Some(TableCell::from_measurement(m, |value| Fraction(value).in_tenths()))
         })
         .optional("relative", |of| {
             let m = related_figure(&all, of, "relative")?;
-            Some(TableCell::value_of(m, |value| format!("{value:.3}")))
+            Some(TableCell::from_measurement(m, |value| format!("{value:.3}")))
         })
         .known("off pi", |(_, one)| Some(format!("{:.0e}", one.error?)))
         .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / max)));
@@ -70,8 +70,8 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         if let Some(against) = against.and_then(|(_, ratio_config)| ratio_config.against.as_deref())
         {
             let text = format!(
-                "parallel efficiency relative to {against}: median over rounds, in which all take turns, so not \
-                 the ratio of the figures above"
+                "parallel efficiency relative to {against}: median of the ratios in each round, \
+                 which may differ from the ratio of the figures above"
             );
             section.note("efficiency", text);
         }
@@ -88,7 +88,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     std::iter::once(section).chain(ending).collect()
 }
 
-/// Returns the sentence that the page begins with: the fastest workers for the longest sum, with their efficiency.
+/// Returns the first sentence of the page: the fastest workers for the longest sum, with their efficiency.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let all: Vec<TrapezoidFigure<'_>> = own.map(|m| (m, m.read_config())).collect();
@@ -123,8 +123,7 @@ fn efficiency(all: &[TrapezoidFigure<'_>]) -> Option<Picture> {
     efficiency::picture(&points.collect::<Vec<_>>())
 }
 
-/// Returns the rate of each kind of workers, with one group of bars per kind of workers and one bar per number of
-/// intervals.
+/// Returns a picture of the rates, with one group of bars per kind of workers and one bar per number of intervals.
 fn picture(rates: &[&TrapezoidFigure<'_>]) -> Option<Picture> {
     let groups = distinct(rates.iter().map(|(_, config)| config.on.in_words()));
     let points = distinct(rates.iter().map(|(_, config)| config.n.unwrap_or(0)));
@@ -150,7 +149,7 @@ fn power(points: u64) -> String {
     if 10u64.pow(exponent) == points { format!("10^{exponent}") } else { points.to_string() }
 }
 
-/// Returns the figure of another name for the same sum and workers.
+/// Returns the figure with another name for the same sum and workers.
 fn related_figure<'a>(
     all: &[TrapezoidFigure<'a>],
     (_, config): &TrapezoidFigure<'_>,
@@ -161,7 +160,7 @@ fn related_figure<'a>(
     Some(m)
 }
 
-/// Returns the figures of a name for sums of a length.
+/// Returns the figures with this name for sums with `n` intervals.
 fn figures_with_length<'f, 'a>(
     all: &'f [TrapezoidFigure<'a>],
     name: &'static str,
@@ -170,15 +169,15 @@ fn figures_with_length<'f, 'a>(
     all.iter().filter(move |(m, config)| m.name == name && config.n == Some(n))
 }
 
-/// Relative difference below which placement is regarded as having no effect.
+/// Relative difference below which placement is considered to have no effect.
 const LITTLE: f64 = 0.05;
 
-/// Returns the least and the greatest of positive values.
+/// Returns the minimum and the maximum of positive values.
 fn value_range(values: impl Iterator<Item = f64>) -> [f64; 2] {
     values.fold([f64::INFINITY, 0.0], |[low, high]: [f64; 2], x| [low.min(x), high.max(x)])
 }
 
-/// Returns the sentence about the effect of placement on the longest sums, based on the confidence intervals of the
+/// Returns a sentence about the effect of placement on the longest sums, based on the confidence intervals of the
 /// ratios to policy 0.
 fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let relative = all.iter().filter(|(m, _)| m.name == "relative");
@@ -237,7 +236,7 @@ mod tests {
     use super::*;
     use nodegauge_measure::record::Quoted;
 
-    /// Returns the sentence on the page for ratios to policy 0 that are evenly distributed around `centre` in a range
+    /// Returns the sentence of the page for ratios to policy 0 that are evenly distributed around `centre` in a range
     /// of width `spread`.
     fn reported(centre: f64, spread: f64, samples: u32) -> String {
         let ratios = |policy: f64| {
@@ -251,7 +250,7 @@ mod tests {
         sentence((1..=5).map(figure).collect())
     }
 
-    /// Returns the sentence on the page for ratios of the policies 1 to 5.
+    /// Returns the sentence of the page for the ratios of policies 1 to 5.
     fn sentence(all: Vec<Measurement>) -> String {
         let config = |policy| {
             let mut config = TrapezoidConfig { n: Some(1000), ..TrapezoidConfig::default() };
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn placement_effect_follows_from_intervals_only() {
+    fn placement_effect_needs_confidence_intervals() {
         assert!(reported(1.0, 0.02, 20).starts_with("placement does not affect sums of 10^3"));
         assert!(reported(1.0, 0.5, 20).starts_with("cannot tell whether"));
         assert!(reported(1.0, 0.02, 3).contains("too few samples"));

@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::{count, fraction, time_between};
-use super::{Common, PlacementArgs, budgets, examples};
+use super::{CommonArgs, PlacementArgs, budgets, examples};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_apps::hpcg::{GridPoints, HpcgPlan};
 use nodegauge_apps::iccg::{IccgOptions, Method, Storage};
@@ -21,50 +21,50 @@ use std::time::Duration;
 #[derive(Debug, Subcommand)]
 pub(crate) enum AppsCommand {
     /// Pi by the trapezoid rule: compute-bound, uses no memory, should not depend on placement
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge apps trapezoid",
         "nodegauge apps trapezoid --n 1e6 --policy none",
     ]))]
     Trapezoid(TrapezoidArgs),
     /// Conjugate gradients for 3-D elasticity: a solver that depends on memory and its placement
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge apps iccg",
         "nodegauge apps iccg --elements 32,32,32 --preconditioner diagonal",
     ]))]
     Iccg(IccgArgs),
     /// The 27-point problem with a multigrid preconditioner, as HPCG defines it
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge apps hpcg",
         "nodegauge apps hpcg --grid 64 --policy none",
     ]))]
     Hpcg(HpcgArgs),
 }
 
-/// Ranks of an application: processes of one thread each.
+/// Options for the ranks of an application, which are single-threaded processes.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct AppRankArgs {
-    /// Ranks: processes of one thread each [default: one per core]
+    /// Ranks: processes with one thread each [default: one per core]
     #[arg(long, short = 'r', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) ranks: Option<u32>,
     /// Socket or core of each rank: block, cyclic, core, spread, even (see stream --rank-map) [default: block with a
     /// policy, else spread]
     #[arg(long, value_name = "MAP", help_heading = "Where")]
     pub(crate) rank_map: Option<RankMap>,
-    /// Rank policies to measure in turn, e.g. 0,3 or 0-5 (see stream --policy); none: only threads
+    /// Rank policies to compare, e.g. 0,3 or 0-5 (see stream --policy); none: only threads
     ///
-    /// Each has its own map if one is given: 4,4/even.
+    /// A policy can have its own rank map: 4,4/even.
     #[arg(long, value_name = "POLICIES", value_parser = policies, help_heading = "Where")]
     pub(crate) policy: Option<Policies>,
 }
 
-/// Option for a sweep over kinds and numbers of workers (threads or ranks).
+/// Option for a sweep over the workers (threads or ranks).
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct AppSweepArgs {
-    /// Measure several values in turn, e.g. policy=0-5 or threads=1-8 (at most three axes)
+    /// Compare several values, e.g. policy=0-5 or threads=1-8 (at most three axes)
     ///
-    /// Axes: policy=0-5 or policy=4,4/even, ranks=1,2,4, rank-map, threads=1-8, per-cache=1,2, cores=fast,all, places=A;B,
-    /// bind=close,spread, workers=threads,ranks. Values that this node does not support are left out, with the reason. rank-map and workers without
-    /// values mean all kinds.
+    /// Axes: policy=0-5 or policy=4,4/even, ranks=1,2,4, rank-map, threads=1-8, per-cache=1,2, cores=fast,all,
+    /// places=A;B, bind=close,spread, workers=threads,ranks. Values that this node does not support are left out, with
+    /// the reason. rank-map and workers without values mean all kinds.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "Where")]
     pub(crate) axes: Vec<WorkersAxis>,
 }
@@ -81,7 +81,7 @@ pub(crate) struct TrapezoidArgs {
     #[command(flatten)]
     pub(crate) ranks: AppRankArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Arguments of `apps iccg`.
@@ -91,8 +91,8 @@ pub(crate) struct IccgArgs {
     /// Hexahedra along x, y, z [default: a cube whose matrix is four times the last-level caches]
     #[arg(long, value_name = "NX,NY,NZ", value_parser = elements, help_heading = "What")]
     pub(crate) elements: Option<Elements>,
-    /// Block-IC(0) with this ordering: multicolour, cm-rcm, rcm, natural, domain (only within each thread's
-    /// part); or diagonal
+    /// Block-IC(0) with this ordering: multicolour, cm-rcm, rcm, natural, domain (no coupling between the parts of
+    /// threads); or diagonal
     #[arg(long, value_name = "NAME", default_value = "domain", help_heading = "What")]
     pub(crate) preconditioner: Method,
     /// Storage of the matrix: bcsr, sell [default: the faster one]
@@ -114,7 +114,7 @@ pub(crate) struct IccgArgs {
     #[command(flatten)]
     pub(crate) sweep: AppSweepArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Arguments of `apps hpcg`.
@@ -133,13 +133,13 @@ pub(crate) struct HpcgArgs {
     /// Also run this xhpcg under MPI for comparison, one rank per domain
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) xhpcg: Option<PathBuf>,
-    /// Timed phase of the reference program; it runs at least one set of iterations
+    /// Timed phase of the reference program, which runs at least one set of iterations
     #[arg(long, value_name = "TIME", default_value = "1", value_parser = phase, requires = "xhpcg", help_heading = "Reference programs")]
     pub(crate) xhpcg_seconds: Duration,
     /// Launcher of the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: detected]
     #[arg(long, value_name = "COMMAND", requires = "xhpcg", help_heading = "Reference programs")]
     pub(crate) launcher: Option<CommandLine>,
-    /// Also start ranks as root (containers)
+    /// Also start ranks as root (in containers)
     #[arg(long, requires = "xhpcg", help_heading = "Rarely needed")]
     pub(crate) allow_run_as_root: bool,
     #[command(flatten)]
@@ -149,10 +149,10 @@ pub(crate) struct HpcgArgs {
     #[command(flatten)]
     pub(crate) sweep: AppSweepArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
-/// Parses the time of the timed phase of xhpcg, which takes whole seconds.
+/// Parses the duration of xhpcg's timed phase, which is a whole number of seconds.
 fn phase(text: &str) -> Result<Duration, SyntaxError> {
     time_between(1.0, 86_400.0, text)
 }
@@ -160,7 +160,7 @@ fn phase(text: &str) -> Result<Duration, SyntaxError> {
 /// Numbers of elements along x, y and z.
 pub(crate) type Elements = [usize; 3];
 
-/// Parses three numbers of elements such as `60,60,60`.
+/// Parses the numbers of elements along three axes, such as `60,60,60`.
 fn elements(text: &str) -> Result<Elements, SyntaxError> {
     let mut cursor = Cursor::new("elements", "--elements 60,60,60", text);
     let x = along(&mut cursor, "expected the elements along x")?;
@@ -172,10 +172,10 @@ fn elements(text: &str) -> Result<Elements, SyntaxError> {
     Ok([x, y, z])
 }
 
-/// Maximum number of elements or points in one direction.
+/// Maximum number of elements or points along one axis.
 const MAX_ALONG: u32 = 1 << 16;
 
-/// Parses the number of elements or points in one direction.
+/// Parses the number of elements or points along one axis.
 fn along(cursor: &mut Cursor<'_>, problem: &str) -> Result<usize, SyntaxError> {
     cursor.skip_blanks();
     let count = cursor.count(MAX_ALONG, problem)?;
@@ -183,7 +183,7 @@ fn along(cursor: &mut Cursor<'_>, problem: &str) -> Result<usize, SyntaxError> {
     Ok(count as usize)
 }
 
-/// Parses one number of points for all directions, or three numbers, one for each direction.
+/// Parses one number of points for all axes, or three numbers, one per axis.
 fn grid(text: &str) -> Result<GridPoints, SyntaxError> {
     let mut cursor = Cursor::new("points", "--grid 104 or --grid 104,104,208", text);
     let x = along(&mut cursor, "expected a number of points")?;
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meshes_have_three_axes() {
+    fn mesh_size_needs_three_numbers() {
         assert_eq!(elements("60, 8,9"), Ok([60, 8, 9]));
         for wrong in ["60", "1,2", "1,2,3,4", "a,b,c", "-1,2,3", ""] {
             assert!(elements(wrong).is_err(), "{wrong}");

@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::fraction;
-use super::{Common, PlacementArgs, budgets};
+use super::{CommonArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_arena::RequestedPages;
 use nodegauge_kernels::size::SizeSpec;
@@ -23,7 +23,7 @@ pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) arrays: ArrayArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Options for kernels and their arrays.
@@ -31,9 +31,9 @@ pub(crate) struct ExplainArgs {
 pub(crate) struct ArrayArgs {
     /// Length of each array: auto, 4xLLC, 2GiB, '10M elements', 60%
     ///
-    /// auto is four times the last-level caches that the threads have, found by measuring, at least a million
-    /// elements, limited by the available memory. 4xLLC is STREAM's rule on the reported caches. 60% is that
-    /// share of the available memory for all arrays together. Example: --size 2GiB
+    /// auto is four times the capacity of the last-level caches that the threads use, which is measured; at least a
+    /// million elements, and limited by the available memory. 4xLLC is STREAM's rule, with the reported cache sizes.
+    /// 60% is that share of the available memory for all arrays together. Example: --size 2GiB
     #[arg(
         long,
         value_name = "SIZE",
@@ -69,13 +69,13 @@ pub(crate) struct ArrayArgs {
     /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
     pub(crate) prefetch: Choice<Prefetch>,
-    /// Number of 4 KiB pages that loops traverse side by side, line by line: auto, 1, 2, 4, 8, ...
+    /// Number of 4 KiB pages that a loop traverses at the same time, line by line: auto, 1, 2, 4, 8, ...
     #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = or_auto::<SideBySide>, help_heading = "How")]
     pub(crate) side_by_side: Choice<SideBySide>,
 }
 
 impl ArrayArgs {
-    /// Returns the options.
+    /// Returns the options for the arrays.
     pub(crate) fn options(&self) -> ArrayOptions {
         ArrayOptions {
             size: self.size,
@@ -108,10 +108,10 @@ where
     }
 }
 
-/// Error of a value.
+/// Error of an invalid value.
 type ValueError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Adds `auto` to the names that an error lists.
+/// Adds `auto` to the names that the error lists.
 fn with_auto(error: ValueError) -> ValueError {
     match error.downcast::<UnknownName>() {
         Ok(unknown) => {

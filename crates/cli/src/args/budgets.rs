@@ -1,23 +1,23 @@
-//! Default budgets in the help of `--budget`. Each struct of arguments declares the default of its command, from the
-//! constants that the commands use: `#[command(mut_arg("budget", budgets::time(HpcgPlan::BUDGET)))]`.
+//! Default budgets in the help of `--budget`. Each arguments struct declares the default of its command with the
+//! constant that the command uses: `#[command(mut_arg("budget", budgets::time(HpcgPlan::BUDGET)))]`.
 
 use clap::Arg;
 use std::time::Duration;
 
-/// Budget of a mode of a command, with the option that selects the mode.
+/// Option that selects a mode of a command, with the default budget of the mode.
 pub(super) type ModeBudget = (&'static str, Duration);
 
-/// States a default budget in the help of `--budget`.
+/// Adds a default budget to the help of `--budget`.
 pub(super) fn time(usual: Duration) -> impl FnOnce(Arg) -> Arg {
     words(in_words(usual, &[]))
 }
 
-/// States a default budget and those of modes in the help of `--budget`.
+/// Adds a default budget and the budgets of modes to the help of `--budget`.
 pub(super) fn times(usual: Duration, modes: &[ModeBudget]) -> impl FnOnce(Arg) -> Arg + use<> {
     words(in_words(usual, modes))
 }
 
-/// States in the help of `--budget` what holds without it, where that is no single time.
+/// Adds a description of the default to the help of `--budget`, for commands without a single default time.
 pub(super) fn words(default: impl Into<String>) -> impl FnOnce(Arg) -> Arg {
     let default = default.into();
     move |budget| {
@@ -26,7 +26,7 @@ pub(super) fn words(default: impl Into<String>) -> impl FnOnce(Arg) -> Arg {
     }
 }
 
-/// Returns a default budget as the help shows it, with those of modes that have another one.
+/// Returns a default budget for the help, with the budgets of modes that differ from it.
 fn in_words(usual: Duration, modes: &[ModeBudget]) -> String {
     let others = modes.iter().filter(|(_, time)| *time != usual);
     let others = others.map(|(option, time)| format!("; {option} {}", time.as_secs_f64()));
@@ -40,7 +40,7 @@ mod tests {
     use nodegauge_curves::CurvePlan;
     use std::collections::BTreeMap;
 
-    /// Adds the help of `--budget` of the command with this path and of those below it, where it has no value of its own.
+    /// Collects the help of `--budget` for the command with this path and its subcommands, without values.
     fn collect(command: &Command, path: &str, helps: &mut BTreeMap<String, String>) {
         let budget = command.get_arguments().find(|arg| arg.get_id() == "budget");
         if let Some(budget) = budget.filter(|arg| arg.get_default_values().is_empty()) {
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn help_of_every_budget_states_its_default_once() {
+    fn budget_help_contains_its_default_once() {
         let mut helps = BTreeMap::new();
         collect(&crate::args::definition(), "", &mut helps);
         assert!(helps.len() > 15, "{helps:?}");

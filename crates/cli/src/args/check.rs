@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::seconds;
-use super::{Database, WhenBusy};
+use super::{DatabaseArgs, WhenBusy};
 use clap::Args as ClapArgs;
 use nodegauge_node::check::VerdictCodes;
 use std::ffi::OsString;
@@ -13,15 +13,15 @@ use std::time::Duration;
 
 /// Name of the command.
 const CHECK: &str = "check";
-/// Option with Nagios' exit codes.
+/// Option that selects Nagios' exit codes.
 const NAGIOS: &str = "--nagios";
 /// Nagios' exit code for an unknown state.
 const NAGIOS_UNKNOWN: u8 = 3;
 
-/// Returns the exit code for a check that cannot start, if these words ask for one: for Nagios, the code of wrong usage
-/// would mean that the node is in a critical state.
+/// Returns the exit code for a check that cannot start, if these words select special codes. For Nagios, the usual code
+/// of wrong usage would mean a critical state.
 pub(crate) fn failure_exit_code(words: impl IntoIterator<Item = OsString>) -> Option<u8> {
-    // Words after `--` are those of another program.
+    // Words after `--` belong to another program.
     let words: Vec<OsString> = words.into_iter().take_while(|word| word != "--").collect();
     let is_asked = [CHECK, NAGIOS].iter().all(|word| words.iter().any(|one| one == word));
     is_asked.then_some(NAGIOS_UNKNOWN)
@@ -32,18 +32,18 @@ pub(crate) fn failure_exit_code(words: impl IntoIterator<Item = OsString>) -> Op
 pub(crate) struct CheckArgs {
     /// Extent: 1 examines only, 2 measures memory, 3 also floating point, messages and files
     ///
-    /// Level 1 (1 s) measures nothing, so that it can run on a node with jobs: parts compared with the
-    /// reference, hardware errors, findings of doctor, the last measured verdict. Level 2 (10 s) and level 3
-    /// (180 s) need the node for themselves, and measure twice before a figure makes the node bad.
+    /// Level 1 (1 s) measures nothing, so it can run on a node with jobs. It compares parts with the reference and
+    /// checks hardware errors, the findings of doctor and the last measured verdict. Level 2 (10 s) and level 3 (180 s)
+    /// need an idle node, and measure twice before a figure makes the node bad.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=3), help_heading = "What")]
     pub(crate) level: u8,
-    /// Time within which the verdict is printed [default: 1, 10 or 180, by level]
+    /// Maximum time until the verdict [default: 1, 10 or 180, by level]
     #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
     pub(crate) deadline: Option<Duration>,
-    /// Reference of the site, which fleet baseline writes; without it, own saved runs
+    /// Reference of the site, which fleet baseline writes; without it, earlier runs of this node
     #[arg(long, value_name = "FILE", help_heading = "What")]
     pub(crate) reference: Option<PathBuf>,
-    /// Behaviour from level 2 on while other programs use the node
+    /// What to do from level 2 on while other programs use the node
     #[arg(long, value_name = "WHAT", value_enum, default_value = "skip", help_heading = "How")]
     pub(crate) when_busy: WhenBusy,
     /// Exit with Nagios' codes: 0 good, 2 bad, 3 unknown
@@ -52,11 +52,10 @@ pub(crate) struct CheckArgs {
     /// Exit with node-problem-detector's codes: 0 good, 1 bad, 2 unknown; print one line
     #[arg(long, help_heading = "Output")]
     pub(crate) npd: bool,
-    /// Keep the N best nodes of the ranks of a launcher; exit with 1 if fewer are not bad
+    /// Keep the N best nodes of a job with several ranks; exit with 1 if too few are not bad
     ///
-    /// With one rank per node: srun -N6 --ntasks-per-node=1 nodegauge check --level 2 --vet 4 --exclude-file
-    /// bad.txt. The ranks find each other by files next to the list, so its folder must be on a shared file
-    /// system.
+    /// With one rank per node: srun -N6 --ntasks-per-node=1 nodegauge check --level 2 --vet 4 --exclude-file bad.txt.
+    /// The ranks communicate through files next to the list, so its folder must be on a shared file system.
     #[arg(long, value_name = "N", requires = "exclude_file", conflicts_with_all = ["nagios", "npd"], value_parser = clap::value_parser!(u32).range(1..=65536), help_heading = "What")]
     pub(crate) vet: Option<u32>,
     /// Write the nodes that --vet does not keep to this file, one per line
@@ -65,26 +64,26 @@ pub(crate) struct CheckArgs {
     /// Write the nodes that --vet keeps to this file, one per line, best first
     #[arg(long, value_name = "FILE", requires = "vet", help_heading = "Output")]
     pub(crate) node_file: Option<PathBuf>,
-    /// State between two checks [default: check-HOST.json next to the history]
+    /// File for the state between two checks [default: check-HOST.json next to the history]
     ///
-    /// Counters of hardware errors at the last check, and the last measured verdict.
+    /// It contains the counters of hardware errors at the last check, and the last measured verdict.
     #[arg(long, value_name = "FILE", help_heading = "Rarely needed")]
     pub(crate) state: Option<PathBuf>,
     /// Save neither the state nor the measured runs
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) no_save: bool,
-    /// Write the verdict with all observations as JSON; '-' or no FILE is standard output
+    /// Write the verdict with all remarks as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
     /// Print only the line with the verdict
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
 }
 
 impl CheckArgs {
-    /// Returns the time within which the verdict is printed.
+    /// Returns the maximum time until the verdict.
     pub(crate) fn time(&self) -> Duration {
         let usual = match self.level {
             1 => 1,
@@ -94,8 +93,7 @@ impl CheckArgs {
         self.deadline.unwrap_or(Duration::from_secs(usual))
     }
 
-    /// Returns the exit codes for verdicts. Plain codes are those of a prolog, after which Slurm drains a node on
-    /// anything but 0.
+    /// Returns the exit codes for verdicts. By default they suit a Slurm prolog: Slurm drains a node on any code but 0.
     pub(crate) fn codes(&self) -> VerdictCodes {
         match (self.nagios, self.npd) {
             (true, _) => VerdictCodes { good: 0, bad: 2, unknown: NAGIOS_UNKNOWN },

@@ -1,6 +1,6 @@
 //! The arguments of `compare`.
 
-use super::{Database, Documents};
+use super::{DatabaseArgs, DocumentArgs};
 use clap::Args as ClapArgs;
 use nodegauge_analysis::compare::{MAX_BLOCKS, Threshold};
 use nodegauge_fleet::reference::Reference;
@@ -10,19 +10,19 @@ use nodegauge_toolchain::CommandLine;
 /// Arguments of `compare`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct CompareArgs {
-    /// Run A: identifier or its beginning, latest, latest~1, a file, or a label such as nps=1
+    /// Run A: identifier or its prefix, latest, latest~1, a file, or a label such as nps=1
     ///
-    /// A label of several runs selects all of them, as repeated runs of one setting.
+    /// A label selects all runs that have it; they count as repeated runs of one setting.
     #[arg(required_unless_present = "run")]
     pub(crate) a: Option<String>,
-    /// Run B, which is compared with A; same forms as A
+    /// Run B, which is compared with A; the same forms as A
     #[arg(required_unless_present = "run")]
     pub(crate) b: Option<String>,
     /// Run two commands alternately, in blocks A B B A, and compare their runs
     ///
-    /// The commands are those of nodegauge, optionally with environment variables or another program in
-    /// front: --run 'OMP_PLACES=cores stream' 'OMP_PLACES=sockets stream', --run stream 'numactl -i all
-    /// nodegauge stream', --run './before io' './after io'. Every run is saved.
+    /// Each command is one of nodegauge, optionally with environment variables or another program in front: --run
+    /// 'OMP_PLACES=cores stream' 'OMP_PLACES=sockets stream', --run stream 'numactl -i all nodegauge stream', --run
+    /// './before io' './after io'. Every run is saved.
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["a", "b"], value_parser = turns, help_heading = "What")]
     pub(crate) run: Option<Vec<CommandLine>>,
     /// Number of blocks of four runs
@@ -33,13 +33,13 @@ pub(crate) struct CompareArgs {
     pub(crate) no_save: bool,
     /// Exit with 1 if this condition holds (repeatable), e.g. --fail-on 'triad<-5%' or --fail-on slower
     ///
-    /// [GAUGE.|TEST.]NAME, or any, then >=, <=, > or <, and the change from A to B in percent; @SIZE for one
-    /// message, block or array size. 'slower' fails if any measurement is slower by more than the noise. A
-    /// change within noise is reported and does not fail. A figure that is suspect, not comparable or missing
-    /// in B fails. Example: --fail-on 'mpi.latency>10%@8B'
+    /// [GAUGE.|TEST.]NAME, or any, then >=, <=, > or <, and the change from A to B in percent; @SIZE for one message,
+    /// block or array size. 'slower' fails if any figure is slower by more than the noise. A change within noise is
+    /// reported and does not fail. A figure that is suspect, not comparable or missing in B fails. Example: --fail-on
+    /// 'mpi.latency>10%@8B'
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true, help_heading = "Output")]
     pub(crate) fail_on: Vec<Threshold>,
-    /// Exit with 1 if a figure of the last run of B is worse than the bound of this reference
+    /// Exit with 1 if a figure of B's last run is worse than its bound in this reference
     #[arg(long, value_name = "FILE", value_parser = super::fleet::read_reference, help_heading = "Output")]
     pub(crate) reference: Option<Reference>,
     /// Treat suspect figures as valid
@@ -49,9 +49,9 @@ pub(crate) struct CompareArgs {
     #[arg(long, conflicts_with = "accept_suspect", help_heading = "Output")]
     pub(crate) strict: bool,
     #[command(flatten)]
-    pub(crate) documents: Documents,
+    pub(crate) documents: DocumentArgs,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
 }
 
 fn turns(text: &str) -> Result<CommandLine, SyntaxError> {

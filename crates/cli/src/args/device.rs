@@ -5,7 +5,7 @@
 
 use super::ranks::RANKS;
 use super::values::fraction;
-use super::{Common, budgets, examples};
+use super::{CommonArgs, budgets, examples};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_devices::ALL_PARTS_BUDGET;
 use nodegauge_devices::drivers::DeviceChoice;
@@ -27,28 +27,28 @@ pub(crate) struct DeviceArgs {
     #[command(subcommand)]
     pub(crate) part: Option<DeviceCommand>,
     #[command(flatten)]
-    pub(crate) which: WhichArgs,
+    pub(crate) which: DeviceSelectionArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Commands of `device`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum DeviceCommand {
     /// STREAM on devices: Copy, Scale (BabelStream's Mul), Add, Triad, Dot, Nstream
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge device stream",
         "nodegauge device stream --device cuda:0 --size 1GiB",
     ]))]
     Stream(DeviceStreamArgs),
-    /// Copies between host and devices: in each direction, in both simultaneously, by NUMA node, by size
-    #[command(after_long_help = examples::of(&[
+    /// Copies between host and devices: each direction, both at once, by NUMA node, by size
+    #[command(after_long_help = examples::section(&[
         "nodegauge device links",
         "nodegauge device links --sizes 8,1MiB,64MiB",
     ]))]
     Links(DeviceLinkArgs),
-    /// Fused multiply-adds in registers, and the vendor's DGEMM
-    #[command(after_long_help = examples::of(&[
+    /// Peak rates: fused multiply-adds in registers, and DGEMM of the vendor's BLAS
+    #[command(after_long_help = examples::section(&[
         "nodegauge device peaks",
         "nodegauge device peaks --element f64",
     ]))]
@@ -57,13 +57,13 @@ pub(crate) enum DeviceCommand {
 
 /// Selection of devices.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct WhichArgs {
+pub(crate) struct DeviceSelectionArgs {
     /// Devices: all, or driver and number, e.g. cuda:0,opencl:1 [default: all]
     #[arg(long = "device", value_name = "DEVICES", value_delimiter = ',', help_heading = "Where")]
     pub(crate) devices: Vec<DeviceChoice>,
 }
 
-/// Option `stream --device`. It conflicts with the options for the threads and the memory of the node.
+/// Option `stream --device`. It conflicts with the options for threads and memory of the node.
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with_all = [
     "threads", "places", "bind", "per_cache", "cores", "numa", "offset", "stores", "pages", "prefetch", "side_by_side",
@@ -81,11 +81,10 @@ pub(crate) struct OnDeviceArgs {
 #[command(mut_arg("budget", budgets::time(DeviceStreamOptions::BUDGET)))]
 pub(crate) struct DeviceStreamArgs {
     #[command(flatten)]
-    pub(crate) which: WhichArgs,
+    pub(crate) which: DeviceSelectionArgs,
     /// Length of each array: auto, 4xLLC, 2GiB, '10M elements', 60%
-    ///
-    /// auto is four times the device's last-level cache, at least 1 GiB in a device's own memory, limited by
-    /// the free memory. 60% is that share of the free memory for all arrays together. Example: --size 2GiB
+    /// For the device's own memory, auto is four times its last-level cache, at least 1 GiB, and limited by the free
+    /// memory. 60% is that share of the free memory for all arrays together. Example: --size 2GiB
     #[arg(
         long,
         value_name = "SIZE",
@@ -103,12 +102,11 @@ pub(crate) struct DeviceStreamArgs {
     /// Kernels by name [default: copy,scale,add,triad,dot,nstream]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
     pub(crate) kernels: Vec<Kernel>,
-    /// Also run this BabelStream (any programming model) on arrays of the same length, between two native
-    /// passes
+    /// Also run this BabelStream (any programming model) with arrays of the same length, between native passes
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) babelstream: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Arguments of `device links`.
@@ -116,15 +114,15 @@ pub(crate) struct DeviceStreamArgs {
 #[command(mut_arg("budget", budgets::time(LinkPlan::BUDGET)))]
 pub(crate) struct DeviceLinkArgs {
     #[command(flatten)]
-    pub(crate) which: WhichArgs,
+    pub(crate) which: DeviceSelectionArgs,
     /// Sizes of copies, e.g. 8,1MiB,1GiB [default: 8 B to 1 GiB, limited by the free memory]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = copy_size, help_heading = "What")]
     pub(crate) sizes: Vec<Bytes>,
-    /// Also run this nvbandwidth on copies of the largest size, between two native passes
+    /// Also run this nvbandwidth with copies of the largest size, between native passes
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) nvbandwidth: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Arguments of `device peaks`.
@@ -132,12 +130,12 @@ pub(crate) struct DeviceLinkArgs {
 #[command(mut_arg("budget", budgets::time(PeakPlan::BUDGET)))]
 pub(crate) struct DevicePeakArgs {
     #[command(flatten)]
-    pub(crate) which: WhichArgs,
+    pub(crate) which: DeviceSelectionArgs,
     /// Types of the numbers: f64, f32 [default: both]
     #[arg(long, value_name = "TYPES", value_delimiter = ',', help_heading = "What")]
     pub(crate) element: Vec<Element>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Parses a size for `--sizes`, in bytes or with a unit.

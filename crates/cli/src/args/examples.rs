@@ -1,14 +1,13 @@
-//! Examples with which every `--help` ends. Each command declares its own, in the order of usefulness:
-//! `#[command(after_long_help = examples::of(&["nodegauge doctor"]))]`. The first is the hint for a wrong usage. A test
-//! runs each of them.
+//! Examples at the end of every `--help`. Each command declares its own, most useful first: `#[command(after_long_help
+//! = examples::section(&["nodegauge doctor"]))]`. The first one is also the hint for wrong usage. A test runs all of them.
 
 use clap::Command;
 
 /// First line of the examples.
 const TITLE: &str = "Examples:";
 
-/// Returns the end of the help of a command with these examples, which are complete command lines.
-pub(super) fn of(lines: &[&str]) -> String {
+/// Returns the last section of a command's help with these examples, which are complete command lines.
+pub(super) fn section(lines: &[&str]) -> String {
     format!("{TITLE}\n  {}", lines.join("\n  "))
 }
 
@@ -28,13 +27,13 @@ pub(super) fn first(root: &Command, path: &str) -> Option<String> {
     declared_examples(command).into_iter().next()
 }
 
-/// Begins the end of `--help` with that of `-h`, for a command and those below it.
-pub(super) fn shown(mut command: Command) -> Command {
+/// For a command and its subcommands, puts the end of `-h` in front of the examples of `--help`.
+pub(super) fn with_short_help_end(mut command: Command) -> Command {
     if let (Some(short), Some(long)) = (command.get_after_help(), command.get_after_long_help()) {
         let text = format!("{short}\n\n{long}");
         command = command.after_long_help(text);
     }
-    command.mut_subcommands(shown)
+    command.mut_subcommands(with_short_help_end)
 }
 
 #[cfg(test)]
@@ -42,10 +41,10 @@ mod tests {
     use super::*;
     use nodegauge_toolchain::CommandLine;
 
-    /// Maximum length of an example, which is indented by two columns.
+    /// Maximum length of an example, which the help indents by two columns.
     const WIDEST: usize = 78;
 
-    /// Checks the examples of a visible command and of those below it.
+    /// Checks the examples of a visible command and of its subcommands.
     fn check(command: &Command, path: &str) {
         let lines = declared_examples(command);
         assert!(!lines.is_empty(), "{path:?} has no example");
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_examples_that_are_parsed() {
+    fn every_command_has_valid_examples() {
         check(&crate::args::definition(), "");
     }
 }

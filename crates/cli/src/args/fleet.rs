@@ -3,12 +3,12 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::history::WhichRuns;
+use super::history::RunFilterArgs;
 use super::values::{seconds, time_between};
-use super::{Database, examples};
+use super::{DatabaseArgs, examples};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_fleet::reference::Reference;
-use nodegauge_fleet::script::Carrier;
+use nodegauge_fleet::script::FleetTool;
 use nodegauge_history::Moment;
 use nodegauge_measure::{Failure, SyntaxError};
 use nodegauge_toolchain::mpi::HostList;
@@ -24,14 +24,14 @@ pub(crate) fn read_reference(path: &str) -> Result<Reference, Failure> {
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetCommand {
     /// Rank nodes: which are slow, unknown or missing, with the reason; exits with 1 if a node is slow
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge fleet rank fleet/",
         "nodegauge fleet rank fleet/ --nodes node[01-04]",
         "nodegauge fleet rank fleet/ --format html --output rank.html",
     ]))]
     Rank(RankArgs),
-    /// Make the reference of a site: bounds of each figure for each group of nodes of one kind
-    #[command(after_long_help = examples::of(&[
+    /// Make the reference of a site: bounds of each figure for each kind of node
+    #[command(after_long_help = examples::section(&[
         "nodegauge fleet baseline fleet/ --output site.json",
         "nodegauge fleet baseline --gauge stream --since 30d",
     ]))]
@@ -39,25 +39,25 @@ pub(crate) enum FleetCommand {
     /// Show how nodes of the same kind differ, without measuring; exits with 1 if they do
     ///
     /// Records of nodegauge machine --json are sufficient.
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge fleet diff fleet/",
         "nodegauge fleet diff fleet/ --before older/",
     ]))]
     Diff(DiffArgs),
-    /// Print the lines with which a scheduler or a parallel shell measures all nodes
+    /// Print the lines with which a scheduler or parallel shell measures all nodes
     #[command(
-        override_usage = "nodegauge fleet script --for CARRIER --nodes NODES [OPTIONS]\n       [-- COMMAND...]"
+        override_usage = "nodegauge fleet script --for TOOL --nodes NODES [OPTIONS]\n       [-- COMMAND...]"
     )]
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge fleet script --for slurm --nodes node[01-64]",
         "nodegauge fleet script --for clush --nodes node[01-64] -- stream --budget 20",
     ]))]
     Script(ScriptArgs),
     /// Measure nodes of a Slurm cluster in production: one exclusive job per node, a few at a time
     ///
-    /// The folder is the only state: interrupt the command at any time, and start it again to measure the nodes
-    /// that have no record. It never drains and never resumes a node.
-    #[command(after_long_help = examples::of(&[
+    /// The folder is the only state: you can interrupt the command at any time, and start it again to measure the nodes
+    /// without a record. It never drains or resumes a node.
+    #[command(after_long_help = examples::section(&[
         "nodegauge fleet run fleet",
         "nodegauge fleet run fleet --nodes node[01-64] -- stream",
     ]))]
@@ -69,16 +69,16 @@ pub(crate) enum FleetCommand {
 pub(crate) struct InputArgs {
     /// Folders and files that the nodes wrote, '-' for standard input [default: the history]
     ///
-    /// A record per file, JSON Lines, lines with the name of the node in front (clush, pdsh, srun --label),
-    /// clush -b, trees of Ansible and parallel-ssh, or ReFrame's run report.
+    /// Supported: one record per file, JSON Lines, lines prefixed with the node name (clush, pdsh, srun --label), clush
+    /// -b, folders of Ansible and parallel-ssh, and ReFrame's run report.
     pub(crate) inputs: Vec<PathBuf>,
-    /// Compare all figures of the records, not only the headlines
+    /// Use all figures of the records, not only the headlines
     #[arg(long, help_heading = "What")]
     pub(crate) all_figures: bool,
     #[command(flatten)]
-    pub(crate) which: WhichRuns,
+    pub(crate) which: RunFilterArgs,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
 }
 
 /// Arguments of `fleet rank`.
@@ -86,16 +86,16 @@ pub(crate) struct InputArgs {
 pub(crate) struct RankArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Nodes that should have been measured, e.g. node[01-64]; those without a record are missing
+    /// Nodes that should have been measured, e.g. node[01-64]; nodes without a record are missing
     #[arg(long, value_name = "NODES", help_heading = "What")]
     pub(crate) nodes: Option<HostList>,
-    /// Reference of fleet baseline; it judges groups of fewer than eight nodes of one kind
+    /// Reference from fleet baseline; it judges groups of fewer than eight nodes of one kind
     #[arg(long, value_name = "FILE", value_parser = read_reference, help_heading = "How")]
     pub(crate) reference: Option<Reference>,
-    /// Number of runs beyond the limits before a node is called slow
+    /// Number of runs with a low figure before a node is called slow
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "How")]
     pub(crate) confirm: u32,
-    /// List all nodes, not only those with a verdict and the worst of the others
+    /// List all nodes; by default, nodes with a verdict and the worst of the others
     #[arg(long, help_heading = "Output")]
     pub(crate) all: bool,
     /// Format of the ranking
@@ -118,19 +118,19 @@ pub(crate) struct RankArgs {
 pub(crate) enum RankFormat {
     /// Tables for a terminal
     Text,
-    /// One page that needs no network
+    /// HTML page that needs no network
     Html,
     /// Markdown for a ticket
     Md,
-    /// One line per node and figure
+    /// One CSV line per node and figure
     Csv,
-    /// Everything, for programs
+    /// JSON with everything
     Json,
-    /// Slow nodes as one word, for --exclude of Slurm and ReFrame
+    /// Slow nodes as a host list, for --exclude of Slurm and ReFrame
     Exclude,
-    /// Bounds of the figures as the reference of a ReFrame check
+    /// Bounds of the figures, as the reference of a ReFrame check
     Reframe,
-    /// Lines of nhc.conf that fail on the slow nodes
+    /// Lines for nhc.conf that fail on slow nodes
     Nhc,
 }
 
@@ -149,7 +149,7 @@ pub(crate) struct BaselineArgs {
         help_heading = "Output"
     )]
     pub(crate) format: BaselineFormat,
-    /// ReFrame's name of the system and partition, e.g. daint:mc
+    /// System and partition in ReFrame, e.g. daint:mc
     #[arg(long, value_name = "SYSTEM", default_value = "*", help_heading = "Output")]
     pub(crate) system: String,
     /// Output file; '-' is standard output
@@ -171,9 +171,9 @@ pub(crate) enum BaselineFormat {
 pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Earlier records of the nodes: also show what has changed
+    /// Earlier records of the nodes: show also what has changed
     ///
-    /// A folder or file, '-' for standard input, or a date or age: saved runs until this time, e.g. 7d.
+    /// A folder or file, '-' for standard input, or a date or age: saved runs until then, e.g. 7d.
     #[arg(long, value_name = "PATH|WHEN", value_parser = earlier, help_heading = "What")]
     pub(crate) before: Option<EarlierRecords>,
 }
@@ -187,8 +187,8 @@ pub(crate) enum EarlierRecords {
     Saved(Moment),
 }
 
-/// Reads where earlier records are. What is there is a path, also if its name is a date. A text that begins as a date
-/// or an age does, and names nothing, must be one.
+/// Parses the location of earlier records. An existing path is a path, even if its name looks like a date. Other texts
+/// that begin like a date or an age must be one.
 fn earlier(text: &str) -> Result<EarlierRecords, SyntaxError> {
     let path = PathBuf::from(text);
     let is_time = text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains('/');
@@ -201,9 +201,9 @@ fn earlier(text: &str) -> Result<EarlierRecords, SyntaxError> {
 /// Arguments of `fleet script`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ScriptArgs {
-    /// Program that carries the measurement to the nodes.
-    #[arg(long = "for", help = carriers(), value_name = "CARRIER", help_heading = "What")]
-    pub(crate) carrier: Carrier,
+    /// Program that starts the measurement on the nodes.
+    #[arg(long = "for", help = tools(), value_name = "TOOL", help_heading = "What")]
+    pub(crate) tool: FleetTool,
     /// Nodes to measure, e.g. node[01-64]
     #[arg(long, value_name = "NODES", help_heading = "What")]
     pub(crate) nodes: HostList,
@@ -216,13 +216,13 @@ pub(crate) struct ScriptArgs {
 }
 
 /// Returns the help of `fleet script --for`.
-fn carriers() -> String {
-    let names: Vec<&str> = Carrier::ALL.iter().map(|carrier| carrier.name()).collect();
-    format!("Program that carries the measurement to the nodes: {}", names.join(", "))
+fn tools() -> String {
+    let names: Vec<&str> = FleetTool::ALL.iter().map(|tool| tool.name()).collect();
+    format!("Scheduler or parallel shell that runs the measurement: {}", names.join(", "))
 }
 
 impl RunArgs {
-    /// Returns the time limit of a job in minutes, which is the unit of Slurm.
+    /// Returns the time limit of a job in minutes, the unit that Slurm uses.
     pub(crate) fn job_minutes(&self) -> u32 {
         self.minutes.unwrap_or_else(|| self.time_limit.as_secs().div_ceil(60) as u32)
     }
@@ -236,7 +236,7 @@ fn job_time(text: &str) -> Result<Duration, SyntaxError> {
 /// Arguments of `fleet run`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct RunArgs {
-    /// Folder for the records; its content is the state
+    /// Folder for the records, which is also the state of the command
     pub(crate) folder: PathBuf,
     /// Use Slurm: one exclusive single-node job per node [default]
     #[arg(long, help_heading = "Where")]
@@ -250,10 +250,10 @@ pub(crate) struct RunArgs {
     /// Quality of service of the jobs, preferably a low one
     #[arg(long, value_name = "NAME", help_heading = "Where")]
     pub(crate) qos: Option<String>,
-    /// Any other option of sbatch (repeatable), e.g. --sbatch=--account=ops
+    /// Another option for sbatch (repeatable), e.g. --sbatch=--account=ops
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true, help_heading = "Where")]
     pub(crate) sbatch: Vec<String>,
-    /// Also measure nodes that Slurm has powered off, which switches them on
+    /// Also measure nodes that Slurm has powered off; the jobs switch them on
     #[arg(long, help_heading = "Where")]
     pub(crate) power_up: bool,
     /// Maximum number of jobs in the queue
@@ -265,16 +265,16 @@ pub(crate) struct RunArgs {
     /// Time limit of a job, in minutes
     #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "time_limit", hide = true)]
     pub(crate) minutes: Option<u32>,
-    /// Give up after this time; jobs in the queue stay there
+    /// Stop after this time; jobs in the queue stay there
     #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
     pub(crate) deadline: Option<Duration>,
     /// Measure slow nodes again until this many runs agree
     #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u32).range(1..=10), help_heading = "How")]
     pub(crate) confirm: u32,
-    /// Reference of fleet baseline
+    /// Reference from fleet baseline
     #[arg(long, value_name = "FILE", value_parser = read_reference, help_heading = "How")]
     pub(crate) reference: Option<Reference>,
-    /// Only show the state of the jobs until all have ended; submit nothing
+    /// Submit nothing; show the state of the jobs until all have ended
     #[arg(long, help_heading = "What")]
     pub(crate) watch: bool,
     /// Command that each node runs, without --json [default: run --quick]

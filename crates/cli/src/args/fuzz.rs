@@ -1,5 +1,5 @@
-//! Fuzz test of the whole command line with mutated command lines: every command line is parsed or is rejected with a
-//! short error. No command is executed.
+//! Fuzz test of the whole command line: every mutated command line is parsed, or refused with a short error. No command
+//! is executed.
 
 #[path = "../../../../tests/fuzz/mutate.rs"]
 mod mutate;
@@ -9,11 +9,11 @@ use clap::FromArgMatches;
 use nodegauge_measure::legible;
 use nodegauge_toolchain::CommandLine;
 
-/// Number of command lines, unless `FUZZ_CASES` is larger; parsing them takes about a second.
+/// Number of command lines, unless `FUZZ_CASES` is larger. Parsing them takes about a second.
 const CASES: usize = 500;
 
 #[test]
-fn every_command_line_is_parsed_or_refused_in_few_lines() {
+fn mutated_command_line_is_parsed_or_refused_briefly() {
     let contract = std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../tests/cli/contract.txt"

@@ -1,10 +1,10 @@
-//! Tests of invalid option values: every error message points at the invalid character.
+//! Tests of invalid option values: every error message points to the invalid character.
 
 use crate::failure::Failure;
 use nodegauge_measure::SyntaxError;
 
 #[test]
-fn invalid_texts_are_reported_with_their_column() {
+fn invalid_value_is_reported_with_its_column() {
     let mut section = Vec::new();
     let mut checked = 0;
     let lines = include_str!("grammars.txt").lines();

@@ -1,6 +1,6 @@
-//! Errors of the command line in the style of all other errors: the problem, and a hint that helps.
+//! Errors of the command line in the format of all other errors: the problem, and a hint.
 //!
-//! A hint for an unexpected word is the command line with the word corrected. It is only given if that line is parsed.
+//! For an unexpected word, the hint is a corrected command line, if that one can be parsed.
 
 use super::{Args, command, examples, tree};
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use nodegauge_published::UnknownNode;
 use nodegauge_toolchain::CommandLine;
 use std::num::{ParseFloatError, ParseIntError};
 
-/// Options of other programs, each with the option of nodegauge that has its meaning.
+/// Options of other programs, each with the equivalent option of nodegauge.
 const OTHER_NAMES: &[OtherName] = &[
     OtherName { typed: "--np", option: "--ranks" },
     OtherName { typed: "--nprocs", option: "--ranks" },
@@ -36,21 +36,21 @@ struct OtherName {
     option: &'static str,
 }
 
-/// Options that a word without an option may be meant for, in the order in which they are tried.
+/// Options that a word without an option may belong to, in the order in which they are tried.
 const MEANT_FOR: [&str; 6] = ["--path", "--order", "--grid", "--threads", "--ranks", "--standard"];
 
-/// Returns the failure for an error of clap; `None` for a request for help or version. `words` is the command line.
+/// Returns the failure for an error of clap; `None` if the user requested help or version. `words` is the command line.
 pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
     use ErrorKind::*;
-    let line = TypedLine::of(words);
-    let typed = text_of(error, ContextKind::InvalidArg);
+    let line = TypedLine::new(words);
+    let typed = context_text(error, ContextKind::InvalidArg);
     match error.kind() {
         DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion => None,
-        InvalidValue | ValueValidation => Some(line.wrong_value(error, option_of(&typed))),
+        InvalidValue | ValueValidation => Some(line.wrong_value(error, option_name(&typed))),
         UnknownArgument => Some(line.unexpected(&typed, error)),
         InvalidSubcommand => {
-            let name = text_of(error, ContextKind::InvalidSubcommand);
-            let meant = tree::meant(&name, &super::definition());
+            let name = context_text(error, ContextKind::InvalidSubcommand);
+            let meant = tree::suggested_commands(&name, &super::definition());
             let hint = if meant.is_empty() {
                 line.example()
             } else {
@@ -63,9 +63,9 @@ pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
             Some(Failure::usage(format!("missing: {typed}")).hint(hint))
         }
         ArgumentConflict => {
-            let option = option_of(&typed);
-            let other = text_of(error, ContextKind::PriorArg);
-            let other = other.split(", ").map(option_of).collect::<Vec<_>>().join(", ");
+            let option = option_name(&typed);
+            let other = context_text(error, ContextKind::PriorArg);
+            let other = other.split(", ").map(option_name).collect::<Vec<_>>().join(", ");
             Some(if option == other || other.is_empty() {
                 Failure::usage(format!("{option} is given twice")).hint("give it once")
             } else {
@@ -82,8 +82,8 @@ pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
     }
 }
 
-/// Returns a text of the context of an error; several texts are joined by commas.
-fn text_of(error: &Error, kind: ContextKind) -> String {
+/// Returns a text from the context of a clap error; several texts are joined by commas.
+fn context_text(error: &Error, kind: ContextKind) -> String {
     match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         Some(ContextValue::Strings(texts)) => texts.join(", "),
@@ -91,15 +91,15 @@ fn text_of(error: &Error, kind: ContextKind) -> String {
     }
 }
 
-/// Returns the name of an option or argument without the name of its value: `--budget <SECONDS>` is `--budget`.
-fn option_of(shown: &str) -> &str {
+/// Returns the name of an option without its value name: `--budget <SECONDS>` gives `--budget`.
+fn option_name(shown: &str) -> &str {
     match shown.split_once([' ', '[', '=']) {
         Some((option, _)) if option.starts_with('-') => option,
         _ => shown,
     }
 }
 
-/// Command line as typed, with the command that it names.
+/// Command line as typed, with the path of its command.
 struct TypedLine<'a> {
     words: &'a [String],
     /// Name of the command after `nodegauge`; empty for the program.
@@ -107,7 +107,7 @@ struct TypedLine<'a> {
 }
 
 impl<'a> TypedLine<'a> {
-    fn of(words: &'a [String]) -> Self {
+    fn new(words: &'a [String]) -> Self {
         let root = super::definition();
         let mut command = &root;
         let mut path = String::new();
@@ -120,13 +120,13 @@ impl<'a> TypedLine<'a> {
         Self { words, path }
     }
 
-    /// Returns a command that works, as a hint.
+    /// Returns an example of the command, as a hint.
     fn example(&self) -> String {
         let example = examples::first(&super::definition(), &self.path);
         format!("e.g. {}", example.unwrap_or_else(|| "nodegauge --help".to_owned()))
     }
 
-    /// Returns the hint with these words as a command line; `None` if they are not parsed.
+    /// Returns these words as a hint; `None` if they cannot be parsed.
     fn corrected(&self, words: Vec<String>) -> Option<String> {
         let parsed = command().try_get_matches_from(&words).is_ok();
         let (_, arguments) = words.split_first()?;
@@ -134,7 +134,7 @@ impl<'a> TypedLine<'a> {
         parsed.then(|| format!("try {}", CommandLine::new(name, arguments.to_vec())))
     }
 
-    /// Returns the words with those from `at` to `at + count` replaced.
+    /// Returns the words with `count` of them, from `at` on, replaced.
     fn replaced(&self, at: usize, count: usize, by: &[String]) -> Vec<String> {
         [&self.words[..at], by, &self.words[at + count..]].concat()
     }
@@ -158,26 +158,26 @@ impl<'a> TypedLine<'a> {
         wrong_value.unwrap_or_else(|| failure.hint(self.example()))
     }
 
-    /// Returns the failure for a corrected command line in which only the value of an option is wrong: that of an option
-    /// other than those in [`MEANT_FOR`], to which the word at `at` may not belong.
+    /// Returns the failure for a corrected command line that still has a wrong value. The value must belong to an
+    /// option that is not in [`MEANT_FOR`], because such an option may not be the one for the word at `at`.
     fn wrong_value_in(&self, words: &[String], at: usize) -> Option<Failure> {
         let error = command().try_get_matches_from(words).err()?;
         let is_value = matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation);
         let is_guess = words.len() > self.words.len()
-            && text_of(&error, ContextKind::InvalidValue) == self.words[at];
+            && context_text(&error, ContextKind::InvalidValue) == self.words[at];
         (is_value && !is_guess).then(|| failure(&error, words)).flatten()
     }
 
-    /// Returns the hint for an unknown option: its name in nodegauge.
+    /// Returns the hint for an unknown option: the equivalent option of nodegauge.
     fn meant_option(&self, typed: &str, at: usize, error: &Error) -> Option<String> {
         let rest = &self.words[at][typed.len()..];
-        let suggested = text_of(error, ContextKind::SuggestedArg);
+        let suggested = context_text(error, ContextKind::SuggestedArg);
         let others =
             OTHER_NAMES.iter().filter(|name| name.typed == typed || name.typed == self.words[at]);
-        let options = self.long_of_freed(typed).into_iter();
+        let options = self.long_option_instead(typed).into_iter();
         let options = options.chain(others.map(|name| name.option.to_owned()));
         for option in
-            options.chain((!suggested.is_empty()).then(|| option_of(&suggested).to_owned()))
+            options.chain((!suggested.is_empty()).then(|| option_name(&suggested).to_owned()))
         {
             let is_whole = OTHER_NAMES.iter().any(|name| name.typed == self.words[at]);
             let rest = if is_whole { "" } else { rest.trim_start_matches('=') };
@@ -186,17 +186,20 @@ impl<'a> TypedLine<'a> {
             if let Some(hint) = self.corrected(self.replaced(at, 1, by)) {
                 return Some(hint);
             }
-            if !suggested.is_empty() && option_of(&suggested) == option {
+            if !suggested.is_empty() && option_name(&suggested) == option {
                 return Some(format!("did you mean {option}?"));
             }
         }
         None
     }
 
-    /// Returns the long name of a short option that had several meanings.
-    fn long_of_freed(&self, typed: &str) -> Option<String> {
-        let short =
-            typed.strip_prefix('-')?.chars().next().filter(|short| tree::FREED.contains(short))?;
+    /// Returns the long option for a short one that is no longer supported because it had several meanings.
+    fn long_option_instead(&self, typed: &str) -> Option<String> {
+        let short = typed
+            .strip_prefix('-')?
+            .chars()
+            .next()
+            .filter(|short| tree::REMOVED_SHORT_OPTIONS.contains(short))?;
         let root = Args::command();
         let mut command: &Command = &root;
         for name in self.path.split(' ').filter(|name| !name.is_empty()) {
@@ -206,7 +209,7 @@ impl<'a> TypedLine<'a> {
         arg.get_long().map(|long| format!("--{long}"))
     }
 
-    /// Returns the command lines that a word without an option may be meant for, most likely first.
+    /// Returns the possible corrections of a word without an option, most likely first.
     fn meant_lines(&self, at: usize) -> Vec<Vec<String>> {
         let before = &self.words[at - 1];
         let mut lines = Vec::new();
@@ -215,7 +218,7 @@ impl<'a> TypedLine<'a> {
         }
         lines.push(self.replaced(at, 0, &["--".to_owned()]));
         for option in MEANT_FOR {
-            // The threads of `mpi` are those of one of its patterns.
+            // In `mpi`, `--threads` belongs to a single pattern.
             if self.path != "mpi" || option != "--threads" {
                 lines.push(self.replaced(at, 0, &[option.to_owned()]));
             }
@@ -223,7 +226,7 @@ impl<'a> TypedLine<'a> {
         lines
     }
 
-    /// Returns the hint for a missing run: the latest one.
+    /// Returns the hint for a missing run: the command line with the latest run.
     fn completed(&self) -> Option<String> {
         if !["compare", "history show", "history remove"].contains(&self.path.as_str()) {
             return None;
@@ -236,9 +239,9 @@ impl<'a> TypedLine<'a> {
         self.corrected(words)
     }
 
-    /// Returns the failure for a value that an option does not accept. Errors of grammars are complete.
+    /// Returns the failure for an invalid value of an option. Errors of our own parsers are complete already.
     fn wrong_value(&self, error: &Error, option: &str) -> Failure {
-        let value = text_of(error, ContextKind::InvalidValue);
+        let value = context_text(error, ContextKind::InvalidValue);
         let source = std::error::Error::source(error);
         if let Some(wrong) = source.and_then(|source| source.downcast_ref::<SyntaxError>()) {
             return Failure::from(wrong);
@@ -256,10 +259,10 @@ impl<'a> TypedLine<'a> {
             };
             return Failure::usage(format!("{option}: {unknown}")).hint(hint);
         }
-        let known = text_of(error, ContextKind::ValidValue);
+        let known = context_text(error, ContextKind::ValidValue);
         if !known.is_empty() {
             let first = known.split(", ").next().unwrap_or_default();
-            let suggested = text_of(error, ContextKind::SuggestedValue);
+            let suggested = context_text(error, ContextKind::SuggestedValue);
             let hint = if suggested.is_empty() {
                 format!("e.g. {option} {first}")
             } else {
@@ -280,14 +283,14 @@ impl<'a> TypedLine<'a> {
     }
 }
 
-/// Returns clap's text for a number out of range in words: `0 is not in 1..=64` is `expected 1 to 64`.
+/// Returns clap's text for a number out of range in our words: `0 is not in 1..=64` becomes `expected 1 to 64`.
 fn in_words(problem: &str) -> String {
     let Some((_, range)) = problem.split_once(" is not in ") else { return problem.to_owned() };
     match range.split_once("..") {
         Some((least, "")) => format!("expected at least {least}"),
         Some((least, most)) => {
             let most = most.trim_start_matches('=');
-            // Without an upper bound, clap shows that of the type.
+            // Without an upper bound, clap prints the maximum of the type.
             if most.len() >= u32::MAX.to_string().len() {
                 format!("expected at least {least}")
             } else {
@@ -302,7 +305,7 @@ fn in_words(problem: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Returns message and hint of the failure for a command line.
+    /// Returns the message and the hint of the failure for a command line.
     fn refused(line: &str) -> (String, String) {
         let words = CommandLine::read("command", "", line).unwrap();
         let error = command().try_get_matches_from(words.words()).unwrap_err();
@@ -311,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_corrected() {
+    fn wrong_usage_gets_a_corrected_command_line() {
         for (line, hint) in [
             ("nodegauge io FOLDER", "try nodegauge io --path FOLDER"),
             ("nodegauge stream 4", "try nodegauge stream --threads 4"),
@@ -335,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_value_beside_an_unexpected_word_is_named() {
+    fn wrong_value_next_to_an_unexpected_word_is_reported() {
         for (line, message) in [
             ("mpi --transport rdma", "--transport: unknown transport 'rdma': expected shm, tcp"),
             ("io --bs 4k FOLDER", "sizes \"4k\": expected kB (powers of 1000) or KiB"),

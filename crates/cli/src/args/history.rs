@@ -5,7 +5,7 @@
 
 use super::stream::ShowArgs;
 use super::values::label;
-use super::{Database, Documents, examples};
+use super::{DatabaseArgs, DocumentArgs, examples};
 use crate::gauges::{self, GAUGES};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_gauge::readers::{self, KnownRun};
@@ -20,51 +20,51 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub(crate) enum HistoryCommand {
     /// List saved runs, newest first
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge history list",
         "nodegauge history list --gauge stream --since 7d",
     ]))]
     List(ListArgs),
     /// Show a saved run: its output, time and host
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge history show latest",
         "nodegauge history show nps=4 --verbose",
     ]))]
     Show {
-        /// Identifier or its beginning, latest, latest~1, a label, or a file
+        /// Identifier or its prefix, latest, latest~1, a label, or a file
         run: String,
-        /// Show all figures with their evidence and all notes, also for a run of several gauges
+        /// Show all figures with their samples and notes, also for a run of several gauges
         #[arg(long, short)]
         verbose: bool,
         #[command(flatten)]
-        documents: Documents,
+        documents: DocumentArgs,
         #[command(flatten)]
         show: ShowArgs,
         #[command(flatten)]
-        db: Database,
+        db: DatabaseArgs,
     },
-    /// Write records to a file, one per line (JSON Lines), for history import elsewhere
-    #[command(after_long_help = examples::of(&[
+    /// Write records to a file, one per line (JSON Lines), for history import on another node
+    #[command(after_long_help = examples::section(&[
         "nodegauge history export --output runs.jsonl",
         "nodegauge history export nps=4",
     ]))]
     Export {
-        /// Identifiers or their beginnings, latest, labels (all runs with that label), or files [default: all runs]
+        /// Identifiers or their prefixes, latest, labels (all runs with that label), or files [default: all runs]
         runs: Vec<String>,
         /// Output file; '-' is standard output
         #[arg(long, short, value_name = "FILE", default_value = "-")]
         output: String,
         #[command(flatten)]
-        db: Database,
+        db: DatabaseArgs,
     },
     /// Save records of another history, or the output of another program
-    #[command(about = about_import(), long_about = format!("{}\n\n{OF_RECORDS}", about_import()))]
-    #[command(after_long_help = examples::of(&[
+    #[command(about = about_import(), long_about = format!("{}\n\n{IMPORT_HELP}", about_import()))]
+    #[command(after_long_help = examples::section(&[
         "nodegauge history import runs.jsonl",
         "nodegauge history import stream.out --processor 'EPYC 9654' --sockets 2",
     ]))]
     Import {
-        /// Files written by history export or --json, or files that each contain the output of one run
+        /// Files from history export or --json, or files with the output of one run each
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// Put a label on the records (repeatable), e.g. --label nps=4
@@ -78,35 +78,35 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         run: ImportedRun,
         #[command(flatten)]
-        db: Database,
+        db: DatabaseArgs,
     },
     /// Put a label on a saved run; an empty value removes the label
-    #[command(after_long_help = examples::of(&["nodegauge history label latest nps=4"]))]
+    #[command(after_long_help = examples::section(&["nodegauge history label latest nps=4"]))]
     Label {
-        /// Identifier or its beginning, latest, latest~1, or a label
+        /// Identifier or its prefix, latest, latest~1, or a label
         run: String,
         /// Label to set
         #[arg(value_name = "KEY=VALUE", value_parser = label)]
         label: (String, String),
         #[command(flatten)]
-        db: Database,
+        db: DatabaseArgs,
     },
     /// Remove saved runs
-    #[command(after_long_help = examples::of(&["nodegauge history remove latest"]))]
+    #[command(after_long_help = examples::section(&["nodegauge history remove latest"]))]
     Remove {
-        /// Identifiers or their beginnings
+        /// Identifiers or their prefixes
         #[arg(required = true)]
         runs: Vec<String>,
         #[command(flatten)]
-        db: Database,
+        db: DatabaseArgs,
     },
 }
 
-/// Help on imported records.
-const OF_RECORDS: &str = "Records from history export and --json keep their identifiers and their host; new runs on \
+/// Help text about the import of records.
+const IMPORT_HELP: &str = "Records from history export and --json keep their identifiers and their host; new runs on \
                           this host do not use the imported figures. A record that is already saved is skipped.";
 
-/// Returns the purpose of `import`, with the programs whose output the gauges read.
+/// Returns the description of `import`, with the programs whose output can be read.
 fn about_import() -> String {
     let programs = readers::programs(&readers::all(&GAUGES));
     format!("Save records of another history, or the output of {programs}")
@@ -118,10 +118,10 @@ pub(crate) struct ImportedNode {
     /// Processor on which the other programs ran, e.g. 'EPYC 9654'
     #[arg(long, value_name = "NAME")]
     pub(crate) processor: Option<String>,
-    /// Number of its sockets
+    /// Number of sockets of that node
     #[arg(long, value_name = "N", default_value = "1", requires = "processor", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) sockets: u32,
-    /// Populated memory channels of its node x MT/s, e.g. 16x3200: rates get their share of this limit
+    /// Populated memory channels of that node x MT/s, e.g. 16x3200; gives the theoretical bandwidth
     #[arg(long, value_name = "COUNTxMT/s")]
     pub(crate) dimms: Option<DimmSpec>,
 }
@@ -133,30 +133,30 @@ impl ImportedNode {
     }
 }
 
-/// Properties of a run that a text with STREAM's table lacks.
+/// Properties of a run that STREAM's output may not contain.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct ImportedRun {
-    /// Bytes of an element of STREAM (4 or 8), if the text does not state it
+    /// Bytes per element of STREAM (4 or 8), if the output does not contain it
     #[arg(long, value_name = "BYTES", value_parser = element)]
     pub(crate) element: Option<Element>,
-    /// Elements of each array as compiled into STREAM, if the text does not state it, e.g. 800000000
+    /// Elements per array as compiled into STREAM, if the output does not contain it, e.g. 800000000
     #[arg(long, value_name = "ELEMENTS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) size: Option<u64>,
-    /// Threads of all ranks of STREAM, if the text does not state it
+    /// Threads of STREAM on all ranks together, if the output does not contain it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) threads: Option<u64>,
-    /// MPI ranks of STREAM, if the text does not state it
+    /// MPI ranks of STREAM, if the output does not contain it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) ranks: Option<u64>,
-    /// Runs of each kernel of STREAM (NTIMES), if the text does not state it
+    /// Runs of each STREAM kernel (NTIMES), if the output does not contain it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) times: Option<u64>,
-    /// Compiler of STREAM with its flags, e.g. 'icc -O3 -qopenmp'
+    /// Compiler and flags of STREAM, e.g. 'icc -O3 -qopenmp'
     #[arg(long, value_name = "COMMAND")]
     pub(crate) compiler: Option<String>,
 }
 
-/// Parses the bytes of an element.
+/// Parses the number of bytes per element.
 fn element(text: &str) -> Result<Element, SyntaxError> {
     match text {
         "4" => Ok(Element::F32),
@@ -167,7 +167,7 @@ fn element(text: &str) -> Result<Element, SyntaxError> {
 }
 
 impl ImportedRun {
-    /// Returns the properties of the run.
+    /// Returns the properties that the user gave.
     pub(crate) fn known(&self) -> KnownRun {
         KnownRun {
             element: self.element.map(|element| Bytes(element.bytes())),
@@ -180,9 +180,9 @@ impl ImportedRun {
     }
 }
 
-/// Filter for saved runs.
+/// Options that select saved runs.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct WhichRuns {
+pub(crate) struct RunFilterArgs {
     /// Only runs with figures of this gauge or test, e.g. files, stream, hpl, mpi
     #[arg(long, value_name = "NAME", value_parser = gauges::tests, help_heading = "What")]
     pub(crate) gauge: Option<gauges::Tests>,
@@ -201,7 +201,7 @@ pub(crate) struct WhichRuns {
     pub(crate) until: Option<Moment>,
 }
 
-impl WhichRuns {
+impl RunFilterArgs {
     /// Returns the filter for the history.
     pub(crate) fn filter(&self) -> RunFilter {
         RunFilter {
@@ -219,7 +219,7 @@ impl WhichRuns {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
-    pub(crate) which: WhichRuns,
+    pub(crate) which: RunFilterArgs,
     /// Maximum number of runs [default: 20; all with --quiet, --json or --csv]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What")]
     pub(crate) limit: Option<u32>,
@@ -230,7 +230,7 @@ pub(crate) struct ListArgs {
     #[arg(long, short, conflicts_with_all = ["json", "csv"], help_heading = "Output")]
     pub(crate) quiet: bool,
     #[command(flatten)]
-    pub(crate) documents: Documents,
+    pub(crate) documents: DocumentArgs,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
 }

@@ -2,7 +2,7 @@
 
 use super::plan::PlanForArgs;
 use super::values::fraction_up_to;
-use super::{Common, HostsArgs, PlacementArgs, budgets};
+use super::{CommonArgs, HostsArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_measure::{FlopsPerSec, SyntaxError};
 use nodegauge_toolchain::CommandLine;
@@ -14,29 +14,28 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, ClapArgs)]
 #[command(mut_arg("budget", budgets::time(nodegauge_compute::options::BUDGET)))]
 pub(crate) struct HplArgs {
-    /// Order of the system [default: the largest whose predicted time fits the budget]
+    /// Order of the system [default: the largest whose predicted time is within the budget]
     #[arg(long, short = 'N', visible_alias = "size", value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What")]
     pub(crate) order: Option<u32>,
     /// Fill memory: N = sqrt(fraction x available / 8), rounded down to a multiple of NB
     #[arg(long, conflicts_with = "order", help_heading = "What")]
     pub(crate) full: bool,
-    /// Share of the available memory that --full takes
+    /// Share of the available memory for --full
     #[arg(long, value_name = "F", value_parser = fraction, default_value = "0.8", help_heading = "What")]
     pub(crate) memory_fraction: f64,
     /// Panel width NB: one value, or candidates to choose from [default: a search]
     #[arg(long, value_name = "NB", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "What")]
     pub(crate) nb: Vec<u32>,
-    /// Round N down to a multiple of NB x LCM(P, Q) instead of NB, with the real HPL's grid P x Q
+    /// Round N down to a multiple of NB x LCM(P, Q), for the grid P x Q of the original HPL, instead of NB
     #[arg(long, conflicts_with = "order", help_heading = "Rarely needed")]
     pub(crate) grid_multiple: bool,
     /// Seed of the random matrix
     #[arg(long, value_name = "SEED", default_value = "1", help_heading = "Rarely needed")]
     pub(crate) seed: u64,
-    /// Library: a name or path, @kernel for its kernels (repeatable) [default: the fastest found]
+    /// BLAS library: a name or path, with @kernel for one of its kernels (repeatable) [default: the fastest]
     ///
-    /// openblas, blis, mkl, aocl, armpl, builtin, or the path of a library with 32- or 64-bit integers. The
-    /// fastest kernel of a library is used unless @kernel selects others. Several libraries are compared.
-    /// Example: --blas openblas --blas blis@skx
+    /// openblas, blis, mkl, aocl, armpl, builtin, or the path of a library with 32- or 64-bit integers. By default, the
+    /// fastest kernel of the library is used. Several libraries are compared. Example: --blas openblas --blas blis@skx
     #[arg(long, value_name = "LIBRARY", help_heading = "What")]
     pub(crate) blas: Vec<BlasRequest>,
     /// Show N, NB, the grid, time and memory with their formulas; measure nothing
@@ -47,7 +46,7 @@ pub(crate) struct HplArgs {
     pub(crate) rate: Option<FlopsPerSec>,
     #[command(flatten)]
     pub(crate) plan_for: PlanForArgs,
-    /// Print the result as HPL 2.3 prints it
+    /// Print the result in the format of HPL 2.3
     #[arg(long, help_heading = "Output")]
     pub(crate) hpl_text: bool,
     #[command(flatten)]
@@ -57,7 +56,7 @@ pub(crate) struct HplArgs {
     #[command(flatten)]
     pub(crate) on_hosts: HostsArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Options that run the original HPL program for comparison, or write its input file.
@@ -75,16 +74,16 @@ pub(crate) struct RealArgs {
     /// Launcher of the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: detected]
     #[arg(long, value_name = "COMMAND", help_heading = "Reference programs")]
     pub(crate) launcher: Option<CommandLine>,
-    /// Hosts of the ranks, e.g. node[01-04],b, with --ranks ranks on each [default: those of the Slurm job,
-    /// else this node]
+    /// Hosts of the ranks, e.g. node[01-04],b, with --ranks ranks on each [default: the hosts of the Slurm job, else
+    /// this node]
     #[arg(long, value_name = "HOSTS", help_heading = "Reference programs")]
     pub(crate) hosts: Vec<HostList>,
-    /// Also start ranks as root (containers)
+    /// Also start ranks as root (in containers)
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) allow_run_as_root: bool,
 }
 
-/// Parses a share above 0 and at most 0.95; the rest is left to the operating system.
+/// Parses a share above 0 and at most 0.95; the operating system needs the rest.
 fn fraction(text: &str) -> Result<f64, SyntaxError> {
     fraction_up_to(0.95, text)
 }

@@ -1,6 +1,6 @@
 //! Options of `io`.
 
-use super::{Common, budgets};
+use super::{CommonArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_files::{
     CacheMode, FilesOptions, IoEngine, Msync, OperationList, SizeList, Stride, SyncWrites,
@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, ClapArgs)]
 #[command(mut_arg("budget", budgets::times(FilesOptions::BUDGET, &[("--quick", FilesOptions::QUICK_BUDGET)])))]
 pub(crate) struct IoArgs {
-    /// Folder to measure in (repeatable: several file systems in turn) [default: .]
+    /// Folder to measure (repeatable: several file systems, one after another) [default: .]
     ///
     /// All files are created in a new subfolder, which is removed at the end.
     #[arg(long, short, value_name = "DIR", help_heading = "Where")]
@@ -24,19 +24,19 @@ pub(crate) struct IoArgs {
     /// Operations: usual, all, or names such as write,random_read,aio_read [default: IOzone's 13]
     #[arg(long, short, value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
     pub(crate) operations: Vec<OperationList>,
-    /// File sizes: a range A-B in steps of two, or a list [default: 64KiB-512MiB]
+    /// File sizes: a range A-B in powers of two, or a list [default: 64KiB-512MiB]
     #[arg(long, value_name = "SIZES", help_heading = "What")]
     pub(crate) file_sizes: Option<SizeList>,
-    /// Block sizes: a range A-B in steps of two, or a list [default: 4KiB-16MiB]
+    /// Block sizes: a range A-B in powers of two, or a list [default: 4KiB-16MiB]
     #[arg(long, visible_alias = "bs", value_name = "SIZES", help_heading = "What")]
     pub(crate) block_sizes: Option<SizeList>,
     /// Maximum file size
     #[arg(long, value_name = "SIZE", help_heading = "What")]
     pub(crate) max_size: Option<Bytes>,
-    /// All 146 cells, including small blocks of files above 16 MiB
+    /// Measure all 146 combinations, also small blocks of files above 16 MiB
     #[arg(long, conflicts_with = "quick", help_heading = "What")]
     pub(crate) full: bool,
-    /// A dozen cells, cached and direct, in a few seconds
+    /// Measure a dozen combinations, cached and direct, in a few seconds
     #[arg(long, conflicts_with_all = ["file_sizes", "block_sizes", "max_size"], help_heading = "What")]
     pub(crate) quick: bool,
     /// Threads, each with its own file (throughput mode)
@@ -45,37 +45,38 @@ pub(crate) struct IoArgs {
     /// Processes, each with its own file (throughput mode)
     #[arg(long, visible_alias = "numjobs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "What")]
     pub(crate) processes: Option<u32>,
-    /// Let workers continue after the first has finished
+    /// Let workers continue after the first one has finished
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) no_stonewall: bool,
     /// Percentages of reads in random_mix [default: 50]
     #[arg(long, value_name = "PERCENTS", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "What")]
     pub(crate) mix: Vec<u8>,
-    /// Distance of the blocks of stride_read in blocks, as IOzone's -j; or skipped bytes, e.g. 200KiB [default: 17]
+    /// Distance between blocks of stride_read: in blocks, like IOzone's -j, or in skipped bytes, e.g. 200KiB [default:
+    /// 17]
     #[arg(long, value_name = "BLOCKS|BYTES", help_heading = "What")]
     pub(crate) stride: Option<Stride>,
     /// Use of the page cache: cached, fsync, direct, beyond (a file larger than memory)
     #[arg(long, value_name = "MODES", value_delimiter = ',', help_heading = "How")]
     pub(crate) cache: Vec<CacheMode>,
-    /// As fio: 1 for --cache direct, 0 for --cache cached
+    /// fio's option: 1 for --cache direct, 0 for --cache cached
     #[arg(long, value_name = "0|1", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(0..=1), conflicts_with = "cache", hide = true)]
     pub(crate) direct: Option<u8>,
-    /// I/O method of the plain operations: sync, mmap, uring [default: sync, for aio_* uring]
+    /// I/O method of the plain operations: sync, mmap, uring [default: sync; for aio_*: uring]
     #[arg(long, value_name = "ENGINE", help_heading = "How")]
     pub(crate) engine: Option<IoEngine>,
-    /// Operations in flight, for uring
+    /// Number of operations in flight, for uring
     #[arg(long, visible_alias = "iodepth", value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "How")]
     pub(crate) depth: u32,
-    /// msync after writing to a mapping: none, async, sync
+    /// When to call msync after writing to a mapping: none, async, sync
     #[arg(long, value_name = "WHEN", default_value = "none", help_heading = "Rarely needed")]
     pub(crate) msync: Msync,
     /// Open with O_SYNC (sync) or O_DSYNC (dsync)
     #[arg(long, value_name = "KIND", help_heading = "How")]
     pub(crate) sync_writes: Option<SyncWrites>,
-    /// Include closing the file in the time
+    /// Include the time for closing the file
     #[arg(long, help_heading = "How")]
     pub(crate) include_close: bool,
-    /// Include writing out (fsync) in the time
+    /// Include the time for writing data to the device (fsync)
     #[arg(long, help_heading = "How")]
     pub(crate) include_fsync: bool,
     /// Drop the file from the page cache before every operation that reads
@@ -90,18 +91,18 @@ pub(crate) struct IoArgs {
     /// Stop each operation after this time, even before the end of the file
     #[arg(long = "time-limit", visible_alias = "runtime", value_name = "TIME", value_parser = super::values::seconds, help_heading = "How long")]
     pub(crate) runtime: Option<Duration>,
-    /// Also run this iozone on the same cells, alternately with nodegauge
+    /// Also run this iozone with the same sizes, alternately with nodegauge
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) iozone: Option<PathBuf>,
-    /// Also run this fio on the same cells, alternately with nodegauge
+    /// Also run this fio with the same sizes, alternately with nodegauge
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) fio: Option<PathBuf>,
-    /// Print IOzone's table instead
+    /// Print the result in the format of IOzone
     #[arg(long, help_heading = "Output")]
     pub(crate) iozone_text: bool,
     /// Write data for gnuplot's splot; '-' is standard output
     #[arg(long, value_name = "FILE", help_heading = "Rarely needed")]
     pub(crate) surface: Option<String>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }

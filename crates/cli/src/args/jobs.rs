@@ -12,13 +12,13 @@ use std::time::Duration;
 /// Arguments of `where`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct WhereArgs {
-    /// Processes, which are read with their descendants
+    /// Processes to read, together with their descendants
     #[arg(value_name = "PID", conflicts_with_all = ["job", "program"], value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) processes: Vec<u32>,
-    /// The program with its arguments, after `--`; it is read while it runs
+    /// Program to run and read, with its arguments, after `--`
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<String>,
-    /// Read the processes of this job on this node, e.g. 4711 of Slurm
+    /// Read the processes of this job on this node, e.g. 4711 for Slurm
     ///
     /// On all nodes of the job: srun --jobid=4711 --overlap --ntasks-per-node=1 nodegauge where --job 4711
     #[arg(long, value_name = "ID", conflicts_with = "program", help_heading = "What")]
@@ -26,13 +26,13 @@ pub(crate) struct WhereArgs {
     /// Time between the first and the last reading of running processes [default: 0.1]
     #[arg(long = "for", value_name = "TIME", value_parser = window, conflicts_with = "program", help_heading = "How long")]
     pub(crate) window: Option<Duration>,
-    /// Time limit for reading where pages are, which holds a lock of the processes; 0 reads none
+    /// Time limit for reading the pages of processes, which locks their memory map; 0 skips the pages
     #[arg(long, value_name = "TIME", default_value = "2", value_parser = pages_time, help_heading = "How long")]
     pub(crate) pages: Duration,
     /// Exit with 1 unless this holds for all processes, e.g. 'local>=95%' (repeatable)
     ///
-    /// local: share of the memory on the NUMA nodes of the busy threads. huge: share on pages that are larger than the
-    /// smallest. waiting: share of the time in which a thread waited for a CPU, e.g. 'waiting<=1%'.
+    /// local: share of the memory on the NUMA nodes where the busy threads run. huge: share of the memory on huge
+    /// pages. waiting: share of the time for which a thread waited for a CPU, e.g. 'waiting<=1%'.
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub(crate) expect: Vec<Expectation>,
     /// Write the document as JSON (nodegauge-where/1); '-' or no FILE is standard output

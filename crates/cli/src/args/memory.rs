@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::{fraction, working_set};
-use super::{Choice, Common, HostsArgs, PlacementArgs, budgets, examples, or_auto};
+use super::{Choice, CommonArgs, HostsArgs, PlacementArgs, budgets, examples, or_auto};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_arena::RequestedPages;
 use nodegauge_curves::{ChaseOrder, CurvePlan, Locality, Mix, NodeChoice};
@@ -14,42 +14,42 @@ use nodegauge_measure::{Bytes, SyntaxError};
 /// Commands of `memory`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MemoryCommand {
-    /// Bandwidth of read, write, copy and triad by working set, through all caches
-    #[command(after_long_help = examples::of(&[
+    /// Bandwidth of read, write, copy and triad by working set, through all cache levels
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory ladder",
         "nodegauge memory ladder --threads 1 --size 256MiB",
     ]))]
     Ladder(CurveArgs),
     /// Idle latency by working set, on base pages and huge pages
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory latency",
         "nodegauge memory latency --size 256MiB --pages 4k",
     ]))]
     Latency(LatencyArgs),
-    /// Bandwidth and latency between NUMA nodes, and of a cache line between CPUs
-    #[command(after_long_help = examples::of(&[
+    /// Bandwidth and latency between NUMA nodes, and latency of a cache line between CPUs
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory matrix",
         "nodegauge memory matrix --json matrix.json",
         "nodegauge memory matrix --emit hwloc --output measured.xml --accept-suspect",
     ]))]
     Matrix(MatrixArgs),
-    /// Latency of one thread under increasing read load from the others
-    #[command(after_long_help = examples::of(&[
+    /// Latency of one thread while the other threads read more and more
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory loaded",
         "nodegauge memory loaded --csv loaded.csv",
     ]))]
     Loaded(ChaseArgs),
     /// Bandwidth by ratio of reads to writes: 1:0, 3:1, 2:1, 1:1, and with non-temporal stores
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory mix",
         "nodegauge memory mix --threads 1",
     ]))]
     Mix(CurveArgs),
-    /// The family: latency under increasing load, by ratio of reads to writes
+    /// Family of curves: latency under increasing load, by ratio of reads to writes
     ///
-    /// For each mix, the page has the latency without load, the bandwidth at the knee of the curve, and the bandwidth of all
-    /// threads. A program after `--` is placed on the curves: the bandwidth that it draws, and its slowdown under load.
-    #[command(after_long_help = examples::of(&[
+    /// For each mix, the page shows the latency without load, the bandwidth at the knee of the curve, and the bandwidth
+    /// of all threads. A program after `--` is placed on the curves: its bandwidth, and its slowdown under load.
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory curves",
         "nodegauge memory curves --mixes 1:0,1:1 --budget 20",
         "nodegauge memory curves --from all --to all --json family.json",
@@ -58,7 +58,7 @@ pub(crate) enum MemoryCommand {
     Curves(FamilyArgs),
 }
 
-/// Options for memory and time, with the default budget of a single curve.
+/// Options for memory and time, with the default budget of one curve.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(mut_arg("budget", budgets::time(CurvePlan::BUDGET)))]
 pub(crate) struct MemoryArgs {
@@ -66,7 +66,7 @@ pub(crate) struct MemoryArgs {
     pub(crate) untimed: UntimedMemoryArgs,
 }
 
-/// Options for memory and time.
+/// Options for memory and time, without a default budget.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct UntimedMemoryArgs {
     /// Largest working set, all threads together, e.g. 256MiB [default: 4 x the last-level caches]
@@ -79,7 +79,7 @@ pub(crate) struct UntimedMemoryArgs {
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<RequestedPages>, help_heading = "How")]
     pub(crate) pages: Choice<RequestedPages>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Arguments of `memory ladder` and `memory mix`.
@@ -94,13 +94,13 @@ pub(crate) struct CurveArgs {
 /// Options for the order of a pointer chase.
 #[derive(Debug, Clone, Copy, ClapArgs)]
 pub(crate) struct OrderArgs {
-    /// Range of the steps of a pointer chase: whole, or a block such as 256KiB
+    /// Order of a pointer chase: random in the whole set, or in one block after another, e.g. 256KiB
     ///
-    /// A chase over the whole working set changes the page in almost every step. A chase that completes one
-    /// block before the next stays within the TLB. Compare latencies only at the same locality.
+    /// A chase over the whole working set changes the page at almost every step. A chase that finishes a block before
+    /// it begins the next stays within the TLB. Compare only latencies with the same locality.
     #[arg(long, value_name = "RANGE", default_value = "whole", help_heading = "How")]
     pub(crate) locality: Locality,
-    /// Bytes from one element of a chase to the next, a multiple of 64
+    /// Distance between elements of a chase in bytes, a multiple of 64
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = stride, help_heading = "How")]
     pub(crate) stride: u32,
 }
@@ -136,11 +136,11 @@ pub(crate) struct ChaseArgs {
 pub(crate) struct MatrixArgs {
     #[command(flatten)]
     pub(crate) order: OrderArgs,
-    /// Print the topology of this machine with the measured bandwidths and latencies instead of the page, for HWLOC_XMLFILE
+    /// Print the topology with the measured bandwidths and latencies as XML, for HWLOC_XMLFILE, instead of the page
     ///
-    /// The XML has them as memory attributes of hwloc 2, by which hwloc-bind --best-memattr, Open MPI and others choose
-    /// memory. Values of firmware stay under names that begin with Firmware. If a figure between NUMA nodes is suspect,
-    /// there is no XML and the exit code is 1, unless --accept-suspect is given.
+    /// The XML contains them as memory attributes of hwloc 2, by which hwloc-bind --best-memattr, Open MPI and other
+    /// programs choose memory. Values of the firmware keep names that begin with Firmware. If a figure between NUMA
+    /// nodes is suspect, no XML is printed and the exit code is 1, unless --accept-suspect is given.
     #[arg(long, value_name = "FOR", value_enum, help_heading = "Output")]
     pub(crate) emit: Option<EmittedTopology>,
     /// Write the XML of --emit to FILE, and print the page
@@ -166,13 +166,13 @@ pub(crate) enum EmittedTopology {
 /// Arguments of `memory curves`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct FamilyArgs {
-    /// Mixes of lines read and lines written; -nt: non-temporal stores
+    /// Mixes as reads:writes in cache lines; -nt: non-temporal stores
     #[arg(
         long, value_name = "MIXES", value_delimiter = ',', help_heading = "What",
         default_values_t = Mix::FAMILY
     )]
     pub(crate) mixes: Vec<Mix>,
-    /// NUMA nodes whose cores load, by turns: all, or 0,2-3 [default: the placed threads]
+    /// NUMA nodes whose cores generate load, one after another: all, or 0,2-3 [default: those of the placed threads]
     #[arg(long, value_name = "NODES", conflicts_with_all = ["threads", "places", "bind", "per_cache", "cores"], help_heading = "Where")]
     pub(crate) from: Option<NodeChoice>,
     /// NUMA nodes whose memory is loaded: all, or 0,2-3
@@ -185,7 +185,7 @@ pub(crate) struct FamilyArgs {
     pub(crate) chase: FamilyChaseArgs,
 }
 
-/// Options of `memory curves` that `memory loaded` has, too, with another default budget.
+/// Options that `memory curves` shares with `memory loaded`, with another default budget.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(mut_arg("budget", budgets::time(CurvePlan::FAMILY_BUDGET)))]
 pub(crate) struct FamilyChaseArgs {
@@ -197,11 +197,11 @@ pub(crate) struct FamilyChaseArgs {
     pub(crate) memory: UntimedMemoryArgs,
 }
 
-/// Unit of strides, and their maximum, in bytes.
+/// Unit and maximum of strides, in bytes.
 const LINE: u32 = nodegauge_kernels::LINE as u32;
 const MAX_STRIDE: u32 = 1 << 20;
 
-/// Parses the distance of two loads in bytes.
+/// Parses the distance between two loads in bytes.
 fn stride(text: &str) -> Result<u32, SyntaxError> {
     let mut cursor = Cursor::new("stride", "--stride 64 or --stride 4096", text);
     let bytes = cursor.number("expected a number of bytes")?;

@@ -1,7 +1,7 @@
 //! The options of `mpi`.
 
 use super::values::seconds_from;
-use super::{Common, budgets};
+use super::{CommonArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::grammar::Cursor;
@@ -20,22 +20,22 @@ use std::time::Duration;
 #[derive(Debug, Clone, ClapArgs)]
 #[command(mut_arg("budget", budgets::words("no limit")))]
 pub(crate) struct MpiArgs {
-    /// MPI compiler (repeatable: several MPIs are measured in turn) [default: mpicc]
+    /// MPI compiler (repeatable: compares several MPIs) [default: mpicc]
     #[arg(long, value_name = "MPICC", help_heading = "What")]
     pub(crate) mpicc: Vec<CommandLine>,
-    /// Launcher with its options, one per --mpicc [default: the launcher of that MPI]
+    /// Launcher with its options, one per --mpicc [default: that of the MPI]
     ///
     /// Words are split as in a shell. Example: --launcher 'srun --mpi=pmi2'
     #[arg(long, value_name = "'MPIRUN'", help_heading = "What")]
     pub(crate) launcher: Vec<CommandLine>,
-    /// Let Open MPI start OSU's programs as root (containers); nodegauge's own probe needs no option
+    /// Let Open MPI start OSU's programs as root (in containers); nodegauge's own probe needs no option
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) allow_run_as_root: bool,
-    /// Measure without an MPI, over nodegauge's own transport: shm (shared memory), tcp (loopback) [default
-    /// if no MPI is found: both]
+    /// Measure without an MPI, over nodegauge's own transport: shm (shared memory), tcp (loopback) [default without an
+    /// MPI: both]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = "shm,tcp", conflicts_with_all = ["mpicc", "launcher", "hosts", "osu"], help_heading = "How")]
     pub(crate) transport: Vec<Fabric>,
-    /// Leave out the baseline: latency and bw over nodegauge's own shared memory, alternately with the MPI
+    /// Leave out the lower bound: latency and bw over nodegauge's own shared memory, alternately with the MPI
     #[arg(long, help_heading = "How")]
     pub(crate) no_floor: bool,
     /// Patterns by name.
@@ -44,13 +44,13 @@ pub(crate) struct MpiArgs {
     /// Message sizes: A-B in powers of two, or a list, e.g. 8,4KiB,1MiB [default: 0, 1 B to 4 MiB]
     #[arg(long, short = 'm', value_name = "SIZES", value_parser = sizes, help_heading = "What")]
     pub(crate) sizes: Option<Sizes>,
-    /// Messages in flight, for bw, bibw and mbw_mr
+    /// Number of messages in flight, for bw, bibw and mbw_mr
     #[arg(long, short = 'W', value_name = "N", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "How")]
     pub(crate) window: u32,
     /// Exactly this many timed operations per size [default: until the median is stable]
     #[arg(long, short = 'i', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), help_heading = "How long")]
     pub(crate) iterations: Option<u64>,
-    /// Untimed warm-up operations [default: 100, large messages 10; windows: 10 and 2]
+    /// Number of warm-up operations [default: 100, large messages 10; windows: 10 and 2]
     #[arg(long, short = 'x', value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000), help_heading = "How")]
     pub(crate) warm_up: Option<u64>,
     /// Maximum buffer per rank; larger sizes of collectives and windows are left out [default: 512MiB]
@@ -65,13 +65,13 @@ pub(crate) struct MpiArgs {
         help_heading = "Rarely needed"
     )]
     pub(crate) buffers: Buffers,
-    /// Rounds per size in which all data is checked; 0: none
+    /// Number of rounds per size in which all data is checked; 0: none
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=1000), help_heading = "Rarely needed")]
     pub(crate) validate: u32,
     /// Timed unit: batch of operations (OSU 5 and 6), or each operation (OSU 7)
     #[arg(long, value_name = "KIND", default_value = "batch", help_heading = "Rarely needed")]
     pub(crate) timing: Timing,
-    /// Threads of latency_mt; 4 is 1:4, as osu_latency_mt -t 4 [default: 1:2, on two cores 1:1]
+    /// Threads of latency_mt; 4 means 1:4, as in osu_latency_mt -t 4 [default: 1:2; on two cores, 1:1]
     #[arg(long, short = 't', value_name = "[SENDERS:]RECEIVERS", help_heading = "How")]
     pub(crate) threads: Option<SideThreads>,
     /// Time limit per size, e.g. 0.25 (seconds) or 1m
@@ -84,8 +84,8 @@ pub(crate) struct MpiArgs {
     /// Ranks of multi_lat, mbw_mr and collectives [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65_536), help_heading = "Where")]
     pub(crate) ranks: Option<u32>,
-    /// Measure between these hosts, e.g. node[01-04],b, one rank on each: a ring, then random pairs; 'slurm'
-    /// for the hosts of the job
+    /// Measure between these hosts, e.g. node[01-04],b, with one rank on each: a ring, then random pairs; 'slurm' means
+    /// the hosts of the job
     #[arg(long, value_name = "HOSTS", help_heading = "Where")]
     pub(crate) hosts: Vec<HostList>,
     /// Folder with a build of the OSU micro-benchmarks, run alternately with nodegauge's (one per --mpicc)
@@ -95,14 +95,14 @@ pub(crate) struct MpiArgs {
     #[arg(long, help_heading = "Output")]
     pub(crate) osu_text: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Patterns, in the order in which they run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Patterns {
     pub(crate) list: Vec<Pattern>,
-    /// True if a pattern was given by its own name; every pattern must then be measured.
+    /// True if a pattern was given by its own name and must be measured. Patterns of a group may be left out.
     pub(crate) named: bool,
 }
 
@@ -147,12 +147,12 @@ fn patterns(text: &str) -> Result<Patterns, SyntaxError> {
     Ok(patterns)
 }
 
-/// Parses sizes of messages: `A-B` for powers of two, or a list.
+/// Parses message sizes: `A-B` for powers of two, or a list.
 fn sizes(text: &str) -> Result<Sizes, SyntaxError> {
     let mut cursor = Cursor::new("sizes", "--sizes 8,1KiB,1MiB or --sizes 1-4MiB", text);
     let first = message_size(&mut cursor)?;
     let mut sizes = vec![first];
-    // `A:B` is the former syntax of a range.
+    // `A:B` is an older syntax for a range.
     if cursor.eat('-') || cursor.eat(':') {
         let end_at = cursor.position();
         let last = message_size(&mut cursor)?;
@@ -172,7 +172,7 @@ fn sizes(text: &str) -> Result<Sizes, SyntaxError> {
     Ok(Sizes(sizes))
 }
 
-/// Parses the size of a message, bytes.
+/// Parses a message size in bytes.
 fn message_size(cursor: &mut Cursor<'_>) -> Result<u64, SyntaxError> {
     cursor.skip_blanks();
     let start = cursor.position();
@@ -185,7 +185,7 @@ fn message_size(cursor: &mut Cursor<'_>) -> Result<u64, SyntaxError> {
     Ok(bytes)
 }
 
-/// Parses the time limit of a size.
+/// Parses the time limit per size.
 fn limit(text: &str) -> Result<Duration, SyntaxError> {
     seconds_from(0.001, text)
 }

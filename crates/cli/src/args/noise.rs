@@ -3,7 +3,7 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::{Common, PlacementArgs, budgets};
+use super::{CommonArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_noise::NoisePlan;
 
@@ -14,5 +14,5 @@ pub(crate) struct NoiseArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }

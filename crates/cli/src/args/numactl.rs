@@ -1,4 +1,4 @@
-//! Options of numactl, in its words: other names for `--numa` and `--places`.
+//! Options of numactl, as other names for `--numa` and `--places`.
 
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
@@ -8,19 +8,19 @@ use nodegauge_machine::SysRoot;
 use nodegauge_measure::{Failure, SyntaxError};
 use nodegauge_placement::{NumaSpec, PlacesSpec, numactl};
 
-/// Options of numactl, with which users of numactl place threads and memory.
+/// Options with the names of numactl, for users who know that program.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct NumactlArgs {
-    /// As numactl: --numa bind:NODES
+    /// Option of numactl: same as --numa bind:NODES
     #[arg(long, value_name = "NODES", value_parser = bound, conflicts_with_all = ["numa", "interleave"], hide = true)]
     membind: Option<NumaSpec>,
-    /// As numactl: --numa interleave:NODES
+    /// Option of numactl: same as --numa interleave:NODES
     #[arg(long, value_name = "NODES", value_parser = interleaved, conflicts_with = "numa", hide = true)]
     interleave: Option<NumaSpec>,
-    /// As numactl: --places with one place per CPU
+    /// Option of numactl: same as --places with one place per CPU
     #[arg(long, value_name = "CPUS", value_parser = numactl::cpu_places, conflicts_with_all = ["places", "cpunodebind"], hide = true)]
     physcpubind: Option<PlacesSpec>,
-    /// As numactl: --places with the CPUs of these NUMA nodes
+    /// Option of numactl: same as --places with the CPUs of these NUMA nodes
     #[arg(long, value_name = "NODES", value_parser = numa_node_cpus, conflicts_with = "places", hide = true)]
     cpunodebind: Option<PlacesSpec>,
 }
@@ -45,7 +45,7 @@ fn interleaved(text: &str) -> Result<NumaSpec, SyntaxError> {
     format!("interleave:{text}").parse()
 }
 
-/// Parses NUMA nodes of this machine to one place per CPU of these nodes.
+/// Converts NUMA nodes of this machine to one place per CPU of these nodes.
 fn numa_node_cpus(text: &str) -> Result<PlacesSpec, Failure> {
     let nodes = numactl::node_ranges(text)?;
     let root = SysRoot::live();
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_numactl_are_placements() {
+    fn numactl_options_give_placements() {
         assert_eq!(bound("0,2"), "bind:0,2".parse());
         assert_eq!(interleaved("all"), "interleave:all".parse());
         assert_eq!(numactl::cpu_places("0-3,8"), "0:4,8:1".parse());

@@ -1,15 +1,15 @@
-//! Options of plans, which measure nothing, for this node or for a described machine.
+//! Options for planning without a measurement, for this node or for another machine.
 
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::{Common, Conditions};
+use super::{CommonArgs, ConditionArgs};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use nodegauge_machine::TopologySource;
 use nodegauge_measure::Bytes;
 
-/// Options for the machine of a plan.
+/// Options that describe the machine to plan for.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct PlanForArgs {
     /// Plan for another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
@@ -21,8 +21,8 @@ pub(crate) struct PlanForArgs {
 }
 
 impl PlanForArgs {
-    /// Refuses options for the machine of a plan if the command measures. `has_rate` is true if `--rate` is given, and
-    /// `plans` names the options with which the command plans.
+    /// Refuses these options if the command measures. `has_rate` is true if `--rate` is given; `plans` names the
+    /// options that make the command plan.
     pub(crate) fn refuse_without_plan(&self, has_rate: bool, plans: &str) -> Result<(), Failure> {
         let given = [
             ("--topology", self.topology.is_some()),
@@ -39,10 +39,13 @@ impl PlanForArgs {
     }
 }
 
-/// Refuses options that require a measurement, for a command with `--plan`. `others` are further options of the command
-/// with their state.
-pub(crate) fn refuse_with_plan(common: &Common, others: &[(&str, bool)]) -> Result<(), Failure> {
-    let Conditions { expect, reference, strict, accept_suspect } = &common.conditions;
+/// Refuses options that require a measurement if `--plan` is given. `others` contains further options of the command,
+/// and whether they are given.
+pub(crate) fn refuse_with_plan(
+    common: &CommonArgs,
+    others: &[(&str, bool)],
+) -> Result<(), Failure> {
+    let ConditionArgs { expect, reference, strict, accept_suspect } = &common.conditions;
     let given = [
         ("--csv", common.csv.is_some()),
         ("--expect", !expect.is_empty()),

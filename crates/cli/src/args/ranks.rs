@@ -18,18 +18,18 @@ pub(crate) struct RankArgs {
     /// Socket or core of each rank: block, cyclic, spread, even, core [default: block with --policy, else spread]
     ///
     /// block fills one socket after another, cyclic goes round the sockets, spread and even put equal numbers on all
-    /// (fewer ranks than sockets: even uses the first ones), core gives each thread a core.
+    /// sockets (with fewer ranks than sockets, even uses the first ones), core gives each thread a core.
     #[arg(long, value_name = "MAP", help_heading = "Where")]
     pub(crate) rank_map: Option<RankMap>,
-    /// CPUs and memory of each rank, by the numbers of --help: 0 unrestricted to 5
+    /// CPUs and memory of each rank, 0 to 5 (see --help); 0: unrestricted
     ///
-    /// 0 unrestricted; 1 to 4 CPUs of its socket, memory 1 interleaved over all nodes, 2 interleaved over its own nodes,
-    /// 3 bound to its own nodes, 4 local; 5 any CPU, memory local.
+    /// 0: unrestricted. 1 to 4: CPUs of the rank's socket, with memory interleaved over all nodes (1), interleaved over
+    /// the socket's nodes (2), bound to the socket's nodes (3), or local (4). 5: any CPU, local memory.
     #[arg(long, value_name = "0..5", help_heading = "Where")]
     pub(crate) policy: Option<LecturePolicy>,
     /// CPUs, one per thread of each rank in order, or one group per rank: 0,2,4-7, '{0-3},{4-7}'
     ///
-    /// --numa or --policy places the memory.
+    /// The memory policy is that of --numa or --policy.
     #[arg(long, value_name = "CPUS", help_heading = "Where")]
     pub(crate) cpus: Option<CpuList>,
 }
@@ -47,25 +47,25 @@ impl RankArgs {
     }
 }
 
-/// `places --emit`.
+/// Formats of `places --emit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Emit {
-    /// Variables of OpenMP programs.
+    /// Environment variables for OpenMP programs.
     Omp,
     /// A numactl command for each rank.
     Numactl,
-    /// A script to put between any launcher and a program.
+    /// Wrapper script, which any launcher starts in front of the program.
     Wrapper,
-    /// Open MPI's mpirun, 4 and 5.
+    /// mpirun of Open MPI 4 and 5.
     Openmpi,
-    /// MPICH's mpirun (Hydra), and those derived from it.
+    /// mpirun of MPICH (Hydra) and of MPIs derived from it.
     Mpich,
-    /// Slurm's srun.
+    /// srun of Slurm.
     Slurm,
-    /// A job script of PBS, with the mpirun of Open MPI or MPICH.
+    /// Job script for PBS, with the mpirun of Open MPI or MPICH.
     Pbs,
-    /// A job script of NQS, to be filled in.
+    /// Job script for NQS, to be completed.
     Nqs,
-    /// A job script of Fujitsu's PJM, to be filled in.
+    /// Job script for Fujitsu's PJM, to be completed.
     Pjm,
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Arguments of `read`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ReadArgs {
-    /// Files with any number of runs; '-' is standard input
+    /// Files with the output of any number of runs; '-' is standard input
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Put a label on the records (repeatable), e.g. --label nps=4
@@ -26,7 +26,7 @@ pub(crate) struct ReadArgs {
     pub(crate) run: ImportedRun,
 }
 
-/// Returns a sentence with the programs whose output is read.
+/// Returns a sentence that lists the programs whose output can be read.
 pub(super) fn programs() -> String {
     let programs = readers::programs(&readers::all(&GAUGES));
     format!("Reads the output of {programs}. Saves nothing")

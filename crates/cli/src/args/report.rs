@@ -1,7 +1,7 @@
 //! The arguments of `report`.
 
-use super::history::WhichRuns;
-use super::{Conditions, Database};
+use super::history::RunFilterArgs;
+use super::{ConditionArgs, DatabaseArgs};
 use clap::builder::PossibleValue;
 use clap::{Args as ClapArgs, ValueEnum};
 use nodegauge_report::export::{EXPORTERS, Exporter};
@@ -11,15 +11,15 @@ use std::sync::LazyLock;
 /// Arguments of `report`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ReportArgs {
-    /// Identifiers or their beginnings, latest, latest~1, labels (the newest run with it), or files; html and
-    /// text show up to 16 side by side
+    /// Identifiers or their prefixes, latest, latest~1, labels (the newest run with the label), or files; html and text
+    /// show up to 16 runs next to each other
     #[arg(default_value = "latest")]
     pub(crate) runs: Vec<String>,
-    /// Plot the headline figures over the runs with this label: key, value or key=value
+    /// Plot the headline figures of all runs with this label over time: key, value or key=value
     #[arg(long, value_name = "LABEL", conflicts_with = "runs", help_heading = "What")]
     pub(crate) trend: Option<String>,
     #[command(flatten)]
-    pub(crate) which: WhichRuns,
+    pub(crate) which: RunFilterArgs,
     /// Format of the report
     #[arg(
         long,
@@ -30,13 +30,13 @@ pub(crate) struct ReportArgs {
         help_heading = "Output"
     )]
     pub(crate) format: Format,
-    /// Output file; '-' is standard output [default: html to nodegauge-ID.html, others to -]
+    /// Output file; '-' is standard output [default: nodegauge-ID.html for html, else -]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<String>,
     #[command(flatten)]
-    pub(crate) conditions: Conditions,
+    pub(crate) conditions: ConditionArgs,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
 }
 
 /// Format of a report: one of [`EXPORTERS`].

@@ -7,7 +7,7 @@ use super::budgets::{self, ModeBudget};
 use super::device::OnDeviceArgs;
 use super::plan::PlanForArgs;
 use super::ranks::{RANKS, RankArgs};
-use super::{ArrayArgs, Common, HostsArgs, PlacementArgs};
+use super::{ArrayArgs, CommonArgs, HostsArgs, PlacementArgs};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use nodegauge_devices::stream::DeviceStreamOptions;
@@ -23,7 +23,7 @@ use nodegauge_stream::tune::TunePlan;
 use nodegauge_stream::view::Statistic;
 use std::path::PathBuf;
 
-/// Default budgets of modes.
+/// Default budgets of the modes.
 const MODES: [ModeBudget; 5] = [
     ("--tune", TunePlan::BUDGET),
     ("--sweep", SweepPlan::BUDGET),
@@ -62,7 +62,7 @@ pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) hosts: HostsArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 impl StreamArgs {
@@ -83,14 +83,15 @@ impl StreamArgs {
     }
 }
 
-/// Option for a sweep over the values of another option.
+/// Option for a sweep over the values of other options.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct SweepArgs {
-    /// Measure several values of an option in turn, e.g. threads=1,2-32:2 or stores (at most three axes)
+    /// Compare several values of an option, e.g. threads=1,2-32:2 or stores (at most three axes)
     ///
-    /// Axes: ranks=1,2,4, policy=0-5, rank-map, threads=1,2-32:2, per-cache=1,2, cores=fast,all, places=A;B, bind=.., numa=A;B, stores,
-    /// pages, size=.., prefetch=.., side-by-side=.., 'compiler=native;gcc -O3'. Values that this node does not support are left out, with the reason. stores, pages and rank-map
-    /// without values mean all kinds. A policy may have its own map of ranks: policy=5,3,4,4/even.
+    /// Axes: ranks=1,2,4, policy=0-5, rank-map, threads=1,2-32:2, per-cache=1,2, cores=fast,all, places=A;B, bind=..,
+    /// numa=A;B, stores, pages, size=.., prefetch=.., side-by-side=.., 'compiler=native,gcc -O3'. Values that this node
+    /// does not support are left out, with the reason. stores, pages and rank-map without values mean all kinds. A
+    /// policy can have its own rank map: policy=5,3,4,4/even.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "What")]
     pub(crate) axes: Vec<StreamAxis>,
 }
@@ -101,37 +102,38 @@ pub(crate) struct SweepArgs {
 pub(crate) struct TuneArgs {
     /// Find the best threads, places, pages, stores and loops, then measure
     ///
-    /// Loops differ in prefetch, vector width and unroll.
+    /// The loops differ in prefetch, vector width and unroll.
     ///
-    /// The choice is saved in the history. Later runs use it for every option that is not given, until the
+    /// The choice is saved in the history. Later runs use it for all options that are not given, until the machine
+    /// changes.
     /// machine changes.
     #[arg(long, help_heading = "How")]
     pub(crate) tune: bool,
 }
 
-/// Option for a STREAM source of the user.
+/// Option for an original STREAM source.
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with = "axes")]
 pub(crate) struct StandardArgs {
     /// Also compile and run this unmodified stream.c (or stream.f), as a standard result
     ///
-    /// It runs alternately with nodegauge. It is compiled with the array length of the native run (stream.f sets its own), and its threads run on
-    /// the CPUs of the native threads. stream_mpi.c and stream_mpi.f run alone, with --ranks, --policy and
-    /// --rank-map. Example: --standard ~/stream.c --compiler gcc
+    /// It runs alternately with nodegauge. stream.c is compiled with the array length of the native run; stream.f has
+    /// its own. Its threads run on the CPUs of the native threads. stream_mpi.c and stream_mpi.f run alone, with
+    /// --ranks, --policy and --rank-map. Example: --standard ~/stream.c --compiler gcc
     #[arg(long = "standard", value_name = "STREAM.C", help_heading = "What")]
     pub(crate) source: Option<PathBuf>,
 }
 
-/// Option for compilers of the user.
+/// Option for compilers that are installed on the node.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct CompilerArgs {
     /// Also run the same loops compiled with this compiler (repeatable)
     ///
-    /// 'CC FLAGS', or all installed compilers; with --standard, the compiler of that source. Words are split as in a shell. A compiler without flags gets -O3 -march=native or its equivalent, with
-    /// --standard also -fopenmp. all means every supported and installed compiler, each with several sets of
-    /// flags. A named compiler is also measured with -DPAGES=4 and -DPAGES=8, which traverse several pages
-    /// side by side in the same source. Default with --standard: gcc and clang. Example: --compiler 'gcc -O2'
-    /// --compiler clang
+    /// 'CC FLAGS', or all; with --standard, the compiler of that source. Words are split as in a shell. A compiler
+    /// without flags gets -O3 -march=native or its equivalent, with --standard also -fopenmp. all means every supported
+    /// compiler that is installed, each with several sets of flags. A named compiler is also measured with -DPAGES=4
+    /// and -DPAGES=8, which make the loops traverse several pages at the same time. Default with --standard: gcc and
+    /// clang. Example: --compiler 'gcc -O2' --compiler clang
     #[arg(long = "compiler", value_name = "'CC FLAGS'", help_heading = "What")]
     pub(crate) choices: Vec<Compiler>,
 }
@@ -139,24 +141,24 @@ pub(crate) struct CompilerArgs {
 /// Options for tables in the format of stream.c.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct TableArgs {
-    /// Print the classic table of stream.c, marked as a variant; with --standard, the output of the fastest
-    /// run of that stream.c
+    /// Print the table of stream.c, marked as a variant; with --standard, the output of the fastest run of that program
     #[arg(long, conflicts_with = "axes", help_heading = "Output")]
     pub(crate) stream_text: bool,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
 }
 
-/// Options of a plan of the arrays.
+/// Options for planning the arrays.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct LengthPlanArgs {
-    /// Show the length of the arrays, placement and time; measure nothing
+    /// Show array length, placement and time; measure nothing
     ///
-    /// The length follows from STREAM's rule, from memory and from --size. The commands for stream.c are shown too.
+    /// The length follows from STREAM's rule, from the memory and from --size. The page also shows commands for
+    /// stream.c.
     #[arg(long, help_heading = "Output")]
     pub(crate) plan: bool,
-    /// Rate for the predicted time of --plan, e.g. 300GB/s [default: the saved or the published rate, else the
-    /// theoretical bandwidth]
+    /// Rate for the predicted time of --plan, e.g. 300GB/s [default: the saved or published rate, else the theoretical
+    /// bandwidth]
     #[arg(long, value_name = "RATE", help_heading = "Rarely needed")]
     pub(crate) rate: Option<BytesPerSec>,
     #[command(flatten)]
@@ -169,10 +171,10 @@ pub(crate) fn no_sweep() -> Failure {
         .hint("leave out --show, or print one configuration with --stream-text")
 }
 
-/// Option for the statistics shown for a sweep.
+/// Option for the columns of a sweep.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ShowArgs {
-    /// Show a sweep in columns of stream.c's table: best (rate, MB/s), avg, min, max (times, s)
+    /// Show a sweep with the columns of stream.c: best (rate, MB/s), avg, min, max (times, s)
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Output")]
     pub(crate) show: Vec<Statistic>,
 }

@@ -1,4 +1,4 @@
-//! Selection of the options that `-h` shows: its page fits one screen. All options are in `--help`.
+//! Selection of the options in `-h`, whose page fits on one screen. `--help` shows all options.
 
 use super::tree::GROUPS;
 use clap::{Arg, Command};
@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 /// Heading of options that only `--help` shows.
 const RARE: &str = GROUPS[GROUPS.len() - 1];
 
-/// Options that only `--help` shows, in every command that has them.
+/// Options that only `--help` shows, in all commands.
 const DETAILS: &[&str] = &[
     "accept_suspect",
     "against",
@@ -31,7 +31,7 @@ const DETAILS: &[&str] = &[
     "verbose",
 ];
 
-/// Further options that only `--help` shows, of the command with this path.
+/// Options that only `--help` shows, in the command with this path.
 struct CommandDetails {
     path: &'static str,
     options: &'static [&'static str],
@@ -79,19 +79,19 @@ const COMMAND_DETAILS: &[CommandDetails] = &[
     CommandDetails { path: "sweep", options: &["places", "policy", "limit", "unit"] },
 ];
 
-/// Hides the options that only `--help` shows from `-h`, in a command and those below it.
-pub(super) fn short(command: Command) -> Command {
+/// Hides options from `-h` that only `--help` shows, in a command and its subcommands.
+pub(super) fn hide_details(command: Command) -> Command {
     below(command, "")
 }
 
-/// True if only `--help` shows this argument, in a command with these details of its own.
+/// True if only `--help` shows this argument; `own` contains the command's own details.
 fn is_detail(arg: &Arg, own: &[&str]) -> bool {
     let id = arg.get_id().as_str();
     let is_listed = DETAILS.contains(&id) || own.contains(&id);
     !arg.is_positional() && (is_listed || arg.get_help_heading() == Some(RARE))
 }
 
-/// Hides options of the command with this path from `-h`, and of those below it.
+/// Hides options from `-h` in the command with this path and its subcommands.
 fn below(command: Command, path: &str) -> Command {
     let own = COMMAND_DETAILS.iter().find(|details| details.path == path);
     let own = own.map_or(&[][..], |details| details.options);
@@ -107,10 +107,10 @@ fn below(command: Command, path: &str) -> Command {
 mod tests {
     use super::*;
 
-    /// Maximum length of the page of `-h`, in lines.
+    /// Maximum length of the page of `-h` in lines.
     const MAX_LINES: usize = 45;
 
-    /// Adds commands whose page of `-h` is too long to `long`, each with its length.
+    /// Adds commands whose page of `-h` is too long to `long`, with the length.
     fn measure(command: &mut Command, path: &str, long: &mut Vec<String>) {
         let lines = command.render_help().to_string().lines().count();
         if lines > MAX_LINES {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn summary_of_every_command_fits_one_screen() {
+    fn short_help_of_every_command_fits_one_screen() {
         let mut root = crate::args::command().term_width(80);
         root.build();
         let mut long = Vec::new();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_detail_is_an_option() {
+    fn options_hidden_in_short_help_exist() {
         fn collect(command: &Command, path: &str, all: &mut Vec<(String, String)>) {
             let options = command.get_arguments().map(|arg| arg.get_id().to_string());
             all.extend(options.map(|id| (path.to_owned(), id)));

@@ -5,7 +5,7 @@
 
 use super::ranks::RankArgs;
 use super::values::seconds;
-use super::{Common, PlacementArgs, budgets};
+use super::{CommonArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_measure::SyntaxError;
 use nodegauge_programs::axis::ProgramAxis;
@@ -25,32 +25,31 @@ pub(crate) struct SweepArgs {
     /// The program with its arguments, after `--`
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<String>,
-    /// Number in the output of the program that is its figure, instead of elapsed time: a regular expression
-    /// with one group, e.g. '^Triad: +([0-9.]+)'
+    /// Regular expression with one group for the figure in the program's output, e.g. '^Triad: +([0-9.]+)' [default:
+    /// elapsed time]
     #[arg(long, value_name = "REGEX", help_heading = "What")]
     pub(crate) figure: Option<String>,
-    /// Unit of the number in the output, e.g. GB/s, GFLOP/s, ms; of times, lower is better [default: x, higher is
-    /// better]
+    /// Unit of the figure, e.g. GB/s, GFLOP/s, ms; for times, lower is better [default: x, higher is better]
     #[arg(long, value_name = "UNIT", requires = "figure", help_heading = "What")]
     pub(crate) unit: Option<FigureUnit>,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
     pub(crate) ranks: RankArgs,
-    /// Launcher of the ranks, or none to start copies without MPI [default: that of the program's MPI library]
+    /// Launcher of the ranks; none starts copies without MPI [default: that of the program's MPI library]
     #[arg(long, value_name = "COMMAND", value_parser = launcher, help_heading = "Where")]
     pub(crate) launcher: Option<CommandLine>,
     /// Pass --allow-run-as-root to Open MPI's mpirun, e.g. in a container
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) allow_run_as_root: bool,
-    /// Time limit of a run of the program, e.g. 90 (seconds) or 10m [default: 10m]
+    /// Time limit for a run of the program, e.g. 90 (seconds) or 10m [default: 10m]
     #[arg(long = "time-limit", alias = "limit", value_name = "TIME", value_parser = seconds, help_heading = "How long")]
     pub(crate) limit: Option<Duration>,
-    /// Print only the command line that runs the program as under the fastest combination; of ranks, a shell script
+    /// Print only the command line (for ranks, a shell script) of the fastest combination
     #[arg(long, conflicts_with = "quiet", help_heading = "Output")]
     pub(crate) emit: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 fn launcher(text: &str) -> Result<CommandLine, SyntaxError> {

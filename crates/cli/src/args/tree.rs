@@ -1,5 +1,4 @@
-//! Properties of all commands: the order of option groups in the help, and suggestions for an unknown
-//! command.
+//! Properties of all commands: the order of option groups in the help, and suggestions for unknown commands.
 
 use clap::{Arg, Command};
 use nodegauge_measure::is_alike;
@@ -10,17 +9,20 @@ pub(super) const GROUPS: [&str; 7] =
 /// Maximum number of suggestions.
 const MAX: usize = 4;
 
-/// Short options that had several meanings. No command has them, except `memory matrix -o`, which is an alias; the hint
-/// names the long option.
-pub(super) const FREED: [char; 3] = ['n', 'o', 't'];
+/// Short options that are no longer supported because they had several meanings. Only `memory matrix -o` remains, as an
+/// alias. The hint names the long option.
+pub(super) const REMOVED_SHORT_OPTIONS: [char; 3] = ['n', 'o', 't'];
 
 /// Removes a short option that had several meanings.
-fn without_freed(arg: Arg) -> Arg {
-    if arg.get_short().is_some_and(|short| FREED.contains(&short)) { arg.short(None) } else { arg }
+fn without_removed_short(arg: Arg) -> Arg {
+    if arg.get_short().is_some_and(|short| REMOVED_SHORT_OPTIONS.contains(&short)) {
+        arg.short(None)
+    } else {
+        arg
+    }
 }
 
-/// Sorts the options of a command and of its subcommands in the order of [`GROUPS`]; options without a group are put
-/// into the first group.
+/// Sorts the options of a command and its subcommands in the order of [`GROUPS`]. Options without a group come first.
 pub(super) fn in_order(command: Command) -> Command {
     let options = command.get_arguments().filter(|arg| !arg.is_positional());
     let mut ids: Vec<(usize, String)> = options
@@ -29,9 +31,9 @@ pub(super) fn in_order(command: Command) -> Command {
         })
         .collect();
     ids.sort_by_key(|(order, _)| *order);
-    // A changed argument moves to the end of the list.
+    // An argument that is changed moves to the end of the list.
     let command = ids.iter().fold(command, |command, (order, id)| {
-        command.mut_arg(id, |arg| without_freed(arg).help_heading(GROUPS[*order]))
+        command.mut_arg(id, |arg| without_removed_short(arg).help_heading(GROUPS[*order]))
     });
     command.mut_subcommands(in_order)
 }
@@ -43,39 +45,39 @@ fn group_rank(heading: &str) -> Option<usize> {
     found
 }
 
-/// Returns the commands that a mistyped word may mean, each as a complete command line.
-pub(super) fn meant(typed: &str, root: &Command) -> Vec<String> {
+/// Returns the commands that a mistyped word may mean, as complete command lines.
+pub(super) fn suggested_commands(typed: &str, root: &Command) -> Vec<String> {
     let typed = typed.to_lowercase();
     let mut all = Vec::new();
     below(root, root.get_name(), &mut all);
-    let mut found = paths_of(&all, |command| has_name(command, |name| name == typed));
+    let mut found = command_paths(&all, |command| has_name(command, |name| name == typed));
     if found.is_empty() {
-        found = paths_of(&all, |command| has_name(command, |name| is_alike(&typed, name)));
+        found = command_paths(&all, |command| has_name(command, |name| is_alike(&typed, name)));
     }
     if found.is_empty() {
-        found = paths_of(&all, |command| is_in_help(command, &typed));
+        found = command_paths(&all, |command| is_in_help(command, &typed));
     }
     found
 }
 
-/// Returns the names of the first commands that are meant.
-fn paths_of(all: &[(String, &Command)], is_meant: impl Fn(&Command) -> bool) -> Vec<String> {
+/// Returns the names of the first matching commands.
+fn command_paths(all: &[(String, &Command)], is_meant: impl Fn(&Command) -> bool) -> Vec<String> {
     let found = all.iter().filter(|(_, command)| is_meant(command));
     found.map(|(path, _)| path.clone()).take(MAX).collect()
 }
 
-/// True if a command has such a name or alias.
+/// True if a name or alias of a command matches.
 fn has_name(command: &Command, is_meant: impl Fn(&str) -> bool) -> bool {
     is_meant(command.get_name()) || command.get_all_aliases().any(is_meant)
 }
 
-/// True if a word is in the help of a command.
+/// True if the help of a command contains a word.
 fn is_in_help(command: &Command, word: &str) -> bool {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default().to_lowercase();
     about.split(|c: char| !c.is_alphanumeric()).any(|one| one == word)
 }
 
-/// Collects all visible subcommands of a command, each with its full name.
+/// Collects all visible subcommands of a command with their full names.
 fn below<'a>(command: &'a Command, path: &str, all: &mut Vec<(String, &'a Command)>) {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         let path = format!("{path} {}", sub.get_name());
@@ -90,19 +92,19 @@ mod tests {
     use crate::args::command;
 
     #[test]
-    fn subcommand_is_found_by_its_own_name() {
+    fn subcommand_is_suggested_for_its_name() {
         let root = command();
         let mut all = Vec::new();
         below(&root, "nodegauge", &mut all);
         assert!(all.len() > 20);
         for (path, command) in &all {
-            assert!(meant(command.get_name(), &root).contains(path), "{path}");
+            assert!(suggested_commands(command.get_name(), &root).contains(path), "{path}");
         }
-        assert_eq!(meant("latency", &root), ["nodegauge memory latency"]);
-        assert_eq!(meant("Ladders", &root), ["nodegauge memory ladder"]);
-        let bandwidth = meant("bandwidth", &root);
+        assert_eq!(suggested_commands("latency", &root), ["nodegauge memory latency"]);
+        assert_eq!(suggested_commands("Ladders", &root), ["nodegauge memory ladder"]);
+        let bandwidth = suggested_commands("bandwidth", &root);
         assert!(bandwidth.contains(&"nodegauge stream".to_owned()), "{bandwidth:?}");
-        assert!(meant("xyzzy", &root).is_empty());
+        assert!(suggested_commands("xyzzy", &root).is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Parsers of values that several options have: times, shares, numbers, labels.
+//! Parsers for values that several options share: times, shares, numbers, labels.
 
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::read_bytes;
@@ -9,10 +9,10 @@ use std::time::Duration;
 const MIN_SECONDS: f64 = 0.1;
 /// Longest time that an option accepts, in seconds.
 const MAX_SECONDS: f64 = 1e6;
-/// Maximum whole number, up to which a number in floating point is exact.
+/// Maximum whole number that a floating-point number represents exactly.
 const MAX_COUNT: f64 = 9_007_199_254_740_992.0;
 
-/// Units of times, each with its seconds.
+/// Units of time, with their length in seconds.
 const TIME_UNITS: &[(&[&str], f64)] = &[
     (&["ms"], 1e-3),
     (&["s", "sec", "secs", "second", "seconds"], 1.0),
@@ -33,7 +33,7 @@ pub(super) fn seconds_from(least: f64, text: &str) -> Result<Duration, SyntaxErr
     time_between(least, MAX_SECONDS, text)
 }
 
-/// Parses a time from `least` to `most` seconds. Numbers with a unit are added up; a number without a unit is in seconds.
+/// Parses a time from `least` to `most` seconds. Numbers with units are added; a number without a unit is in seconds.
 pub(super) fn time_between(least: f64, most: f64, text: &str) -> Result<Duration, SyntaxError> {
     let mut cursor = Cursor::new("time", "10 (seconds), 90s, 10m or 2h", text);
     let mut total = 0.0;
@@ -66,7 +66,7 @@ pub(super) fn time_between(least: f64, most: f64, text: &str) -> Result<Duration
     }
 }
 
-/// Parses a working set: a number with a unit. Without a unit, some users mean bytes and others elements.
+/// Parses a working set: a number with a unit. A bare number is refused, because it could mean bytes or elements.
 pub(super) fn working_set(text: &str) -> Result<Bytes, SyntaxError> {
     let mut cursor = Cursor::new("size", "--size 256MiB", text);
     let size = read_bytes(&mut cursor)?;

@@ -3,7 +3,7 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::Database;
+use super::DatabaseArgs;
 use super::values::{label, seconds, time_between};
 use clap::{Args as ClapArgs, ValueEnum};
 use nodegauge_measure::SyntaxError;
@@ -15,19 +15,19 @@ pub(crate) struct WatchArgs {
     /// Time between the starts of two samples, e.g. 90s, 10m, 1h
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = span, help_heading = "How long")]
     pub(crate) every: Duration,
-    /// Total time from the first sample of the series, e.g. 24h, 7days
+    /// Duration of the whole series, e.g. 24h, 7days
     #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = span, help_heading = "How long")]
     pub(crate) whole: Duration,
-    /// Time for each of the two measurements of a sample, stream and memory latency
+    /// Budget of each of the two measurements of a sample, stream and memory latency
     #[arg(long, value_name = "TIME", default_value = "3", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Duration,
-    /// Put a label on the records (repeatable); the first names the series [default: watch=START_TIME]
+    /// Put a label on the records (repeatable); the first one names the series [default: watch=START_TIME]
     ///
-    /// A series that has not ended is continued: the series with this label or, without --label, the latest
-    /// series of this host.
+    /// A series that has not ended is continued: the one with this label or, without --label, the latest one of this
+    /// host.
     #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
     pub(crate) label: Vec<(String, String)>,
-    /// Start a new series: --for counts from now, even if a saved series has not ended
+    /// Start a new series, even if a saved series has not ended
     #[arg(long, help_heading = "How long")]
     pub(crate) anew: bool,
     /// What to do while other programs use the node
@@ -37,10 +37,10 @@ pub(crate) struct WatchArgs {
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
 }
 
-/// Longest time that an option accepts, in seconds: 100 years, which avoids overflow in the arithmetic of times.
+/// Longest time that an option accepts, in seconds: 100 years, so that sums of times cannot overflow.
 const LONGEST: f64 = 3_155_760_000.0;
 
 /// Parses a time such as `10m`.
@@ -48,11 +48,11 @@ fn span(text: &str) -> Result<Duration, SyntaxError> {
     time_between(0.0, LONGEST, text)
 }
 
-/// Action for a sample that is due while other programs use the node.
+/// What to do with a sample that is due while other programs use the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhenBusy {
-    /// Wait for a while, then measure nothing and report it
+    /// Wait for some time, then skip the sample and report it
     Skip,
-    /// Measure; the figures report the interference
+    /// Measure; the figures contain the effect of the other load
     Measure,
 }

@@ -96,7 +96,8 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
 }
 
 fn iccg(args: &IccgArgs, joined: Option<&MpiRanks>) -> Result<Exit, Failure> {
-    // All ranks of a launcher must choose the same mesh, and would disturb each other while they measure the caches.
+    // All ranks of a launcher must choose the same mesh. They would also disturb each other if each measured the
+    // caches.
     let site = match joined {
         Some(_) => session::site(&args.common)?,
         None => session::array_site(&args.common)?,

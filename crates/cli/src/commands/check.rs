@@ -1,4 +1,4 @@
-//! `nodegauge check`: the request of a check from the arguments, and the printed verdict.
+//! `nodegauge check`: makes the request for a check from the arguments, and prints the verdict.
 
 use crate::args::WhenBusy;
 use crate::args::check::CheckArgs;
@@ -34,7 +34,7 @@ pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns the request for these arguments.
+/// Converts the arguments to a request.
 fn request(args: &CheckArgs) -> CheckRequest {
     let vetting = args.vet.map(|keep| VettingRequest {
         keep,
@@ -56,7 +56,7 @@ fn request(args: &CheckArgs) -> CheckRequest {
 
 /// Prevents outputs from replacing an input, the history, or each other.
 fn protect_files(args: &CheckArgs, state: Option<&Path>) -> Result<(), Failure> {
-    // Without a place for the history, there is none to protect.
+    // If there is no folder for the history, there is nothing to protect.
     let _ = session::protected_history(&args.db);
     let json = args.json.as_deref().filter(|file| *file != "-").map(PathBuf::from);
     let files = [
@@ -75,8 +75,8 @@ fn protect_files(args: &CheckArgs, state: Option<&Path>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Prints the verdict, and then saves the state and writes the requested document: neither may delay the verdict. An
-/// output that cannot be written is a note, because the exit code must be that of the node.
+/// Prints the verdict first, because saving the state and writing the document must not delay it. If an output cannot
+/// be written, a note reports it, because the exit code must be that of the node.
 fn show(args: &CheckArgs, mut checked: CheckedNode) {
     let caller = node::caller();
     let sink = args.json.as_deref().map(Sink::from);
@@ -100,14 +100,14 @@ fn write_document(sink: &Sink, report: &CheckReport) {
     note_failure(output::json(report).and_then(|text| sink.write(&text)));
 }
 
-/// Notes an output that cannot be written.
+/// Prints a note if an output could not be written.
 fn note_failure(written: Result<(), Failure>) {
     if let Err(failure) = written {
         output::note(&failure.single_line());
     }
 }
 
-/// Returns the lines below the verdict: its reasons, unless only the verdict is requested.
+/// Returns the reasons of the verdict, one per line; empty if only the verdict is requested.
 fn reasons(args: &CheckArgs, report: &CheckReport) -> String {
     if args.quiet || args.npd {
         return String::new();
@@ -121,11 +121,11 @@ fn reasons(args: &CheckArgs, report: &CheckReport) -> String {
         let section = Section { id: "check", blocks: rows.into_iter().map(Block::Note).collect() };
         return text::section(&section, output::style());
     }
-    // Programs read one row per line.
+    // Programs expect one row per line.
     rows.iter().map(|row| format!("{:11}{}\n", row.label, row.text)).collect()
 }
 
-/// Examines this node and prints the result as JSON: the child process of a check.
+/// Examines this node and prints the result as JSON. Runs in the child process of a check.
 pub(crate) fn print_examination(since: u64) -> Result<Exit, Failure> {
     let options = DescribeOptions { passive: true, ..DescribeOptions::default() };
     let (topology, machine) = session::this_machine(&options)?;
@@ -133,12 +133,13 @@ pub(crate) fn print_examination(since: u64) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Measures how fast `threads` threads touch memory and prints the result as JSON: the child process of a check.
+/// Measures how fast `threads` threads touch memory, and prints the result as JSON. Runs in the child process of a
+/// check.
 pub(crate) fn print_touch_rates(threads: u32) -> Result<Exit, Failure> {
     let options = DescribeOptions { passive: true, ..DescribeOptions::default() };
     let (topology, machine) = session::this_machine(&options)?;
     let site = Site::new(topology, machine, SysRoot::live());
-    let cache = cache_size::found(&site, cache_size::max_time(None));
+    let cache = cache_size::cache_capacity(&site, cache_size::max_time(None));
     output::print(&output::json(&SizingProbe { rates: TouchRates::measure(threads), cache })?);
     Ok(Exit::Success)
 }

@@ -17,7 +17,7 @@ pub(crate) fn try_blas(library: &Path, list_kernels: bool, on: &TrialPlaces) -> 
 
 /// Measures as a rank for the process that listens at the socket `name`.
 pub(crate) fn measure_as_rank(name: &str, rank: u32, ranks: u32) -> Result<Exit, Failure> {
-    Ok(Exit::Told(ranks::serve(name, rank, ranks)?))
+    Ok(Exit::FromRank0(ranks::serve(name, rank, ranks)?))
 }
 
 /// Starts ranks that exchange messages without an MPI.

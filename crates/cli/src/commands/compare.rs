@@ -10,7 +10,7 @@ use crate::session;
 use nodegauge_analysis::compare::{Comparison, Design, Side, UnpairedFigure, compare};
 use nodegauge_history::{HistoryError, Store};
 use nodegauge_measure::legible;
-use nodegauge_node::turns::TurnsRequest;
+use nodegauge_node::turns::AlternatingRunsRequest;
 use std::path::Path;
 
 pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
@@ -23,7 +23,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
             [side(a, store.as_ref())?, side(b, store.as_ref())?]
         }
         (commands, ..) => {
-            let request = TurnsRequest {
+            let request = AlternatingRunsRequest {
                 commands: commands.clone().unwrap_or_default(),
                 blocks: args.blocks,
                 is_saved: !args.no_save,
@@ -86,12 +86,12 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
     Ok(ended.unwrap_or(exit))
 }
 
-/// Returns the runs that a selector matches. Without a history, only files can be selected.
+/// Returns the runs that a selector matches. Without a history, a selector can only be a file.
 fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
     super::history::protect_record(selector);
     let runs = match store {
         Some(store) => store.find_all(selector)?,
-        None if nodegauge_history::means_a_file(selector) => {
+        None if nodegauge_history::is_file_selector(selector) => {
             let names = gauges::registry().former_names();
             vec![nodegauge_history::read_file(Path::new(selector), names)?]
         }
@@ -104,7 +104,7 @@ fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
     Ok(Side { asked: selector.to_owned(), runs, others })
 }
 
-/// Names the first and the last of the figures that only one side has.
+/// Returns the first and the last name of figures that only one side has.
 fn first_and_last(only: &[UnpairedFigure]) -> String {
     match only {
         [] => "nothing".to_owned(),

@@ -1,7 +1,7 @@
 //! Completion of command lines in shells: commands, options, names of values, identifiers and labels of saved runs. The
-//! script of a shell asks the program itself, so that it knows the history; the engine is that of clap.
+//! shell script calls nodegauge itself, which reads the history; the engine is that of clap.
 
-use crate::args::{Database, definition};
+use crate::args::{DatabaseArgs, definition};
 use crate::session;
 use clap::{Arg, Command};
 use clap_complete::CompleteEnv;
@@ -14,43 +14,43 @@ use nodegauge_measure::UnknownName;
 use std::error::Error;
 use std::ffi::OsStr;
 
-/// Variable with which the script of a shell asks for completions; its value is the name of the shell.
+/// Environment variable with which the shell script requests completions. Its value is the name of the shell.
 const VARIABLE: &str = "NODEGAUGE_COMPLETE";
-/// Number of saved runs that are offered, the newest first.
+/// Maximum number of saved runs that are suggested, newest first.
 const MAX_RUNS: usize = 50;
-/// Value that no option accepts, and whose error lists the names that it accepts.
+/// Value that no option accepts. The error for it lists the accepted names.
 const NO_VALUE: &str = "\u{1}";
 /// Positional arguments that select saved runs.
 const SELECTORS: [&str; 4] = ["a", "b", "run", "runs"];
 
-/// Names that the error of a value does not list, because its grammar has more than names.
-const MORE_NAMES: [NamesOf; 5] = [
-    NamesOf { option: "bind", names: &["close", "spread", "primary", "none"] },
-    NamesOf {
+/// Options whose error does not list all names, because their grammar has more than names.
+const MORE_NAMES: [OptionNames; 5] = [
+    OptionNames { option: "bind", names: &["close", "spread", "primary", "none"] },
+    OptionNames {
         option: "places",
         names: &["threads", "cores", "sockets", "ll_caches", "numa_domains"],
     },
-    NamesOf { option: "numa", names: &["local", "interleave", "bind:", "preferred:"] },
-    NamesOf { option: "cores", names: &["fast", "all"] },
-    NamesOf { option: "size", names: &["auto", "4xLLC"] },
+    OptionNames { option: "numa", names: &["local", "interleave", "bind:", "preferred:"] },
+    OptionNames { option: "cores", names: &["fast", "all"] },
+    OptionNames { option: "size", names: &["auto", "4xLLC"] },
 ];
 
-/// Names of values in the help, in lower case, of options whose values are not names.
+/// Value names in the help, in lower case, of options whose values are not names.
 const NAMELESS: [&str; 10] =
     ["n", "file", "dir", "size", "sizes", "time", "program", "bytes", "counts", "when"];
 
 /// Names of the values of an option.
-struct NamesOf {
+struct OptionNames {
     option: &'static str,
     names: &'static [&'static str],
 }
 
-/// Answers a shell that asks for completions, and ends the process; returns if none asks.
+/// If a shell requests completions, prints them and ends the process.
 pub(crate) fn answer() {
     CompleteEnv::with_factory(completed).var(VARIABLE).complete();
 }
 
-/// Returns the script of a shell; `None` for a shell without completions.
+/// Returns the completion script of a shell; `None` for an unsupported shell.
 pub(crate) fn script(shell: &str) -> Option<String> {
     let shells = Shells::builtins();
     let mut script = Vec::new();
@@ -61,12 +61,12 @@ pub(crate) fn script(shell: &str) -> Option<String> {
     String::from_utf8(script).ok()
 }
 
-/// Returns the definition of the command line without internal commands, with candidates for values.
+/// Returns the definition of the command line without internal commands, and with candidates for values.
 fn completed() -> Command {
     visible(&definition(), &[])
 }
 
-/// Returns a command without the internal commands below it. `path` has its name and those above it.
+/// Returns a command without internal subcommands. `above` contains the names of its parent commands.
 fn visible(command: &Command, above: &[String]) -> Command {
     let path = [above, &[command.get_name().to_owned()]].concat();
     let mut made = Command::default().name(command.get_name().to_owned());
@@ -82,7 +82,7 @@ fn visible(command: &Command, above: &[String]) -> Command {
     made.subcommands(shown.map(|below| visible(below, &path)))
 }
 
-/// Adds candidates for the value of an argument of the command with this path.
+/// Adds candidates for the value of an argument, in the command with this path.
 fn with_candidates(arg: Arg, path: &[String]) -> Arg {
     let takes_value = arg.is_positional() || arg.get_action().takes_values();
     if !takes_value || !arg.get_possible_values().is_empty() {
@@ -109,21 +109,21 @@ fn with_candidates(arg: Arg, path: &[String]) -> Arg {
         let current = current.to_string_lossy();
         let at = delimiter.and_then(|delimiter| current.rfind(delimiter)).map_or(0, |at| at + 1);
         let (before, typed) = current.split_at(at);
-        let names = names_of_values(&path, &long);
+        let names = value_names(&path, &long);
         let names = names.iter().filter(|name| name.starts_with(typed));
         names.map(|name| CompletionCandidate::new(format!("{before}{name}"))).collect()
     }))
 }
 
-/// True if values of an option can be names; numbers, sizes, times and files have none.
+/// True if values of the option can be names, not only numbers, sizes, times or files.
 fn has_names(arg: &Arg) -> bool {
     let is_listed = MORE_NAMES.iter().any(|of| arg.get_id() == of.option);
     let named = arg.get_value_names().unwrap_or_default();
     is_listed || !named.iter().any(|name| NAMELESS.contains(&&name.to_lowercase()[..]))
 }
 
-/// Returns the names that an option of the command with this path accepts.
-fn names_of_values(path: &[String], long: &str) -> Vec<String> {
+/// Returns the names that an option accepts, in the command with this path.
+fn value_names(path: &[String], long: &str) -> Vec<String> {
     let listed = MORE_NAMES.iter().find(|of| of.option == long);
     if let Some(of) = listed {
         return of.names.iter().map(|name| (*name).to_owned()).collect();
@@ -135,15 +135,15 @@ fn names_of_values(path: &[String], long: &str) -> Vec<String> {
     known.into_iter().flatten().map(|name| (*name).to_owned()).collect()
 }
 
-/// Returns the newest saved runs of the default history; none if it cannot be read.
+/// Returns the newest runs in the default history; empty if it cannot be read.
 fn saved_runs() -> Vec<RunLine> {
-    let history = session::history(&Database { db: None });
+    let history = session::history(&DatabaseArgs { db: None });
     let Ok(Some(store)) = history.open_to_read() else { return Vec::new() };
     let filter = RunFilter { limit: Some(MAX_RUNS), ..RunFilter::default() };
     store.list(&filter).unwrap_or_default()
 }
 
-/// Returns the labels of runs, each once, in alphabetical order.
+/// Returns the different labels of runs in alphabetical order.
 fn labels(runs: &[RunLine]) -> Vec<String> {
     let pairs = runs.iter().flat_map(|run| &run.labels);
     let mut labels: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
@@ -152,7 +152,7 @@ fn labels(runs: &[RunLine]) -> Vec<String> {
     labels
 }
 
-/// Returns candidates that begin as typed, each with a description.
+/// Returns the candidates that begin with the typed text, with their descriptions.
 fn beginning<I>(candidates: I, typed: &OsStr) -> Vec<CompletionCandidate>
 where
     I: IntoIterator<Item = (String, String)>,
@@ -167,7 +167,7 @@ where
         .collect()
 }
 
-/// Returns identifiers and labels of saved runs.
+/// Returns the identifiers and labels of saved runs.
 fn run_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     let runs = saved_runs();
     let latest = (!runs.is_empty()).then(|| ("latest".to_owned(), "the newest run".to_owned()));
@@ -181,17 +181,17 @@ fn run_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     found
 }
 
-/// Returns files in the place of a run.
+/// Returns files, where a run is expected.
 fn files(typed: &OsStr) -> Vec<CompletionCandidate> {
     PathCompleter::file().complete(typed)
 }
 
-/// Returns labels of saved runs.
+/// Returns the labels of saved runs.
 fn label_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     beginning(labels(&saved_runs()).into_iter().map(|label| (label, String::new())), typed)
 }
 
-/// Returns hosts of saved runs.
+/// Returns the hosts of saved runs.
 fn host_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut hosts: Vec<String> = saved_runs().into_iter().filter_map(|run| run.host).collect();
     hosts.sort();
@@ -203,7 +203,7 @@ fn host_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
 mod tests {
     use super::*;
 
-    /// Returns the completions of a command line whose last word is incomplete.
+    /// Returns the completions of a command line with an incomplete last word.
     fn complete(line: &str) -> Vec<String> {
         let words: Vec<_> = line.split(' ').map(Into::into).collect();
         let last = words.len() - 1;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_values_follow_from_their_parsers() {
+    fn completed_names_come_from_the_parsers() {
         assert_eq!(complete("nodegauge stream --bind c"), ["close"]);
         assert_eq!(complete("nodegauge stream --stores a"), ["auto"]);
         assert_eq!(complete("nodegauge stream --kernels copy,tr"), ["copy,triad"]);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shell_has_a_script_without_a_list_of_its_own() {
+    fn completion_script_contains_no_list_of_names() {
         for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
             let script = script(shell).unwrap();
             assert!(script.contains(VARIABLE) && !script.contains("stream"), "{shell}");

@@ -1,7 +1,7 @@
 //! `nodegauge device`, and `nodegauge stream --device`.
 
-use crate::args::Common;
-use crate::args::device::{DeviceArgs, DeviceCommand, DeviceStreamArgs, WhichArgs};
+use crate::args::CommonArgs;
+use crate::args::device::{DeviceArgs, DeviceCommand, DeviceSelectionArgs, DeviceStreamArgs};
 use crate::args::stream::StreamArgs;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -57,10 +57,10 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// `stream --device`: the same as `device stream`.
+/// Runs `stream --device`, which is the same as `device stream`.
 pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
     let of = DeviceStreamArgs {
-        which: WhichArgs { devices: args.on.devices.clone() },
+        which: DeviceSelectionArgs { devices: args.on.devices.clone() },
         size: args.arrays.size,
         memory_fraction: args.arrays.memory_fraction,
         element: vec![args.arrays.element],
@@ -71,10 +71,10 @@ pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
     conduct(&of.common, stream_plan(&of)?)
 }
 
-/// `roofline --device`: kernels and peaks.
+/// Runs `roofline --device`: kernels and peaks.
 pub(crate) fn roofline(
     devices: &[DeviceChoice],
-    common: &Common,
+    common: &CommonArgs,
     budget: Duration,
 ) -> Result<Exit, Failure> {
     let FoundDevices { devices, notices } = drivers::find(devices)?;
@@ -84,8 +84,8 @@ pub(crate) fn roofline(
     conduct(common, Box::new(parts))
 }
 
-/// Returns the time that listing the devices has left of the budget of the user, or else the usual budget.
-fn time_left(common: &Common, usual: Duration) -> Duration {
+/// Returns the remaining time of the user's budget after listing the devices; without a budget, the usual one.
+fn time_left(common: &CommonArgs, usual: Duration) -> Duration {
     let limits = Limits::from_budget(common.budget(usual), samples(common));
     limits.budget.saturating_sub(limits.elapsed())
 }
@@ -106,15 +106,15 @@ fn stream_plan(args: &DeviceStreamArgs) -> Result<Box<dyn PlannedRun>, Failure> 
     Ok(Box::new(DeviceStreamPlan::new(devices, options, notices)?.with_reference(reference)))
 }
 
-/// Returns the reference program of the user, if one is given.
+/// Returns the reference program that the user gave, if any.
 fn program(path: Option<&Path>, what: &str) -> Result<Option<UsersProgram>, Failure> {
     path.map(|path| UsersProgram::find(path, what)).transpose()
 }
 
-fn samples(common: &Common) -> Option<usize> {
+fn samples(common: &CommonArgs) -> Option<usize> {
     common.samples.map(|n| n as usize)
 }
 
-fn conduct(common: &Common, plan: Box<dyn PlannedRun>) -> Result<Exit, Failure> {
+fn conduct(common: &CommonArgs, plan: Box<dyn PlannedRun>) -> Result<Exit, Failure> {
     session::conduct_plan(common, session::site(common)?, plan, &Devices)
 }

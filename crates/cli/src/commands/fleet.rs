@@ -22,11 +22,11 @@ use nodegauge_node::fleet_run::{FleetEnd, FleetRequest};
 use nodegauge_report::text;
 use std::path::Path;
 
-/// Maximum number of words of a command in the head of a page.
+/// Maximum number of words of the command in the header of a page.
 const WORDS: usize = 16;
-/// Maximum number of remarks of one kind on standard error; the others are counted.
+/// Maximum number of remarks of one kind on standard error; further remarks are only counted.
 const REMARKS: usize = 10;
-/// Maximum number of figures whose power is printed.
+/// Maximum number of figures for which the power is printed.
 const POWERS: usize = 20;
 
 pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
@@ -39,14 +39,14 @@ pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
     }
 }
 
-/// Reads the records of the inputs, or of the history; with the facts of the nodes if `facts` is set.
+/// Reads the records of the inputs, or of the history. With `facts`, also reads the facts of the nodes.
 fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
     let registry = gauges::registry();
     let selection = FigureSelection { gauges: &GAUGES, registry, all: args.all_figures, facts };
     if !args.inputs.is_empty() {
         args.inputs.iter().for_each(|path| output::protect(path));
         let intake = Intake::read(&args.inputs, &selection)?;
-        // An output in a folder of records must not replace one of them.
+        // An output in a folder of records must not replace a record.
         intake.files.iter().for_each(|path| output::protect(path));
         return Ok(intake);
     }
@@ -54,17 +54,17 @@ fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
     let Some(store) = session::open_store_to_read(&args.db)? else {
         return Err(Failure::usage("there are no saved runs").hint("give a folder of records"));
     };
-    // Records are read one by one: each contains all its samples.
+    // Records are read one after another, because each contains all its samples.
     for id in store.ids(&args.which.filter())? {
         intake.add_saved(&store.find(&id)?, &selection);
     }
     Ok(intake)
 }
 
-/// Adds the nodes of folders of `fleet run` to the conditions of a ranking.
+/// Adds the node lists in folders of `fleet run` to the options of a ranking.
 fn add_folders(input: &InputArgs, options: &mut RankingOptions) {
     for folder in input.inputs.iter().filter(|path| path.is_dir()) {
-        nodegauge_fleet::folder::FleetFolder::at(folder).add_to(options);
+        nodegauge_fleet::folder::FleetFolder::from_path(folder).add_to(options);
     }
 }
 
@@ -82,18 +82,18 @@ fn rank(args: &RankArgs) -> Result<Exit, Failure> {
     if ranking.count() == 0 && ranking.missing.is_empty() {
         return Err(Failure::usage("no record was read").hint("nodegauge run --json FILE"));
     }
-    Ok(exit_of(&ranking))
+    Ok(exit_status(&ranking))
 }
 
-/// Returns the exit code: 1 if a node is slow.
-fn exit_of(ranking: &Ranking) -> Exit {
+/// Returns the exit code, which is 1 if a node is slow.
+fn exit_status(ranking: &Ranking) -> Exit {
     match ranking.nodes(RankVerdict::Slow).next() {
         Some(_) => Exit::Unmet,
         None => Exit::Success,
     }
 }
 
-/// Returns the command for the head of a page, shortened if it names many files.
+/// Returns the command for the header of a page, shortened if it is long.
 fn command() -> String {
     let words = session::command_words();
     let shown = &words[..words.len().min(WORDS)];
@@ -103,7 +103,7 @@ fn command() -> String {
     nodegauge_report::run::shell_command(shown) + &rest
 }
 
-/// Returns the page of a ranking, with the command in its head.
+/// Returns the page of a ranking, with the command in its header.
 fn ranking_page(ranking: &Ranking, all: bool) -> Page {
     let head = Some(page::head(ranking, &command()));
     Page { head, ..page::ranking_page(ranking, all) }
@@ -118,15 +118,18 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
         RankFormat::Md => nodegauge_report::export::markdown_page(&ranking_page(ranking, all)),
         RankFormat::Csv => formats::csv(ranking),
         RankFormat::Json => output::json(&formats::json(ranking))?,
-        RankFormat::Exclude => formats::exclude(ranking),
+        RankFormat::Exclude => formats::exclude_list(ranking),
         RankFormat::Reframe => {
             let reference = baseline::reference(ranking, session::tool(), record::now_rfc3339())?;
             baseline::as_reframe(&reference, "*")
         }
-        RankFormat::Nhc => formats::nhc(ranking),
+        RankFormat::Nhc => formats::nhc_lines(ranking),
     };
     if matches!(format, RankFormat::Exclude | RankFormat::Nhc) {
-        note_each("slow, but left out because it is no host name", &formats::left_out(ranking));
+        note_each(
+            "slow, but left out because it is no host name",
+            &formats::invalid_names(ranking),
+        );
     }
     match (Sink::from(file), format) {
         (Sink::Stdout, RankFormat::Text) => {
@@ -137,7 +140,7 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
     }
 }
 
-/// Prints a remark of one kind on each item, a line each; those beyond [`REMARKS`] are counted.
+/// Prints one remark per item. Items beyond [`REMARKS`] are only counted.
 fn note_each(what: &str, items: &[String]) {
     for item in items.iter().take(REMARKS) {
         output::note(&format!("{what}: {item}"));
@@ -181,12 +184,12 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// True for the name of standard input.
+/// True for `-`, the name of standard input.
 fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Prints the differences of nodes; returns 1 if there are any.
+/// Prints the differences between nodes; returns 1 if there are any.
 fn show_differences(args: &DiffArgs) -> Result<Exit, Failure> {
     if let Some(EarlierRecords::Path(before)) = &args.before
         && is_stdin(before)
@@ -200,19 +203,19 @@ fn show_differences(args: &DiffArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage("no record was read").hint("nodegauge machine --json FILE"));
     }
     let nodes = diff::NewestRuns::from_intake(&now);
-    let between = diff::between(&nodes);
+    let between = diff::node_differences(&nodes);
     let before = match &args.before {
         Some(before) => Some(read_earlier(before, &args.input)?),
         None => None,
     };
     let earlier = before.as_ref().map(diff::NewestRuns::from_intake);
-    let changes = earlier.as_ref().map(|earlier| diff::since(earlier, &nodes));
+    let changes = earlier.as_ref().map(|earlier| diff::earlier_differences(earlier, &nodes));
     output::show(&diff::page(&nodes, &between, changes.as_ref()));
     let are_equal = between.is_empty() && changes.is_none_or(|all| all.found.is_empty());
     Ok(if are_equal { Exit::Success } else { Exit::Unmet })
 }
 
-/// Reads earlier records as those of `now` are read.
+/// Reads earlier records in the same way as those of `now`.
 fn read_earlier(before: &EarlierRecords, now: &InputArgs) -> Result<Intake, Failure> {
     let mut args = now.clone();
     match before {
@@ -233,7 +236,7 @@ fn read_earlier(before: &EarlierRecords, now: &InputArgs) -> Result<Intake, Fail
     Ok(earlier)
 }
 
-/// Fails if nodes cannot make a record with this command, so that no job is submitted in vain.
+/// Fails if nodes cannot make a record with this command, so that no jobs are submitted for nothing.
 fn check_command(command: &[String]) -> Result<(), Failure> {
     let line = script::record_command("nodegauge", command, "-");
     let Err(error) = args::command().try_get_matches_from(line.words()) else { return Ok(()) };
@@ -246,12 +249,12 @@ fn check_command(command: &[String]) -> Result<(), Failure> {
 
 fn print_script(args: &ScriptArgs) -> Result<Exit, Failure> {
     check_command(&args.command)?;
-    let lines = script::script_text(args.carrier, &args.nodes.0, &args.folder, &args.command);
+    let lines = script::script_text(args.tool, &args.nodes.0, &args.folder, &args.command);
     output::print(&lines);
     Ok(Exit::Success)
 }
 
-/// Measures nodes by jobs of Slurm and shows their ranking, with the commands that drain the slow nodes.
+/// Measures nodes with Slurm jobs, and prints their ranking and the commands that drain slow nodes.
 fn run_jobs(args: &RunArgs) -> Result<Exit, Failure> {
     check_command(&args.command)?;
     let request = FleetRequest {
@@ -263,7 +266,7 @@ fn run_jobs(args: &RunArgs) -> Result<Exit, Failure> {
         minutes: args.job_minutes(),
         command: args.command.clone(),
         power_up: args.power_up,
-        outstanding: args.outstanding as usize,
+        max_jobs: args.outstanding as usize,
         deadline: args.deadline,
         confirm: args.confirm as usize,
         reference: args.reference.clone(),
@@ -274,9 +277,9 @@ fn run_jobs(args: &RunArgs) -> Result<Exit, Failure> {
         FleetEnd::Ranked(ranking) => ranking,
     };
     show(&ranking, RankFormat::Text, false, "-")?;
-    let lines = formats::scontrol(&ranking);
+    let lines = formats::drain_commands(&ranking);
     if !lines.is_empty() {
         output::print(&format!("\nto drain the slow nodes:\n{}\n", lines.join("\n")));
     }
-    Ok(exit_of(&ranking))
+    Ok(exit_status(&ranking))
 }

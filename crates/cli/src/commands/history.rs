@@ -4,7 +4,7 @@ mod import;
 mod list;
 
 use crate::args::stream::{ShowArgs, no_sweep};
-use crate::args::{Database, HistoryCommand};
+use crate::args::{DatabaseArgs, HistoryCommand};
 use crate::commands::read::RunDescription;
 use crate::failure::{Exit, Failure};
 use crate::gauges;
@@ -56,12 +56,12 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Returns a saved run, or the record in a file. Without a history, only files can be selected.
-pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
+/// Returns a saved run, or the record in a file. Without a history, the selector can only be a file.
+pub(crate) fn find(run: &str, db: &DatabaseArgs) -> Result<Record, Failure> {
     protect_record(run);
     match session::open_store_to_read(db)? {
         Some(store) => Ok(store.find(run)?),
-        None if nodegauge_history::means_a_file(run) => {
+        None if nodegauge_history::is_file_selector(run) => {
             let names = gauges::registry().former_names();
             Ok(nodegauge_history::read_file(Path::new(run), names)?)
         }
@@ -71,16 +71,16 @@ pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     }
 }
 
-/// Prevents outputs of this command from replacing the file of a record.
+/// Prevents outputs of this command from replacing the file with a record.
 pub(crate) fn protect_record(run: &str) {
-    if nodegauge_history::means_a_file(run) {
+    if nodegauge_history::is_file_selector(run) {
         output::protect(Path::new(run));
     }
 }
 
-/// Writes the records of the named runs, one per line, without duplicates. Without names, writes all runs, oldest
-/// first.
-fn export(runs: &[String], output: &str, db: &Database) -> Result<(), Failure> {
+/// Writes the records of the selected runs, one per line, without duplicates. Without selectors, writes all runs,
+/// oldest first.
+fn export(runs: &[String], output: &str, db: &DatabaseArgs) -> Result<(), Failure> {
     let store = session::open_store_to_read(db)?;
     runs.iter().for_each(|run| protect_record(run));
     let named: Vec<Record> = match &store {

@@ -5,7 +5,7 @@ use crate::args::plan::refuse_with_plan;
 use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::output::{self, Sink};
-use crate::session::{self, HostsRun, Shown};
+use crate::session::{self, HostsRun, StdoutContent};
 use nodegauge_compute::options::ReferenceOptions;
 use nodegauge_compute::{ComputeGauge, HplPlan, HplPlanDocument, HplRequest, view};
 use nodegauge_gauge::{PlannedRun, Site};
@@ -56,25 +56,25 @@ fn measure(args: &HplArgs, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure
         |site, progress| session::measure(Box::new(plan), site, progress),
         |record, style| {
             if args.hpl_text {
-                Shown::Table(view::hpl_text(record))
+                StdoutContent::Table(view::hpl_text(record))
             } else {
-                Shown::page_of(&ComputeGauge)(record, style)
+                StdoutContent::page_renderer(&ComputeGauge)(record, style)
             }
         },
     )
 }
 
-/// True if the command only makes a plan, without a measurement.
+/// True if the command only makes a plan and does not measure.
 fn is_planned(args: &HplArgs) -> bool {
     args.plan || args.real.hpl_dat_only.is_some()
 }
 
-/// Returns this node, or the machine to plan for.
+/// Returns this node, or the machine for which the command plans.
 fn site(args: &HplArgs) -> Result<Site, Failure> {
     if !is_planned(args) {
         args.plan_for.refuse_without_plan(args.rate.is_some(), "--plan or --hpl-dat-only")?;
     }
-    session::planned(&args.common, &args.plan_for)
+    session::planned_site(&args.common, &args.plan_for)
 }
 
 fn plan(args: &HplArgs, site: &Site) -> Result<HplPlan, Failure> {
@@ -99,7 +99,7 @@ fn plan(args: &HplArgs, site: &Site) -> Result<HplPlan, Failure> {
             launcher: real.launcher.clone(),
             allow_root: real.allow_run_as_root,
         }),
-        newest: &session::newest(&args.common.db, site),
+        newest: &session::newest_run(&args.common.db, site),
     };
     HplPlan::from_request(site, request)
 }

@@ -3,7 +3,7 @@
 use crate::args::io::IoArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
-use crate::session::{self, Shown};
+use crate::session::{self, StdoutContent};
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{CacheMode, FileWorkers, FilesOptions, TaskSetup, WorkerKind, export};
 use nodegauge_gauge::PlannedRun;
@@ -59,14 +59,17 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
             if let Some(sink) = &surface {
                 let text = export::surface(record);
                 if *sink == Sink::Stdout {
-                    return Shown::Table(text);
+                    return StdoutContent::Table(text);
                 }
                 unwritten = sink.write(&text).err();
             }
             if args.iozone_text {
-                Shown::Table(table(record))
+                StdoutContent::Table(table(record))
             } else {
-                Shown::Text(text::page(&run::own(record, &nodegauge_files::Files), style))
+                StdoutContent::Text(text::page(
+                    &run::gauge_page(record, &nodegauge_files::Files),
+                    style,
+                ))
             }
         },
     );
@@ -80,8 +83,8 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns the record as a table in the format of IOzone; if no figure was measured, prints an error and returns an
-/// empty text.
+/// Returns the record as a table in the format of IOzone. If nothing was measured, prints an error and returns an empty
+/// text.
 fn table(record: &Record) -> String {
     if record.measurements.iter().all(|m| m.value.is_none()) {
         output::error("no valid result: nothing was measured");
@@ -130,7 +133,7 @@ fn options(args: &IoArgs) -> Result<FilesOptions, Failure> {
     Ok(options.limited(args.quick, args.common.budget, args.runtime))
 }
 
-/// Returns the uses of the page cache.
+/// Returns the selected uses of the page cache.
 fn caches(args: &IoArgs) -> Vec<CacheMode> {
     match args.direct {
         Some(0) => vec![CacheMode::Cached],

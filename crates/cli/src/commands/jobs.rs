@@ -6,7 +6,9 @@ use crate::launched;
 use crate::output;
 use crate::session::{self, HostsRun};
 use nodegauge_gauge::view::Page;
-use nodegauge_jobs::{JobHost, JobReader, PagesLimit, expect, findings, merged, selection, view};
+use nodegauge_jobs::{
+    JobHost, JobReader, PagesLimit, expect, findings, merge_hosts, selection, view,
+};
 use nodegauge_machine::devices::local_rank_variables;
 use nodegauge_machine::{SysRoot, Topology, TopologySource, host_name};
 use nodegauge_measure::Seconds;
@@ -21,19 +23,19 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Time between the first and the last reading of running processes.
+/// Default time between the first and the last reading of running processes.
 const WINDOW: Duration = Duration::from_millis(100);
 /// Shortest time between two readings.
 const SHORTEST: Duration = Duration::from_millis(20);
-/// Time between two readings, divided by the CPU time of a reading: readings use less than 1 % of a CPU.
+/// Pause between two readings, as a multiple of the CPU time of a reading. Readings use less than 1 % of a CPU.
 const PAUSE_PER_READING: f64 = 200.0;
-/// Time from which the pages of a program are read, when its memory has stopped growing.
+/// Minimum age of a program before its pages are read; its memory must also have stopped growing.
 const SETTLED: Duration = Duration::from_millis(500);
-/// Growth of the memory between two readings, up to which it has stopped growing.
+/// Maximum growth of the memory between two readings that counts as no growth.
 const GROWTH: f64 = 1.1;
-/// Time limit of a program: none that a job reaches.
+/// Time limit for a program, so long that no job reaches it.
 const NO_LIMIT: Duration = Duration::from_secs(100 * 365 * 86_400);
-/// Minimum time in which the first rank of a host waits for the others.
+/// Minimum time for which the first rank of a host waits for the other ranks.
 const RANKS_TIMEOUT: Duration = Duration::from_secs(60);
 /// Topic of the messages between the ranks of a host.
 const TOPIC: &str = "where";
@@ -43,7 +45,7 @@ pub(crate) fn execute(args: &WhereArgs) -> Result<Exit, Failure> {
         output::print(&output::json(&nodegauge_jobs::schema())?);
         return Ok(Exit::Success);
     }
-    expect::check(&args.expect)?;
+    expect::check_supported(&args.expect)?;
     let run = WhereRun::new(args)?;
     match LauncherJob::own() {
         Some(started) => run.as_rank(&started),
@@ -54,7 +56,7 @@ pub(crate) fn execute(args: &WhereArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Run of the command.
+/// Execution of the command.
 struct WhereRun<'a> {
     args: &'a WhereArgs,
     root: SysRoot,
@@ -77,21 +79,22 @@ impl<'a> WhereRun<'a> {
         })
     }
 
-    /// Reads the processes that the user selects.
+    /// Reads the processes that the user selected.
     fn read(&self) -> Result<JobHost, Failure> {
         if let Some((name, arguments)) = self.args.program.split_first() {
             return self.read_program(name, arguments);
         }
         if let Some(id) = &self.args.job {
             let own = std::process::id();
-            let pids = selection::job(&self.root, id, own)?;
+            let pids = selection::job_processes(&self.root, id, own)?;
             return self.read_running(&pids, &BTreeSet::new(), false);
         }
         if self.args.processes.is_empty() {
             let own = BTreeSet::from([std::process::id()]);
             return self.read_running(&own, &own, true);
         }
-        let found = selection::named(&self.root, &self.args.processes, std::process::id())?;
+        let found =
+            selection::named_processes(&self.root, &self.args.processes, std::process::id())?;
         for missing in &found.missing {
             output::note(&format!("note: {missing}"));
         }
@@ -112,7 +115,7 @@ impl<'a> WhereRun<'a> {
         let interrupted = || self.signals.is_received();
         loop {
             let elapsed = started.elapsed();
-            reader.take(&pids, Seconds(elapsed.as_secs_f64()));
+            reader.read(&pids, Seconds(elapsed.as_secs_f64()));
             if elapsed >= window || interrupted() {
                 break;
             }
@@ -126,7 +129,7 @@ impl<'a> WhereRun<'a> {
         Ok(reader.host(&self.topology, in_place))
     }
 
-    /// Runs a program and reads its processes meanwhile.
+    /// Runs a program and reads its processes while it runs.
     fn read_program(&self, name: &str, arguments: &[String]) -> Result<JobHost, Failure> {
         let path = Path::new(name);
         if find_program(path).is_none() {
@@ -166,13 +169,14 @@ impl<'a> WhereRun<'a> {
         Ok(readings.reader.host(&self.topology, false))
     }
 
-    /// Reads as one of several ranks. The first rank of all hosts that MPI connects, or of each host, prints the table.
+    /// Reads as one of several ranks. If MPI connects the hosts, the first rank of all prints the table; otherwise the
+    /// first rank of each host.
     fn as_rank(&self, started: &LauncherJob) -> Result<Exit, Failure> {
         let host = self.read();
         if Hosts::is_started_by_rank_0() {
             return Ok(Exit::Success);
         }
-        // A program may itself be a rank of the MPI, which has each rank once.
+        // The program may itself be a rank of this MPI job, and MPI can be initialised only once per rank.
         let may_connect =
             self.args.program.is_empty() && started.spans_hosts() && started.has_mpi();
         if may_connect {
@@ -211,7 +215,7 @@ impl<'a> WhereRun<'a> {
         self.report(vec![gathered.host], missing)
     }
 
-    /// Returns the time that ranks of a host wait for each other: their programs may end at different times.
+    /// Returns how long the ranks of a host wait for each other. Their programs may end at different times.
     fn timeout(&self) -> Duration {
         self.started.elapsed().max(RANKS_TIMEOUT)
     }
@@ -221,7 +225,7 @@ impl<'a> WhereRun<'a> {
         host_ranks::send(here, TOPIC, &message, self.timeout())
     }
 
-    /// Collects what the other ranks of this host have read.
+    /// Collects the readings of the other ranks on this host.
     fn gather(
         &self,
         here: &LauncherJob,
@@ -248,19 +252,19 @@ impl<'a> WhereRun<'a> {
             }
             missing.insert(0, format!("rank 0 of this host: {}", failure.message));
         }
-        Ok(GatheredHost { host: merged(hosts, &self.topology), missing })
+        Ok(GatheredHost { host: merge_hosts(hosts, &self.topology), missing })
     }
 
-    /// Leads a host of several that MPI connects.
+    /// Runs as the leader of a host, one of several hosts that MPI connects.
     fn lead(&self, run: &HostsRun<'_>, own: Result<JobHost, Failure>) -> Result<Exit, Failure> {
         let hosts = run.hosts;
         let gathered = self.gather(hosts.started(), own)?;
         if !hosts.is_first() {
             if let Some(code) = hosts.await_start()? {
-                return Ok(Exit::Told(code));
+                return Ok(Exit::FromRank0(code));
             }
             let message = (gathered.host, gathered.missing);
-            return hosts.report(Ok(message)).map(Exit::Told);
+            return hosts.report(Ok(message)).map(Exit::FromRank0);
         }
         let interrupted = || self.signals.is_received();
         hosts.start(&interrupted)?;
@@ -288,12 +292,12 @@ impl<'a> WhereRun<'a> {
             let sections = view::sections(&document, self.args.verbose);
             output::show(&Page { sections, ..Page::default() });
         }
-        if let Some(signal) = self.signals.received() {
+        if let Some(signal) = self.signals.received_signal() {
             return Ok(Exit::Signal(signal));
         }
         let mut exit = Exit::Success;
         for condition in &self.args.expect {
-            let checked = expect::checked(condition, &document.hosts);
+            let checked = expect::check_condition(condition, &document.hosts);
             if !checked.is_met {
                 output::error(&format!("expectation {}", checked.text));
                 exit = Exit::Unmet;
@@ -309,14 +313,14 @@ impl<'a> WhereRun<'a> {
     }
 }
 
-/// Host with the processes of all its ranks.
+/// Readings of all ranks on a host.
 struct GatheredHost {
     host: JobHost,
     /// Reasons why ranks are missing.
     missing: Vec<String>,
 }
 
-/// Returns the ranks on this host as a job of their own; `None` if the launcher does not number them.
+/// Returns the ranks on this host as a separate job; `None` if the launcher does not number them.
 fn ranks_here(started: &LauncherJob, host: &str) -> Option<LauncherJob> {
     if !started.spans_hosts() {
         return Some(started.clone());
@@ -335,13 +339,13 @@ fn interval(reader: &JobReader<'_>) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(SHORTEST).max(SHORTEST)
 }
 
-/// Readings of a program that this process has started.
+/// Readings of a program that this process started.
 struct ProgramReadings<'r> {
     reader: JobReader<'r>,
     pages: Option<PagesLimit>,
     started: Instant,
     next: Instant,
-    /// Resident memory at the reading before.
+    /// Resident memory at the previous reading.
     resident: u64,
 }
 
@@ -357,14 +361,14 @@ impl<'r> ProgramReadings<'r> {
         }
     }
 
-    /// Reads the processes if it is time, and their pages once, when their memory has stopped growing.
+    /// Reads the processes if a reading is due. Reads their pages once, when their memory has stopped growing.
     fn poll(&mut self) {
         let now = Instant::now();
         if now < self.next {
             return;
         }
         let elapsed = now - self.started;
-        self.reader.take_descendants(std::process::id(), Seconds(elapsed.as_secs_f64()));
+        self.reader.read_descendants(std::process::id(), Seconds(elapsed.as_secs_f64()));
         self.next = Instant::now() + interval(&self.reader);
         let resident = self.reader.resident();
         let has_settled = resident as f64 <= GROWTH * self.resident as f64;

@@ -1,5 +1,5 @@
-//! Man pages, from the definition of the command line. Each ends with the sections that the definition does not have: exit
-//! status, environment, files, examples.
+//! Man pages, made from the definition of the command line. Each page ends with sections that the definition does not
+//! contain: exit status, environment, files, examples.
 
 use crate::args::{declared_examples, definition};
 use crate::failure::{Exit, Failure};
@@ -9,10 +9,10 @@ use clap_mangen::Man;
 use std::io::Write;
 use std::path::Path;
 
-/// Term of a section and the text that explains it.
+/// Term in a section, with its description.
 type Row = (&'static str, &'static str);
 
-/// Exit codes of all commands; `check` describes its own.
+/// Exit codes of all commands except `check`, which describes its own.
 const STATUS: [Row; 5] = [
     ("0", "All figures were measured and are valid, and all conditions are met."),
     ("1", "A figure is invalid, or a condition (--expect, --fail-on, --strict) is not met."),
@@ -21,7 +21,7 @@ const STATUS: [Row; 5] = [
     ("129, 130, 143", "Interrupted; what was measured so far is saved and marked incomplete."),
 ];
 
-/// Variables that users set; docs/security.md lists all that are read.
+/// Environment variables that users set. docs/security.md lists all variables that are read.
 const ENVIRONMENT: [Row; 7] = [
     ("NODEGAUGE_DB", "Path of the history, instead of that in the data folder."),
     ("NODEGAUGE_CACHE_DIR", "Folder of compiled probes and of measured capacities of caches."),
@@ -85,7 +85,7 @@ fn write_pages(command: &Command, folder: &Path) -> Result<(), Failure> {
     Sink::File(file).write(&String::from_utf8_lossy(&roff))
 }
 
-/// Writes the sections that the definition of a command has.
+/// Writes the sections that come from the definition of a command.
 fn write_beginning(page: &Man, command: &Command, roff: &mut Vec<u8>) -> std::io::Result<()> {
     page.render_title(roff)?;
     page.render_name_section(roff)?;
@@ -100,7 +100,7 @@ fn write_beginning(page: &Man, command: &Command, roff: &mut Vec<u8>) -> std::io
     Ok(())
 }
 
-/// Writes the sections with which every page ends.
+/// Writes the sections at the end of every page.
 fn write_end(command: &Command, roff: &mut Vec<u8>) -> std::io::Result<()> {
     write_rows("EXIT STATUS", &STATUS, roff)?;
     write_rows("ENVIRONMENT", &ENVIRONMENT, roff)?;
@@ -116,7 +116,7 @@ fn write_end(command: &Command, roff: &mut Vec<u8>) -> std::io::Result<()> {
     writeln!(roff, ".SH VERSION\n{}", escaped(concat!("v", env!("CARGO_PKG_VERSION"))))
 }
 
-/// Writes a section with a list of terms.
+/// Writes a section that is a list of terms.
 fn write_rows(title: &str, rows: &[Row], roff: &mut Vec<u8>) -> std::io::Result<()> {
     writeln!(roff, ".SH \"{title}\"")?;
     for (term, text) in rows {
@@ -125,13 +125,13 @@ fn write_rows(title: &str, rows: &[Row], roff: &mut Vec<u8>) -> std::io::Result<
     Ok(())
 }
 
-/// Returns a line of text for roff: hyphens as typed in a shell, no request at the beginning.
+/// Escapes a line of text for roff: hyphens can be copied to a shell, and no line begins with a request.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('-', "\\-").replace('\'', "\\(aq");
     if text.starts_with('.') { format!("\\&{text}") } else { text }
 }
 
-/// Appends a section with the synopsis and options of a command, then the sections of its subcommands.
+/// Appends a section with synopsis and options of a command, followed by the sections of its subcommands.
 fn write_section(command: &Command, parent: &str, roff: &mut Vec<u8>) -> std::io::Result<()> {
     let name = format!("{parent} {}", command.get_name());
     writeln!(roff, ".SH \"{}\"", name.to_uppercase())?;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes_of_man_pages_are_those_of_the_program() {
+    fn man_page_exit_codes_match_the_program() {
         let codes = [Exit::Success, Exit::Unmet, Exit::Usage, Exit::Missing].map(Exit::number);
         let signals = [1, 2, 15].map(|signal| Exit::Signal(signal).number().to_string());
         let expected = codes.iter().map(u8::to_string).chain([signals.join(", ")]);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_roff_begin_with_no_request() {
+    fn roff_line_never_begins_with_a_request() {
         assert_eq!(escaped(".x --a 'b'"), "\\&.x \\-\\-a \\(aqb\\(aq");
     }
 }

@@ -5,7 +5,7 @@ use crate::args::memory::{FamilyArgs, LatencyArgs, MatrixArgs, MemoryCommand, Or
 use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::output::Sink;
-use crate::session::{self, HostsRun, Shown};
+use crate::session::{self, HostsRun, StdoutContent};
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves, hwloc_xml};
 use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_measure::Fraction;
@@ -26,10 +26,10 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns the program that a command line names after `--`; `None` without one.
+/// Returns the program given after `--`; `None` if there is none.
 ///
 /// # Errors
-/// Fails if there is no such program.
+/// Fails if the program does not exist.
 fn named_program(words: &[String]) -> Result<Option<CommandLine>, Failure> {
     let Some((name, arguments)) = words.split_first() else { return Ok(None) };
     let path = Path::new(name);
@@ -81,7 +81,7 @@ fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit
     }
 }
 
-/// Measures the matrix, and writes it as memory attributes of hwloc.
+/// Measures the matrix and writes it as memory attributes of hwloc.
 fn emit(args: &MatrixArgs, site: Site, plan: CurvePlan) -> Result<Exit, Failure> {
     let common = &args.memory.untimed.common;
     let accept_suspect = common.conditions.accept_suspect;
@@ -102,9 +102,9 @@ fn emit(args: &MatrixArgs, site: Site, plan: CurvePlan) -> Result<Exit, Failure>
         |record, style| {
             let made = xml.insert(hwloc_xml(record, accept_suspect));
             match (&sink, made) {
-                (Sink::Stdout, Ok(text)) => Shown::Table(text.clone()),
-                (Sink::Stdout, Err(_)) => Shown::Table(String::new()),
-                (Sink::File(_), _) => Shown::page_of(&Curves)(record, style),
+                (Sink::Stdout, Ok(text)) => StdoutContent::Table(text.clone()),
+                (Sink::Stdout, Err(_)) => StdoutContent::Table(String::new()),
+                (Sink::File(_), _) => StdoutContent::page_renderer(&Curves)(record, style),
             }
         },
     )?;

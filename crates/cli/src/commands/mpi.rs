@@ -2,7 +2,7 @@
 
 use crate::args::MpiArgs;
 use crate::failure::{Exit, Failure};
-use crate::session::{self, Shown};
+use crate::session::{self, StdoutContent};
 use nodegauge_gauge::PlannedRun;
 use nodegauge_measure::schedule::Budget;
 use nodegauge_messages::{MessageOptions, MessageRequest, Messages, MessagesPlan, MpiRequest, osu};
@@ -34,9 +34,9 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
         |node, progress| session::measure(Box::new(plan), node, progress),
         |record, style| {
             if args.osu_text {
-                Shown::Table(osu::print::tables(record))
+                StdoutContent::Table(osu::print::tables(record))
             } else {
-                Shown::Text(text::page(&run::own(record, &Messages), style))
+                StdoutContent::Text(text::page(&run::gauge_page(record, &Messages), style))
             }
         },
     )

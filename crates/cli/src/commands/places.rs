@@ -49,7 +49,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         let document = PlacesDocument { nodes: args.nodes, ..document(&topology, &plan) };
         if !show(args, &[document])? {
             output::print(&remarks(&plan));
-            output::print(&of_each_node(args.nodes, plan.ranks.len()));
+            output::print(&several_nodes_remark(args.nodes, plan.ranks.len()));
         }
         return Ok(Exit::Success);
     }
@@ -75,8 +75,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Returns the options for the ranks of one node and their devices. On this machine, devices that cannot be used are
-/// ignored.
+/// Returns the options for the ranks of one node and their devices. On this machine, unusable devices are ignored.
 fn ranks(args: &PlacesArgs, topology: &mut Topology) -> Result<RankPlacementOptions, Failure> {
     let mut ranks = args.ranks.options();
     if let Some(nodes) = args.nodes {
@@ -89,8 +88,8 @@ fn ranks(args: &PlacesArgs, topology: &mut Topology) -> Result<RankPlacementOpti
     Ok(ranks.near_devices(each, topology))
 }
 
-/// Returns the remark on the table of one node, if it stands for several nodes.
-fn of_each_node(nodes: Option<u32>, ranks: usize) -> String {
+/// Returns a remark if the table of one node describes several nodes.
+fn several_nodes_remark(nodes: Option<u32>, ranks: usize) -> String {
     let Some(nodes) = nodes.filter(|nodes| *nodes > 1) else { return String::new() };
     format!(
         "{} on {nodes} nodes; the table shows each node\n",
@@ -104,7 +103,7 @@ fn one_to_emit() -> Failure {
         .hint("give one thread count, e.g. --threads 4")
 }
 
-/// Returns the document of a plan on this machine, with the environment of this process.
+/// Returns the document for a plan on this machine, with the environment of this process.
 fn document(topology: &Topology, plan: &RankPlan) -> PlacesDocument {
     let live = matches!(topology.source, TopologySource::Live);
     let inherited = live.then(|| nodegauge_machine::inherited(&SysRoot::live())).flatten();
@@ -112,7 +111,7 @@ fn document(topology: &Topology, plan: &RankPlan) -> PlacesDocument {
     PlacesDocument { inherited, ..document }
 }
 
-/// Returns the lines below the table of a plan: its policy, if it has one, and its notices.
+/// Returns the lines below the table of a plan: its policy, if any, and its notices.
 fn remarks(plan: &RankPlan) -> String {
     let policy = plan.policy.map(|policy| format!("policy {policy}: {}\n", policy.describe()));
     let notices = plan.notices.iter().map(|notice| format!("note: {notice}\n"));
@@ -149,7 +148,7 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
             return Ok(true);
         }
     }
-    let sections = documents.iter().map(nodegauge_report::places::view).collect();
+    let sections = documents.iter().map(nodegauge_report::places::places_section).collect();
     output::show(&Page { sections, ..Page::default() });
     Ok(false)
 }
@@ -161,11 +160,11 @@ fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
     if output::documents(&[(args.json.as_deref(), &|| output::json(&document))])? {
         return Ok(Exit::Success);
     }
-    output::show_section(&nodegauge_report::places::pairs(&rows));
+    output::show_section(&nodegauge_report::places::pairs_section(&rows));
     Ok(Exit::Success)
 }
 
-/// Starts the team and returns the CPUs on which the kernel allows each thread to run.
+/// Starts the threads and returns the CPUs on which the kernel allows each of them to run.
 fn observed(placement: &Placement) -> Result<String, Failure> {
     let bound = placement.bind != Bind::None;
     let places: Vec<_> = placement

@@ -1,4 +1,5 @@
-//! `nodegauge read`: outputs of other programs as records, without a history. `history import` saves the same records.
+//! `nodegauge read`: prints outputs of other programs as records, without a history. `history import` saves the same
+//! records.
 
 use crate::args::ImportedNode;
 use crate::args::read::ReadArgs;
@@ -16,25 +17,25 @@ use nodegauge_report::export::json_line;
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum size of a file in bytes: about ten thousand runs with all their samples.
+/// Maximum file size in bytes: about ten thousand runs with all samples.
 const LONGEST_EXPORT: u64 = 1 << 30;
-/// Label of the records of a file with several runs.
+/// Label of the records if a file contains several runs.
 const LABEL: &str = "import";
 
-/// Description of the runs by the user.
+/// Description of the runs that the user gave.
 pub(crate) struct RunDescription<'a> {
     /// Labels for the records.
     pub(crate) labels: &'a [(String, String)],
-    /// Host of the programs.
+    /// Host on which the programs ran.
     pub(crate) host: Option<&'a str>,
     /// Processor and memory of the host.
     pub(crate) node: &'a ImportedNode,
-    /// Properties of a run of STREAM.
+    /// Properties of a STREAM run.
     pub(crate) run: &'a KnownRun,
 }
 
 impl RunDescription<'_> {
-    /// Returns the first given option that describes the node or the run.
+    /// Returns the first option that describes the node or the run, if any is given.
     pub(crate) fn option(&self) -> Option<&'static str> {
         let given = [
             (self.host.is_some(), "--host"),
@@ -45,13 +46,13 @@ impl RunDescription<'_> {
         of_node.or(self.run.option())
     }
 
-    /// Returns the machine of the runs, of which only what the user says is known.
+    /// Returns the machine of the runs, for which only the user's description is known.
     pub(crate) fn machine(&self) -> Result<Machine, Failure> {
         let mut machine = Machine::default();
         if self.node.is_given() {
             let options =
                 session::describe_options(self.node.dimms, self.node.processor.as_deref())?;
-            // Cores and caches of this topology are not those of the node; only its sockets are.
+            // Only the sockets of this topology are those of the node, not the cores and caches.
             let sockets = format!("Package:{} Core:1 PU:1", self.node.sockets);
             let topology = session::load_topology(&TopologySource::Synthetic(sockets))?;
             let known = nodegauge_machine::describe(&topology, &SysRoot::live(), &options);
@@ -66,25 +67,25 @@ impl RunDescription<'_> {
     }
 }
 
-/// Records of the runs in a file, and the runs that were not read.
+/// Records of the runs in a file, and the reasons why runs were not read.
 #[derive(Debug, Default)]
 pub(crate) struct FileRuns {
     /// Records in the order of the file.
     pub(crate) records: Vec<Record>,
     /// Reasons why runs were not read.
     pub(crate) unread: Vec<Failure>,
-    /// Runs whose end is missing, in words.
+    /// Descriptions of the runs whose end is missing.
     pub(crate) cut: Vec<String>,
 }
 
 /// Result of a run in a file.
 enum FileRun {
-    /// Record of the run, and the part of it that is missing, in words.
+    /// Record of the run, and a description of the missing part.
     Read(Box<Record>, Option<String>),
     Unread(Failure),
 }
 
-/// Calls `visit` with each run in a text; `command` is that of the records.
+/// Calls `visit` for each run in a text. `command` is the command in the records.
 fn each_run(
     file: &Path,
     text: &str,
@@ -114,10 +115,10 @@ fn each_run(
 }
 
 impl FileRuns {
-    /// Reads the runs in a text; `command` is that of the records.
+    /// Reads the runs in a text. `command` is the command in the records.
     ///
     /// # Errors
-    /// Fails if the text has no run of a known program, or if the lines of two runs are mixed.
+    /// Fails if the text contains no run of a known program, or if the lines of two runs are mixed.
     pub(crate) fn read(
         file: &Path,
         text: &str,
@@ -136,7 +137,7 @@ impl FileRuns {
         Ok(all)
     }
 
-    /// Reports the runs that were not read, and those whose end is missing.
+    /// Reports runs that were not read, and runs whose end is missing.
     pub(crate) fn report(&self) {
         for reason in &self.cut {
             output::note(reason);
@@ -147,16 +148,16 @@ impl FileRuns {
     }
 }
 
-/// Place of a run in a file.
+/// Position of a run in a file.
 struct RunPlace<'a> {
     file: &'a Path,
-    /// The run in words, if the file has several.
+    /// Description of the run, if the file contains several.
     words: Option<&'a str>,
-    /// Number of runs behind it.
+    /// Number of runs after this one.
     behind: usize,
 }
 
-/// Returns a new record that contains imported figures. The runs of a file start one second after each other, the last one
+/// Returns a new record with imported figures. The runs of a file start at intervals of one second; the last one starts
 /// at the time of the file.
 fn imported_record(
     place: &RunPlace<'_>,
@@ -168,7 +169,7 @@ fn imported_record(
     let shown = shown(place.file);
     let before = Duration::from_secs(place.behind as u64);
     let written = std::fs::metadata(place.file).and_then(|metadata| metadata.modified()).ok();
-    // A run that starts in the future would be the newest run for a long time; the texts sort in the order of time.
+    // A run that starts in the future would stay the newest run for a long time. The texts sort chronologically.
     let started = written.and_then(|time| time.checked_sub(before)).and_then(record::rfc3339);
     let started = started.filter(|started| *started <= record::now_rfc3339());
     let source = match started {
@@ -199,7 +200,7 @@ fn imported_record(
 ///
 /// # Errors
 /// Fails if the file cannot be read or is UTF-16.
-pub(crate) fn text_of(file: &Path) -> Result<String, Failure> {
+pub(crate) fn read_text(file: &Path) -> Result<String, Failure> {
     let bytes = nodegauge_os::read_input(file, LONGEST_EXPORT)
         .map_err(|cause| Failure::usage(format!("cannot read {}: {cause}", shown(file))))?;
     printed::decoded(bytes).map_err(|cause| {
@@ -208,21 +209,21 @@ pub(crate) fn text_of(file: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Returns a path for the terminal, because another user may have named the file.
+/// Returns a path for the terminal with control characters escaped, because another user may have named the file.
 pub(crate) fn shown(file: &Path) -> String {
     legible::path(file)
 }
 
-/// Lines that are printed together.
+/// Buffer of lines that are printed together.
 #[derive(Default)]
 struct LineBuffer {
     lines: String,
-    /// First error; nothing is printed behind it.
+    /// First error; nothing is printed after it.
     failed: Option<Failure>,
 }
 
 impl LineBuffer {
-    /// Number of bytes that are printed at once.
+    /// Number of bytes at which the buffer is printed.
     const FULL: usize = 1 << 20;
 
     fn add(&mut self, line: Result<String, Failure>) {
@@ -282,9 +283,9 @@ pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
     buffer.failed.map_or(Ok(exit), Err)
 }
 
-/// Returns the text of a file that has outputs of other programs.
+/// Returns the text of a file that contains outputs of other programs.
 fn text_to_read(file: &Path) -> Result<String, Failure> {
-    let text = text_of(file)?;
+    let text = read_text(file)?;
     if records(file, &text, gauges::registry().former_names()).is_some() {
         return Err(Failure::usage(format!("{} has records of nodegauge", shown(file)))
             .hint("they need no reading; history import saves them"));

@@ -1,7 +1,7 @@
 //! Implementation of the command `nodegauge report`.
 
 use super::history::find;
-use crate::args::Database;
+use crate::args::DatabaseArgs;
 use crate::args::report::ReportArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
@@ -15,12 +15,12 @@ use nodegauge_report::{Conditions, run, trend};
 use std::path::Path;
 use std::slice::from_ref;
 
-/// Number of newest saved runs of the node that are searched for the same figures.
+/// Maximum number of saved runs of the node in which the same figures are searched.
 const OTHERS: usize = 40;
 
 pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(label) = &args.trend {
-        return trend_of(label, args);
+        return write_trend(label, args);
     }
     let records = args.runs.iter().map(|run| find(run, &args.db));
     let records: Vec<Record> = records.collect::<Result<_, _>>()?;
@@ -46,8 +46,8 @@ pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
     Ok(judged(&records, args))
 }
 
-/// Prints the conditions that are not met and returns the exit code. For a format that reports failures, invalid
-/// figures and incomplete runs also fail.
+/// Prints the conditions that are not met, and returns the exit code. With a format that reports failures, invalid
+/// figures and incomplete runs fail, too.
 fn judged(records: &[Record], args: &ReportArgs) -> Exit {
     let conditions = &args.conditions;
     let reports_failures = args.format.0.reports_failures();
@@ -61,8 +61,8 @@ fn judged(records: &[Record], args: &ReportArgs) -> Exit {
     if asked && unmet.count() > 0 { Exit::Unmet } else { Exit::Success }
 }
 
-/// Writes a single document to `path`. With several documents, the name of each document is inserted into the file
-/// name. Only a single document can be written to standard output.
+/// Writes a document to `path`. If there are several documents, the file name of each contains the name of the
+/// document; only one can be written to standard output.
 fn write(format: &dyn Exporter, documents: &[Document], path: &str) -> Result<(), Failure> {
     let to_stdout = Sink::from(path) == Sink::Stdout;
     if to_stdout && documents.len() > 1 {
@@ -91,8 +91,8 @@ fn write(format: &dyn Exporter, documents: &[Document], path: &str) -> Result<()
     Ok(())
 }
 
-/// Returns the path for the document `part`: `DIR/NAME-PART.END` for `DIR/NAME.END`. If the name has no extension, the
-/// usual extension of the format is added.
+/// Returns the path of the document `part`: `DIR/NAME-PART.END` for `DIR/NAME.END`. If the name has no extension, that
+/// of the format is added.
 fn part_path(path: &str, part: &str, extension: &str) -> String {
     let file = Path::new(path);
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
@@ -100,7 +100,7 @@ fn part_path(path: &str, part: &str, extension: &str) -> String {
     file.with_file_name(format!("{stem}-{part}.{ending}")).to_string_lossy().into_owned()
 }
 
-/// Writes a report and prints its path, unless the report is written to standard output.
+/// Writes a report and prints its path, unless it goes to standard output.
 fn put(path: &str, text: &str) -> Result<(), Failure> {
     let sink = Sink::from(path);
     sink.write(text)?;
@@ -110,9 +110,9 @@ fn put(path: &str, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the page of runs with a label over time.
-fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
-    let filter = RunFilter { labelled: Some(label.to_owned()), ..args.which.filter() };
+/// Writes a page that shows the runs with a label over time.
+fn write_trend(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
+    let filter = RunFilter { any_label: Some(label.to_owned()), ..args.which.filter() };
     let title = file_stem(&format!("trend-{label}"));
     let format = args.format.0;
     let Some(render) = format.renderer() else {
@@ -121,7 +121,7 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
     let mut runs = trend::TrendRuns::default();
     let registry = gauges::registry();
     if let Some(store) = session::open_store_to_read(&args.db)? {
-        // Records are loaded one by one: there may be thousands of records, and every record contains all samples.
+        // Records are read one after another, because there may be thousands, each with all its samples.
         for id in store.ids(&filter)?.iter().rev() {
             runs.add(&store.find(id)?, &GAUGES, registry);
         }
@@ -136,7 +136,7 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-impl RelatedRuns for Database {
+impl RelatedRuns for DatabaseArgs {
     fn earlier(&self, record: &Record) -> Result<Vec<Record>, Failure> {
         let host = record.machine.host.clone();
         let store = session::open_store_to_read(self)?;

@@ -4,7 +4,7 @@ use crate::args::roofline::RooflineArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges::GAUGES;
 use crate::progress::Progress;
-use crate::session::{self, Shown};
+use crate::session::{self, StdoutContent};
 use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_roofline::{RooflineGauge, RooflineOptions, RooflinePlan};
 use nodegauge_toolchain::CommandLine;
@@ -23,7 +23,7 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
     let program = program.map(|(name, rest)| CommandLine::new(name.clone(), rest.to_vec()));
     let site = session::array_site(common)?;
     let plan = {
-        let newest = session::newest(&common.db, &site);
+        let newest = session::newest_run(&common.db, &site);
         let options = RooflineOptions {
             placement: args.placement.options(),
             largest: args.size,
@@ -38,5 +38,5 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
     let figures = plan.figures(&site);
     let measure =
         |node: &Site, progress: &mut Progress| session::measure(Box::new(plan), node, progress);
-    session::conduct(common, site, &figures, measure, Shown::page_of(&RooflineGauge))
+    session::conduct(common, site, &figures, measure, StdoutContent::page_renderer(&RooflineGauge))
 }

@@ -3,7 +3,7 @@
 use crate::args::RunArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
-use crate::session::{self, Shown};
+use crate::session::{self, StdoutContent};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{BudgetShares, Depth, Site, SummaryRequest, usual_times};
 use nodegauge_measure::schedule::{Budget, Limits};
@@ -27,7 +27,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         site,
         &figures,
         |site, progress| {
-            // The parts have shares of the budget, which they exceed rather than refuse.
+            // The parts have shares of the budget. They may exceed a share, but do not refuse it.
             let samples = common.samples.map(|n| n as usize);
             let limits = common.budget.map(|time| {
                 let parts = Limits::from_budget(Budget::new(Some(time), time), samples);
@@ -37,7 +37,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             let depth = if args.full { Depth::Full } else { Depth::Quick };
             let usual = SummaryRequest::plain(depth, &environment);
             let times = usual_times(&GAUGES, site, &usual);
-            progress.foresee(Some(times.iter().sum()));
+            progress.set_predicted_time(Some(times.iter().sum()));
             let is_measured: Vec<bool> = times.iter().map(|time| !time.is_zero()).collect();
             let shares = common.budget.map(|budget| BudgetShares::new(budget, times));
             let mut left_out = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                         .map(|(shares, limits)| shares.part_budget(at, limits.elapsed())),
                     samples,
                     environment: &environment,
-                    newest: &session::newest(&common.db, site),
+                    newest: &session::newest_run(&common.db, site),
                 };
                 let more = gauges::summary_plan(gauge, site, &ask, progress);
                 found.extend(more);
@@ -74,12 +74,14 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             }
             Ok(found)
         },
-        |record, style| Shown::Text(text::page(&run::page(record, &GAUGES, common.verbose), style)),
+        |record, style| {
+            StdoutContent::Text(text::page(&run::page(record, &GAUGES, common.verbose), style))
+        },
     )
 }
 
-/// Returns the figures that the gauges may produce; `--expect` is checked against this list. The list is empty if a
-/// gauge cannot be planned, because the figures of that gauge are then unknown.
+/// Returns the figures that the gauges may produce, which `--expect` is checked against. The list is empty if a gauge
+/// cannot be planned, because its figures are then unknown.
 fn figures(site: &Site, environment: &Environment) -> Vec<Figures> {
     let ask = SummaryRequest::plain(Depth::Quick, environment);
     let plans: Result<Vec<_>, _> =

@@ -1,4 +1,4 @@
-//! Implementation of the command `nodegauge stream`; every mode has a different plan.
+//! Implementation of the command `nodegauge stream`. Each mode has its own plan.
 
 mod ranks;
 
@@ -8,7 +8,7 @@ use crate::args::stream::{StreamArgs, no_sweep};
 use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::output;
-use crate::session::{self, HostsRun, Shown};
+use crate::session::{self, HostsRun, StdoutContent};
 use nodegauge_kernels::STREAM;
 use nodegauge_measure::record::Record;
 use nodegauge_placement::LauncherJob;
@@ -40,7 +40,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Measures a host of several, alone or with the other ranks of the host.
+/// Measures as the leader of a host, alone or with the other ranks of that host.
 fn lead(args: &StreamArgs, run: &HostsRun<'_>) -> Result<Exit, Failure> {
     match run.hosts.started() {
         alone if alone.ranks == 1 => measure(args, None, Some(run)),
@@ -62,13 +62,13 @@ fn plan_lengths(args: &StreamArgs) -> Result<Exit, Failure> {
     refuse_with_plan(&args.common, &others)?;
     let options = args.request();
     options.standard.iter().for_each(|source| output::protect(source));
-    let site = session::planned(&args.common, &args.plan.machine)?;
+    let site = session::planned_site(&args.common, &args.plan.machine)?;
     let request = LengthRequest {
         rate: args.plan.rate,
         is_memory_given: args.plan.machine.memory.is_some(),
-        newest: &session::newest(&args.common.db, &site),
+        newest: &session::newest_run(&args.common.db, &site),
     };
-    let plan = LengthPlan::of(&options, &site, &request)?;
+    let plan = LengthPlan::new(&options, &site, &request)?;
     let file = args.common.json.as_deref();
     if !output::documents(&[(file, &|| output::json(&LengthPlanDocument::new(&plan, &site)))])? {
         output::show_section(&view::length_plan::section(&plan));
@@ -96,7 +96,7 @@ fn measure(
     if !stream.show.is_empty() && !matches!(mode, StreamMode::Sweep(_)) {
         return Err(no_sweep());
     }
-    let table = text_of(args, &mode)?;
+    let table = stream_text(args, &mode)?;
     if matches!(mode, StreamMode::Plain)
         && table.is_some()
         && !request.cell.arrays.pass().iter().any(|kernel| STREAM.contains(kernel))
@@ -106,11 +106,11 @@ fn measure(
         )
         .hint("leave out --stream-text"));
     }
-    // stream.c and its table follow STREAM's rule on the reported caches.
+    // stream.c and its table follow STREAM's rule with the reported cache sizes.
     let by_reported = request.standard.is_some() || args.table.stream_text;
     let site =
         if by_reported { session::site(&args.common)? } else { session::array_site(&args.common)? };
-    let plan = request.plan(mode, &site, joined, &session::newest(&args.common.db, &site))?;
+    let plan = request.plan(mode, &site, joined, &session::newest_run(&args.common.db, &site))?;
     let figures = plan.figures(&site);
     session::conduct_on(
         hosts,
@@ -120,16 +120,16 @@ fn measure(
         |site, progress| session::measure(plan, site, progress),
         |record, style| match table {
             Some(text) => classic(record, text(record)),
-            None => Shown::page_of(&stream)(record, style),
+            None => StdoutContent::page_renderer(&stream)(record, style),
         },
     )
 }
 
 /// Function that makes the text of `--stream-text` from a record.
-type TextOf = fn(&Record) -> Option<String>;
+type StreamText = fn(&Record) -> Option<String>;
 
-/// Returns the function that makes the text of `--stream-text` in a mode, if the option is given.
-fn text_of(args: &StreamArgs, mode: &StreamMode) -> Result<Option<TextOf>, Failure> {
+/// Returns the function that makes the text of `--stream-text` in this mode; `None` without the option.
+fn stream_text(args: &StreamArgs, mode: &StreamMode) -> Result<Option<StreamText>, Failure> {
     match mode {
         _ if !args.table.stream_text => Ok(None),
         StreamMode::Plain => Ok(Some(view::classic::render)),
@@ -141,10 +141,9 @@ fn text_of(args: &StreamArgs, mode: &StreamMode) -> Result<Option<TextOf>, Failu
     }
 }
 
-/// Returns the table for other programs. Without a valid result, prints the reason as an error and returns no
-/// table.
-fn classic(record: &Record, text: Option<String>) -> Shown {
-    Shown::Table(text.unwrap_or_else(|| {
+/// Returns the table for other programs. Without a valid result, prints the reason as an error and returns no table.
+fn classic(record: &Record, text: Option<String>) -> StdoutContent {
+    StdoutContent::Table(text.unwrap_or_else(|| {
         let worst = record.measurements.iter().map(|m| &m.validity).max_by_key(|v| v.status);
         let reason = worst.and_then(|validity| validity.reasons.first());
         let reason = reason.map_or("nothing was measured", String::as_str);

@@ -3,7 +3,7 @@
 use crate::args::sweep::SweepArgs;
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
-use crate::session::{self, Shown};
+use crate::session::{self, StdoutContent};
 use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_placement::JobPlacement;
 use nodegauge_programs::{
@@ -58,9 +58,15 @@ pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
     let measure =
         |node: &Site, progress: &mut Progress| session::measure(Box::new(plan), node, progress);
     if !args.emit {
-        return session::conduct(common, site, &figures, measure, Shown::page_of(&Programs));
+        return session::conduct(
+            common,
+            site,
+            &figures,
+            measure,
+            StdoutContent::page_renderer(&Programs),
+        );
     }
     session::conduct(common, site, &figures, measure, |record, _| {
-        Shown::Table(winner(record, &commands).unwrap_or_default())
+        StdoutContent::Table(winner(record, &commands).unwrap_or_default())
     })
 }

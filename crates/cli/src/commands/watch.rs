@@ -1,4 +1,4 @@
-//! `nodegauge watch`: the request of a series from the arguments.
+//! `nodegauge watch`: makes the request for a series from the arguments.
 
 use crate::args::{WatchArgs, WhenBusy};
 use crate::failure::{Exit, Failure};
@@ -11,10 +11,10 @@ use nodegauge_node::watch::WatchRequest;
 pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     let request = WatchRequest {
         every: args.every,
-        whole: args.whole,
+        duration: args.whole,
         budget: args.budget,
         labels: args.label.clone(),
-        anew: args.anew,
+        starts_new_series: args.anew,
         measures_when_busy: args.when_busy == WhenBusy::Measure,
         is_quiet: args.quiet,
         history: session::history(&args.db),

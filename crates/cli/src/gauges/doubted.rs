@@ -1,5 +1,5 @@
-//! Pages of the golden records of every gauge with figures that were made suspect, wide, few, single or disturbed:
-//! headline, trust and closing line agree in all renderers.
+//! Tests with the golden records of every gauge, whose figures are made suspect, wide, few, single or disturbed.
+//! Headline, trust and closing line must agree in all renderers.
 
 use super::GAUGES;
 use nodegauge_gauge::view::{Block, Page};
@@ -7,9 +7,9 @@ use nodegauge_measure::Notice;
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status, Validity, doubt};
 use nodegauge_report::{export, run};
 
-/// Cause of all doubts in these tests.
+/// Reason why figures are suspect in these tests.
 const LOAD: &str = "other load took 36 % of the time of a thread";
-/// Words of a conclusion on a difference, on an extreme, on a limit or on a trend.
+/// Words of conclusions about a difference, an extreme, a limit or a trend.
 const CLAIMS: [&str; 9] = [
     "is fastest",
     "times as fast",
@@ -22,15 +22,15 @@ const CLAIMS: [&str; 9] = [
     "of the speed of shared memory",
 ];
 
-/// Text that recommends or asserts something because of measured figures.
+/// Text that recommends or concludes something from measured figures.
 struct Recommendation {
-    /// Source below `crates`.
+    /// Source file below `crates`.
     source: &'static str,
-    /// Words of the text.
+    /// Words in the text.
     words: &'static str,
 }
 
-/// Texts of notices and headings that recommend something because of measured figures, or name its cause.
+/// Notices and headings that recommend something because of measured figures, or that name their cause.
 const RECOMMENDATIONS: [Recommendation; 10] = [
     Recommendation { source: "compute/src/choose.rs", words: "set this variable for your own" },
     Recommendation { source: "compute/src/result.rs", words: "another BLAS library or other" },
@@ -47,7 +47,7 @@ const RECOMMENDATIONS: [Recommendation; 10] = [
     },
 ];
 
-/// Asserts that no notice of suspect figures recommends anything without its doubt.
+/// Asserts that no notice about suspect figures recommends anything without saying that they are suspect.
 pub(super) fn recommends_nothing(name: &str, notices: &[Notice]) {
     for Notice { message: text, .. } in notices {
         let is_open = text.contains("cannot tell") || text.contains("(suspect)");
@@ -56,10 +56,10 @@ pub(super) fn recommends_nothing(name: &str, notices: &[Notice]) {
     }
 }
 
-/// A text that is moved or changed is also changed in the table, and the function that has it asks whether a conclusion
-/// can be drawn.
+/// When a text in the table moves or changes, change the table. The function with the text must check whether the
+/// figures permit a conclusion.
 #[test]
-fn recommendations_are_listed_and_judged() {
+fn recommendations_depend_on_validity() {
     for Recommendation { source, words } in RECOMMENDATIONS {
         let path = format!("{}/../{source}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap();
@@ -69,14 +69,14 @@ fn recommendations_are_listed_and_judged() {
     }
 }
 
-/// Returns the records that a gauge of this program measured.
+/// Returns the records that gauges of this program measured.
 fn measured() -> Vec<(String, Record)> {
     let mut all = super::tests::golden();
     all.retain(|(_, record)| !record.machine.is_imported());
     all
 }
 
-/// Returns the record with each figure that it measured itself changed.
+/// Returns the record with a change in each figure that it measured itself.
 fn changed(record: &Record, change: impl Fn(Measurement) -> Measurement) -> Record {
     let mut record = record.clone();
     for m in &mut record.measurements {
@@ -87,7 +87,7 @@ fn changed(record: &Record, change: impl Fn(Measurement) -> Measurement) -> Reco
     record
 }
 
-/// Returns the headline, the closing lines with recommendations, and the titles of the pictures of a page.
+/// Returns the headline, the closing lines with recommendations, and the picture titles of a page.
 fn conclusions(page: &Page) -> Vec<String> {
     let closing = page.sections.iter().filter(|section| section.is_summary());
     let blocks = closing.flat_map(|section| &section.blocks);
@@ -103,7 +103,7 @@ fn conclusions(page: &Page) -> Vec<String> {
     page.conclusion.iter().cloned().chain(notes).chain(titles).collect()
 }
 
-/// Asserts that nothing on a page of suspect figures is concluded without its doubt.
+/// Asserts that a page of suspect figures has no conclusion without saying that they are suspect.
 fn draws_no_conclusion(name: &str, record: &Record) {
     let page = run::page(record, &GAUGES, true);
     for text in conclusions(&page) {
@@ -116,7 +116,7 @@ fn draws_no_conclusion(name: &str, record: &Record) {
     }
     let markdown = export::markdown_page(&page);
     let html = export::html_page(&page, "page");
-    // Renderers join numbers and units with blanks of their own.
+    // Renderers put blanks of their own between numbers and units.
     let plain =
         |text: &str| text.replace('\u{a0}', " ").replace("&#160;", " ").replace("&nbsp;", " ");
     for start in page.conclusion.iter().filter_map(|text| text.get(..20)) {
@@ -127,7 +127,7 @@ fn draws_no_conclusion(name: &str, record: &Record) {
 }
 
 #[test]
-fn suspect_figures_of_every_gauge_give_no_conclusion() {
+fn suspect_figures_give_no_conclusion() {
     for (name, record) in measured() {
         let suspect = changed(&record, |mut m| {
             m.validity = Validity::valid();
@@ -146,7 +146,7 @@ fn suspect_figures_of_every_gauge_give_no_conclusion() {
 }
 
 #[test]
-fn rule_of_doubt_applies_to_figures_of_every_gauge() {
+fn validity_rule_applies_to_every_gauge() {
     for (name, record) in measured() {
         let judged = |samples: &dyn Fn(f64) -> Vec<f64>| {
             changed(&record, |m| {
@@ -182,7 +182,7 @@ fn rule_of_doubt_applies_to_figures_of_every_gauge() {
 }
 
 #[test]
-fn single_values_of_every_gauge_are_exempt() {
+fn single_values_are_exempt_from_the_validity_rule() {
     for (name, record) in measured() {
         let single = changed(&record, |m| {
             let value = m.value.unwrap_or(1.0);

@@ -1,4 +1,4 @@
-//! Rule of failure in the series of every gauge: a table of plans, each of which is run with failing, slow and
+//! Tests of the failure rule in the series of every gauge. Each plan in a table is run with failing, slow and
 //! interrupted turns.
 
 use super::GAUGES;
@@ -13,7 +13,7 @@ use nodegauge_devices::links::{LinkOptions, LinkPlan};
 use nodegauge_devices::peaks::PeakPlan;
 use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan};
 use nodegauge_files::FilesOptions;
-use nodegauge_gauge::series::altered::{self, TurnResult};
+use nodegauge_gauge::series::alteration::{self, TurnResult};
 use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_kernels::Kernel;
 use nodegauge_kernels::size::SizeSpec;
@@ -42,32 +42,32 @@ mod references;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 
-/// Gauges whose own command measures without a series, with the reasons.
+/// Gauges whose command measures without a series, with the reasons.
 const WITHOUT_SERIES: [(&str, &str); 3] = [
     ("compute", "the factorisation of HPL is one run; the peaks are cells of the roofline"),
     ("messages", "the loops of the OSU benchmarks run in their own processes"),
     ("network", "its figures are those of other programs"),
 ];
 
-/// Problem of the failing turns.
+/// Problem that a failing turn reports.
 const PROBLEM: &str = "the power of this cell is gone";
-/// Reason of the figures of lost cells.
+/// Reason for the figures of lost cells.
 const REASON: &str = "not measured to the end: the power of this cell is gone";
-/// Time that no run reaches.
+/// Time that no run exceeds.
 const LONG: Duration = Duration::from_secs(100);
 
-/// Time or number of samples of a plan.
+/// Time limit and number of samples of a plan.
 #[derive(Clone, Copy)]
 struct Extent {
     budget: Duration,
-    /// True if the user set the budget, for plans that distinguish it.
+    /// True if the user requested the budget, for plans that distinguish it.
     asked: bool,
     samples: Option<usize>,
 }
 
-/// Three samples of each cell.
+/// Three samples per cell.
 const FEW: Extent = Extent { budget: LONG, asked: false, samples: Some(3) };
-/// A budget without a number of samples; it is sufficient on any machine, also beside other programs.
+/// Budget without a number of samples. It is sufficient on any machine, even if other programs are running.
 const TIMED: Extent = Extent { budget: Duration::from_secs(60), asked: false, samples: None };
 
 impl From<Extent> for Budget {
@@ -76,7 +76,7 @@ impl From<Extent> for Budget {
     }
 }
 
-/// Function that makes a plan; `None` if the machine lacks something, which has been reported.
+/// Function that makes a plan; `None` after it has reported that the machine lacks something.
 type Make = fn(&Site, Extent) -> Option<Box<dyn PlannedRun>>;
 
 /// Plan of a gauge.
@@ -86,10 +86,10 @@ struct Case {
     make: Make,
 }
 
-/// Makes the table of plans, and the tests of each of them.
+/// Makes the table of plans, and the tests of each plan.
 macro_rules! cases {
     ($($name:ident: $gauge:literal, $make:expr;)*) => {
-        /// Plans that measure in series; each is small enough for any machine.
+        /// Plans that measure in series. Each is small enough for any machine.
         const CASES: &[Case] = &[$(Case { gauge: $gauge, name: stringify!($name), make: $make },)*];
 
         $(mod $name {
@@ -98,13 +98,13 @@ macro_rules! cases {
             }
 
             #[test]
-            fn failing_turn_ends_its_cell_only() {
+            fn failing_turn_ends_only_its_cell() {
                 super::keeps_the_rule(case());
             }
 
             #[test]
             fn lost_target_keeps_its_samples() {
-                super::keeps_samples_of_a_lost_target(case());
+                super::keeps_lost_target_samples(case());
             }
 
             #[test]
@@ -128,12 +128,12 @@ macro_rules! cases {
             }
 
             #[test]
-            fn load_beyond_the_budget_keeps_the_figures() {
+            fn late_run_under_load_keeps_its_figures() {
                 super::budgets::delivers_under_load(case());
             }
 
             #[test]
-            fn turn_beyond_the_budget_keeps_the_figures() {
+            fn long_turn_keeps_the_figures() {
                 super::delivers_after_a_long_turn(case());
             }
         })*
@@ -202,7 +202,7 @@ fn explain(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(request(extent).ablation(site))
 }
 
-/// Returns a request that compiles something with gcc; `None` if it is missing.
+/// Returns a request that compiles with gcc; `None` if gcc is missing.
 fn with_gcc(extent: Extent) -> Option<StreamRequest> {
     if nodegauge_toolchain::which("gcc").is_none() {
         skip::skip(Part::Compilers, "gcc is missing");
@@ -215,15 +215,15 @@ fn compilers(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     planned(&with_gcc(extent)?, site)
 }
 
-/// Plans `--standard` with a program that has only the output of stream.c.
+/// Plans `--standard` with a program that only prints the output of stream.c.
 fn standard(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/standin/stream.c"));
     let standard = Some(path.to_owned());
     planned(&StreamRequest { standard, ..with_gcc(extent)? }, site)
 }
 
-/// Returns the budget of a plan that searches for the fastest loops for a share of it: a short one where the number of
-/// samples ends the run.
+/// Returns the budget for a plan that spends a share of it on the search for the fastest loops. The budget is short if
+/// the number of samples ends the run.
 fn with_search(extent: Extent) -> Budget {
     let time = match extent.samples {
         Some(_) => extent.budget.min(Duration::from_secs(4)),
@@ -288,7 +288,7 @@ fn files(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(nodegauge_files::plan(files_options(extent), Vec::new()))
 }
 
-/// Returns the devices of OpenCL.
+/// Returns the OpenCL devices.
 fn devices() -> Option<Vec<DeviceInfo>> {
     let listing: Listing = serde_json::from_str(&drivers::answer("opencl")).unwrap();
     let devices = listing.devices.ok().filter(|devices| !devices.is_empty());
@@ -320,7 +320,7 @@ fn device_links(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
 }
 
 fn device_peaks(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
-    // The search for the fastest loops takes a share of the budget, which does not refuse the run.
+    // The search for the fastest loops takes a share of the budget, but does not refuse the run.
     let time = extent.budget.min(Duration::from_secs(4));
     let budget = Budget { time, asked: extent.asked };
     Some(Box::new(PeakPlan::new(devices()?, Vec::new(), budget, extent.samples, Vec::new())))
@@ -396,16 +396,16 @@ fn site() -> Site {
     Site::new(topology, machine, SysRoot::live())
 }
 
-/// Program that passes every self-test, in place of the test binary.
+/// Program that passes every self-test. It replaces the test binary.
 const SELF_TEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/standin/self-test");
 
-/// Turns of a run in order, and its result.
+/// Turns of a run, in order, and its result.
 struct Run {
     turns: Vec<Turn>,
     ended: Result<Outcome, Failure>,
 }
 
-/// Runs a case. `alter` receives each turn with its number in the run, and the function that measures it. Returns `None`
+/// Runs a case. `alter` receives the number of each turn, the turn, and the function that measures it. Returns `None`
 /// if the machine lacks something.
 fn run(
     case: &Case,
@@ -413,7 +413,7 @@ fn run(
     observer: &mut dyn Observer,
     mut alter: impl FnMut(usize, Turn, &mut dyn FnMut() -> TurnResult) -> TurnResult + 'static,
 ) -> Option<Run> {
-    // The drivers of devices are not made for several runs of one process at the same time.
+    // Device drivers do not support several runs in one process at the same time.
     static DEVICES: Mutex<()> = Mutex::new(());
     let _alone = (case.gauge == "device").then(|| DEVICES.lock());
     let site = site();
@@ -425,7 +425,7 @@ fn run(
         seen.borrow_mut().push(turn);
         alter(number, turn, measure)
     };
-    let ended = altered::with(altered, || {
+    let ended = alteration::with(altered, || {
         nodegauge_os::with_own_program(SELF_TEST.to_owned(), || plan.run(&site, observer))
     });
     let ended = Outcome::finish_run(ended, observer);
@@ -440,7 +440,7 @@ fn is_lost(m: &Measurement) -> bool {
     m.validity.reasons.iter().any(|reason| reason == REASON || reason == PROBLEM)
 }
 
-/// Asserts that only figures with the reason of a lost cell are invalid, and that the failure is the one of the turn.
+/// Asserts that only figures of lost cells are invalid, and that the failure is the one of the turn.
 fn assert_rule(what: &str, outcome: &Outcome) {
     assert!(!outcome.is_complete(), "{what}");
     assert!(!outcome.is_interrupted(), "{what}");
@@ -451,13 +451,13 @@ fn assert_rule(what: &str, outcome: &Outcome) {
     }
 }
 
-/// Returns the numbers of figures that are not invalid, and of invalid figures.
+/// Returns the number of figures that are not invalid, and of invalid figures.
 fn counts(outcome: &Outcome) -> [usize; 2] {
     let lost = outcome.measurements.iter().filter(|m| is_lost(m)).count();
     [outcome.measurements.len() - lost, lost]
 }
 
-/// Runs a case with failing turns: the first and the last cell fail after samples that count, and a middle one at its
+/// Runs a case with failing turns. The first and the last cell fail after samples that count; a middle one fails at its
 /// first turn.
 fn keeps_the_rule(case: &Case) {
     let observer = &mut SilentObserver;
@@ -466,7 +466,7 @@ fn keeps_the_rule(case: &Case) {
     assert!(complete.is_complete() && complete.failure.is_none(), "{}", case.name);
     let cells = 1 + whole.turns.iter().map(|turn| turn.cell).max().unwrap();
     for (cell, turns) in [(0, 2), (cells / 2, 0), (cells - 1, 2)] {
-        // A cell of few turns fails at its last one.
+        // A cell with few turns fails at its last turn.
         let of_cell = whole.turns.iter().filter(|turn| turn.cell == cell).count();
         let before = turns.min(of_cell.saturating_sub(1));
         let what = format!("{}: cell {cell} of {cells} after {before} turns", case.name);
@@ -480,7 +480,7 @@ fn keeps_the_rule(case: &Case) {
             if is_due { Err(TurnFailure::Cell(failure())) } else { measure() }
         };
         match run(case, FEW, observer, fails).unwrap().ended {
-            // The number of steps of explain depends on the loops that are fastest.
+            // The number of steps of explain depends on which loops are fastest.
             Ok(_) if !met.get() => assert_eq!(case.name, "explain_steps", "{what}"),
             Ok(outcome) => {
                 assert_rule(&what, &outcome);
@@ -491,7 +491,7 @@ fn keeps_the_rule(case: &Case) {
                 assert_eq!(code, expected, "{what}");
                 assert!(kept > 0 || cells == 1, "{what}: {:?}", outcome.measurements);
             }
-            // The steps of explain conclude up to the gap; without two steps there is no conclusion.
+            // The steps of explain are conclusive up to the gap. With fewer than two steps there is no conclusion.
             Err(refused) => {
                 assert_eq!(refused.problem(), PROBLEM, "{what}");
                 assert!(cells == 1 || (case.name == "explain_steps" && cell == 0), "{what}");
@@ -500,11 +500,11 @@ fn keeps_the_rule(case: &Case) {
     }
 }
 
-/// Runs a case whose shared target is lost in a middle turn.
-fn keeps_samples_of_a_lost_target(case: &Case) {
+/// Runs a case that loses its shared target in a middle turn.
+fn keeps_lost_target_samples(case: &Case) {
     let observer = &mut SilentObserver;
     let Some(whole) = run(case, FEW, observer, |_, _, measure| measure()) else { return };
-    // At least one cell has a sample that counts by then.
+    // At this turn, at least one cell has a sample that counts.
     let middle = whole.turns.len() * 2 / 3;
     let what = format!("{}: target lost at turn {middle}", case.name);
     let loses = move |number, _: Turn, measure: &mut dyn FnMut() -> TurnResult| {
@@ -515,7 +515,7 @@ fn keeps_samples_of_a_lost_target(case: &Case) {
     assert!(counts(&outcome)[0] > 0, "{what}: {:?}", outcome.measurements);
 }
 
-/// Observer of a user who ends the run within a turn.
+/// Observer that acts like a user who interrupts the run within a turn.
 struct User(Rc<Cell<bool>>);
 
 impl Observer for User {
@@ -544,13 +544,13 @@ fn is_only_interrupted(case: &Case) {
     assert_eq!(counts(&outcome)[1], 0, "{}: {:?}", case.name, outcome.measurements);
 }
 
-/// Runs a case with a budget, of which a turn takes more than the rest.
+/// Runs a case in which one turn takes longer than the remaining budget.
 fn delivers_after_a_long_turn(case: &Case) {
     let is_long = Rc::new(Cell::new(false));
     let slow = is_long.clone();
     let delays = move |_, turn: Turn, measure: &mut dyn FnMut() -> TurnResult| {
         let taken = measure();
-        // The second turn of a cell is the first that counts in most series.
+        // In most series, the second turn of a cell is the first that counts.
         if turn.round == 1 && !slow.replace(true) {
             clock::advance_clock(4 * LONG);
         }
@@ -567,7 +567,7 @@ fn delivers_after_a_long_turn(case: &Case) {
 }
 
 #[test]
-fn every_gauge_has_a_case_or_no_series() {
+fn every_gauge_with_series_has_a_case() {
     for gauge in GAUGES {
         let has_case = CASES.iter().any(|case| case.gauge == gauge.name());
         let is_excepted = WITHOUT_SERIES.iter().any(|(name, _)| *name == gauge.name());

@@ -1,4 +1,4 @@
-//! List of all gauges in the order of a page, used to run, show, compare, describe and fuzz them.
+//! List of all gauges in page order, which is used to run, show, compare, describe and fuzz them.
 
 use nodegauge_curves::Curves;
 use nodegauge_gauge::Gauge;
@@ -12,7 +12,7 @@ pub(crate) const GAUGES: [&dyn Gauge; COUNT] = with_stream(&PLAIN_STREAM);
 
 static PLAIN_STREAM: Stream = Stream::PLAIN;
 
-/// Returns all gauges, with `stream` as the gauge of STREAM.
+/// Returns all gauges, with `stream` as the STREAM gauge.
 pub(crate) const fn with_stream(stream: &Stream) -> [&dyn Gauge; COUNT] {
     [
         stream,

@@ -1,5 +1,5 @@
-//! Renamed keys: a record, a stored history and an export with the former name of a key are read, and their figures are
-//! paired with those of today.
+//! Tests of renamed keys. A record, a stored history and an export with the former name of a key can be read, and their
+//! figures are paired with figures under the current name.
 
 use nodegauge_analysis::compare::{Design, Pair, Side, compare};
 use nodegauge_history::Store;
@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 
-// Key that only this test declares.
+// Key that is only declared in this test.
 nodegauge_measure::keys! {
     /// Length of the rope.
     rope_metres: u64 = Identity "rope", was "rope_length";
 }
 
 nodegauge_measure::config! {
-    /// Configuration of the figures of this test.
+    /// Configuration of the figures in this test.
     pub struct RopeConfig {
         rope_metres: rope_metres;
     }
 }
 
-/// Returns a record with a figure for each of two lengths, which `key` names.
+/// Returns a record with figures for two lengths, whose key is `key`.
 fn record(key: &str) -> Record {
     let figures = [8, 16].map(|metres| {
         json!({
@@ -49,7 +49,7 @@ fn registry() -> Registry {
     Registry::new([ConfigKind::from_config::<RopeConfig>("ropes", &["knots"])])
 }
 
-/// Compares a record that was read with one of today; asserts that both figures are paired by the key.
+/// Compares a record that was read with a current one. Asserts that both figures are paired by the key.
 #[track_caller]
 fn pairs_with_today(read: Record) {
     let side = |run: Record| Side { runs: vec![run], ..Side::default() };
@@ -76,7 +76,7 @@ fn records_with_a_former_key_name_are_read_and_paired() {
     let exported = nodegauge_history::records(Path::new("old.jsonl"), &text, names).unwrap();
     exported.for_each(|read| pairs_with_today(read.unwrap()));
 
-    // The history was written by a program that knew the former name only.
+    // The history was written by a program that only knew the former name.
     let path = folder.path().join("history.db");
     let mut store = Store::open(&path, &FormerNames::default()).unwrap();
     store.save(&old).unwrap();

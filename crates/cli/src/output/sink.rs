@@ -1,4 +1,4 @@
-//! Destination given by an option: standard output or a file.
+//! Destination of an output: standard output or a file.
 
 use crate::failure::Failure;
 use nodegauge_measure::legible;
@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Input files and history of this command; outputs must not replace them.
+/// Input files and history of this command, which outputs must not replace.
 static INPUTS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Prevents outputs of this command from replacing a file.
@@ -33,7 +33,7 @@ pub(crate) enum Sink {
 }
 
 impl From<&str> for Sink {
-    /// Parses `-` or a path. A path of standard output, such as `/dev/stdout`, is [`Self::Stdout`].
+    /// Parses `-` or a path. A path that means standard output, such as `/dev/stdout`, gives [`Self::Stdout`].
     fn from(text: &str) -> Self {
         let is_stdout =
             text == "-" || std::fs::metadata(text).is_ok_and(|found| is(&found, io::stdout()));
@@ -42,13 +42,13 @@ impl From<&str> for Sink {
 }
 
 impl Sink {
-    /// Writes `text` atomically: readers never see an incomplete file, and a failed write leaves an existing file
+    /// Writes `text` atomically: readers never see an incomplete file, and after a failure an existing file is
     /// unchanged.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         self.write_parts([Ok(text)].into_iter())
     }
 
-    /// Writes a text in parts, for texts that do not fit into memory; stops at the first error.
+    /// Writes a text in parts, because it may not fit into memory; stops at the first error.
     pub(crate) fn write_parts<T: AsRef<str>>(
         &self,
         mut parts: impl Iterator<Item = Result<T, Failure>>,
@@ -58,7 +58,8 @@ impl Sink {
             return parts.try_for_each(|part| {
                 let part = part?;
                 let text = part.as_ref();
-                // Text of foreign records must not command the terminal; pipes get the text unchanged.
+                // Text from other records must not contain control sequences for the terminal; pipes get the text
+                // unchanged.
                 let shown = if is_terminal { legible::escaped_lines(text) } else { text.into() };
                 super::write(&shown)
             });
@@ -70,7 +71,7 @@ impl Sink {
         file.finish().map_err(|why| refusal(path, &why))
     }
 
-    /// Returns the path if the destination is a regular file, which can be read again.
+    /// Returns the path if the destination is a regular file.
     pub(crate) fn regular_file(&self) -> Option<PathBuf> {
         match self {
             Self::File(path) if path.is_file() => Some(path.clone()),

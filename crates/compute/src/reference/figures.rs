@@ -92,7 +92,7 @@ mod tests {
     use crate::output;
 
     #[test]
-    fn rows_become_measurements_best_first_and_failed_ones_are_invalid() {
+    fn rows_become_measurements_sorted_by_rate() {
         let rows = output::read(include_str!("../../tests/outputs/three-nb.txt")).rows;
         let made = measurements(&rows, "xhpl", Some("2.3"), None);
         assert_eq!(made.len(), 3);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_a_cut_output_are_suspect() {
+    fn results_of_truncated_output_are_suspect() {
         let whole = include_str!("../../tests/outputs/three-nb.txt");
         let status = |text: &str| saved_figures(&output::read(text))[0].validity.status;
         assert_eq!(status(whole), Status::Valid);

@@ -1,4 +1,5 @@
-//! Runs of xhpl or of the HPL in hpcc: finds the program, places the ranks, writes the input file and reads the output.
+//! Runs of xhpl or of the HPL in hpcc: finding the program, placing the ranks, writing the input file and reading the
+//! output.
 
 use super::{Grid, PlacedReference, RankLayout};
 use crate::dat;
@@ -16,7 +17,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum time of a run, which is long because hpcc also runs other benchmarks.
+/// Maximum time of a run; it is long because hpcc also runs other benchmarks.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// Kind of reference program.
@@ -29,7 +30,7 @@ pub(super) enum ReferenceKind {
 }
 
 impl ReferenceKind {
-    /// Returns the kind of a program, which is determined by the file name.
+    /// Returns the kind of a program, judged by its file name.
     fn from_program(program: &Path) -> Self {
         let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name.starts_with("hpcc") { Self::Hpcc } else { Self::Xhpl }
@@ -70,10 +71,9 @@ impl PlacedReference {
         Ok(Some(Self { kind, program, hosts: options.ranks.hosts.clone(), plan, layout }))
     }
 
-    /// Runs the program once for all combinations of NB and grids; returns its output and the command, or `None` if the
-    /// user interrupted it.
+    /// Runs the program once for all combinations of NB and grids. Returns its output and the command, or `None` if the
+    /// user interrupted the run.
     ///
-    /// # Errors
     /// Fails if the program cannot be started, takes too long, or prints no result.
     pub(super) fn run(
         &self,
@@ -108,9 +108,10 @@ impl PlacedReference {
         }
         let errors = [read.errors, output::read(&ended.stderr).errors].concat();
         let hint = if errors.iter().any(|error| error.starts_with("Need at least")) {
-            "the ranks did not find each other: the launcher probably belongs to another MPI than the program; give the launcher of the program's MPI with --launcher"
+            "each rank ran alone: the launcher probably belongs to another MPI than the program; \
+             give the launcher of the program's MPI with --launcher"
         } else {
-            "run the program by hand in a directory with the input file that --hpl-dat-only writes"
+            "run the program manually in a directory with the input file that --hpl-dat-only writes"
         };
         Err(ended.no_result(errors.first().map(String::as_str), hint).into())
     }

@@ -23,14 +23,14 @@ fn burst(gflops: f64, ghz: f64) -> Burst {
     Burst { rate: FlopsPerSec(gflops * 1e9), clock: Some(Hertz(ghz * 1e9)) }
 }
 
-/// Returns bursts of the loop whose peak [`timed`] has.
+/// Returns bursts of the loop whose peak [`timed`] contains.
 fn of_loop(bursts: &[Burst]) -> Vec<LoopBurst> {
     let isa = loops()[0].isa;
     bursts.iter().map(|burst| LoopBurst { isa, burst: *burst }).collect()
 }
 
 /// Returns the figure `name` and the notices of a run with these bursts, and with these rates before and after the
-/// solution.
+/// solve.
 fn judged(name: &str, bursts: &[Burst], comparison: ComparisonRates) -> (Measurement, Vec<String>) {
     timed(name, bursts, comparison, TimeConfig::default())
 }
@@ -80,7 +80,7 @@ fn timed(
 }
 
 #[test]
-fn limit_of_a_peak_uses_the_clock_of_its_burst() {
+fn theoretical_peak_uses_the_clock_of_the_burst() {
     // The clock dropped after the best burst; the best burst is still valid.
     let even = burst(178.0, 2.97);
     let bursts = [burst(180.0, 3.0), even, even, even, burst(120.0, 2.0)];
@@ -100,7 +100,7 @@ fn impossible_operations_per_cycle_discard_the_clock() {
 }
 
 #[test]
-fn load_during_the_solution_is_reported_with_the_rating() {
+fn load_during_the_solve_makes_the_rating_suspect() {
     let quiet = [burst(190.0, 3.0), burst(188.0, 3.0), burst(126.0, 2.0)];
     let comparison =
         |bursts: &[Burst]| ComparisonRates { dgemm: vec![100e9], bursts: of_loop(bursts) };
@@ -116,7 +116,7 @@ fn load_during_the_solution_is_reported_with_the_rating() {
 }
 
 #[test]
-fn loop_slowed_by_other_load_is_measured_again() {
+fn loops_slowed_by_other_load_are_repeated() {
     let of_double: Vec<PeakLoop> =
         loops().into_iter().filter(|kernel| kernel.element == "f64").collect();
     let (narrow, wide) = (of_double[0], of_double[of_double.len() - 1]);
@@ -124,8 +124,11 @@ fn loop_slowed_by_other_load_is_measured_again() {
     for (at, kernel) in of_double.iter().enumerate() {
         seen.add_burst(kernel, burst(600.0 - 50.0 * at as f64, 3.0));
     }
-    let contenders = seen.contenders();
-    assert!(contenders[0].is(&narrow) && contenders[contenders.len() - 1].is(&wide));
+    let fastest_candidates = seen.fastest_candidates();
+    assert!(
+        fastest_candidates[0].is(&narrow)
+            && fastest_candidates[fastest_candidates.len() - 1].is(&wide)
+    );
     seen.add_burst(&wide, burst(1200.0, 3.0));
     assert!(seen.peak("f64").unwrap().kernel.is(&wide));
     let bursts = vec![
@@ -137,7 +140,7 @@ fn loop_slowed_by_other_load_is_measured_again() {
 }
 
 #[test]
-fn lu_is_compared_with_dgemm_of_the_same_minutes() {
+fn lu_is_compared_with_dgemm_around_the_solve() {
     let comparison = |dgemm: &[f64]| ComparisonRates { dgemm: dgemm.to_vec(), bursts: Vec::new() };
     let loses = |notices: &[String]| notices.iter().any(|text| text.starts_with("LU is slow"));
     // The best DGEMM rate is 140 GFLOP/s, the median around the solution is 100 GFLOP/s, and LU reached 90 GFLOP/s.
@@ -149,7 +152,7 @@ fn lu_is_compared_with_dgemm_of_the_same_minutes() {
 }
 
 #[test]
-fn panel_limited_rating_is_doubted_by_waiting_not_thread_count() {
+fn panel_limited_rating_is_suspect_if_threads_wait() {
     let of = |panels, waiting| {
         let comparison = ComparisonRates { dgemm: vec![200e9], bursts: Vec::new() };
         timed("rating", &[], comparison, TimeConfig { panels, waiting, ..TimeConfig::default() }).0

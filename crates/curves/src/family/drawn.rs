@@ -1,35 +1,36 @@
-//! Bandwidth that a program draws, from the readings of reporters: threads on other CPUs that are the slower, the more the
-//! program uses the memory. Known loads on the CPUs of the program calibrate the reporters.
+//! Estimate of the bandwidth that a program uses, from the readings of reporters: threads on other CPUs that become
+//! slower the more the program uses the memory. The reporters are calibrated with known loads on the CPUs of the
+//! program.
 //!
-//! Reporters of memory pressure, and loads of known size beside a program, are those of Bubble-Up (Mars et al., MICRO 2011).
-//! The functions are pure.
+//! Reporters of memory pressure, and known loads that run together with a program, follow Bubble-Up (Mars et al., MICRO
+//! 2011). The functions are pure.
 
 use super::found::{part_count, slice};
 use nodegauge_measure::stats::{self, Better, Summary};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
-/// Reading of a reporter beside a known load.
+/// Readings of a reporter during a known load.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct CalibrationPoint {
-    /// Rates of the load in each round, bytes per second; empty without load.
+    /// Rates of the load, one per round, bytes per second; empty without load.
     pub rates: Vec<f64>,
-    /// Readings of the reporter in each round, seconds per load or per byte.
+    /// Readings of the reporter, one per round, seconds per load or per byte.
     pub readings: Vec<f64>,
 }
 
-/// Readings of one reporter beside known loads and beside a program, in rounds.
+/// Readings of one reporter during known loads and during the program, by round.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Calibration {
-    /// Known loads, in ascending order; the first is no load.
+    /// Known loads in ascending order; the first point is without load.
     pub points: Vec<CalibrationPoint>,
-    /// Readings beside the program.
+    /// Readings during the program.
     pub program: Vec<f64>,
 }
 
-/// Bandwidth that a program draws.
+/// Estimated bandwidth of a program.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DrawnBandwidth {
-    /// Bandwidth in each part of the run, bytes per second; negative values are noise about zero.
+    /// Bandwidth in each part of the run, bytes per second; negative values are noise around zero.
     pub rates: Vec<f64>,
     /// Bandwidth of the full known load, bytes per second.
     pub full: f64,
@@ -44,9 +45,9 @@ fn median_or_zero(samples: &[f64]) -> f64 {
     if samples.is_empty() { 0.0 } else { stats::median(samples) }
 }
 
-/// Returns the load at which a reporter has a reading, from pairs of loads and readings in ascending order of the loads.
-/// Readings are made monotone first. Outside the pairs, the line through the first and the last pair continues. Returns
-/// `None` if the reading does not rise with the load.
+/// Returns the load at which a reporter has a given reading, by interpolation. `pairs` are loads and readings in
+/// ascending order of the loads. The readings are made monotone first. Outside the pairs, the line through the first
+/// and the last pair is used. Returns `None` if the reading does not rise with the load.
 fn load_at(pairs: &[(f64, f64)], reading: f64) -> Option<f64> {
     let mut rising: Vec<(f64, f64)> = Vec::new();
     for (load, seconds) in pairs {
@@ -73,8 +74,8 @@ fn load_at(pairs: &[(f64, f64)], reading: f64) -> Option<f64> {
 }
 
 impl Calibration {
-    /// True if the reporter is slower beside the full known load than without load. The readings of a round are compared,
-    /// because the memory may be in another state in the next round.
+    /// True if the reporter is slower during the full known load than without load. Readings of the same round are
+    /// compared, because the state of the memory may change between rounds.
     pub(super) fn reacts(&self) -> bool {
         let [Some(first), Some(last)] = [self.points.first(), self.points.last()] else {
             return false;
@@ -84,19 +85,19 @@ impl Calibration {
         interval(&differences).is_some_and(|[low, _]| low > 0.0)
     }
 
-    /// Describes the readings: of each known load, and beside the program.
+    /// Describes the readings during each known load and during the program.
     pub(super) fn in_words(&self) -> String {
         let mut parts = Vec::new();
         for point in &self.points {
             let load = BytesPerSec(median_or_zero(&point.rates));
-            parts.push(format!("{} beside {load}", Seconds(stats::median(&point.readings))));
+            parts.push(format!("{} during {load}", Seconds(stats::median(&point.readings))));
         }
-        parts.push(format!("{} beside the program", Seconds(stats::median(&self.program))));
+        parts.push(format!("{} during the program", Seconds(stats::median(&self.program))));
         parts.join(", ")
     }
 
-    /// Returns the bandwidth that the program draws, in each part of the run; `None` if the reporter does not react to known
-    /// loads, or if its noise exceeds its reaction.
+    /// Returns the estimated bandwidth in each part of the run; `None` if the reporter does not react to known loads,
+    /// or if its noise exceeds its reaction.
     pub(super) fn drawn(&self) -> Option<DrawnBandwidth> {
         if !self.reacts() {
             return None;
@@ -113,25 +114,25 @@ impl Calibration {
             rates.extend(load_at(&pairs, stats::median(slice(&self.program, part, parts))));
         }
         let full = self.points.last().map_or(0.0, |last| median_or_zero(&last.rates));
-        // An interval as long as the range of the known loads tells nothing.
+        // An interval as wide as the range of the known loads contains no information.
         Some(DrawnBandwidth { rates, full }).filter(|drawn| drawn.uncertainty() < full)
     }
 }
 
 impl DrawnBandwidth {
-    /// Returns the length of the interval of the bandwidth, bytes per second; infinite if there are too few parts.
+    /// Returns the width of the interval of the bandwidth, bytes per second; infinite if there are too few parts.
     pub(super) fn uncertainty(&self) -> f64 {
         interval(&self.rates).map_or(f64::INFINITY, |[low, high]| high - low)
     }
 
-    /// Returns the bandwidth below which the traffic of the program is, if no traffic is found: the interval includes zero.
+    /// Returns an upper bound of the bandwidth if no traffic is found, i.e. if the interval includes zero.
     pub(super) fn bound_without_traffic(&self) -> Option<f64> {
         let [low, high] = interval(&self.rates)?;
         (low <= 0.0).then(|| high.max(0.0))
     }
 }
 
-/// Returns the estimate with the shortest interval, with its index.
+/// Returns the estimate with the narrowest interval, and its index.
 pub(super) fn best(estimates: &[Option<DrawnBandwidth>]) -> Option<(usize, &DrawnBandwidth)> {
     let known = estimates.iter().enumerate();
     let known = known.filter_map(|(number, drawn)| Some((number, drawn.as_ref()?)));
@@ -142,12 +143,13 @@ pub(super) fn best(estimates: &[Option<DrawnBandwidth>]) -> Option<(usize, &Draw
 mod tests {
     use super::*;
 
-    /// Factors that scatter by a hundredth about one.
+    /// Returns factors that scatter by a hundredth around one.
     fn noise(count: usize) -> Vec<f64> {
         (0..count).map(|i| 1.0 + 0.01 * ((i * 7 % 11) as f64 / 5.0 - 1.0)).collect()
     }
 
-    /// Returns the calibration of a memory whose latency rises with the square of the load, and a program of `rate`.
+    /// Returns the calibration for a memory whose latency rises with the square of the load, and for a program of
+    /// `rate`.
     fn calibration(rate: f64, rise: f64, rounds: usize) -> Calibration {
         let reading = |load: f64| 100e-9 * (1.0 + rise * (load / 40e9).powi(2));
         let mut points = Vec::new();
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_is_that_of_the_load_with_the_same_reading() {
+    fn bandwidth_is_interpolated_from_known_loads() {
         for rate in [10e9, 15e9, 25e9, 36e9] {
             let drawn = calibration(rate, 1.0, 60).drawn().unwrap();
             let found = stats::median(&drawn.rates);
@@ -173,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn program_without_traffic_is_found_as_such() {
+    fn program_without_traffic_has_an_upper_bound() {
         let drawn = calibration(0.0, 1.0, 60).drawn().unwrap();
         let bound = drawn.bound_without_traffic().unwrap();
         assert!((0.0..4e9).contains(&bound), "{bound}");
     }
 
     #[test]
-    fn reporter_that_does_not_react_gives_nothing() {
+    fn reporter_without_reaction_gives_no_estimate() {
         assert_eq!(calibration(20e9, 0.005, 60).drawn(), None);
         // Too few rounds have no interval.
         assert_eq!(calibration(20e9, 1.0, 4).drawn(), None);
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn estimate_with_the_shortest_interval_counts() {
+    fn estimate_with_the_narrowest_interval_is_used() {
         let wide = DrawnBandwidth { rates: vec![1e9, 2e9, 3e9, 4e9, 5e9, 6e9], full: 9e9 };
         let narrow = DrawnBandwidth { rates: vec![3e9; 6], full: 9e9 };
         let few = DrawnBandwidth { rates: vec![3e9; 2], full: 9e9 };

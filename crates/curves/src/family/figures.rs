@@ -1,4 +1,4 @@
-//! Figures of the family of curves: of its points and bandwidths, and what follows from a whole curve.
+//! Figures of the family of curves: those of its points and bandwidths, and those derived from a whole curve.
 
 use super::found::{self, FoundKnee, MeasuredPoint};
 use super::{CellPart, Family, FamilyCell, FamilyView, Member, PathMemory, PathRun, with_mix};
@@ -12,14 +12,14 @@ use nodegauge_chase::{MemoryRegion, TIMES_LLC};
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{Bytes, NoticeId, Unit, stats};
 
-/// Beginning of the name of an idle latency.
+/// Prefix of the names of idle latencies.
 pub(crate) const IDLE: &str = "idle_";
-/// Beginning of the name of a bandwidth of all threads.
+/// Prefix of the names of bandwidths of all threads.
 pub(crate) const SATURATED: &str = "saturated_";
-/// Beginning of the name of a knee.
+/// Prefix of the names of knees.
 pub(crate) const KNEE: &str = "knee_";
 
-/// Returns the names of the figures that are found for these mixes.
+/// Returns the names of the idle latencies, bandwidths and knees for these mixes.
 pub(crate) fn names(mixes: &[Mix]) -> Vec<String> {
     let prefixes = [IDLE, SATURATED, KNEE];
     mixes.iter().flat_map(|mix| prefixes.map(|prefix| format!("{prefix}{mix}"))).collect()
@@ -31,7 +31,7 @@ pub(crate) fn is_point(name: &str) -> bool {
     rest.is_some_and(|rest| rest.contains("_load"))
 }
 
-/// Measured family, of which the figures are made.
+/// Measured family, from which the figures are created.
 pub(super) struct FamilyFigures<'f, 'm> {
     pub family: &'f Family,
     pub memories: &'f [PathMemory],
@@ -54,7 +54,7 @@ impl FamilyFigures<'_, '_> {
         }
     }
 
-    /// Returns the number of a cell.
+    /// Returns the index of a cell.
     fn number(&self, path: usize, member: usize, part: CellPart) -> Option<usize> {
         self.cells.iter().position(|cell| *cell == FamilyCell { path, member, part })
     }
@@ -105,7 +105,7 @@ impl FamilyFigures<'_, '_> {
         if arrays.0 < TIMES_LLC * caches.bytes().map_or(0, |llc| llc.0) {
             let reason = format!(
                 "arrays of {arrays} are smaller than four times the last-level caches in use, \
-                 which hold part of them"
+                 which may hold part of them"
             );
             validity.suspect(reason);
         }
@@ -123,7 +123,7 @@ impl FamilyFigures<'_, '_> {
         run.add(judged, cell, 0, figure);
     }
 
-    /// Returns the configuration of the points of a curve, and their validity so far.
+    /// Returns the configuration of the points of a curve, and the validity known so far.
     fn points_config(
         &self,
         run: &CurveRun<'_>,
@@ -146,7 +146,7 @@ impl FamilyFigures<'_, '_> {
         Some((config, validity))
     }
 
-    /// Returns the names of the latency and of the bandwidth of a point.
+    /// Returns the names of the latency and of the bandwidth at a point.
     fn point_names(&self, mix: Mix, share: u32) -> [String; 2] {
         let step = loaded::step(share);
         match (self.family.view, share) {
@@ -156,7 +156,7 @@ impl FamilyFigures<'_, '_> {
         }
     }
 
-    /// Adds the points of a curve, and the figures and sentences that follow from the whole curve.
+    /// Adds the points of a curve, and the figures and sentences derived from the whole curve.
     fn add_curve(&self, run: &mut CurveRun<'_>, judged: &TimedCells, path: usize, member: usize) {
         let Some((config, validity)) = self.points_config(run, path, member) else { return };
         let Member { mix, load, .. } = &self.paths[path].members[member];
@@ -201,7 +201,7 @@ impl FamilyFigures<'_, '_> {
                 points.push(MeasuredPoint { share, latencies, rates, doubts });
             }
         }
-        // Without the idle latency, nothing follows from a curve.
+        // Without the idle latency, nothing can be derived from a curve.
         if points.first().is_none_or(|point| point.share > 0) {
             return;
         }
@@ -221,7 +221,7 @@ impl FamilyFigures<'_, '_> {
     }
 }
 
-/// Adds the figure and the sentence of `memory loaded` on the load at which latency is twice the idle latency.
+/// Adds the figure and the sentence of `memory loaded` about the load at which latency is twice the idle latency.
 fn add_loaded_knee(run: &mut CurveRun<'_>, points: &[MeasuredPoint], mut config: CurveConfig) {
     let curve: Vec<LoadPoint> = points.iter().map(MeasuredPoint::whole).collect();
     let text = loaded::knee_in_words(&curve);
@@ -231,12 +231,12 @@ fn add_loaded_knee(run: &mut CurveRun<'_>, points: &[MeasuredPoint], mut config:
     config.basis = Some("linear interpolation between the two nearest loads".to_owned());
     let m = Measurement::new(GAUGE, run.curve.test(), AT_KNEE, Unit::BytesPerSecond);
     let mut m = m.value(Quoted::Single, rate).config(&config);
-    // The figure is at most as valid as the points between which it lies.
+    // The figure is at most as valid as the two points from which it is interpolated.
     doubt.into_iter().for_each(|reason| m.doubt(Status::Suspect, reason));
     run.outcome.measurements.push(m);
 }
 
-/// Adds the knee of a curve, and the sentence that more load lowers the bandwidth.
+/// Adds the knee of a curve, and a sentence if more load reduces the bandwidth.
 fn add_found(run: &mut CurveRun<'_>, mix: Mix, points: &[MeasuredPoint], mut config: CurveConfig) {
     if let Some(text) = found::falling_in_words(mix.name(), points) {
         run.outcome.notices.push(notice(NoticeId::Saturation, text));

@@ -1,33 +1,34 @@
-//! Properties of a curve of latency over bandwidth that are found in its points: the knee, and where more load lowers the
-//! bandwidth.
+//! Properties derived from the points of a curve of latency over bandwidth: the knee, and the load above which the
+//! bandwidth falls.
 //!
-//! The samples of each point are divided into parts of the run. The knee of each part is a sample of the knee, so that it
-//! has an interval like a measured figure, and passes the rule of doubt.
+//! The samples of each point are divided into parts of the run. The knee of each part is a sample of the knee. The knee
+//! therefore has an interval like a measured figure, and the same rule of doubt applies.
 
 use crate::loaded::{Knee, LoadPoint, knee};
 use nodegauge_measure::record::doubt::TYPICAL;
 use nodegauge_measure::stats::{self, Better, Summary};
 use nodegauge_measure::{BytesPerSec, Fraction, names};
 
-/// Maximum number of parts of a run, each of which gives a knee. More parts hardly narrow the interval.
+/// Maximum number of parts of a run, each with its own knee. More parts hardly narrow the interval.
 const MAX_PARTS: usize = 20;
-/// Samples of a point in a part, if there are enough: their median is not that of a single disturbed sample.
+/// Minimum samples of a point per part, if there are enough, so that a single disturbed sample does not determine the
+/// median.
 const SAMPLES_PER_PART: usize = 3;
 
-/// Samples of a point of the curve.
+/// Samples at a point of the curve.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct MeasuredPoint {
     /// Share of the full rate, percent.
     pub share: u32,
-    /// Times per load, seconds, in order of time.
+    /// Times per load, seconds, in chronological order.
     pub latencies: Vec<f64>,
-    /// Rates of the loaders, bytes per second, in order of time; empty without load.
+    /// Rates of the loaders, bytes per second, in chronological order; empty without load.
     pub rates: Vec<f64>,
-    /// Reasons why a figure of the point is suspect; empty if they are valid.
+    /// Reasons why a figure of the point is suspect; empty if all are valid.
     pub doubts: Vec<String>,
 }
 
-/// Returns the number of parts of a run with this number of samples of each cell.
+/// Returns the number of parts for a run with this number of samples per cell.
 pub(super) fn part_count(samples: usize) -> usize {
     (samples / SAMPLES_PER_PART).clamp(TYPICAL.min.min(samples), MAX_PARTS).max(1)
 }
@@ -38,12 +39,12 @@ pub(super) fn slice(samples: &[f64], part: usize, parts: usize) -> &[f64] {
 }
 
 impl MeasuredPoint {
-    /// Returns the point of the whole run.
+    /// Returns the point for the whole run.
     pub(super) fn whole(&self) -> LoadPoint {
         self.in_part(0, 1)
     }
 
-    /// Returns the point in one of several parts of the run.
+    /// Returns the point for one of several parts of the run.
     fn in_part(&self, part: usize, parts: usize) -> LoadPoint {
         let rates = slice(&self.rates, part, parts);
         LoadPoint {
@@ -57,20 +58,20 @@ impl MeasuredPoint {
 /// Definition of a knee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KneeBasis {
-    /// Latency is twice that without load.
+    /// Latency is twice the idle latency.
     Doubled,
-    /// The curve bends most, because latency does not reach twice that without load.
+    /// The curve has its largest bend, because latency does not reach twice the idle latency.
     Bend,
 }
 
 names!(
     KneeBasis,
     "definition of a knee",
-    Doubled = "latency is twice that without load",
+    Doubled = "latency is twice the idle latency",
     Bend = "largest bend",
 );
 
-/// Knee that was found in the parts of a run.
+/// Knee derived from the parts of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FoundKnee {
     pub basis: KneeBasis,
@@ -106,7 +107,7 @@ impl FoundKnee {
         let mut doubts: Vec<String> = Vec::new();
         if rates.len() < parts {
             let count = parts - rates.len();
-            doubts.push(format!("{count} of {parts} parts of the run have no such knee"));
+            doubts.push(format!("only {count} of {parts} parts of the run have this knee"));
         }
         if knee(&whole) == Knee::Falls {
             doubts.push("latency falls again at a higher load".to_owned());
@@ -125,7 +126,7 @@ fn interval(samples: &[f64]) -> Option<[f64; 2]> {
     Summary::from_samples(samples, Better::Lower)?.ci95
 }
 
-/// True if the highest latency is above that without load by more than their intervals.
+/// True if the highest latency exceeds the idle latency by more than their intervals.
 fn rises(points: &[MeasuredPoint]) -> bool {
     let Some((idle, loaded)) = points.split_first() else { return false };
     let highest = loaded
@@ -135,9 +136,9 @@ fn rises(points: &[MeasuredPoint]) -> bool {
     matches!(ends, Some([Some([_, idle_high]), Some([low, _])]) if low > idle_high)
 }
 
-/// Returns the rate at which a curve bends most: that of the point farthest below the straight line from the first point to
-/// the one with the highest latency, with both axes scaled to their ranges (the knee of Satopaa et al. 2011). Returns
-/// `None` if no point is below the line.
+/// Returns the rate at which a curve has its largest bend: the point farthest below the straight line from the first
+/// point to the point with the highest latency, with both axes scaled to their ranges (the knee of Satopaa et al.
+/// 2011). Returns `None` if no point is below the line.
 fn bend(curve: &[LoadPoint]) -> Option<f64> {
     let first = curve.first()?;
     let last = curve.iter().max_by(|a, b| a.latency.total_cmp(&b.latency))?;
@@ -156,8 +157,8 @@ fn bend(curve: &[LoadPoint]) -> Option<f64> {
     found.map(|(_, rate)| rate)
 }
 
-/// Returns the sentence that more load lowers the bandwidth; `None` if it does not by more than the intervals, or if one of
-/// the two points is suspect.
+/// Returns a sentence if more load reduces the bandwidth; `None` if the difference is within the intervals, or if one
+/// of the two points is suspect.
 pub(super) fn falling_in_words(mix: &str, points: &[MeasuredPoint]) -> Option<String> {
     let loaded = points.iter().filter(|point| !point.rates.is_empty());
     let highest =
@@ -169,7 +170,7 @@ pub(super) fn falling_in_words(mix: &str, points: &[MeasuredPoint]) -> Option<St
     let is_certain = highest.doubts.is_empty() && lower.doubts.is_empty();
     (high < low && is_certain).then(|| {
         format!(
-            "{mix}: more load lowers the bandwidth, from {} at a load of {} to {} at {}",
+            "{mix}: more load reduces the bandwidth, from {} at a load of {} to {} at {}",
             BytesPerSec(stats::median(&highest.rates)),
             Fraction(f64::from(highest.share) / 100.0).in_whole_percent(),
             BytesPerSec(stats::median(&lower.rates)),
@@ -182,7 +183,7 @@ pub(super) fn falling_in_words(mix: &str, points: &[MeasuredPoint]) -> Option<St
 mod tests {
     use super::*;
 
-    /// Returns points of a curve (share, rate in GB/s, latency in ns), with samples that deviate by a hundredth at most.
+    /// Returns points of a curve (share, rate in GB/s, latency in ns) whose samples deviate by at most a hundredth.
     fn points(curve: &[(u32, f64, f64)], samples: usize) -> Vec<MeasuredPoint> {
         let mut points = Vec::new();
         for (share, rate, latency) in curve {
@@ -227,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn curve_that_does_not_rise_has_no_knee() {
+    fn flat_curve_has_no_knee() {
         let flat = [(0, 0.0, 100.0), (50, 20.0, 100.2), (100, 36.0, 100.1)];
         assert_eq!(FoundKnee::from_points(&points(&flat, 60)), None);
         assert_eq!(FoundKnee::from_points(&[]), None);
     }
 
     #[test]
-    fn suspect_points_and_missing_parts_are_reasons() {
+    fn suspect_points_make_a_knee_suspect() {
         let mut all = points(&DOUBLED, 12);
         all[1].doubts.push("disturbed".to_owned());
         // In the first part of the run, latency stays low.
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn lower_bandwidth_at_more_load_is_named() {
+    fn falling_bandwidth_is_reported() {
         let mut curve = DOUBLED;
         assert_eq!(falling_in_words("1:0", &points(&curve, 30)), None);
         curve[4].1 = 28.0;

@@ -1,4 +1,4 @@
-//! Paths of the family of curves: the threads that load the memory, and the memory that they load.
+//! Paths of the family of curves: the threads that load the memory, and the loaded memory.
 
 use crate::{CurveSetup, matrix};
 use nodegauge_machine::{CpuId, NumaNodeId};
@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// Choice of NUMA nodes: `--from` and `--to`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum NodeChoice {
-    /// The threads or the memory are placed by the other options.
+    /// The other options determine the threads or the memory.
     #[default]
     Placed,
     /// Each node is measured.
@@ -29,10 +29,9 @@ impl FromStr for NodeChoice {
 }
 
 impl NodeChoice {
-    /// Returns the chosen nodes of `known`; a single `None` if the other options place.
+    /// Returns the chosen nodes among `known`; a single `None` if the other options determine them.
     ///
-    /// # Errors
-    /// Fails if a listed node is not among `known`, which are nodes with `what`.
+    /// Fails if a listed node is not among `known`. `what` describes what the known nodes have, for the message.
     fn nodes(&self, known: &[NumaNodeId], what: &str) -> Result<Vec<Option<NumaNodeId>>, Failure> {
         let ranges = match self {
             Self::Placed => return Ok(vec![None]),
@@ -59,12 +58,12 @@ impl NodeChoice {
     }
 }
 
-/// Threads that load a memory, and that memory.
+/// Threads that load a memory, and this memory.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MemoryPath {
-    /// Node whose cores load; `None` for the threads of the placement.
+    /// Node whose cores load the memory; `None` for the threads of the placement.
     pub from: Option<NumaNodeId>,
-    /// Node whose memory is loaded; `None` for the memory that the policy of the options gives.
+    /// Node whose memory is loaded; `None` for the memory policy of the options.
     pub to: Option<NumaNodeId>,
     /// CPUs of each thread.
     pub places: Vec<Vec<CpuId>>,
@@ -73,7 +72,7 @@ pub(crate) struct MemoryPath {
 }
 
 impl MemoryPath {
-    /// Returns the path of the threads and of the memory policy of the options.
+    /// Returns the path with the threads and the memory policy of the options.
     pub(crate) fn from_placement(setup: CurveSetup<'_>) -> Self {
         Self {
             from: None,
@@ -83,10 +82,9 @@ impl MemoryPath {
         }
     }
 
-    /// Returns the paths from the chosen initiators to the chosen memories.
+    /// Returns the paths from each chosen node of threads to each chosen node of memory.
     ///
-    /// # Errors
-    /// Fails if a chosen node does not exist, has no CPUs to load with, or no memory.
+    /// Fails if a chosen node does not exist, has no CPUs to load with, or has no memory.
     pub(crate) fn all(setup: CurveSetup<'_>) -> Result<Vec<Self>, Failure> {
         let topology = &setup.site.topology;
         let (readers, memories) = matrix::readers_and_memories(topology);
@@ -128,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_chosen_by_all_or_by_a_list() {
+    fn node_choice_is_all_or_a_list() {
         let known = [NumaNodeId(0), NumaNodeId(1), NumaNodeId(4)];
         let chosen = |text: &str| {
             let choice: NodeChoice = text.parse().unwrap();

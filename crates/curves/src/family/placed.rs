@@ -1,9 +1,9 @@
-//! A user's program on the family of curves: the bandwidth that it draws, the latency beside it, and its slowdown beside a
-//! known load.
+//! Measurement of a user's program: the bandwidth that it uses, the memory latency during the program, and its slowdown
+//! by a known load.
 //!
-//! The program gets the CPUs of the first half of the threads. Threads on the others report how busy the memory is while it
-//! runs, and load the memory. Runs of the program and known loads on its CPUs alternate. Where the counters of the memory
-//! controllers can be read, they count the bandwidth instead.
+//! The program gets the CPUs of the first half of the threads. The other threads report how busy the memory is while it
+//! runs, and load the memory. Runs of the program and known loads on its CPUs are interleaved. If the counters of the
+//! memory controllers can be read, they provide the bandwidth.
 
 use super::PathRun;
 use super::drawn::{self, Calibration, CalibrationPoint, DrawnBandwidth};
@@ -30,41 +30,41 @@ use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason};
 use std::path::Path;
 use std::time::Duration;
 
-/// Name of the figure of the bandwidth that the program draws.
+/// Name of the figure for the bandwidth of the program.
 pub(crate) const BANDWIDTH: &str = "program_bandwidth";
-/// Name of the figure of the bandwidth below which that of the program is, if no traffic is found.
+/// Name of the figure for the upper bound of the bandwidth if no traffic is found.
 pub(crate) const BANDWIDTH_BELOW: &str = "program_bandwidth_below";
-/// Name of the figure of the latency beside the program.
+/// Name of the figure for the memory latency during the program.
 pub(crate) const LATENCY: &str = "program_latency";
-/// Name of the figure of the time beside the full load of the other CPUs, divided by the time without it.
+/// Name of the figure for the slowdown: time with full load on the other CPUs divided by the time without load.
 pub(crate) const SLOWDOWN: &str = "program_slowdown";
-/// Name of the figure of the slowdown relative to the rise of latency.
+/// Name of the figure for the sensitivity: slowdown relative to the rise of latency.
 pub(crate) const SENSITIVITY: &str = "program_sensitivity";
 /// Names of all figures of a program.
 pub(crate) const NAMES: [&str; 5] = [BANDWIDTH, BANDWIDTH_BELOW, LATENCY, SLOWDOWN, SENSITIVITY];
 
-/// Shares of the full rate of the known loads, percent.
+/// Known loads as shares of the full rate, percent.
 const KNOWN_SHARES: [u32; 5] = [0, 25, 50, 75, 100];
-/// Duration of a known load: several times that of a slice of the scheduler.
+/// Duration of a known load: several time slices of the scheduler.
 const KNOWN_TIME: Duration = Duration::from_millis(40);
-/// Duration of a turn of the program, seconds, of which the start of a process is a small part; a shorter program is run
-/// several times.
+/// Minimum duration of a turn of the program, seconds, so that the start of a process is a small part of it. A shorter
+/// program runs several times per turn.
 const PROGRAM_SECONDS: f64 = 0.3;
-/// Time limit of a run of the program without a budget of the user.
+/// Time limit of a run of the program if the user sets no budget.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
-/// Share of the CPU time of the node that other programs may use during a turn.
+/// Maximum share of the node's CPU time that other programs may use during a turn.
 const OTHERS: f64 = 0.02;
-/// Rounds of turns for which the default budget is extended: the warm-up, the fewest of a median, and one more.
+/// Number of rounds for which the default budget is extended: the warm-up, the minimum for a median, and one more.
 const ROUNDS: u32 = 8;
 
-/// Cell of the runs with a program.
+/// Cell of a run with a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProgramCell {
-    /// The program runs beside a reporter.
+    /// The program and a reporter run.
     Program(Reporter),
-    /// A known load of this share runs beside a reporter.
+    /// A known load and a reporter run. The number is the share of the full rate, percent.
     Known(Reporter, u32),
-    /// A chain on a CPU of the program, beside readers.
+    /// A chain runs on a CPU of the program, and readers on the other CPUs.
     LoadedChain,
 }
 
@@ -77,7 +77,7 @@ enum ProgramEnd {
     OutOfTime,
 }
 
-/// Program whose first run succeeded.
+/// Program after its first successful run.
 pub(super) struct ProgramRuns {
     command: CommandLine,
     /// CPUs of the program.
@@ -90,10 +90,9 @@ pub(super) struct ProgramRuns {
 }
 
 impl ProgramRuns {
-    /// Runs the program once. Extends a default budget in which too few runs would end.
+    /// Runs the program once. Extends the default budget if too few runs would fit.
     ///
-    /// # Errors
-    /// Fails if the program fails or does not end in the time, or if the user ends the run.
+    /// Fails if the program fails or exceeds its time, or if the user interrupts the run.
     pub(super) fn start(
         run: &mut CurveRun<'_>,
         command: &CommandLine,
@@ -121,7 +120,7 @@ impl ProgramRuns {
                 let budget = run.limits.budget.as_secs_f64();
                 let text = format!("the program did not end within --budget {budget}");
                 let hint = format!(
-                    "use a budget in which {} runs of it end, or a shorter run of it",
+                    "use a --budget long enough for {} runs of the program, or a shorter run of it",
                     2 * ROUNDS
                 );
                 return Err(ArenaError::Loops(Failure::usage(text).hint(hint)));
@@ -170,7 +169,7 @@ impl ProgramRuns {
         }
     }
 
-    /// Runs the program as often as a turn needs. The time is that of one run.
+    /// Runs the program as often as a turn requires. Returns the time of one run.
     fn run_turn(&self, limits: &Limits) -> ProgramEnd {
         let mut seconds = 0.0;
         for _ in 0..self.repeats() {
@@ -183,7 +182,7 @@ impl ProgramRuns {
     }
 }
 
-/// Cells of the runs with a program.
+/// Returns the cells of a run with a program.
 fn cells() -> Vec<ProgramCell> {
     let mut cells = vec![ProgramCell::LoadedChain];
     for reporter in [Reporter::Chain, Reporter::Readers] {
@@ -193,11 +192,11 @@ fn cells() -> Vec<ProgramCell> {
     cells
 }
 
-/// Describes how a reporter shows the bandwidth of a program.
+/// Describes how a reporter estimates the bandwidth of a program.
 fn method_in_words(reporter: Reporter) -> &'static str {
     match reporter {
-        Reporter::Chain => "latency of a chain beside the program, calibrated by known loads",
-        Reporter::Readers => "rate of readers beside the program, calibrated by known loads",
+        Reporter::Chain => "latency of a chain during the program, calibrated by known loads",
+        Reporter::Readers => "rate of readers during the program, calibrated by known loads",
     }
 }
 
@@ -217,7 +216,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         Self { runs, path, counters, counted: Vec::new() }
     }
 
-    /// Runs the program once per turn, beside a reporter.
+    /// Runs a turn of the program together with a reporter.
     fn turn(
         &mut self,
         reporters: &Reporters<'_>,
@@ -256,7 +255,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         Ok(vec![sample])
     }
 
-    /// Measures runs of the program and known loads by turns, and adds the figures.
+    /// Measures runs of the program and known loads interleaved, and adds the figures.
     ///
     /// # Errors
     /// Fails if a thread fails or the user ends the run, and if the program fails in every turn.
@@ -314,7 +313,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
 
 /// Returns the notice that the sensitivity of a program is unknown, with the reason.
 fn unknown_sensitivity(why: &str) -> Notice {
-    let text = format!("cannot tell how sensitive the program is to latency: {why}");
+    let text = format!("the sensitivity of the program to latency is unknown: {why}");
     notice(NoticeId::Method, text)
 }
 
@@ -332,7 +331,7 @@ impl ProgramFigures {
         self.cells.iter().position(|known| *known == cell).unwrap_or(0)
     }
 
-    /// Returns the values of a part of a cell in the samples that count.
+    /// Returns the values of a part of a cell from the samples that count.
     fn seconds(&self, cell: ProgramCell, part: usize) -> Vec<f64> {
         let number = self.number(cell);
         if part >= self.regime.parts(number) {
@@ -341,8 +340,9 @@ impl ProgramFigures {
         self.regime.seconds(number, part)
     }
 
-    /// Returns the readings of a reporter. Readers slow the known load down as they slow the program down. The rate of a load
-    /// is therefore that beside the chain, so that the bandwidth found is that of the program by itself.
+    /// Returns the readings of a reporter. Readers slow down the known load as they slow down the program. The rates of
+    /// the loads are therefore those during the chain, so that the estimate is the bandwidth of the program without a
+    /// reporter.
     fn calibration(&self, reporter: Reporter) -> Calibration {
         let mut points = Vec::new();
         for share in KNOWN_SHARES {
@@ -354,18 +354,18 @@ impl ProgramFigures {
         Calibration { points, program: self.seconds(ProgramCell::Program(reporter), 0) }
     }
 
-    /// Returns a figure with its configuration; `basis` says how it was found.
+    /// Returns a figure with its configuration; `basis` describes the method.
     fn figure(&self, run: &CurveRun<'_>, name: &str, unit: Unit, basis: &str) -> Measurement {
         let config = CurveConfig { basis: Some(basis.to_owned()), ..self.config.clone() };
         Measurement::new(GAUGE, run.curve.test(), name, unit).config(&config)
     }
 
-    /// Returns the validity of a figure from these cells of the program.
+    /// Returns the validity of a figure derived from these cells of the program.
     fn judged(&self, run: &CurveRun<'_>, reporters: &[Reporter]) -> Validity {
         let mut validity = self.validity.clone();
         for reporter in reporters {
             let cell = self.number(ProgramCell::Program(*reporter));
-            if let Some(failure) = self.series.lost(cell) {
+            if let Some(failure) = self.series.cell_failure(cell) {
                 validity.invalid(nodegauge_gauge::series::lost_in_words(failure));
             }
             for doubt in self.regime.doubts(cell, 0, run.setup.guest()) {
@@ -378,14 +378,14 @@ impl ProgramFigures {
     fn add(&self, run: &mut CurveRun<'_>, counted: &[f64]) {
         self.add_bandwidth(run, counted);
         let cell = self.number(ProgramCell::Program(Reporter::Chain));
-        let basis = "latency of a chain beside the program";
+        let basis = "latency of a chain during the program";
         let m = self.figure(run, LATENCY, Unit::Seconds, basis);
         let m = self.series.timed(&self.regime, (cell, 0), m, Quoted::Median, &|seconds| seconds);
         run.outcome.measurements.extend(m);
         self.add_reaction(run);
     }
 
-    /// Adds the bandwidth that the program draws, or the sentence that it is unknown.
+    /// Adds the bandwidth of the program, or a sentence that it is unknown.
     fn add_bandwidth(&self, run: &mut CurveRun<'_>, counted: &[f64]) {
         let unit = Unit::BytesPerSecond;
         if !counted.is_empty() {
@@ -403,8 +403,8 @@ impl ProgramFigures {
         }
         let estimates = calibrations.map(|calibration| calibration.drawn());
         let Some((number, drawn)) = drawn::best(&estimates) else {
-            let text = "cannot tell which bandwidth the program draws: the memory answers alike with and without a known \
-                        load on its CPUs";
+            let text = "the bandwidth of the program is unknown: a known load on its CPUs does \
+                        not change the readings";
             run.outcome.notices.push(notice(NoticeId::Method, text));
             return;
         };
@@ -428,7 +428,7 @@ impl ProgramFigures {
         run.outcome.measurements.push(m.with_validity(validity));
     }
 
-    /// Adds the slowdown beside the full load of the other CPUs, and how sensitive the program is to latency.
+    /// Adds the slowdown by full load on the other CPUs, and the sensitivity of the program to latency.
     fn add_reaction(&self, run: &mut CurveRun<'_>) {
         let without = self.seconds(ProgramCell::Program(Reporter::Chain), 1);
         let beside = self.seconds(ProgramCell::Program(Reporter::Readers), 1);
@@ -444,7 +444,7 @@ impl ProgramFigures {
         }
         let load = stats::median(&self.seconds(ProgramCell::Program(Reporter::Readers), 0));
         let basis = format!(
-            "time beside reads of {}, divided by the time without",
+            "time during reads of {}, divided by the time without",
             BytesPerSec(1.0 / load)
         );
         let reporters = [Reporter::Chain, Reporter::Readers];
@@ -457,7 +457,7 @@ impl ProgramFigures {
         if !reacts {
             run.outcome
                 .notices
-                .push(unknown_sensitivity("it is not slower beside the load of the other CPUs"));
+                .push(unknown_sensitivity("the load of the other CPUs does not slow it down"));
             return;
         }
         let idle = self.seconds(ProgramCell::Known(Reporter::Chain, 0), 0);
@@ -466,11 +466,10 @@ impl ProgramFigures {
             .map(|of| Summary::from_samples(of, Better::Lower).and_then(|all| all.ci95));
         let rise = stats::median(&loaded) / stats::median(&idle);
         if !matches!(ends, [Some([_, high]), Some([low, _])] if low > high) {
-            run.outcome.notices.push(unknown_sensitivity("latency does not rise beside that load"));
+            run.outcome.notices.push(unknown_sensitivity("latency does not rise under this load"));
             return;
         }
-        let ratio =
-            format!("slowdown above 1, divided by the rise of latency of {rise:.2} x above 1");
+        let ratio = format!("(slowdown - 1) / (rise of latency - 1), rise of latency {rise:.2} x");
         let sensitivity = self.figure(run, SENSITIVITY, Unit::Factor, &ratio);
         let values = slowdowns.iter().map(|slowdown| (slowdown - 1.0) / (rise - 1.0)).collect();
         let sensitivity = sensitivity.with_samples(Quoted::Median, values).with_validity(validity);

@@ -7,7 +7,7 @@ use crate::{CurveSetup, beyond, notice, refuse_below, too_large};
 use nodegauge_chase::BLOCK;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 
-/// Fails for a path with fewer threads than the chain and a load need.
+/// Fails if a path has fewer threads than a chain and a load require.
 fn refuse_one_thread(threads: usize) -> Result<(), Failure> {
     if threads >= 2 {
         return Ok(());
@@ -19,16 +19,16 @@ fn refuse_one_thread(threads: usize) -> Result<(), Failure> {
     .hint("--threads 2"))
 }
 
-/// Plans the measurement of the whole family. The chain has the working set of `memory loaded`, the arrays together the
-/// size of those of `memory mix`. Less memory gives smaller arrays, and a notice reports this.
+/// Plans the measurement of the whole family. The chain has the working set of `memory loaded`; the arrays have the
+/// total size of those of `memory mix`. With less memory the arrays are smaller, and a notice reports this.
 pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Family, Failure> {
     let paths = MemoryPath::all(setup)?;
     for path in &paths {
         refuse_one_thread(path.places.len())?;
     }
     if setup.options.program.is_some() && paths.len() > 1 {
-        return Err(Failure::usage("a program is placed on the curves of one path of memory")
-            .hint("name one node in --from and in --to, or none"));
+        return Err(Failure::usage("a program can be measured on only one path")
+            .hint("give one node for --from and one for --to, or leave out both"));
     }
     let count = paths.len() as u64;
     let threads = paths.iter().map(|path| path.places.len()).max().unwrap_or(1) as u64;
@@ -54,7 +54,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<F
         notices.push(notice(NoticeId::Clamped, text));
     }
     let rest = Bytes((usable.0 / count).saturating_sub(array * arrays * threads));
-    let chased = Some(SetRange::of(setup, size, rest));
+    let chased = Some(SetRange::from_setup(setup, size, rest));
     let shown: Vec<String> = paths
         .iter()
         .filter(|path| path.places.len() == 2)
@@ -62,7 +62,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<F
         .collect();
     if let Some(of) = shown.first() {
         let text = format!(
-            "of two threads{of}, one measures latency: the other alone loads the memory, which may not saturate it"
+            "only two threads{of}: one measures latency, and the other may not saturate the memory"
         );
         notices.push(notice(NoticeId::Assumed, text));
     }
@@ -89,7 +89,7 @@ pub(crate) fn plan_loaded(
         view: FamilyView::Loaded,
         paths: vec![MemoryPath::from_placement(setup)],
         mixes: vec![Mix::Reads],
-        chased: Some(SetRange::of(setup, set, Bytes(usable.0 - set.0))),
+        chased: Some(SetRange::from_setup(setup, set, Bytes(usable.0 - set.0))),
         array: (set.0 / loaders).next_multiple_of(BLOCK as u64),
         arrays: 1,
         program: None,

@@ -16,7 +16,7 @@ fn curves(all: &[&[f64]]) -> Vec<Dot> {
         .collect()
 }
 
-/// Returns L1 and L2 of a thread, and a last-level cache with the share of the thread.
+/// Returns L1 and L2 of a thread, and a last-level cache with its share for one thread.
 fn reported(l1_kib: u64, l2_kib: u64, whole_kib: u64, l3_kib: u64) -> [Reported; 3] {
     let cache = |level, whole, bytes| Reported { level, whole: whole << 10, bytes: bytes << 10 };
     [cache(1, l1_kib, l1_kib), cache(2, l2_kib, l2_kib), cache(3, whole_kib, l3_kib)]
@@ -28,15 +28,15 @@ fn sapphire_rapids(threads: u64) -> [Reported; 3] {
     reported(48, 2048, 105 << 10, (105 << 10) / threads)
 }
 
-/// Nanoseconds per load on the Sapphire Rapids guest, on huge pages, for 4 KiB to 512 MiB. Lines that were evicted to
-/// L3 are lost before the chase returns to them.
+/// Nanoseconds per load on the Sapphire Rapids guest, on huge pages, for 4 KiB to 512 MiB. Lines evicted to L3 are lost
+/// before the chase uses them again.
 const CHASE_1: [f64; 35] = [
     2.056, 2.036, 2.046, 2.034, 2.037, 2.176, 2.049, 2.076, 6.452, 6.742, 6.828, 6.794, 6.662,
     7.686, 7.561, 7.966, 6.659, 7.276, 25.81, 156.9, 170.1, 158.3, 169.8, 152.6, 160.8, 162.3,
     174.7, 160.5, 166.6, 167.8, 171.9, 165.8, 169.5, 173.4, 189.8,
 ];
 
-/// Nanoseconds per load of a repetition of the measurement of [`CHASE_1`] some minutes later.
+/// Nanoseconds per load when the measurement of [`CHASE_1`] was repeated some minutes later.
 const CHASE_2: [f64; 35] = [
     2.037, 2.048, 2.038, 2.023, 2.041, 2.107, 2.485, 2.226, 6.72, 6.528, 7.053, 7.131, 6.511,
     6.582, 7.807, 6.6, 6.341, 44.59, 142.6, 50.03, 172.0, 156.2, 166.0, 154.9, 164.7, 166.9, 163.3,
@@ -67,7 +67,7 @@ const LADDER_1: [[f64; 33]; 4] = [
     ],
 ];
 
-/// GB/s of a repetition of the measurement of [`LADDER_1`] some minutes later.
+/// GB/s when the measurement of [`LADDER_1`] was repeated some minutes later.
 const LADDER_2: [[f64; 33]; 4] = [
     [
         322.0, 336.8, 322.9, 310.8, 307.8, 320.8, 306.7, 245.6, 186.3, 192.3, 192.0, 181.4, 186.4,
@@ -91,8 +91,8 @@ const LADDER_2: [[f64; 33]; 4] = [
     ],
 ];
 
-/// Nanoseconds per load on a Zen 5 guest, on huge pages, for 4 KiB to 128 MiB. The last-level cache is shared with
-/// other guests, so that its level ends well below the reported 32 MiB.
+/// Nanoseconds per load on a Zen 5 guest, on huge pages, for 4 KiB to 128 MiB. Other guests share the last-level cache,
+/// so its level ends well below the reported 32 MiB.
 const ZEN5: [f64; 31] = [
     0.93, 0.93, 0.93, 0.93, 0.93, 0.93, 0.93, 0.93, 2.1, 2.8, 3.2, 3.3, 3.3, 3.3, 3.3, 3.4, 3.9,
     6.5, 9.6, 10.4, 11.0, 11.3, 13.0, 27.0, 48.0, 66.0, 82.0, 92.0, 98.0, 101.0, 103.0,
@@ -106,7 +106,7 @@ const ZEN4: [f64; 31] = [
     10.6, 11.1, 11.2, 11.3, 14.0, 35.0, 70.0, 98.0, 99.0, 101.0, 102.0, 102.0, 101.0, 102.0,
 ];
 
-/// Returns name, first and last set in KiB of each level.
+/// Returns the name, the first and the last working set in KiB of each level.
 fn found(dots: &[Dot], reported: &[Reported], guest: bool) -> Vec<(String, u64, u64)> {
     let kib = |i: usize| dots[i].bytes >> 10;
     let named = name(dots, levels(dots), reported, guest).into_iter();
@@ -125,7 +125,7 @@ fn has_levels(dots: &[Dot], reported: &[Reported], expected: &[(&str, u64, u64)]
 }
 
 #[test]
-fn memory_is_not_a_cache_despite_the_reported_size() {
+fn memory_is_not_named_a_cache_if_the_reported_size_is_wrong() {
     let caches = sapphire_rapids(1);
     for (curve, l2, memory) in [(CHASE_1, 1536, 3), (CHASE_2, 1024, 4)] {
         let dots = curves(&[&curve]);
@@ -140,7 +140,7 @@ fn memory_is_not_a_cache_despite_the_reported_size() {
 }
 
 #[test]
-fn share_of_a_shared_cache_is_found() {
+fn plateau_of_a_shared_cache_is_named() {
     let caches = sapphire_rapids(2);
     for (ladder, memory) in [(LADDER_1, 24), (LADDER_2, 32)] {
         let dots = curves(&ladder.each_ref().map(|curve| &curve[..]));
@@ -187,7 +187,7 @@ fn cache_levels_of_zen_guests_are_named() {
 }
 
 #[test]
-fn last_level_of_a_guest_is_ambiguous_if_sets_end_within_it() {
+fn last_level_is_ambiguous_if_all_sets_fit() {
     let caches = sapphire_rapids(1);
     let dots = curves(&[&CHASE_1[..29]]);
     let last = |guest| found(&dots, &caches, guest).pop().unwrap().0;
@@ -228,7 +228,7 @@ fn loads_as_slow_as_flushed_lines_are_memory() {
 }
 
 #[test]
-fn flat_curve_has_one_level_and_steady_slope_none() {
+fn flat_curve_has_one_level_and_slope_has_none() {
     let dots = curves(&[&[5.0, 5.1, 5.0, 4.9, 5.0, 5.05]]);
     assert_eq!(levels(&dots).iter().map(|level| level.last).collect::<Vec<_>>(), [5]);
     assert!(levels(&[]).is_empty());
@@ -253,8 +253,8 @@ fn cache_without_a_plateau_is_reported() {
     assert_eq!(texts(&dots, &caches), [not_seen("L2 of 1 MiB"), not_seen("L3 of 32 MiB")]);
 }
 
-/// Returns curves with levels of these lengths; each level is higher than the previous level by a factor. The curves
-/// have the given noise, and some outliers in one direction, as caused by the load of other programs.
+/// Returns curves whose levels have these lengths; each level is higher than the previous one by a factor. The curves
+/// have the given noise, and some outliers in one direction, as other load causes them.
 fn noisy(lengths: &[usize], factors: &[f64], noise: f64, seed: u64) -> Vec<f64> {
     let mut random: Vec<usize> = (0..1000).collect();
     Shuffler::new(seed).shuffle(&mut random);
@@ -292,8 +292,7 @@ fn levels_are_found_despite_noise_and_outliers() {
 }
 
 proptest! {
-    /// Checks that steps of 50 % and more are found at the correct position in one curve and in two curves with noise
-    /// of 3 %.
+    /// Checks that steps of at least 50 % are found at the correct position with noise of 3 %, in one curve and in two.
     #[test]
     fn steps_are_found_despite_noise(
         lengths in proptest::collection::vec(4usize..9, 2..5),

@@ -1,6 +1,6 @@
-//! The sentence that a page of curves begins with.
+//! First sentence of a page of curves.
 
-use super::{Curves, CurvesFigure, at_load, family, matrix, of_caches};
+use super::{Curves, CurvesFigure, at_load, cache_remark, family, matrix};
 use crate::GAUGE;
 use crate::levels::MEMORY;
 use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX};
@@ -10,7 +10,7 @@ use nodegauge_gauge::view::sentence::{
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{Bytes, Unit, stats};
 
-/// Returns the sentence on the figures of the first test of this gauge in a record.
+/// Returns a sentence on the figures of this gauge's first test in a record.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     ladder(&figures(record, LADDER))
         .or_else(|| latency(&figures(record, LATENCY)))
@@ -34,14 +34,15 @@ fn is_suspect(m: &Measurement) -> bool {
     m.validity.status == Status::Suspect
 }
 
-/// True if a figure is a latency of memory. Memory has several levels if the TLB has several, but one latency: that of the
-/// largest set, as in `memory matrix` and `memory loaded`.
+/// True if a figure is a latency of memory. If the TLB has several levels, memory has several levels, too, but its
+/// latency is that of the largest working set, as in `memory matrix` and `memory loaded`.
 fn is_memory_latency((m, config): &CurvesFigure<'_>) -> bool {
     m.unit == Unit::Seconds && config.level.as_deref() == Some(MEMORY)
 }
 
-/// Returns the median of each level of a curve, e.g. `1.8 ns in L1`, or the value of the largest set if no level is
-/// known. A level that ends far below the size of its cache has its last set: `13.46 ns in L3 (up to 3 MiB)`.
+/// Returns the median of each level of a curve, e.g. `1.8 ns in L1`, or the value of the largest working set if no
+/// level is known. For a level that ends far below the size of its cache, the last working set is added: `13.46 ns in
+/// L3 (up to 3 MiB)`.
 fn by_level(curves: &Curves<'_>, kind: &str) -> Vec<String> {
     let curve = curves.curve(kind);
     let outgrown = curves.outgrown(kind);
@@ -65,7 +66,7 @@ fn by_level(curves: &Curves<'_>, kind: &str) -> Vec<String> {
     let Some(largest) = largest else { return parts };
     let (m, config) = largest;
     if is_memory_latency(largest) {
-        parts.extend(quoted(m).map(|value| format!("{value} in memory{}", of_caches(largest))));
+        parts.extend(quoted(m).map(|value| format!("{value} in memory{}", cache_remark(largest))));
     } else if config.level.is_none() {
         let set = Bytes(config.set_bytes.unwrap_or(0));
         parts.extend(quoted(m).map(|value| format!("{value} in a working set of {set}")));
@@ -92,18 +93,18 @@ fn latency(of: &[CurvesFigure<'_>]) -> Option<String> {
 
 fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
     let without_load = at_load(of, Unit::Seconds, Some(0.0))?;
-    let idle = quoted(without_load.0)? + &of_caches(without_load);
+    let idle = quoted(without_load.0)? + &cache_remark(without_load);
     let full = at_load(of, Unit::Seconds, Some(1.0)).and_then(|(m, _)| quoted(m));
     let rate = at_load(of, Unit::BytesPerSecond, Some(1.0)).and_then(|(m, _)| quoted(m));
     let full = full.map(|time| {
         let at = rate.map(|rate| format!(" of {rate}")).unwrap_or_default();
         format!(" and {time} under the full load{at}")
     });
-    // Older records have a valid knee of suspect points.
+    // Older records have valid knees that were derived from suspect points.
     let rates_at_knee = at_load(of, Unit::BytesPerSecond, None).filter(|(m, _)| m.value.is_some());
     let knee = rates_at_knee.map(|(m, _)| {
         let text = nodegauge_analysis::conclusion::sentence(
-            "at which load it doubles",
+            "the load at which it doubles",
             [*m, without_load.0],
             || format!("it doubles at {}", m.in_words()),
         );
@@ -141,7 +142,7 @@ mod tests {
     use nodegauge_measure::record::Quoted;
 
     #[test]
-    fn memory_has_one_latency_that_of_the_largest_set() {
+    fn memory_latency_is_that_of_the_largest_set() {
         let figure = |set: u64, level: &str, value: f64| {
             let config = CurveConfig {
                 set_bytes: Some(set << 20),
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn suspect_mix_is_named_only_without_a_valid_one() {
+    fn suspect_mix_is_quoted_only_without_a_valid_one() {
         let figure = |name: &str, value: f64| {
             let m = Measurement::new(GAUGE, MIX, name, Unit::BytesPerSecond);
             m.value(Quoted::Best, value)

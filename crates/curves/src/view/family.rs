@@ -1,4 +1,4 @@
-//! View of the family of curves: a table of what was found on each curve, and one picture of all curves.
+//! View of the family of curves: a table with the properties of each curve, and one picture of all curves.
 
 use super::{CurvesFigure, column_unit, distinct, evidence, memory_latency};
 use crate::family::{
@@ -14,7 +14,7 @@ use nodegauge_gauge::view::{
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{BytesPerSec, Unit};
 
-/// Nodes of the threads and of the memory of a curve, if they were chosen.
+/// Nodes of the threads and of the memory of a curve; `None` if they were not chosen.
 type Path = (Option<u64>, Option<u64>);
 
 /// Row of the table: a mix on a path.
@@ -26,7 +26,7 @@ struct Row<'a> {
     all: Option<&'a Measurement>,
 }
 
-/// True if the view has a place for a figure.
+/// True if the view shows this figure.
 pub(super) fn shows((m, config): &CurvesFigure<'_>) -> bool {
     let is_found = m.name.starts_with(SATURATED) || m.name.starts_with(KNEE);
     config.load_share.is_some() || is_found || NAMES.contains(&&*m.name)
@@ -36,7 +36,7 @@ fn figure_path((_, config): &CurvesFigure<'_>) -> Path {
     (config.from_node, config.to_node)
 }
 
-/// Returns the words for a path: `node 0 to node 1`; empty for the threads and memory of the placement.
+/// Returns a path as text: `node 0 to node 1`; empty for the threads and memory of the placement.
 fn path_in_words(path: Path) -> String {
     match path {
         (None, None) => String::new(),
@@ -46,7 +46,7 @@ fn path_in_words(path: Path) -> String {
     }
 }
 
-/// Returns the figure with a name on a path.
+/// Returns the figure with this name on a path.
 fn named<'a>(of: &'a [CurvesFigure<'a>], path: Path, name: &str) -> Option<&'a CurvesFigure<'a>> {
     of.iter().find(|figure| figure_path(figure) == path && figure.0.name == name)
 }
@@ -74,7 +74,7 @@ fn rows<'a>(of: &'a [CurvesFigure<'a>], path: Path) -> Vec<Row<'a>> {
     rows
 }
 
-/// Returns the cell of a figure; a dash without one.
+/// Returns the cell of a figure; a dash without a figure.
 fn cell(m: Option<&Measurement>) -> TableCell {
     m.map_or_else(|| "-".into(), |m| column_unit(m.unit).value(m))
 }
@@ -104,7 +104,7 @@ fn curve(of: &[CurvesFigure<'_>], path: Path, mix: &str, mark: char) -> ChartSer
     series
 }
 
-/// Returns the rates to label: 1, 2 and 5 times the powers of ten between the lowest and the highest rate of the curves.
+/// Returns the rates to label: 1, 2 and 5 times powers of ten, between the lowest and the highest rate of the curves.
 fn ticks(series: &[ChartSeries]) -> Vec<f64> {
     let rates = series.iter().flat_map(|one| &one.dots).map(|dot| dot.0);
     let (low, high) = rates.fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), rate| {
@@ -124,7 +124,7 @@ fn program_figure<'a>(of: &'a [CurvesFigure<'a>], name: &str) -> Option<&'a Curv
     of.iter().find(|(m, _)| m.name == name)
 }
 
-/// Returns the point of the program: its bandwidth, and the latency beside it.
+/// Returns the point of the program: its bandwidth, and the latency during the program.
 fn program_point(of: &[CurvesFigure<'_>]) -> Option<ChartSeries> {
     let (bandwidth, _) = program_figure(of, BANDWIDTH)?;
     let (latency, _) = program_figure(of, LATENCY)?;
@@ -152,20 +152,19 @@ fn with_interval(m: &Measurement) -> Option<String> {
     Some(ends.map_or_else(|| value.clone(), |[low, high]| format!("{value} ({low} to {high})")))
 }
 
-/// Returns the sentence on the bandwidth of the program; `None` if it is unknown.
+/// Returns a sentence on the bandwidth of the program; `None` if it is unknown.
 fn program_in_words(of: &[CurvesFigure<'_>]) -> Option<String> {
     if let Some((m, _)) = program_figure(of, BANDWIDTH_BELOW) {
         return Some(format!(
-            "no memory traffic of the program is found: less than {}",
+            "the program has no measurable memory traffic: less than {}",
             quoted(m)?
         ));
     }
     let (m, _) = program_figure(of, BANDWIDTH)?;
-    let share = m
-        .limit
-        .as_ref()
-        .map(|limit| format!(", {} of what its CPUs can read", limit.fraction.in_whole_percent()));
-    Some(format!("the program draws {}{}", quoted(m)?, share.unwrap_or_default()))
+    let share = m.limit.as_ref().map(|limit| {
+        format!(", {} of the read rate of its CPUs", limit.fraction.in_whole_percent())
+    });
+    Some(format!("the program uses {}{}", quoted(m)?, share.unwrap_or_default()))
 }
 
 /// Adds the lines on the program.
@@ -269,7 +268,7 @@ fn words_for_columns(of: &[CurvesFigure<'_>]) -> String {
     )
 }
 
-/// Returns the sentence on the family: the idle latency, and the range of the bandwidths of all threads.
+/// Returns a sentence on the family: the idle latency, and the range of the bandwidths of all threads.
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let path = figure_path(of.first()?);
     let of_path = rows(of, path);

@@ -1,6 +1,6 @@
 //! Views of matrices: between NUMA nodes, and between CPUs.
 
-use super::{CurvesFigure, evidence, memory_latency, of_caches, value};
+use super::{CurvesFigure, cache_remark, evidence, memory_latency, value};
 use nodegauge_gauge::view::sentence::{capital, joined, value_range};
 use nodegauge_gauge::view::{
     Block, ColumnList, ColumnUnit, Picture, Section, Table, TableCell, grouped,
@@ -11,22 +11,22 @@ use std::collections::BTreeSet;
 
 mod firmware;
 
-/// Maximum number of CPUs of a matrix that is shown cell by cell.
-const MOST_CPUS: usize = 12;
-/// Maximum number of NUMA nodes of a matrix that is shown; larger matrices are only in the record.
-const MOST_NODES: usize = 16;
+/// Maximum number of CPUs for which the matrix is shown cell by cell.
+const MAX_CPUS: usize = 12;
+/// Maximum number of NUMA nodes for which the matrix is shown; larger matrices are only in the record.
+const MAX_NODES: usize = 16;
 
-/// Largest time that a table shows in nanoseconds, in seconds: with at most four digits before the point. CPUs that a
-/// hypervisor runs alternately on one core take longer.
-const MOST_NANOSECONDS: f64 = 10e-6;
+/// Maximum time that a table shows in nanoseconds, in seconds, so that there are at most four digits before the point.
+/// If a hypervisor runs CPUs alternately on one core, times are longer.
+const MAX_NANOSECONDS: f64 = 10e-6;
 
 /// Returns the unit of the times of a table.
 fn time_unit(figures: &[CurvesFigure<'_>]) -> ColumnUnit {
     let largest = figures.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
-    if largest < MOST_NANOSECONDS { ColumnUnit::NANOSECONDS } else { ColumnUnit::MICROSECONDS }
+    if largest < MAX_NANOSECONDS { ColumnUnit::NANOSECONDS } else { ColumnUnit::MICROSECONDS }
 }
 
-/// Returns the two ends of a figure: the kind (`n` for NUMA nodes, or `cpu`), and the two numbers.
+/// Returns the source and the target of a figure: the kind (`n` for NUMA nodes, or `cpu`), and two numbers.
 pub(super) fn pair((_, config): &CurvesFigure<'_>) -> Option<(&'static str, u32, u32)> {
     if let (Some(from), Some(to)) = (config.from_node, config.to_node) {
         return Some(("n", from as u32, to as u32));
@@ -44,11 +44,11 @@ fn is_write((_, config): &CurvesFigure<'_>) -> bool {
 
 /// Adds the views of both matrices.
 pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
-    let mut rates = pairs_of(of, "n", Unit::BytesPerSecond);
+    let mut rates = pair_figures(of, "n", Unit::BytesPerSecond);
     let writes: Vec<CurvesFigure<'_>> = rates.extract_if(.., |figure| is_write(figure)).collect();
-    let cpus = pairs_of(of, "cpu", Unit::Seconds);
+    let cpus = pair_figures(of, "cpu", Unit::Seconds);
     if !rates.is_empty() {
-        let times = pairs_of(of, "n", Unit::Seconds);
+        let times = pair_figures(of, "n", Unit::Seconds);
         let title = if writes.is_empty() { "GB/s" } else { "GB/s read" };
         section
             .push(grid(&rates, title, shown))
@@ -76,7 +76,8 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
             section.gap().push(flushed).gap();
             let set = times.iter().find_map(|(_, config)| config.set_bytes).unwrap_or(0);
             section.push(Block::Text(format!(
-                "ns: a chase through {}, with its TLB misses; flushed: lines flushed from all caches, on pages that the TLB holds",
+                "ns: a chase through {}, with its TLB misses; flushed: lines flushed from all \
+                 caches, translations in the TLB",
                 Bytes(set)
             )));
         }
@@ -100,7 +101,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
         section.gap();
     }
     let unit = time_unit(&cpus);
-    if numbers(&cpus).len() <= MOST_CPUS {
+    if numbers(&cpus).len() <= MAX_CPUS {
         let text = "core-to-core latency, half of a round trip of a cache line".to_owned();
         let table = grid(&cpus, &unit.symbol(), |(m, _)| unit.value(m));
         section.push(table).gap().push(Block::Text(text));
@@ -115,7 +116,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
 }
 
-/// Returns the sentence on the lines of each pair and their spread; `None` for records without them.
+/// Returns a sentence on the number of lines per pair and their spread; `None` for records without this number.
 fn lines_in_words(cpus: &[CurvesFigure<'_>]) -> Option<String> {
     let lines = cpus.iter().find_map(|(_, config)| config.lines)?;
     let spreads: Vec<f64> = cpus.iter().filter_map(|(_, config)| config.line_spread).collect();
@@ -129,36 +130,36 @@ fn lines_in_words(cpus: &[CurvesFigure<'_>]) -> Option<String> {
     ))
 }
 
-/// Returns the sentence on the NUMA nodes, or on the CPUs if there is one NUMA node: local and remote memory, or the
-/// range of the core-to-core latency.
+/// Returns a sentence on the NUMA nodes (local and remote memory), or on the CPUs if there is one NUMA node (range of
+/// the core-to-core latency).
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mut parts = Vec::new();
-    let local = pairs_of(of, "n", Unit::Seconds).into_iter().filter(is_local);
-    let remark = local.map(|figure| of_caches(&figure)).find(|text| !text.is_empty());
+    let local = pair_figures(of, "n", Unit::Seconds).into_iter().filter(is_local);
+    let remark = local.map(|figure| cache_remark(&figure)).find(|text| !text.is_empty());
     let remark = remark.unwrap_or_default();
     parts.extend(memory_range(of, true).map(|words| format!("local memory has {words}{remark}")));
     parts.extend(memory_range(of, false).map(|words| format!("remote memory {words}")));
     let cores = pair_range(of, "cpu", Unit::Seconds, false);
-    parts.extend(cores.map(|words| format!("a cache line goes between cores in {words}")));
+    parts.extend(cores.map(|words| format!("the core-to-core latency is {words}")));
     (!parts.is_empty()).then(|| capital(&parts.join("; ")))
 }
 
 /// Returns the figures of NUMA nodes (`n`) or of CPUs (`cpu`) in a unit.
-fn pairs_of<'a>(of: &[CurvesFigure<'a>], kind: &str, unit: Unit) -> Vec<CurvesFigure<'a>> {
+fn pair_figures<'a>(of: &[CurvesFigure<'a>], kind: &str, unit: Unit) -> Vec<CurvesFigure<'a>> {
     let pairs = of
         .iter()
         .filter(|figure| figure.0.unit == unit && pair(figure).is_some_and(|pair| pair.0 == kind));
     pairs.cloned().collect()
 }
 
-/// True if both ends of a figure are the same.
+/// True if source and target of a figure are the same.
 fn is_local(figure: &CurvesFigure<'_>) -> bool {
     pair(figure).is_some_and(|(_, from, to)| from == to)
 }
 
-/// Returns the range of the values of pairs with the same or with different ends.
+/// Returns the range of the values of pairs with the same, or with different, source and target.
 fn pair_range(of: &[CurvesFigure<'_>], kind: &str, unit: Unit, with_local: bool) -> Option<String> {
-    let mut pairs = pairs_of(of, kind, unit);
+    let mut pairs = pair_figures(of, kind, unit);
     pairs.retain(|figure| is_local(figure) == with_local && !is_write(figure));
     value_range(pairs.iter().map(|(m, _)| *m))
 }
@@ -218,7 +219,7 @@ fn grid(
     cell_of: impl Fn(&CurvesFigure<'_>) -> TableCell,
 ) -> Block {
     let numbers = numbers(of);
-    if numbers.len() > MOST_NODES {
+    if numbers.len() > MAX_NODES {
         return Block::Text(format!(
             "{unit}: the values of the {} pairs are in the record",
             of.len()
@@ -230,7 +231,7 @@ fn grid(
         |to| format!("{kind}{to}"),
         |from, to| at(of, kind, *from, **to).map_or_else(TableCell::default, &cell_of),
     );
-    // Nodes without CPUs do not read and have no row.
+    // Nodes without CPUs cannot read, so they have no row.
     let reading =
         numbers.iter().filter(|from| numbers.iter().any(|to| at(of, kind, **from, *to).is_some()));
     columns.table(reading).into()
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn spread_over_lines_is_printed_if_it_was_measured() {
+    fn spread_over_lines_is_printed_if_measured() {
         let m = Measurement::new("memory", "matrix", "cpu0->cpu1", Unit::Seconds)
             .value(Quoted::Median, 1e-7);
         let with_spread = |lines, spread: Option<f64>| {
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn device_memory_is_named_and_numa_nodes_without_cpus_have_no_row() {
+    fn numa_nodes_without_cpus_have_no_row() {
         let m = |unit| Measurement::new("memory", "matrix", "any", unit).value(Quoted::Best, 1e9);
         let (rate, time) = (m(Unit::BytesPerSecond), m(Unit::Seconds));
         let config = |to, device: Option<&str>| CurveConfig {

@@ -1,6 +1,6 @@
-//! Table of the used functions of CUDA's driver API (`libcuda.so.1`), which are looked up at run time. HIP
-//! (`libamdhip64.so`) has functions with other names but the same arguments and error codes, so that CUDA and HIP share
-//! this table.
+//! Table of the functions of CUDA's driver API (`libcuda.so.1`), which are looked up at run time. HIP
+//! (`libamdhip64.so`) has functions with other names but the same arguments and error codes, so CUDA and HIP share this
+//! table.
 
 use crate::driver::{DeviceError, FailureClass};
 use nodegauge_os::SharedLibrary;
@@ -21,7 +21,7 @@ impl VendorApi {
         self.select("cuda", "hip")
     }
 
-    /// Returns the value for this API: the first for CUDA, the second for HIP.
+    /// Returns the value for this API: `cuda` or `hip`.
     pub fn select<T>(self, cuda: T, hip: T) -> T {
         match self {
             Self::Cuda => cuda,
@@ -29,7 +29,7 @@ impl VendorApi {
         }
     }
 
-    /// Creates the failure of an operation that requires a missing library.
+    /// Creates the failure for a missing library.
     pub fn lacks(self, library: &str, why: &str) -> DeviceError {
         self.error(FailureClass::Unsupported, library, 0).with_detail(why)
     }
@@ -42,7 +42,7 @@ impl VendorApi {
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) = $cuda:literal, $hip:literal;)*) => {
-        /// Pointers to the used functions.
+        /// Pointers to the functions.
         struct Functions {
             $($name: unsafe extern "C" fn($($type),*) -> c_int,)*
         }
@@ -83,7 +83,7 @@ macro_rules! functions {
 functions! {
     /// Initialises the driver.
     init(flags: c_uint) = "cuInit", "hipInit";
-    /// Returns the encoded version: `12040` is CUDA 12.4; HIP's encoding contains three parts.
+    /// Returns the version as a number: `12040` is CUDA 12.4; HIP's number has three parts.
     version(version: *mut c_int) = "cuDriverGetVersion", "hipDriverGetVersion";
     /// Returns the number of devices.
     count(count: *mut c_int) = "cuDeviceGetCount", "hipGetDeviceCount";
@@ -117,7 +117,7 @@ functions! {
     copy_in(to: usize, from: *mut c_void, bytes: usize, stream: usize) = "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync";
     /// Copies from the device to the host.
     copy_out(to: *mut c_void, from: usize, bytes: usize, stream: usize) = "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync";
-    /// Copies between devices, also between contexts, because all contexts share one address space.
+    /// Copies between devices. This also works between contexts, because all contexts share one address space.
     copy_across(to: usize, from: usize, bytes: usize, stream: usize) = "cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync";
     /// Creates a stream.
     stream(stream: *mut usize, flags: c_uint) = "cuStreamCreate", "hipStreamCreateWithFlags";
@@ -230,7 +230,7 @@ pub fn failure_class(code: c_int) -> Option<FailureClass> {
     })
 }
 
-/// Converts a text that a call has written, up to its terminating zero.
+/// Converts a text that a call has written, up to the terminating zero.
 pub fn text_from_bytes(bytes: &[u8]) -> String {
     let text = CStr::from_bytes_until_nul(bytes).map(CStr::to_string_lossy);
     text.unwrap_or_default().trim().to_owned()

@@ -1,10 +1,10 @@
-//! Code that a device runs. It is compiled from the source at run time (NVRTC, hipRTC). If CUDA's compiler is not
-//! installed, included PTX is used, which the driver compiles.
+//! Code for a device. It is compiled from the source at run time (NVRTC, hipRTC). If CUDA's compiler is not installed,
+//! the included PTX is used, which the driver compiles.
 //!
 //! `probes/ptx` has three PTX builds per element type ([`CARRIED`]): one that supports every kernel, and the two that
-//! were the fastest on an H100. The builds were made with clang, which does not require the CUDA toolkit; a test repeats
-//! them. Their target is the oldest architecture with a useful rate in double
-//! precision (`sm_60`); the driver compiles them for all later devices.
+//! were the fastest on an H100. They were compiled with clang, which does not require the CUDA toolkit; a test compiles
+//! them again and compares. Their target is the oldest architecture with a useful rate in double precision (`sm_60`);
+//! the driver compiles them for all later devices.
 
 use super::api::{VendorApi, text_from_bytes};
 use crate::driver::{DeviceError, FailureClass};
@@ -21,7 +21,7 @@ const LIBRARIES: [&[&str]; 2] = [
     &["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"],
 ];
 
-/// Code in a form that a driver can load.
+/// Code in a format that a driver can load.
 pub struct Image(Vec<u8>);
 
 impl Image {
@@ -31,8 +31,8 @@ impl Image {
     }
 }
 
-/// Returns the included build for every kernel. It has vectors of two elements, two vectors per work-item, and a
-/// grid-stride loop, which supports reductions and every number of groups.
+/// Returns the included build that supports every kernel. It has vectors of two elements, two vectors per work-item,
+/// and a grid-stride loop, which supports reductions and any number of groups.
 const fn strided(element: Element) -> KernelSource {
     KernelSource { element, width: 2, items: 2, strided: true }
 }
@@ -61,7 +61,7 @@ pub fn assembly(dialect: VendorApi, source: &KernelSource) -> Option<Image> {
     Some(Image([text.as_bytes(), &[0]].concat()))
 }
 
-/// True if the run-time compiler is installed and can be loaded.
+/// True if the run-time compiler can be loaded.
 pub fn is_there(dialect: VendorApi) -> bool {
     Compiler::from_dialect(dialect).is_some()
 }
@@ -117,7 +117,7 @@ struct Compiler {
     destroy: Destroy,
 }
 
-/// Returns the first letters of the names of the compiler's functions.
+/// Returns the prefix of the compiler's function names.
 fn prefix(dialect: VendorApi) -> &'static str {
     dialect.select("nvrtc", "hiprtc")
 }
@@ -135,7 +135,7 @@ impl Compiler {
     }
 
     fn load(dialect: VendorApi) -> Option<Self> {
-        // Machine code is used because a driver of any minor version can load it, unlike newer PTX.
+        // Machine code is used because every minor version of a driver can load it, unlike newer PTX.
         let code = dialect.select("CUBIN", "Code");
         // SAFETY: the child process that listed devices has loaded this library without a crash. The types match
         // nvrtc.h and hiprtc.h.
@@ -192,7 +192,7 @@ impl Compiler {
         image
     }
 
-    /// Returns the bytes that a pair of functions returns, followed by a zero byte.
+    /// Returns the bytes that a pair of functions provides, followed by a zero byte.
     fn filled(&self, program: Program, calls: ResultCalls) -> Option<Vec<u8>> {
         let ResultCalls { length, fill } = calls;
         let mut bytes = 0;

@@ -30,7 +30,7 @@ impl Context {
         release: unsafe fn(&CudaApi, usize) -> Result<(), DeviceError>,
     ) -> Handle {
         Handle::new(raw, move |raw| {
-            // SAFETY: the handle owns the object. A failure is ignored, because a lost device has already released all
+            // SAFETY: the handle owns the object. Errors are ignored, because a lost device has already released all
             // its objects.
             let _ = self.enter().and_then(|api| unsafe { release(api, raw) });
         })

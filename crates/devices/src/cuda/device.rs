@@ -16,7 +16,7 @@ use std::ffi::{CString, c_int, c_void};
 use std::ptr::null_mut;
 use std::rc::Rc;
 
-/// Flag of streams that do not wait for the default stream (`CU_STREAM_NON_BLOCKING`).
+/// Flag for streams that do not wait for the default stream (`CU_STREAM_NON_BLOCKING`).
 const NON_BLOCKING: u32 = 1;
 /// Flag for pinning memory for all contexts (`CU_MEMHOSTREGISTER_PORTABLE`).
 const PORTABLE: u32 = 1;
@@ -27,7 +27,7 @@ const LOG_OPTIONS: [c_int; 2] = [5, 6];
 pub struct OpenedDevice {
     context: Context,
     info: DeviceInfo,
-    /// Architecture for which code is built, e.g. `sm_90`; `None` if the compiler queries the device.
+    /// Target architecture of compiled code, e.g. `sm_90`; `None` if the compiler queries the device.
     architecture: Option<String>,
     /// NVML library, which reports clocks and memory errors.
     management: Option<Nvml>,
@@ -57,7 +57,7 @@ impl OpenedDevice {
         let mut names = LOG_OPTIONS;
         let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
         let mut module = 0;
-        // SAFETY: the type `Image` guarantees a complete image; the log has the given length.
+        // SAFETY: the type `Image` guarantees complete code; the log has the given length.
         let loaded = unsafe {
             api.module(
                 &raw mut module,
@@ -91,8 +91,8 @@ impl OpenDevice for OpenedDevice {
 
     fn state(&self) -> Option<ClockState> {
         let gpu = self.management.as_ref()?.at(self.info.pci.as_deref()?)?;
-        // One of the listed processes is this process; it cannot be found by its ID, which may differ in the driver's
-        // PID namespace. Processes on other slices do not affect this slice.
+        // One of the listed processes is this process. It cannot be identified by its ID, which may differ in the
+        // driver's PID namespace. Processes on other slices do not affect this slice.
         let processes = gpu.processes.as_ref().filter(|_| self.info.slice.is_none());
         let others = processes.map(|all| all.len().saturating_sub(1) as u32);
         Some(ClockState {
@@ -133,8 +133,8 @@ impl OpenDevice for OpenedDevice {
     fn build(&self, source: &KernelSource) -> Result<DeviceProgram, DeviceError> {
         self.context.enter()?;
         let dialect = self.context.api.dialect;
-        // If the compiler does not support the device, or the driver is too old for the compiler's output, the included
-        // PTX is used.
+        // The included PTX is used if the compiler does not support the device, or if the driver is too old for the
+        // compiler's output.
         let compiled = compile::at_run_time(dialect, source, self.architecture.as_deref());
         let compiled = compiled.and_then(|image| self.load(&image));
         match compile::assembly(dialect, source) {
@@ -150,7 +150,7 @@ impl OpenDevice for OpenedDevice {
         // SAFETY: the module lives; the name ends with a zero byte.
         unsafe { api.function(&raw mut function, program.0.raw, text.as_ptr()) }
             .map_err(|error| error.with_detail(name))?;
-        // A function is part of its module, which must not be unloaded before the last launch.
+        // A function belongs to its module, which must stay loaded until the last launch.
         let module = program.0.clone();
         Ok(DeviceKernel(Handle::new(function, |_| drop(module))))
     }

@@ -1,4 +1,4 @@
-//! Tests of the back end with the stub driver in `tests/standin`, which runs the kernels of a build in C.
+//! Tests of the back end with the stub driver in `tests/standin`, which runs the kernels in C.
 
 use super::api::{CudaApi, VendorApi};
 use super::compile::CARRIED;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Compiles and loads a stub driver whose memory no other test takes part of.
+/// Compiles and loads a stub driver that is not shared with other tests.
 fn own_api() -> &'static CudaApi {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("libcuda.so.1");
@@ -219,7 +219,7 @@ fn failed_calls_have_kind_and_name() {
 }
 
 #[test]
-fn free_memory_follows_allocations() {
+fn free_memory_decreases_by_allocations() {
     let device = opened_by(own_api());
     let both = device.free_memory().unwrap().unwrap();
     let memory = device.allocate(1 << 20).unwrap();

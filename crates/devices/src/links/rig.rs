@@ -20,14 +20,14 @@ const PAGES_ASKED: usize = 4096;
 /// Number of bytes that are copied and compared in the verification.
 const CHECKED: usize = 16 << 20;
 
-/// Source or destination of a copy, by the index of its buffer in the rig.
+/// Source or destination of a copy, given by the index of its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Host(usize),
     Device(usize),
 }
 
-/// Copy that one device performs.
+/// Copy by one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Leg {
     pub(super) device: usize,
@@ -45,7 +45,7 @@ impl Leg {
     }
 }
 
-/// Copies that run simultaneously and repeatedly (a cell of the schedule).
+/// Copies that run simultaneously and repeatedly: a cell of the schedule.
 #[derive(Debug)]
 pub(super) struct CopyCell {
     pub(super) name: &'static str,
@@ -76,7 +76,7 @@ pub(super) struct Host {
     pub(super) node: Option<u32>,
     /// Share of the memory on this NUMA node, as the kernel reports it.
     pub(super) on_node: Option<Fraction>,
-    /// NUMA node with the CPUs that use the memory.
+    /// NUMA node whose CPUs use the memory.
     cpus: Node,
 }
 
@@ -104,7 +104,7 @@ impl Rig {
         }
     }
 
-    /// Allocates a buffer in the memory of a device, fills it with zeros, and returns the index of the buffer.
+    /// Allocates a buffer in the memory of a device and fills it with zeros. Returns its index.
     pub(super) fn memory(&mut self, device: usize, bytes: usize) -> Result<usize, DeviceError> {
         DeviceError::check_end_request()?;
         let memory = self.devices[device].allocate(bytes)?;
@@ -113,9 +113,8 @@ impl Rig {
         Ok(self.memories.len() - 1)
     }
 
-    /// Allocates a buffer in host memory on a NUMA node and returns the index of the buffer. A CPU of the NUMA node
-    /// touches the memory first. The memory is bound to the node, unless `only` is set because the host has only one
-    /// node.
+    /// Allocates a buffer in host memory on a NUMA node and returns its index. A CPU of the node touches the memory
+    /// first. The memory is bound to the node, unless `only` is true because the host has only one node.
     pub(super) fn host(
         &mut self,
         device: usize,
@@ -156,11 +155,11 @@ impl Rig {
             self.queue(leg.device, number)?;
         }
         let each: Vec<Option<Copy<'_>>> =
-            legs.iter().map(|leg| copy_of(&self.hosts, &self.memories, *leg)).collect();
-        let mut queues = queues_of(&mut self.queues, &legs);
+            legs.iter().map(|leg| leg_copy(&self.hosts, &self.memories, *leg)).collect();
+        let mut queues = leg_queues(&mut self.queues, &legs);
         let mut begins = Vec::with_capacity(legs.len());
         let mut ends = Vec::with_capacity(legs.len());
-        // Between the readings of the clock there are only calls of the driver.
+        // Only calls of the driver are made between the readings of the clock.
         let begun = clock::now();
         for queue in &mut queues {
             begins.push(queue.mark()?);
@@ -203,7 +202,7 @@ impl Rig {
     /// Enqueues a copy in its queue.
     fn copy(&mut self, number: usize, leg: Leg, bytes: usize) -> Result<(), DeviceError> {
         self.queue(leg.device, number)?;
-        let copy = copy_of(&self.hosts, &self.memories, leg);
+        let copy = leg_copy(&self.hosts, &self.memories, leg);
         match (self.queues.get_mut(&(leg.device, number)), copy) {
             // SAFETY: both buffers belong to the rig and live until the queue is done. Each sample waits for its
             // queues, and nothing else uses the buffers.
@@ -257,7 +256,8 @@ impl Rig {
         Ok(())
     }
 
-    /// Copies between a device and the host and waits. Does nothing if neither buffer or both buffers are on a device.
+    /// Copies between a device and the host and waits for the end. Does nothing if neither or both buffers are on a
+    /// device.
     fn fetch(&mut self, from: End, to: End, bytes: usize) -> Result<(), DeviceError> {
         let ((End::Device(memory), End::Host(_)) | (End::Host(_), End::Device(memory))) =
             (from, to)
@@ -286,8 +286,8 @@ impl Rig {
     }
 }
 
-/// Returns the buffers of a copy; `None` between two buffers of the host.
-fn copy_of<'a>(
+/// Returns the buffers of a copy; `None` if both buffers are on the host.
+fn leg_copy<'a>(
     hosts: &'a [Host],
     memories: &'a [(usize, DeviceBuffer)],
     leg: Leg,
@@ -302,8 +302,8 @@ fn copy_of<'a>(
     }
 }
 
-/// Returns the queues of these copies, which exist, in the order of the copies.
-fn queues_of<'a>(
+/// Returns the existing queues of these copies, in the order of the copies.
+fn leg_queues<'a>(
     queues: &'a mut HashMap<(usize, usize), Box<dyn Queue>>,
     legs: &[Leg],
 ) -> Vec<&'a mut Box<dyn Queue>> {
@@ -317,7 +317,7 @@ fn queues_of<'a>(
     found.into_iter().map(|(_, queue)| queue).collect()
 }
 
-/// Binds the calling thread to a NUMA node's CPUs and, if `bound` is set, its memory to the NUMA node. Dropping the
+/// Binds the calling thread to the CPUs of a NUMA node and, if `bound` is true, its memory to the node. Dropping the
 /// value restores both settings.
 struct NodeBinding {
     cpus: Option<Vec<nodegauge_machine::CpuId>>,

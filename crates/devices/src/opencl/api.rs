@@ -1,6 +1,6 @@
-//! Table of the used functions of `libOpenCL.so.1`, which are looked up at run time, and the meaning of their error
-//! codes. All functions are part of OpenCL 1.2.
-// The functions have their names from CL/cl.h.
+//! Table of the functions of `libOpenCL.so.1`, which are looked up at run time, and the meaning of their error codes.
+//! All functions are part of OpenCL 1.2.
+// The functions have the names of CL/cl.h.
 #![allow(non_snake_case)]
 
 use crate::driver::{DeviceError, FailureClass};
@@ -20,7 +20,7 @@ type Complaint = Option<extern "C" fn(*const c_char, *const c_void, usize, *mut 
 
 macro_rules! functions {
     ($($name:ident($($arg:ty),*) -> $result:ty;)*) => {
-        /// Functions of the library that this program calls.
+        /// Functions of the library.
         pub struct OpenClApi {
             $(pub $name: unsafe extern "C" fn($($arg),*) -> $result,)*
         }
@@ -84,8 +84,8 @@ functions! {
 
 /// Converts the return code of a call to a failure.
 pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
-    // These are codes of CL/cl.h and cl_ext.h. An invalid queue or context means that the device was lost, because the
-    // queues and contexts are created by this program and are not released before their last use.
+    // These are codes of CL/cl.h and cl_ext.h. An invalid queue or context means that the device was lost, because this
+    // program creates its queues and contexts and does not release them before their last use.
     let kind = match code {
         0 => return Ok(()),
         // CL_DEVICE_NOT_FOUND
@@ -109,7 +109,7 @@ pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
     Err(DeviceError::new(kind, NAME, call, code.into()))
 }
 
-/// Returns the object that a call created, or the failure that corresponds to the error code.
+/// Returns the object that a call created, or the failure for its error code.
 pub fn made(call: &str, object: Object, code: i32) -> Result<Object, DeviceError> {
     check(call, code)?;
     if object.is_null() {

@@ -25,8 +25,8 @@ const MAP_READ_WRITE: u64 = 0b11;
 const QUEUE_PROFILING_ENABLE: u64 = 1 << 1;
 const PROGRAM_BUILD_LOG: u32 = 0x1183;
 
-/// Releases the reference of a buffer to its pages. The driver calls this when it deletes the buffer, which may be after
-/// the release of its handle, because kernels that still run use it.
+/// Releases the reference of a buffer to its pages. The driver calls this when it deletes the buffer. This may be after
+/// the release of the buffer's handle, because running kernels still use the buffer.
 ///
 /// # Safety
 /// `pages` must be a reference to a [`Mapping`] that is not used afterwards.
@@ -91,8 +91,8 @@ impl OpenClDevice {
         let api = self.api;
         let mut code = 0;
         let start = pages.map_or(null_mut(), |pages| pages.at(0, bytes).as_ptr().cast());
-        // SAFETY: the context lives; the memory is that of the driver or at least `bytes` bytes of the mapping, which
-        // lives as long as the buffer.
+        // SAFETY: the context lives. The memory belongs to the driver, or is at least `bytes` bytes of the mapping,
+        // which lives as long as the buffer.
         let memory =
             unsafe { (api.clCreateBuffer)(self.context(), flags, bytes, start, &raw mut code) };
         let memory = made("clCreateBuffer", memory, code)?;
@@ -114,9 +114,9 @@ impl OpenClDevice {
         Ok(handle)
     }
 
-    /// Maps the pages of a buffer of a CPU: huge ones, which drivers do not request. The first kernel that writes the
-    /// buffer touches them, so that they are on the NUMA nodes of the driver's threads. Returns `None` for other devices,
-    /// and if the memory is refused.
+    /// Maps huge pages for a buffer of a CPU, because drivers do not request huge pages. The first kernel that writes
+    /// the buffer touches the pages, so they are on the NUMA nodes of the driver's threads. Returns `None` for other
+    /// devices, and if the memory is not available.
     fn pages(&self, bytes: usize) -> Option<Arc<Mapping>> {
         let is_cpu = self.info.class == Class::Cpu;
         is_cpu.then(|| Mapping::anonymous(bytes, PageSize::PreferHuge).ok()).flatten().map(Arc::new)

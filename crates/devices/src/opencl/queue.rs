@@ -20,7 +20,7 @@ impl OpenClQueue {
         self.queue.raw as Object
     }
 
-    /// Returns the time of a mark in nanoseconds of the device's clock.
+    /// Returns the time of a mark by the device's clock, nanoseconds.
     fn time(&self, mark: &Mark) -> Result<u64, DeviceError> {
         let mut nanos = 0u64;
         // SAFETY: the event lives, and there is room for a number of 64 bits.

@@ -53,7 +53,7 @@ fn check_accepts_filled_arrays() {
 }
 
 #[test]
-fn compiled_kernels_are_kept_only_in_absolute_private_folders() {
+fn pocl_kernel_folder_must_be_absolute_and_private() {
     let has = |set: &[(&str, &str)]| {
         has_kernel_folder(|name| {
             set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())

@@ -9,15 +9,15 @@ use crate::kernels::{CHAINS, FMAS_PER_ROUND, KernelSource};
 use nodegauge_kernels::Element;
 use std::rc::Rc;
 
-/// Duration of a launch in seconds. It is long compared with the launch overhead of some microseconds.
+/// Duration of a launch, seconds. It is long compared with the launch overhead of some microseconds.
 const LAUNCH_SECONDS: f64 = 10e-3;
 /// Number of elements of the widest vectors of OpenCL.
 const WIDEST: u32 = 16;
 /// Number of rounds of the first launch.
 const FEW_ROUNDS: u64 = 64;
-/// Factor of the multiply-adds. With [`TERM`] as the term, every second multiply-add returns to the previous number.
+/// Factor of the multiply-adds. With [`TERM`] as the term, every second multiply-add returns to the initial number.
 const FACTOR: f64 = -1.0;
-/// Term that the multiply-adds add.
+/// Term of the multiply-adds.
 const TERM: f64 = 1.5;
 /// Number of work-items after which the initial numbers repeat (probes/device.c).
 const DISTINCT_ITEMS: usize = 64;
@@ -32,10 +32,10 @@ pub(super) struct Loop {
 }
 
 impl Loop {
-    /// Returns the candidates, most promising first. The candidates have enough chains and groups to hide the latency
-    /// of a multiply-add, which is 4 cycles on current CPUs with two to four multiply-adds per cycle. On CPUs, a chain
-    /// is a vector of the width that the driver reports, of half or of twice this width. Too many chains do not fit
-    /// into the registers: x86 without AVX-512 has 16, of which 2 contain the factor and the term.
+    /// Returns the candidates, most promising first. They have enough chains and groups to hide the latency of a
+    /// multiply-add: 4 cycles on current CPUs, which start two to four multiply-adds per cycle. On CPUs, a chain is a
+    /// vector of the width that the driver reports, of half or of twice this width. Too many chains do not fit into the
+    /// registers: x86 without AVX-512 has 16, of which 2 contain the factor and the term.
     pub(super) fn all(device: &DeviceInfo, element: Element) -> Vec<Self> {
         const ON_GPU: [(u32, u32, usize, usize); 7] = [
             (1, 8, 256, 8),
@@ -57,7 +57,7 @@ impl Loop {
 
     /// Returns the candidates on a CPU whose native vectors have `native` elements.
     fn on_cpu(native: Option<u32>) -> Vec<Self> {
-        /// Vector width relative to the native width, as a shift to the left of half of the native width, and chains.
+        /// Vector width and number of chains. The width is a left shift of half of the native width.
         const SHIFTS_AND_CHAINS: [(u32, u32); 8] =
             [(1, 12), (1, 8), (1, 16), (1, 10), (2, 8), (0, 12), (0, 16), (1, 24)];
         const USUAL: u32 = 4;
@@ -92,7 +92,7 @@ impl Chains {
         shape: Loop,
     ) -> Result<Self, DeviceError> {
         let Loop { width, chains, group, groups_a_unit } = shape;
-        // Loops of both forms have the same chains. The grid-stride form is used because it is included as PTX.
+        // Both forms of the loops have the same chains. The grid-stride form is used because it is included as PTX.
         let source = KernelSource { element, width, items: chains, strided: true };
         let program = device.build(&source)?;
         let groups = groups_a_unit * device.info().units.max(1) as usize;
@@ -122,7 +122,7 @@ impl Chains {
         self.grid.groups * self.grid.items * self.shape.width as usize
     }
 
-    /// Returns the number of floating-point operations per launch, which is two per multiply-add.
+    /// Returns the number of floating-point operations per launch: two per multiply-add.
     pub(super) fn flops(&self) -> f64 {
         let adds = self.numbers() as u64 * u64::from(self.shape.chains) * FMAS_PER_ROUND;
         2.0 * adds as f64 * self.rounds as f64
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_chains_have_native_width_and_fit_into_registers() {
+    fn cpu_chains_fit_into_registers() {
         for native in [None, Some(1), Some(2), Some(4), Some(8), Some(16), Some(64)] {
             let shapes = Loop::on_cpu(native);
             let widths: Vec<u32> = shapes.iter().map(|shape| shape.width).collect();

@@ -1,4 +1,4 @@
-//! DGEMM with the library of the device's vendor, with a verification of the result.
+//! DGEMM with the vendor's library, and verification of its result.
 
 use crate::config::DevicePeakConfig;
 use crate::driver::{Blas, Copy, DeviceBuffer, DeviceError, HostMemory, OpenDevice, Queue};
@@ -6,10 +6,10 @@ use nodegauge_kernels::Element;
 use nodegauge_kernels::numbers::{factor_element, fill_factor};
 use std::rc::Rc;
 
-/// Largest order of the matrices. It is sufficient for the full rate of the fastest devices; each of the three matrices
+/// Maximum order of the matrices. It is sufficient for the full rate of the fastest devices; each of the three matrices
 /// has 512 MiB.
 const LARGEST: usize = 8192;
-/// Number of which the orders are multiples.
+/// Divisor of all orders.
 const STEP: usize = 256;
 /// Maximum share of the free memory for the three matrices.
 const SHARE: f64 = 0.5;

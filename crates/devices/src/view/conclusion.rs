@@ -1,4 +1,4 @@
-//! The sentence that a page of devices begins with.
+//! First sentence of a page of devices.
 
 use super::{DeviceFigure, figures};
 use crate::config::{DeviceConfig, DevicePeakConfig, DeviceStreamConfig, LinkConfig};
@@ -18,12 +18,12 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let mut on: Option<DeviceConfig> = None;
     if let Some((m, config)) = streams.iter().find(|(m, _)| m.name == TRIAD) {
         let element = config.element.as_deref().unwrap_or("?");
-        parts.extend(quoted(m).map(|rate| format!("sustains {rate} of Triad in {element}")));
+        parts.extend(quoted(m).map(|rate| format!("sustains {rate} in Triad ({element})")));
         on = Some(config.on.clone());
     }
     if let Some((m, config)) = all_peaks.first() {
         let element = config.element.as_deref().unwrap_or("?");
-        parts.extend(quoted(m).map(|rate| format!("computes {rate} in {element}")));
+        parts.extend(quoted(m).map(|rate| format!("computes {rate} ({element})")));
         on.get_or_insert_with(|| config.on.clone());
     }
     let received = best(&copies, links::TO_DEVICE).and_then(highest);
@@ -40,7 +40,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Device {device}{kind} {}", joined(&parts)))
 }
 
-/// Returns the figure with the highest rate among the usable copies of a name.
+/// Returns the usable copy with this name that has the highest rate.
 fn best<'a>(copies: &[DeviceFigure<'a, LinkConfig>], name: &str) -> Option<&'a Measurement> {
     let of = copies.iter().filter(|(m, _)| m.name == name && m.unit == Unit::BytesPerSecond);
     let usable = of.map(|(m, _)| *m).filter(|m| quoted(m).is_some());

@@ -36,12 +36,12 @@ impl LinkColumn {
         Self { name, memory, title, mark }
     }
 
-    /// True if a figure is of this direction and memory.
+    /// True if a figure has the direction and the memory of this column.
     fn has(&self, (m, config): &DeviceFigure<'_, LinkConfig>) -> bool {
         m.name == self.name && config.host_memory.as_deref() == Some(self.memory)
     }
 
-    /// Returns the cell of a size. A latency stands in the column of its rates.
+    /// Returns the cell for a size. A latency is shown in the column of its rates.
     fn cell(&self, row: &SizeRow<'_>) -> Option<TableCell> {
         let (m, _) = row.figures.iter().find(|(m, config)| {
             m.name.strip_suffix(LATENCY).unwrap_or(&m.name) == self.name
@@ -79,8 +79,7 @@ struct SizeRow<'a> {
     figures: &'a [&'a DeviceFigure<'a, LinkConfig>],
 }
 
-/// Returns the section with a table by size for each device. If there are several NUMA nodes or devices, matrices are
-/// added.
+/// Returns the section with a table by size for each device; with several NUMA nodes or devices, also with matrices.
 pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     let mut section = Section::new(TEST);
     let ones: Vec<DeviceFigure<'_, LinkConfig>> = all
@@ -136,7 +135,7 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     section
 }
 
-/// Returns the figures of each device and NUMA node, with their heading.
+/// Returns the figures of each device and NUMA node with their heading.
 fn by_place<'a>(ones: &'a Links<'a>) -> Vec<(String, Vec<&'a DeviceFigure<'a, LinkConfig>>)> {
     let mut places = Vec::new();
     let nodes = values(ones, |config| config.host_node);
@@ -155,7 +154,7 @@ fn by_place<'a>(ones: &'a Links<'a>) -> Vec<(String, Vec<&'a DeviceFigure<'a, Li
 /// Returns the cell with a rate in GB/s, or with a time and its unit.
 fn value(m: &Measurement) -> TableCell {
     match m.unit {
-        Unit::Seconds => TableCell::value_of(m, |value| Seconds(value).to_string()),
+        Unit::Seconds => TableCell::from_measurement(m, |value| Seconds(value).to_string()),
         _ => ColumnUnit::GB_PER_S.value(m),
     }
 }
@@ -189,7 +188,7 @@ fn at_node(
     m.value
 }
 
-/// Adds heat maps of NUMA nodes and devices for copies of the largest size, if there are several nodes.
+/// Adds heat maps of NUMA nodes and devices for the largest copies, if there are several nodes.
 fn by_node(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
     let nodes: Vec<u64> = values(ones, |config| config.host_node).into_iter().flatten().collect();
     let devices: Vec<String> =
@@ -236,7 +235,11 @@ fn across(section: &mut Section, all: &Links<'_>) {
         let title = format!("{} of devices", name.replace('_', " "));
         section.gap().push(table);
         section.push(Picture::between(title, first.unit, ids.clone(), values));
-        section.push(Block::Text("from the row's device to the column's device".to_owned()));
+        section.push(Block::Text(
+            "from the device of the row to the device of the \
+                                  column"
+                .to_owned(),
+        ));
     }
 }
 

@@ -1,4 +1,4 @@
-//! View of figures of other programs, which are from a comparison or imported.
+//! View of figures of other programs, from a comparison or from an import.
 
 use crate::GAUGE;
 use crate::config::{DeviceStreamConfig, LinkConfig};
@@ -18,8 +18,7 @@ struct ForeignRow<'a> {
 
 impl<'a> ForeignRow<'a> {
     fn from_figure(m: &'a Measurement) -> Self {
-        // The keys that are read here are the same for STREAM and links, so that either configuration type can read
-        // them.
+        // The keys that are read here are the same for STREAM and links, so either configuration type can read them.
         let of: DeviceStreamConfig = m.read_config();
         let link: LinkConfig = m.read_config();
         let program: Vec<String> = [of.engine, of.engine_version].into_iter().flatten().collect();
@@ -49,7 +48,7 @@ pub(super) fn section(record: &Record) -> Option<Section> {
         .left("to", |row| row.peer.clone())
         .right("size", |row| row.size.clone())
         .right("value", |row| {
-            TableCell::value_of(row.m, |value| match row.m.unit {
+            TableCell::from_measurement(row.m, |value| match row.m.unit {
                 Unit::Seconds => Seconds(value).to_string(),
                 _ => ScaledUnit::GB_PER_S.in_words(value),
             })

@@ -9,7 +9,7 @@ use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::Category;
 use nodegauge_measure::{BytesPerSec, FlopsPerSec};
 
-/// Rate of a kernel of STREAM on a device.
+/// Rate of a STREAM kernel on a device.
 struct DeviceKernel {
     kernel: Kernel,
     /// Rate, B/s.
@@ -70,13 +70,14 @@ impl Roof<'_> {
         Roofline { ceilings: memory.into_iter().chain(peaks).collect() }
     }
 
-    /// Returns a sentence on the ridge point. This is the number of operations per byte above which the peak, not the
-    /// memory bandwidth, is the limit.
+    /// Returns a sentence on the ridge point: the number of operations per byte above which the peak is the limit, and
+    /// below which the memory bandwidth.
     fn ridge(&self) -> Option<String> {
         let triad = self.kernels.iter().find(|of| of.kernel == Kernel::Triad)?.rate;
         let peak = self.peaks.iter().map(|(_, rate)| *rate).reduce(f64::max)?;
         Some(format!(
-            "{} computes {} and moves {} in {}: below {} FLOP/B the memory is the limit, above it the peak",
+            "{} computes {} and moves {} in {}: below {} FLOP/B memory bandwidth is the limit, \
+             above it the peak",
             self.device,
             FlopsPerSec(peak),
             BytesPerSec(triad),
@@ -85,8 +86,7 @@ impl Roof<'_> {
         ))
     }
 
-    /// Returns the points of the kernels that perform floating-point operations. The bytes are those that STREAM
-    /// counts.
+    /// Returns the points of the kernels with floating-point operations. The bytes are those that STREAM counts.
     fn dots(&self) -> Vec<Dot> {
         let element = self.element.parse::<Element>().unwrap_or(Element::F64);
         let computing = self.kernels.iter().filter(|of| of.kernel.spec().flops > 0);
@@ -96,7 +96,7 @@ impl Roof<'_> {
             let flops_per_byte = f64::from(kernel.spec().flops) / kernel.counted(element) as f64;
             let name = kernel.name().to_owned();
             let rate = rate * flops_per_byte;
-            // All points are of the memory of the device.
+            // All points belong to the device's memory.
             let label = name.clone();
             Dot { letter, name, label, flops_per_byte, rate, note: String::new(), doubt }
         });
@@ -104,8 +104,8 @@ impl Roof<'_> {
     }
 }
 
-/// Returns the sections with a chart for each device and precision that has peaks and kernels. A line on each ridge
-/// point follows.
+/// Returns the sections with a chart for each device and precision with peaks and kernels, followed by a line on each
+/// ridge point.
 pub(super) fn sections(
     streams: &[DeviceFigure<'_, DeviceStreamConfig>],
     all: &[DeviceFigure<'_, DevicePeakConfig>],

@@ -77,19 +77,19 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
     section
 }
 
-/// Returns the device, the element type and the program of a figure, which the rows below a heading share.
+/// Returns the device, the element type and the program of a figure, which all rows below a heading share.
 fn row_kind(config: &DeviceStreamConfig) -> [&Option<String>; 3] {
     [&config.on.device, &config.element, &config.engine]
 }
 
-/// Returns the heading of figures of a device, with the program if it is another one.
+/// Returns the heading for figures of a device, with the name of the program if it is not nodegauge.
 fn kind_in_words(config: &DeviceStreamConfig) -> String {
     let engine = config.engine.as_ref().filter(|engine| *engine != "native");
     let engine = engine.map(|engine| format!(", {engine}")).unwrap_or_default();
     format!("{}{engine}", heading(&config.on))
 }
 
-/// Returns the name of a figure in pictures; with several devices, it has the name of its device.
+/// Returns the name of a figure in pictures; with several devices, it contains the device.
 fn figure_name(m: &Measurement, is_one: bool) -> String {
     let config: DeviceStreamConfig = m.read_config();
     let engine = config.engine.filter(|engine| engine != "native");
@@ -98,8 +98,8 @@ fn figure_name(m: &Measurement, is_one: bool) -> String {
     parts.into_iter().flatten().collect::<Vec<String>>().join(" ")
 }
 
-/// Returns the description of a loop, e.g. `256 1x2 s32`: work-items per group (`driver` if the driver selects it),
-/// vectors per work-item x elements per vector, and after `s` the number of groups of a grid-stride loop.
+/// Describes a loop, e.g. `256 1x2 s32`: work-items per group (`driver` if the driver selects it), vectors per
+/// work-item x elements per vector, and after `s` the number of groups of a grid-stride loop.
 fn loop_in_words(config: &DeviceStreamConfig) -> String {
     let Some((vectors, width)) = config.vectors.zip(config.vector_elements) else {
         return "-".to_owned();

@@ -1,4 +1,4 @@
-//! fio: a parser of its JSON output, and fio as a reference program with one job per operation that fio supports.
+//! fio: a parser for its JSON output, and fio as a reference program with one job per supported operation.
 
 use super::{ProgramProperties, ReferenceFigure};
 use nodegauge_blocks::engine::{IoEngine, SyncWrites};
@@ -15,13 +15,13 @@ use std::time::Duration;
 
 /// Number of bytes in the unit of `bw`.
 const KIB: f64 = 1024.0;
-/// Key of fio's version, which is once in an output.
+/// Key of fio's version; it occurs once per output.
 pub(super) const VERSION: &str = "\"fio version\"";
 /// Minimum duration of a job in milliseconds. fio counts whole milliseconds, so that the rate of a shorter job has an
 /// error of more than 1 %.
 const SHORTEST_MS: f64 = 100.0;
 
-/// Relative difference of rates that are rounded to whole bytes or KiB per second and agree otherwise.
+/// Relative difference of two equal rates that were rounded to whole bytes or KiB per second.
 const ROUNDED: f64 = 1e-3;
 
 /// Results of a job for one direction (reads or writes).
@@ -83,7 +83,7 @@ pub(super) struct FioOutput {
     options: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) jobs: Vec<FioJob>,
-    /// Jobs of the clients, and their sum, if fio controlled other instances (`--client`).
+    /// Jobs of the clients and their sum, if fio controlled other instances (`--client`).
     #[serde(default)]
     client_stats: Vec<FioJob>,
 }
@@ -137,13 +137,13 @@ impl FioJob {
 }
 
 impl Half {
-    /// True if one of the numbers shows that data was transferred. The rate is then checked with all of them.
+    /// True if one of the numbers shows that data was transferred. The rate is then checked against all of them.
     fn has_data(&self) -> bool {
         let amounts = [self.bw_bytes, self.bw, self.io_bytes];
         self.operations > 0 || amounts.into_iter().flatten().any(|amount| amount > 0.0)
     }
 
-    /// True if operations of `block` bytes move the amount of data. The last operation may be shorter.
+    /// True if operations of `block` bytes result in this amount of data. The last operation may be shorter.
     pub(super) fn has_block(&self, block: u64) -> bool {
         let unit = if self.bw_bytes.is_some() { 1.0 } else { KIB };
         let Some(bytes) = self.io_bytes.map(|amount| amount * unit) else { return false };
@@ -154,8 +154,7 @@ impl Half {
 
     /// Returns the rate in B/s.
     ///
-    /// # Errors
-    /// Fails if the rate is missing, is not positive, or is not the amount of data divided by the time.
+    /// Fails if the rate is missing, is not positive, or differs from the amount of data divided by the time.
     pub(super) fn rate(&self) -> Result<f64, String> {
         let (rate, bytes) = match (self.bw_bytes, self.bw, self.io_bytes) {
             (Some(rate), _, Some(bytes)) => (rate, bytes),
@@ -188,8 +187,7 @@ impl Half {
         ))
     }
 
-    /// Returns the quantiles of the completion latencies. If fio printed only the quantiles of the total latencies,
-    /// these are returned.
+    /// Returns the quantiles of the completion latencies; if they are missing, those of the total latencies.
     pub(super) fn latency(&self) -> Option<Quantiles> {
         let either = [&self.clat_ns, &self.lat_ns];
         let printed = either.into_iter().find(|latency| !latency.percentile.is_empty())?;
@@ -253,7 +251,7 @@ fn arguments(
         format!("--direct={}", u8::from(setup.direct)),
         "--output-format=json".to_owned(),
         "--fallocate=none".to_owned(),
-        // Pages stay in the page cache exactly when the gauge does not drop them either.
+        // Pages stay in the page cache in the cases in which the gauge does not drop them.
         format!("--invalidate={}", u8::from(task.drop_before_reads || setup.direct)),
         format!("--overwrite={}", u8::from(!operation.creates)),
     ];
@@ -275,11 +273,12 @@ fn arguments(
     Some(words)
 }
 
-/// Returns the reason to doubt the figures of jobs whose longest one took `milliseconds`.
+/// Returns the reason why figures are suspect if the longest job took `milliseconds`.
 pub(super) fn too_short(milliseconds: f64) -> Option<String> {
     (milliseconds < SHORTEST_MS).then(|| {
         format!(
-            "fio counts whole milliseconds, and this job ran for {milliseconds} ms: use a larger file"
+            "fio counts whole milliseconds, and this job took only {milliseconds} ms; use a \
+             larger file"
         )
     })
 }
@@ -289,7 +288,7 @@ pub(super) fn longest(halves: &[&Half]) -> f64 {
     halves.iter().map(|half| half.runtime).fold(0.0, f64::max)
 }
 
-/// Returns the figure of a run, summed over all its jobs; `None` if they transferred no data.
+/// Returns the figure of a run, summed over all its jobs; `None` if no job transferred data.
 fn figure(output: &FioOutput, command: &str) -> Result<Option<ReferenceFigure>, String> {
     let halves: Vec<&Half> = output.jobs.iter().flat_map(FioJob::halves).collect();
     let Some(first) = halves.first() else { return Ok(None) };
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_fio_job_has_its_error_and_no_figures() {
+    fn failed_fio_job_reports_its_error() {
         let output = recorded("fio-error.txt");
         assert_eq!((output.jobs[0].error, output.jobs[0].halves().len()), (2, 0));
         assert_eq!(figure(&output, "fio"), Ok(None));

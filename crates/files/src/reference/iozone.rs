@@ -1,4 +1,4 @@
-//! IOzone as a reference program, with one run per cell. The run uses the tests that correspond to the operations of
+//! IOzone as a reference program, with one run per cell. Each run uses the tests that correspond to the operations of
 //! the cell.
 
 use super::output::IozoneOutput;
@@ -23,7 +23,7 @@ pub(super) const KIND: ProgramProperties = ProgramProperties {
     figures,
 };
 
-/// Returns a size as IOzone expects it; `None` if it is not a whole number of KiB.
+/// Returns a size in the form that IOzone expects; `None` if it is not a whole number of KiB.
 fn kib(size: Bytes) -> Option<String> {
     size.0.is_multiple_of(1024).then(|| format!("{}k", size.0 / 1024))
 }

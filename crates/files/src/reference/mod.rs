@@ -1,4 +1,4 @@
-//! Reference programs, which run alternately with the gauge on the same cells, and parsers of their saved output.
+//! Reference programs, which run interleaved with the gauge on the same cells, and parsers for their saved output.
 
 mod fio;
 mod iozone;
@@ -29,7 +29,7 @@ pub(crate) struct ReferenceFigure {
     pub(crate) latency: Option<Quantiles>,
     /// Command line, quoted for a shell.
     pub(crate) command: String,
-    /// Reason to doubt the figure.
+    /// Reason why the figure is suspect.
     pub(crate) doubt: Option<String>,
 }
 
@@ -40,27 +40,27 @@ type ProgramRun = (Vec<String>, Vec<&'static Operation>);
 /// Properties of a kind of program.
 #[derive(Debug)]
 struct ProgramProperties {
-    /// Name of the command, which is also its name in records.
+    /// Name of the command; records use the same name.
     name: &'static str,
     title: &'static str,
     /// Option that prints the version.
     version_option: &'static str,
-    /// Parser of the version that the program prints.
+    /// Function that extracts the version from the printed text.
     version: fn(&str) -> Option<&str>,
     /// Function that returns the runs for a task; empty if the program does not support the task's setup.
     runs: fn(&ReferenceProgram, &Task) -> Vec<ProgramRun>,
-    /// Parser of the output of a run that was started with `command`.
+    /// Parser for the output of a run that was started with `command`.
     figures: fn(&str, &Task, &[&'static Operation], command: &str) -> Result<Figures, String>,
 }
 
-/// Reference program, which runs alternately with the gauge.
+/// Reference program, which runs interleaved with the gauge.
 #[derive(Debug, Clone)]
 pub struct ReferenceProgram {
     kind: &'static ProgramProperties,
     /// Name of the program: `iozone` or `fio`.
     pub(crate) name: &'static str,
     path: String,
-    /// Version in the form in which the program prints it.
+    /// Version as the program prints it.
     pub(crate) version: String,
     workers: Option<FileWorkers>,
     /// Time limit of each operation, for programs that have such an option.
@@ -112,7 +112,7 @@ impl ReferenceProgram {
         Ok(Self { kind, name, path, version, workers, limit })
     }
 
-    /// Runs the operations of a task that the program supports, on files in `scratch`.
+    /// Runs those operations of a task that the program supports, on files in `scratch`.
     pub(crate) fn run(
         &self,
         task: &Task,
@@ -144,7 +144,7 @@ impl ReferenceProgram {
         Ok(figures)
     }
 
-    /// Removes the program's files, so that the next run creates them.
+    /// Removes the program's files, so that the next run creates them anew.
     fn remove_files(&self, scratch: &ScratchDirectory) {
         let own = format!("data-{}", self.name);
         let Ok(entries) = std::fs::read_dir(scratch.folder()) else { return };
@@ -157,7 +157,7 @@ impl ReferenceProgram {
     }
 }
 
-/// Returns the absolute path of the program, because the program runs in another folder.
+/// Returns the absolute path of the program, because it runs in another folder.
 fn located(program: &Path, name: &str) -> Result<String, Failure> {
     let Some(path) = find_program(program) else {
         if is_path(program) && program.is_file() {

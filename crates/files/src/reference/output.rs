@@ -13,7 +13,7 @@ const EXCEL: &str = "\"Writer report\"";
 const END: &str = "iozone test complete.";
 
 /// Names of IOzone's tests: the operation, the title of its table in the Excel part, and the word for the workers in
-/// throughput mode. The tests are in the order of the columns of the table; the last test has no column.
+/// throughput mode. The order is that of the columns of the table; the last test has no column.
 pub(crate) const TESTS: [(&str, &str, Option<&str>); 22] = [
     ("write", "Writer report", Some("initial writers")),
     ("rewrite", "Re-writer report", Some("rewriters")),
@@ -38,7 +38,7 @@ pub(crate) const TESTS: [(&str, &str, Option<&str>); 22] = [
     ("repreadv", "Re-Preadv report", None),
     ("random_mix", "", Some("mixed workload")),
 ];
-/// Maximum number of columns of the table. Columns beyond the first [`USUAL`] columns exist only if their tests ran.
+/// Maximum number of columns of the table. Columns after the first [`USUAL`] exist only if their tests ran.
 pub(crate) const COLUMNS: usize = TESTS.len() - 1;
 /// Number of columns that the table always has.
 pub(crate) const USUAL: usize = 13;
@@ -50,9 +50,9 @@ pub(crate) fn wide(name: &str) -> bool {
     matches!(name, "record_rewrite" | "stride_read")
 }
 
-/// Splits the part of a line behind the sizes into fields of fixed width. Returns the fields that are not blank, with
-/// their column numbers; the field of a test that did not run is blank. Returns `None` if a field is not a number that
-/// ends at the right edge of its column: then the line does not have IOzone's spacing.
+/// Splits the part of a line after the sizes into fields of fixed width. Returns the non-blank fields with their column
+/// numbers; a blank field means that the test did not run. Returns `None` if a field is not a number that ends at the
+/// right edge of its column, i.e. if the line does not have IOzone's spacing.
 fn by_place(mut rest: &str) -> Option<Vec<(usize, &str)>> {
     let mut figures = Vec::new();
     for (column, (name, ..)) in TESTS[..COLUMNS].iter().enumerate() {
@@ -71,13 +71,13 @@ fn by_place(mut rest: &str) -> Option<Vec<(usize, &str)>> {
     rest.is_empty().then_some(figures)
 }
 
-/// Returns the part of a line behind its first two words, which are the sizes. IOzone prints the sizes at the right edges
-/// of their columns, so that the other columns begin there, however much the text is indented.
+/// Returns the part of a line after its first two words, which are the sizes. Because IOzone right-aligns the sizes,
+/// the other columns begin at this position, regardless of the indentation of the text.
 fn behind_sizes(line: &str) -> &str {
     behind_number(behind_number(line))
 }
 
-/// Returns the part of a text behind its first number.
+/// Returns the part of a text after its first number.
 fn behind_number(text: &str) -> &str {
     text.trim_start().trim_start_matches(|c: char| c.is_ascii_digit())
 }
@@ -87,12 +87,12 @@ fn after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
     text.lines().find_map(|line| line.trim().strip_prefix(mark))
 }
 
-/// Returns the size behind a mark.
+/// Returns the size after a mark.
 fn size_after(text: &str, mark: &str) -> Option<u64> {
     kib(after(text, mark)?.split_whitespace().next()?)
 }
 
-/// Returns the figure of a line in throughput mode, in bytes.
+/// Returns the number of a line in throughput mode, in bytes.
 fn throughput_figure(line: &str) -> Option<f64> {
     let (_, right) = line.rsplit_once('=')?;
     let figure = right.split_whitespace().next()?.parse::<f64>().ok()? * KIB as f64;
@@ -164,8 +164,8 @@ fn kib(digits: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(KIB)
 }
 
-/// Returns the place of a line in the order of the lines of a run: title, figures, completion message, Excel part. A saved
-/// part may have no title.
+/// Returns the position of a line in the order of the lines of a run: title, figures, completion message, Excel part. A
+/// saved Excel part may have no title.
 pub(super) fn mark(line: &str) -> Option<RunMark> {
     if line.contains(TITLE) {
         return Some(RunMark::TITLE);
@@ -192,8 +192,8 @@ impl IozoneOutput {
         text.contains(TITLE) || text.contains("Children see throughput for") || text.contains(EXCEL)
     }
 
-    /// Parses the output of one run. The error is the reason why the output is invalid: it is from another program,
-    /// contains no figures, or has an unreadable line in the table.
+    /// Parses the output of one run. The error is the reason why the output is refused: it is from another program,
+    /// contains no figures, or has an invalid line in the table.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         if !Self::recognises(text) {
             return Err("this is not the output of iozone".to_owned());
@@ -213,7 +213,7 @@ impl IozoneOutput {
             poor_resolution: text.contains("Timer resolution is poor"),
             ..Self::default()
         };
-        // A last line without a line end may be cut in the middle of a number.
+        // A number in a last line without a line end may be truncated.
         let whole = printed::whole_lines(text);
         output.table(whole, unit)?;
         output.throughput(whole);
@@ -274,7 +274,7 @@ impl IozoneOutput {
         }
     }
 
-    /// Parses the tables of the Excel part, if the text does not contain the main table.
+    /// Parses the tables of the Excel part if the text does not contain the main table.
     fn excel(&mut self, text: &str, unit: ToRate) -> Result<(), String> {
         let mut name = None;
         let mut blocks: Vec<u64> = Vec::new();
@@ -294,14 +294,17 @@ impl IozoneOutput {
                 blocks = words.filter_map(quoted_size).collect();
                 files.clear();
                 if !grows_evenly(&blocks) {
-                    return Err(format!("the block sizes of the table of {name} are no sequence"));
+                    return Err(format!(
+                        "the block sizes of the table of {name} do not grow \
+                                        evenly"
+                    ));
                 }
                 continue;
             }
             let Some(file) = words.next().and_then(quoted_size) else { continue };
             files.push(file);
             if !grows_evenly(&files) {
-                return Err(format!("the file sizes of the table of {name} are no sequence"));
+                return Err(format!("the file sizes of the table of {name} do not grow evenly"));
             }
             for (&block, figure) in blocks.iter().zip(words) {
                 let Some(rate) = rated(name, figure, block, unit).flatten() else { continue };
@@ -317,7 +320,7 @@ impl IozoneOutput {
 }
 
 impl IozoneThroughput {
-    /// Returns the test that a line begins.
+    /// Returns the test whose group of lines begins here; `None` for other lines.
     fn begun(line: &str) -> Option<Self> {
         let (head, _) = line.strip_prefix("Children see throughput for")?.split_once('=')?;
         let (workers, label) = head.trim().split_once(' ')?;
@@ -328,7 +331,7 @@ impl IozoneThroughput {
     }
 }
 
-/// True if sizes grow by one factor, as those of IOzone's automatic mode do.
+/// True if sizes grow by a constant factor, as in IOzone's automatic mode.
 fn grows_evenly(sizes: &[u64]) -> bool {
     let mut factors = sizes.windows(2).map(|two| two[1] as f64 / two[0] as f64);
     let Some(first) = factors.next() else { return true };
@@ -340,8 +343,8 @@ fn quoted_size(word: &str) -> Option<u64> {
     kib(word.trim_matches('"'))
 }
 
-/// Parses a line of the table. Fields of tests that did not run are blank, so that the column of a figure follows from
-/// its position behind the sizes. There is no space between a figure of nine digits and the previous figure.
+/// Parses a line of the table. Fields of tests that did not run are blank, so the column of a figure follows from its
+/// position. There is no space between a figure of nine digits and the previous one.
 fn row(line: &str, unit: ToRate) -> Option<IozoneLine> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [file, block, figures @ ..] = &words[..] else { return None };

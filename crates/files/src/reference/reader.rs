@@ -1,4 +1,4 @@
-//! Readers of the outputs of fio and IOzone.
+//! Readers for the outputs of fio and IOzone.
 
 use super::fio::{self, FioOutput};
 use super::output::{self, IozoneOutput};
@@ -14,7 +14,7 @@ impl Reader for FioReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "JSON without its end: no figures"
+        "truncated JSON: no figures"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -44,7 +44,7 @@ impl Reader for IozoneReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "no `iozone test complete.`; a figure that does not end at the edge of its column is an error"
+        "no `iozone test complete.`: suspect; a figure that does not end at the edge of its column is an error"
     }
 
     fn first_characters(&self) -> &'static str {

@@ -38,7 +38,7 @@ pub(super) fn iozone_figures(output: &IozoneOutput) -> Vec<Measurement> {
     }
     let words: Vec<&str> =
         output.command.as_deref().unwrap_or_default().split_whitespace().collect();
-    // If the output contains no command line, the options are unknown.
+    // Without a command line in the output, the options are unknown.
     let [direct, include_close, include_fsync] =
         ["-I", "-c", "-e"].map(|option| output.command.is_some().then(|| words.contains(&option)));
     let common = FilesConfig {
@@ -88,7 +88,7 @@ pub(super) fn fio_figures(output: &FioOutput) -> Vec<Measurement> {
     output.jobs.iter().map(|job| job_figure(job, &output.version)).collect()
 }
 
-/// Returns the measurement of a job. Reads and writes of a mixed job are one operation.
+/// Returns the measurement of a job. The reads and writes of a mixed job are a single operation.
 fn job_figure(job: &FioJob, version: &str) -> Measurement {
     let option = |name: &str| job.options.get(name).map(String::as_str);
     let mode = option("rw").or_else(|| option("readwrite"));
@@ -130,9 +130,9 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
     };
     if moves != expected && moves != [false, false] {
         return reference(name, &config)
-            .missing("the data of the job are not those of its mode (rw)");
+            .missing("the job transferred other data than its mode (rw) requires");
     }
-    // A size that the operations contradict is not that of the calls, e.g. with several sizes.
+    // A block size that contradicts the operations is not the size of the calls, e.g. with several block sizes.
     config.block_bytes =
         config.block_bytes.filter(|block| halves.iter().all(|half| half.has_block(*block)));
     let rates: Result<Vec<f64>, String> = halves.iter().map(|half| half.rate()).collect();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn fio_2_and_contradictory_jobs_have_no_false_figure() {
+    fn contradictory_fio_jobs_are_refused() {
         let path = format!("{}/tests/outputs/fio-seqread.json", env!("CARGO_MANIFEST_DIR"));
         let whole = std::fs::read_to_string(path).unwrap();
         let of = |text: &str| fio_figures(&FioOutput::read(text).unwrap()).remove(0);

@@ -1,4 +1,4 @@
-//! The sentence that a page of files begins with.
+//! First sentence of a page of files.
 
 use super::{Row, rows, size};
 use nodegauge_blocks::task::CacheMode;
@@ -7,8 +7,8 @@ use nodegauge_gauge::view::{distinct, grouped};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Record};
 
-/// Returns the sentence with the highest rate of writing and of reading of each kind of access, and the cell in which it
-/// was measured. Valid figures come before suspect ones.
+/// Returns the sentence with the highest write and read rates for each kind of access, and the cell in which each was
+/// measured. Valid figures take precedence over suspect ones.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let all = rows(record);
     let mut shown: Vec<&Row<'_>> =
@@ -41,7 +41,8 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         .then(|| capital(&format!("files are {}{}", parts.join("; "), by.unwrap_or_default())))
 }
 
-/// Returns the highest rates of writing and of reading, each with its cell; a cell that both have is named once.
+/// Returns the highest write and read rates, each with its cell. If both are from the same cell, the cell is named
+/// once.
 fn rates(rows: &[&Row<'_>]) -> Vec<String> {
     let [written, read] = ["written", "read"].map(|done| best(rows, done));
     let [cell_of_written, cell_of_read] = [written, read].map(|row| row.and_then(Row::sizes));
@@ -53,11 +54,11 @@ fn rates(rows: &[&Row<'_>]) -> Vec<String> {
     both.filter_map(|(rate, done)| Some(format!("{done} at {}", rate?))).collect()
 }
 
-/// Returns the row with the highest rate of writing or reading, whose maps come first on the page.
+/// Returns the row with the highest write or read rate; its maps come first on the page.
 fn best<'r, 'a>(rows: &[&'r Row<'a>], done: &str) -> Option<&'r Row<'a>> {
     let word = if done == "read" { "read" } else { "write" };
     let plain = highest(rows.iter().copied().filter(|row| row.m.name == word));
-    // Runs of other operations only are represented by these.
+    // Runs with only other operations are represented by these.
     plain.or_else(|| highest(rows.iter().copied().filter(|row| row.m.name.ends_with(word))))
 }
 
@@ -66,7 +67,7 @@ fn highest<'r, 'a>(rows: impl Iterator<Item = &'r Row<'a>>) -> Option<&'r Row<'a
     quotable(rows, |row| row.m).into_iter().max_by(|a, b| a.m.cmp_value(b.m))
 }
 
-/// Returns the rate of a row with the sizes of its cell: `6.231 GB/s (file of 1 MiB, blocks of 64 KiB)`.
+/// Formats the rate of a row with the sizes of its cell: `6.231 GB/s (file of 1 MiB, blocks of 64 KiB)`.
 fn rate_in_words(row: &Row<'_>) -> Option<String> {
     let rate = sentence::highest(row.m)?;
     Some(match row.sizes() {

@@ -7,12 +7,13 @@ use nodegauge_measure::{BytesPerSec, stats};
 
 /// Maximum relative difference between the rates of a plateau and their median.
 const EVEN: f64 = 0.1;
-/// Maximum ratio of a plateau to the fastest smaller file. Above it, the operation does not slow down.
+/// Maximum ratio of a plateau's rate to that of the fastest smaller file. With a larger ratio, the operation does not
+/// slow down.
 const LOWER: f64 = 0.7;
 /// Minimum number of file sizes of a plateau, and of the sizes before it.
 const SIZES: usize = 2;
 
-/// Rate that does not depend on the file size any more.
+/// Rate that no longer depends on the file size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Plateau {
     /// Smallest file of the plateau, bytes.
@@ -23,8 +24,8 @@ struct Plateau {
     before: f64,
 }
 
-/// Returns the plateau of rates by file size, in ascending order of size; `None` if the rates of the largest files
-/// differ, or are not lower than those of smaller files.
+/// Returns the plateau of rates by file size (ascending); `None` if the rates of the largest files differ, or if they
+/// are not lower than those of smaller files.
 fn plateau(rates: &[(u64, f64)]) -> Option<Plateau> {
     let last = rates.len().checked_sub(SIZES)?;
     (SIZES..=last).find_map(|start| {
@@ -48,8 +49,8 @@ fn by_file_size(rows: &[&Row<'_>]) -> Vec<(u64, f64)> {
     rates.collect()
 }
 
-/// Adds a note for each operation of one setup that settles at a lower rate for large files. `memory` is the memory of
-/// the node in bytes.
+/// Adds a note for each operation of one setup whose rate settles at a lower value for large files. `memory` is the
+/// memory of the node in bytes.
 pub(super) fn notes(rows: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
     let mut settled = Vec::new();
     for name in distinct(rows.iter().map(|row| row.m.name.as_str())) {

@@ -46,8 +46,8 @@ fn operations(row: &Row<'_>) -> Option<TableCell> {
     Some(TableCell::figure(iops, Unit::OperationsPerSecond, short))
 }
 
-/// Formats a value with about three digits: no decimals if it is at least the first of `steps`, one decimal if it is at
-/// least the second, otherwise two decimals.
+/// Formats a value with about three digits: no decimals from the first of `steps` on, one decimal from the second on,
+/// otherwise two decimals.
 fn three(value: f64, steps: (f64, f64)) -> String {
     let digits = match value {
         v if v >= steps.0 => 0,
@@ -104,7 +104,7 @@ pub(super) fn one_by_one(rows: &[&Row<'_>], section: &mut Section) {
     section.push(columns.table(rows.iter().copied())).note("latencies", calls(rows));
 }
 
-/// Adds the table of several workers, with the rates of the workers and that of the parent process.
+/// Adds the table of several workers, with the rates of the workers and the rate of the parent process.
 pub(super) fn workers(rows: &[&Row<'_>], section: &mut Section) {
     let columns = cell_columns()
         .stated("children", RATE)
@@ -120,7 +120,7 @@ fn has_latencies(rows: &[&Row<'_>]) -> bool {
     rows.iter().any(|row| matches!(row.config.latency_s, Some(Latencies::All(_))))
 }
 
-/// Returns a text that states for which calls latencies are shown.
+/// Returns a text that states to which calls the latencies belong.
 fn calls(rows: &[&Row<'_>]) -> &'static str {
     if has_latencies(rows) {
         "percentiles of all calls of the row's operation, one block per call"
@@ -143,8 +143,8 @@ impl OperationRow<'_, '_> {
     }
 }
 
-/// Adds a table with one row per operation. The rates are over all larger files; the latencies are for the smallest
-/// blocks.
+/// Adds a table with one row per operation. The rates are over all larger files; the latencies are those of the
+/// smallest blocks.
 pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
     let counted = only(rows, is_counted);
     let counted = if counted.is_empty() { rows } else { &counted };

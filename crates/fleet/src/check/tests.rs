@@ -8,14 +8,14 @@ const LOAD: &str = "other-load";
 fn triad() -> FigureKey {
     let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond)
         .category(Category::Variant);
-    FigureKey::named(&m, "triad".to_owned())
+    FigureKey::from_measurement(&m, "triad".to_owned())
 }
 
 fn measured(value: f64, doubt: Option<&str>) -> NodeFigure {
     NodeFigure { doubt: doubt.map(str::to_owned), ..NodeFigure::new(triad(), value) }
 }
 
-/// Returns a bound of a reference of 64 nodes with this spread.
+/// Returns a bound from a reference with 64 nodes and this spread.
 fn figure_bound(spread: f64, bound: f64) -> FigureBound {
     let spread = Components { nodes: Some(spread), runs: None };
     let peers = Peers { spread, nodes: 64, runs: 64 };
@@ -24,7 +24,7 @@ fn figure_bound(spread: f64, bound: f64) -> FigureBound {
         bound,
         base: "ref".to_owned(),
         basis: "median of 64 nodes less 4 %".to_owned(),
-        power: peers.power(triad().practical_limit(), Fraction(1.0 - bound / 335e9), RUNS),
+        power: peers.power(triad().practical_limit(), Fraction(1.0 - bound / 335e9), MEASUREMENTS),
         size: None,
     }
 }
@@ -54,7 +54,7 @@ fn figure_is_bad_only_after_two_measurements() {
         twice.text,
         "triad 231.0 GB/s of 335.0 GB/s, bound 321.6 GB/s (median of 64 nodes less 4 %), measured 2 times"
     );
-    // The second measurement shows that the first was disturbed.
+    // The second measurement shows that the first one was disturbed.
     assert_eq!(checked(&[231e9, 330e9]).remark(None), None);
     let mut disturbed = checked(&[231e9, 229e9]);
     disturbed.measured[1].doubt = Some("steal time".to_owned());
@@ -68,7 +68,7 @@ fn node_without_a_bound_is_not_bad() {
     assert_eq!(FigureBound::from_own_runs(&triad(), &[300e9; 4]), None);
     let own = FigureBound::from_own_runs(&triad(), &[300e9; 5]).unwrap();
     assert!((own.bound - 288e9).abs() < 1.0 && own.base == "own");
-    // Runs that vary widen the bound.
+    // A larger variation of the runs gives a lower bound.
     let noisy = FigureBound::from_own_runs(&triad(), &[280e9, 290e9, 300e9, 310e9, 320e9]).unwrap();
     assert!(noisy.bound < 260e9, "{noisy:?}");
 }
@@ -85,9 +85,9 @@ fn bound_without_power_never_makes_a_node_good() {
         assert_eq!(remark.reason, "mem: cannot tell");
         assert!(remark.text.starts_with("triad: a loss of 10 % is not found, only one of "));
         assert!(remark.text.ends_with(" runs of each node would suffice"), "{}", remark.text);
-        assert!(!wide(&[value]).is_to_repeat() && wide(&[value]).loss_found().is_none());
+        assert!(!wide(&[value]).needs_repetition() && wide(&[value]).loss_found().is_none());
     }
-    // What is below the bound is bad without power, too.
+    // A value below the bound is bad even without power.
     let bad = wide(&[0.2 * 335e9, 0.2 * 335e9]).remark(Some("quota")).unwrap();
     assert_eq!((bad.verdict, bad.reason.as_str()), (NodeVerdict::Bad, "mem 20% ref: quota"));
     let found = checked(&[330e9]).loss_found().unwrap();
@@ -95,14 +95,14 @@ fn bound_without_power_never_makes_a_node_good() {
 }
 
 #[test]
-fn value_that_does_not_exclude_the_loss_is_repeated_and_unknown() {
-    // The bound was edited by hand.
+fn inconclusive_value_is_repeated_then_unknown() {
+    // The bound was changed by hand.
     let low = |values: &[f64]| CheckedFigure {
         bound: Some(figure_bound(0.008, 0.5 * 335e9)),
         ..checked(values)
     };
     let once = low(&[0.85 * 335e9]);
-    assert!(once.is_to_repeat() && !once.is_below());
+    assert!(once.needs_repetition() && !once.is_below());
     assert_eq!(once.remark(None).unwrap().reason, "not confirmed");
     let twice = low(&[0.85 * 335e9, 0.84 * 335e9]).remark(None).unwrap();
     assert_eq!(twice.verdict, NodeVerdict::Unknown);
@@ -129,14 +129,14 @@ fn figure_of_another_size_is_not_compared() {
         "triad: measured with a size of 64 MiB, that of the bound is 1 GiB; \
          make the reference of runs with --size 64MiB"
     );
-    assert!(!other.is_to_repeat() && other.loss_found().is_none());
-    // A reference of an earlier version has no size: its arrays follow the rule.
+    assert!(!other.needs_repetition() && other.loss_found().is_none());
+    // A reference from an earlier version has no size; its arrays follow STREAM's rule.
     assert_eq!(of_size(small, None).remark(None).unwrap().verdict, NodeVerdict::Bad);
     let reduced = CheckedFigure { is_reduced: true, ..of_size(small, None) };
     assert_eq!(reduced.remark(None).unwrap().reason, "other size");
 }
 
-/// Simulated references of 12 nodes, and a check of a node that measures a low figure again.
+/// Simulates references from 12 nodes, and checks that repeat the measurement of a low figure.
 #[test]
 fn simulated_checks_find_the_loss_and_accept_good_nodes() {
     let mut random = fastrand::Rng::with_seed(23);
@@ -159,12 +159,12 @@ fn simulated_checks_find_the_loss_and_accept_good_nodes() {
             let bound = FigureBound {
                 value,
                 bound: (1.0 - deficit.0) * value,
-                power: peers.power(triad().practical_limit(), deficit, RUNS),
+                power: peers.power(triad().practical_limit(), deficit, MEASUREMENTS),
                 ..figure_bound(spread, 1.0)
             };
             let mut figure = CheckedFigure { bound: Some(bound), ..checked(&[]) };
-            for _ in 0..RUNS {
-                if figure.measured.is_empty() || figure.is_to_repeat() {
+            for _ in 0..MEASUREMENTS {
+                if figure.measured.is_empty() || figure.needs_repetition() {
                     let again = (1.0 - loss) * 335e9 * normal(spread).exp();
                     figure.measured.push(measured(again, None));
                 }
@@ -185,10 +185,10 @@ fn simulated_checks_find_the_loss_and_accept_good_nodes() {
 }
 
 #[test]
-fn uncorrected_errors_and_storms_of_corrected_ones_are_bad() {
+fn uncorrected_errors_and_many_corrected_errors_are_bad() {
     let of = |kind, events, hours: u64| {
         let interval = Some(Duration::from_secs(3600 * hours));
-        errors(&[event(kind, events)], interval).first().map(|remark| remark.reason.clone())
+        judge_errors(&[event(kind, events)], interval).first().map(|remark| remark.reason.clone())
     };
     assert_eq!(of(HardwareEvent::MemoryUncorrected, 1, 24).as_deref(), Some("mem UE: DIMM_A1"));
     assert_eq!(of(HardwareEvent::MemoryCorrected, 99, 1), None);
@@ -200,7 +200,7 @@ fn uncorrected_errors_and_storms_of_corrected_ones_are_bad() {
         let component = format!("mc0 dimm2, {label}");
         let one =
             EventCount { slot: None, component, ..event(HardwareEvent::MemoryUncorrected, 1) };
-        errors(&[one], None)[0].reason.clone()
+        judge_errors(&[one], None)[0].reason.clone()
     };
     assert_eq!(labelled("DIMM_A1"), "mem UE: DIMM_A1");
     assert_eq!(labelled("CPU_SrcID#0_MC#0_Chan#1_DIMM#0"), "mem UE: mc0 dimm2");
@@ -215,17 +215,17 @@ fn busy_node_is_unknown_and_critical_finding_is_bad() {
         remedy: String::new(),
         cost: None,
     };
-    let judged = |id: &str, severity| verdict(&conditions(&[finding(id, severity)], LOAD)).0;
+    let judged = |id: &str, severity| verdict(&judge_findings(&[finding(id, severity)], LOAD)).0;
     assert_eq!(judged(LOAD, Severity::Critical), NodeVerdict::Unknown);
     assert_eq!(judged(LOAD, Severity::Info), NodeVerdict::Good);
     assert_eq!(judged("cpu-quota", Severity::Critical), NodeVerdict::Bad);
     assert_eq!(judged("thp-never", Severity::Warning), NodeVerdict::Good);
-    // Errors since boot may be old; the interval since the last check decides.
+    // Errors since boot may be old, so only the interval since the last check counts.
     assert_eq!(judged("memory-errors", Severity::Critical), NodeVerdict::Good);
 }
 
 #[test]
-fn lost_module_is_reason_and_cause_of_a_bad_figure() {
+fn missing_module_is_reason_and_cause_of_a_bad_figure() {
     let inventory = Inventory { cores: Some(96), ..Inventory::default() };
     let group = ReferenceGroup {
         kind: Default::default(),
@@ -245,7 +245,7 @@ fn lost_module_is_reason_and_cause_of_a_bad_figure() {
 }
 
 #[test]
-fn line_begins_with_the_reason_and_has_at_most_80_characters() {
+fn verdict_line_begins_with_the_reason_and_has_at_most_80_characters() {
     let bad = checked(&[231e9, 229e9]).remark(Some("DIMM")).unwrap();
     let line_text = line("n017.site.example", NodeVerdict::Bad, Some(&bad), "");
     assert!(

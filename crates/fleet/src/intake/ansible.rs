@@ -1,4 +1,4 @@
-//! Ansible's `--tree DIR`: one file per host with the result of its task, in which `stdout` is the record.
+//! Output of Ansible's `--tree DIR`: one file per host with the result of its task; its field `stdout` is the record.
 
 use super::{Intake, Text, error_or_last_line, short};
 use crate::figures::FigureSelection;

@@ -1,10 +1,10 @@
-//! Output of many nodes in one text: lines with the name of the node in front, blocks under the names of nodes, or the
-//! results that Ansible prints.
+//! Output of many nodes in one text: lines prefixed with the node name, blocks with node names above them, or results
+//! printed by Ansible.
 
 use nodegauge_gauge::view::grouped;
 use nodegauge_toolchain::mpi::HostList;
 
-/// Minimum length of the rules around a name in the output of `clush -b`.
+/// Minimum length of the rules above and below names in the output of `clush -b`.
 const RULE: usize = 10;
 
 /// Output of one node.
@@ -14,7 +14,7 @@ pub(super) struct NodePart {
     pub node: String,
     /// Lines without the name.
     pub content: String,
-    /// Message of the carrier that the node failed.
+    /// Message of the tool that the node failed.
     pub failure: Option<String>,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn by_node(text: &str) -> Vec<NodePart> {
         }
     }
     let lines: Vec<(&str, &str)> = text.lines().filter_map(labelled).collect();
-    // The greeting of a shell may contain a colon; the lines of a record with a name in front begin with a brace.
+    // A shell's greeting may contain a colon. The lines of a record with a prefix begin with a brace.
     if !lines.iter().any(|(_, line)| line.trim_start().starts_with('{')) {
         return failures(text);
     }
@@ -45,7 +45,7 @@ pub(super) fn by_node(text: &str) -> Vec<NodePart> {
         })
         .collect();
     let failed = failures(text);
-    // The messages of the carrier are no output of a node of its name.
+    // Messages of the tool are not the output of a node of that name.
     parts.retain(|part| {
         let words = ["clush", "srun", "slurmstepd", "mpiexec", "error", "hint", "warning", "note"];
         let is_message = words.contains(&&*part.node);
@@ -60,7 +60,7 @@ fn is_rule(line: &str) -> bool {
     line.len() >= RULE && line.bytes().all(|byte| byte == b'-')
 }
 
-/// Splits `node: line`; the name has no blanks.
+/// Splits `node: line`. The name contains no blanks.
 fn labelled(line: &str) -> Option<(&str, &str)> {
     let (node, rest) = line.split_once(':')?;
     // srun aligns the numbers of tasks.
@@ -70,7 +70,7 @@ fn labelled(line: &str) -> Option<(&str, &str)> {
     is_name.then(|| (node, rest.strip_prefix(' ').unwrap_or(rest)))
 }
 
-/// Returns the nodes of a name in ClusterShell's messages, `n[14-15] (2)`; empty if it is none.
+/// Returns the nodes in ClusterShell's messages, `n[14-15] (2)`; empty if the text does not name nodes.
 fn unfolded(name: &str) -> Vec<String> {
     let name = match name.trim().rsplit_once(" (") {
         Some((name, count)) if count.ends_with(')') => name,
@@ -79,15 +79,15 @@ fn unfolded(name: &str) -> Vec<String> {
     name.parse::<HostList>().map(|list| list.0).unwrap_or_default()
 }
 
-/// Returns the messages of carriers that a node failed: `clush: n[3-4] (2): exited with exit code 3`,
-/// `pdsh@head: n3: ssh exited with exit code 255`, `srun: error: n3: task 2: Exited with exit code 1`.
+/// Returns messages of tools that a node failed: `clush: n[3-4] (2): exited with exit code 3`, `pdsh@head: n3: ssh
+/// exited with exit code 255`, `srun: error: n3: task 2: Exited with exit code 1`.
 fn failures(text: &str) -> Vec<NodePart> {
     let mut found = Vec::new();
     for line in text.lines() {
         let rest = match labelled(line) {
             Some(("clush", rest)) => rest,
             Some(("srun", rest)) => rest.strip_prefix("error: ").unwrap_or(rest),
-            Some((carrier, rest)) if carrier.starts_with("pdsh@") => rest,
+            Some((tool, rest)) if tool.starts_with("pdsh@") => rest,
             _ => continue,
         };
         let Some((name, why)) = rest.split_once(": ") else { continue };
@@ -100,7 +100,7 @@ fn failures(text: &str) -> Vec<NodePart> {
     found
 }
 
-/// Returns the blocks of `clush -b`: a rule, the names of nodes, a rule, and their common output.
+/// Returns the blocks of `clush -b`: a rule, node names, a rule, and the output that these nodes have in common.
 fn blocks(text: &str) -> Vec<NodePart> {
     let mut blocks: Vec<(&str, String)> = Vec::new();
     let mut lines = text.lines().peekable();
@@ -136,7 +136,7 @@ struct TaskLine<'a> {
     node: &'a str,
     /// Exit code, e.g. `127`, if the task failed and its output follows.
     failed: Option<&'a str>,
-    /// Part of the result that is on this line.
+    /// Rest of the line, which may contain a part of the result.
     rest: &'a str,
 }
 
@@ -158,7 +158,7 @@ fn task_line(line: &str) -> Option<TaskLine<'_>> {
     Some(TaskLine { node, failed: is_failure.then_some(code), rest: rest.strip_prefix(">>")? })
 }
 
-/// Returns the results of a task on several nodes in the output of Ansible.
+/// Returns the results of a task on several nodes, as Ansible prints them.
 fn tasks(text: &str) -> Vec<NodePart> {
     let mut parts: Vec<NodePart> = Vec::new();
     for line in text.lines() {

@@ -1,16 +1,16 @@
-//! Logs of nodes: `n1.log` next to `n1.json`. They are no records; their text is the reason why a
-//! node has none.
+//! Log files of nodes, e.g. `n1.log` next to `n1.json`. They are not records; their text is the reason why a node has
+//! no record.
 
 use super::{EMPTY, Evidence, Intake, stem};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Endings of logs.
+/// Extensions of log files.
 const ENDINGS: [&str; 2] = ["log", "err"];
-/// Files of the streams of one command, in trees of GNU parallel and of MPI launchers; they are no names of nodes.
+/// Names of files with the streams of a command, in folders of GNU parallel and MPI launchers. They are not node names.
 pub(super) const STREAMS: [&str; 4] = ["stdout", "stderr", "rc", "seq"];
 
-/// True for a stream that is empty in a good run.
+/// True for a stream that is empty in a successful run.
 pub(super) fn is_side_stream(path: &Path) -> bool {
     stem(path).is_some_and(|stem| STREAMS.contains(&stem) && stem != "stdout")
 }
@@ -19,12 +19,12 @@ fn is_named_as_log(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ENDINGS.iter().any(|log| ending == *log))
 }
 
-/// Returns the path without its ending.
+/// Returns the path without its extension.
 fn base(path: &Path) -> Option<PathBuf> {
     Some(path.with_file_name(stem(path)?))
 }
 
-/// Returns the logs among these files.
+/// Returns those of these files that are logs.
 pub(super) fn find_logs<'a>(files: impl Iterator<Item = &'a Path> + Clone) -> HashSet<PathBuf> {
     let logs: Vec<&Path> = files.clone().filter(|path| is_named_as_log(path)).collect();
     if logs.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn find_logs<'a>(files: impl Iterator<Item = &'a Path> + Clone) -> Ha
     of_record.map(Path::to_owned).collect()
 }
 
-/// Adds what logs say to the reasons why there is no record, and removes the logs.
+/// Adds the text of logs to the reasons why records are missing, and removes the logs.
 pub(super) fn settle(intake: &mut Intake) {
     let all = std::mem::take(&mut intake.rejected);
     let (logs, mut others): (Vec<_>, Vec<_>) =

@@ -1,24 +1,24 @@
-//! Parts of inputs: large files of records are read in parts by several threads, so that a file of ten thousand records
-//! is never in memory as a whole.
+//! Parts of large files. Several threads read them, so that a file with ten thousand records is never completely in
+//! memory.
 
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Maximum size of an input: as for `history import`.
+/// Maximum size of an input in bytes, as for `history import`.
 const LONGEST: u64 = 1 << 30;
-/// Size of a part of a file, approximately.
+/// Approximate size of a part in bytes.
 const PART: u64 = 4 << 20;
-/// Number of bytes that are searched at once for the beginning of a document.
+/// Number of bytes in which the start of a document is searched at once.
 const WINDOW: u64 = 64 << 10;
 
-/// File, or a part of one.
+/// File, or part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Input {
     pub(super) path: PathBuf,
     /// True if the user named the file.
     pub(super) is_named: bool,
-    /// Bytes of the part; `None` for the whole file.
+    /// Range of the part in bytes; `None` for the whole file.
     range: Option<Range<u64>>,
 }
 
@@ -28,13 +28,13 @@ impl Input {
         match &self.range {
             Some(range) => nodegauge_os::read_part(&self.path, range.clone()),
             None if self.is_named => nodegauge_os::read_input(&self.path, LONGEST),
-            // Anybody can leave a pipe or a device in a folder.
+            // Any user can leave a pipe or a device in a folder.
             None => nodegauge_os::read_file(&self.path, LONGEST),
         }
     }
 }
 
-/// Returns the parts of a file. Only a large regular file that begins with a JSON object has several.
+/// Returns the parts of a file. Only a large regular file that begins with a JSON object is split.
 pub(super) fn list_inputs(path: &Path, is_named: bool) -> Vec<Input> {
     let whole = Input { path: path.to_owned(), is_named, range: None };
     let length = match std::fs::metadata(path) {
@@ -49,12 +49,12 @@ pub(super) fn list_inputs(path: &Path, is_named: bool) -> Vec<Input> {
             let ranges = at.windows(2).map(|pair| Some(pair[0]..pair[1]));
             ranges.map(|range| Input { range, ..whole.clone() }).collect()
         }
-        // The error is reported when the file is read.
+        // This error is reported when the file is read.
         Err(_) => vec![whole],
     }
 }
 
-/// Returns the positions at which the parts of a file of documents begin, and its end.
+/// Returns the start positions of the parts of a file, and its end.
 fn boundaries(path: &Path, length: u64) -> io::Result<Vec<u64>> {
     let mut found = vec![0];
     let start = nodegauge_os::read_part(path, 0..WINDOW.min(length))?;
@@ -67,7 +67,7 @@ fn boundaries(path: &Path, length: u64) -> io::Result<Vec<u64>> {
                     found.push(from + at as u64);
                     from += PART;
                 }
-                // Windows overlap, so that the end of a document and the next one are seen together.
+                // Windows overlap, so that the end of a document and the start of the next one are in the same window.
                 None => from += WINDOW / 2,
             }
         }
@@ -76,7 +76,7 @@ fn boundaries(path: &Path, length: u64) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// Returns the position of the first brace that begins a line and a document.
+/// Returns the position of the first brace that begins both a line and a document.
 fn next_document(text: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(line) = text[from..].windows(2).position(|pair| pair == b"\n{") {
@@ -89,14 +89,13 @@ fn next_document(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// True if a brace after this text, at the beginning of a line, begins a document: a brace within a document follows a
-/// comma, a colon or a bracket.
+/// True if a `{` at the start of the next line begins a new document. Inside a document it follows `,`, `:` or `[`.
 fn is_start(before: &[u8]) -> bool {
     let last = before.iter().rev().find(|byte| !byte.is_ascii_whitespace());
     last.is_some_and(|byte| !b",:[".contains(byte))
 }
 
-/// Splits a text that begins with a JSON document into documents. Text after a document belongs to it.
+/// Splits a text into JSON documents. Text after a document belongs to that document.
 pub(super) fn documents(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -141,7 +140,7 @@ mod tests {
             parts.iter().map(|part| String::from_utf8(part.content().unwrap()).unwrap()).collect();
         assert!(read.iter().all(|part| part.starts_with('{') && part.ends_with("}\n")));
         assert_eq!(read.concat(), line.repeat(count));
-        // A text of other kinds, and a small file, are read as a whole.
+        // Small files and other formats are read as a whole.
         std::fs::write(&path, format!("n1: {}", line.repeat(count))).unwrap();
         assert_eq!(list_inputs(&path, true).len(), 1);
         std::fs::write(&path, &line).unwrap();

@@ -1,5 +1,5 @@
-//! ReFrame's run report: a run per test case with the values of its performance variables. The report has no
-//! description of the node, so that nodes are compared within the partition in which they ran.
+//! ReFrame's run report: one run per test case, with the values of its performance variables. It does not describe the
+//! node, so nodes are compared within the partition in which they ran.
 
 use super::{Intake, Text, short};
 use crate::figures::{FigureKey, FigureSelection, NodeFigure};
@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Names of units in ReFrame's checks.
+/// Unit names in ReFrame checks.
 const UNITS: [&str; 10] =
     ["GB/s", "MB/s", "B/s", "TFLOP/s", "GFLOP/s", "us", "ns", "s", "msg/s", "op/s"];
-/// Other names of GFLOP/s.
+/// Other names for GFLOP/s.
 const GFLOPS: [&str; 2] = ["Gflops", "Gflop/s"];
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct ReportRun {
     testcases: Vec<TestCase>,
 }
 
-/// Fields of a test case in the reports of ReFrame 4.
+/// Fields of a test case in reports of ReFrame 4.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
@@ -38,7 +38,7 @@ struct TestCase {
     partition: String,
     result: String,
     fail_reason: Option<String>,
-    /// List of names, or names separated by commas.
+    /// List of names, or a text with names separated by commas.
     job_nodelist: Value,
     nodelist: Value,
     job_completion_time: Option<String>,
@@ -109,7 +109,7 @@ fn names(value: &Value) -> Vec<String> {
     }
 }
 
-/// Returns the figure of a performance variable; the gauge and the test are those with a headline of this name.
+/// Returns the figure of a performance variable. Gauge and test are those that have a headline figure of this name.
 fn figure(name: &str, value: &[Value], registry: &Registry) -> Option<NodeFigure> {
     let name = name.rsplit(':').next()?;
     let [amount, .., unit] = value else { return None };
@@ -127,7 +127,7 @@ fn figure(name: &str, value: &[Value], registry: &Registry) -> Option<NodeFigure
     let gauge = kind.map_or("reframe", |kind| kind.gauge);
     let test = kind.and_then(|kind| kind.tests.first()).copied().unwrap_or("reframe");
     let m = Measurement::new(gauge, test, name, unit.unit);
-    let key = FigureKey::named(&m, name.to_owned());
+    let key = FigureKey::from_measurement(&m, name.to_owned());
     let is_result = converted.is_finite() && converted > 0.0;
     is_result.then_some(NodeFigure::new(key, converted))
 }
@@ -140,7 +140,7 @@ fn unit_by_name(name: &str) -> Option<ScaledUnit> {
     ScaledUnit::from_symbol(UNITS.into_iter().find(|unit| *unit == name)?)
 }
 
-/// True if the figure is a headline, or belongs to a check of the site's own.
+/// True if the figure is a headline figure, or belongs to a check that the site wrote itself.
 fn is_headline(figure: &NodeFigure, registry: &Registry) -> bool {
     let key = &figure.key;
     let known = registry.kinds().iter().flat_map(|kind| kind.headlines);

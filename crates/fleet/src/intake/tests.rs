@@ -46,14 +46,14 @@ fn reasons(intake: &Intake) -> Vec<String> {
     intake.rejected.iter().map(one).collect()
 }
 
-/// Puts a label in front of each line of a pretty record.
+/// Prefixes each line of a formatted record with a label.
 fn labelled(label: &str, record: &serde_json::Value) -> String {
     let text = serde_json::to_string_pretty(record).unwrap();
     text.lines().map(|line| format!("{label}: {line}\n")).collect()
 }
 
 #[test]
-fn record_is_found_in_every_carrier_format() {
+fn record_is_found_in_every_tool_format() {
     let a = record("n1", 3e9);
     let b = record("n2", 4e9);
     let expected = [("n1", 3e9), ("n2", 4e9)];
@@ -62,7 +62,7 @@ fn record_is_found_in_every_carrier_format() {
     let pretty =
         format!("Welcome to n1\n{}\n{}\nbye", serde_json::to_string_pretty(&a).unwrap(), b);
     assert_eq!(hosts(&read(&pretty)), expected);
-    // Lines of two nodes arrive interleaved.
+    // Lines of two nodes are interleaved.
     let [first, second] = [labelled("n1", &a), labelled("n2", &b)];
     let mixed: String =
         first.lines().zip(second.lines()).map(|(one, other)| format!("{other}\n{one}\n")).collect();
@@ -78,7 +78,7 @@ fn record_is_found_in_every_carrier_format() {
     assert_eq!(hosts(&read(&tree.to_string())), [expected[1]]);
 }
 
-/// Puts a prefix in front of each line of pretty records of nine nodes.
+/// Prefixes each line of the formatted records of nine nodes.
 fn prefixed(prefix: impl Fn(usize) -> String) -> String {
     let one = |at: usize| {
         let text = serde_json::to_string_pretty(&record(&format!("n{at}"), 3e9)).unwrap();
@@ -88,7 +88,7 @@ fn prefixed(prefix: impl Fn(usize) -> String) -> String {
 }
 
 #[test]
-fn nine_nodes_are_found_in_further_carriers() {
+fn nodes_are_found_in_prefixed_output_of_tools() {
     let records: Vec<serde_json::Value> =
         (1..10).map(|at| record(&format!("n{at}"), 3e9)).collect();
     let lines = |line: &dyn Fn(usize, &str) -> String| -> String {
@@ -148,7 +148,7 @@ fn nine_nodes_are_found_in_further_carriers() {
 }
 
 #[test]
-fn failed_nodes_of_further_carriers_are_named() {
+fn failed_nodes_are_reported_with_the_reason_of_the_tool() {
     let good = record("n1", 3e9);
     let text = format!(
         "n1 | CHANGED | rc=0 | (stdout) {good}\nn2 | FAILED | rc=3 | (stdout)  (stderr) error: no memory\n\
@@ -222,7 +222,7 @@ fn reframe_report_gives_a_run_per_node() {
 }
 
 #[test]
-fn files_of_a_folder_are_counted_and_named() {
+fn folder_files_are_read_or_rejected_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -249,7 +249,7 @@ fn files_of_a_folder_are_counted_and_named() {
 }
 
 #[test]
-fn logs_beside_records_are_reasons_and_other_files_are_ignored() {
+fn logs_next_to_records_give_reasons_and_other_files_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -290,7 +290,7 @@ fn logs_beside_records_are_reasons_and_other_files_are_ignored() {
 }
 
 #[test]
-fn folded_host_names_in_messages_are_expanded() {
+fn host_lists_in_messages_are_expanded() {
     let one = labelled("n1", &record("n1", 3e9));
     let found = read(&format!("{one}clush: n[14-15],login (3): exited with exit code 255\n"));
     assert_eq!(hosts(&found), [("n1", 3e9)]);
@@ -308,7 +308,7 @@ fn folded_host_names_in_messages_are_expanded() {
 }
 
 #[test]
-fn ansible_output_has_the_results_of_nodes() {
+fn ansible_output_is_split_by_node() {
     let pretty = serde_json::to_string_pretty(&record("n1", 3e9)).unwrap();
     let printed = format!(
         "n1 | CHANGED | rc=0 >>\n{pretty}\n\

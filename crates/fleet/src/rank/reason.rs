@@ -1,7 +1,7 @@
-//! Reasons why a node is slow, from its record and the records of its peers.
+//! Reasons why a node is slow, from its record and the records of the other nodes in its group.
 
 use super::{FigureStatistics, Node, RankVerdict, RankedFigure, RankedNode};
-use crate::cause::{finding_word, whole_words, with_cause};
+use crate::cause::{cut_at_word, finding_word, reason_with_cause};
 use crate::node::OTHER_LOAD;
 use nodegauge_analysis::slow::power::Standing;
 use nodegauge_analysis::slow::practical::CLOCK_LIMIT;
@@ -10,7 +10,7 @@ use nodegauge_measure::{Fraction, stats};
 use std::collections::{BTreeMap, HashMap};
 
 /// Settings, findings and clocks that most nodes of a group have.
-pub(crate) struct NodePeers {
+pub(crate) struct GroupMajority {
     nodes: usize,
     busy: usize,
     settings: BTreeMap<&'static str, String>,
@@ -18,8 +18,8 @@ pub(crate) struct NodePeers {
     clock_hz: Option<f64>,
 }
 
-impl NodePeers {
-    /// Collects those of all nodes of a group.
+impl GroupMajority {
+    /// Finds what most nodes of a group have.
     pub(crate) fn from_nodes(nodes: &[Node<'_>]) -> Self {
         let mut counts: BTreeMap<&'static str, HashMap<&str, usize>> = BTreeMap::new();
         let mut findings: HashMap<String, usize> = HashMap::new();
@@ -39,18 +39,18 @@ impl NodePeers {
         Self {
             nodes: nodes.len(),
             busy,
-            settings: counts.into_iter().map(|(word, of)| (word, most_frequent(of))).collect(),
+            settings: counts.into_iter().map(|(word, of)| (word, modal_value(of))).collect(),
             findings,
             clock_hz: (!clocks.is_empty()).then(|| stats::median(&clocks)),
         }
     }
 
-    /// True if most nodes of the group were used by other programs, so that the load distinguishes no node.
-    pub(crate) fn are_busy(&self) -> bool {
+    /// True if other programs used most nodes of the group, so that load does not distinguish a node.
+    pub(crate) fn is_busy(&self) -> bool {
         2 * self.busy > self.nodes
     }
 
-    /// Returns the word for a finding, if it explains low figures and most nodes do not have it.
+    /// Returns the short word for a finding that explains low figures; `None` if most nodes have the finding, too.
     fn finding_word(&self, id: &str) -> Option<&'static str> {
         let with = self.findings.get(id).copied().unwrap_or_default();
         finding_word(id).filter(|_| 2 * with < self.nodes)
@@ -61,8 +61,8 @@ impl NodePeers {
         run.critical.iter().any(|id| self.finding_word(id).is_some())
     }
 
-    /// Returns the first critical finding of a run that most nodes do not have. A node without peers has it alone.
-    /// Other load is judged apart.
+    /// Returns the first critical finding of a run that most nodes do not have; for a node without others in its group,
+    /// the first one. Other load does not count here.
     pub(crate) fn rare_defect<'r>(&self, run: &'r crate::node::NodeRun) -> Option<&'r str> {
         let mut critical = run.critical.iter().map(String::as_str);
         critical.find(|id| {
@@ -72,35 +72,35 @@ impl NodePeers {
     }
 
     /// Returns the first finding of a run that explains low figures and that most nodes do not have.
-    pub(crate) fn own_finding(&self, run: &crate::node::NodeRun) -> Option<&'static str> {
+    pub(crate) fn rare_finding(&self, run: &crate::node::NodeRun) -> Option<&'static str> {
         run.findings.iter().find_map(|id| self.finding_word(id))
     }
 }
 
-/// Reason in two lengths.
+/// Reason in a short and a long form.
 #[derive(Default)]
 pub(crate) struct Reason {
-    /// At most [`LONGEST_REASON`](crate::cause::LONGEST_REASON) characters.
+    /// Text of at most [`LONGEST_REASON`](crate::cause::LONGEST_REASON) characters.
     pub(crate) short: String,
-    /// A sentence.
+    /// Sentence.
     pub(crate) long: String,
 }
 
-/// Cause with a short word and a description.
+/// Cause, with a short word and a description.
 struct Cause {
     word: String,
     words: String,
 }
 
 impl Cause {
-    /// Returns a part that the peers have not as the cause.
+    /// Makes a cause from a part that the node lacks.
     fn missing_part(difference: &crate::inventory::InventoryDifference) -> Self {
         Self { word: difference.word.to_owned(), words: difference.in_words() }
     }
 }
 
-/// Returns the most frequent value; of several, the first in alphabetical order.
-fn most_frequent(of: HashMap<&str, usize>) -> String {
+/// Returns the most frequent value; if there are several, the first in alphabetical order.
+fn modal_value(of: HashMap<&str, usize>) -> String {
     let mut all: Vec<(&str, usize)> = of.into_iter().collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     all.first().map(|(value, _)| (*value).to_owned()).unwrap_or_default()
@@ -111,7 +111,7 @@ pub(crate) fn find_reason(
     node: &Node<'_>,
     ranked: &RankedNode,
     statistics: &[FigureStatistics],
-    peers: &NodePeers,
+    peers: &GroupMajority,
     load: Option<String>,
 ) -> Reason {
     if ranked.verdict == RankVerdict::Good {
@@ -125,10 +125,10 @@ pub(crate) fn find_reason(
             long: "no figure has a result".to_owned(),
         };
     };
-    if !figure.is_beyond {
+    if !figure.exceeds_limits {
         return within_limits(of, figure, peers.rare_defect(node.latest()), load);
     }
-    let by_reference = of.is_beyond_reference(figure.value);
+    let by_reference = of.is_below_reference(figure.value);
     let share = figure.reference_share.filter(|_| by_reference).unwrap_or(figure.share);
     let share = Fraction(share).rounded_down();
     let percent = share.in_whole_percent();
@@ -151,10 +151,10 @@ pub(crate) fn find_reason(
     }
     let words = causes.iter().map(|cause| cause.word.as_str());
     let head = format!("{} {}", of.key.word(), share.in_short());
-    Reason { short: with_cause(&head, base, words), long }
+    Reason { short: reason_with_cause(&head, base, words), long }
 }
 
-/// Returns the reason why a node whose figures are within the limits is not good.
+/// Returns the reason why a node is not good although its figures are within the limits.
 fn within_limits(
     of: &FigureStatistics,
     figure: &RankedFigure,
@@ -169,12 +169,12 @@ fn within_limits(
         let name = Finding::finding_name(id);
         let word = finding_word(id).map_or_else(|| name.clone(), str::to_owned);
         let long = format!("critical finding that most nodes do not have: {name}");
-        return Reason { short: whole_words(&word), long };
+        return Reason { short: cut_at_word(&word), long };
     }
     let word = of.key.word();
     if standing != Standing::Undecided {
         let long = format!("{}: {}", of.key, power.in_words());
-        return Reason { short: whole_words(&format!("{word}: cannot tell")), long };
+        return Reason { short: cut_at_word(&format!("{word}: cannot tell")), long };
     }
     let share = Fraction(figure.reference_share.map_or(figure.share, |one| one.min(figure.share)));
     let share = share.rounded_down();
@@ -187,13 +187,13 @@ fn within_limits(
     );
     if let Some(load) = load {
         long.push_str(&format!("; {load}"));
-        return Reason { short: whole_words(&format!("{word} {}: busy", share.in_short())), long };
+        return Reason { short: cut_at_word(&format!("{word} {}: busy", share.in_short())), long };
     }
-    Reason { short: whole_words(&format!("{word} {}: undecided", share.in_short())), long }
+    Reason { short: cut_at_word(&format!("{word} {}: undecided", share.in_short())), long }
 }
 
-/// Returns the differences of a node from its peers, the most likely cause first.
-fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &NodePeers) -> Vec<Cause> {
+/// Returns the differences between a node and its group, the most likely cause first.
+fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &GroupMajority) -> Vec<Cause> {
     let run = node.latest();
     let mut causes: Vec<Cause> = Vec::new();
     let less = ranked.differences.iter().filter(|one| one.is_less);

@@ -7,7 +7,7 @@ use nodegauge_measure::record::Measurement;
 
 fn triad() -> FigureKey {
     let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-    FigureKey::named(&m, "triad".to_owned())
+    FigureKey::from_measurement(&m, "triad".to_owned())
 }
 
 fn run(host: &str, value: f64) -> NodeRun {
@@ -32,14 +32,14 @@ fn rank(runs: Vec<NodeRun>, options: &RankingOptions) -> Ranking {
     Ranking::from_intake(&Intake { runs, ..Intake::default() }, options)
 }
 
-/// Returns a sample of the normal distribution.
+/// Returns a random number with normal distribution.
 fn normal(random: &mut fastrand::Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.f64()).cos()
 }
 
-/// Returns recall and false positives of simulated fleets of 1000 nodes with this spread between nodes, of which 1 % are
-/// slower by `loss`.
+/// Simulates fleets of 1000 nodes with this spread between nodes, of which 1 % are slower by `loss`. Returns recall and
+/// false positive rate.
 fn simulated(spread: f64, loss: f64, key: &FigureKey) -> (f64, f64) {
     let mut random = fastrand::Rng::with_seed(11);
     let (mut found, mut slow, mut wrong, mut good) = (0, 0, 0, 0);
@@ -72,8 +72,8 @@ fn slow_nodes_of_simulated_fleets_are_found_without_false_alarms() {
     };
     found(0.02, 0.11, &triad(), 0.99);
     let rating = Measurement::new("compute", "hpl", "rating", Unit::FlopsPerSecond);
-    found(0.01, 0.06, &FigureKey::named(&rating, "rating".to_owned()), 0.99);
-    // The practical limit of memory, 4 %, is what remains of a loss of 6 % for one node of sixty.
+    found(0.01, 0.06, &FigureKey::from_measurement(&rating, "rating".to_owned()), 0.99);
+    // About one in sixty nodes with a loss of 6 % stays within the practical limit of memory, 4 %.
     found(0.01, 0.06, &triad(), 0.97);
 }
 
@@ -82,7 +82,7 @@ fn fleet(count: usize) -> Vec<NodeRun> {
 }
 
 #[test]
-fn slow_node_is_named_with_its_missing_part() {
+fn reason_for_a_slow_node_contains_its_missing_part() {
     let mut runs = fleet(20);
     runs[7].figures[0].value = 262e9;
     runs[7].inventory.dimms = Some(23);
@@ -102,7 +102,7 @@ fn slow_node_is_named_with_its_missing_part() {
 }
 
 #[test]
-fn eight_alike_nodes_form_a_group_and_busy_nodes_are_unknown() {
+fn eight_equal_nodes_form_a_group_and_busy_nodes_are_unknown() {
     let mut runs = fleet(30);
     for one in &mut runs[..8] {
         one.inventory.dimms = Some(12);
@@ -127,7 +127,7 @@ fn eight_alike_nodes_form_a_group_and_busy_nodes_are_unknown() {
 }
 
 #[test]
-fn fewer_than_eight_alike_nodes_need_a_reference() {
+fn fewer_than_eight_equal_nodes_need_a_reference() {
     let mut runs = fleet(4);
     runs[1].figures[0].value = 304e9;
     let alone = rank(runs.clone(), &RankingOptions::default());
@@ -162,12 +162,12 @@ fn fewer_than_eight_alike_nodes_need_a_reference() {
     assert_eq!(judged.hosts(RankVerdict::Slow), ["n01"]);
     assert_eq!(judged.groups[0].nodes[0].reason, "mem 80% of ref");
     assert_eq!(judged.hosts(RankVerdict::Good).len(), 3);
-    // One run is not enough if two are required; a second one that is slow confirms it.
+    // If two runs are required, one is not sufficient; a second slow run confirms the node as slow.
     options.confirm = 2;
     assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Suspect), ["n01"]);
     runs.push(run("n01", 305e9));
     assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Slow), ["n01"]);
-    // If all nodes are busy, a low share of the reference is no verdict on a node.
+    // If all nodes are busy, a low share of the reference does not make a node slow.
     let mut busy = runs.clone();
     for one in &mut busy {
         one.other_load = Some("2 other tasks are running".to_owned());
@@ -222,14 +222,14 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
         ranking.missing.iter().map(|(host, why)| format!("{host}: {why}")).collect()
     };
     assert_eq!(missing(&options), ["n2: the file is empty", "n3: NODE_FAIL", "n4: no record"]);
-    // Without expected nodes, a carrier names them.
+    // Without a list of expected nodes, tools name them.
     assert_eq!(missing(&RankingOptions::default()), ["n2: the file is empty", "vm: text"]);
     let named = RankingOptions { expected: vec!["README".to_owned()], ..RankingOptions::default() };
     assert_eq!(missing(&named), ["README: text", "n2: the file is empty"]);
 }
 
 #[test]
-fn fast_second_run_acquits_a_node() {
+fn fast_second_run_clears_a_slow_node() {
     let mut runs = fleet(12);
     runs[3].figures[0].value = 0.69 * 380e9;
     let mut options = RankingOptions { confirm: 1, ..RankingOptions::default() };
@@ -243,10 +243,10 @@ fn fast_second_run_acquits_a_node() {
         // The better value counts.
         assert!(node.figures[0].as_ref().unwrap().share > 0.99);
     }
-    // Two of three are slow.
+    // Two of three runs are slow.
     runs.push(run("n03", 0.68 * 380e9));
     assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Slow), ["n03"]);
-    // Fewer runs than required are slow, but the value of the node excludes no loss.
+    // Too few runs are slow, but the value of the node does not exclude a loss.
     options.confirm = 3;
     let disagreeing = rank(runs.clone(), &options);
     assert_eq!(disagreeing.hosts(RankVerdict::Good).len(), 11);
@@ -256,7 +256,7 @@ fn fast_second_run_acquits_a_node() {
 }
 
 #[test]
-fn nodes_with_one_host_name_are_named_by_their_carrier() {
+fn nodes_with_the_same_host_name_are_named_by_label() {
     let named = |i: usize, label: &str| NodeRun {
         label: Some(label.to_owned()),
         ..run("localhost", 380e9 + 1e9 * i as f64)
@@ -266,7 +266,7 @@ fn nodes_with_one_host_name_are_named_by_their_carrier() {
     assert_eq!(ranking.count(), 12);
     assert!(ranking.remarks[0].contains("records of n[00-11] have the same host name, localhost"));
     assert!(ranking.missing.is_empty());
-    // Repeats of a node, in a file of its own and in a file of all nodes, are one node.
+    // Repeated runs of a node, in its own file and in a file of all nodes, belong to one node.
     let mut all = fleet(3);
     all.extend(fleet(3));
     for (i, one) in all.iter_mut().enumerate() {
@@ -278,7 +278,7 @@ fn nodes_with_one_host_name_are_named_by_their_carrier() {
 }
 
 #[test]
-fn reference_without_such_nodes_is_reported() {
+fn reference_without_this_kind_of_node_is_reported() {
     let runs = fleet(12);
     let reference = Reference {
         schema: crate::reference::SCHEMA.to_owned(),
@@ -296,18 +296,18 @@ fn reference_without_such_nodes_is_reported() {
 }
 
 #[test]
-fn node_keeps_the_requested_name() {
+fn node_gets_the_expected_name() {
     let hosts = |of_runs: &[&str], asked: &[&str]| -> Vec<String> {
         let runs: Vec<NodeRun> = of_runs.iter().map(|name| run(name, 1e9)).collect();
         let expected: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
         let names = Names::from_runs(&runs, &expected);
-        runs.iter().map(|one| names.run_node(one).to_owned()).collect()
+        runs.iter().map(|one| names.node_name(one).to_owned()).collect()
     };
     assert_eq!(hosts(&["n05.cluster.example.org"], &["n04", "n05"]), ["n05"]);
     assert_eq!(hosts(&["n05"], &["n05.cluster.example.org"]), ["n05.cluster.example.org"]);
     assert_eq!(hosts(&["n05", "n05.site"], &["n05"]), ["n05", "n05"]);
     assert_eq!(hosts(&["n05.site"], &[]), ["n05.site"]);
-    // Two hosts, or two nodes, that share the name without the domain keep their names.
+    // Hosts or nodes whose names differ only in the domain keep their full names.
     assert_eq!(hosts(&["n05.a", "n05.b"], &["n05"]), ["n05.a", "n05.b"]);
     assert_eq!(hosts(&["n05"], &["n05.a", "n05.b"]), ["n05"]);
     let runs = vec![run("n05.site", 1e9)];
@@ -315,8 +315,8 @@ fn node_keeps_the_requested_name() {
     assert!(rank(runs, &options).missing.is_empty());
 }
 
-/// Returns the verdicts on nodes of simulated fleets of twelve nodes with this spread between runs: on the first node,
-/// which has lost `loss`, and on the others.
+/// Simulates fleets of twelve nodes with this spread between runs. Returns the verdicts on the first node, which has
+/// lost `loss`, and on the others.
 fn verdicts(
     fleets: usize,
     spread: f64,
@@ -350,7 +350,7 @@ fn count(verdicts: &[RankVerdict], of: RankVerdict) -> usize {
 }
 
 #[test]
-fn loss_of_a_tenth_is_found_and_good_nodes_are_good() {
+fn ten_percent_loss_is_found_and_good_nodes_stay_good() {
     for runs in [1, 3] {
         let (lost, others) = verdicts(100, 0.02, runs, 0.1);
         assert!(count(&lost, RankVerdict::Good) <= 5, "{runs} runs");
@@ -363,14 +363,14 @@ fn loss_of_a_tenth_is_found_and_good_nodes_are_good() {
             assert!(good >= 95 * 11, "{runs} runs: {good} of 1100 good nodes are good");
         }
     }
-    // More runs prove it.
+    // More runs make the verdict certain.
     let (lost, _) = verdicts(100, 0.02, 4, 0.1);
     let slow = count(&lost, RankVerdict::Slow);
     assert!(slow >= 95, "{slow} of 100 are slow");
 }
 
 #[test]
-fn wide_spread_makes_nodes_unknown_until_the_stated_runs() {
+fn wide_spread_makes_nodes_unknown_until_enough_runs() {
     for loss in [0.0, 0.1] {
         let (first, others) = verdicts(100, 0.17, 1, loss);
         assert_eq!(count(&first, RankVerdict::Good) + count(&others, RankVerdict::Good), 0);
@@ -392,7 +392,7 @@ fn wide_spread_makes_nodes_unknown_until_the_stated_runs() {
 }
 
 #[test]
-fn node_with_a_critical_finding_of_its_own_is_never_good() {
+fn node_with_a_rare_critical_finding_is_never_good() {
     let mut runs = fleet(12);
     runs[5].findings.push("cpu-quota".to_owned());
     runs[5].critical.push("cpu-quota".to_owned());
@@ -405,7 +405,7 @@ fn node_with_a_critical_finding_of_its_own_is_never_good() {
     assert_eq!((limited, reason.as_str()), (RankVerdict::Unknown, "quota"));
     assert_eq!(explanation, "critical finding that most nodes do not have: cpu quota");
     assert_eq!(verdict(&runs, "n04").0, RankVerdict::Good);
-    // Load is no defect, and a quota that most nodes have is their environment.
+    // Load is not a defect, and a quota on most nodes is part of their environment.
     let mut busy = fleet(12);
     busy[5].critical.push("other-load".to_owned());
     busy[5].findings.push("other-load".to_owned());

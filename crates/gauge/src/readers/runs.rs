@@ -1,28 +1,29 @@
-//! Runs in a text: which program printed which lines. The text may be the log of a job, with the outputs of several
-//! programs and anything between them.
+//! Detection of runs in a text: which program printed which lines. The text may be the log of a job with the outputs of
+//! several programs and arbitrary lines between them.
 
 use super::{ReadError, Reader};
 use nodegauge_measure::printed;
 
-/// Line that a program prints in a known order. A run begins with a line that cannot follow the one before it.
+/// Mark of a line in the order of the lines of a run. A line whose phase cannot follow that of the previous mark begins
+/// a new run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunMark {
-    /// Position in the order of the lines of a run; that of a title is 0.
+    /// Position in the order of the lines of a run; 0 for a title.
     pub phase: u8,
-    /// How often a run has the line, and whether it proves the program.
+    /// Number of times that the line occurs in a run, and whether it identifies the program.
     pub kind: MarkKind,
 }
 
-/// How often a run has a line, and whether the line proves the program.
+/// Number of times that a line occurs in a run, and whether it identifies the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkKind {
-    /// A run has the line once.
+    /// The line occurs once per run.
     Once,
-    /// A run may have several such lines.
+    /// The line may occur several times per run.
     Repeated,
-    /// A run may have several such lines, and other programs may print one, too.
+    /// The line may occur several times per run, and other programs may print it, too.
     Weak,
-    /// A run has the line once, within a JSON document that begins with a line `{` before it.
+    /// The line occurs once per run, within a JSON document that begins with a line `{` before it.
     InDocument,
 }
 
@@ -32,12 +33,12 @@ impl RunMark {
     /// Returns the mark of a line that identifies a JSON document.
     pub const DOCUMENT: Self = Self { phase: 0, kind: MarkKind::InDocument };
 
-    /// Returns the mark of a line that a run has once.
+    /// Returns the mark of a line that occurs once per run.
     pub const fn once(phase: u8) -> Self {
         Self { phase, kind: MarkKind::Once }
     }
 
-    /// Returns the mark of a line that a run may have several times.
+    /// Returns the mark of a line that may occur several times per run.
     pub const fn repeated(phase: u8) -> Self {
         Self { phase, kind: MarkKind::Repeated }
     }
@@ -51,26 +52,26 @@ impl RunMark {
 /// Run of a program in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundRun<'a> {
-    /// Position of the reader in the list of readers.
+    /// Index of the reader in the list of readers.
     pub reader: usize,
     /// Number of the first line, from 1.
     pub line: usize,
-    /// Text from the first line to that before the next run.
+    /// Text from the first line of the run to the line before the next run.
     pub text: &'a str,
 }
 
-/// Number of lines that belong to a run behind its last line: decoration, and remarks of the program.
+/// Maximum number of lines after the final line that belong to a run: separators, and remarks of the program.
 const BEHIND_END: usize = 100;
 
-/// Run that has begun.
+/// Run whose first line has been found.
 #[derive(Debug, Clone)]
 struct OpenRun<'a> {
     reader: usize,
     line: usize,
     from: usize,
-    /// Position behind which the text no longer belongs to the run.
+    /// Position after which the text does not belong to the run.
     to: Option<usize>,
-    /// Line in which the last phase began.
+    /// Line in which the final phase began.
     ended: Option<usize>,
     first: &'a str,
     phase: u8,
@@ -79,8 +80,7 @@ struct OpenRun<'a> {
 
 /// Returns the runs in a text, in the order of their first lines.
 ///
-/// # Errors
-/// Fails if the lines of two runs are mixed, so that it is unknown to which of them a line belongs.
+/// Fails if the lines of two runs are mixed, so that it is unknown to which run a line belongs.
 pub fn find_runs<'a>(
     readers: &[&dyn Reader],
     text: &'a str,
@@ -95,7 +95,7 @@ pub fn find_runs<'a>(
         at += whole.len();
         let line = whole.trim();
         let Some(end) = line.bytes().last() else { continue };
-        // A brace behind one of these characters is within a document.
+        // A brace after one of these characters is within a document.
         if whole.starts_with('{') && !b",:[".contains(&before) {
             document = Some((number + 1, from));
         }
@@ -118,7 +118,7 @@ pub fn find_runs<'a>(
             note(readers, &mut runs, reader, mark, &place)?;
         }
     }
-    // A weak line alone is a line of any program.
+    // A weak line alone may be from any program.
     runs.retain(|run| run.is_proven);
     let mut found = Vec::with_capacity(runs.len());
     for (position, run) in runs.iter().enumerate() {
@@ -129,7 +129,7 @@ pub fn find_runs<'a>(
     Ok(found)
 }
 
-/// Returns the readers that know lines with a first character, as bits.
+/// Returns for each first character the readers that recognise lines with it, as bits.
 fn by_first_character(readers: &[&dyn Reader]) -> [u64; 256] {
     let mut bits = [0; 256];
     for (reader, one) in readers.iter().enumerate() {
@@ -143,18 +143,18 @@ fn by_first_character(readers: &[&dyn Reader]) -> [u64; 256] {
     bits
 }
 
-/// Line of a text with its place.
+/// Line of a text with its position.
 struct LinePlace<'a> {
     /// Number of the line, from 0.
     number: usize,
     /// Position of its first byte.
     from: usize,
     line: &'a str,
-    /// Number, from 1, and position of the last line that begins a JSON document.
+    /// Number (from 1) and position of the last line that begins a JSON document.
     document: Option<(usize, usize)>,
 }
 
-/// Adds a marked line to the run to which it belongs, or begins a run.
+/// Adds a marked line to the run to which it belongs, or begins a new run.
 fn note<'a>(
     readers: &[&dyn Reader],
     runs: &mut Vec<OpenRun<'a>>,
@@ -165,7 +165,7 @@ fn note<'a>(
     let is_weak = mark.kind == MarkKind::Weak;
     if let Some(open) = runs.last_mut() {
         let is_inside = open.ended.is_none()
-            && readers[open.reader].encloses().contains(&readers[reader].program());
+            && readers[open.reader].enclosed_programs().contains(&readers[reader].program());
         if is_inside {
             return Ok(());
         }
@@ -222,7 +222,7 @@ impl OpenRun<'_> {
         }
         match mark.kind {
             MarkKind::Repeated | MarkKind::Weak => true,
-            // Some programs print their title twice, one line below the other.
+            // Some programs print their title twice, on consecutive lines.
             MarkKind::Once => {
                 let is_next = place.number + 1 == self.line + 1;
                 mark.phase == 0 && is_next && self.first == place.line
@@ -232,8 +232,8 @@ impl OpenRun<'_> {
     }
 }
 
-/// Returns the length of the first line that is longer than any line that a program prints; `None` if there is none.
-/// JSON documents may be one line.
+/// Returns the length of the first line that is longer than any line that a supported program prints; `None` if there
+/// is none. A JSON document may be a single line.
 pub(super) fn overlong_line(text: &str) -> Option<usize> {
     let mut rest = text;
     while let Some(length) = printed::overlong_line(rest) {

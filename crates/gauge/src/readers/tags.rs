@@ -1,4 +1,4 @@
-//! Prefixes that launchers put before each line of a rank: `[1,0]<stdout>:` of Open MPI 4 (`--tag-output`),
+//! Prefixes that launchers add to each line of a rank: `[1,0]<stdout>:` of Open MPI 4 (`--tag-output`),
 //! `[prterun-n1-7@1,0]<stdout>: ` of Open MPI 5 (`--output tag`), `[0] ` of MPICH (`-prepend-rank`), and `0: ` of Slurm
 //! (`srun --label`).
 
@@ -11,19 +11,19 @@ pub struct TaggedLine<'a> {
     pub rank: u32,
     /// Host in the prefix; empty if it has none.
     pub host: &'a str,
-    /// Line behind the prefix.
+    /// Line after the prefix.
     pub line: &'a str,
 }
 
-/// Form of a prefix.
+/// Parser for one form of prefix.
 type Tag = for<'a> fn(&'a str) -> Option<TaggedLine<'a>>;
 
-/// Forms of prefixes.
+/// Parsers for all forms of prefixes.
 const TAGS: [Tag; 3] = [open_mpi, mpich, slurm];
 
-/// Returns the form of prefix that more than half of the lines have; `None` if there is none.
+/// Returns the form of prefix of more than half of the lines; `None` if there is none.
 pub fn form(text: &str) -> Option<Tag> {
-    /// Number of lines that decide.
+    /// Maximum number of lines that are examined.
     const LOOKED_AT: usize = 200;
     let lines = || text.lines().filter(|line| !line.trim().is_empty()).take(LOOKED_AT);
     let all = lines().count();
@@ -41,8 +41,8 @@ pub struct RankText {
     pub lines: Vec<usize>,
 }
 
-/// Returns the text of each rank, in the order of the ranks; `None` if the lines have no prefixes. Lines without a
-/// prefix are those of the launcher.
+/// Returns the text of each rank, in rank order; `None` if the lines have no prefixes. Lines without a prefix are
+/// ignored, because the launcher printed them.
 pub fn by_rank(text: &str) -> Option<Vec<RankText>> {
     let tag = form(text)?;
     let mut ranks: BTreeMap<u32, RankText> = BTreeMap::new();
@@ -59,13 +59,13 @@ pub fn by_rank(text: &str) -> Option<Vec<RankText>> {
     Some(ranks.into_values().collect())
 }
 
-/// Returns a number of digits alone.
+/// Parses a number that consists only of digits.
 fn number(word: &str) -> Option<u32> {
     let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     word.parse().ok().filter(|_| is_number)
 }
 
-/// Parses `[1,0]<stdout>:` and `[job@1,0]<stdout>: `, also with the host, `[1,0]<stdout>n1: `.
+/// Parses `[1,0]<stdout>:` and `[job@1,0]<stdout>: `, optionally with the host as in `[1,0]<stdout>n1: `.
 fn open_mpi(line: &str) -> Option<TaggedLine<'_>> {
     let (inside, rest) = line.strip_prefix('[')?.split_once(']')?;
     let job_and_rank = inside.rsplit_once('@').map_or(inside, |(_, numbers)| numbers);
@@ -77,7 +77,7 @@ fn open_mpi(line: &str) -> Option<TaggedLine<'_>> {
     let (host, text) = behind.split_once(':')?;
     let is_host = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
     let host = if is_host { host } else { "" };
-    // Open MPI 5 puts a space behind the colon.
+    // Open MPI 5 adds a space after the colon.
     let is_5 = inside.contains('@');
     let own = if is_5 { text.strip_prefix(' ').unwrap_or(text) } else { text };
     Some(TaggedLine { rank, host, line: own })
@@ -90,7 +90,7 @@ fn mpich(line: &str) -> Option<TaggedLine<'_>> {
     Some(TaggedLine { rank, host: "", line: rest.strip_prefix(' ').unwrap_or(rest) })
 }
 
-/// Parses `0: `, whose number may be aligned.
+/// Parses `0: `; the number may be padded with spaces.
 fn slurm(line: &str) -> Option<TaggedLine<'_>> {
     let (rank, rest) = line.trim_start().split_once(':')?;
     let rank = number(rank)?;
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_separated() {
+    fn lines_are_separated_by_rank() {
         let text = "mpirun: note\n[1,1]<stdout>:b\n[1,0]<stdout>:a\n[1,1]<stdout>:c\n[1,0]<stdo";
         let ranks = by_rank(text).unwrap();
         let texts: Vec<(&str, &[usize])> =

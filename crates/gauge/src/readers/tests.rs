@@ -63,7 +63,7 @@ fn runs_of(text: &str) -> Vec<(&'static str, usize, Vec<f64>)> {
 }
 
 #[test]
-fn error_is_that_of_the_recognised_program() {
+fn error_is_from_the_recognised_program() {
     assert_eq!(runs_of("beta\n=5\n"), [("beta", 1, vec![5.0])]);
     let of = |text: &str| {
         let run = read_as(text, &KnownRun::default()).unwrap().remove(0);
@@ -80,13 +80,13 @@ fn error_is_that_of_the_recognised_program() {
 }
 
 #[test]
-fn programs_are_alternatives() {
+fn program_names_are_joined_as_alternatives() {
     assert_eq!(programs(&[&BETA]), "beta");
     assert_eq!(programs(&[&ALPHA, &BETA]), "alpha or beta");
 }
 
 #[test]
-fn runs_are_separated_whatever_stands_between_them() {
+fn runs_are_separated_despite_lines_between_them() {
     let text = "slurm: start\nbeta\n=5\n+ ./alpha\nalpha\n=6\nmotd\nbeta\n=7\n";
     let expected = [("beta", 2, vec![5.0]), ("alpha", 5, vec![6.0]), ("beta", 8, vec![7.0])];
     assert_eq!(runs_of(text), expected);
@@ -111,7 +111,7 @@ fn mixed_lines_of_two_programs_are_refused() {
 }
 
 #[test]
-fn given_properties_are_refused_for_other_programs() {
+fn described_properties_are_refused_for_other_programs() {
     let known = KnownRun { threads: Some(2), ..KnownRun::default() };
     assert!(read_as("alpha\n=5\n", &known).is_ok());
     let refused = read_as("beta\n=5\n", &known).unwrap_err().into_failure("x.txt").single_line();
@@ -119,7 +119,7 @@ fn given_properties_are_refused_for_other_programs() {
 }
 
 #[test]
-fn figure_that_is_not_positive_is_missing() {
+fn figure_that_is_not_positive_is_left_out() {
     let run = read_as("alpha\n=0\n=-1\n=7\n", &KnownRun::default()).unwrap().remove(0);
     let run = run.printed.unwrap();
     let values: Vec<Option<f64>> = run.measurements.iter().map(|m| m.value).collect();

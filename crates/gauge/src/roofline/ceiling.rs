@@ -1,10 +1,10 @@
-//! Ceilings of a node, and the roof that the ceilings form together.
+//! Ceilings of a node, and the roof that they form together.
 
 use super::{BANDWIDTH, GAUGE, ONE_THREAD, PEAK};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Measurement;
 
-/// A ceiling: the bandwidth of a memory level, or a peak.
+/// Ceiling: the bandwidth of a memory level, or a peak.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ceiling {
     /// Name in the record, without the suffix of single-thread ceilings.
@@ -16,8 +16,7 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// Returns the highest rate that the ceiling allows at this number of operations per byte of the memory level,
-    /// FLOP/s.
+    /// Returns the maximum rate below the ceiling at this number of operations per byte of the memory level, FLOP/s.
     pub fn at(&self, flops_per_byte: f64) -> f64 {
         if self.level.is_some() { self.rate * flops_per_byte } else { self.rate }
     }
@@ -41,7 +40,7 @@ pub struct Roofline {
 }
 
 impl Ceiling {
-    /// Returns the ceiling of a single thread, or that of all threads, which a figure is; `None` if it is none.
+    /// Converts a figure to a ceiling of a single thread or of all threads; `None` if it is not one.
     fn from_figure(m: &Measurement, one_thread: bool) -> Option<Self> {
         let is = m.gauge == GAUGE && [BANDWIDTH, PEAK].contains(&m.test.as_str());
         let name = m.name.strip_suffix(ONE_THREAD);
@@ -52,7 +51,7 @@ impl Ceiling {
 }
 
 impl Roofline {
-    /// Returns the ceilings among these figures: the ceilings of a single thread, or those of all threads.
+    /// Returns the ceilings among these figures: those of a single thread, or those of all threads.
     pub fn from_figures(measurements: &[Measurement], one_thread: bool) -> Self {
         let ceilings = measurements.iter().filter_map(|m| Ceiling::from_figure(m, one_thread));
         Self { ceilings: ceilings.collect() }
@@ -83,13 +82,13 @@ impl Roofline {
     }
 
     /// Returns the ceiling that limits a program with this number of operations per byte of a memory level: the
-    /// bandwidth of the level or the highest peak, whichever is lower.
+    /// bandwidth of the level or the highest peak, whichever allows the lower rate.
     pub fn roof(&self, level: &str, flops_per_byte: f64) -> Option<&Ceiling> {
         let both = [self.bandwidth(level)?, self.peak()?];
         both.into_iter().min_by(|a, b| a.at(flops_per_byte).total_cmp(&b.at(flops_per_byte)))
     }
 
-    /// Returns the lowest ceiling above the rate that such a program has reached, i.e. the next limit of the program.
+    /// Returns the lowest ceiling above the rate `reached`, which is the next limit of such a program.
     pub fn next(&self, level: &str, flops_per_byte: f64, reached: f64) -> Option<&Ceiling> {
         let roof = self.roof(level, flops_per_byte)?.at(flops_per_byte);
         self.ceilings

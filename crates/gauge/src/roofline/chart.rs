@@ -5,13 +5,13 @@ use crate::view::{Chart, ChartSeries, DotConnection, Scale};
 use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::significant;
 
-/// Left end of the horizontal axis, FLOP/B, unless a point lies further left. The value corresponds to a copy in double
+/// Left end of the horizontal axis, FLOP/B, unless a point is further left. It is the value of a copy in double
 /// precision with one operation per four elements.
 const LEFT_END: f64 = 1.0 / 64.0;
 /// Right end of the horizontal axis, as a multiple of the rightmost ridge point.
 const BEHIND_RIDGE: f64 = 8.0;
-/// Maximum right end of the horizontal axis, as a multiple of the rightmost ridge point. Points that hardly use memory
-/// are drawn at this edge, with an arrow, under the peaks that limit these points.
+/// Maximum right end of the horizontal axis, as a multiple of the rightmost ridge point. Points beyond it, which hardly
+/// use memory, are drawn at this edge with an arrow, under the peaks that limit them.
 const FAR_BEHIND_RIDGE: f64 = 256.0;
 /// Letter that marks the line of each peak.
 const PEAK_MARKS: [(&str, char); 4] =
@@ -22,26 +22,26 @@ pub fn intensity(x: f64) -> String {
     if x < 0.1 { format!("{x:.4}") } else { significant(x) }
 }
 
-/// A point of a chart. Points with the same name form one series.
+/// Point of a chart. Points with the same name form a series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dot {
     /// Letter that represents the point in the chart.
     pub letter: char,
     /// Name of the series.
     pub name: String,
-    /// Label of the point: name and memory level.
+    /// Label of the point: its name and memory level.
     pub label: String,
     /// Operations per byte of the memory level, FLOP/B.
     pub flops_per_byte: f64,
     /// Rate of the point, FLOP/s.
     pub rate: f64,
-    /// Description of the point: memory level, run.
+    /// Description of the point: its memory level and run.
     pub note: String,
     /// First reason why the point is suspect; `None` if it is valid.
     pub doubt: Option<String>,
 }
 
-/// Returns the dot of a point in doubt with the reason.
+/// Returns the coordinates of a suspect point with the reason; `None` for a valid point.
 fn doubted((x, y): (f64, f64), point: &Dot) -> Option<(f64, f64, String)> {
     point.doubt.as_ref().map(|reason| (x, y, reason.clone()))
 }

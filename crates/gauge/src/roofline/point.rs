@@ -11,9 +11,9 @@ nodegauge_measure::config! {
         flops_per_byte: shared::flops_per_byte;
         /// Memory level whose bytes were counted: `memory`, `L1`, ...
         level: shared::level;
-        /// Floating-point operations.
+        /// Number of floating-point operations.
         flops: shared::flops as Observation of f64 = "a program's counters may be scaled";
-        /// Bytes that were moved to and from the level.
+        /// Number of bytes transferred to and from the level.
         bytes: f64 = Observation "bytes";
         seconds: shared::seconds;
         /// Source of the operation and byte counts.
@@ -21,14 +21,14 @@ nodegauge_measure::config! {
     }
 }
 
-/// A point under a roofline: the measured rate of a program or kernel.
+/// Point under a roofline: the measured rate of a program or kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RooflinePoint {
     /// Name of the program or kernel.
     pub name: String,
     /// Rate of the program, FLOP/s.
     pub rate: f64,
-    /// Configuration; contains at least the level and the operations per byte of that level.
+    /// Configuration; it contains at least the memory level and the operations per byte of this level.
     pub config: RooflinePointConfig,
     /// Category of the figure in the record.
     pub category: Category,
@@ -36,7 +36,7 @@ pub struct RooflinePoint {
     pub validity: Validity,
 }
 
-/// Reason why a run gives no point under the roofs of main memory.
+/// Reason why a run has no point under the roof of main memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoPoint(pub String);
 
@@ -54,17 +54,17 @@ impl RooflinePoint {
     }
 
     /// Sets the validity of the point to that of the figure that it shows.
-    pub fn judged_as(mut self, m: &Measurement) -> Self {
+    pub fn with_validity_from(mut self, m: &Measurement) -> Self {
         self.validity = m.validity.clone();
         self
     }
 
-    /// Returns the point if its set of data is at least `times` as large as the last-level caches of the machine, or if
-    /// one of the sizes is unknown. A set that these caches hold gives no point under the roof of main memory.
+    /// Returns the point if its data is at least `times` as large as the last-level caches of the machine, or if one of
+    /// the sizes is unknown. Smaller data fits in the caches, so it has no point under the roof of main memory.
     ///
     /// # Errors
     /// Returns the reason why there is no point.
-    pub fn beyond_caches(
+    pub fn if_exceeding_caches(
         self,
         machine: &Machine,
         set: Option<Bytes>,
@@ -76,7 +76,8 @@ impl RooflinePoint {
         }
         let of = self.config.basis.as_deref().unwrap_or_default();
         Err(NoPoint(format!(
-            "{}: no point of memory, because last-level caches of {held} hold all or part of its {set} ({of})",
+            "{}: no point of main memory, because the last-level caches of {held} hold all or \
+             part of its {set} ({of})",
             self.name
         )))
     }
@@ -91,7 +92,7 @@ impl RooflinePoint {
     }
 }
 
-/// Returns the size of all last-level caches of a machine; `None` if it is unknown.
+/// Returns the total size of the last-level caches of a machine; `None` if it is unknown.
 fn last_level_caches(machine: &Machine) -> Option<Bytes> {
     let of_data = machine.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
     let last = of_data.max_by_key(|cache| cache.level)?;

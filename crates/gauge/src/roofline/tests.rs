@@ -25,7 +25,8 @@ fn measured() -> Vec<Measurement> {
     ]
 }
 
-/// Williams, Waterman, Patterson: the attainable rate is the minimum of peak and intensity x bandwidth.
+/// Checks the model of Williams, Waterman and Patterson: the attainable rate is the minimum of peak and intensity x
+/// bandwidth.
 #[test]
 fn roof_is_the_minimum_of_bandwidth_and_peak() {
     let roofline = Roofline::from_figures(&measured(), false);

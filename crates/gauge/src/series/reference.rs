@@ -1,7 +1,7 @@
-//! Runs of a reference program between native turns, for every gauge whose program runs once, behind the rounds.
+//! Runs of a reference program between native turns, for gauges whose program runs once, after the rounds.
 //!
-//! Programs that are cells of the rounds themselves (builds of stream.c, OSU's programs, fio and IOzone) or that follow
-//! a single long run (xhpl) do not use this module.
+//! Programs that are cells of the rounds themselves (builds of stream.c, OSU's programs, fio and IOzone), or that
+//! follow a single long run (xhpl), do not use this module.
 
 use super::{Cells, Series};
 use nodegauge_measure::record::Measurement;
@@ -9,12 +9,12 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Failure, Observer, clock};
 use std::time::Duration;
 
-/// Number of native samples of each compared cell after the program. The other samples are taken before it, so that a
+/// Number of native samples of each compared cell after the program. The other samples are taken before it, so that
 /// drift of the machine affects native and reference figures equally.
 const BEHIND: usize = 3;
 
-/// Function that runs a program and returns its figures; no figures if the user interrupted it. It receives a function
-/// that is true after an interruption.
+/// Function that runs a program and returns its figures; empty if the user interrupted it. Its argument is a function
+/// that returns true after an interruption.
 pub type RunProgram<'a> = dyn FnMut(&dyn Fn() -> bool) -> Result<Vec<Measurement>, Failure> + 'a;
 
 /// Reference program that is compared with native turns.
@@ -28,12 +28,12 @@ pub struct ReferenceRun<'a> {
 }
 
 impl Series {
-    /// Runs a reference program after the rounds, and then measures the compared cells again. Returns the figures of the
-    /// program; no figures if it failed, or if the series has ended before.
+    /// Runs a reference program after the rounds, and then measures the compared cells again. Returns the figures of
+    /// the program; empty if it failed, or if the series had already ended.
     ///
-    /// The failure of the program is kept for the outcome and does not affect native figures. The time of the program
+    /// The failure of the program is stored in the outcome and does not affect native figures. The time of the program
     /// and of the turns after it is not part of the budget.
-    pub fn around(
+    pub fn run_reference(
         &mut self,
         reference: ReferenceRun<'_>,
         cells: &mut dyn Cells,
@@ -59,13 +59,13 @@ impl Series {
             Err(failure) => self.refused = Some(failure),
         }
         let time = clock::now() - begun;
-        self.beyond_budget += time;
+        self.time_outside_budget += time;
         self.schedule.limits.started += time;
         figures
     }
 
     /// Returns the time of reference programs and of the native turns after them, which is not part of the budget.
-    pub fn beyond_budget(&self) -> Duration {
-        self.beyond_budget
+    pub fn time_outside_budget(&self) -> Duration {
+        self.time_outside_budget
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the rule of failure, with cells that fail at chosen turns.
+//! Tests of the handling of failures, with cells that fail in chosen turns.
 
 use super::*;
 use nodegauge_measure::clock;
@@ -18,13 +18,13 @@ fn sample() -> Sample {
     Sample::from_times(vec![1.0])
 }
 
-/// Failure of a turn, which concerns the cell or the target.
+/// Returns the failure of a turn, which affects the cell or the target.
 fn failure(is_target: bool) -> TurnFailure {
     let failure = Failure::missing("no more memory");
     if is_target { TurnFailure::Target(failure) } else { TurnFailure::Cell(failure) }
 }
 
-/// Runs three cells. The turn of cell `cell` in round `round` fails. Returns the series, and the turns of each cell.
+/// Runs three cells. The turn of cell `cell` in round `round` fails. Returns the series and the turns of each cell.
 fn failing(
     cell: usize,
     round: usize,
@@ -49,16 +49,16 @@ fn failing_turn_ends_its_cell_and_others_continue() {
             ended.unwrap();
             assert_eq!(turns[cell], round + 1, "a turn is not repeated after a failure");
             assert_eq!(series.schedule.samples[cell].len(), round, "samples are kept");
-            assert!(series.lost(cell).is_some());
+            assert!(series.cell_failure(cell).is_some());
             for other in series.remaining_cells() {
                 assert_eq!(series.schedule.samples[other].len(), SAMPLES + 1);
-                assert_eq!(series.lost(other), None);
+                assert_eq!(series.cell_failure(other), None);
             }
             assert_eq!((series.remaining_cells().len(), series.stop()), (2, Stop::Samples));
             assert_eq!(
                 series.schedule.rounds().len(),
                 SAMPLES,
-                "rounds are those of remaining_cells cells"
+                "rounds are those of the remaining cells"
             );
             let mut outcome = Outcome::default();
             series.end(&mut outcome);
@@ -74,12 +74,12 @@ fn lost_target_ends_the_series_and_keeps_the_samples() {
     assert_eq!(series.stop(), Stop::Lost);
     assert!(turns.iter().all(|turns| (3..=4).contains(turns)), "{turns:?}");
     // Cells with samples that count are not lost; the run is incomplete.
-    assert!((0..3).all(|cell| series.lost(cell).is_none()));
+    assert!((0..3).all(|cell| series.cell_failure(cell).is_none()));
     assert_eq!(series.failure().map(Failure::problem).as_deref(), Some("no more memory"));
 }
 
 #[test]
-fn run_without_figures_fails_with_the_failure_of_the_turn() {
+fn run_without_figures_fails_with_the_turn_failure() {
     let mut all = series(2);
     let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> { Err(failure(false)) };
     let refused = all.run(&mut cells, &mut SilentObserver, None).unwrap_err();
@@ -113,7 +113,7 @@ impl Observer for After<'_> {
 }
 
 #[test]
-fn error_of_an_interrupted_turn_is_the_interruption() {
+fn error_of_an_interrupted_turn_is_an_interruption() {
     let turns = std::cell::Cell::new(0);
     let mut series = series(2);
     let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> {
@@ -135,7 +135,7 @@ fn failure_before_an_interruption_is_kept() {
     };
     series.run(&mut cells, &mut After(&turns), None).unwrap();
     assert_eq!(series.stop(), Stop::Interrupted);
-    assert!(series.lost(1).is_some() && series.lost(0).is_none());
+    assert!(series.cell_failure(1).is_some() && series.cell_failure(0).is_none());
 }
 
 #[test]
@@ -162,15 +162,15 @@ fn lost_target_is_not_measured_again() {
 fn turns_of_every_series_can_be_altered() {
     let mut series = series(2);
     let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> { Ok(vec![sample()]) };
-    let fails = |turn: Turn, measure: &mut dyn FnMut() -> altered::TurnResult| {
+    let fails = |turn: Turn, measure: &mut dyn FnMut() -> alteration::TurnResult| {
         if turn.cell == 1 { Err(failure(false)) } else { measure() }
     };
-    altered::with(fails, || series.run(&mut cells, &mut SilentObserver, None)).unwrap();
-    assert!(series.lost(1).is_some() && series.lost(0).is_none());
+    alteration::with(fails, || series.run(&mut cells, &mut SilentObserver, None)).unwrap();
+    assert!(series.cell_failure(1).is_some() && series.cell_failure(0).is_none());
 }
 
 #[test]
-fn time_that_ends_within_a_turn_is_not_a_failure() {
+fn end_of_time_during_a_turn_is_not_a_failure() {
     let mut series = series(2);
     let mut cells = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
         if turn.round == 2 { Err(TurnFailure::OutOfTime) } else { Ok(vec![sample()]) }
@@ -179,7 +179,7 @@ fn time_that_ends_within_a_turn_is_not_a_failure() {
     assert_eq!((series.stop(), series.failure()), (Stop::Budget, None));
 }
 
-/// Series that has measured two cells, and the turns that its cells have had after a reference program.
+/// Series with two measured cells, and the turns of its cells after a reference program.
 struct ComparedCells {
     series: Series,
     after: Vec<usize>,
@@ -208,7 +208,7 @@ fn compared(
         after.push(turn.cell);
         Ok(vec![sample()])
     };
-    let figures = series.around(program, &mut again, observer).len();
+    let figures = series.run_reference(program, &mut again, observer).len();
     ComparedCells { series, after, figures }
 }
 
@@ -219,7 +219,7 @@ fn reference_program_runs_between_native_turns_outside_the_budget() {
     assert_eq!((after, figures), (vec![1; 3], 1));
     let counts = [0, 1].map(|cell: usize| series.schedule.samples[cell].len());
     assert_eq!(counts, [SAMPLES + 1, SAMPLES + 4]);
-    assert!(series.beyond_budget() >= Duration::from_secs(1000));
+    assert!(series.time_outside_budget() >= Duration::from_secs(1000));
     assert!(series.schedule.limits.elapsed() < Duration::from_secs(60));
     let mut outcome = Outcome::default();
     series.end(&mut outcome);

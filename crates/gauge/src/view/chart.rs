@@ -26,11 +26,11 @@ pub enum Scale {
     Number,
 }
 
-/// A line chart. The horizontal axis is logarithmic because sizes span many powers of two.
-/// [`Chart::vertical`] returns the vertical axis.
+/// Line chart. The horizontal axis is logarithmic because sizes span many powers of two. [`Chart::vertical`] returns
+/// the vertical axis.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Chart {
-    /// Title above the chart; empty for the names of the curves.
+    /// Title above the chart; if empty, the names of the curves are shown.
     pub title: String,
     /// Names of the horizontal and the vertical axis, e.g. `working set`; empty if the unit is sufficient.
     pub names: [&'static str; 2],
@@ -40,7 +40,7 @@ pub struct Chart {
     pub y: Scale,
     /// Values of the horizontal axis to label, ascending.
     pub ticks: Vec<f64>,
-    /// Curves; where two curves overlap, the first is visible.
+    /// Curves. Where two curves overlap, the first is visible.
     pub series: Vec<ChartSeries>,
     /// Ringed dots: x, y and the meaning of the ring. Text output omits the rings.
     pub marks: Vec<(f64, f64, String)>,
@@ -90,8 +90,8 @@ pub enum ChartAxis {
     Logarithmic(f64, f64),
 }
 
-/// Ratio of the largest to the smallest value at which an axis becomes logarithmic. For a smaller ratio the axis starts
-/// at zero, so that a difference of 3 % looks like 3 %.
+/// Minimum ratio of the largest to the smallest value for a logarithmic axis. With a smaller ratio the axis starts at
+/// zero, so that a difference of 3 % looks like 3 %.
 const DECADE: f64 = 10.0;
 
 impl ChartAxis {
@@ -113,7 +113,7 @@ impl ChartAxis {
 }
 
 impl Chart {
-    /// Returns the dots that can be shown: those whose coordinates are above zero.
+    /// Returns the dots that can be shown, i.e. those with positive coordinates.
     pub fn dots(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let all = self.series.iter().flat_map(|series| &series.dots).copied();
         all.filter(|(x, y)| *x > 0.0 && *y > 0.0)
@@ -171,33 +171,34 @@ pub struct ChartSeries {
     pub mark: char,
     /// Name of the series.
     pub name: String,
-    /// Dots (x, y) in base units; only dots with coordinates above zero are shown. A dot whose y is not a number is a
-    /// gap in the curve.
+    /// Dots (x, y) in base units; only dots with positive coordinates are shown. A dot whose y is not a number is a gap
+    /// in the curve.
     pub dots: Vec<(f64, f64)>,
     /// Details of the dots, in the order of the dots; empty if there are none.
     pub notes: Vec<String>,
-    /// Dots of figures in doubt: x, y and the first reason. Renderers with graphics mark them.
+    /// Dots of suspect or invalid figures: x, y and the first reason. Renderers with graphics mark them.
     pub doubts: Vec<(f64, f64, String)>,
-    /// Dots that stand at the right end of the axis, because they lie beyond it: x and y of the dot, and its position in
-    /// words. Renderers draw an arrow.
+    /// Dots beyond the right end of the axis, which are drawn at the end: x, y, and the actual position as text.
+    /// Renderers draw an arrow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beyond: Vec<(f64, f64, String)>,
     /// Labels of single dots, in the order of the dots; empty if the name of the series is sufficient.
     pub labels: Vec<String>,
-    /// Number of the colour; series with the same number have the same colour on all charts of a page. `None` for the
-    /// position in the chart.
+    /// Index of the colour; series with the same index have the same colour in all charts of a page. If `None`, the
+    /// position in the chart determines the colour.
     pub colour: Option<usize>,
-    /// Number of the kind of line (solid, dashed, dotted); `None` to differ from the other series of the colour.
+    /// Index of the line style (solid, dashed, dotted). If `None`, the style differs from those of other series with
+    /// the same colour.
     pub dash: Option<usize>,
-    /// True for a series that the others are compared with, such as a lower bound; it is drawn thinner.
+    /// True for a series with which the others are compared, such as a lower bound. It is drawn thinner.
     pub is_bound: bool,
     /// Connection between the dots.
     pub joined: DotConnection,
 }
 
 impl ChartSeries {
-    /// Returns the series of a name, which is appended if there is none.
-    pub fn of_name(all: &mut Vec<Self>, name: String) -> &mut Self {
+    /// Returns the series with a name; appends it if there is none.
+    pub fn find_or_append(all: &mut Vec<Self>, name: String) -> &mut Self {
         let known = all.iter().position(|series| series.name == name);
         let at = known.unwrap_or(all.len());
         if known.is_none() {
@@ -206,7 +207,7 @@ impl ChartSeries {
         &mut all[at]
     }
 
-    /// Appends the dot of a figure, which is marked if the figure is suspect or invalid.
+    /// Appends the dot of a figure, and marks it if the figure is suspect or invalid.
     pub fn push(&mut self, dot: (f64, f64), m: &Measurement) {
         self.dots.push(dot);
         self.doubt(dot, m);
@@ -224,7 +225,7 @@ impl ChartSeries {
 /// Heat maps that share their axes and are shown side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeatMaps {
-    /// Setup of the measurements, which text output shows above the maps.
+    /// Setup of the measurements; text output shows it above the maps.
     pub setup: String,
     /// Names of the row and column axes, e.g. `file` and `block`.
     pub axes: [&'static str; 2],
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn small_differences_are_linear_and_decades_logarithmic() {
+    fn axis_is_logarithmic_from_a_decade_on() {
         let axis = chart(&[97.0, 100.0]).vertical().unwrap();
         assert_eq!((axis, axis.place(97.0), axis.at(0.5)), (ChartAxis::Linear(100.0), 0.97, 50.0));
         let wide = chart(&[1.0, 0.0, 100.0]).vertical().unwrap();

@@ -1,5 +1,6 @@
-//! Tables as data: a table is a list of columns, each with a title, a unit and a function that gives the cell of a row.
-//! All renderers read the same columns. The columns of figures, such as the median and the share of the limit, are ready.
+//! Tables as data: a table is a list of columns, each with a title, a unit and a function that returns the cell for a
+//! row. All renderers read the same columns. This module provides the usual columns of figures, such as the median and
+//! the share of the limit.
 
 use super::{Column, Table, TableCell};
 use nodegauge_measure::record::Measurement;
@@ -25,7 +26,8 @@ impl ColumnUnit {
     /// Rates of messages in Mmsg/s.
     pub const MMSG_PER_S: Self = Self(ScaledUnit::MMSG_PER_S);
 
-    /// Returns the prefix in which tables show figures of a unit; times are those of messages. Other units have none.
+    /// Returns the unit prefix with which tables show figures: microseconds for times, as for messages. Units without a
+    /// usual prefix have none.
     pub fn from_unit(unit: Unit) -> Self {
         match unit {
             Unit::MessagesPerSecond => Self::MMSG_PER_S,
@@ -56,16 +58,17 @@ impl ColumnUnit {
 
     /// Returns the cell of a figure. If the figure has no value, the cell contains its status.
     pub fn value(self, m: &Measurement) -> TableCell {
-        TableCell::value_of(m, |value| self.words(value))
+        TableCell::from_measurement(m, |value| self.words(value))
     }
 }
 
-/// Row of a table that shows a figure, which the ready columns read.
+/// Row of a table that shows a figure; the usual columns read it.
 pub trait FigureRow {
     /// Returns the figure of the row.
     fn figure(&self) -> &Measurement;
 
-    /// Returns the statistics of the figure. An invalid figure has none, which could be mistaken for a result.
+    /// Returns the statistics of the figure; `None` for an invalid figure, whose statistics could be mistaken for a
+    /// result.
     fn statistics(&self) -> Option<&Summary> {
         let m = self.figure();
         m.summary.as_ref().filter(|_| m.value.is_some())
@@ -90,13 +93,13 @@ impl<Row: FigureRow, Config> FigureRow for (Row, Config) {
     }
 }
 
-/// Function that gives the cell of a row.
-type CellOf<'c, Row> = Box<dyn Fn(&Row) -> TableCell + 'c>;
+/// Function that returns the cell for a row.
+type CellFunction<'c, Row> = Box<dyn Fn(&Row) -> TableCell + 'c>;
 
-/// Columns of a table of rows of one type, left to right. Empty columns are not shown, so that a column for which no row
-/// has a cell needs no condition.
+/// Columns of a table whose rows have one type, left to right. Empty columns are not shown, so a column without any
+/// cell needs no condition.
 pub struct ColumnList<'c, Row> {
-    columns: Vec<(Column, CellOf<'c, Row>)>,
+    columns: Vec<(Column, CellFunction<'c, Row>)>,
 }
 
 impl<'c, Row> ColumnList<'c, Row> {
@@ -116,7 +119,7 @@ impl<'c, Row> ColumnList<'c, Row> {
         self
     }
 
-    /// Adds a left-aligned column, as texts are.
+    /// Adds a left-aligned column, for texts.
     pub fn left<Cell: Into<TableCell>>(
         self,
         title: impl Into<String>,
@@ -125,7 +128,7 @@ impl<'c, Row> ColumnList<'c, Row> {
         self.with(title, false, move |row| cell(row).into())
     }
 
-    /// Adds a right-aligned column, as figures are.
+    /// Adds a right-aligned column, for figures.
     pub fn right<Cell: Into<TableCell>>(
         self,
         title: impl Into<String>,
@@ -134,7 +137,7 @@ impl<'c, Row> ColumnList<'c, Row> {
         self.with(title, true, move |row| cell(row).into())
     }
 
-    /// Adds a right-aligned column, with a dash in rows without a cell.
+    /// Adds a right-aligned column with a dash in rows without a cell.
     pub fn known<Cell: Into<TableCell>>(
         self,
         title: impl Into<String>,
@@ -176,7 +179,7 @@ impl<'c, Row> ColumnList<'c, Row> {
         })
     }
 
-    /// Adds the columns that `more` adds, if a condition holds.
+    /// Adds the columns of `more` if `condition` is true.
     pub fn add_if(self, condition: bool, more: impl FnOnce(Self) -> Self) -> Self {
         if condition { more(self) } else { self }
     }
@@ -201,7 +204,7 @@ impl<'c, Row> ColumnList<'c, Row> {
         table
     }
 
-    /// Returns the table of groups of rows, each below its heading.
+    /// Returns the table of groups of rows, each group below its heading.
     pub fn grouped<Heading: Into<TableCell>, Of: Borrow<Row>>(
         &self,
         groups: impl IntoIterator<Item = (Heading, impl IntoIterator<Item = Of>)>,
@@ -215,14 +218,14 @@ impl<'c, Row> ColumnList<'c, Row> {
     }
 }
 
-/// Ready columns of figures.
+/// Usual columns of figures.
 impl<'c, Row: FigureRow + 'c> ColumnList<'c, Row> {
     /// Adds the column with the name of the figure; the title is the unit of the table.
     pub fn names(self, unit: &str) -> Self {
         self.left(unit, |row| row.figure().name.clone())
     }
 
-    /// Adds the column with the value that the figure states, or its status if it has no value.
+    /// Adds the column with the value of the figure; without a value, the status.
     pub fn stated(self, title: impl Into<String>, unit: ColumnUnit) -> Self {
         self.right(title, move |row| unit.value(row.figure()))
     }
@@ -232,7 +235,7 @@ impl<'c, Row: FigureRow + 'c> ColumnList<'c, Row> {
         self.values("median", unit, |row| Some(row.statistics()?.median))
     }
 
-    /// Adds the columns with the quantiles of the samples that enclose nine tenths of them.
+    /// Adds the columns with the 5th and the 95th percentile of the samples.
     pub fn quantiles(self, unit: ColumnUnit) -> Self {
         self.values("5 %", unit, |row| Some(row.statistics()?.p05))
             .values("95 %", unit, |row| Some(row.statistics()?.p95))
@@ -243,12 +246,12 @@ impl<'c, Row: FigureRow + 'c> ColumnList<'c, Row> {
         self.stated("best", unit).median(unit).quantiles(unit)
     }
 
-    /// Adds the column with the share of the limit; an invalid figure has none.
+    /// Adds the column with the share of the limit; invalid figures have none.
     pub fn limit_share(self) -> Self {
         self.limit_share_as(|share| share.to_string())
     }
 
-    /// Adds the column with the share of the limit in another form, e.g. with one digit after the point in all rows.
+    /// Adds the column with the share of the limit in another format, e.g. with one decimal in all rows.
     pub fn limit_share_as(self, form: fn(Fraction) -> String) -> Self {
         self.right("of limit", move |row| {
             let m = row.figure();
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_have_headings_and_items_have_columns() {
+    fn groups_of_rows_have_headings() {
         let columns = ColumnList::<u32>::new()
             .left("", |row| row.to_string())
             .each([2, 3], |item| format!("x {item}"), |row, item| (row * item).to_string())
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn values_have_the_prefix_of_their_column() {
+    fn values_use_the_prefix_of_their_column() {
         assert_eq!(ColumnUnit::NANOSECONDS.words(1.2345e-7), "123.5");
         assert_eq!(ColumnUnit::from_unit(Unit::MessagesPerSecond).words(2.5e6), "2.500");
         assert_eq!(ColumnUnit::from_unit(Unit::Factor).words(2.5), "2.500");

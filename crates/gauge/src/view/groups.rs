@@ -1,4 +1,4 @@
-//! Distinct items, and groups of items by key, in the order of first appearance.
+//! Distinct items, and groups of items by key, in order of first appearance.
 
 use std::collections::HashMap;
 use std::hash::Hash;

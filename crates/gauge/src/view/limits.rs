@@ -1,4 +1,4 @@
-//! Limits that a figure is compared with: one rule for sentences, tables and pictures.
+//! Limits with which a figure is compared: the same rule for sentences, tables and pictures.
 
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::shared;
@@ -7,21 +7,22 @@ use nodegauge_measure::record::{Limit, Machine, Measurement};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Value that the cores of a figure are known to reach, which is the end of the figure's bar.
+/// Value that the cores of a figure are known to reach. It is the end of the figure's bar.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reach {
     /// Value in the unit of the figure.
     pub value: f64,
-    /// Measurement from which the value is known, e.g. `fastest loop of this run`.
+    /// Measurement of this value, e.g. `fastest loop of this run`.
     pub basis: String,
 }
 
-/// Limits of a figure. The limit of the figure itself, e.g. the theoretical bandwidth, is the first if the run used all
-/// of what it describes; what the run itself shows to be possible is the second then. If the run used only a part, e.g.
-/// a few threads of a node, what it shows to be possible is the first, and the limit is a remark.
+/// Limits of a figure. If the run used the whole component that the figure's own limit (e.g. the theoretical bandwidth)
+/// describes, this limit is the first, and the best value that the run itself reached is the second. If the run used
+/// only a part, e.g. a few threads of a node, the best value of the run is the first limit, and the figure's own limit
+/// is a remark.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FigureLimits {
-    /// Limit that the share refers to.
+    /// Limit to which the share refers.
     pub first: Option<Reach>,
     /// Second mark.
     pub second: Option<Reach>,
@@ -30,7 +31,7 @@ pub struct FigureLimits {
 }
 
 impl FigureLimits {
-    /// Returns the limits of a figure; `reach` is what the run itself shows to be possible on the same cores.
+    /// Returns the limits of a figure. `reach` is the best value that the run itself reached on the same cores.
     pub fn new(m: &Measurement, reach: Option<Reach>, machine: &Machine) -> Self {
         let reach = reach.filter(|reach| reach.value > 0.0);
         let Some(own) = m.limit.as_ref().filter(|limit| limit.value > 0.0) else {
@@ -50,9 +51,9 @@ impl FigureLimits {
     }
 }
 
-/// Returns the reason why a run used only a part of the memory whose theoretical bandwidth is its limit; `None` if it
-/// used all, as far as the record tells, and for other limits. The lines that a core can request at the same time limit
-/// a thread to about the rate of a channel, so that fewer threads than channels count as a part.
+/// Returns the reason why a run used only a part of the memory whose theoretical bandwidth is its limit. Returns `None`
+/// if the run used all of it according to the record, and for other limits. The number of lines that a core can request
+/// simultaneously limits a thread to about the rate of one channel, so fewer threads than channels count as a part.
 pub fn part_in_use(m: &Measurement, machine: &Machine) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.unit == Unit::BytesPerSecond)?;
     let share = memory_share(limit, machine)?;
@@ -69,7 +70,8 @@ pub fn part_in_use(m: &Measurement, machine: &Machine) -> Option<String> {
     }
     let threads = m.read_key::<shared::threads>().max(m.read_key::<shared::processes>())?;
     let channels = part_count(share, machine.memory.channels? as usize);
-    // Memory with more channels than cores can use all of them at once. Of an imported run, the cores are unknown.
+    // If memory has more channels than there are cores, all cores together count as using all channels. The cores of an
+    // imported run are unknown.
     let cores = part_count(share, machine.processor.cores as usize);
     let enough = if cores == 0 { channels } else { channels.min(cores) };
     (threads < enough as u64).then(|| {
@@ -77,7 +79,7 @@ pub fn part_in_use(m: &Measurement, machine: &Machine) -> Option<String> {
     })
 }
 
-/// Returns the number of parts that a share of all has.
+/// Returns the number of parts that correspond to a share of `all`.
 fn part_count(share: f64, all: usize) -> usize {
     (all as f64 * share).round() as usize
 }
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn theoretical_bandwidth_limits_a_whole_node_with_a_second_mark() {
+    fn whole_node_is_compared_with_the_theoretical_bandwidth() {
         let cases = [
             (triad(16, 409.6e9, "option"), node()),
             (placed(triad(32, 409.6e9, "catalog"), 0..32), node()),
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn more_channels_than_cores_are_used_by_all_cores() {
+    fn all_cores_count_as_using_all_channels() {
         let mut machine = node();
         machine.memory.channels = Some(72);
         assert_eq!(part_in_use(&triad(32, 409.6e9, "option"), &machine), None);
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn run_on_part_of_a_node_is_compared_with_its_own_loops() {
+    fn partial_run_is_compared_with_its_own_loops() {
         let mut guest = node();
         guest.virtualisation = Some("kvm".to_owned());
         let cases = [

@@ -7,7 +7,7 @@ use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Unit};
 use serde::Serialize;
 
-/// A picture with its title.
+/// Picture with its title.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Picture {
     /// Title above the picture.
@@ -21,13 +21,13 @@ pub struct Picture {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Drawing {
-    /// A line chart.
+    /// Line chart.
     Chart(Chart),
     /// All samples over time.
     Samples(Samples),
-    /// Sequence of bars; a bar may begin where the previous bar ends.
+    /// Sequence of bars; a bar may begin where the previous one ends.
     Steps(Steps),
-    /// Comparison of figures of several runs, as groups of bars.
+    /// Groups of bars that compare figures of several runs.
     Bars(Bars),
     /// Ratios with their confidence intervals.
     Forest(Forest),
@@ -46,7 +46,7 @@ pub enum Drawing {
 pub struct Samples {
     /// Unit of all samples.
     pub unit: Unit,
-    /// True if the horizontal axis shows times; false if it shows the numbers of the samples.
+    /// True if the horizontal axis shows times; false if it shows sample numbers.
     pub timed: bool,
     /// Samples of each figure.
     pub series: Vec<SampleSeries>,
@@ -61,11 +61,11 @@ pub struct SampleSeries {
     pub samples: Vec<PlottedSample>,
 }
 
-/// A sample: the time in seconds since the first sample, or the number of the sample; the value; and the interference,
-/// if any.
+/// Sample: the time since the first sample in seconds, or the number of the sample; the value; and the interference, if
+/// any.
 pub type PlottedSample = (f64, f64, Option<String>);
 
-/// A sequence of bars.
+/// Sequence of bars.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Steps {
     /// Unit of all values.
@@ -74,14 +74,14 @@ pub struct Steps {
     pub steps: Vec<Step>,
 }
 
-/// A bar with its label and details.
+/// Bar with its label and details.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Step {
     /// Label of the bar.
     pub name: String,
     /// Start of the bar: 0, or the end of the previous bar.
     pub from: f64,
-    /// End of the bar; `None` if there is no result.
+    /// End of the bar; `None` without a result.
     pub to: Option<f64>,
     /// Details that are shown with the bar.
     pub words: String,
@@ -96,7 +96,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Creates a bar that begins at 0: its label, its value and details.
+    /// Creates a bar that begins at 0, from its label, its value and its details.
     pub fn bar(name: impl Into<String>, to: Option<f64>, words: impl Into<String>) -> Self {
         Self { name: name.into(), to, words: words.into(), ..Self::default() }
     }
@@ -110,7 +110,7 @@ impl Step {
 /// Ratios with their confidence intervals, each on its own line.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Forest {
-    /// Description of the value that is 1, e.g. the name of a run.
+    /// Description of the reference, whose value is 1, e.g. the name of a run.
     pub reference: String,
     /// Kind of the intervals, e.g. `95 % interval`.
     pub interval: &'static str,
@@ -118,7 +118,7 @@ pub struct Forest {
     pub rows: Vec<ForestRow>,
 }
 
-/// A ratio with its interval.
+/// Ratio with its interval.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ForestRow {
     /// Name of the figure.
@@ -135,7 +135,7 @@ pub struct ForestRow {
     pub doubt: Option<String>,
 }
 
-/// Groups of bars, with one bar of each series per group.
+/// Groups of bars; each group has one bar of each series.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bars {
     /// Unit of all values.
@@ -191,12 +191,12 @@ pub struct TrendDot {
     /// Regime of the value, if it is known.
     pub regime: Option<usize>,
     /// True if the value belongs to another regime than the value that the run reports.
-    pub aside: bool,
+    pub is_other_regime: bool,
     /// Reason why the value is suspect; empty if it is valid.
     pub remark: String,
 }
 
-/// A series of consecutive runs with the same regime.
+/// Sequence of consecutive runs with the same regime.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TrendBand {
     /// Start of the first run, in seconds since 1970.
@@ -224,7 +224,7 @@ pub struct Grid {
     pub surface: bool,
 }
 
-/// A NUMA node with its hardware threads, and the threads placed on them.
+/// NUMA node with its hardware threads, and the threads placed on them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeThreads {
     /// Name of the NUMA node, with the size of its memory.
@@ -263,8 +263,8 @@ impl Picture {
         Self { title: title.into(), drawing: Drawing::HeatMap(grid) }
     }
 
-    /// Creates a plot of all samples of the figures over time, including disturbed samples. The figures have the same
-    /// unit; `name` returns different names for them. Returns `None` if no figure has two samples.
+    /// Creates a plot of all samples of the figures over time, including disturbed samples. The figures must have the
+    /// same unit, and `name` must return distinct names. Returns `None` if no figure has two samples.
     pub fn samples(of: &[&Measurement], name: impl Fn(&Measurement) -> String) -> Option<Self> {
         let of: Vec<&Measurement> =
             of.iter().copied().filter(|m| m.samples.len() + m.disturbed.len() > 0).collect();
@@ -286,7 +286,7 @@ impl Picture {
     }
 }
 
-/// Returns the samples of a figure with their times since `start`; without it, with their numbers.
+/// Returns the samples of a figure with their times since `start`; if `start` is `None`, with their numbers.
 fn plotted(m: &Measurement, start: Option<f64>) -> Vec<PlottedSample> {
     let clean = m.undisturbed_samples();
     let clean = clean.map(|(i, value)| (m.samples_at_s.get(i).copied(), value, None));
@@ -302,7 +302,7 @@ fn plotted(m: &Measurement, start: Option<f64>) -> Vec<PlottedSample> {
     places.collect()
 }
 
-/// Figures with their limits, one row each: the representative figures of a node, the kernels of a gauge, or the figures
+/// Figures with their limits, one per row: the representative figures of a node, the kernels of a gauge, or the figures
 /// of a group of nodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Card {
@@ -319,12 +319,12 @@ pub enum BarValues {
     /// Samples of a figure.
     #[default]
     Samples,
-    /// Figures of nodes: the value of a bar is their median, its limit the value beyond which a node is slow, and the
-    /// disturbed samples are the nodes beyond it.
+    /// Figures of nodes: the value of a bar is their median, the limit is the value beyond which a node is slow, and
+    /// the disturbed samples are the slow nodes.
     Nodes,
 }
 
-/// A figure with its samples and the limit of the cores that were used.
+/// Figure with its samples and the limit of the cores that were used.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bar {
     /// Component of the node, or name of the figure: `memory`, `latency`, ...
@@ -345,9 +345,9 @@ pub struct Bar {
     pub names: Vec<String>,
     /// Number of samples in regimes that the figure does not describe.
     pub other_regimes: usize,
-    /// Limit that the share refers to, see [`FigureLimits`]; `None` if none is known.
+    /// Limit to which the share refers, see [`FigureLimits`]; `None` if none is known.
     pub limit: Option<Reach>,
-    /// Second mark beside the limit, e.g. the fastest loop of the run; `None` if there is none.
+    /// Second mark next to the limit, e.g. the fastest loop of the run; `None` if there is none.
     pub second: Option<Reach>,
     /// Sentence about a limit that these cores may be unable to reach; empty if there is none.
     pub remark: String,
@@ -358,8 +358,8 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// Creates the bar of a figure; `None` if the figure has no value. `reach` is what the run itself shows to be
-    /// possible on these cores.
+    /// Creates the bar of a figure; `None` if the figure has no value. `reach` is the best value that the run itself
+    /// reached on these cores.
     pub fn new(
         title: impl Into<String>,
         what: impl Into<String>,
@@ -396,7 +396,7 @@ impl Bar {
     }
 
     /// Returns the limit, the second mark and the remark for a cell: `921.6 GB/s, option; 721.8 GB/s, fastest loop of
-    /// this run: add`; `None` if nothing is known.
+    /// this run: add`; `None` if none is known.
     pub fn limits_in_words(&self) -> Option<String> {
         let marks = [&self.limit, &self.second].into_iter().flatten();
         let marks = marks.map(|mark| format!("{}, {}", self.unit.in_words(mark.value), mark.basis));
@@ -418,7 +418,7 @@ pub struct EarlierValue {
 }
 
 impl Card {
-    /// Returns the contents of the card as a table.
+    /// Returns the content of the card as a table.
     pub fn table(&self) -> super::Table {
         let columns = ColumnList::<Bar>::new()
             .left("", |bar| bar.title.clone())

@@ -1,4 +1,4 @@
-//! Parts of the sentence that a page begins with: the most important figure, its unit and its meaning.
+//! Parts of the first sentence of a page: the most important figure, its unit and its meaning.
 
 use super::Bar;
 use nodegauge_analysis::conclusion::Obstacle;
@@ -11,7 +11,7 @@ const WORDS: [&str; 13] = [
 ];
 
 /// Returns the value of a figure for a sentence: `41.23 GB/s`, or `41.23 GB/s (suspect)`. Returns `None` for an invalid
-/// figure and for a figure without a value, from which nothing can be concluded.
+/// figure or a figure without a value, because nothing can be concluded from it.
 pub fn quoted(m: &Measurement) -> Option<String> {
     m.value?;
     match m.validity.status {
@@ -21,8 +21,8 @@ pub fn quoted(m: &Measurement) -> Option<String> {
     }
 }
 
-/// Returns the value of the highest of several rates: `up to 41.23 GB/s`. A suspect figure is only quoted, because that of
-/// another cell may be the highest: `41.23 GB/s (suspect)`. Returns `None` if nothing can be concluded.
+/// Returns the value of the highest of several rates: `up to 41.23 GB/s`. A suspect figure is only quoted (`41.23 GB/s
+/// (suspect)`), because another one may be the highest. Returns `None` if nothing can be concluded.
 pub fn highest(m: &Measurement) -> Option<String> {
     let value = quoted(m)?;
     Some(if m.validity.status == Status::Valid { format!("up to {value}") } else { value })
@@ -33,9 +33,9 @@ pub fn doubted(text: &str, is_suspect: bool) -> String {
     if is_suspect { format!("{text} ({})", Status::Suspect.name()) } else { text.to_owned() }
 }
 
-/// Returns the conclusion that a figure is the best of several, e.g. `the fastest mix is copy: 54 GB/s`, or the sentence
-/// that `which`, e.g. `which mix is the fastest`, cannot be told. `figures` are those that [`quotable`] returned: if they
-/// are suspect, the best of them is named by `highest` only.
+/// Returns the conclusion that a figure is the best of several, e.g. `the fastest mix is copy: 54 GB/s`, or a sentence
+/// that `which`, e.g. `which mix is the fastest`, is unknown. `figures` are those that [`quotable`] returned. If they
+/// are suspect, the sentence uses the weaker text of `highest` instead of `best`.
 pub fn superlative<'a>(
     which: &str,
     figures: impl IntoIterator<Item = &'a Measurement>,
@@ -59,8 +59,8 @@ pub fn quotable<'a, T>(
     if valid.is_empty() { suspect } else { valid }
 }
 
-/// Returns the range of the values of figures of one unit: `40.1 ns to 52.0 ns`, marked if one of them is suspect.
-/// Invalid figures are left out. Returns `None` if no value is above zero.
+/// Returns the range of the values of figures with the same unit: `40.1 ns to 52.0 ns`, marked if one of them is
+/// suspect. Invalid figures are left out. Returns `None` if no value is positive.
 pub fn value_range<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<String> {
     let is_usable = |m: &&Measurement| m.validity.status != Status::Invalid && m.value.is_some();
     let usable: Vec<&Measurement> = figures.into_iter().filter(is_usable).collect();
@@ -71,8 +71,8 @@ pub fn value_range<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Op
     Some(doubted(&words, usable.iter().any(|m| m.validity.status == Status::Suspect)))
 }
 
-/// Returns the share of the limit that a figure reaches, for the end of a sentence: `, 97 % of 42.1 GB/s (fastest loop of
-/// this run: copy)`. The text is empty if no limit is known.
+/// Returns the share of the limit that a figure reaches, as the end of a sentence: `, 97 % of 42.1 GB/s (fastest loop
+/// of this run: copy)`; empty if no limit is known.
 pub fn limit_share_in_words(bar: Option<&Bar>) -> String {
     let limit = bar.and_then(|bar| Some((bar.share()?, bar.limit.as_ref()?, bar.unit)));
     limit.map_or_else(String::new, |(share, limit, unit)| {
@@ -85,12 +85,13 @@ pub fn limit_share_in_words(bar: Option<&Bar>) -> String {
     })
 }
 
-/// Shortens the start of a run, RFC 3339, to the minute: `2026-11-21 20:02`.
+/// Shortens the start time of a run (RFC 3339) to the minute: `2026-11-21 20:02`.
 pub fn minute(started: &str) -> String {
     started.get(..16).unwrap_or(started).replace('T', " ")
 }
 
-/// Returns the times from the first to the last run: `2026-11-21 20:02 UTC`, `2026-11-21 20:02 to 2026-11-22 06:00 UTC`.
+/// Formats the period from the first to the last run: `2026-11-21 20:02 UTC`, `2026-11-21 20:02 to 2026-11-22 06:00
+/// UTC`.
 pub fn period(first: &str, last: &str) -> String {
     let [first, last] = [first, last].map(minute);
     if first == last { format!("{first} UTC") } else { format!("{first} to {last} UTC") }
@@ -108,8 +109,8 @@ pub fn verb(count: u64, verb: &str) -> String {
     format!("{verb}{}", if count == 1 { "s" } else { "" })
 }
 
-/// Returns a text with its first letter in upper case. A first word that is no word, such as `n01` or `pages=4k`, stays
-/// as it is.
+/// Returns a text whose first letter is in upper case. A first word that is an identifier, such as `n01` or `pages=4k`,
+/// is unchanged.
 pub fn capital(text: &str) -> String {
     let word = text.split(' ').next().unwrap_or_default();
     if !word.trim_end_matches([',', ':', ';']).chars().all(char::is_alphabetic) {
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_lists_are_words() {
+    fn small_numbers_are_written_as_words() {
         assert_eq!(number_with_noun(2, "thread"), "Two threads");
         assert_eq!(number_with_noun(1, "rank"), "One rank");
         assert_eq!(number_with_noun(128, "thread"), "128 threads");

@@ -1,9 +1,10 @@
-//! Conclusion and ranking of a sweep, for every gauge with one: which combination is the fastest, how much faster it is
-//! than the next or than the baseline, with the interval of the ratio, or why that cannot be told and what would suffice.
+//! Conclusion and ranking of a sweep, for every gauge with sweeps: which combination is the fastest, and how much
+//! faster it is than the next or than the baseline, with the interval of the ratio; or the reason why this is unknown,
+//! and the remedy.
 
 use super::sentence::quotable;
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
-use nodegauge_analysis::ratio::closing::{in_one_run, interval_in_words, times_as_fast};
+use nodegauge_analysis::ratio::closing::{interval_in_words, single_run_ratio, times_as_fast};
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_analysis::ratio::speed::{self, Speed};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
@@ -11,13 +12,13 @@ use nodegauge_measure::stats::Better;
 
 /// Maximum number of combinations in a ranking.
 const MAX_RANKED: usize = 10;
-/// Instruction that narrows the interval of a ratio.
+/// Instruction with which the interval of a ratio becomes narrower.
 const NARROWER: &str = "use a larger --budget or --samples";
 
-/// Rounds of a combination: runs of all combinations in one round are compared with each other.
+/// Rounds of a combination: the runs of all combinations in one round are compared with each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rounds<'r> {
-    /// The samples of combinations do not belong together.
+    /// The samples of the combinations are not paired.
     UnpairedFigure,
     /// The combination is the baseline of the others.
     Baseline,
@@ -36,12 +37,12 @@ pub struct SweptRow<'r> {
     pub rounds: Rounds<'r>,
 }
 
-/// Combinations of a sweep, in the order of the sweep, which are compared by a statistic of their samples.
+/// Combinations of a sweep, in the order of the sweep. They are compared by a statistic of their samples.
 #[derive(Debug, Clone)]
 pub struct SweptRows<'r> {
     rows: Vec<SweptRow<'r>>,
     quoted: Quoted,
-    /// Work that the combinations do, for the sentences: ` in triad`; may be empty.
+    /// Work of the combinations, for sentences: ` in triad`; may be empty.
     what: String,
 }
 
@@ -61,7 +62,7 @@ impl SpeedRatio {
         format!("{}{}", times_as_fast(self.ratio, self.ci95, than), self.interval())
     }
 
-    /// Formats the interval, if there is one.
+    /// Formats the interval; empty if there is none.
     fn interval(&self) -> String {
         match self.ci95 {
             Some(ends) => format!(" (95 %: {})", interval_in_words(ends)),
@@ -71,7 +72,7 @@ impl SpeedRatio {
 }
 
 impl SweptRow<'_> {
-    /// Returns the speed by a statistic of the samples; `None` for an invalid figure and for one without a value.
+    /// Returns the speed by a statistic of the samples; `None` for an invalid figure or a figure without a value.
     fn speed(&self, quoted: Quoted) -> Option<f64> {
         let m = self.figure;
         let value = m.value.filter(|_| m.validity.status != Status::Invalid)?;
@@ -86,13 +87,13 @@ impl<'r> SweptRows<'r> {
         Self { rows, quoted, what: String::new() }
     }
 
-    /// Names the kernel that the figures are those of.
+    /// Sets the kernel that the figures measure.
     #[must_use]
-    pub fn of_kernel(self, name: &str) -> Self {
+    pub fn with_kernel(self, name: &str) -> Self {
         Self { what: format!(" in {name}"), ..self }
     }
 
-    /// Returns the combinations that a sentence may quote, the fastest first: the valid ones, or the suspect ones if none
+    /// Returns the combinations that a sentence may quote, fastest first: the valid ones, or the suspect ones if none
     /// is valid.
     fn ranked(&self) -> Vec<&SweptRow<'r>> {
         let mut ranked = Vec::new();
@@ -109,7 +110,7 @@ impl<'r> SweptRows<'r> {
         let rounds = ratios(fast.rounds, slow.rounds);
         let found = match rounds.and_then(|paired| paired.compared(others)) {
             Some(found) => (found.ratio, Some(found.ci95)),
-            None => in_one_run(slow.figure, fast.figure, self.quoted)?,
+            None => single_run_ratio(slow.figure, fast.figure, self.quoted)?,
         };
         let doubt = Obstacle::among([fast.figure, slow.figure]);
         let ci95 = found.1.filter(|_| doubt.is_none());
@@ -126,9 +127,9 @@ impl<'r> SweptRows<'r> {
         Some(SpeedRatio { ratio: found.0, ci95, verdict, obstacle })
     }
 
-    /// Returns the sentence that the page begins with: the fastest combination with its ratio to the next, the interval and
-    /// the verdict. If the two cannot be distinguished, the sentence names both, and what would suffice. Returns `None`
-    /// for fewer than two combinations.
+    /// Returns the first sentence of the page: the fastest combination with its ratio to the next, the interval and the
+    /// verdict. If the two cannot be distinguished, the sentence names both and the remedy. Returns `None` for fewer
+    /// than two combinations.
     pub fn headline(&self) -> Option<String> {
         let ranked = self.ranked();
         let [best, next, ..] = ranked.as_slice() else { return None };
@@ -167,13 +168,13 @@ impl<'r> SweptRows<'r> {
         })
     }
 
-    /// True if the headline draws no conclusion because figures are suspect.
+    /// True if the headline contains no conclusion because figures are suspect.
     pub fn is_doubted(&self) -> bool {
         Obstacle::among(self.ranked().into_iter().map(|row| row.figure)).is_some()
     }
 
-    /// Returns the comparison of the combination `fastest`, which is faster than the baseline, with the next fastest one
-    /// beside the baseline, for the end of a sentence; `None` if there is no other one.
+    /// Returns, as the end of a sentence, the comparison of the combination `fastest`, which is faster than the
+    /// baseline, with the next fastest one other than the baseline; `None` if there is no other one.
     pub fn against_next(&self, fastest: &str) -> Option<String> {
         let ranked = self.ranked();
         let best = ranked.iter().find(|row| row.name == fastest)?;
@@ -195,8 +196,8 @@ impl<'r> SweptRows<'r> {
         })
     }
 
-    /// Returns the comparison of the two fastest combinations of a larger sweep, for a sentence that names no winner;
-    /// `None` for fewer than three.
+    /// Returns the comparison of the two fastest combinations of a larger sweep, for a sentence that names no fastest
+    /// combination; `None` for fewer than three.
     pub fn leaders(&self) -> Option<String> {
         let ranked = self.ranked();
         let [best, next, _, ..] = ranked.as_slice() else { return None };
@@ -208,8 +209,8 @@ impl<'r> SweptRows<'r> {
         Some(format!("{}, the fastest in the ranking, is {against}", best.name))
     }
 
-    /// Returns the combinations of a larger sweep, the fastest first, with their speeds relative to it; `None` for fewer
-    /// than three, and if figures are suspect.
+    /// Returns the combinations of a larger sweep, fastest first, with their speeds relative to the fastest; `None` for
+    /// fewer than three, or if figures are suspect.
     pub fn ranking(&self) -> Option<String> {
         let ranked = self.ranked();
         let [best, others @ ..] = ranked.as_slice() else { return None };
@@ -229,7 +230,7 @@ impl<'r> SweptRows<'r> {
     }
 }
 
-/// Formats a ratio with the digits that its interval justifies.
+/// Formats a ratio with the number of digits that its interval justifies.
 fn digits(found: &SpeedRatio) -> String {
     let words = times_as_fast(found.ratio, found.ci95, "");
     words.split(' ').next().unwrap_or_default().to_owned()
@@ -276,7 +277,7 @@ mod tests {
     #[test]
     fn headline_has_ratio_interval_and_verdict() {
         let all = [("regular", figure(29e9, 0.004)), ("nontemporal", figure(41.2e9, 0.004))];
-        let text = rows(&all).of_kernel("triad").headline().unwrap();
+        let text = rows(&all).with_kernel("triad").headline().unwrap();
         assert!(text.starts_with("nontemporal in triad is 1.4"), "{text}");
         assert!(text.contains(" times as fast as regular (95 %: 1.4"), "{text}");
         assert!(text.ends_with("): faster"), "{text}");
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn headline_names_both_if_indistinguishable() {
+    fn headline_names_two_indistinguishable_combinations() {
         let even = [("a", figure(40e9, 0.001)), ("b", figure(40.01e9, 0.001))];
         let none = rows(&even).headline().unwrap();
         assert!(none.starts_with("no difference between the fastest, b and a: 1.00"), "{none}");
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn suspect_figures_give_no_verdict_but_a_cause() {
+    fn suspect_figures_give_a_reason_instead_of_a_verdict() {
         let mut all = [("a", figure(40e9, 0.001)), ("b", figure(80e9, 0.001))];
         for (_, m) in &mut all {
             m.validity.suspect("other load took 36 % of the time of a thread");

@@ -43,12 +43,13 @@ pub fn count_with_noun(count: u64, noun: &str) -> String {
     counted(count as usize, noun)
 }
 
-/// Returns a reason without the number that it begins with. Reasons that differ only in this number are listed once.
+/// Returns a reason without its leading number. Reasons that differ only in this number are listed once.
 pub fn without_number(reason: &str) -> &str {
     reason.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
 }
 
-/// Formats counts as one number, or as the range from the least to the most: `20`, `18 to 20`; `None` without a count.
+/// Formats counts as one number, or as the range from the minimum to the maximum: `20`, `18 to 20`; `None` without a
+/// count.
 pub fn count_range(counts: impl IntoIterator<Item = usize> + Clone) -> Option<String> {
     let min = counts.clone().into_iter().min()?;
     let max = counts.into_iter().max()?;
@@ -74,8 +75,8 @@ fn place(cpus: &[u32]) -> String {
     }
 }
 
-/// Formats a loop of nodegauge: `nt avx512 u2` for non-temporal stores, AVX-512 and an unroll factor of 2; `p4` if the
-/// loop traverses four pages alternately.
+/// Formats a loop of nodegauge: `nt avx512 u2` for non-temporal stores, AVX-512 and an unroll factor of 2. `p4` is
+/// added if the loop traverses four pages side by side.
 pub fn native_loop(
     stores: Option<&str>,
     isa: Option<&str>,

@@ -1,4 +1,4 @@
-//! Lines of text that fit a width, in which a number stays with its unit and an option with its value.
+//! Wrapping of text to a width, so that a number stays with its unit and an option with its value.
 
 /// Units without a prefix, as in `GB/s`.
 const UNITS: [&str; 16] = [
@@ -26,8 +26,8 @@ const WHOLE_UNITS: [&str; 4] = ["%", "h", "min", "x"];
 /// Characters that may follow a word in a sentence.
 const PUNCTUATION: [char; 7] = [',', '.', ';', ':', ')', ']', '"'];
 
-/// Wraps a line at spaces so that no resulting line is longer than `width`; a longer word is not broken. A number and its
-/// unit, and an option and its value, stay in a line unless they are longer together.
+/// Wraps a line at spaces so that no resulting line is longer than `width`; a longer word is not broken. A number and
+/// its unit stay on one line, and an option and its value, unless they are longer together.
 pub fn wrap(line: &str, width: usize) -> Vec<String> {
     let words: Vec<&str> = line.split(' ').collect();
     let mut lines = vec![String::new()];
@@ -57,12 +57,12 @@ fn append(lines: &mut Vec<String>, text: &str, width: usize) {
     }
 }
 
-/// True for a number and the symbol of its unit, which belong in one line.
+/// True for a number and the symbol of its unit, which must stay on one line.
 pub fn is_quantity(number: &str, unit: &str) -> bool {
     is_number(number) && is_unit(unit)
 }
 
-/// Returns the number of words at the beginning that stay in a line.
+/// Returns the number of words at the beginning that must stay on one line.
 fn joined(words: &[&str]) -> usize {
     let [first, next, after @ ..] = words else { return words.len() };
     if is_quantity(first, next) {
@@ -81,7 +81,7 @@ fn joined(words: &[&str]) -> usize {
     1 + joined(&words[1..])
 }
 
-/// True for a number, also in a range or behind a parenthesis: `(41.2`, `4..8`, `10^9`.
+/// True for a number, also in a range or after a parenthesis: `(41.2`, `4..8`, `10^9`.
 fn is_number(word: &str) -> bool {
     let number = word.trim_start_matches(['(', '[', '<', '>', '~', '+', '-', '=']);
     number.starts_with(|c: char| c.is_ascii_digit())
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn pair_wider_than_a_line_is_broken_but_words_are_not() {
+    fn number_and_unit_wider_than_a_line_are_separated() {
         assert_eq!(wrap("--exclude-file /a/long/path", 20), ["--exclude-file", "/a/long/path"]);
         assert_eq!(wrap("unbreakable", 4), ["unbreakable"]);
         assert_eq!(wrap("a  b", 9), ["a  b"]);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_broken_between_all_words() {
+    fn prose_is_wrapped_at_spaces() {
         assert_eq!(wrap("2 threads for 16 channels", 3), ["2", "threads", "for", "16", "channels"]);
         assert_eq!(wrap("--full, --quick", 9), ["--full,", "--quick"]);
         assert_eq!(wrap("- item", 3), ["-", "item"]);

@@ -4,7 +4,7 @@ use super::*;
 use std::sync::Barrier;
 
 #[test]
-fn history_may_be_created_by_several_processes_at_once() {
+fn several_processes_can_create_the_history_at_once() {
     let folder = folder();
     for round in 0..30 {
         let path = folder.path().join(format!("{round}.db"));
@@ -84,8 +84,7 @@ fn long_import_does_not_block_other_saves() {
     let others_are_saved = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let importer = scope.spawn(|| {
-            // The second pass ends only after another program has saved; one long transaction would prevent
-            // that.
+            // The second pass ends only after another program has saved. One long transaction would prevent that.
             let records = || {
                 let is_check = passes.fetch_add(1, Ordering::Relaxed) == 0;
                 let others_are_saved = &others_are_saved;
@@ -106,7 +105,7 @@ fn long_import_does_not_block_other_saves() {
 }
 
 #[test]
-fn save_waits_for_others_up_to_its_limit() {
+fn save_waits_for_other_programs_up_to_its_limit() {
     use std::time::Duration;
     let (folder, mut store, ..) = two_runs();
     let other = Connection::open(store.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the selection of a run by identifier, label or file, and of the errors if no run matches.
+//! Tests of the selection of runs by identifier, label or file, and of the errors if no run matches.
 
 use super::*;
 

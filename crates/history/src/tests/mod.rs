@@ -18,12 +18,12 @@ mod save;
 mod scale;
 mod transfer;
 
-/// Opens a history whose keys never had other names.
+/// Opens a history without former names of keys.
 fn open(path: &Path) -> Result<Store, HistoryError> {
     Store::open(path, &FormerNames::default())
 }
 
-/// Opens a history for reading whose keys never had other names.
+/// Opens a history for reading, without former names of keys.
 fn open_to_read(path: &Path) -> Result<Option<Store>, HistoryError> {
     Store::open_to_read(path, &FormerNames::default())
 }
@@ -64,7 +64,7 @@ fn record(triad: f64) -> Record {
     }
 }
 
-/// Returns a start that is later than that of [`record`] and still plausible, because clocks of nodes differ.
+/// Returns a time that is later than the start of [`record`] and still plausible, because clocks of nodes differ.
 fn in_hours(hours: u64) -> String {
     let time = std::time::SystemTime::now() + std::time::Duration::from_secs(hours * 3600);
     nodegauge_measure::record::rfc3339(time).unwrap()
@@ -74,7 +74,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Returns a folder with a history of two runs; the second run is the newest.
+/// Returns a folder with a history of two runs; the second run is newer.
 fn two_runs() -> (tempfile::TempDir, Store, Record, Record) {
     let folder = folder();
     let mut store = open(&folder.path().join("deep/er/history.db")).unwrap();

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// Returns the error of opening a path for writing, and the error of opening it for reading.
+/// Returns the errors of opening a path for writing and for reading.
 fn refusals(path: &Path) -> [HistoryError; 2] {
     [open(path).unwrap_err(), open_to_read(path).unwrap_err()]
 }
@@ -65,7 +65,7 @@ fn truncated_history_is_refused_and_unchanged() {
 }
 
 #[test]
-fn newer_history_is_refused_with_both_versions() {
+fn newer_history_is_refused_with_found_and_required_version() {
     let (folder, store, ..) = two_runs();
     let connection = Connection::open(store.path()).unwrap();
     connection.pragma_update(None, "user_version", 99).unwrap();
@@ -79,7 +79,7 @@ fn newer_history_is_refused_with_both_versions() {
     }
 }
 
-/// Databases of every version, as written by the program of that version: upgrade steps, and rows of one run.
+/// Upgrade steps and rows of one run, for a database of each version, as the program of that version wrote them.
 const SAVED: [(&[&str], &str); 3] = [
     (&[include_str!("../schema/1.sql")], include_str!("v1.sql")),
     (&[include_str!("../schema/1.sql"), include_str!("../schema/2.sql")], include_str!("v2.sql")),
@@ -94,7 +94,7 @@ const SAVED: [(&[&str], &str); 3] = [
 ];
 
 #[test]
-fn history_of_every_version_is_read_and_migrated_when_opened() {
+fn history_of_every_earlier_version_is_upgraded() {
     schema::migrations().validate().unwrap();
     assert_eq!(
         SAVED.len(),
@@ -208,7 +208,7 @@ fn symbolic_link_in_a_shared_folder_is_not_followed() {
 }
 
 #[test]
-fn sqlite_uri_is_a_file_name() {
+fn sqlite_uri_is_treated_as_a_file_name() {
     assert!(is_environment(&open(Path::new("")).unwrap_err()));
     let folder = folder();
     let path = folder.path().join("file:x?mode=memory");

@@ -4,7 +4,7 @@ use super::*;
 use nodegauge_measure::record::MachineSource;
 
 #[test]
-fn own_runs_are_those_measured_on_the_node() {
+fn own_runs_exclude_imported_and_published_figures() {
     let folder = folder();
     let mut store = open(&folder.path().join("history.db")).unwrap();
     let own = |history: &Store| -> Vec<f64> {
@@ -16,7 +16,7 @@ fn own_runs_are_those_measured_on_the_node() {
         change(&mut record);
         record
     };
-    // Any one of these changes is sufficient for a run to be ignored.
+    // Each of these changes alone is sufficient to leave a run out.
     let foreign = [
         with(1e9, &|run| run.machine.source = MachineSource::Import),
         with(2e9, &|run| run.machine.host = Some("n02".to_owned())),
@@ -30,7 +30,7 @@ fn own_runs_are_those_measured_on_the_node() {
         store.save(record).unwrap();
         assert_eq!(own(&store), [] as [f64; 0], "{}", record.measurements[0].name);
     }
-    // An imported run is ignored even if its host has the same name.
+    // An imported run is left out even if its host has the same name.
     let elsewhere = with(7.5e9, &|_| {});
     store.import(|| [Ok(elsewhere.clone())].into_iter()).unwrap();
     assert_eq!(own(&store), [] as [f64; 0]);

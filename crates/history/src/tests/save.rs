@@ -25,7 +25,7 @@ fn list_is_newest_first_and_can_be_filtered() {
         [("nps", 2), ("4", 2), ("nps=4", 2), ("bios", 1), ("tuned", 1), ("nps=tuned", 0), ("", 0)]
     {
         assert_eq!(
-            ids(RunFilter { labelled: Some(value.to_owned()), ..all() }).len(),
+            ids(RunFilter { any_label: Some(value.to_owned()), ..all() }).len(),
             runs,
             "{value}"
         );
@@ -70,7 +70,7 @@ fn series_is_identified_by_label_and_host() {
 }
 
 #[test]
-fn invalid_figure_is_no_headline() {
+fn invalid_figure_is_not_listed_as_headline() {
     let (_folder, mut store, ..) = two_runs();
     let mut spoilt = Record { started: in_hours(2), ..record(3e9) };
     spoilt.measurements[0].validity.add(Status::Invalid, "check failed");
@@ -80,7 +80,7 @@ fn invalid_figure_is_no_headline() {
 }
 
 #[test]
-fn published_figure_is_no_headline() {
+fn published_figure_is_not_listed_as_headline() {
     let folder = folder();
     let mut store = open(&folder.path().join("history.db")).unwrap();
     let mut record = record(1e9);
@@ -111,7 +111,7 @@ fn published_figure_is_no_headline() {
 }
 
 #[test]
-fn figures_of_one_name_are_listed_by_their_best() {
+fn best_of_figures_with_one_name_is_listed() {
     let folder = folder();
     let mut store = open(&folder.path().join("history.db")).unwrap();
     let mut record = record(1e9);
@@ -133,13 +133,13 @@ fn figures_of_one_name_are_listed_by_their_best() {
 #[test]
 fn shown_prefix_of_an_identifier_is_unique() {
     let (_folder, mut store, ..) = two_runs();
-    let telling = |history: &Store, limit| {
+    let distinct_prefix_length = |history: &Store, limit| {
         let filter = RunFilter { limit: Some(limit), ..RunFilter::default() };
-        history.telling(&history.list(&filter).unwrap(), 4).unwrap()
+        history.distinct_prefix_length(&history.list(&filter).unwrap(), 4).unwrap()
     };
-    assert_eq!(telling(&store, 2), 6, "the prefixes 01ABCD and 01ABCE differ");
+    assert_eq!(distinct_prefix_length(&store, 2), 6, "the prefixes 01ABCD and 01ABCE differ");
     store.save(&Record { id: "01ABCE0003".to_owned(), ..record(1e9) }).unwrap();
-    assert_eq!(telling(&store, 1), 10, "saved runs that are not listed also count");
+    assert_eq!(distinct_prefix_length(&store, 1), 10, "saved runs that are not listed also count");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn labels_are_changed_and_runs_removed() {
 }
 
 #[test]
-fn quotes_and_semicolons_are_plain_text() {
+fn sql_characters_in_labels_are_plain_text() {
     let (_folder, mut store, ..) = two_runs();
     let odd = "x'; DROP TABLE run; --";
     store.set_label("latest", odd, odd).unwrap();
@@ -191,7 +191,7 @@ fn quotes_and_semicolons_are_plain_text() {
 }
 
 #[test]
-fn run_is_saved_once_and_only_if_its_record_round_trips() {
+fn duplicate_and_unreadable_records_are_not_saved() {
     let (folder, mut store, first, _) = two_runs();
     let error = store.save(&first).unwrap_err();
     assert_eq!(

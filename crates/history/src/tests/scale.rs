@@ -1,5 +1,5 @@
 //! Tests that the cost of a query does not grow with the number of saved runs. The cost is counted in steps of SQLite's
-//! virtual machine, not in time.
+//! virtual machine.
 
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Numbers of runs in the smaller and in the larger history.
 const RUNS: [usize; 2] = [200, 2000];
 
-/// Creates a history of `runs` runs with samples on two hosts; every run has a different label, and every hundredth run
-/// has a different test.
+/// Creates a history of `runs` runs with samples on two hosts. Every run has its own label; every hundredth run has
+/// another test.
 fn history(folder: &Path, runs: usize) -> Store {
     let mut store = open(&folder.join(format!("{runs}.db"))).unwrap();
     let of = |i: usize| {
@@ -29,7 +29,7 @@ fn history(folder: &Path, runs: usize) -> Store {
     store
 }
 
-/// Returns the number of steps of SQLite's virtual machine that a query takes.
+/// Returns the number of steps of SQLite's virtual machine for a query.
 fn steps(store: &Store, ask: &dyn Fn(&Store)) -> u64 {
     static STEPS: AtomicU64 = AtomicU64::new(0);
     STEPS.store(0, Ordering::Relaxed);
@@ -44,7 +44,7 @@ fn steps(store: &Store, ask: &dyn Fn(&Store)) -> u64 {
 }
 
 #[test]
-fn queries_take_no_more_steps_in_a_larger_history() {
+fn query_cost_does_not_grow_with_the_history() {
     let folder = folder();
     let stores = RUNS.map(|runs| history(folder.path(), runs));
     let limit = |filter: RunFilter| RunFilter { limit: Some(20), ..filter };
@@ -52,7 +52,7 @@ fn queries_take_no_more_steps_in_a_larger_history() {
         move |store: &Store| {
             let lines = store.list(&limit(filter.clone())).unwrap();
             assert!(!lines.is_empty());
-            store.telling(&lines, 8).unwrap();
+            store.distinct_prefix_length(&lines, 8).unwrap();
         }
     };
     let host = Some("n01".to_owned());

@@ -34,7 +34,7 @@ fn imported_records_keep_identifiers_and_are_saved_once() {
 }
 
 #[test]
-fn refused_import_changes_nothing_and_is_named() {
+fn refused_import_changes_nothing_and_reports_the_record() {
     let (_folder, mut store, ..) = two_runs();
     let (known, fresh) = (record(1e9), record(2e9));
     store.save(&known).unwrap();

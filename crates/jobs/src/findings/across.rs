@@ -1,16 +1,16 @@
-//! Differences of the placement between hosts.
+//! Findings on differences between hosts.
 
 use super::finding;
 use crate::document::JobHost;
 use nodegauge_measure::record::{Finding, Severity};
 use std::collections::BTreeMap;
 
-/// Finds hosts whose processes are placed in another way than those of most hosts. Hosts with different processors or
-/// numbers of ranks differ, too.
-pub(super) fn placement_differs(hosts: &[JobHost]) -> Option<Finding> {
+/// Finds hosts with another placement of processes than most hosts. Hosts with another processor or another number of
+/// ranks count as different, too.
+pub(super) fn different_placements(hosts: &[JobHost]) -> Option<Finding> {
     let mut groups: BTreeMap<Vec<String>, Vec<&JobHost>> = BTreeMap::new();
     for host in hosts {
-        groups.entry(pattern(host)).or_default().push(host);
+        groups.entry(host_placement(host)).or_default().push(host);
     }
     if groups.len() < 2 {
         return None;
@@ -39,8 +39,8 @@ fn names(hosts: &[&JobHost]) -> String {
     }
 }
 
-/// Returns the placement of each process on a host: its CPUs and its memory policy, in the order of the ranks.
-fn pattern(host: &JobHost) -> Vec<String> {
+/// Returns the CPUs and the memory policy of each process on a host, in rank order.
+fn host_placement(host: &JobHost) -> Vec<String> {
     let mut lines = Vec::new();
     for process in &host.processes {
         let cpus = nodegauge_machine::number_ranges(process.allowed_cpus());
@@ -51,7 +51,7 @@ fn pattern(host: &JobHost) -> Vec<String> {
     lines
 }
 
-/// Returns the first lines that differ.
+/// Returns the first pair of lines that differ.
 fn first_difference(one: &[String], other: &[String]) -> (String, String) {
     let count = one.len().max(other.len());
     for at in 0..count {

@@ -1,6 +1,6 @@
-//! Findings on the memory of processes: its NUMA nodes, the sizes of its pages, and what was swapped out.
+//! Findings on the memory of processes: NUMA nodes, page sizes, and swapped memory.
 
-use super::{agree, finding, named};
+use super::{agree, finding, process_names};
 use crate::cpus::CpuTable;
 use crate::document::{JobHost, JobProcess, PrivateMemory};
 use nodegauge_machine::{CpuId, number_ranges};
@@ -8,30 +8,30 @@ use nodegauge_measure::record::{Finding, Severity};
 use nodegauge_measure::{Bytes, Fraction};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Share of the memory from which its place is a finding: most of it.
+/// Share of far memory from which it is a finding.
 const MAJORITY: f64 = 0.5;
-/// Share of the memory on one NUMA node from which one thread has touched all of it.
+/// Share of the memory on one NUMA node from which one thread probably touched all of it.
 const NEARLY_ALL: f64 = 0.9;
-/// Memory from which small pages cost time: the second-level TLB of no current processor reaches it with 4 KiB pages.
+/// Memory from which small pages cost time: with 4 KiB pages, the second-level TLB of current processors covers less.
 const MANY_PAGES: Bytes = Bytes(1 << 30);
-/// Share of larger pages up to which the memory counts as being on small pages.
+/// Share of huge pages up to which the memory counts as on small pages.
 const FEW_HUGE: f64 = 0.1;
-/// Share of the memory from which swapping is a finding. Pages that are used once at the start may be swapped out.
+/// Share of swapped memory from which it is a finding. Pages that a program uses only at its start may be swapped out.
 const SWAPPED: f64 = 0.01;
 
 pub(super) fn findings(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(swapped(host));
-    // Of this program in place of another, memory and pages do not matter.
+    // The memory of this program is irrelevant if it runs in place of the user's.
     if !host.in_place {
         found.extend(far_memory(host, table));
-        found.extend(one_node(host, table));
+        found.extend(single_node_memory(host, table));
         found.extend(small_pages(host));
     }
     found
 }
 
-/// Returns the memory of a process if its place matters: if it does not fit into the caches in use and is not interleaved.
+/// Returns the memory of a process if its NUMA nodes matter: it is larger than the caches in use and not interleaved.
 fn placed_memory<'h>(process: &'h JobProcess, table: &CpuTable<'_>) -> Option<&'h PrivateMemory> {
     let memory = process.memory.as_ref()?;
     let cpus: Vec<CpuId> = process.ran_on().into_iter().map(CpuId).collect();
@@ -40,7 +40,8 @@ fn placed_memory<'h>(process: &'h JobProcess, table: &CpuTable<'_>) -> Option<&'
     (memory.bytes() > caches && !is_interleaved && process.is_busy()).then_some(memory)
 }
 
-/// Finds processes most of whose memory is on another socket than their threads, or on another NUMA node of the socket.
+/// Finds processes with most of their memory on another socket than their threads, or on another NUMA node of that
+/// socket.
 fn far_memory(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
     let mut on_other_socket: Vec<&JobProcess> = Vec::new();
     let mut on_other_node: Vec<&JobProcess> = Vec::new();
@@ -48,11 +49,11 @@ fn far_memory(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
         let Some(memory) = placed_memory(process, table) else { continue };
         let sockets = table.sockets(&process.ran_on());
         let nodes: BTreeSet<u32> =
-            process.ran_on().iter().filter_map(|cpu| table.node_number(*cpu)).collect();
+            process.ran_on().iter().filter_map(|cpu| table.numa_node_number(*cpu)).collect();
         let mut other_socket = 0;
         let mut other_node = 0;
         for (node, bytes) in &memory.nodes {
-            // Memory without CPUs, e.g. HBM, is no closer to another socket.
+            // Memory on a NUMA node without CPUs, e.g. HBM, is equally far from all sockets.
             let Some(socket) = node_socket(table, *node) else { continue };
             if !sockets.contains(&socket) {
                 other_socket += bytes;
@@ -80,7 +81,7 @@ fn far(hit: &[&JobProcess], id: &str, place: &str) -> Option<Finding> {
     let share = memory.local.unwrap_or_default().in_whole_percent();
     let text = format!(
         "{} {verb} most memory on {place}: {} of {} local, threads on NUMA {}, memory on NUMA {}",
-        named(hit),
+        process_names(hit),
         share,
         first.title(),
         thread_nodes(first),
@@ -99,14 +100,14 @@ fn thread_nodes(process: &JobProcess) -> String {
     number_ranges(&nodes)
 }
 
-/// Returns the socket of a NUMA node with CPUs.
+/// Returns the socket of a NUMA node; `None` for a node without CPUs.
 fn node_socket(table: &CpuTable<'_>, node: u32) -> Option<u32> {
     let known = table.topology.nodes.iter().find(|known| known.id.0 == node)?;
     table.socket_number(known.cpus.first()?.0)
 }
 
-/// Finds processes with threads on several NUMA nodes and all memory on one of them.
-fn one_node(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
+/// Finds processes with threads on several NUMA nodes and memory on only one of them.
+fn single_node_memory(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
     let mut hit: Vec<&JobProcess> = Vec::new();
     let mut target = 0;
     for process in &host.processes {
@@ -128,7 +129,7 @@ fn one_node(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
     let verb = agree(hit.len(), "has", "have");
     let text = format!(
         "{} {verb} all memory on one NUMA node, {} on NUMA {target}, with threads on NUMA {}",
-        named(&hit),
+        process_names(&hit),
         first.title(),
         thread_nodes(first),
     );
@@ -143,7 +144,7 @@ fn small_pages(host: &JobHost) -> Option<Finding> {
         .iter()
         .filter(|process| {
             let Some(memory) = &process.memory else { return false };
-            let few = memory.huge().is_some_and(|share| share.0 < FEW_HUGE);
+            let few = memory.huge_page_share().is_some_and(|share| share.0 < FEW_HUGE);
             memory.bytes() >= MANY_PAGES.0 && few && nodegauge_os::page_bytes() <= 4096
         })
         .collect();
@@ -152,17 +153,17 @@ fn small_pages(host: &JobHost) -> Option<Finding> {
     let verb = agree(hit.len(), "has", "have");
     let text = format!(
         "{} {verb} memory on 4 KiB pages: {} of {}, {} on larger pages",
-        named(&hit),
+        process_names(&hit),
         Bytes(memory.bytes()),
         first.title(),
-        memory.huge().unwrap_or_default().in_whole_percent(),
+        memory.huge_page_share().unwrap_or_default().in_whole_percent(),
     );
     let remedy = "transparent huge pages: madvise in the program, GLIBC_TUNABLES=glibc.malloc.hugetlb=1, or always in \
                   /sys/kernel/mm/transparent_hugepage/enabled";
     Some(finding("small-pages", Severity::Info, text, remedy))
 }
 
-/// Finds processes whose memory was swapped out.
+/// Finds processes with swapped memory.
 fn swapped(host: &JobHost) -> Option<Finding> {
     let hit: Vec<&JobProcess> = host
         .processes
@@ -180,7 +181,7 @@ fn swapped(host: &JobHost) -> Option<Finding> {
     let share = Fraction(swapped as f64 / (swapped + resident).max(1) as f64);
     let text = format!(
         "{} {verb} memory swapped out: {} of {}, {}",
-        named(&hit),
+        process_names(&hit),
         Bytes(swapped),
         first.title(),
         share.in_whole_percent(),

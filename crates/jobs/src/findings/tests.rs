@@ -1,6 +1,6 @@
-//! Mistakes of placement, planted in processes on synthetic machines, and placements without a mistake.
+//! Tests of the findings: placement mistakes on synthetic machines, and correct placements.
 
-use super::all;
+use super::all_findings;
 use crate::document::{JobDevice, JobHost};
 use crate::tests::{SMT, SyntheticProcess, SyntheticThread, T2K, bound, host, on, rank};
 use nodegauge_measure::record::Severity;
@@ -9,7 +9,7 @@ const ALL_T2K: &str = "0-15";
 const ALL_SMT: &str = "0-31";
 
 fn ids(hosts: &[JobHost]) -> Vec<String> {
-    all(hosts).into_iter().map(|finding| finding.id).collect()
+    all_findings(hosts).into_iter().map(|finding| finding.id).collect()
 }
 
 fn on_t2k(processes: &[SyntheticProcess]) -> JobHost {
@@ -25,7 +25,7 @@ fn process(threads: Vec<SyntheticThread>) -> SyntheticProcess {
     SyntheticProcess { threads, ..SyntheticProcess::default() }
 }
 
-/// Returns ranks of one thread on these CPUs.
+/// Returns ranks with one thread each on these CPUs.
 fn ranks(cpus: &[u32]) -> Vec<SyntheticProcess> {
     let count = cpus.len() as u32;
     (0..).zip(cpus).map(|(number, cpu)| rank(number, count, vec![bound(*cpu)])).collect()
@@ -36,7 +36,7 @@ fn threads(cpus: impl IntoIterator<Item = u32>) -> Vec<SyntheticThread> {
 }
 
 #[test]
-fn planted_mistakes_are_named() {
+fn placement_mistakes_are_found() {
     let smt_far = rank(0, 2, threads([0, 2])).memory("bind:3", &[(3, 900)]);
     let smt_near = rank(1, 2, threads([16, 18])).memory("default", &[(2, 900)]);
     let swapped = SyntheticProcess { swapped_kib: 300_000, ..process(threads([0])) };
@@ -98,12 +98,12 @@ fn planted_mistakes_are_named() {
     ];
     for (expected, of_host) in cases {
         let found = ids(std::slice::from_ref(&of_host));
-        assert_eq!(found, [expected], "{:#?}", all(&[of_host]));
+        assert_eq!(found, [expected], "{:#?}", all_findings(&[of_host]));
     }
 }
 
 #[test]
-fn placements_without_a_mistake_have_no_finding() {
+fn correct_placements_have_no_finding() {
     let cases: Vec<(&str, JobHost)> = vec![
         ("a rank per socket", on_t2k(&ranks(&[0, 4, 8, 12]))),
         ("full node", on_t2k(&ranks(&(0..16).collect::<Vec<_>>()))),
@@ -176,13 +176,13 @@ fn placements_without_a_mistake_have_no_finding() {
 }
 
 #[test]
-fn host_with_another_placement_is_named() {
+fn host_with_different_placement_is_reported() {
     let mut hosts: Vec<JobHost> = Vec::new();
     for name in ["n1", "n2", "n3"] {
         let cpus = if name == "n2" { [0, 1, 8, 12] } else { [0, 4, 8, 12] };
         hosts.push(host(T2K, name, ALL_T2K, &ranks(&cpus), false));
     }
-    let found = all(&hosts);
+    let found = all_findings(&hosts);
     let differs: Vec<&str> = found
         .iter()
         .filter(|finding| finding.id == "placement-differs")
@@ -191,11 +191,11 @@ fn host_with_another_placement_is_named() {
     let expected = "placement on n2 differs from that on 2 hosts: (CPUs 1, 1 busy, default) instead of (CPUs 4, 1 busy, default)";
     assert_eq!(differs, [expected]);
     hosts.remove(1);
-    assert!(all(&hosts).is_empty());
+    assert!(all_findings(&hosts).is_empty());
 }
 
 #[test]
-fn far_devices_are_named_unless_a_near_one_exists() {
+fn far_device_is_reported_if_no_near_one_exists() {
     let mut of_host = on_t2k(&ranks(&[0, 4]));
     let device = |near| JobDevice {
         address: "0000:c1:00.0".to_owned(),
@@ -218,10 +218,10 @@ fn far_devices_are_named_unless_a_near_one_exists() {
 }
 
 #[test]
-fn worst_findings_are_first() {
+fn findings_are_sorted_worst_first() {
     let far = rank(0, 2, threads([0, 1])).memory("bind:3", &[(3, 2000)]);
     let other = rank(1, 2, threads([2, 2]));
-    let found = all(&[on_smt(&[far, other])]);
+    let found = all_findings(&[on_smt(&[far, other])]);
     assert!(found.len() > 3, "{found:#?}");
     assert!(found.is_sorted_by(|a, b| a.severity >= b.severity));
     assert_eq!(found[0].severity, Severity::Critical);

@@ -1,11 +1,16 @@
-//! Scope of a theoretical bandwidth on machines with several kinds of memory, with caches in front of it, or with
-//! sockets without memory. The memory modules that the firmware lists are DRAM. The functions are pure.
+//! Memory to which a theoretical bandwidth applies, on machines with several kinds of memory, with caches in front of it,
+//! or with sockets without memory. The memory modules that the firmware lists are DRAM. Memory on the package, memory
+//! behind CXL and device memory have their own theoretical bandwidth.
 
+use crate::catalog::{ProcessorEntry, SocketMemory};
+use crate::cxl;
+use crate::ids::NumaNodeId;
 use crate::memory::is_known_not_dram;
-use crate::root::number_ranges;
+use crate::root::{SysRoot, number_ranges};
 use crate::topology::Topology;
-use nodegauge_measure::Bytes;
-use nodegauge_measure::record::{Figure, Machine};
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{Device, Figure, Machine, NumaNode, PciLink};
+use nodegauge_measure::{Bytes, BytesPerSec};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the number of sockets whose channels have modules. Sockets whose NUMA nodes are known to have no memory
@@ -24,6 +29,84 @@ pub(super) fn sockets_with_memory(topology: &Topology) -> u32 {
     count as u32
 }
 
+/// Kind of memory on the package of a processor in hwloc.
+const PACKAGE_KIND: &str = "HBM";
+
+/// Adds the theoretical bandwidth to the NUMA nodes whose memory is not DRAM, if it is known. `root` is that of a live
+/// machine.
+pub(super) fn add_to_nodes(
+    machine: &mut Machine,
+    entry: Option<&ProcessorEntry>,
+    root: Option<&SysRoot>,
+) {
+    let figures: Vec<Option<Figure>> =
+        machine.numa_nodes.iter().map(|node| of_node(machine, node, entry, root)).collect();
+    for (node, figure) in machine.numa_nodes.iter_mut().zip(figures) {
+        node.theoretical = figure;
+    }
+}
+
+/// Returns the theoretical bandwidth of a NUMA node whose memory is not DRAM.
+fn of_node(
+    machine: &Machine,
+    node: &NumaNode,
+    entry: Option<&ProcessorEntry>,
+    root: Option<&SysRoot>,
+) -> Option<Figure> {
+    if let Some(address) = &node.device {
+        let is_owner = |device: &&Device| device.address == *address;
+        let device = machine.devices.iter().find(is_owner)?;
+        let mut figure = device.memory.as_ref()?.theoretical.clone()?;
+        // The processors reach it through a link, which may be slower.
+        figure.at_most = true;
+        return Some(figure);
+    }
+    let links = root.map_or_else(Vec::new, |root| cxl::links(root, NumaNodeId(node.id)));
+    if let Some(figure) = of_links(&links) {
+        return Some(figure);
+    }
+    if node.kind.as_deref() == Some(PACKAGE_KIND) {
+        return Some(of_package(machine, entry?.package_memory.as_ref()?));
+    }
+    None
+}
+
+/// Returns the theoretical bandwidth of one of the NUMA nodes with memory on the package.
+fn of_package(machine: &Machine, memory: &SocketMemory) -> Figure {
+    let of_kind = |node: &&NumaNode| node.kind.as_deref() == Some(PACKAGE_KIND);
+    let nodes = machine.numa_nodes.iter().filter(of_kind).count().max(1);
+    let sockets = machine.processor.sockets.max(1);
+    let all =
+        f64::from(sockets * memory.channels * memory.channel_bytes) * memory.transfers_per_s.0;
+    let shared = if nodes > 1 { format!(", one of {nodes} NUMA nodes") } else { String::new() };
+    Figure {
+        value: all / nodes as f64,
+        basis: "catalog".to_owned(),
+        detail: Some(format!(
+            "{sockets} x {} stacks of {}-{:.0} x {} B{shared}",
+            memory.channels,
+            memory.technology,
+            memory.transfers_per_s.0 / 1e6,
+            memory.channel_bytes
+        )),
+        at_most: machine.virtualisation.is_some(),
+    }
+}
+
+/// Returns the theoretical read bandwidth of memory that is interleaved over devices with these links. Reads pass each
+/// link in one direction. The slowest link limits all. `None` without links, or if the rate of one is unknown.
+fn of_links(links: &[PciLink]) -> Option<Figure> {
+    let rates: Option<Vec<f64>> = links.iter().map(|link| Some(link.bytes_per_s?.0)).collect();
+    let slowest = rates?.into_iter().reduce(f64::min)?;
+    let words = links.first()?.in_words();
+    Some(Figure {
+        value: slowest * links.len() as f64,
+        basis: "link".to_owned(),
+        detail: Some(format!("{} of CXL, {words}", counted(links.len(), "link"))),
+        at_most: true,
+    })
+}
+
 /// Adds to a theoretical bandwidth the part of the memory to which it applies, if it does not apply to all memory.
 pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Figure {
     let mut figure = figure;
@@ -33,9 +116,16 @@ pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Fig
         parts.push(format!("{without} of {} sockets without memory", machine.processor.sockets));
     }
     for (kind, nodes) in other_kinds(machine) {
+        let ids: Vec<u32> = nodes.iter().map(|node| node.id).collect();
+        let rates: Option<f64> =
+            nodes.iter().map(|node| Some(node.theoretical.as_ref()?.value)).sum();
+        let of_kind = match rates {
+            Some(all) => format!("{} theoretical", BytesPerSec(all)),
+            None => "unknown".to_owned(),
+        };
         parts.push(format!(
-            "of DRAM only; the bandwidth of {kind} (NUMA nodes {}) is unknown",
-            number_ranges(&nodes)
+            "of DRAM only; the bandwidth of {kind} (NUMA nodes {}) is {of_kind}",
+            number_ranges(&ids)
         ));
     }
     let sizes: BTreeSet<u64> =
@@ -61,10 +151,10 @@ pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Fig
 }
 
 /// Returns the kinds of memory that are not DRAM, with the NUMA nodes of each.
-fn other_kinds(machine: &Machine) -> BTreeMap<&str, Vec<u32>> {
-    let mut kinds: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+fn other_kinds(machine: &Machine) -> BTreeMap<&str, Vec<&NumaNode>> {
+    let mut kinds: BTreeMap<&str, Vec<&NumaNode>> = BTreeMap::new();
     for node in machine.numa_nodes.iter().filter(|node| is_known_not_dram(node)) {
-        kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node.id);
+        kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node);
     }
     kinds
 }
@@ -82,6 +172,7 @@ fn has_memory_on_package(machine: &Machine) -> bool {
 mod tests {
     use super::*;
     use crate::{DescribeOptions, SysRoot, TopologySource, describe, node_bandwidth};
+    use nodegauge_measure::TransfersPerSec;
 
     fn recorded(name: &str) -> Topology {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies");
@@ -140,5 +231,68 @@ mod tests {
         assert!(detail(&machine).ends_with("1 of 2 sockets without memory"), "{machine:?}");
         topology.nodes[1].bytes = Some(0);
         assert_eq!(sockets_with_memory(&topology), 2);
+    }
+
+    #[test]
+    fn memory_on_the_package_has_the_bandwidth_of_its_stacks() {
+        let text = "Package:2 NUMANode:1(memory=64GB) Core:2 PU:1".to_owned();
+        let mut topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
+        for node in &mut topology.nodes {
+            node.kind = Some("HBM".to_owned());
+        }
+        let options = DescribeOptions {
+            processor: Some("Xeon CPU Max 9480".to_owned()),
+            ..DescribeOptions::default()
+        };
+        let machine = describe(&topology, &SysRoot::live(), &options);
+        assert_eq!(machine.memory.theoretical, None);
+        assert_eq!(node_bandwidth(&machine, &[0]).unwrap().value, 1638.4e9);
+        assert_eq!(node_bandwidth(&machine, &[0, 1]).unwrap().value, 3276.8e9);
+        let text = machine.numa_nodes[0].theoretical.as_ref().unwrap().detail.clone().unwrap();
+        assert_eq!(text, "2 x 4 stacks of HBM2e-3200 x 128 B, one of 2 NUMA nodes");
+    }
+
+    #[test]
+    fn bandwidth_of_dram_and_package_is_their_sum_at_most() {
+        let text = "Package:1 NUMANode:1(memory=64GB) Core:2 PU:1".to_owned();
+        let mut topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
+        let mut package = topology.nodes[0].clone();
+        package.id = NumaNodeId(1);
+        package.kind = Some("HBM".to_owned());
+        package.cpus.clear();
+        topology.nodes[0].kind = Some("DRAM".to_owned());
+        topology.nodes.push(package);
+        let options = DescribeOptions {
+            processor: Some("Xeon CPU Max 9480".to_owned()),
+            dimms: Some("8x4800".parse().unwrap()),
+            ..DescribeOptions::default()
+        };
+        let machine = describe(&topology, &SysRoot::live(), &options);
+        assert_eq!(node_bandwidth(&machine, &[0]).unwrap().value, 307.2e9);
+        assert_eq!(node_bandwidth(&machine, &[1]).unwrap().value, 1638.4e9);
+        let both = node_bandwidth(&machine, &[0, 1]).unwrap();
+        assert!((both.value - 1945.6e9).abs() < 1.0 && both.at_most, "{both:?}");
+        let text = detail(&machine);
+        assert!(
+            text.contains("the bandwidth of HBM (NUMA nodes 1) is 1.638 TB/s theoretical"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn slowest_link_limits_memory_that_alternates_among_devices() {
+        let link = |width| PciLink {
+            transfers_per_s: Some(TransfersPerSec(32e9)),
+            width: Some(width),
+            bytes_per_s: Some(PciLink::rate(TransfersPerSec(32e9), width)),
+            ..PciLink::default()
+        };
+        let figure = of_links(&[link(16), link(8)]).unwrap();
+        assert!(
+            (figure.value / (2.0 * PciLink::rate(TransfersPerSec(32e9), 8).0) - 1.0).abs() < 1e-12
+        );
+        assert!(figure.at_most);
+        assert_eq!(of_links(&[]), None);
+        assert_eq!(of_links(&[link(16), PciLink::default()]), None);
     }
 }

@@ -137,7 +137,7 @@ crate::keys! {
     flops_per_byte: f64 = Observation "FLOP/B";
     /// Level of the memory hierarchy: `memory`, `L1`, ...
     level: String = Observation "level";
-    /// Figure or setting with which a ratio compares.
+    /// Figure or setting that a ratio is relative to.
     against: String = Observation "against";
     /// Formula of the figure.
     formula: String = Observation "formula";
@@ -145,7 +145,7 @@ crate::keys! {
     basis: String = Observation "basis";
     /// Elapsed time, seconds.
     seconds: Seconds = Observation "seconds";
-    /// Times that stream.c printed for the fastest run.
+    /// Times that stream.c printed in the fastest run.
     times_s: TimesConfig = Observation "times";
     /// Core-to-core round trip that identifies the regime of the figure, seconds.
     round_trip_s: f64 = Observation "round trip";
@@ -155,7 +155,7 @@ crate::keys! {
     clock_hz: Hertz = Observation "clock";
     /// Value of each axis of a sweep.
     sweep: Map<String, Value> = Observation "sweep";
-    /// Reason why measuring ended.
+    /// Reason why the measurement ended.
     stopped: String = Observation "stopped";
 }
 

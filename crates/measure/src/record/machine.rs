@@ -397,7 +397,7 @@ pub struct Cache {
 }
 
 /// A NUMA node of the machine.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NumaNode {
     /// Number of the NUMA node in the operating system.
     pub id: u32,
@@ -422,6 +422,10 @@ pub struct NumaNode {
     /// name, its rank among the kinds of the machine, e.g. `tier 1`. Absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
+    /// Theoretical bandwidth of memory that the machine's theoretical bandwidth leaves out: memory on the package,
+    /// behind CXL, or of a device, B/s; absent for DRAM and if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub theoretical: Option<Figure>,
     /// PCI address of the device to which the memory belongs; absent for memory of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,

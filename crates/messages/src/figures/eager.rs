@@ -1,9 +1,9 @@
-//! Size limit of eager messages, as the library reports it in an MPI_T control variable of the layer that transfers the
+//! Size limit of eager messages, as reported by an MPI_T control variable of the library layer that transfers the
 //! messages.
 //!
 //! Open MPI has `btl_NAME_eager_limit` for the transport that its ob1 layer uses. A message that exceeds this limit
-//! together with the layer's header waits for the receiver. MPICH has a variable of its device. The device usually
-//! leaves the choice to a lower layer, and then the limit is unknown.
+//! together with the layer's header waits for the receiver. MPICH has a variable of its device. If the device leaves
+//! the choice to a lower layer, as it usually does, the limit is unknown.
 
 use crate::config::MpiConfig;
 use crate::curve::EagerLimit;

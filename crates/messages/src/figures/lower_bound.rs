@@ -1,9 +1,9 @@
-//! Comparison of an MPI with a lower bound, which is the time of the built-in transport through shared
-//! memory. For each size, the built-in transport uses the faster of a ring buffer and a single copy. The built-in
-//! transport and the MPI run alternately on the same two cores.
+//! Comparison of an MPI with a lower bound: the time of the built-in transport through shared memory. For each size,
+//! the built-in transport uses the faster of a ring buffer and a single copy. The built-in transport and the MPI run
+//! interleaved on the same two cores.
 
 use crate::GAUGE;
-use crate::config::FloorConfig;
+use crate::config::LowerBoundConfig;
 use crate::curve::EagerLimit;
 use crate::figures::result::MessageFigure;
 use crate::pattern::Pattern;
@@ -17,25 +17,24 @@ use std::collections::BTreeMap;
 /// Patterns that are compared with the lower bound: single messages and windows of messages.
 pub(crate) const PATTERNS: [Pattern; 2] = [Pattern::Latency, Pattern::Bw];
 
-/// Minimum share of the lower bound. An MPI that needs more than twice the bound's time is reported, because the additional
-/// work of an MPI (tags, communicators, matching) explains a smaller difference only.
+/// Minimum share of the lower bound. An MPI that takes more than twice the time of the lower bound is reported, because
+/// the additional work of an MPI (tags, communicators, matching) does not explain a larger difference.
 const SLOW: f64 = 0.5;
 
 /// Comparison of an MPI's figure with the lower bound.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Share {
-    pub config: FloorConfig,
+    pub config: LowerBoundConfig,
     standing: Standing,
-    /// Reason why the share shows no cause; `None` if both figures are valid.
+    /// Reason why no cause can be derived from the share; `None` if both figures are valid.
     obstacle: Option<Obstacle>,
 }
 
-/// Performance of an MPI as a share of the bound's, by pattern and size.
+/// Performance of an MPI as a share of the built-in transport's, by pattern and size.
 pub(crate) type Shares = BTreeMap<(Pattern, u64), Share>;
 
 /// Compares the times of an MPI with the lower bound. The share is the ratio of the reported times. Its confidence
-/// interval is computed from those starts of the MPI and of the built-in transport that ran at the same core-to-core
-/// latency.
+/// interval is computed from the starts of both that ran at the same core-to-core latency.
 pub(crate) fn shares(
     figures: &[MessageFigure],
     mpi: &StartReport,
@@ -64,7 +63,7 @@ pub(crate) fn shares(
             .unzip();
         let paired = PairedRounds::divided(&of_bound, &mpi_shares);
         let ci95 = paired.interval().map(|found| found.ci95);
-        let config = FloorConfig { value, share: Fraction(share), ci95 };
+        let config = LowerBoundConfig { value, share: Fraction(share), ci95 };
         let apart = stats::quantile(&of_bound, 1.0) / stats::quantile(&mpi_shares, 0.0);
         let standing = Standing::from_share(&config, apart < SLOW && obstacle.is_none());
         shares.insert(at, Share { config, standing, obstacle });
@@ -72,11 +71,11 @@ pub(crate) fn shares(
     shares
 }
 
-/// Position of the whole confidence interval relative to the bounds.
+/// Position of the confidence interval relative to the thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// Slow in every start: even the fastest start of the MPI is slow compared with the slowest start of a lower bound that
-    /// is not doubtful itself.
+    /// Slow in every start: even the fastest start of the MPI is slow compared with the slowest start of the built-in
+    /// transport, and the lower bound is not doubtful.
     Doubtful,
     Slow,
     Faster,
@@ -84,9 +83,9 @@ enum Standing {
 }
 
 impl Standing {
-    /// Returns the position of a share. `sure` is true if every start of the run has the same position.
-    fn from_share(share: &FloorConfig, sure: bool) -> Self {
-        let FloorConfig { share: Fraction(share), ci95, .. } = *share;
+    /// Returns the position for a share. `sure` is true if all starts of the run have the same position.
+    fn from_share(share: &LowerBoundConfig, sure: bool) -> Self {
+        let LowerBoundConfig { share: Fraction(share), ci95, .. } = *share;
         match ci95 {
             Some([_, high]) if high.max(share) < SLOW && sure => Self::Doubtful,
             Some([_, high]) if high.max(share) < SLOW => Self::Slow,
@@ -96,13 +95,13 @@ impl Standing {
     }
 }
 
-/// Reasons to doubt times of an MPI, by pattern and size.
+/// Reasons why times of an MPI are suspect, by pattern and size.
 pub(crate) type Doubts = BTreeMap<(Pattern, u64), String>;
 
-/// Returns notices on ranges of sizes in which an MPI takes more than twice the bound's time, with the likely cause.
-/// Ranges in which the MPI is faster are reported as well, because the built-in transport is not a lower bound there.
-/// If the MPI is slow in every start, its times are doubtful: they show its configuration, not the performance that is
-/// possible on this node.
+/// Returns notices on ranges of sizes in which an MPI takes more than twice the time of the lower bound, with the
+/// likely cause. Ranges in which the MPI is faster are also reported, because the built-in transport is no lower bound
+/// for them. If the MPI is slow in every start, its times are suspect: they show its configuration, not the performance
+/// that is possible on this node.
 pub(crate) fn remarks(
     name: &str,
     mpi: &StartReport,
@@ -129,7 +128,7 @@ pub(crate) fn remarks(
             let text = match standing {
                 Standing::Between => continue,
                 Standing::Doubtful | Standing::Slow => {
-                    // Suspect figures show no cause.
+                    // No cause is derived from suspect figures.
                     let obstacle = range.iter().find_map(|(_, of)| of.obstacle.as_ref());
                     let look = match obstacle {
                         Some(obstacle) => obstacle.cannot_tell("the cause"),
@@ -181,10 +180,12 @@ fn look_at(
     let transport = mpi.transport.as_deref().unwrap_or("unknown to nodegauge");
     match eager {
         _ if single_copy => format!(
-            "nodegauge's own transport copies these messages only once (process_vm_readv): check that the MPI supports single-copy transfers (CMA in its transport, kernel.yama.ptrace_scope 0, no seccomp filter); the MPI's transport is {transport}"
+            "nodegauge's own transport copies these messages only once (process_vm_readv); check \
+             that the MPI supports single-copy transfers (CMA in its transport, \
+             kernel.yama.ptrace_scope 0, no seccomp filter); the MPI's transport is {transport}"
         ),
         Some(EagerLimit { bytes, variable }) if from >= *bytes => format!(
-            "messages of {} or more wait for the receiver: try a higher eager limit ({variable})",
+            "messages of {} or more wait for the receiver; try a higher eager limit ({variable})",
             Bytes(*bytes)
         ),
         _ => format!("check that the MPI uses shared memory; its transport is {transport}"),
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
     use crate::config::MessageConfig;
     use crate::figures::result;
-    use crate::job::launch::{Launch, Where};
+    use crate::job::launch::{Launch, RankLocations};
     use crate::job::protocol::ProbeOutput;
     use crate::probe::start::StartMedians;
     use nodegauge_measure::Seconds;
@@ -205,14 +206,14 @@ mod tests {
     const FAR: f64 = 190e-9;
     const SIZES: [u64; 3] = [8, 1024, 1 << 20];
 
-    /// Returns starts from the times in seconds of messages of all [`SIZES`] and the round trip of a cache line.
+    /// Returns starts with these times in seconds of messages of all [`SIZES`], and the round trip of a cache line.
     fn report(starts: &[(f64, [f64; 3])]) -> StartReport {
         let start = |(trip, seconds): &(f64, [f64; 3])| StartMedians {
             trip: Seconds(*trip),
             seconds: SIZES.iter().map(|b| (Pattern::Latency, *b)).zip(*seconds).collect(),
         };
         StartReport {
-            launch: Launch::new(Where::Here(Vec::new()), None, vec![Pattern::Latency]),
+            launch: Launch::new(RankLocations::Here(Vec::new()), None, vec![Pattern::Latency]),
             output: ProbeOutput::default(),
             starts: starts.len() as u32,
             by_start: starts.iter().map(start).collect(),
@@ -243,13 +244,13 @@ mod tests {
         (notices, doubts.into_iter().map(|((_, bytes), why)| (bytes, why)).collect())
     }
 
-    /// Returns starts with the same round trip. All sizes of a start take the same multiple of 1 us.
+    /// Returns starts with the same round trip. In each start, all sizes take the same multiple of 1 us.
     fn starts(times: &[f64]) -> StartReport {
         report(&times.iter().map(|us| (NEAR, [us * 1e-6; 3])).collect::<Vec<_>>())
     }
 
     #[test]
-    fn shares_compare_starts_by_turns_in_one_regime() {
+    fn shares_compare_interleaved_starts_in_one_regime() {
         let mpi = report(&[(NEAR, [2.0; 3]), (FAR, [9.0; 3]), (NEAR, [2.2; 3]), (NEAR, [2.0; 3])]);
         let bound =
             report(&[(NEAR, [1.0; 3]), (NEAR, [1.0; 3]), (NEAR, [1.1; 3]), (NEAR, [1.0; 3])]);
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn unexplained_time_is_suspect_in_its_range_of_sizes() {
+    fn unexplained_time_is_suspect() {
         let times = |large: f64| (NEAR, [1.2e-6, 1.3e-6, large]);
         let mpi = report(&[times(300e-6), times(330e-6), times(315e-6)]);
         let bound = report(&[(NEAR, [1e-6, 1e-6, 100e-6]); 3]);
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn difference_within_the_spread_of_starts_is_not_doubted() {
+    fn difference_within_the_spread_is_not_suspect() {
         let bound = starts(&[1.0, 1.0, 1.0]);
         // A time below twice the bound's is the normal overhead of an MPI.
         assert_eq!(judged(&starts(&[1.8, 1.81, 1.82]), &bound), (Vec::new(), Vec::new()));
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_follows_the_route_and_the_eager_variable() {
+    fn advice_depends_on_route_and_eager_limit() {
         let (mpi, mut bound) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
         let limit = EagerLimit { bytes: 4096, variable: "btl_sm_eager_limit".to_owned() };
         let look = |lower: &StartReport, from| {

@@ -5,7 +5,7 @@
 //! core-to-core latency changes; samples with different latencies (regimes) are never combined.
 
 use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
-use crate::job::launch::Where;
+use crate::job::launch::RankLocations;
 use crate::job::protocol::{MAX_LOST_SHARE, SizeRun};
 use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{IncompleteStart, MessageTransport, StartReport, Starter};
@@ -62,8 +62,8 @@ pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
     Measurement::new(GAUGE, TEST, pattern.name(), unit)
 }
 
-/// Returns an empty measurement of this transport. Measurements without an MPI belong to another test in the record, so
-/// that they are not mistaken for an MPI's.
+/// Returns an empty measurement of this transport. Measurements without an MPI have a separate test name in the record,
+/// so that they are not mistaken for those of an MPI.
 fn empty_measurement(transport: MessageTransport<'_>, pattern: Pattern, unit: Unit) -> Measurement {
     match transport {
         MessageTransport::Mpi(..) => blank(pattern, unit),
@@ -83,7 +83,7 @@ pub(crate) fn missing(
     empty_measurement(starter.transport, pattern, pattern.unit()).config(config).missing(reason)
 }
 
-/// Returns the measurement without a value for an unusable MPI whose wrapper the user specified.
+/// Returns the measurement without a value for an MPI that cannot be used, whose wrapper the user specified.
 pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> Measurement {
     let mpi = MpiConfig { mpicc: Some(mpicc.to_string()), ..MpiConfig::default() };
     let engine = Some("probe".to_owned());
@@ -105,7 +105,7 @@ pub(crate) fn unstarted(starter: &Starter<'_>, distance: Option<Distance>) -> Me
     }
 }
 
-/// Returns the figures of all sizes of a launch, in order of measurement.
+/// Returns the figures of all sizes of a launch, in chronological order.
 pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<MessageFigure> {
     let sizes = &report.output.sizes;
     let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
@@ -135,7 +135,7 @@ pub(crate) fn refused(starter: &Starter<'_>, report: &StartReport) -> Vec<Measur
     figures
 }
 
-/// Returns the regime (core-to-core latency) of most batches of a launch.
+/// Returns the regime (core-to-core latency) of the majority of a launch's batches.
 fn headline(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
     let mut counts = vec![0usize; regimes.len()];
     for group in sizes.iter().flat_map(|size| &size.groups) {
@@ -196,20 +196,20 @@ pub(crate) fn mpi_config(
     })
 }
 
-/// Batches of a size, sorted into valid and invalid ones.
+/// Batches of a size, sorted into counting and discarded ones.
 struct Batches {
     samples: Vec<Sample>,
     /// Number of operations of each batch.
     operations: Vec<u64>,
     sorted: RegimeAssignment,
     counted: RegimeGroup,
-    /// True if no batch was measured with the core-to-core latency (regime) of the other sizes.
+    /// True if no batch belongs to the regime (core-to-core latency) of the other sizes.
     moved: bool,
 }
 
 impl Batches {
-    /// Sorts the batches of `run`. Its launch ran in `regimes` of the core-to-core latency, and `headline` is the
-    /// regime of most batches.
+    /// Sorts the batches of `run`. `regimes` are those of its launch, and `headline` is the regime of the majority of
+    /// batches.
     fn from_run(run: &SizeRun, regimes: &[Regime], headline: Option<usize>) -> Self {
         let mut samples = Vec::new();
         let mut operations = Vec::new();
@@ -226,7 +226,7 @@ impl Batches {
                 operations.push(group.operations);
             }
         }
-        // Ranks of collectives share no cache line, even if pairs of the same launch share one.
+        // Ranks of collectives share no cache line, even if pairs of the same launch do.
         let regimes = if run.trips().next().is_some() { regimes } else { &[] };
         let known = AssignmentParameters { warm_up: 0, min: 1, regimes: Some(regimes) };
         let sorted = samples::assign_regimes_with(&samples, known);
@@ -239,7 +239,7 @@ impl Batches {
         Self { samples, operations, sorted, counted, moved }
     }
 
-    /// Returns the number of operations of some batches, and the mean seconds per operation over all these operations.
+    /// Returns the number of operations of some batches, and their mean time per operation in seconds.
     fn mean(&self, batches: &[usize]) -> (u64, f64) {
         let operations: u64 = batches.iter().map(|i| self.operations[*i]).sum();
         let mut seconds = 0.0;
@@ -291,8 +291,8 @@ impl SizeEvidence<'_> {
             config.min = Some(stats::quantile(values, 0.0));
             config.max = Some(stats::quantile(values, 1.0));
             config.p99 = Some(digits(stats::quantile(values, p99)));
-            // OSU's programs include batches that other programs disturbed. In a comparison with them, the probe
-            // includes these batches as well.
+            // OSU's programs include disturbed batches. When compared with them, the probe includes disturbed batches,
+            // too.
             let mean = if self.starter.options.like_osu {
                 self.batches.mean(&(0..self.batches.samples.len()).collect::<Vec<_>>()).1
             } else {
@@ -320,7 +320,7 @@ impl SizeEvidence<'_> {
             slowest_rank: run.spread.map(|(_, greatest)| greatest),
             ..base(starter, report, run.pattern)
         };
-        if let Where::Here(cpus) = &launch.ranks
+        if let RankLocations::Here(cpus) = &launch.ranks
             && !run.pattern.is_collective()
         {
             let ends = first_cpu(cpus, run.ranks.0).zip(first_cpu(cpus, run.ranks.1));
@@ -363,7 +363,7 @@ impl SizeEvidence<'_> {
                     "stopped, because the run exceeded --budget".to_owned()
                 }
                 Some(IncompleteStart::Interrupted) => "interrupted".to_owned(),
-                None => "the probe did not finish this size".to_owned(),
+                None => "the probe did not finish the measurement of this size".to_owned(),
             };
             // After an interrupt or at the end of the budget, complete batches still give a result.
             let status = match report.broken {
@@ -389,15 +389,15 @@ impl SizeEvidence<'_> {
             validity.suspect(reason);
         }
         if run.pattern.row().participants == Participants::Threads
-            && let Where::Here(cpus) = &report.launch.ranks
+            && let RankLocations::Here(cpus) = &report.launch.ranks
         {
             let threads = report.launch.threads;
             let wanted = threads.senders.max(1) + threads.receivers.max(1);
             let distinct = cpus.iter().flatten().collect::<BTreeSet<_>>().len();
             if distinct < wanted as usize {
                 validity.suspect(format!(
-                    "{wanted} threads share {distinct} hardware threads; the figure also depends on \
-                     the scheduler"
+                    "{wanted} threads share {distinct} hardware threads, so the figure also \
+                     depends on the scheduler"
                 ));
             }
         }
@@ -410,9 +410,9 @@ fn first_cpu(cpus: &[Vec<CpuId>], rank: u32) -> Option<CpuId> {
     cpus.get(rank as usize)?.first().copied()
 }
 
-/// Returns a text for each rank whose CPUs differ from the requested CPUs.
+/// Returns a text for each rank whose actual CPUs differ from the requested ones.
 fn misplaced(report: &StartReport) -> Vec<String> {
-    let Where::Here(asked) = &report.launch.ranks else { return Vec::new() };
+    let RankLocations::Here(asked) = &report.launch.ranks else { return Vec::new() };
     let ranks = asked.iter().zip(&report.output.ranks).enumerate();
     let elsewhere = ranks.filter_map(|(rank, (wanted, got))| {
         let (wanted_cpus, got) =
@@ -422,7 +422,7 @@ fn misplaced(report: &StartReport) -> Vec<String> {
     elsewhere.take(3).collect()
 }
 
-/// Rounds to six digits, which exceed the precision of any clock and keep records small.
+/// Rounds to six digits. This exceeds the precision of any clock and keeps records small.
 fn digits(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_in_the_regime_of_other_sizes_count() {
+    fn batches_in_the_common_regime_count() {
         let both = run(&[
             ((NEAR, NEAR), 1.0, 0.0),
             ((FAR, FAR), 3.0, 0.0),

@@ -1,8 +1,8 @@
-//! Start of the probe: its ranks, their places, and the launcher options for these places.
+//! Start of the probe: its ranks, their places, and the launcher options that set these places.
 //!
-//! Every launcher has its own method of binding: Open MPI 4 uses a rank file with the operating system's CPU numbers,
-//! Open MPI 5 a rank file with hwloc's numbers, Hydra `-bind-to user:`, and Slurm `--cpu-bind`. The probe reads the
-//! actual binding from the kernel.
+//! Each launcher binds ranks in its own way: Open MPI 4 uses a rank file with the operating system's CPU numbers, Open
+//! MPI 5 a rank file with hwloc's numbers, Hydra `-bind-to user:`, and Slurm `--cpu-bind`. The probe reads the actual
+//! binding from the kernel.
 
 use crate::options::{Buffers, MessageOptions, SideThreads, Timing};
 use crate::pattern::Pattern;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Places of ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Where {
+pub enum RankLocations {
     /// Ranks on this node, each bound to its CPUs.
     Here(Vec<Vec<CpuId>>),
     /// One rank on each of these hosts.
@@ -27,51 +27,52 @@ pub enum Where {
 /// Planned start of the probe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
-    pub ranks: Where,
+    pub ranks: RankLocations,
     /// Distance of the first pair; `None` for collectives and matrices.
     pub distance: Option<Distance>,
     /// Patterns to run.
     pub patterns: Vec<Pattern>,
-    /// Threads of `latency_mt`.
+    /// Numbers of threads of `latency_mt`.
     pub threads: SideThreads,
-    /// Concurrent pairs of each step; empty if all ranks run one pattern together.
+    /// Concurrent pairs of each step; empty if all ranks run the patterns together.
     pub steps: Vec<Vec<(usize, usize)>>,
     /// Sizes, if they differ from those of the options.
     pub sizes: Option<Vec<u64>>,
 }
 
-/// Additional seconds for a size beyond its time limit, for warm-up, one more group of batches, and verification.
+/// Additional time for a size beyond its time limit, seconds: for the warm-up, one more group of batches, and
+/// verification.
 const GRACE: f64 = 20.0;
-/// Minimum timeout per size, even if the time limit is short. If other programs use the cores, each message waits for a
-/// time slice of the scheduler, although the length of a batch was chosen when the cores were idle.
+/// Minimum timeout per size, even if the time limit is short. When other programs use the cores, each message waits for
+/// a time slice of the scheduler, but the number of operations per batch was chosen for idle cores.
 const MIN_TIME: Duration = Duration::from_secs(10);
 
 impl Launch {
     /// Creates a launch in which all ranks run the patterns together, with the sizes of the options.
-    pub fn new(ranks: Where, distance: Option<Distance>, patterns: Vec<Pattern>) -> Self {
+    pub fn new(ranks: RankLocations, distance: Option<Distance>, patterns: Vec<Pattern>) -> Self {
         let threads = SideThreads::SINGLE;
         let steps = Vec::new();
         let sizes = None;
         Self { ranks, distance, patterns, threads, steps, sizes }
     }
 
-    /// Returns this launch with only the patterns in `plays`; `None` if it has none of these patterns.
-    pub fn part(&self, plays: &[Pattern]) -> Option<Self> {
+    /// Returns this launch with only the patterns in `patterns`; `None` if it has none of them.
+    pub fn part(&self, patterns: &[Pattern]) -> Option<Self> {
         let mut part = self.clone();
-        part.patterns.retain(|pattern| plays.contains(pattern));
+        part.patterns.retain(|pattern| patterns.contains(pattern));
         (!part.patterns.is_empty()).then_some(part)
     }
 
     /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         match &self.ranks {
-            Where::Here(cpus) => cpus.len(),
-            Where::Hosts(hosts) => hosts.len(),
+            RankLocations::Here(cpus) => cpus.len(),
+            RankLocations::Hosts(hosts) => hosts.len(),
         }
     }
 
     /// Returns the sizes of a pattern in this launch: the requested sizes that the memory limit allows.
-    pub fn sizes_of(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
+    pub fn valid_sizes(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
         let mut sizes = self.requested_sizes(pattern, options);
         let (sent, received) = self.buffer_message_counts(pattern, options);
         sizes.retain(|bytes| bytes.saturating_mul(sent.max(received)) <= options.memory_limit);
@@ -81,8 +82,8 @@ impl Launch {
     /// Returns the requested sizes of a pattern, regardless of the memory limit.
     pub fn requested_sizes(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
         match &self.sizes {
-            Some(sizes) => pattern.sizes_of(sizes),
-            None => options.sizes_of(pattern),
+            Some(sizes) => pattern.valid_sizes(sizes),
+            None => options.valid_sizes(pattern),
         }
     }
 
@@ -94,27 +95,27 @@ impl Launch {
     /// Returns the bytes of the buffers of all ranks for a pattern.
     pub fn buffer_bytes(&self, pattern: Pattern, options: &MessageOptions) -> u64 {
         let (sent, received) = self.buffer_message_counts(pattern, options);
-        let largest = self.sizes_of(pattern, options).into_iter().max().unwrap_or(0);
+        let largest = self.valid_sizes(pattern, options).into_iter().max().unwrap_or(0);
         largest.saturating_mul(sent + received).saturating_mul(self.ranks() as u64)
     }
 
     /// Returns the CPUs of each rank if the ranks are on this node.
     pub fn places(&self) -> Option<Vec<Vec<u32>>> {
-        let Where::Here(ranks) = &self.ranks else { return None };
+        let RankLocations::Here(ranks) = &self.ranks else { return None };
         Some(ranks.iter().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect()).collect())
     }
 
     /// Returns the hosts of the ranks if the ranks are on several hosts.
     pub fn hosts(&self) -> Option<&[String]> {
         match &self.ranks {
-            Where::Here(_) => None,
-            Where::Hosts(hosts) => Some(hosts),
+            RankLocations::Here(_) => None,
+            RankLocations::Hosts(hosts) => Some(hosts),
         }
     }
 
     /// Returns the number of sizes of all patterns in one step.
     fn sizes(&self, options: &MessageOptions) -> usize {
-        self.patterns.iter().map(|p| self.sizes_of(*p, options).len()).sum()
+        self.patterns.iter().map(|p| self.valid_sizes(*p, options).len()).sum()
     }
 
     /// Returns the number of sizes of all patterns in all steps.
@@ -122,7 +123,7 @@ impl Launch {
         self.sizes(options) * self.steps.iter().map(Vec::len).sum::<usize>().max(1)
     }
 
-    /// Returns the time without output after the first line after which the probe counts as hanging.
+    /// Returns the maximum time without output; after it, the probe is considered to hang.
     pub fn timeout(&self, options: &MessageOptions) -> Duration {
         // The probe prints a step only when it is complete.
         let more = if self.steps.is_empty() { 0.0 } else { 2.0 * self.sizes(options) as f64 };
@@ -155,7 +156,7 @@ impl Launch {
     /// Returns the argument for a pattern, with its sizes and their numbers of operations.
     fn pattern_argument(&self, pattern: Pattern, options: &MessageOptions) -> String {
         let mut sizes = Vec::new();
-        for bytes in self.sizes_of(pattern, options) {
+        for bytes in self.valid_sizes(pattern, options) {
             let (warm_up, timed) = options.operation_counts(pattern, bytes);
             sizes.push(format!("{bytes}/{warm_up}/{timed}"));
         }
@@ -163,9 +164,9 @@ impl Launch {
         format!("pattern={pattern}:{participants}:{}", sizes.join(","))
     }
 
-    /// Returns the argument with which ranks on this node bind themselves: the CPUs of each rank.
+    /// Returns the argument that tells ranks on this node to bind themselves: the CPUs of each rank.
     pub fn binding(&self) -> Option<String> {
-        let Where::Here(ranks) = &self.ranks else { return None };
+        let RankLocations::Here(ranks) = &self.ranks else { return None };
         let ranks: Vec<String> = ranks.iter().map(|cpus| ranges(cpus)).collect();
         Some(format!("bind={}", ranks.join(";")))
     }
@@ -185,15 +186,15 @@ impl Launch {
                     options.extend(["--mca".to_owned(), verbose, "10".to_owned()]);
                 }
             }
-            // Allows Slurm job steps to share the CPUs of the job.
+            // Slurm job steps may share the CPUs of the job.
             LauncherKind::Slurm => options.push("--overlap".to_owned()),
             LauncherKind::Hydra => {}
         }
         let ranks = match &self.ranks {
-            Where::Hosts(hosts) => {
+            RankLocations::Hosts(hosts) => {
                 RankPlaces::Hosts(HostRanks { hosts, per_host: 1, threads: None })
             }
-            Where::Here(ranks) => {
+            RankLocations::Here(ranks) => {
                 RankPlaces::Planned { plan: Cow::Owned(rank_plan(ranks)), topology }
             }
         };
@@ -206,7 +207,7 @@ fn longest(options: &MessageOptions) -> Duration {
     options.size_limit.mul_f64(GRACE) + MIN_TIME
 }
 
-/// Returns the pairs of a step as a part of an argument.
+/// Returns the pairs of a step in the format of the argument.
 fn step_argument(pairs: &[(usize, usize)]) -> String {
     let pairs: Vec<String> = pairs.iter().map(|(a, b)| format!("{a}-{b}")).collect();
     pairs.join(",")
@@ -245,7 +246,7 @@ mod tests {
 
     fn launch(cpus: &[&[u32]]) -> Launch {
         let ranks = cpus.iter().map(|rank| rank.iter().map(|cpu| CpuId(*cpu)).collect());
-        Launch::new(Where::Here(ranks.collect()), None, vec![Pattern::Latency])
+        Launch::new(RankLocations::Here(ranks.collect()), None, vec![Pattern::Latency])
     }
 
     fn words(launch: &Launch, launcher: &MpiLauncher, in_job: bool) -> (String, Option<String>) {
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn hydra_and_slurm_bind_by_numbers_or_masks() {
+    fn hydra_binds_by_numbers_and_slurm_by_masks() {
         let hydra = launcher(LauncherKind::Hydra, "4.0.2");
         assert_eq!(
             words(&launch(&[&[2], &[0, 1]]), &hydra, false).0,
@@ -301,7 +302,7 @@ mod tests {
     #[test]
     fn hosts_get_one_rank_each() {
         let mut launch = launch(&[]);
-        launch.ranks = Where::Hosts(vec!["a".to_owned(), "b".to_owned()]);
+        launch.ranks = RankLocations::Hosts(vec!["a".to_owned(), "b".to_owned()]);
         let of = |kind, version| words(&launch, &launcher(kind, version), false).0;
         assert!(
             of(LauncherKind::OpenMpi, "4.1.4")

@@ -1,10 +1,10 @@
-//! Line-by-line parser of the probe's output, so that the results of a killed run are kept.
+//! Line-by-line parser of the probe's output. If a run is killed, the results printed so far are kept.
 
 use crate::pattern::Pattern;
 use nodegauge_measure::{legible, names, stats};
 use std::str::FromStr;
 
-/// Maximum share of a valid batch's time that other programs may use; the probe uses the same limit.
+/// Maximum share of a batch's time that other programs may use in a valid batch. The probe uses the same limit.
 pub const MAX_LOST_SHARE: f64 = 0.02;
 
 /// Group of consecutive batches of operations.
@@ -17,7 +17,7 @@ pub struct BatchGroup {
     pub trips: (f64, f64),
     /// Mean seconds per operation of each batch.
     pub seconds: Vec<f64>,
-    /// For each batch, the share of time in which another program used a rank's core; empty if the probe did not report
+    /// Share of the time in which another program used a rank's core, for each batch; empty if the probe did not report
     /// it.
     pub lost: Vec<f64>,
 }
@@ -45,7 +45,7 @@ pub struct SizeRun {
     pub ranks: (u32, u32),
     /// Number of concurrent pairs.
     pub pairs: u32,
-    /// Routes of the messages, if the route is chosen for each size and start.
+    /// Routes of the messages, if the route is chosen separately for each size and start.
     pub routes: Vec<String>,
     /// Timed batches.
     pub groups: Vec<BatchGroup>,
@@ -99,7 +99,7 @@ pub struct ProbeRank {
     pub host: String,
 }
 
-/// Output of a probe that has been read so far.
+/// Output of a probe read so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeOutput {
     /// True if the first line of the probe has been read.
@@ -119,7 +119,7 @@ pub struct ProbeOutput {
     pub sizes: Vec<SizeRun>,
     /// Patterns that the probe refused because the MPI does not support concurrent sends by several threads.
     pub refused: Vec<Pattern>,
-    /// Error number of the failed attempt to read another rank's memory; `None` if reading works.
+    /// Error number of the failed attempt to read another rank's memory; `None` if reading succeeded.
     pub unreadable: Option<i32>,
     /// Number of completed steps.
     pub steps: usize,
@@ -250,7 +250,7 @@ spread 1.5e-6 2.5e-6
 ";
 
     #[test]
-    fn incomplete_run_is_read_up_to_its_end() {
+    fn incomplete_run_is_read_to_its_end() {
         let mut output = ProbeOutput::default();
         // The output is received in parts.
         let (first, second) = PRINTED.split_at(PRINTED.find("size latency").unwrap());
@@ -279,7 +279,7 @@ spread 1.5e-6 2.5e-6
     }
 
     #[test]
-    fn invalid_numbers_are_no_samples() {
+    fn invalid_numbers_are_ignored() {
         let mut output = ProbeOutput::default();
         assert!(output.read("size bw 8 0 1 1\n"));
         assert!(!output.read("batch 10 0 0 nan\nbatch 10 0 0\nbatch x 0 0 1\n"));

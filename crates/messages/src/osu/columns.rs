@@ -1,4 +1,4 @@
-//! Columns of the tables of the OSU micro-benchmarks, from their header.
+//! Columns of the tables of the OSU micro-benchmarks, parsed from the header.
 
 /// Meaning of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,23 +7,23 @@ pub(super) enum OsuColumn {
     Size,
     /// Number of bytes that are sent (`-D`).
     TransmitSize,
-    /// Time or rate of the test.
+    /// Time or rate that the test measures.
     Value,
     /// Messages per second.
     Messages,
-    /// Least time of a rank.
+    /// Minimum time over the ranks.
     Min,
-    /// Greatest time of a rank.
+    /// Maximum time over the ranks.
     Max,
     /// Percentile of the times or rates (`-z`).
     Percentile(u8),
-    /// Time of an operation with a computation meanwhile.
+    /// Time of an operation that overlaps a computation.
     Overall,
-    /// Share of the communication that the computation hides, percent.
+    /// Share of the communication time that the computation hides, percent.
     Overlap,
     /// Result of the data check (`-c`).
     Validation,
-    /// Column without a figure: iterations, and parts of the time of a non-blocking operation.
+    /// Column without a figure, e.g. iterations, or parts of the time of a non-blocking operation.
     Other,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum OsuColumn {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Columns(pub(super) Vec<OsuColumn>);
 
-/// Names that are the end of a column without a unit.
+/// Column names without a unit, or their last words.
 const NAMES: [&str; 4] = ["Size", "Messages/s", "Iterations", "Validation"];
 /// Units in the names of columns.
 const UNITS: [&str; 4] = ["(us)", "MB/s", "(%)", "(ms)"];
@@ -42,7 +42,7 @@ pub(super) fn is_header(line: &str) -> bool {
 }
 
 impl Columns {
-    /// Parses the header. A column ends with a word that is a name of its own or contains a unit.
+    /// Parses the header. The last word of a column is one of [`NAMES`] or contains a unit.
     ///
     /// # Errors
     /// Fails if a column is unknown, or if two columns have the same meaning.
@@ -80,7 +80,7 @@ impl Columns {
     }
 }
 
-/// Returns the meaning of a column of this name.
+/// Returns the meaning of a column with this name.
 fn column(name: &str) -> Result<OsuColumn, String> {
     let lower = name.to_lowercase().replace([' ', '.'], "");
     if let Some(rest) = lower.strip_prefix('p')
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_of_headers_are_known() {
+    fn header_columns_are_parsed() {
         use OsuColumn::*;
         for (header, columns) in [
             ("# Size          Latency (us)        Validation", vec![Size, Value, Validation]),

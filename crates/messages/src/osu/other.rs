@@ -1,5 +1,5 @@
-//! Output of OSU micro-benchmarks that measure what no pattern of nodegauge does: one-sided and non-blocking operations,
-//! start-up, other interfaces. Their figures have names from the words of the title.
+//! Output of OSU micro-benchmarks without an equivalent pattern: one-sided and non-blocking operations, start-up, other
+//! interfaces. Their figures are named after the words of the title.
 
 use super::columns::{Columns, OsuColumn, is_header};
 use super::output::{self, shortened};
@@ -12,16 +12,15 @@ use nodegauge_measure::{Bytes, Unit, printed};
 /// Figure of a table in a column, with its unit.
 struct OtherColumn {
     at: usize,
-    /// Words behind the name of the test.
+    /// Words after the name of the test.
     suffix: &'static str,
     unit: Unit,
     factor: f64,
 }
 
-/// Returns the figures of the output of one run.
+/// Returns the figures from the output of one run.
 ///
-/// # Errors
-/// Fails if the text has no title of a test or no table that can be read. The error continues a sentence.
+/// Fails if the text has no title of a test, or no readable table. The error continues a sentence.
 pub(super) fn figures(text: &str) -> Result<Vec<Measurement>, String> {
     let lines: Vec<&str> = printed::whole_lines(text).lines().map(str::trim).collect();
     let title = lines.iter().find_map(|line| OsuTitle::parse(line)).ok_or(output::NO_TITLE)?;
@@ -54,7 +53,10 @@ pub(super) fn figures(text: &str) -> Result<Vec<Measurement>, String> {
         };
         let bytes = bytes(&words, &columns).unwrap_or(0);
         if let Some(last) = sizes.last().filter(|last| **last >= bytes) {
-            return Err(format!("its table has {bytes} B after {last} B: it is not one table"));
+            return Err(format!(
+                "its table has {bytes} B after {last} B, so it is not a single \
+                                table"
+            ));
         }
         sizes.push(bytes);
         all.extend(of_row);
@@ -76,7 +78,7 @@ fn bytes(words: &[&str], columns: &Columns) -> Option<u64> {
     words.get(columns.position(OsuColumn::Size)?)?.parse().ok()
 }
 
-/// Returns the figures of a row; `None` if it cannot be read.
+/// Returns the figures of a row; `None` if it cannot be parsed.
 fn row(
     words: &[&str],
     columns: &Columns,
@@ -135,7 +137,7 @@ fn row(
             of_row.p90 = number(OsuColumn::Percentile(90));
             of_row.p99 = number(OsuColumn::Percentile(99));
         }
-        // No overlap is a result, but no figure.
+        // A missing overlap is a valid result without a figure.
         if suffix == "_overlap" && printed == 0.0 {
             continue;
         }
@@ -162,7 +164,7 @@ fn figure(
     mut validity: Validity,
 ) -> Measurement {
     if !printed::is_figure(value) {
-        validity.invalid("the program printed no positive figure");
+        validity.invalid("the program printed no positive value");
     }
     Measurement::new(GAUGE, TEST, name, unit)
         .category(Category::Reference)
@@ -189,7 +191,7 @@ fn start_up(lines: &[&str], config: MessageConfig) -> Result<Vec<Measurement>, S
     }
     let [min, max, mean] = times;
     if !(min <= mean && mean <= max) {
-        return Err("its mean time is not between the least and the greatest".to_owned());
+        return Err("its mean time is not between the minimum and the maximum".to_owned());
     }
     let config = MessageConfig {
         processes: Some(processes),
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn start_up_needs_units() {
+    fn start_up_time_without_unit_is_refused() {
         let text = |line: &str| format!("# OSU MPI Init Test v7.4\n{line}\n");
         let all = figures(&text("nprocs: 2, min: 20 ms, max: 24 ms, avg: 22 ms")).unwrap();
         assert_eq!((all[0].name.as_str(), all[0].value), ("init", Some(0.022)));

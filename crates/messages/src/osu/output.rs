@@ -1,9 +1,9 @@
-//! Output of the OSU micro-benchmarks, versions 5 to 7.
+//! Parser for the output of the OSU micro-benchmarks, versions 5 to 7.
 //!
-//! The title contains the test and the version, and the header names the columns. One line per size follows. Version 7
-//! adds a line with the data type (before or after the header) and omits 0 B. `osu_mbw_mr` 7.2 prints its title twice.
-//! Some options add columns: `-f` adds the minimum and maximum time and the iterations to collectives, `-c` adds the
-//! result of the data check, `-D` adds a second size, and `-z` adds percentiles.
+//! The title contains the test and the version, and the header contains the column names. One line per size follows.
+//! Version 7 adds a line with the data type (before or after the header) and omits 0 B. `osu_mbw_mr` 7.2 prints its
+//! title twice. Some options add columns: `-f` adds the minimum and maximum time and the iterations to collectives,
+//! `-c` adds the result of the data check, `-D` adds a second size, and `-z` adds percentiles.
 
 use super::columns::{Columns, OsuColumn, is_header};
 use super::title::OsuTitle;
@@ -15,20 +15,20 @@ use crate::pattern::Pattern;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{Bytes, Unit, printed};
 
-/// One line of the table.
+/// Row of the table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OsuRow {
     /// Bytes of a message; 0 for a barrier.
     pub bytes: u64,
     /// Time in seconds, or rate in bytes per second.
     pub value: f64,
-    /// Messages per second; only `osu_mbw_mr` prints this column.
+    /// Messages per second; printed only by `osu_mbw_mr`.
     pub messages: Option<f64>,
-    /// Minimum and maximum time over the ranks, seconds; only printed for collectives with `-f`.
+    /// Minimum and maximum time over the ranks, seconds; printed only for collectives with `-f`.
     pub spread: Option<(f64, f64)>,
-    /// Result of the data check; only printed with `-c`.
+    /// Result of the data check; printed only with `-c`.
     pub validated: Option<bool>,
-    /// Percentiles in percent, and their values; only printed with `-z`.
+    /// Percentiles: percent and value; printed only with `-z`.
     pub percentiles: Vec<(u8, f64)>,
 }
 
@@ -39,7 +39,7 @@ pub struct OsuOutput {
     pub pattern: Pattern,
     /// Version of the benchmarks.
     pub version: Option<String>,
-    /// Place of the buffers, if they may be in the memory of devices: `cuda, device to device`.
+    /// Location of the buffers if they may be in device memory: `cuda, device to device`.
     pub buffers: Option<String>,
     /// Number of concurrent pairs, if printed.
     pub pairs: Option<u32>,
@@ -49,7 +49,7 @@ pub struct OsuOutput {
     pub threads: Option<(u32, u32)>,
     /// Rows of the table.
     pub rows: Vec<OsuRow>,
-    /// True if a last line without a line end was not read, because it may be cut in the middle of a number.
+    /// True if a last line without a line end was ignored, because a number in it may be truncated.
     pub is_cut: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn is_row(line: &str) -> bool {
     line.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// True if a line has only what cells of a table may be, so that it is a row even if it cannot be read.
+/// True if a line consists only of table cells, so that it must be a row even if it cannot be parsed.
 pub(super) fn has_cells_only(line: &str) -> bool {
     line.split_whitespace().all(|word| {
         let is_number = word.bytes().all(|byte| b"0123456789.,+-eE".contains(&byte));
@@ -66,7 +66,7 @@ pub(super) fn has_cells_only(line: &str) -> bool {
     })
 }
 
-/// Returns the number behind a label.
+/// Returns the number after a label.
 pub(super) fn number_after<N: std::str::FromStr>(text: &str, label: &str) -> Option<N> {
     let rest = text.split_once(label)?.1.trim_start();
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -79,10 +79,9 @@ pub(super) fn number_in(words: &[&str], column: usize) -> Option<f64> {
 }
 
 impl OsuOutput {
-    /// Parses the output of one run. A last line without a line end is only read if it is certainly complete.
+    /// Parses the output of one run. A last line without a line end is read only if it is certainly complete.
     ///
-    /// # Errors
-    /// Fails when the text is not the output of a known test. The error text continues a sentence about the output.
+    /// Fails if the text is not the output of a known test. The error text continues a sentence about the output.
     pub fn read(text: &str) -> Result<Self, String> {
         let lines: Vec<&str> = printed::whole_lines(text).lines().map(str::trim).collect();
         let title = lines.iter().find_map(|line| OsuTitle::parse(line)).ok_or(NO_TITLE)?;
@@ -105,7 +104,7 @@ impl OsuOutput {
         for line in lines.iter().copied().filter(|line| is_row(line)) {
             let Some(row) = OsuRow::parse(line, &columns, pattern) else {
                 if !has_cells_only(line) && !rows.is_empty() {
-                    // A line of another program behind the table.
+                    // A line of another program after the table.
                     continue;
                 }
                 return Err(format!(
@@ -115,7 +114,7 @@ impl OsuOutput {
             };
             if let Some(last) = rows.last().filter(|last| last.bytes >= row.bytes) {
                 return Err(format!(
-                    "its table has {} B after {} B: it is not one table",
+                    "its table has {} B after {} B, so it is not a single table",
                     row.bytes, last.bytes
                 ));
             }
@@ -158,8 +157,8 @@ impl OsuOutput {
         }
     }
 
-    /// Returns the reason why the table may be incomplete. OSU's programs print no last line, so that only the size in
-    /// the last row shows whether the table is complete.
+    /// Returns the reason why the table may be incomplete. OSU's programs print no final line, so only the size in the
+    /// last row shows whether the table is complete.
     fn incomplete(&self) -> Option<String> {
         if self.is_cut {
             return Some(format!("the last line has no line end: {}", printed::CUT));
@@ -182,7 +181,7 @@ impl OsuOutput {
 }
 
 impl OsuRow {
-    /// Parses a line of the table; `None` if it is invalid or has not one word for each column.
+    /// Parses a row of the table; `None` if it is invalid or does not have one word per column.
     fn parse(line: &str, columns: &Columns, pattern: Pattern) -> Option<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.len() != columns.0.len() {
@@ -216,7 +215,7 @@ impl OsuRow {
     }
 }
 
-/// Returns the result of the data check in a cell; `None` if it is another word.
+/// Returns the result of the data check in a cell; the outer `None` means that the word is unknown.
 pub(super) fn validated(cell: Option<&str>) -> Option<Option<bool>> {
     match cell {
         Some("Pass") => Some(Some(true)),
@@ -226,8 +225,8 @@ pub(super) fn validated(cell: Option<&str>) -> Option<Option<bool>> {
     }
 }
 
-/// Returns the place of the buffers from the title and from the line `# Send Buffer on DEVICE (D) and Receive Buffer on
-/// HOST (H)`.
+/// Returns the location of the buffers from the title and from the line `# Send Buffer on DEVICE (D) and Receive Buffer
+/// on HOST (H)`.
 pub(super) fn buffers(devices: Option<String>, lines: &[&str]) -> Option<String> {
     let devices = devices?;
     let line = lines.iter().find_map(|line| line.strip_prefix("# Send Buffer on "));
@@ -240,7 +239,7 @@ pub(super) fn buffers(devices: Option<String>, lines: &[&str]) -> Option<String>
     Some(devices + &places.unwrap_or_default())
 }
 
-/// Returns the first size that is missing in a table whose sizes grow by one factor; `None` if none is.
+/// Returns the first missing size in a table whose sizes grow by a constant factor; `None` if none is missing.
 pub(super) fn missing_size(sizes: &[u64]) -> Option<u64> {
     let known: Vec<u64> = sizes.iter().copied().filter(|size| *size > 0).collect();
     let factors: Vec<f64> = known.windows(2).map(|two| two[1] as f64 / two[0] as f64).collect();
@@ -249,7 +248,7 @@ pub(super) fn missing_size(sizes: &[u64]) -> Option<u64> {
     Some((known[gap] as f64 * usual).round() as u64)
 }
 
-/// Cause of a text without a title.
+/// Reason why a text without a title is refused.
 pub(super) const NO_TITLE: &str = "it has no title such as \"# OSU MPI Latency Test v7.2\"";
 
 /// True if a line is a row of a table of figures.
@@ -311,7 +310,7 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
         validity.add(Status::Invalid, "the program reports that the data arrived corrupted");
     }
     if !runs.iter().copied().all(printed::is_figure) {
-        validity.add(Status::Invalid, "the program printed no positive figure");
+        validity.add(Status::Invalid, "the program printed no positive value");
     }
     let measurement = result::blank(output.pattern, unit)
         .with_samples(Quoted::Median, runs.to_vec())
@@ -321,7 +320,7 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
     MessageFigure { measurement, config }
 }
 
-/// Returns a text, shortened to one line.
+/// Shortens a text to one line.
 pub(super) fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }
@@ -387,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn validation_results_are_read_and_a_barrier_has_no_size() {
+    fn validation_column_is_read() {
         let text = "# OSU MPI Latency Test v7.4\n# Size          Latency (us)        Validation\n\
                     1                       0.20              Pass\n2   0.20   Fail\n";
         let output = OsuOutput::read(text).unwrap();
@@ -435,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_osu_table_is_suspect() {
+    fn truncated_osu_table_is_suspect() {
         let whole = recorded!("osu72-ompi-osu_bw");
         let of = |text: &str| saved_figures(&OsuOutput::read(text).unwrap());
         assert!(of(whole).iter().all(|m| m.validity.status == Status::Valid));
@@ -469,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_row_is_noticed_and_other_lines_are_skipped() {
+    fn missing_row_makes_a_table_suspect() {
         let whole = recorded!("osu72-ompi-osu_bw");
         let of = |text: &str| saved_figures(&OsuOutput::read(text).unwrap());
         let line = whole.lines().find(|line| line.starts_with("2048 ")).unwrap();
@@ -481,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn device_buffers_and_percentiles_are_kept() {
+    fn device_buffers_and_percentiles_are_read() {
         let text = "# OSU MPI-CUDA Latency Test v7.5\n# Datatype: MPI_CHAR.\n\
                     # Send Buffer on DEVICE (D) and Receive Buffer on HOST (H)\n\
                     # Size  Avg Lat(us)  P50 Tail Lat(us)  P90 Tail Lat(us)  P99 Tail Lat(us)\n\

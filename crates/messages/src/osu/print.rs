@@ -1,5 +1,5 @@
-//! The tables of `mpi` in the column format of the OSU micro-benchmarks, for scripts that parse this format. The title
-//! states that nodegauge measured the figures.
+//! Output of the tables of `mpi` in the column format of the OSU micro-benchmarks, for scripts that parse this format.
+//! The title states that nodegauge measured the figures.
 
 use crate::GAUGE;
 use crate::config::{MessageConfig, PairRank};
@@ -46,7 +46,7 @@ pub fn tables(record: &Record) -> String {
     out
 }
 
-/// True if a figure of this category has a row of its own.
+/// True if a figure of this category has its own row.
 fn has_row(m: &Measurement, category: Category) -> bool {
     m.gauge == GAUGE && m.category == category && m.unit != Unit::MessagesPerSecond
 }
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn osu_tables_round_trip() {
         for pattern in Pattern::ALL.iter().copied() {
-            let sizes = pattern.sizes_of(&[8, 1024]);
+            let sizes = pattern.valid_sizes(&[8, 1024]);
             let of_size = |bytes: &u64| (*bytes, if pattern.is_rate() { 125e6 } else { 1.25e-6 });
             let figures: Vec<(u64, f64)> = sizes.iter().map(of_size).collect();
             let printed = tables(&record(pattern, &figures));

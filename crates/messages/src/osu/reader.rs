@@ -1,11 +1,11 @@
-//! Reader of the output of the OSU micro-benchmarks.
+//! Reader for the output of the OSU micro-benchmarks.
 
 use super::other;
 use super::output::{self, OsuOutput};
 use super::title::OsuTitle;
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 
-/// Assumption about every run.
+/// Assumption about every saved output.
 const ASSUMED: &str = "the MPI library and the placement of the ranks are unknown";
 
 /// Reader of the output of an OSU micro-benchmark.
@@ -17,8 +17,8 @@ impl Reader for OsuReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "a table that ends before the usual largest size (also with `-m`); a row that has not one word for each \
-         column is an error"
+        "a table that ends before the usual largest size (also with `-m`): suspect; a row with more or \
+         fewer words than columns is an error"
     }
 
     fn first_characters(&self) -> &'static str {

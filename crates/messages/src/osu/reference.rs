@@ -1,5 +1,5 @@
-//! Alternate runs of the OSU programs and the probe. Both are started in the same manner on the same CPUs, so that the
-//! state of the machine is the same for both.
+//! Interleaved runs of the OSU programs and the probe. Both are started in the same manner on the same CPUs, so that
+//! the state of the machine is the same for both.
 
 use crate::figures::result;
 use crate::job::launch::Launch;
@@ -8,7 +8,7 @@ use crate::options::MessageOptions;
 use crate::osu::output::OsuOutput;
 use crate::osu::rounds::{self, Round};
 use crate::pattern::{Participants, Pattern};
-use crate::probe::start::{FOREVER, IncompleteStart, Silence, Starter, error_tail};
+use crate::probe::start::{IncompleteStart, OutputWatch, Starter, UNLIMITED, error_tail};
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::interference::Work;
 use nodegauge_measure::progress::SharedObserver;
@@ -28,8 +28,7 @@ pub const ROUNDS: u32 = 5;
 pub const SIZE_LIMIT: Duration = Duration::from_secs(3);
 /// Time without output after which a program counts as hanging; the largest size takes seconds on slow links.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum depth of the search for programs below the given folder, because OSU builds and installs its programs in
-/// several folders.
+/// Maximum depth of the search for programs below the given folder. OSU's build and installation use several folders.
 const DEPTH: usize = 7;
 
 /// Paths of the programs of one OSU build, by pattern.
@@ -56,8 +55,8 @@ impl OsuPrograms {
         for path in paths {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if path.is_dir() {
-                // Folders named `.libs` are skipped: they contain binaries that the scripts of a build start with the
-                // right libraries.
+                // Folders named `.libs` are skipped: their binaries must be started by scripts of the build, which set
+                // the library paths.
                 if depth > 0 && !name.starts_with('.') && !path.is_symlink() {
                     self.look(&path, depth - 1);
                 }
@@ -71,13 +70,11 @@ impl OsuPrograms {
     }
 }
 
-/// Runs the OSU programs and the probe alternately, until each pattern has `rounds` valid rounds, or its part of
-/// `time` is used up. How long a round takes is known after the first one, which is always run; patterns
-/// for which no time is left then are left out with a notice. The failure of a
-/// program does not affect the figures of earlier patterns.
+/// Runs the OSU programs and the probe interleaved, until each pattern has `rounds` valid rounds or its part of `time`
+/// is used up. The first round of a pattern is always run; it shows how long a round takes. Patterns for which no time
+/// is left are left out with a notice. The failure of a program does not affect the figures of earlier patterns.
 ///
-/// # Errors
-/// Fails when an OSU program does not run, or the probe measures nothing, and no earlier pattern has a figure.
+/// Fails if an OSU program does not run, or if the probe measures nothing, and no earlier pattern has a figure.
 pub(crate) fn run(
     mpi: &Starter<'_>,
     programs: &OsuPrograms,
@@ -99,12 +96,12 @@ pub(crate) fn run(
                 continue;
             }
             let Some(program) = programs.program(pattern) else {
-                let text = format!("osu_{pattern} is not in the folder and is left out");
+                let text = format!("osu_{pattern} is left out: the folder does not contain it");
                 outcome.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
                 continue;
             };
             let launch = Launch { patterns: vec![pattern], ..launch.clone() };
-            match by_turns(mpi, &launch, pattern, program, rounds, share, observer) {
+            match run_interleaved(mpi, &launch, pattern, program, rounds, share, observer) {
                 Ok(more) => outcome.extend(more),
                 Err(error) if outcome.measurements.is_empty() => return Err(error),
                 Err(error) => {
@@ -122,8 +119,8 @@ pub(crate) fn run(
     Ok(outcome)
 }
 
-/// Runs rounds of one pattern until enough of them are valid, or the time is used up.
-fn by_turns(
+/// Runs rounds of one pattern until enough of them are valid or the time is used up.
+fn run_interleaved(
     mpi: &Starter<'_>,
     launch: &Launch,
     pattern: Pattern,
@@ -134,15 +131,15 @@ fn by_turns(
 ) -> Result<Outcome, MessagesError> {
     let observer = SharedObserver::new(observer);
     let mut measured: Vec<Round> = Vec::new();
-    // There is one cell; without rounds that succeed, the program is left out with a notice.
+    // There is one cell. If no round succeeds, the program is left out with a notice.
     let policy = RepetitionPolicy { samples_despite_time: time.is_none(), ..OSU };
-    let limits = Limits::new(time.unwrap_or(FOREVER), Some(rounds as usize));
+    let limits = Limits::new(time.unwrap_or(UNLIMITED), Some(rounds as usize));
     let mut schedule = Schedule::new(policy, limits, 1);
     let ended = schedule.run(&mut &observer, None, |turn| {
         let counting = rounds as usize - turn.remaining.unwrap_or_default();
         let mut observer = &observer;
         observer.phase(&format!(
-            "{} osu_{pattern} and the probe alternately, round {} of {rounds}",
+            "{} osu_{pattern} and the probe interleaved, round {} of {rounds}",
             mpi.transport.name(),
             counting + 1
         ));
@@ -167,14 +164,15 @@ fn by_turns(
     let left_out = measured.len() - counting.len();
     if left_out > 0 {
         let text = format!(
-            "{pattern}: {left_out} of {all} rounds are not used, because core-to-core latency \
-             changed or other programs used the cpus"
+            "{pattern}: {left_out} of {all} rounds are not used, because the core-to-core \
+             latency changed or other programs used the cpus"
         );
         outcome.notices.push(Notice::new(NoticeId::Reference, GAUGE, text));
     }
     if stop == Stop::Budget {
         let text = format!(
-            "{pattern}: {all} of {rounds} rounds were run, because another one would exceed --budget"
+            "{pattern}: {all} of {rounds} rounds were run, because another one would exceed \
+             --budget"
         );
         outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
     }
@@ -186,13 +184,13 @@ fn by_turns(
 /// Reading of the CPU time of some CPUs.
 #[derive(Clone, Copy)]
 struct WorkReading {
-    /// CPU time with the time of the reading; `None` if it cannot be compared.
+    /// CPU time and the instant of the reading; `None` if the CPU time of other programs cannot be distinguished.
     read: Option<(Work, Instant)>,
     cpus: usize,
 }
 
 impl WorkReading {
-    /// Reads the CPU time, if it tells the ranks from other programs.
+    /// Reads the CPU time if it can distinguish the ranks from other programs.
     fn from_cpus(cpus: &[u32], own_ranks: bool) -> Self {
         let work = if own_ranks { Work::now(cpus) } else { None };
         Self { read: work.map(|work| (work, Instant::now())), cpus: cpus.len() }
@@ -216,13 +214,13 @@ fn round(
     observer: &mut dyn Observer,
 ) -> Result<Round, MessagesError> {
     let cpus: Vec<u32> = launch.places().into_iter().flatten().flatten().collect();
-    // Slurm's daemon starts the ranks, so that their CPU time is not part of this process's CPU time.
+    // The ranks are started by Slurm's daemon, so their CPU time is not part of this process's CPU time.
     let own_ranks = mpi.transport.launcher_kind() != Some(LauncherKind::Slurm);
     let begin = WorkReading::from_cpus(&cpus, own_ranks);
     let output = osu(mpi, launch, program, observer)?;
     let between = WorkReading::from_cpus(&cpus, own_ranks);
     let options = MessageOptions { timing: output.timing(), ..mpi.options.clone() };
-    // A part of a round cannot be compared with the program's run.
+    // An incomplete round cannot be compared with the program's run.
     let mpi = Starter { options: &options, limits: None, ..*mpi };
     let report = mpi.run(launch, observer)?;
     let end = WorkReading::from_cpus(&cpus, own_ranks);
@@ -250,17 +248,17 @@ fn osu(
     let path = program.display().to_string();
     let run = mpi.program(launch, &path, &arguments(mpi.options, launch))?;
     let mut printed = String::new();
-    let mut silence = Silence::new();
+    let mut silence = OutputWatch::new();
     let finished = program::run_with_listener(&run, &mut |lines| {
         if !lines.is_empty() {
             printed.push_str(lines);
-            silence = Silence::new();
+            silence = OutputWatch::new();
         }
         silence.reason_to_kill(observer, TIMEOUT)
     })?;
     if finished.end == ChildEnd::Killed(KillReason::TimedOut) {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
-        return Err(MessagesError::silent(&name, TIMEOUT.as_secs_f64(), ""));
+        return Err(MessagesError::no_output(&name, TIMEOUT.as_secs_f64(), ""));
     }
     let status = match finished.status() {
         Err(ToolchainError::Interrupted) => return Err(MessagesError::Interrupted),
@@ -271,8 +269,8 @@ fn osu(
         let why = format!("it was not built with {}: each rank runs alone", mpi.transport.name());
         return Err(MessagesError::osu(program, &why));
     }
-    // osu_latency_mt 7 prints all results and then ends with a failure under Open MPI. Therefore the output is used,
-    // whatever the exit status.
+    // osu_latency_mt 7 prints all results and then fails under Open MPI. The output is therefore used regardless of the
+    // exit status.
     OsuOutput::read(&printed).map_err(|why| {
         if status.success() {
             MessagesError::osu(program, &why)
@@ -286,7 +284,7 @@ fn osu(
 /// Returns the options that the OSU programs and the probe have in common.
 fn arguments(options: &MessageOptions, launch: &Launch) -> Vec<String> {
     let pattern = launch.patterns.first().copied().unwrap_or(Pattern::Latency);
-    let sizes = options.sizes_of(pattern);
+    let sizes = options.valid_sizes(pattern);
     let chosen = options.sizes.is_some() && !pattern.is_sizeless();
     let sizes = sizes.first().zip(sizes.last()).filter(|_| chosen);
     let unusual = pattern.is_rate() && options.window != MessageOptions::default().window;

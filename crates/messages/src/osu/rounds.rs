@@ -1,4 +1,4 @@
-//! Selection of the valid rounds of two programs that run alternately, and their combined figures.
+//! Selection of the valid rounds of two programs that run interleaved, and their combined figures.
 //!
 //! The core-to-core latency changes when a hypervisor moves CPUs. The probe reports this latency; OSU's programs do
 //! not. A round is a run of an OSU program followed by a run of the probe, so that each OSU program runs between two
@@ -14,7 +14,7 @@ use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Fraction, Unit, regime, stats};
 
-/// Number of round trips at the start and at the end of a probe's run from which the regime at that time is determined.
+/// Number of round trips at the start and at the end of a probe's run from which the regime at this time is determined.
 const ENDS: usize = 5;
 /// Minimum share of a run's round trips that must agree. Single outliers are disturbances and are ignored.
 const AGREE: f64 = 0.9;
@@ -28,11 +28,11 @@ const OTHERS: f64 = 0.03;
 pub(crate) struct Round {
     /// Output of the OSU program.
     pub(crate) osu: OsuOutput,
-    /// Figures of the probe; values are means over all operations.
+    /// Figures of the probe. Their values are means over all operations.
     pub(crate) own: Vec<MessageFigure>,
-    /// Round trips of a cache line during the probe's run, seconds, in order.
+    /// Round trips of a cache line during the probe's run, seconds, in chronological order.
     pub(crate) trips: Vec<f64>,
-    /// Share of the CPU time that other programs used; the larger of the shares during the two runs.
+    /// Share of the CPU time used by other programs: the maximum of both runs.
     pub(crate) others: f64,
 }
 
@@ -55,7 +55,7 @@ impl Round {
         Sample { round_trips: (middle, middle), causes, ..Sample::from_times(Vec::new()) }
     }
 
-    /// Returns the probe's figure of a size.
+    /// Returns the probe's figure for a size.
     fn own_figure(&self, unit: Unit, bytes: Option<u64>) -> Option<&Measurement> {
         let mut own = self.own.iter();
         let found = own.find(|figure| {
@@ -64,14 +64,14 @@ impl Round {
         Some(&found.measurement)
     }
 
-    /// Returns OSU's row of a size.
+    /// Returns OSU's row for a size.
     fn osu_row(&self, bytes: Option<u64>) -> Option<&output::OsuRow> {
         self.osu.rows.iter().find(|row| Some(row.bytes) == bytes)
     }
 }
 
-/// Returns the figures of both programs: the medians over the valid rounds, or over all rounds if no round is valid.
-/// Also returns the ratio of the probe's figure to OSU's.
+/// Returns the figures of both programs, with the ratio of the probe's figure to OSU's. The figures are medians over
+/// the valid rounds, or over all rounds if none is valid.
 pub(crate) fn combined_figures(
     rounds: &[Round],
     counting: &[usize],
@@ -129,7 +129,7 @@ pub(crate) fn combined_figures(
     measurements
 }
 
-/// Returns one figure over several rounds. Each sample is the mean of a round, which is the value that OSU prints.
+/// Combines the figures of several rounds. Each sample is the mean of a round, which is the value that OSU prints.
 fn over_rounds(one: &Measurement, runs: &[&Measurement]) -> Measurement {
     let samples: Vec<f64> = runs.iter().filter_map(|m| m.value).collect();
     let mut validity = one.validity.clone();

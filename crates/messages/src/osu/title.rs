@@ -1,4 +1,4 @@
-//! Titles of the OSU micro-benchmarks, and the lines by which runs are found in a text.
+//! Titles of the OSU micro-benchmarks, and the lines that identify runs in a text.
 
 use super::columns::is_header;
 use crate::pattern::Pattern;
@@ -11,13 +11,13 @@ pub(crate) struct OsuTitle {
     pub(crate) test: String,
     /// Version of the benchmarks.
     pub(crate) version: Option<String>,
-    /// Devices in whose memory buffers may be: `cuda`, `rocm`.
+    /// Kinds of devices whose memory the buffers may use: `cuda`, `rocm`.
     pub(crate) devices: Option<String>,
 }
 
 impl OsuTitle {
-    /// Parses a title: `# OSU MPI Latency Test v7.2`, `# OSU MPI-CUDA Bandwidth Test v7.5`,
-    /// `# OSU MPI_Put Latency Test v5.9`. `None` for other lines.
+    /// Parses a title: `# OSU MPI Latency Test v7.2`, `# OSU MPI-CUDA Bandwidth Test v7.5`, `# OSU MPI_Put Latency Test
+    /// v5.9`. Returns `None` for other lines.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let rest = line.trim().strip_prefix('#')?.trim().strip_prefix("OSU ")?.trim();
         let (words, version) = match rest.rsplit_once(" v") {
@@ -27,7 +27,7 @@ impl OsuTitle {
             _ => (rest, None),
         };
         let test = words.strip_suffix("Test").or_else(|| words.strip_suffix("test"));
-        // Of a part of a title, nothing is known.
+        // An incomplete title is not parsed.
         let test = test.or(version.is_some().then_some(words))?.trim();
         let (interface, test) = match test.split_once(' ') {
             Some((interface, test)) => (interface, test),
@@ -53,7 +53,7 @@ impl OsuTitle {
         Pattern::ALL.iter().copied().find(|pattern| pattern.row().title == self.test)
     }
 
-    /// Returns the name of the figures of a test without a pattern: `put_latency`, `iallreduce`.
+    /// Returns the figure name of a test without a pattern: `put_latency`, `iallreduce`.
     pub(crate) fn name(&self) -> String {
         let lower = self.test.to_lowercase();
         let words: Vec<&str> = lower
@@ -73,7 +73,7 @@ impl OsuTitle {
     }
 }
 
-/// Returns the place of a line in the order of the lines of a run: title, header of the table.
+/// Returns the position of a line in the order of the lines of a run: title, header of the table.
 pub(crate) fn mark(line: &str) -> Option<RunMark> {
     if !line.starts_with('#') {
         return None;
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_of_all_versions_are_split() {
+    fn titles_of_all_versions_are_parsed() {
         for (line, test, version, devices, name) in [
             ("# OSU MPI Latency Test v7.2", "Latency", "7.2", None, "latency"),
             ("# OSU MPI-CUDA Bandwidth Test v7.5", "Bandwidth", "7.5", Some("cuda"), "bandwidth"),

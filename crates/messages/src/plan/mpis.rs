@@ -1,4 +1,4 @@
-//! Choice of the MPIs, programs and hosts of a run: those that the user specifies, otherwise those that are found.
+//! Choice of the MPIs, programs and hosts of a run: those that the user specifies, otherwise those found on the system.
 
 use crate::MessagesError;
 use crate::osu::OsuPrograms;
@@ -11,23 +11,22 @@ use std::path::{Path, PathBuf};
 /// Requested MPIs, with the launcher and the OSU programs of each MPI.
 #[derive(Debug, Clone, Default)]
 pub struct MpiRequest {
-    /// Compiler wrappers. If empty, the first usable wrapper with a customary name is used.
+    /// Compiler wrappers. If empty, the first usable wrapper with a usual name is used.
     pub mpicc: Vec<CommandLine>,
     /// Launchers, one per wrapper. If empty, each wrapper's own launcher is used.
     pub launcher: Vec<CommandLine>,
-    /// Folders of OSU micro-benchmark builds that are run alternately with the probe, one per wrapper.
+    /// Folders with builds of the OSU micro-benchmarks to run interleaved with the probe, one per wrapper.
     pub osu: Vec<PathBuf>,
-    /// Fabrics of the built-in transport, which is used instead of an MPI. If empty, an MPI is used if there is one.
+    /// Fabrics of the built-in transport to use instead of an MPI. If empty, an MPI is used if one is found.
     pub transport: Vec<Fabric>,
-    /// True if the built-in transport is measured alternately with the MPIs, as the lower bound.
+    /// True to measure the built-in transport interleaved with the MPIs, as the lower bound.
     pub lower_bound: bool,
 }
 
 impl MpiRequest {
     /// Checks that the numbers of launchers and of OSU folders, if given, equal the number of MPIs.
     ///
-    /// # Errors
-    /// Fails when the numbers differ.
+    /// Fails if the numbers differ.
     pub(crate) fn check(&self) -> Result<(), MessagesError> {
         let mpis = self.mpicc.len().max(1);
         let given = [("--launcher", self.launcher.len()), ("--osu", self.osu.len())];
@@ -41,8 +40,10 @@ impl MpiRequest {
         }
     }
 
-    /// Searches for each MPI that the user specifies. Returns the MPI, or the reason why it is unusable.
-    pub(crate) fn named(&self) -> impl Iterator<Item = (&CommandLine, Result<Mpi, Failure>)> {
+    /// Searches for each MPI that the user specified. Returns the MPI, or the reason why it cannot be used.
+    pub(crate) fn specified_mpis(
+        &self,
+    ) -> impl Iterator<Item = (&CommandLine, Result<Mpi, Failure>)> {
         self.mpicc.iter().enumerate().map(|(at, mpicc)| {
             let found = Mpi::find(mpicc, self.launcher.get(at), &|| false);
             let chosen = format!("by {mpicc} (--mpicc)");
@@ -52,18 +53,20 @@ impl MpiRequest {
 
     /// Returns the OSU programs in each folder.
     ///
-    /// # Errors
-    /// Fails when a folder contains no OSU program.
+    /// Fails if a folder contains no OSU program.
     pub(crate) fn programs(&self) -> Result<Vec<OsuPrograms>, MessagesError> {
         self.osu.iter().map(|at| OsuPrograms::find(at).ok_or_else(|| no_programs(at))).collect()
     }
 }
 
-/// Returns the error for a folder without programs of OSU.
+/// Returns the error for a folder without OSU programs.
 fn no_programs(folder: &Path) -> MessagesError {
-    Failure::usage(format!("there is no osu_latency, osu_bw, ... in {}", folder.display()))
-        .hint("give the folder where the OSU micro-benchmarks were built or installed")
-        .into()
+    Failure::usage(format!(
+        "no OSU program (osu_latency, osu_bw, ...) found in {}",
+        folder.display()
+    ))
+    .hint("give the folder where the OSU micro-benchmarks were built or installed")
+    .into()
 }
 
 /// Finds the MPI of a wrapper.
@@ -71,11 +74,10 @@ fn find(name: &str, launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
     Mpi::find(&CommandLine::new(name, []), launcher, &|| false)
 }
 
-/// Returns the first usable MPI among the wrappers with customary names.
+/// Returns the first usable MPI among the wrappers with usual names.
 ///
-/// # Errors
-/// Fails when no MPI is usable; the error has the reason for each wrapper that exists.
-pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
+/// Fails if no MPI is usable. The error contains the reason for each wrapper that exists.
+pub(crate) fn first_usable(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
     let wrappers = usual_wrappers();
     let mut there: Vec<(&str, PathBuf)> = Vec::new();
     for (name, path) in wrappers.iter().filter_map(|name| Some((name.as_str(), which(name)?))) {
@@ -109,7 +111,7 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
     let mut failures = failures.into_iter();
     match failures.next() {
         None => find(&wrappers[0], launcher),
-        // A reason that all wrappers have in common, e.g. a missing launcher, is reported once.
+        // A reason that applies to all wrappers, e.g. a missing launcher, is reported once.
         Some(first) if failures.all(|other| other.reason() == first.reason()) => Err(first),
         Some(_) => Err(Failure::missing(reports.join("; "))
             .hint("specify a usable MPI, e.g. --mpicc /opt/mpi/bin/mpicc")),

@@ -1,7 +1,7 @@
-//! Predicted time of a run before its first start, and the sizes and launches that a run has if its time is short.
+//! Prediction of the time of a run before its first start, and omission of sizes and launches if the time is short.
 //!
-//! The time of a start depends on the launcher and is known only after the first start; the run then delivers what it
-//! has. Each size takes at least the minimum limit of a size.
+//! The time of a start depends on the launcher and is known only after the first start. If starts take longer than
+//! assumed, the run returns the results so far. Each size takes at least the minimum time limit.
 
 use super::{MIN_LIMIT, MessagesPlan, QUICK_SIZES, RankPairs};
 use crate::GAUGE;
@@ -10,14 +10,14 @@ use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime};
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use std::time::Duration;
 
-/// Number of minimum limits that a size is likely to take: one for each batch that the median needs.
+/// Likely time of a size in minimum time limits: one limit for each batch that the median requires.
 const LIKELY_LIMITS: u32 = doubt::TYPICAL.min as u32;
-/// Assumed time of a start by a launcher, which is not known before.
+/// Assumed time that a launcher takes to start ranks; it is unknown before the first start.
 const LAUNCHING: Duration = Duration::from_secs(1);
 
 impl MessagesPlan {
-    /// Shortens the run until its predicted time keeps the budget, with notices on what is left out, and divides the time
-    /// that is left among the sizes.
+    /// Shortens the run until its predicted time is within the budget, with notices on what is left out. Divides the
+    /// remaining time among the sizes.
     ///
     /// # Errors
     /// Fails if the user set the budget and the shortest run exceeds it.
@@ -26,13 +26,12 @@ impl MessagesPlan {
         let launches_before = self.launches.len();
         limits.admit(self)?;
         if self.options.sizes != sizes_before {
-            let text =
-                "only the sizes of a quick run are measured, so that the run keeps its budget";
+            let text = "only the sizes of a quick run are measured, to keep the budget";
             self.notices.push(Notice::new(NoticeId::Clamped, GAUGE, text.to_owned()));
         }
         if self.launches.len() < launches_before {
             let text = format!(
-                "{} of {launches_before} groups of ranks are measured, so that the run keeps its budget",
+                "{} of {launches_before} groups of ranks are measured, to keep the budget",
                 self.launches.len()
             );
             self.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
@@ -41,14 +40,14 @@ impl MessagesPlan {
         Ok(())
     }
 
-    /// Returns the sizes of a quick run; `None` if the user chose the sizes, or if a pattern has none of them.
+    /// Returns the sizes of a quick run; `None` if the user set the sizes, or if they are invalid for a pattern.
     fn fewer_sizes(&self) -> Option<Vec<u64>> {
         let mut patterns = self.options.patterns.iter();
-        let is_valid = patterns.all(|one| !one.sizes_of(&QUICK_SIZES).is_empty());
+        let is_valid = patterns.all(|one| !one.valid_sizes(&QUICK_SIZES).is_empty());
         (self.options.sizes.is_none() && is_valid).then(|| QUICK_SIZES.to_vec())
     }
 
-    /// Returns the number of the last launch whose patterns are all measured by earlier launches.
+    /// Returns the index of the last launch whose patterns are all measured by earlier launches.
     fn spare_launch(&self) -> Option<usize> {
         (1..self.launches.len()).rev().find(|number| {
             let earlier = &self.launches[..*number];
@@ -65,8 +64,8 @@ impl Predictable for MessagesPlan {
         PredictedTime { min, likely: LIKELY_LIMITS * min + LAUNCHING * starts as u32 }
     }
 
-    /// Takes the sizes of a quick run. Then leaves out the last group of ranks whose patterns other groups have, unless the
-    /// user chose the groups.
+    /// Reduces the sizes to those of a quick run. If this is not enough, leaves out the last group of ranks whose
+    /// patterns other groups measure, unless the user chose the groups.
     fn shorten(&mut self) -> bool {
         if !self.osu.is_empty() {
             return false;
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn short_budget_takes_fewer_sizes_and_groups_with_notices() {
+    fn short_budget_reduces_sizes_and_groups() {
         let mut long = plan(Duration::from_secs(60), None);
         let turns = long.turns();
         let notices = long.notices.len();

@@ -8,13 +8,15 @@ fn machine(text: &str) -> Topology {
 
 fn here(launch: &Launch) -> Vec<Vec<u32>> {
     match &launch.ranks {
-        Where::Here(cpus) => cpus.iter().map(|rank| rank.iter().map(|c| c.0).collect()).collect(),
-        Where::Hosts(_) => Vec::new(),
+        RankLocations::Here(cpus) => {
+            cpus.iter().map(|rank| rank.iter().map(|c| c.0).collect()).collect()
+        }
+        RankLocations::Hosts(_) => Vec::new(),
     }
 }
 
 #[test]
-fn two_cores_need_two_starts() {
+fn two_cores_have_two_launches() {
     let topology = machine("Package:1 L3Cache:1 L2Cache:2 Core:1 PU:1");
     let (launches, notices) =
         launches(&topology, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap();
@@ -29,7 +31,7 @@ fn two_cores_need_two_starts() {
 }
 
 #[test]
-fn every_distance_has_a_start_and_all_cores_another() {
+fn each_distance_and_all_cores_have_a_launch() {
     let topology = machine("Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1");
     let (launches, notices) =
         launches(&topology, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap();
@@ -87,7 +89,7 @@ fn matrix_measures_every_pair_of_cores_once() {
 }
 
 #[test]
-fn single_cpu_is_refused_and_an_odd_rank_is_unused() {
+fn single_cpu_is_refused() {
     let one = machine("Package:1 Core:1 PU:1");
     let error =
         launches(&one, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap_err();
@@ -131,7 +133,7 @@ fn buffers_larger_than_memory_are_refused() {
 #[test]
 fn sizes_beyond_the_memory_limit_are_omitted_with_a_notice() {
     let plan = collectives(&[Pattern::Alltoall, Pattern::Bcast], 32 << 20).unwrap();
-    let sizes = |pattern| plan.launches[0].sizes_of(pattern, &plan.options).into_iter().max();
+    let sizes = |pattern| plan.launches[0].valid_sizes(pattern, &plan.options).into_iter().max();
     assert_eq!((sizes(Pattern::Alltoall), sizes(Pattern::Bcast)), (Some(256 << 10), Some(1 << 20)));
     assert_eq!(
         plan.notices[0].message,
@@ -152,7 +154,7 @@ fn sizes_beyond_the_memory_limit_are_omitted_with_a_notice() {
     };
     let asked_plan = asked(&[8, 4 << 20, 1 << 30]).unwrap();
     assert_eq!(
-        asked_plan.launches[0].sizes_of(Pattern::Alltoall, &asked_plan.options),
+        asked_plan.launches[0].valid_sizes(Pattern::Alltoall, &asked_plan.options),
         [8, 4 << 20]
     );
     assert!(

@@ -1,41 +1,40 @@
-//! Choice of the means for measuring messages: the best available one on this node, with the reason.
+//! Choice of the transport for measuring messages: the best one available on this node, with the reason.
 
 use crate::MessagesError;
-use crate::plan::mpis::{MpiRequest, usual};
+use crate::plan::mpis::{MpiRequest, first_usable};
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 
-/// Means for measuring messages, best first.
+/// Transport for measuring messages, in order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum TransportKind {
-    /// Probe that the compiler wrapper of an MPI compiles.
+    /// Probe compiled with the wrapper of an MPI.
     CompiledProbe,
-    /// Precompiled probe of this program, run with the library of an MPI without a compiler.
+    /// Precompiled probe, run with the library of an MPI without a compiler.
     PrecompiledProbe,
     /// Built-in transport, without an MPI.
     #[default]
     BuiltIn,
 }
 
-/// Chosen transport, with the usable and unusable MPIs.
+/// Chosen transport, with the usable MPIs and those that cannot be used.
 #[derive(Debug, Default)]
 pub(crate) struct TransportChoice {
     pub kind: TransportKind,
     /// Usable MPIs; empty for [`TransportKind::BuiltIn`].
     pub mpis: Vec<Mpi>,
-    /// True if the user specified the MPIs; then no other MPI is used.
+    /// True if the user specified the MPIs; no other MPI is used.
     pub named: bool,
     /// Specified MPIs that cannot be used, with the reason.
     pub unusable: Vec<(CommandLine, String)>,
-    /// Reason why no MPI was found, if the user specified none.
+    /// Reason why no MPI was found; `None` if one was found or specified.
     pub missing: Option<Failure>,
 }
 
-/// Chooses the best available transport. If the user specifies MPIs, the usable MPIs among these are chosen.
+/// Chooses the best available transport. If the user specified MPIs, only these are considered.
 ///
-/// # Errors
-/// Fails when no specified MPI is usable, or the request is inconsistent.
+/// Fails if no specified MPI is usable, or if the request is inconsistent.
 pub(crate) fn choose(request: &MpiRequest) -> Result<TransportChoice, MessagesError> {
     if !request.transport.is_empty() {
         return Ok(TransportChoice::default());
@@ -45,7 +44,7 @@ pub(crate) fn choose(request: &MpiRequest) -> Result<TransportChoice, MessagesEr
         return named(request);
     }
     let launcher = request.launcher.first();
-    let missing = match usual(launcher) {
+    let missing = match first_usable(launcher) {
         Ok(mpi) => return Ok(choose_transport(TransportKind::CompiledProbe, mpi)),
         Err(failure) => failure,
     };
@@ -67,7 +66,7 @@ pub(crate) fn without_compiler(launcher: Option<&CommandLine>, why: &str) -> Opt
     Some(Mpi { selection_reason: chosen, ..mpi })
 }
 
-/// Returns one line with the reason why a wrapper cannot compile the probe: the first line of the compiler's errors.
+/// Returns the reason why a wrapper cannot compile the probe: the first line of the compiler's errors.
 pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
     let (
         MessagesError::Toolchain(ToolchainError::Compile { status, errors, .. }),
@@ -77,7 +76,7 @@ pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
         return Failure::from(error).reason();
     };
     let first = errors.lines().find(|line| !line.trim().is_empty()).unwrap_or(status).trim();
-    // The temporary folder of the file no longer exists, so only the file name is shown.
+    // The file is in a temporary folder that no longer exists, so only its name is shown.
     let (place, rest) = first.split_once(' ').unwrap_or((first, ""));
     let place = place.rsplit('/').next().unwrap_or(place);
     format!(
@@ -87,7 +86,7 @@ pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
     )
 }
 
-/// Tries all MPIs that the user specifies.
+/// Tries all MPIs that the user specified.
 fn named(request: &MpiRequest) -> Result<TransportChoice, MessagesError> {
     let mut choice = TransportChoice {
         kind: TransportKind::CompiledProbe,
@@ -95,7 +94,7 @@ fn named(request: &MpiRequest) -> Result<TransportChoice, MessagesError> {
         ..TransportChoice::default()
     };
     let mut first = None;
-    for (mpicc, found) in request.named() {
+    for (mpicc, found) in request.specified_mpis() {
         match found {
             Ok(mpi) => choice.mpis.push(mpi),
             Err(failure) => {
@@ -105,7 +104,7 @@ fn named(request: &MpiRequest) -> Result<TransportChoice, MessagesError> {
         }
     }
     match first {
-        // Each folder of OSU's programs belongs to one wrapper, so that no wrapper can be left out.
+        // Each folder of OSU programs belongs to one wrapper, so no wrapper can be left out.
         Some(failure)
             if choice.unusable.len() == 1 && choice.mpis.is_empty() || !request.osu.is_empty() =>
         {

@@ -1,5 +1,5 @@
-//! The probe: compiled with an MPI's compiler wrapper and cached until the MPI, the compiler or the source changes, or
-//! else precompiled with this program.
+//! Build of the probe: compiled with an MPI's compiler wrapper and cached until the MPI, the compiler or the source
+//! changes; without a wrapper, the precompiled probe is used.
 
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::{Failure, Notice, NoticeId};
@@ -19,14 +19,14 @@ const SOURCES: [(&str, &str); 4] = [
     ("messages_shared_line.h", include_str!("../../probes/messages_shared_line.h")),
     ("messages_measure.h", include_str!("../../probes/messages_measure.h")),
 ];
-/// Compiler flags of the probe; the same flags are used for the precompiled probe.
+/// Compiler flags of the probe, compiled or precompiled.
 const FLAGS: &str = env!("PROBE_FLAGS");
 
-// Precompiled probe of each ABI, after the first name of its library files; the build script writes this list.
+// Precompiled probe for each ABI, with the first name of the ABI's library files. The build script generates this list.
 include!(concat!(env!("OUT_DIR"), "/carried.rs"));
 
 /// Returns the precompiled probe for MPI libraries with this ABI.
-fn carried(abi: &MpiAbi) -> Result<&'static [u8], Failure> {
+fn embedded_probe(abi: &MpiAbi) -> Result<&'static [u8], Failure> {
     let probe = CARRIED.iter().find(|(name, _)| *name == abi.files[0]);
     let Some((_, program)) = probe else {
         return Err(Failure::missing(format!("there is no precompiled probe for {abi}")));
@@ -39,18 +39,18 @@ fn carried(abi: &MpiAbi) -> Result<&'static [u8], Failure> {
 pub struct Probe {
     /// Path of the probe's executable.
     pub path: PathBuf,
-    /// Arguments that precede those of the measurement.
+    /// Arguments that precede the arguments of the measurement.
     pub arguments: Vec<String>,
-    /// Reasons why the compiled probe could not be cached, or why a cached probe is not used.
+    /// Notices on why the compiled probe was not cached, or why a cached probe is not used.
     pub notices: Vec<Notice>,
     /// Temporary folder of the executable; removed when this value is dropped.
     _folder: Scratch,
 }
 
-/// Returns the probe of an MPI for the hosts of `reach`: a cached or newly compiled probe, or without a compiler wrapper the precompiled probe.
+/// Returns the probe of an MPI for the hosts of `reach`: a cached or newly compiled probe, or the precompiled probe if
+/// there is no compiler wrapper.
 ///
-/// # Errors
-/// Fails when the probe does not compile, or cannot be written to any folder.
+/// Fails if the probe does not compile, or if it cannot be written to any folder.
 pub fn build(
     mpi: &Mpi,
     cache: Option<&Path>,
@@ -71,7 +71,7 @@ pub fn build(
         }
         MpiParts::Runtime { path, abi } => {
             arguments.push(format!("library={}", path.display()));
-            Cow::from(carried(abi)?)
+            Cow::from(embedded_probe(abi)?)
         }
     };
     // Unlike the temporary folder, the cache folder is usually visible to other hosts.
@@ -85,7 +85,7 @@ pub fn build(
     Ok(Probe { path, arguments, notices, _folder: folder })
 }
 
-/// Returns everything on which a compiled probe depends, as the key of the cache.
+/// Returns the key of the cache: everything on which a compiled probe depends.
 fn key(compiler: &Compiler, given: &Path, library: &MpiLibrary) -> String {
     let path = std::fs::canonicalize(given).unwrap_or_else(|_| given.to_owned());
     let version = compiler.version.as_deref().unwrap_or("?");
@@ -147,12 +147,12 @@ mod tests {
     use nodegauge_toolchain::mpi::abi::MPI_ABIS;
 
     #[test]
-    fn each_abi_has_a_probe_and_is_in_the_chapter() {
+    fn each_abi_has_a_probe_and_is_documented() {
         let chapter =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mpi.md"))
                 .unwrap();
         for abi in &MPI_ABIS {
-            assert!(!carried(abi).unwrap().is_empty(), "{abi}");
+            assert!(!embedded_probe(abi).unwrap().is_empty(), "{abi}");
             for file in abi.files {
                 assert!(chapter.contains(&format!("`{file}`")), "{file} in docs/mpi.md");
             }

@@ -1,8 +1,8 @@
-//! One start of the probe, with supervision. If the probe prints nothing for longer than its timeout, the launcher and
-//! all ranks are killed. Complete measurements are kept.
+//! One start of the probe with its supervision. If the probe prints nothing for longer than its timeout, the launcher
+//! and all ranks are killed. Complete measurements are kept.
 
 use crate::error::MessagesError;
-use crate::job::launch::{Launch, Where};
+use crate::job::launch::{Launch, RankLocations};
 use crate::job::protocol::{ProbeOutput, SizeRun};
 use crate::options::MessageOptions;
 use crate::pattern::Pattern;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Reason why a start did not finish although it measured something.
+/// Reason why a start did not finish, although it measured something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IncompleteStart {
     /// The probe printed nothing for this time.
@@ -32,7 +32,7 @@ pub(crate) enum IncompleteStart {
     Interrupted,
 }
 
-/// Medians of one start, for the ratio of two transports that run alternately.
+/// Medians of one start, for the ratio of two transports that run interleaved.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StartMedians {
     /// Median round trip of a cache line; NaN if the ranks share no cache line.
@@ -84,21 +84,21 @@ impl StartReport {
     }
 }
 
-/// Maximum wait for the first line on this node, which is also the additional time for each other host.
+/// Maximum time until the first line on this node.
 const START: Duration = Duration::from_secs(20);
 const START_PER_HOST: Duration = Duration::from_secs(1);
-/// Factor for the timeout of forked ranks. The end of a forked rank is noticed immediately, so that a long timeout has
-/// no disadvantage. If other programs use the cores, each step of a ring may wait for a time slice of the scheduler.
+/// Factor for the timeout of forked ranks. The end of a forked rank is noticed immediately, so a long timeout has no
+/// disadvantage. When other programs use the cores, each step of a ring may wait for a time slice of the scheduler.
 const OWN_SILENCE: u32 = 5;
-/// Time limit that no start reaches, because the timeout for output ends a start earlier.
-pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Time limit that is never reached, because the timeout for output ends a start earlier.
+pub(crate) const UNLIMITED: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Number of lines of error output in an error message.
 const LINES: usize = 4;
-/// Maximum size of the probe's output in bytes per second of a size's time limit. The probe prints about ten thousand
+/// Maximum size of the probe's output, in bytes per second of a size's time limit. The probe prints about ten thousand
 /// lines per second.
 const OUTPUT_PER_SECOND: u64 = 8 << 20;
 const UCX_LOG_LEVEL: &str = "UCX_LOG_LEVEL";
-/// Fragments of the error messages that launchers print if they have fewer slots than ranks.
+/// Parts of the messages that launchers print if they have fewer slots than ranks.
 const SLOTS: [&str; 4] =
     ["not enough slots", "More processors requested", "too many tasks", "not enough hosts"];
 
@@ -142,24 +142,24 @@ impl MessageTransport<'_> {
 pub(crate) struct Starter<'a> {
     pub transport: MessageTransport<'a>,
     /// Patterns that the transport runs.
-    pub plays: &'a [Pattern],
+    pub patterns: &'a [Pattern],
     pub topology: &'a Topology,
     pub options: &'a MessageOptions,
     /// Limits of the run; `None` if it has no budget.
     pub limits: Option<Limits>,
 }
 
-/// Time for which a program has printed nothing, measured by frequent checks. If this process was stopped, as in a
-/// guest that its host pauses, the program was most likely stopped as well. Therefore at most [`Silence::LOOK`] counts
-/// between two checks.
-pub(crate) struct Silence {
+/// Time for which a program has printed nothing, measured at frequent checks. If this process was stopped, e.g. in a
+/// paused guest, the program was probably stopped as well. Therefore at most [`OutputWatch::MAX_GAP`] counts between two
+/// checks.
+pub(crate) struct OutputWatch {
     lasts: Duration,
     looked: Instant,
 }
 
-impl Silence {
-    /// Maximum time that counts between two checks; much longer than the normal interval between checks.
-    const LOOK: Duration = Duration::from_millis(500);
+impl OutputWatch {
+    /// Maximum time that counts between two checks. It is much longer than the normal interval between checks.
+    const MAX_GAP: Duration = Duration::from_millis(500);
 
     /// Starts the measurement of the time without output.
     pub(crate) fn new() -> Self {
@@ -182,7 +182,7 @@ impl Silence {
     }
 
     fn look(&mut self, now: Instant) {
-        self.lasts += now.saturating_duration_since(self.looked).min(Self::LOOK);
+        self.lasts += now.saturating_duration_since(self.looked).min(Self::MAX_GAP);
         self.looked = now;
     }
 }
@@ -190,8 +190,7 @@ impl Silence {
 impl Starter<'_> {
     /// Starts the probe and reads its output to the end.
     ///
-    /// # Errors
-    /// Fails when nothing was measured; partial results are not an error.
+    /// Fails if nothing was measured. Partial results are not an error.
     pub(crate) fn run(
         &self,
         launch: &Launch,
@@ -201,12 +200,12 @@ impl Starter<'_> {
         let hosts = launch.hosts().map_or(0, <[String]>::len) as u32;
         let expected = launch.count(self.options).max(1) as f64;
         let mut output = ProbeOutput::default();
-        let mut silence = Silence::new();
+        let mut silence = OutputWatch::new();
         let mut timeout = start_time(hosts);
         let mut late = false;
         let finished = program::run_with_listener(&run, &mut |lines| {
             if output.read(lines) {
-                silence = Silence::new();
+                silence = OutputWatch::new();
                 let done = output.sizes.iter().filter(|size| size.done.is_some()).count();
                 let latest = match output.sizes.last() {
                     Some(size) => format!("{}, {}", size.pattern, Bytes(size.bytes)),
@@ -243,7 +242,7 @@ impl Starter<'_> {
             return Err(self.nothing(launch, &output, broken, &text));
         }
         if broken == Some(IncompleteStart::Late) {
-            // A size without a batch is left out like those that follow.
+            // A size without a batch is left out, like the sizes after it.
             output.sizes.retain(|size| !size.groups.is_empty());
         }
         if let Some(IncompleteStart::Died(how)) = &mut broken {
@@ -263,7 +262,7 @@ impl Starter<'_> {
     /// size.
     pub(crate) fn starts(&self, launch: &Launch) -> u32 {
         let fixed = self.options.samples.is_some() || self.options.iterations.is_some();
-        let here = matches!(launch.ranks, Where::Here(_)) && launch.steps.is_empty();
+        let here = matches!(launch.ranks, RankLocations::Here(_)) && launch.steps.is_empty();
         if fixed || !here { 1 } else { self.options.starts.max(1) }
     }
 
@@ -281,7 +280,7 @@ impl Starter<'_> {
         }
     }
 
-    /// True if the run has exceeded the budget of the user, so that it ends with what it has measured.
+    /// True if the run has exceeded the user's budget, so that it must end with the results so far.
     pub(crate) fn is_late(&self) -> bool {
         self.limits.is_some_and(|limits| limits.is_exceeded())
     }
@@ -307,7 +306,7 @@ impl Starter<'_> {
                     RankJob::from_launch(launch, fabric, self.options).ok_or_else(only_mpi)?;
                 let own = nodegauge_os::own_program().map_err(Failure::missing)?;
                 let command = CommandLine::new(own, []).with(order.arguments());
-                ProgramJob::new(command, FOREVER)
+                ProgramJob::new(command, UNLIMITED)
             }
         };
         let seconds = self.options.size_limit.as_secs().saturating_add(1);
@@ -327,7 +326,7 @@ impl Starter<'_> {
         let MessageTransport::Mpi(mpi, _) = self.transport else { return Err(only_mpi()) };
         let command = CommandLine::new(program, []).with(arguments.iter().cloned());
         let launch = launch.by(&mpi.launcher, self.topology, mpi.launcher.refuses_root());
-        let mut run = ProgramJob::new(command, FOREVER).with_launcher(launch);
+        let mut run = ProgramJob::new(command, UNLIMITED).with_launcher(launch);
         // UCX prints its transport once, when it is initialized.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
             run.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
@@ -373,7 +372,7 @@ impl Starter<'_> {
         let words = error_tail(text);
         let how = match broken {
             Some(IncompleteStart::Hung(limit)) => {
-                return MessagesError::silent(launcher, limit.as_secs_f64(), &words);
+                return MessagesError::no_output(launcher, limit.as_secs_f64(), &words);
             }
             Some(IncompleteStart::Interrupted) => return MessagesError::Interrupted,
             Some(IncompleteStart::Late) => "the budget exceeded".to_owned(),
@@ -381,24 +380,24 @@ impl Starter<'_> {
             None => "success".to_owned(),
         };
         let words = quoted_lines(&words);
-        Failure::missing(format!("{launcher} ended with {how} before anything was measured{words}"))
+        Failure::missing(format!("{launcher} ended with {how} before the first measurement{words}"))
             .into()
     }
 }
 
-/// Returns the time in which a launcher starts ranks on this number of other hosts. A budget of the user that is nearly
-/// spent leaves a launcher at least a part of it.
+/// Returns the maximum time in which a launcher must start ranks on this number of other hosts. Even if the user's
+/// budget is nearly used up, a minimum time remains.
 fn start_time(hosts: u32) -> Duration {
     let usual = START + START_PER_HOST * hosts;
     nodegauge_os::helper_time(usual).max(usual / 4)
 }
 
-/// Returns the error for a launch that the built-in transport does not support; plans exclude it.
+/// Returns the error for a launch that the built-in transport does not support; plans never contain one.
 fn only_mpi() -> MessagesError {
     transport::needs_mpi("this start of ranks", None)
 }
 
-/// Returns the last informative lines of an error output, without the verbose output that this program requested.
+/// Returns the last informative lines of an error output, without the verbose output that nodegauge requested.
 pub(crate) fn error_tail(text: &str) -> String {
     let lines: Vec<&str> =
         text.lines().map(str::trim).filter(|line| !is_requested_output(line)).collect();
@@ -406,7 +405,7 @@ pub(crate) fn error_tail(text: &str) -> String {
     last.iter().map(|line| legible::quoted(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// True if a line is a rule, or verbose output that this program requested.
+/// True for a separator line, or for verbose output that nodegauge requested.
 fn is_requested_output(line: &str) -> bool {
     let is_rule = line.trim().chars().all(|c| c == '-' || c == '=');
     let requested = ["mca:", "select:", "selected ", "UCX  INFO", "UCX  DIAG", "components_"];
@@ -418,7 +417,7 @@ fn between<'a>(line: &'a str, from: &str, to: &str) -> Option<&'a str> {
     Some(line.split_once(from)?.1.split_once(to)?.0)
 }
 
-/// Returns the transport of the messages, as the library prints it when it is initialized. For Open MPI these are the
+/// Returns the transport of the messages from the output of the library's initialization. For Open MPI these are the
 /// layer and its transports, for UCX the lanes for tagged messages.
 fn transport(text: &str) -> Option<String> {
     let mut layer = None;
@@ -443,15 +442,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paused_machine_is_not_a_silent_job() {
-        let mut silence = Silence::new();
+    fn pause_of_the_machine_does_not_count_as_silence() {
+        let mut silence = OutputWatch::new();
         let begun = silence.looked;
         for look in 1..=100 {
             silence.look(begun + Duration::from_millis(20 * look));
         }
         assert_eq!(silence.lasts, Duration::from_secs(2));
         silence.look(begun + Duration::from_secs(3600));
-        assert_eq!(silence.lasts, Duration::from_secs(2) + Silence::LOOK);
+        assert_eq!(silence.lasts, Duration::from_secs(2) + OutputWatch::MAX_GAP);
     }
 
     #[test]
@@ -468,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn error_tail_omits_rules_and_chatter() {
+    fn error_tail_omits_separators_and_requested_output() {
         let text =
             "-----\nmpirun has exited\n[vm:1] mca: bml: Using vader\n\n  rank 1 died  \n----\n";
         assert_eq!(error_tail(text), "mpirun has exited\nrank 1 died");

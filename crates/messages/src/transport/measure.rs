@@ -10,20 +10,19 @@ use std::fmt::Write;
 use std::io;
 use std::time::Instant;
 
-/// Duration of a batch in seconds; reading the clock takes less than a thousandth of this time.
+/// Duration of a batch, seconds; reading the clock takes less than a thousandth of this time.
 const BATCH: f64 = 200e-6;
-/// Number of batches between two checks of the cores. The next constants are the minimum and maximum number of batches
-/// per size.
+/// Number of batches between two checks of the cores.
 const GROUP: usize = 5;
 const MIN_SAMPLES: usize = 20;
 const MAX_SAMPLES: usize = 60;
-/// Width of the median's confidence interval at which the measurement of a size ends: half a percent above and below
-/// the median.
+/// Maximum width of the median's confidence interval at which the measurement of a size ends: half a percent above and
+/// below the median.
 const STABLE: f64 = 0.01;
 /// Number of batches of each route in a trial.
 const TRIAL: usize = 3;
 
-/// Number of operations per batch, and of batches between two readings of the clock.
+/// Number of operations per batch, and number of batches between two readings of the clock.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     operations: u64,
@@ -62,7 +61,7 @@ struct Timing<'a, 'b, 'c> {
 }
 
 impl Timing<'_, '_, '_> {
-    /// Shares `values` with all ranks. The first rank computes the answer from the values of all ranks, and every rank
+    /// Shares `values` with all ranks. The first rank computes the answer from the values of all ranks; every rank
     /// returns this answer.
     fn agree(&self, values: &[f64], answer: impl FnOnce(&[Vec<f64>]) -> Vec<f64>) -> Vec<f64> {
         let Participant { segment, rank, members, .. } = &self.participant;
@@ -103,8 +102,8 @@ impl Timing<'_, '_, '_> {
         Ok(plan)
     }
 
-    /// Warms up with numbers of operations that double, so that a slow machine does not exceed its share of the time
-    /// limit.
+    /// Warms up with increasing numbers of operations (doubled each time), so that a slow machine does not exceed its
+    /// share of the time limit.
     fn warm_up(&mut self) -> io::Result<Plan> {
         let limit = self.order.limit_s;
         let mut done = 0;

@@ -1,4 +1,4 @@
-//! Processes of the ranks, which are forked children of one parent process. The parent waits for them.
+//! Processes of the ranks: forked children of one parent process, which waits for them.
 
 use super::{Fabric, RankJob, measure};
 use crate::pattern::{Participants, Pattern};
@@ -57,7 +57,7 @@ type Worked<T = ()> = Result<T, Box<dyn Error>>;
 
 impl Rank<'_> {
     fn work(&mut self) -> Worked {
-        // Each rank touches its own part of the shared memory first, so that this memory is on the rank's NUMA node.
+        // Each rank touches its own part of the shared memory first, so that this part is on the rank's NUMA node.
         let marker = Box::new(Segment::MARKER);
         self.word(Word::Process).store(std::process::id().into(), Ordering::Release);
         self.word(Word::Marker).store(marker.as_ptr() as u64, Ordering::Release);
@@ -139,13 +139,12 @@ impl Rank<'_> {
         }
     }
 
-    /// True if each member can read its partner's memory. If a member cannot, the first member prints
-    /// the error number.
+    /// True if each member can read its partner's memory. If a member cannot, the first member prints the error number.
     fn may_lend(&self, members: &[usize], partner: usize, process: u32) -> Worked<bool> {
         let address = self.segment.word(partner, Word::Marker).load(Ordering::Acquire);
         let mut marker = [0; Segment::MARKER.len()];
         let errno = match read_process_memory(process, address, &mut marker) {
-            // Access to the memory of the wrong process is treated as refused (EPERM).
+            // Access to the memory of a wrong process is treated as refused (EPERM).
             Ok(()) => i32::from(marker != Segment::MARKER),
             Err(error) => error.errno,
         };
@@ -229,7 +228,7 @@ fn messages(count: usize, largest: usize) -> Vec<Message> {
     (0..count).map(|_| Message::new(largest)).collect()
 }
 
-/// Prints and flushes immediately, so that the reader gets each size as soon as it is complete.
+/// Prints a text and flushes the output, so that the reader gets each size as soon as it is complete.
 fn say(words: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(words.as_bytes())?;

@@ -1,4 +1,4 @@
-//! The sentence that a page of messages begins with.
+//! First sentence of a page of messages.
 
 use super::{SMALL, ShownFigure, distance, figures};
 use crate::pattern::Pattern;
@@ -11,7 +11,7 @@ use nodegauge_measure::{Bytes, Unit};
 /// Maximum number of libraries and distances in the sentence.
 const LINES: usize = 3;
 
-/// Returns the sentence: the latency of a small message and the highest bandwidth of each library, or the range of all
+/// Returns the sentence: the small-message latency and the highest bandwidth of each library, or the range of all
 /// pairs.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let all = figures(record);
@@ -22,7 +22,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     if shown.iter().any(|figure| figure.config.ranks.is_some()) {
         return pairs(&shown);
     }
-    // The transport without an MPI is named only in a run without an MPI.
+    // The built-in transport is named only in a run without an MPI.
     if shown.iter().any(|figure| !figure.is_own()) {
         shown.retain(|figure| !figure.is_own());
     }
@@ -37,7 +37,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     (!words.is_empty()).then(|| capital(&words.join("; ")))
 }
 
-/// Returns the name of a library in a sentence; runs without an MPI have the name of the transport.
+/// Returns the name of a library for a sentence; the name of the transport for a run without an MPI.
 fn library_name(library: &str) -> String {
     match library.strip_prefix("no MPI, ") {
         Some(transport) => format!("the transport {transport} without MPI"),
@@ -45,7 +45,7 @@ fn library_name(library: &str) -> String {
     }
 }
 
-/// Returns the figure of a pattern that stands for it: of a time that of the smallest message with content, of a rate the
+/// Returns the representative figure of a pattern: for a time that of the smallest message with content, for a rate the
 /// highest.
 fn lead<'a>(figures: &[&'a ShownFigure<'a>], pattern: Pattern) -> Option<&'a ShownFigure<'a>> {
     let of = figures.iter().copied().filter(|figure| figure.pattern == Some(pattern));
@@ -59,7 +59,7 @@ fn lead<'a>(figures: &[&'a ShownFigure<'a>], pattern: Pattern) -> Option<&'a Sho
     sized.min_by_key(|figure| figure.config.message_bytes)
 }
 
-/// Returns the predicate of a library: latency and bandwidth, or else the first pattern.
+/// Returns the predicate of a library: latency and bandwidth, otherwise the first pattern.
 fn line(figures: &[&ShownFigure<'_>]) -> Option<String> {
     let latency = lead(figures, Pattern::Latency).and_then(|figure| {
         let is_valid = figure.m.validity.status == Status::Valid;

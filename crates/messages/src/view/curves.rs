@@ -1,7 +1,7 @@
 //! Tables and charts of figures over message sizes: latencies with their quantiles, rates with bars, collectives.
 
 use super::{ShownFigure, distance, evidence};
-use crate::config::FloorConfig;
+use crate::config::LowerBoundConfig;
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Picture, Scale, Section, Table,
@@ -11,8 +11,8 @@ use nodegauge_measure::record::Category;
 use nodegauge_measure::{Bytes, Fraction, Unit};
 use nodegauge_placement::Distance;
 
-/// Columns that a narrow terminal omits, in this order: the extremes, then the patterns beside the first, and the ratio
-/// to the floor last.
+/// Columns that a narrow terminal omits, in this order: the extremes, then the patterns after the first, and the ratio
+/// to the lower bound last.
 const OPTIONAL: [&str; 14] = [
     "max",
     "latency's max",
@@ -29,7 +29,7 @@ const OPTIONAL: [&str; 14] = [
     "floor",
     "of floor",
 ];
-/// Maximum number of curves in a chart with several patterns: the colours of a page.
+/// Maximum number of curves in a chart with several patterns, limited by the colours of a page.
 const CURVES: usize = 4;
 /// Maximum width of a bar in columns.
 const BAR: usize = 20;
@@ -69,7 +69,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         section.note_if("curve", first.and_then(|figure| evidence::curve(figure)));
         section.note_if("no floor", evidence::beaten_lower_bounds(&own));
     }
-    // The name of a curve says only what distinguishes it from the other curves of its chart.
+    // The name of a curve contains only what distinguishes it from the other curves of its chart.
     let libraries = distinct(all.iter().map(|figure| figure.library())).len() > 1;
     let distances = distinct(all.iter().map(|figure| figure.config.distance)).len() > 1;
     pictures(section, all, |figure, patterns| {
@@ -83,9 +83,9 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     });
 }
 
-/// Adds charts over message sizes for times, byte rates, message rates and collectives. Figures with the same `name`
-/// form one curve; `name` gets a figure and the number of patterns in the chart. If a chart would have too many curves,
-/// each of its patterns has a chart, after those of latency and bandwidth.
+/// Adds charts over message sizes for times, byte rates, message rates and collectives. Figures for which `name`
+/// returns the same text form one curve; its arguments are a figure and the number of patterns in the chart. If a chart
+/// would have too many curves, each pattern gets its own chart; those of latency and bandwidth come first.
 pub(super) fn pictures(
     section: &mut Section,
     all: &[&ShownFigure<'_>],
@@ -148,7 +148,7 @@ fn picture(
         return None;
     }
     let y = if unit == Unit::Seconds { Scale::Microseconds } else { Scale::Rate(unit) };
-    // The size from which a message waits for its receiver.
+    // Size from which a message waits for its receiver.
     let mut by_mpi = own.iter().filter(|f| !f.is_own());
     let eager = by_mpi.find_map(|f| f.config.curve.as_ref()?.rendezvous());
     let guides = eager.map(|(at, _)| Guide::x(at as f64, format!("eager below {}", Bytes(at))));
@@ -163,14 +163,15 @@ fn picture(
     Some(Picture::chart(format!("{what} over message size"), chart))
 }
 
-/// Colours and dashes of the curves, the same on all charts of a page: a library has a colour and a distance a dash. If
-/// there is only one library, each distance has a colour, and if there is only one distance, too, each pattern.
+/// Colours and dashes of the curves, the same in all charts of a page. A library has a colour, and a distance has a
+/// dash pattern. If there is only one library, each distance has a colour; if there is also only one distance, each
+/// pattern has a colour.
 struct CurveStyles {
-    /// Libraries; another program on the same library is one of its own.
+    /// Libraries; another program that uses the same library has its own entry.
     libraries: Vec<(bool, String)>,
     distances: Vec<Option<Distance>>,
     patterns: Vec<String>,
-    /// True if an MPI was measured, of which the transport without MPI is the bound.
+    /// True if an MPI was measured, so that the transport without an MPI is its lower bound.
     has_mpi: bool,
 }
 
@@ -188,7 +189,7 @@ impl CurveStyles {
         (of.m.category == Category::Reference, of.library())
     }
 
-    /// Sets the look of the curve of a figure.
+    /// Sets colour and dashes of the curve of a figure.
     fn apply(&self, line: &mut ChartSeries, of: &ShownFigure<'_>) {
         let library = self.libraries.iter().position(|known| *known == Self::library(of));
         let distance = self.distances.iter().position(|known| *known == of.config.distance);
@@ -249,7 +250,7 @@ fn at<'a>(
 /// Columns of a table over message sizes.
 type SizeColumns<'c> = ColumnList<'c, u64>;
 
-/// Returns the columns of the figures of patterns, of which each row is a size.
+/// Returns the columns for the figures of patterns; each row is a size.
 fn over_sizes<'c>(
     own: &'c [&'c ShownFigure<'c>],
     patterns: &'c [&'c str],
@@ -262,8 +263,8 @@ fn over_sizes<'c>(
     )
 }
 
-/// Returns the table with a row for each size of these patterns. Columns for which a narrow terminal has no room are
-/// left out.
+/// Returns the table with a row for each size of these patterns. Columns that do not fit a narrow terminal are left
+/// out.
 fn table(columns: &SizeColumns<'_>, own: &[&ShownFigure<'_>], patterns: &[&str]) -> Table {
     columns.table(sizes(own, patterns)).optional(&OPTIONAL)
 }
@@ -272,7 +273,7 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     const UNIT: ColumnUnit = ColumnUnit::MICROSECONDS;
     let there = names(own, |pattern| !pattern.is_rate() && !pattern.is_collective());
     let first = *there.first()?;
-    // With a single pattern, the column titles do not need the pattern's name.
+    // With a single pattern, the column titles do not contain the pattern's name.
     let whose = if there.len() > 1 { format!("{first}'s ") } else { String::new() };
     let config = |size: &u64| Some(&at(own, first, UNIT.unit(), *size)?.config);
     let columns = over_sizes(own, &there, UNIT)
@@ -295,7 +296,7 @@ fn with_lower_bound<'c>(
     let has_lower_bound =
         own.iter().any(|figure| figure.m.name == name && figure.config.floor.is_some());
     let floor = move |size: &u64| {
-        at(own, name, unit.unit(), *size)?.config.floor.filter(FloorConfig::is_bound)
+        at(own, name, unit.unit(), *size)?.config.floor.filter(LowerBoundConfig::is_bound)
     };
     columns.add_if(has_lower_bound, |columns| {
         columns
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn many_curves_have_a_chart_per_pattern_and_a_dash_per_distance() {
+    fn many_curves_are_split_into_one_chart_per_pattern() {
         let figure = |category, pattern: &str| {
             Measurement::new(GAUGE, "mpi", pattern, Unit::Seconds)
                 .category(category)
@@ -416,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn mpi_and_transport_are_different_curves() {
+    fn mpi_and_built_in_transport_have_separate_curves() {
         let figure = |category, seconds| {
             let m = Measurement::new(GAUGE, "mpi", "latency", Unit::Seconds);
             m.category(category).value(Quoted::Median, seconds)

@@ -1,4 +1,4 @@
-//! Evidence for the figures: their configuration, and reasons to doubt them.
+//! Evidence for the figures: their configuration, and reasons why they are suspect.
 
 use super::{SMALL, ShownFigure};
 use crate::curve::Switch;
@@ -8,7 +8,7 @@ use nodegauge_gauge::view::{NamedFigure, Section, grouped};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 
-/// Maximum number of figures that are listed for a doubt.
+/// Maximum number of figures that are listed for a reason.
 const SHOWN: usize = 3;
 
 /// Adds the configuration of the figures.
@@ -26,7 +26,7 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
         let first = own.iter().find(|figure| figure.m.summary.is_some()).unwrap_or(&own[0]);
         let mpi = first.config.mpi.clone().unwrap_or_default();
         if mpi.library.is_none() && mpi.mpicc.is_some() {
-            // This MPI was specified but is unusable; the notes on validity contain the reason.
+            // This MPI was specified but cannot be used; the notes on validity contain the reason.
             continue;
         }
         let mut parts = vec![library];
@@ -42,7 +42,8 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
     if all.iter().any(|figure| figure.config.floor.is_some_and(|floor| floor.is_bound())) {
         section.note(
             "",
-            "floor: time of nodegauge's own shared-memory transport on the same cores, run alternately; of floor: the MPI's performance as a share of the floor",
+            "floor: time of nodegauge's own shared-memory transport on the same cores, \
+             interleaved; of floor: the MPI's performance as a share of it",
         );
     }
     if let Some(rate) = all
@@ -65,7 +66,7 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
     }
     if let Some(trip) = all.iter().find_map(|figure| figure.config.round_trip_s) {
         let text = format!(
-            "us: half the round-trip time of {SMALL} B; a bare cache line takes {}",
+            "us: half the round-trip time of {SMALL} B; a cache line without a message takes {}",
             Seconds(trip / 2.0)
         );
         section.note("", text);
@@ -119,7 +120,7 @@ fn routes(own: &[&&ShownFigure<'_>]) -> String {
     words.join(", ")
 }
 
-/// Adds every doubt once, with the figures to which it applies.
+/// Adds each reason once, with the figures to which it applies.
 pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let doubted = all.iter().filter(|figure| figure.m.validity.status != Status::Valid);
     section.named_doubts(doubted.map(|figure| named(figure)));

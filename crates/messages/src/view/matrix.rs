@@ -1,4 +1,4 @@
-//! Figures of every pair of cores or nodes, shown as a matrix if it fits the terminal, otherwise as a list of outliers.
+//! Figures of all pairs of cores or nodes, shown as a matrix if it fits the terminal, otherwise as a list of outliers.
 
 use super::{ShownFigure, distance, evidence};
 use nodegauge_gauge::view::{
@@ -79,7 +79,7 @@ fn square(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Table {
     columns.table(&ends)
 }
 
-/// Returns the figure of a pair, for either order of its two ends.
+/// Returns the figure of a pair, regardless of the order of its two ends.
 fn between(pairs: &[PairFigure<'_>], a: &str, b: &str) -> Option<f64> {
     let met = pairs.iter().find(|pair| {
         let [x, y] = &pair.ends;

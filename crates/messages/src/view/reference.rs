@@ -25,8 +25,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
                 Some("each") => "operation, as in OSU 7",
                 _ => "batch, as in OSU 5",
             };
-            let text =
-                "rounds, run alternately; ratios are also medians; the clock is read around each";
+            let text = "interleaved rounds; ratios are also medians; the clock is read around each";
             section.note("", format!("medians of {rounds} {text} {timed_part}"));
         }
     }

@@ -1,16 +1,16 @@
-//! Deadline of a check, at which this process ends even if the kernel does not return from a call.
+//! Deadline of a check. This process ends at the deadline even if a system call does not return.
 
 use crate::caller::Outputs;
 use nodegauge_os::{Wait, wait_whole_time};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time before the deadline at which everything must have ended, so that the verdict is printed in time.
+/// Time before the deadline at which all work must have ended, so that the verdict is printed in time.
 const MARGIN: Duration = Duration::from_millis(100);
-/// Time after the deadline at which the process ends, whatever is still to be written.
+/// Time after the deadline at which the process ends, even if output is incomplete.
 const LATE: Duration = Duration::from_millis(500);
 
-/// Time until which the verdict must be printed.
+/// Time at which the verdict must be printed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline(pub(super) Instant);
 
@@ -21,18 +21,18 @@ impl Deadline {
     }
 }
 
-/// Exit code of this process when it is ended at the deadline; `None` until there is a verdict.
+/// Exit code of this process at the deadline; `None` until there is a verdict.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Ending(Arc<Mutex<Option<u8>>>);
+pub(super) struct ExitDecision(Arc<Mutex<Option<u8>>>);
 
-impl Ending {
-    /// Sets the exit code. While the deadline ends this process, this function does not return.
+impl ExitDecision {
+    /// Sets the exit code. Does not return if the deadline is already ending this process.
     pub(super) fn decide(&self, code: u8) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(code);
     }
 
-    /// Ends this process at the deadline. If there is no verdict then, prints `line` and exits with the code `unknown`.
-    /// If there is one, what is still to be written gets a little more time. Child processes end with this process.
+    /// Ends this process at the deadline. Without a verdict, it prints `line` and exits with the code `unknown`. With a
+    /// verdict, output that is still being written gets some more time. Child processes end with this process.
     pub(super) fn watch(
         &self,
         deadline: Deadline,
@@ -41,7 +41,7 @@ impl Ending {
         outputs: &'static dyn Outputs,
     ) {
         let ending = self.clone();
-        // Without another thread (`ulimit -u`), no child process can be started either, so that nothing is measured.
+        // If no thread can be started (`ulimit -u`), no child process can be started either, so nothing is measured.
         let _ = std::thread::Builder::new().spawn(move || {
             wait_whole_time(&Wait::until(deadline.0));
             let decided = ending.0.lock().unwrap_or_else(PoisonError::into_inner);

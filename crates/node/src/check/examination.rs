@@ -1,4 +1,5 @@
-//! Examination of the node in a child process: description, ledger and doctor's findings, without a measurement.
+//! Examination of the node in a child process: machine description, hardware error counters and findings of the doctor,
+//! without a measurement.
 
 use super::{BUSY, Deadline, unknown};
 use crate::signals::Signals;
@@ -13,13 +14,13 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Name of the hidden command that examines the node and prints the [`Examination`] as JSON. Its argument is the time of
-/// the last check in seconds since 1970.
+/// Name of the hidden command that examines the node and prints the [`Examination`] as JSON. Its argument is the time
+/// of the last check in seconds since 1970.
 pub const EXAMINE_NODE: &str = "examine-node";
-/// Name of the other source of hardware errors.
+/// Name of the second source of hardware errors.
 pub(super) const RASDAEMON: &str = "rasdaemon";
 
-/// Findings of a child process about the node.
+/// Result of examining the node in a child process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Examination {
     pub(super) machine: Machine,
@@ -28,15 +29,15 @@ pub struct Examination {
     pub(super) ledger: Ledger,
     /// Time since boot.
     pub(super) uptime: Option<Duration>,
-    /// Events in rasdaemon's database since the last check, or since boot.
+    /// Events in the database of rasdaemon since the last check, or since boot.
     pub(super) rasdaemon: Vec<EventCount>,
-    /// Reason why an existing database cannot be read.
+    /// Reason why the database cannot be read, if it exists.
     pub(super) rasdaemon_error: Option<String>,
 }
 
 impl Examination {
-    /// Examines this node, which is described by `topology` and `machine`. `since` is the time of the last check in
-    /// seconds since 1970.
+    /// Examines this node. `topology` and `machine` describe it; `since` is the time of the last check in seconds since
+    /// 1970.
     pub fn new(topology: &Topology, machine: Machine, since: u64) -> Self {
         let root = SysRoot::live();
         let findings = nodegauge_machine::examine(topology, &root, &machine);
@@ -63,16 +64,16 @@ impl Examination {
         }
     }
 
-    /// Returns the observation that other programs use the node, if they do.
+    /// Returns a remark if other programs are using the node.
     pub(super) fn other_load(&self) -> Option<Remark> {
-        let conditions = check::conditions(&self.findings, OTHER_LOAD);
+        let conditions = check::judge_findings(&self.findings, OTHER_LOAD);
         conditions.into_iter().find(|remark| remark.reason == BUSY)
     }
 
-    /// Examines the node until the deadline. `since` is the time of the last check.
+    /// Examines the node in a child process until the deadline. `since` is the time of the last check.
     ///
     /// # Errors
-    /// Returns the reason why the node is unknown.
+    /// Returns a remark with the reason why the node is unknown.
     pub(super) fn take(
         deadline: Deadline,
         since: Option<SystemTime>,
@@ -103,7 +104,7 @@ impl Examination {
     }
 }
 
-/// Returns the observation that the node could not be examined.
+/// Returns the remark for a node that could not be examined.
 fn not_examined(text: String) -> Remark {
     unknown("not examined", text)
 }

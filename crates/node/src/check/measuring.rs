@@ -1,5 +1,5 @@
-//! Measurements of a check: commands of nodegauge as child processes, each repeated when one of its figures is below its
-//! bound or excludes no loss.
+//! Measurements of a check: commands of nodegauge that run as child processes. A command is repeated if one of its
+//! figures is below the bound, or if its figures cannot exclude a loss.
 
 use super::sizing::{PartSize, SizedPart, SizingProbe, probe};
 use super::{Check, Examination, unknown};
@@ -17,10 +17,10 @@ use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Command of a check with its share of the time.
+/// Command of a check, with its share of the time.
 struct Part {
     words: &'static [&'static str],
-    /// Test of the figures; `None` if there are several.
+    /// Test of the figures; `None` if the command measures several tests.
     test: Option<&'static str>,
     share: f64,
 }
@@ -31,7 +31,7 @@ impl Part {
         self.test.is_none_or(|own| own == test)
     }
 
-    /// Returns the working set whose size the check chooses.
+    /// Returns the kind of size that the check chooses for the command; `None` if it chooses none.
     fn sized(&self) -> Option<SizedPart> {
         match self.test {
             Some(STREAM) => Some(SizedPart::Arrays),
@@ -41,25 +41,25 @@ impl Part {
     }
 }
 
-/// Commands of level 2. The rest of the time is for the second measurement.
+/// Commands of level 2. The rest of the time is for repeated measurements.
 const MEMORY: [Part; 2] = [
     Part { words: &["stream"], test: Some(STREAM), share: 0.32 },
     Part { words: &["memory", LATENCY], test: Some(LATENCY), share: 0.18 },
 ];
-/// Command of level 3: all gauges in shares of the budget.
+/// Command of level 3: all gauges, each with a share of the budget.
 const EVERYTHING: [Part; 1] = [Part { words: &["run", "--quick"], test: None, share: 0.42 }];
 
-/// Time that a command takes in addition to its budget, for its start, for reading the topology and for its exit.
+/// Time that a command needs in addition to its budget: start, reading of the topology, exit.
 const START: Duration = Duration::from_millis(600);
-/// Time between the request to end and the end of a command that exceeds its limit.
+/// Grace period for a command that exceeds its time limit.
 const GRACE: Duration = Duration::from_millis(1600);
 /// Shortest budget of a measurement.
 const MIN_BUDGET: Duration = Duration::from_millis(500);
-/// Number of own runs from which a bound is computed, at most.
+/// Maximum number of own runs from which a bound is computed.
 const OWN_RUNS: u32 = 20;
 
 impl Check<'_> {
-    /// Measures the figures of the level, and those below their bounds a second time.
+    /// Measures the figures of the level, and repeats those below their bounds.
     pub(super) fn measure(&mut self, examination: &Examination) {
         let parts: &[Part] = if self.request.level == 2 { &MEMORY } else { &EVERYTHING };
         let is_sized = parts.iter().any(|part| part.sized().is_some());
@@ -103,7 +103,7 @@ impl Check<'_> {
         for (at, (part, size)) in again.iter().enumerate() {
             let rest = (again.len() - at) as u32;
             let left = self.deadline.left().saturating_sub(GRACE) / rest;
-            // As long as the first measurement, if there is time.
+            // The repetition is as long as the first measurement if there is enough time.
             let budget = left.saturating_sub(START).min(whole.mul_f64(part.share));
             if budget < MIN_BUDGET || self.signals.is_received() {
                 break;
@@ -117,12 +117,12 @@ impl Check<'_> {
         let low_clock = self.clock.as_ref().filter(|clock| clock.is_below());
         let cause = cause.or_else(|| low_clock.map(|clock| clock.key.word().to_owned()));
         let remarks = self.figures.iter().filter_map(|figure| figure.remark(cause.as_deref()));
-        // A bad figure comes before the clock and the parts that cause it.
+        // A bad figure is reported before the clock and before the parts that cause it.
         let mut judged: Vec<Remark> = remarks.collect();
         judged.extend(self.clock.as_ref().and_then(|clock| clock.remark(None)));
         judged.extend(failed);
-        // Findings of a measurement that the examination does not have; other load is judged by it.
-        let found = check::conditions(&self.findings, OTHER_LOAD);
+        // Findings of a measurement that the examination does not have. The examination already judges other load.
+        let found = check::judge_findings(&self.findings, OTHER_LOAD);
         judged.extend(found.into_iter().filter(|remark| remark.verdict == NodeVerdict::Bad));
         let bounded = self.figures.iter().any(|figure| figure.bound.is_some());
         if !bounded && judged.is_empty() {
@@ -133,15 +133,15 @@ impl Check<'_> {
         self.remarks.splice(0..0, judged);
     }
 
-    /// True if a figure that the command measures is below its bound, or excludes no loss. Every command finds the clock; a
-    /// low one is to be confirmed once.
+    /// True if a figure of the command is below its bound, or if its figures cannot exclude a loss. Every command
+    /// reports the clock; a low clock is confirmed once.
     fn has_low_figure(&self, part: &Part) -> bool {
-        let clock = self.clock.iter().filter(|clock| clock.measured.len() < check::RUNS);
+        let clock = self.clock.iter().filter(|clock| clock.measured.len() < check::MEASUREMENTS);
         let figures = self.figures.iter().filter(|figure| part.measures(&figure.key.test));
-        figures.chain(clock).any(CheckedFigure::is_to_repeat)
+        figures.chain(clock).any(CheckedFigure::needs_repetition)
     }
 
-    /// Notes a size that is smaller than the usual one.
+    /// Adds a note for a size that is smaller than the usual one.
     fn note_size(&mut self, part: &Part, size: PartSize) {
         let Some((given, usual)) = size.given.zip(size.usual) else { return };
         let command = part.words.join(" ");
@@ -165,7 +165,7 @@ impl Check<'_> {
         let command = CommandLine::new(part.words[0].to_owned(), rest);
         let mut job = command_job(&command, &self.request.history, limit, self.caller)
             .map_err(not_measured)?;
-        // A rank of a vetting measures its node alone, not together with the other ranks.
+        // A rank of a vetting measures its own node only, without the other ranks.
         job.environment.extend(rank_variables().map(|name| (name.to_owned(), None)));
         let record = match command_record(&command, &job, &self.signals, self.caller) {
             Ok(Some(record)) => record,
@@ -226,7 +226,7 @@ impl Check<'_> {
         self.clock = Some(CheckedFigure { key, measured, bound, is_reduced: false });
     }
 
-    /// Adds the findings of a record that are new, e.g. a low clock, which the examination does not measure.
+    /// Adds the new findings of a record, e.g. a low clock, which the examination does not measure.
     fn add_findings(&mut self, findings: &[Finding], examination: &Examination) {
         for finding in findings {
             let mut known = examination.findings.iter().chain(&self.findings);
@@ -236,7 +236,7 @@ impl Check<'_> {
         }
     }
 
-    /// Notes the figures of a record that have no result.
+    /// Adds notes for the figures of a record that have no result.
     fn note_failures(&mut self, record: &Record) {
         let invalid = record.measurements.iter().filter(|m: &&Measurement| m.value.is_none());
         for m in invalid.take(2) {
@@ -245,8 +245,8 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the history whose own runs are bounds, unless there is a reference. Its runs decide the verdict, so that it
-    /// must be a file of the caller or of root.
+    /// Returns the history whose runs of this node give the bounds; `None` if there is a reference. These runs decide
+    /// the verdict, so the file must belong to the caller or to root.
     fn trusted_history(&mut self) -> Option<PathBuf> {
         if self.request.reference.is_some() {
             return None;
@@ -260,8 +260,8 @@ impl Check<'_> {
         None
     }
 
-    /// Returns the bound of a figure: that of the reference, or that of own runs with this test and of the same size if no
-    /// reference is given.
+    /// Returns the bound of a figure: the one in the reference, or without a reference, the one from own runs of this
+    /// test with the same size.
     fn bound(
         &self,
         figure: &NodeFigure,
@@ -291,12 +291,12 @@ impl Check<'_> {
     }
 }
 
-/// Returns the clock of a record as a figure.
+/// Returns the clock in a record as a figure.
 fn record_clock(record: &Record) -> Option<NodeFigure> {
     record.machine.processor.measured_hz.map(|clock| NodeFigure::clock(clock.0))
 }
 
-/// Returns the observation that a command failed.
+/// Returns the remark for a command that failed.
 fn not_measured(failure: Failure) -> Remark {
     unknown("not measured", failure.single_line())
 }

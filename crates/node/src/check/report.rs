@@ -1,4 +1,4 @@
-//! Report of a check: the verdict with all observations, as the JSON document contains it.
+//! Report of a check, in the form of the JSON document: the verdict with all remarks and notes.
 
 use super::Check;
 use nodegauge_analysis::slow::power::MeasuredNodes;
@@ -8,7 +8,7 @@ use nodegauge_measure::{Fraction, Unit};
 use serde::Serialize;
 use std::time::Instant;
 
-/// Result of a check, as the JSON document contains it.
+/// Result of a check, in the form of the JSON document.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckReport {
     /// Schema of the document.
@@ -25,9 +25,9 @@ pub struct CheckReport {
     pub reason: Option<String>,
     /// Line with the verdict.
     pub line: String,
-    /// Observations that decide the verdict.
+    /// Remarks that decide the verdict.
     pub remarks: Vec<Remark>,
-    /// Other observations.
+    /// Notes, which do not change the verdict.
     pub notes: Vec<String>,
     /// Measured figures.
     pub figures: Vec<ReportedFigure>,
@@ -37,7 +37,7 @@ pub struct CheckReport {
     pub seconds: f64,
 }
 
-/// A figure of the report.
+/// Figure in the report.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReportedFigure {
     /// Name.
@@ -56,9 +56,10 @@ pub struct ReportedFigure {
     pub basis: Option<String>,
     /// Smallest loss that is found in 95 of 100 nodes; `null` if it is unknown.
     pub loss_found: Option<Fraction>,
-    /// Loss that a good node has not.
+    /// Loss that makes a node bad.
     pub loss_sought: Option<Fraction>,
-    /// Measurements with which the sought loss would be found; `null` if it is found, or if none would suffice.
+    /// Number of measurements with which that loss would be found; `null` if it is already found, or if no number is
+    /// sufficient.
     pub needed: Option<MeasuredNodes>,
 }
 
@@ -83,7 +84,7 @@ impl ReportedFigure {
         }
     }
 
-    /// Describes the figure, its values and what they are compared with.
+    /// Describes the figure, its measured values, and the reference.
     pub fn in_words(&self) -> String {
         let values: Vec<String> =
             self.values.iter().map(|value| self.value_in_words(*value)).collect();

@@ -1,9 +1,9 @@
-//! Sizes of the arrays and working sets of a check, so that its measurements end within the deadline.
+//! Sizes of the arrays and working sets of a check, chosen so that its measurements end before the deadline.
 //!
-//! The default of the commands is four times the last-level caches that the machine has. On a busy node it may take
-//! longer than a check lasts. The capacity of the caches and the rates of first touch and of later passes are measured
-//! at this moment by a child process, and decide whether the size fits. The size of the reference comes first, because
-//! figures of another size are not compared.
+//! By default, the commands use four times the capacity of the last-level caches. On a busy node this may take longer
+//! than a check. A child process measures the cache capacity and the rates of first touch and of later passes, and
+//! these decide whether a size is small enough. The size in the reference is preferred, because figures of different
+//! sizes are not compared.
 
 use super::{Check, Deadline};
 use nodegauge_curves::{TouchRates, beyond};
@@ -13,12 +13,12 @@ use nodegauge_toolchain::{ChildEnd, CommandLine, Job};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Name of the hidden command that measures how fast memory is touched, and prints the [`SizingProbe`] as JSON. Its
+/// Name of the hidden command that measures the rate of first touch, and prints the [`SizingProbe`] as JSON. Its
 /// argument is the number of threads.
 pub const MEASURE_TOUCH: &str = "measure-touch";
 /// Size of a cache line.
 const LINE: u64 = 64;
-/// Maximum share of the available memory that the probe touches.
+/// The probe touches at most the available memory divided by this number.
 const SHARE: u64 = 8;
 /// Maximum duration of the probe.
 const PROBE: Duration = Duration::from_secs(2);
@@ -27,16 +27,16 @@ const MIN_SIZE: Bytes = Bytes::mib(8);
 /// Number of arrays of `stream`.
 const ARRAYS: f64 = 3.0;
 
-/// Facts about the memory that decide which sizes end in time.
+/// Measured properties of the memory, from which the sizes are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SizingProbe {
-    /// Rates of memory.
+    /// Rates of first touch and of later passes.
     pub rates: TouchRates,
     /// Capacity of the last-level caches; `None` if it is unknown.
     pub cache: Option<MeasuredCache>,
 }
 
-/// Measures in a child process; `None` if it fails.
+/// Measures in a child process; returns `None` if that fails.
 pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe> {
     let program = nodegauge_os::own_program().ok()?;
     let block = TouchRates::BLOCK;
@@ -47,24 +47,24 @@ pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe
     let ended = nodegauge_toolchain::run(&job, &|| false).ok()?;
     match ended.end {
         ChildEnd::Exited(_) => serde_json::from_str(&ended.stdout).ok(),
-        // Not even the blocks of one thread were touched.
+        // Even one thread could not touch its blocks.
         ChildEnd::Killed(_) => {
             Some(SizingProbe { rates: TouchRates::from_block_time(PROBE), cache: None })
         }
     }
 }
 
-/// Working set of a part of a check.
+/// Kind of size that a check chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SizedPart {
-    /// Arrays of `stream`.
+    /// Size of the arrays of `stream`.
     Arrays,
-    /// Largest working set of `memory latency`.
+    /// Size of the largest working set of `memory latency`.
     Set,
 }
 
 impl SizedPart {
-    /// Returns the size that the command chooses by itself; `None` if it is unknown.
+    /// Returns the size that the command chooses by default; `None` if it is unknown.
     fn usual(self, machine: &Machine) -> Option<Bytes> {
         if self == Self::Arrays {
             return stream_rule::array_bytes(machine);
@@ -72,24 +72,24 @@ impl SizedPart {
         Some(beyond(stream_rule::last_cache(machine)))
     }
 
-    /// Returns the least time of a measurement with this size. `caches` is the size of the last-level caches.
+    /// Returns the minimum time of a measurement with this size. `caches` is the capacity of the last-level caches.
     fn time(self, size: Bytes, caches: Bytes, rates: &TouchRates) -> Duration {
         let seconds = match self {
-            // The arrays are filled, and checked at the end in half of that time. Three rounds and a warm-up of Copy,
-            // Scale, Add and Triad move ten arrays each; the choice of loops takes about as long as two rounds.
+            // The arrays are filled once; the check at the end takes half of that time. Three rounds and a warm-up of
+            // Copy, Scale, Add and Triad move ten arrays each. The choice of loops takes about as long as two rounds.
             Self::Arrays => {
                 let rounds = 6.0;
                 let pass = 10.0 / rates.later;
                 size.as_f64() * (1.5 * ARRAYS / rates.first + rounds * pass)
             }
-            // Regions of 1.2 sets on two kinds of pages. The chain through the largest set is written on each, at least
-            // four lines at a time, and warmed up by one to two passes over as many lines as the caches hold. Smaller
-            // sets are left out where there is no time.
+            // Regions of 1.2 working sets are allocated on two kinds of pages. The chain through the largest set is
+            // written on each of them, at least four lines at a time. It is warmed up by one or two passes over as many
+            // lines as the caches hold. Smaller sets are left out if time is short.
             Self::Set => {
                 let lines = size.as_f64() / LINE as f64;
                 let held = lines.min(caches.as_f64() / LINE as f64);
                 let each =
-                    1.2 * size.as_f64() / rates.single + (lines / 4.0 + 1.5 * held) * rates.load;
+                    1.2 * size.as_f64() / rates.of_one + (lines / 4.0 + 1.5 * held) * rates.load;
                 2.0 * each
             }
         };
@@ -97,24 +97,24 @@ impl SizedPart {
     }
 }
 
-/// Size of a part of a check.
+/// Size that a check gives to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PartSize {
-    /// Size that is given to the command; `None` if the command chooses it by itself.
+    /// Size that is given to the command; `None` for the default of the command.
     pub(super) given: Option<Bytes>,
-    /// Size that the command chooses by itself, if the given one is smaller.
+    /// Default of the command, if the given size is smaller.
     pub(super) usual: Option<Bytes>,
-    /// True if the given size is neither the usual one nor that of the reference, which take too long.
+    /// True if the default and the size of the reference take too long, so that a smaller size is given.
     pub(super) is_reduced: bool,
 }
 
 impl PartSize {
-    /// Size that the command chooses by itself.
+    /// Default of the command.
     pub(super) const USUAL: Self = Self { given: None, usual: None, is_reduced: false };
 
-    /// Returns the size of a part that may take at most `max`. The usual size must fit twice, to be measured again, and
-    /// another size that the check chooses four times, because a later check with the same size may be slower. It is a
-    /// power of two, so that nodes of one kind choose the same.
+    /// Chooses a size whose measurement takes at most `max`. The default size must take at most half of that time, so
+    /// that it can be measured twice. Other sizes must take at most a quarter, because a later check with the same size
+    /// may be slower. They are powers of two, so that nodes of one kind choose the same size.
     pub(super) fn new(
         what: SizedPart,
         reference: Option<u64>,
@@ -145,13 +145,13 @@ impl PartSize {
     }
 }
 
-/// Returns the usual size if it is larger than this size.
+/// Returns the default size if it is larger than this size.
 fn larger_than(size: Bytes, usual: Option<Bytes>) -> Option<Bytes> {
     usual.filter(|usual| size < *usual)
 }
 
 impl Check<'_> {
-    /// Returns the size of the figures of a test in the reference.
+    /// Returns the size in the reference for the figures of a test.
     pub(super) fn reference_size(&self, test: &str) -> Option<u64> {
         let mut figures = self.group.iter().flat_map(|group| &group.figures);
         figures.find(|figure| figure.key.test == test).and_then(|figure| figure.size)
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use nodegauge_measure::record::{Cache, CacheKind};
 
-    const RATES: TouchRates = TouchRates { first: 4e9, later: 20e9, single: 2e9, load: 120e-9 };
+    const RATES: TouchRates = TouchRates { first: 4e9, later: 20e9, of_one: 2e9, load: 120e-9 };
     const MOST: Duration = Duration::from_secs(6);
 
     fn guest(llc: Bytes) -> Machine {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn reported_cache_of_the_host_gives_a_smaller_size() {
+    fn too_large_reported_cache_gives_a_smaller_size() {
         let small = guest(Bytes::mib(32));
         let large = guest(Bytes::mib(300));
         for what in [SizedPart::Arrays, SizedPart::Set] {
@@ -200,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn size_of_the_reference_is_used_if_it_ends_in_time() {
+    fn reference_size_is_used_if_it_is_fast_enough() {
         let large = guest(Bytes::mib(300));
         let of = |size: Bytes, rates| {
             PartSize::new(SizedPart::Arrays, Some(size.0), &large, rates, MOST)
         };
         let same = of(Bytes::mib(100), &RATES);
         assert_eq!((same.given, same.is_reduced), (Some(Bytes::mib(100)), false));
-        // More than a new size may take, and less than the time that is left.
+        // This takes longer than a new size may take, but less than the remaining time.
         let longer = of(Bytes::mib(400), &RATES);
         assert_eq!((longer.given, longer.is_reduced), (Some(Bytes::mib(400)), false));
         let usual = of(Bytes::mib(1200), &RATES);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn slowest_memory_gives_the_smallest_size() {
+    fn slow_memory_gives_the_minimum_size() {
         let stopped = TouchRates { first: 1e6, later: 1e6, single: 1e6, load: 1e-4 };
         for machine in [guest(Bytes::mib(32)), Machine::default()] {
             let size = PartSize::new(SizedPart::Set, None, &machine, &stopped, MOST);

@@ -1,7 +1,7 @@
-//! State between two checks: the counters of hardware errors, and the last measured verdict.
+//! State that is kept between two checks: the counters of hardware errors, and the last measured verdict.
 
 use super::CheckRequest;
-use crate::caller::{Outputs, as_json};
+use crate::caller::{Outputs, to_json};
 use humantime::format_duration;
 use nodegauge_fleet::check::NodeVerdict;
 use nodegauge_machine::ledger::LedgerReading;
@@ -13,15 +13,15 @@ use std::time::Duration;
 /// Schema of the state.
 pub(super) const SCHEMA: &str = "nodegauge-check-state/1";
 
-/// Content of the file.
+/// Content of the state file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct CheckState {
     pub(super) schema: String,
     /// Time of the last check, RFC 3339.
     pub(super) checked: String,
-    /// Counters at that time.
+    /// Counters at the time of the last check.
     pub(super) ledger: LedgerReading,
-    /// Last verdict of a check that measured.
+    /// Verdict of the last check that measured.
     pub(super) measured: Option<MeasuredVerdict>,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct MeasuredVerdict {
     pub(super) level: u8,
     pub(super) verdict: NodeVerdict,
     pub(super) reason: Option<String>,
-    /// Identifier of the boot.
+    /// Identifier of the boot during which the check ran.
     pub(super) boot: Option<String>,
 }
 
 impl MeasuredVerdict {
-    /// Describes the verdict with its age.
+    /// Describes the verdict and its age.
     pub(super) fn in_words(&self) -> String {
         let elapsed = record::parse_rfc3339(&self.at).and_then(|time| time.elapsed().ok());
         let minutes = elapsed.map(|time| Duration::from_secs(time.as_secs() / 60 * 60));
@@ -56,13 +56,13 @@ impl MeasuredVerdict {
 #[derive(Debug, Clone)]
 pub(super) struct StateFile(PathBuf);
 
-/// Content of the file before this check.
+/// State that the file contains before this check.
 pub(super) enum SavedState {
-    /// There is no file, or an empty one.
+    /// There is no file, or it is empty.
     Absent,
     /// State of the last check.
     Known(CheckState),
-    /// The file does not count, and is left alone.
+    /// The file cannot be used, and is not changed.
     Refused(Failure),
 }
 
@@ -77,7 +77,7 @@ impl SavedState {
 }
 
 impl StateFile {
-    /// Returns the file: as given, or next to the history.
+    /// Returns the state file of a check: the one that the user gave, or one next to the history.
     pub(super) fn from_request(request: &CheckRequest, host: &str) -> Result<Self, Failure> {
         if let Some(path) = &request.state {
             return Ok(Self(path.clone()));
@@ -90,8 +90,8 @@ impl StateFile {
         Ok(Self(history.with_file_name(format!("check-{name}.json"))))
     }
 
-    /// Reads the state of the last check. It decides the verdict, so that it must be a file of the caller or of root; a file
-    /// that is no state of this version belongs to something else.
+    /// Reads the state of the last check. It decides the verdict, so the file must belong to the caller or to root. A
+    /// file without a state of this version is refused and not changed.
     pub(super) fn read(&self) -> SavedState {
         let shown = self.0.display();
         let bytes = match nodegauge_os::read_trusted_file(&self.0, nodegauge_os::MAX_TEXT_BYTES) {
@@ -117,13 +117,13 @@ impl StateFile {
         &self.0
     }
 
-    /// Replaces the state.
+    /// Replaces the content of the file.
     pub(super) fn write(&self, state: &CheckState, outputs: &dyn Outputs) -> Result<(), Failure> {
-        outputs.write_text(&self.0, as_json(state)?)
+        outputs.write_text(&self.0, to_json(state)?)
     }
 }
 
-/// Returns a character of a host's name as it stands in the name of a file.
+/// Returns the character of a file name that replaces a character of a host name.
 fn in_file_name(c: char) -> char {
     if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '-' }
 }

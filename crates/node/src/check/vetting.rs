@@ -1,10 +1,10 @@
-//! Vetting of the nodes of a job: each rank of a launcher checks its node, and rank 0 keeps the best.
+//! Vetting of the nodes of a job: each rank checks its node, and rank 0 keeps the best nodes.
 //!
-//! The ranks pass their verdicts to rank 0 in files next to the list of excluded nodes, each written under its final
-//! name by a rename. This needs nothing but the shared file system on which the job script reads the list.
+//! The ranks send their verdicts to rank 0 through files next to the list of excluded nodes. Each file is renamed to
+//! its final name when it is complete. This needs only the shared file system from which the job script reads the list.
 
 use super::{CheckReport, Deadline};
-use crate::caller::{Caller, Ended, Outputs, as_json};
+use crate::caller::{Caller, CommandEnd, Outputs, to_json};
 use crate::signals::Signals;
 use nodegauge_fleet::check::NodeVerdict;
 use nodegauge_measure::Failure;
@@ -18,12 +18,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Time after the deadline for which rank 0 waits for the others: their processes start later, and a shared file system
-/// shows their files later.
+/// Time for which rank 0 waits for the other ranks after the deadline. They may start later, and a shared file system
+/// may show their files later.
 const LATE: Duration = Duration::from_secs(10);
-/// Interval at which the files are looked for.
-const LOOK: Duration = Duration::from_millis(50);
-/// Longest file of a rank.
+/// Interval between two looks for the files.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum size of the file of a rank, in bytes.
 const LONGEST: u64 = 1 << 20;
 
 /// Command in hints.
@@ -41,7 +41,7 @@ pub struct VettingRequest {
     pub node_file: Option<PathBuf>,
 }
 
-/// Verdict of a rank in its file.
+/// Verdict of a rank, as its file contains it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct RankVerdict {
     rank: u32,
@@ -49,25 +49,25 @@ struct RankVerdict {
     verdict: NodeVerdict,
     /// Line with the verdict.
     line: String,
-    /// Smallest share of the reference of all figures.
+    /// Smallest of the figures' shares of the reference.
     share: Option<f64>,
-    /// Value of the first figure, as performance: higher is better. It orders nodes without a reference.
+    /// Value of the first figure, converted so that higher is better. It orders nodes without a reference.
     rate: Option<f64>,
 }
 
-/// Vetting with the place of this rank.
+/// Vetting, with the rank of this process.
 pub(super) struct Vetting {
     keep: usize,
     job: LauncherJob,
     host: String,
     exclude: PathBuf,
     nodes: Option<PathBuf>,
-    /// Nodes of the step, as far as the launcher names them.
+    /// Nodes of the job step, if the launcher names them.
     join_step: Vec<String>,
 }
 
 impl Vetting {
-    /// Returns the vetting for this rank.
+    /// Prepares the vetting for this rank.
     pub(super) fn new(request: &VettingRequest, outputs: &dyn Outputs) -> Result<Self, Failure> {
         let job = LauncherJob::own().ok_or_else(|| {
             Failure::usage("--vet needs several ranks of a launcher, one per node").hint(EXAMPLE)
@@ -84,7 +84,7 @@ impl Vetting {
         for file in [&request.exclude_file, &request.node_file].into_iter().flatten() {
             outputs.check_file(file)?;
         }
-        // Slurm's name of the node, which its options accept, may differ from that of the host.
+        // The node name in Slurm, which its options accept, may differ from the host name.
         let named = std::env::var("SLURMD_NODENAME").ok();
         let host = named.unwrap_or_else(super::host);
         let names: HostList = host
@@ -110,14 +110,14 @@ impl Vetting {
         &self.host
     }
 
-    /// Returns the path of the file of a rank.
+    /// Returns the path of the verdict file of a rank.
     fn rank_path(&self, rank: u32) -> PathBuf {
         let mut name = self.exclude.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.{rank}", self.job.file_name()));
         self.exclude.with_file_name(name)
     }
 
-    /// Passes the verdict to rank 0, which writes the lists and prints them. Only rank 0 has an exit code other than 0,
+    /// Sends the verdict to rank 0, which writes the lists and prints them. Only rank 0 has an exit code other than 0,
     /// so that the launcher reports the result of the vetting.
     pub(super) fn end(
         &self,
@@ -125,7 +125,7 @@ impl Vetting {
         deadline: Deadline,
         signals: &Signals,
         caller: &Caller,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<CommandEnd, Failure> {
         let outputs = caller.outputs;
         let own = RankVerdict {
             rank: self.job.rank,
@@ -151,36 +151,36 @@ impl Vetting {
         );
         let mut refused = BTreeSet::new();
         let interrupted = || signals.is_received();
-        let wait = collection.wait().every(LOOK).unless(&interrupted);
+        let wait = collection.wait().every(POLL_INTERVAL).unless(&interrupted);
         collection.poll_each(&wait, |rank| Ok(self.take(rank as u32, &mut refused, outputs)))?;
-        if let Some(signal) = signals.received() {
-            return Ok(Ended::Signal(signal));
+        if let Some(signal) = signals.received_signal() {
+            return Ok(CommandEnd::Signal(signal));
         }
         let others = collection.into_messages().into_values();
         self.write_lists(std::iter::once(own).chain(others).collect(), outputs)
     }
 
-    /// Writes the verdict of this rank and waits until rank 0 has taken it, so that no file is left.
+    /// Writes the verdict of this rank and waits until rank 0 has read it, so that no file is left.
     fn pass(
         &self,
         own: &RankVerdict,
         until: Instant,
         signals: &Signals,
         outputs: &dyn Outputs,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<CommandEnd, Failure> {
         let path = self.rank_path(self.job.rank);
-        outputs.write_text(&path, as_json(own)?)?;
+        outputs.write_text(&path, to_json(own)?)?;
         let interrupted = || signals.is_received();
-        let wait = Wait::until(until).every(LOOK).unless(&interrupted);
+        let wait = Wait::until(until).every(POLL_INTERVAL).unless(&interrupted);
         if wait_until(&wait, || (!path.exists()).then_some(())).is_err() {
-            // Rank 0 has ended without taking it, or takes it now.
+            // Rank 0 has ended without reading it, or is reading it now.
             let _ = std::fs::remove_file(&path);
         }
-        Ok(Ended::Met)
+        Ok(CommandEnd::Met)
     }
 
-    /// Takes the verdict of a rank, if it has been written. A file or link of another user is no verdict; it is named once,
-    /// and its rank put into `refused`.
+    /// Reads the verdict file of a rank if it exists. A file or link of another user is refused and reported once; its
+    /// rank is added to `refused`.
     fn take(
         &self,
         rank: u32,
@@ -188,7 +188,7 @@ impl Vetting {
         outputs: &dyn Outputs,
     ) -> Option<RankVerdict> {
         let path = self.rank_path(rank);
-        match taken(&path, rank) {
+        match read_verdict_file(&path, rank) {
             Ok(found) => found,
             Err(why) => {
                 if !why.is_absent() && refused.insert(rank) {
@@ -200,12 +200,12 @@ impl Vetting {
         }
     }
 
-    /// Writes both lists and prints them.
+    /// Writes and prints both lists.
     fn write_lists(
         &self,
         verdicts: Vec<RankVerdict>,
         outputs: &dyn Outputs,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<CommandEnd, Failure> {
         let missing = self.job.ranks as usize - verdicts.len();
         let silent: Vec<String> = self
             .join_step
@@ -239,9 +239,9 @@ impl Vetting {
         if kept.len() < self.keep {
             let kept_nodes = counted(kept.len(), "node");
             outputs.note(&format!("only {kept_nodes} can be kept; required: {}", self.keep));
-            return Ok(Ended::Unmet);
+            return Ok(CommandEnd::Unmet);
         }
-        Ok(Ended::Met)
+        Ok(CommandEnd::Met)
     }
 }
 
@@ -250,19 +250,19 @@ fn node_names(nodes: &[RankVerdict]) -> Vec<String> {
     nodes.iter().map(|node| node.host.clone()).collect()
 }
 
-/// Returns names, one per line.
+/// Returns a text with one name per line.
 fn name_lines(names: &[String]) -> String {
     names.iter().map(|name| format!("{name}\n")).collect()
 }
 
-/// Returns names in a list, or `none`.
+/// Returns names as a host list, or `none`.
 fn list_or_none(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(",") }
 }
 
-/// Takes the verdict of a rank out of its file and removes the file; `None` if it is not that of the rank. Ranks belong to
-/// the same user as this process, which accepts no other files.
-fn taken(path: &Path, rank: u32) -> Result<Option<RankVerdict>, TrustError> {
+/// Reads the verdict file of a rank and removes it; `None` if it contains the verdict of another rank. All ranks belong
+/// to the same user; files of other users are refused.
+fn read_verdict_file(path: &Path, rank: u32) -> Result<Option<RankVerdict>, TrustError> {
     let bytes = nodegauge_os::read_trusted_file(path, LONGEST)?;
     let Ok(found) = serde_json::from_slice::<RankVerdict>(&bytes) else { return Ok(None) };
     let is_valid = found.rank == rank && found.host.parse::<HostList>().is_ok();
@@ -270,8 +270,8 @@ fn taken(path: &Path, rank: u32) -> Result<Option<RankVerdict>, TrustError> {
     Ok(is_valid.then_some(found))
 }
 
-/// Divides the nodes into the best that are not bad, best first, and the others. A node with several ranks has the worst
-/// of their verdicts.
+/// Splits the nodes into the best ones, best first, and the others. Bad nodes are never among the best. A node with
+/// several ranks has the worst of their verdicts.
 fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<RankVerdict>) {
     let mut nodes: Vec<RankVerdict> = Vec::new();
     for verdict in verdicts {
@@ -292,7 +292,7 @@ fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<Ran
     (nodes, rest)
 }
 
-/// Returns a value that orders nodes; an unknown value comes after all others.
+/// Returns a value by which nodes are sorted; an unknown value comes last.
 fn known_or_minimum(value: Option<f64>) -> f64 {
     value.unwrap_or(f64::NEG_INFINITY)
 }
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn best_nodes_that_are_not_bad_are_selected() {
+    fn vetting_selects_best_nodes_that_are_not_bad() {
         use NodeVerdict::{Bad, Good, Unknown};
         let all = vec![
             verdict(0, "n1", Good, Some(0.97)),
@@ -337,26 +337,26 @@ mod tests {
             std::fs::write(at(name), &text).unwrap();
             at(name)
         };
-        assert_eq!(taken(&write("own"), 1).unwrap().unwrap().host, "n1");
+        assert_eq!(read_verdict_file(&write("own"), 1).unwrap().unwrap().host, "n1");
         assert!(!at("own").exists());
-        assert!(taken(&write("own"), 2).unwrap().is_none(), "of another rank");
-        assert!(taken(&at("own"), 1).unwrap_err().is_absent());
+        assert!(read_verdict_file(&write("own"), 2).unwrap().is_none(), "of another rank");
+        assert!(read_verdict_file(&at("own"), 1).unwrap_err().is_absent());
         let open = write("open");
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o666)).unwrap();
         let theirs = write("theirs");
-        // Only root can give a file away.
+        // Only root can change the owner of a file.
         let is_given = chown(&theirs, Some(65_534), None).is_ok();
         write("target");
         symlink("target", at("link")).unwrap();
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
         for path in [&open, &at("link")].into_iter().chain(is_given.then_some(&theirs)) {
-            let refused = taken(path, 1).unwrap_err();
+            let refused = read_verdict_file(path, 1).unwrap_err();
             assert!(!refused.is_absent(), "{path:?}: {refused}");
         }
     }
 
     #[test]
-    fn node_with_several_ranks_has_its_worst_verdict() {
+    fn node_gets_the_worst_verdict_of_its_ranks() {
         let all = vec![
             verdict(0, "n1", NodeVerdict::Good, Some(1.0)),
             verdict(1, "n1", NodeVerdict::Bad, Some(0.7)),

@@ -1,12 +1,12 @@
-//! Names of two commands by what differs between them: `--pages 4k` and `--pages 2m` (pure).
+//! Names of two commands that show their differences: `--pages 4k` and `--pages 2m` (pure).
 
 use nodegauge_toolchain::CommandLine;
 
-/// Name of this program, which may begin a command.
+/// Name of this program, with which a command may begin.
 const OWN: &str = "nodegauge";
 
-/// Returns the names of two commands: the options and arguments in which they differ, or the whole commands if these are
-/// different programs or the same command twice. The name of a command that only lacks words of the other begins with
+/// Returns the names of two commands: the options and arguments that differ. Different programs, and the same command
+/// twice, are named by the whole commands. If a command only lacks words of the other one, its name begins with
 /// `without`.
 pub(super) fn names(commands: [&CommandLine; 2]) -> [String; 2] {
     let [a, b] = commands.map(words);
@@ -45,14 +45,14 @@ fn is_variable(word: &str) -> bool {
     })
 }
 
-/// True if the word at this index is the program or the command, behind variables.
+/// True if the word at this index is the program or the command, after any variables.
 fn is_program(words: &[String], at: usize) -> bool {
     words[..at].iter().all(|word| is_variable(word))
 }
 
-/// Returns the positions of the words that two commands have in common, in order: the longest common subsequence.
+/// Returns the positions of the longest common subsequence of the words of two commands.
 fn common(a: &[String], b: &[String]) -> Vec<(usize, usize)> {
-    // Length of the longest common subsequence of the words from i and from j on.
+    // Length of the longest common subsequence of the words from i and from j onwards.
     let mut length = vec![vec![0_usize; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {
@@ -80,7 +80,7 @@ fn common(a: &[String], b: &[String]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// Returns the words that are not common, each value with its option.
+/// Returns the words that are not common, each value together with its option.
 fn with_options(words: &[String], common: impl Iterator<Item = usize>) -> Vec<String> {
     let common: Vec<usize> = common.collect();
     let mut own: Vec<String> = Vec::new();
@@ -100,7 +100,7 @@ fn with_options(words: &[String], common: impl Iterator<Item = usize>) -> Vec<St
     own
 }
 
-/// Formats words with the quotes that a shell requires.
+/// Returns the words, quoted for a shell.
 fn quoted(words: &[String]) -> String {
     match words {
         [] => String::new(),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn value_is_named_with_its_option() {
+    fn differing_value_is_shown_with_its_option() {
         let pages = named("stream --pages 4k --samples 3", "stream --pages 2m --samples 3");
         assert_eq!(pages, ["--pages 4k", "--pages 2m"]);
         let joined = named("stream --pages=4k", "stream --pages=2m");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn command_without_an_option_is_named_without_it() {
+    fn missing_option_is_shown_as_without() {
         let added = named("stream", "stream --stores regular");
         assert_eq!(added, ["without --stores regular", "--stores regular"]);
         assert_eq!(named("stream -q", "nodegauge stream"), ["-q", "without -q"]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_command_names_different_programs_and_identical_commands() {
+    fn different_programs_and_equal_commands_are_shown_in_full() {
         assert_eq!(named("stream --samples 3", "memory mix"), ["stream --samples 3", "memory mix"]);
         let wrapped = named("numactl -m 0 nodegauge stream", "stream");
         assert_eq!(wrapped, ["numactl -m 0 nodegauge stream", "stream"]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_quoted_for_the_shell() {
+    fn shown_words_are_quoted_for_the_shell() {
         let quoted = named("stream --compiler 'gcc -O3'", "stream --compiler 'clang -O3'");
         assert_eq!(quoted, ["--compiler 'gcc -O3'", "--compiler 'clang -O3'"]);
         let positional = named("sweep 'env:A=x y' -- ./a", "sweep env:A=z -- ./a");

@@ -1,9 +1,9 @@
-//! Times at which samples are due: the first time plus integer multiples of an interval, by wall-clock time. These
-//! times do not depend on the duration of samples or on suspends.
+//! Times at which samples are due: a start time plus multiples of an interval, by wall-clock time. They do not depend
+//! on the duration of samples or on suspends.
 
 use std::time::{Duration, SystemTime};
 
-/// Times at equal intervals.
+/// Sequence of times with equal intervals.
 pub(super) struct TimeGrid {
     first: SystemTime,
     every: Duration,
@@ -14,8 +14,8 @@ impl TimeGrid {
         Self { first, every }
     }
 
-    /// Returns the next time after `now`; missed times are skipped. If `now` is before the first time, the
-    /// clock was set back: the series then restarts at `now`.
+    /// Returns the next time after `now`; missed times are skipped. If `now` is before the start time, the clock was
+    /// set back, and the sequence restarts at `now`.
     pub(super) fn next(&mut self, now: SystemTime) -> SystemTime {
         if now < self.first {
             self.first = now;
@@ -39,7 +39,7 @@ mod tests {
         }
         // After a long suspend, only one sample is due; the missed samples are skipped.
         assert_eq!(grid.next(at(30_123.0)), at(30_600.0));
-        // The clock is set back, first to a time within the series, then to a time before the start of the series.
+        // The clock is set back, first to a time within the series, then to a time before its start.
         assert_eq!(grid.next(at(27_000.0)), at(27_600.0));
         assert_eq!(grid.next(at(-3000.0)), at(-2400.0));
         assert_eq!(grid.next(at(-2395.0)), at(-1800.0));

@@ -1,4 +1,4 @@
-//! The series to which the samples of `watch` belong: a saved series that has not ended, or a new one.
+//! Series to which the samples of `watch` belong: a saved series that has not ended, or a new one.
 
 use super::WatchRequest;
 use humantime::format_duration;
@@ -21,20 +21,20 @@ pub(super) struct SampleSeries {
 }
 
 impl SampleSeries {
-    /// Returns the saved series to continue, or a new one.
+    /// Returns the saved series that is continued, or a new one.
     pub(super) fn new(request: &WatchRequest, site: &Site) -> Result<Self, Failure> {
         let now = SystemTime::now();
         let named = request.labels.first();
         let key = named.map_or(LABEL, |(key, _)| key.as_str());
         let value = named.map(|(_, value)| value.as_str());
-        // The history is opened for writing, so that an unwritable history is reported before anything is measured.
+        // The history is opened for writing, so that an error is reported before anything is measured.
         let store = request.history.open()?;
         let host = site.machine.host.as_deref();
-        let saved = store.series(host, key, value)?.filter(|_| !request.anew);
+        let saved = store.series(host, key, value)?.filter(|_| !request.starts_new_series);
         let mut labels = request.labels.clone();
         if let Some(saved) = saved {
             let began = record::parse_rfc3339(&saved.first).unwrap_or(now);
-            if began + request.whole > now {
+            if began + request.duration > now {
                 if labels.is_empty() {
                     labels.push((LABEL.to_owned(), saved.value));
                 }
@@ -50,10 +50,10 @@ impl SampleSeries {
         Ok(Self { labels, began: now, samples: 0 })
     }
 
-    /// Describes the series in the first line of the command.
+    /// Describes the series for the first line of the output.
     pub(super) fn in_words(&self, request: &WatchRequest) -> String {
         let (key, value) = &self.labels[0];
-        let end = record::rfc3339(self.began + request.whole).unwrap_or_default();
+        let end = record::rfc3339(self.began + request.duration).unwrap_or_default();
         let end = sentence::minute(&end);
         let goes_on = match self.samples {
             0 => String::new(),
@@ -64,7 +64,7 @@ impl SampleSeries {
     }
 }
 
-/// Returns the failure for a named series that has ended.
+/// Returns the failure for a series that has already ended.
 fn has_ended(
     request: &WatchRequest,
     (key, value): &(String, String),
@@ -72,7 +72,7 @@ fn has_ended(
 ) -> Failure {
     Failure::usage(format!(
         "--for {} of series {key}={value} has ended: {} since {}",
-        format_duration(request.whole),
+        format_duration(request.duration),
         counted(saved.runs, "run"),
         saved.first,
     ))

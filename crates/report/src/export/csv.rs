@@ -1,4 +1,4 @@
-//! Figures as CSV, one per line.
+//! Exporter of figures as CSV, one line per figure.
 
 use super::{Document, Export, Exporter};
 use nodegauge_analysis::csv;
@@ -21,6 +21,6 @@ impl Exporter for Csv {
     }
 
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
-        Ok(Document::whole(csv::render(export.records, export.registry)))
+        Ok(Document::single(csv::render(export.records, export.registry)))
     }
 }

@@ -1,6 +1,5 @@
-//! Figures in the input format of github-action-benchmark, for its tools `customBiggerIsBetter` and
-//! `customSmallerIsBetter`. There is one list per direction, because the action compares all figures of a
-//! file in the same direction.
+//! Exporter of figures for github-action-benchmark, for its tools `customBiggerIsBetter` and `customSmallerIsBetter`.
+//! The action compares all figures of a file in the same direction, so there is one file per direction.
 
 use super::{Document, Export, Exporter};
 use crate::figures;
@@ -45,34 +44,34 @@ impl Exporter for GithubActionBenchmark {
     }
 }
 
-/// Figure as an entry of the file. The action compares figures of the same name, so the unit of a figure must not
-/// change between runs.
+/// Figure as an entry of the file. The action compares figures by name, so the unit of a figure must not change between
+/// runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Benchmark {
     name: String,
     unit: String,
     value: f64,
-    /// Half the distance between the 5 % and 95 % quantiles of the samples, in the unit, e.g. `± 1.25`.
+    /// Half the distance between the 5 % and 95 % quantiles of the samples, e.g. `± 1.25`, in the unit of the figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     range: Option<String>,
     extra: String,
 }
 
-/// Returns the figures that have a value and for which `direction` is better. With several runs, the names of the
-/// figures begin with the name of the run.
+/// Returns the figures with a value for which `direction` is better. With several runs, each figure name begins with
+/// the name of its run.
 fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec<Benchmark> {
     let names = run::names(records);
     let mut all = Vec::new();
     for (record, run) in records.iter().zip(&names) {
         let prefix = if records.len() > 1 { format!("{run}: ") } else { String::new() };
-        let figures = figures::own(record, registry).into_iter();
+        let figures = figures::measured_figures(record, registry).into_iter();
         let figures = figures.filter(|figure| figure.m.unit.direction() == Some(direction));
         all.extend(figures.filter_map(|figure| benchmark(&figure, record, &prefix)));
     }
     all
 }
 
-/// Returns an entry of the list; `None` for a figure without a value.
+/// Returns the entry for a figure; `None` if it has no value.
 fn benchmark(
     figure: &figures::RecordFigure<'_>,
     record: &Record,

@@ -1,4 +1,4 @@
-//! The page of runs as one HTML file: the complete page of one run, or several runs side by side.
+//! Exporter of an HTML file: the complete page of one run, or a page of several runs next to each other.
 
 use super::{Document, Export, Exporter, title};
 use crate::{html, run};
@@ -24,12 +24,15 @@ impl Exporter for Html {
 
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
         let page = match export.records {
-            [record] => {
-                run::whole(record, export.gauges, &export.related.earlier(record)?, export.registry)
-            }
+            [record] => run::report_page(
+                record,
+                export.gauges,
+                &export.related.earlier(record)?,
+                export.registry,
+            ),
             _ => export.side_by_side()?,
         };
-        Ok(Document::whole(html::page(&page, &title(export.records))))
+        Ok(Document::single(html::page(&page, &title(export.records))))
     }
 
     fn default_file(&self, records: &[Record]) -> Option<String> {

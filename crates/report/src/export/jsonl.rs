@@ -1,4 +1,4 @@
-//! Records as JSON, one per line.
+//! Exporter of records as JSON, one line per record.
 
 use super::{Document, Export, Exporter};
 use nodegauge_measure::Failure;
@@ -22,7 +22,7 @@ impl Exporter for JsonLines {
 
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
         let lines: Result<String, Failure> = export.records.iter().map(line).collect();
-        Ok(Document::whole(lines?))
+        Ok(Document::single(lines?))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Records as JUnit XML, which Jenkins (`junit-10.xsd` of the xUnit plugin) and GitLab read. A run becomes a suite. The
-//! suite contains a test case for the completeness of the run, a test case per figure and a test case per condition.
+//! Exporter of JUnit XML, which Jenkins (`junit-10.xsd` of the xUnit plugin) and GitLab read. Each run becomes a suite,
+//! with one test case for completeness, one per figure, and one per condition.
 
 use super::{Document, Export, Exporter};
 use crate::figures::{self, Conditions, RecordFigure};
@@ -28,7 +28,7 @@ impl Exporter for Junit {
 
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
         let text = document(export.records, export.conditions, export.registry);
-        Ok(Document::whole(text))
+        Ok(Document::single(text))
     }
 
     fn reports_failures(&self) -> bool {
@@ -36,20 +36,20 @@ impl Exporter for Junit {
     }
 }
 
-/// Test case, with the failure if the test case failed.
+/// Test case, which has passed or failed.
 struct Case {
     class: String,
     name: String,
-    /// XML element, type and message of the failure.
+    /// XML element, type and message of the failure, if any.
     failed: Option<(&'static str, &'static str, String)>,
     output: String,
 }
 
-/// Returns the document with one suite per run.
+/// Returns the document, with one suite per run.
 fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry) -> String {
     let several = records.len() > 1;
-    // Tools that keep the test cases of all builds identify a suite by name, so the name of a single run must not
-    // change from run to run.
+    // Some tools identify the suites of several builds by name, so the name of the only run must not change between
+    // builds.
     let alone =
         |record: &Record| record.machine.host.clone().unwrap_or_else(|| "nodegauge".to_owned());
     let names = if several { run::names(records) } else { records.iter().map(alone).collect() };
@@ -58,8 +58,7 @@ fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry)
         .zip(&names)
         .map(|(record, name)| {
             let mut cases = cases(record, conditions, registry);
-            // Some tools do not show the suite of a test case, so the name of the test case contains the name of the
-            // suite.
+            // Some tools do not show the suite of a test case, so the name of the test case contains the suite name.
             cases
                 .iter_mut()
                 .filter(|_| several)
@@ -84,7 +83,7 @@ fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry)
     )
 }
 
-/// Returns the numbers of cases, failures and errors.
+/// Returns the numbers of test cases, failures and errors.
 fn counts<'a>(cases: impl Iterator<Item = &'a Case> + Clone) -> [String; 3] {
     let [failures, errors] = ["failure", "error"].map(|kind| {
         let failed = cases.clone().filter_map(|case| case.failed.as_ref());
@@ -145,7 +144,11 @@ fn cases(record: &Record, conditions: Conditions<'_>, registry: &Registry) -> Ve
         output: String::new(),
     };
     let mut cases = vec![complete];
-    cases.extend(figures::own(record, registry).iter().map(|one| figure(one, conditions.strict)));
+    cases.extend(
+        figures::measured_figures(record, registry)
+            .iter()
+            .map(|one| figure(one, conditions.strict)),
+    );
     for expectation in conditions.expect {
         let judged = expectation.check(&record.measurements, conditions.accept_suspect, registry);
         let words = judged.in_words(expectation);
@@ -165,7 +168,7 @@ fn cases(record: &Record, conditions: Conditions<'_>, registry: &Registry) -> Ve
     cases
 }
 
-/// Returns the test case of a figure. An invalid figure fails; a suspect figure fails if `strict` is set.
+/// Returns the test case of a figure. An invalid figure fails; with `strict`, a suspect figure fails, too.
 fn figure(figure: &RecordFigure<'_>, strict: bool) -> Case {
     let validity = &figure.m.validity;
     let fails = match validity.status {

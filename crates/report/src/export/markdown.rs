@@ -1,4 +1,4 @@
-//! Tickets in Markdown, one per run.
+//! Exporter of tickets in Markdown, one per run.
 
 use super::{Document, Export, Exporter};
 use crate::{markdown, run};
@@ -22,10 +22,10 @@ impl Exporter for Markdown {
 
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
         let tickets = export.records.iter().map(|record| {
-            let page = run::ticket(record, export.gauges, export.conditions, export.registry);
+            let page = run::ticket_page(record, export.gauges, export.conditions, export.registry);
             markdown::ticket(&page, &run::command(record))
         });
         let tickets: Vec<String> = tickets.collect();
-        Ok(Document::whole(tickets.join("\n")))
+        Ok(Document::single(tickets.join("\n")))
     }
 }

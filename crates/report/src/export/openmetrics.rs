@@ -1,6 +1,6 @@
-//! Figures as metrics, in a text that is valid in two formats: OpenMetrics 1.0 and the Prometheus text format
-//! 0.0.4. The textfile collector of node_exporter reads the Prometheus format. It ignores `# UNIT` and `# EOF` as
-//! comments, and rejects time stamps; therefore the samples have no time stamps.
+//! Exporter of figures as metrics. The text is valid in two formats: OpenMetrics 1.0 and the Prometheus text format
+//! 0.0.4, which the textfile collector of node_exporter reads. The collector ignores `# UNIT` and `# EOF` as comments,
+//! and rejects time stamps, so the samples have none.
 
 use super::{Document, Export, Exporter};
 use crate::figures::{self, RecordFigure};
@@ -28,25 +28,25 @@ impl Exporter for OpenMetrics {
     }
 
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
-        Ok(Document::whole(text(export.records, export.registry)))
+        Ok(Document::single(text(export.records, export.registry)))
     }
 }
 
-/// Labels of a sample, as pairs of name and value.
+/// Labels of a sample as pairs of name and value.
 type Labels = Vec<(String, String)>;
 
-/// Name of the label of the node; in a run on several hosts, a figure has a host of its own.
+/// Label with the name of the node. In a run on several hosts, each figure has its own host.
 const HOST: &str = "host";
 
-/// Labels that all samples of a run share. A record can have any number of labels, so that they are formatted once.
+/// Labels that all samples of a run have. A record can have many labels, so they are formatted only once.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NodeLabels {
     host: String,
-    /// Labels of the record, formatted and separated by commas.
+    /// Labels of the record, formatted, separated by commas.
     others: String,
 }
 
-/// Labels of the samples for a test of a run.
+/// Labels of the samples of a test in a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct TestLabels {
     node: Rc<NodeLabels>,
@@ -55,13 +55,13 @@ struct TestLabels {
 }
 
 impl TestLabels {
-    /// Returns the labels of the test of a figure.
+    /// Returns the labels for the test of a figure.
     fn new(node: &Rc<NodeLabels>, figure: &RecordFigure<'_>) -> Self {
         Self { node: node.clone(), gauge: figure.m.gauge.clone(), test: figure.m.test.clone() }
     }
 
-    /// Formats these and further labels, e.g. `{host="n01",gauge="memory"}`; labels without a value are left out. A
-    /// further label replaces one of the same name.
+    /// Formats these and `further` labels, e.g. `{host="n01",gauge="memory"}`. Labels without a value are left out. A
+    /// further label replaces a label of the same name.
     fn with(&self, further: &Labels) -> String {
         let test = [("gauge", &self.gauge), ("test", &self.test)];
         let test = test.map(|(name, value)| (name.to_owned(), value.clone()));
@@ -86,12 +86,12 @@ impl TestLabels {
 #[derive(Debug, Clone, Copy)]
 struct Family {
     name: &'static str,
-    /// Unit at the end of the name; empty if the metric has no unit.
+    /// Unit at the end of the metric name; empty if the metric has no unit.
     unit: &'static str,
     help: &'static str,
 }
 
-/// Metric and its samples.
+/// Metric with its samples.
 struct Metric {
     family: Family,
     samples: Vec<String>,
@@ -111,7 +111,7 @@ fn unit_family(unit: Unit) -> Family {
     Family { name, unit: suffix, help: "Measured value, in the unit of the metric name." }
 }
 
-/// Metrics of a figure in addition to the measured value.
+/// Metrics of a figure, in addition to the measured value.
 const LIMIT: Family = Family {
     name: "nodegauge_limit_ratio",
     unit: "ratio",
@@ -145,8 +145,8 @@ const INFO: Family = Family {
     help: "Identifier and version of the run of a test; the value is always 1.",
 };
 
-/// Returns the metrics of these runs. Metrics describe the current state. If several runs have the same host and
-/// labels, the figures of a test are taken from the newest run with that test.
+/// Returns the metrics of these runs, which describe the current state. If several runs have the same host and labels,
+/// the figures of each test are from the newest run with that test.
 fn text(records: &[Record], registry: &Registry) -> String {
     let mut metrics = Metrics::default();
     let mut newest: Vec<&Record> = records.iter().collect();
@@ -157,7 +157,7 @@ fn text(records: &[Record], registry: &Registry) -> String {
     let mut written: BTreeSet<TestLabels> = BTreeSet::new();
     for record in newest {
         let node = Rc::new(node(record));
-        let figures = figures::own(record, registry);
+        let figures = figures::measured_figures(record, registry);
         let tests: BTreeSet<TestLabels> =
             figures.iter().map(|figure| TestLabels::new(&node, figure)).collect();
         let new: BTreeSet<TestLabels> = tests.difference(&written).cloned().collect();
@@ -174,7 +174,7 @@ fn text(records: &[Record], registry: &Registry) -> String {
     metrics.text()
 }
 
-/// Metrics in the order of their first samples.
+/// Metrics, in the order of their first samples.
 #[derive(Default)]
 struct Metrics(Vec<Metric>);
 
@@ -214,7 +214,7 @@ impl Metrics {
         if let Some(value) = m.value {
             self.add(unit_family(m.unit), &test.with(&own), value);
         }
-        // The unit is a label here, because two figures may differ only in their units.
+        // The unit is a label here, because two figures may differ only in the unit.
         own.push(("unit".to_owned(), m.unit.symbol().to_owned()));
         let labels = test.with(&own);
         if let Some(limit) = &m.limit {
@@ -241,12 +241,12 @@ impl Metrics {
     }
 }
 
-/// Returns the labels of all samples of a run: the host, and the labels of the record as `label_KEY`. Characters of a
-/// key other than letters, digits and underscores are replaced by underscores. Keys that become equal get a number.
+/// Returns the labels of all samples of a run: the host, and the labels of the record as `label_KEY`. Invalid
+/// characters in a key are replaced by underscores; if two keys become equal, they get numbers.
 fn node(record: &Record) -> NodeLabels {
     let mut others: Vec<String> = Vec::new();
     let mut names: BTreeSet<String> = BTreeSet::new();
-    // Next number of each name that several keys share.
+    // Next number for each name that several keys have.
     let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
     for (key, value) in &record.labels {
         let first = format!("label_{}", key.replace(|c: char| !c.is_ascii_alphanumeric(), "_"));
@@ -281,9 +281,9 @@ mod tests {
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
     }
 
-    /// Labels are formatted once per run: with a comparison of all pairs in each sample, this test takes minutes.
+    /// Labels are formatted once per run. If each sample compared all pairs of labels, this test would take minutes.
     #[test]
-    fn every_sample_has_all_of_many_labels() {
+    fn sample_contains_all_labels_of_its_record() {
         let mut record = record();
         record.labels = (0..50_000).map(|i| (format!("k{i}"), "v".to_owned())).collect();
         record.labels.insert("a.b".to_owned(), "1".to_owned());
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn label_of_a_figure_replaces_that_of_the_run() {
+    fn figure_label_replaces_run_label() {
         let node = NodeLabels { host: "n1".to_owned(), others: "label_a=\"1\"".to_owned() };
         let (gauge, test) = ("memory".to_owned(), "stream".to_owned());
         let test = TestLabels { node: Rc::new(node), gauge, test };

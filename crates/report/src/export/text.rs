@@ -1,4 +1,4 @@
-//! The page of runs as plain text of 80 columns: a run with all its evidence, or several side by side.
+//! Exporter of plain text with 80 columns: a run with all samples and notes, or several runs next to each other.
 
 use super::{Document, Export, Exporter};
 use crate::{Style, run, text};
@@ -26,6 +26,6 @@ impl Exporter for Text {
             _ => export.side_by_side()?,
         };
         let text = text::page(&page, Style::default());
-        Ok(Document::whole(legible::page(&text).into()))
+        Ok(Document::single(legible::page(&text).into()))
     }
 }

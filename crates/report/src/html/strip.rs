@@ -1,37 +1,37 @@
-//! Rows of figures, each with its value, its samples on a bar, and the limit of its cores.
+//! Rows of figures: value, samples on a bar, and limit.
 
 use crate::markup::{Markup, element, text};
 use nodegauge_gauge::view::{Bar, BarValues, Card, Reach};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::Better;
 
-/// Maximum number of samples that are drawn in a row; of more samples, every n-th is drawn.
+/// Maximum number of samples that are drawn in a row; if there are more, every n-th is drawn.
 const MAX_SAMPLES: usize = 200;
-/// Height of the drawing, and of the bar in it, pixels.
+/// Height of the drawing and of its bar, in pixels.
 const HEIGHT: f64 = 32.0;
 const THICK: f64 = 14.0;
-/// Number of different heights of the samples, which would otherwise cover each other.
+/// Number of heights at which samples are drawn, so that they do not cover each other.
 const LANES: usize = 5;
-/// Height of the names above the drawing, pixels.
+/// Height of the names above the drawing, in pixels.
 const NAMES: f64 = 14.0;
-/// Maximum number of characters of a name above the drawing, and the width that such a name takes of a narrow drawing.
+/// Maximum number of characters of a name above the drawing, and share of a narrow drawing that it takes.
 const NAME: usize = 12;
 const NAME_SHARE: f64 = 0.28;
 /// Maximum number of names below the drawing.
 const MAX_NAMES: usize = 8;
-/// Room on both sides of the values of nodes, as a share of their range.
+/// Margin on both sides of the values of nodes, as a share of their range.
 const ROOM: f64 = 0.04;
 
-/// Words for the values on the bars.
+/// Words for the values on a bar.
 struct Words {
     quoted: &'static str,
     limit: &'static str,
     value: &'static str,
     disturbed: &'static str,
-    /// Class and mark of the disturbed values.
+    /// CSS class and mark of disturbed values.
     class: &'static str,
     mark: &'static str,
-    /// Description of the disturbed values: `3 of them disturbed`.
+    /// Description of the number of disturbed values: `3 of them disturbed`.
     which: &'static str,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn rows(card: &Card) -> Markup {
     element("div", &[("class", "rows")], rows.chain([key(card)]))
 }
 
-/// Returns the explanation of the marks in the rows.
+/// Returns the legend for the marks in the rows.
 fn key(card: &Card) -> Markup {
     let Card { bars, values } = card;
     let words = Words::from_values(*values);
@@ -91,13 +91,13 @@ fn key(card: &Card) -> Markup {
     element("ul", &[("class", "key"), ("aria-hidden", "true")], entries)
 }
 
-/// Returns an element with a remark.
+/// Returns an element with a small remark.
 fn small(class: &str, words: &str) -> Markup {
     element("small", &[("class", class)], [text(words)])
 }
 
-/// Returns a row. A doubt that the row above has too is not repeated. `is_best` is true if the figure is the limit of
-/// other rows.
+/// Returns a row. A doubt that the previous row also has is not repeated. `is_best` is true if the figure is the limit
+/// of other rows.
 fn row(bar: &Bar, values: BarValues, same_doubt: bool, is_best: bool) -> Markup {
     let (number, unit) = bar.words.split_once(' ').unwrap_or((&bar.words, ""));
     let value = [text(number), element("span", &[("class", "unit")], [text(unit)])];
@@ -148,8 +148,8 @@ struct Axis {
 }
 
 impl Axis {
-    /// Returns the axis of a bar. Samples are on a bar that begins at 0; disturbed samples beyond its end are drawn at the
-    /// end. Nodes differ by a few percent, so that their axis begins near the lowest one.
+    /// Returns the axis of a bar. For samples it begins at 0, and disturbed samples beyond its end are drawn at the
+    /// end. The values of nodes differ only by several percent, so their axis begins near the lowest one.
     fn new(bar: &Bar, values: BarValues) -> Self {
         let marks = [&bar.limit, &bar.second].into_iter().flatten().map(|mark| mark.value);
         let mut all: Vec<f64> =
@@ -164,18 +164,18 @@ impl Axis {
         Self { from: (min - ROOM * range).max(0.0), to: max + ROOM * range }
     }
 
-    /// Returns the place of a value, 0 to 1.
+    /// Returns the position of a value on the axis, 0 to 1.
     fn share(&self, value: f64) -> f64 {
         ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
     }
 
-    /// Returns the place of a value for an attribute.
+    /// Returns the position of a value as an attribute.
     fn at(&self, value: f64) -> String {
         format!("{:.2}%", self.share(value) * 100.0)
     }
 }
 
-/// Returns the names above the drawing, each at the first of the values that are near each other.
+/// Returns the names above the drawing. Values that are close together have one name, at the first of them.
 fn names(bar: &Bar, axis: &Axis) -> Vec<Markup> {
     let mut named: Vec<(f64, &str)> = bar
         .disturbed
@@ -199,7 +199,7 @@ fn names(bar: &Bar, axis: &Axis) -> Vec<Markup> {
         let is_long = first.chars().count() > room;
         let shown: String = first.chars().take(if is_long { room - 1 } else { room }).collect();
         let cut = if is_long { "\u{2026}" } else { "" };
-        // A name at the right end would leave the drawing.
+        // A name at the right end must not leave the drawing.
         let anchor = if at > 1.0 - NAME_SHARE { "end" } else { "start" };
         let place = format!("{:.2}%", at * 100.0);
         let attributes = [("class", "named"), ("x", &*place), ("y", "10"), ("text-anchor", anchor)];
@@ -208,7 +208,7 @@ fn names(bar: &Bar, axis: &Axis) -> Vec<Markup> {
     labels
 }
 
-/// Names the values beyond the limit: `n07 266.0 GB/s, n12 270.1 GB/s, 3 more`.
+/// Lists the values beyond the limit: `n07 266.0 GB/s, n12 270.1 GB/s, 3 more`.
 fn named_in_words(bar: &Bar) -> Option<String> {
     let is_time = bar.unit.direction() == Some(Better::Lower);
     let mut named: Vec<(f64, &String)> = bar.disturbed.iter().copied().zip(&bar.names).collect();
@@ -231,14 +231,14 @@ fn rect(class: &str, width: &str, middle: f64) -> Markup {
     element("rect", &[&place[..], &[("rx", "3")]].concat(), [])
 }
 
-/// Returns a vertical line at a place.
+/// Returns a vertical line at a position.
 fn line(class: &str, place: &str, height: [f64; 2]) -> Markup {
     let ends = [("class", class), ("x1", place), ("x2", place)];
     let [upper, lower] = height.map(|y| y.to_string());
     element("line", &[&ends[..], &[("y1", &*upper), ("y2", &*lower)]].concat(), [])
 }
 
-/// Returns the drawing and the words below it.
+/// Returns the drawing and the text below it.
 fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let marks: Vec<&Reach> = [&bar.limit, &bar.second].into_iter().flatten().collect();
     let axis = Axis::new(bar, values);
@@ -248,7 +248,7 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let middle = above + HEIGHT / 2.0;
     let span = [above, whole_height];
     let mut inside = vec![rect("track", "100%", middle)];
-    // Of a time without a limit there are only the samples and the value.
+    // A time without a limit is drawn with its samples and value only.
     let is_time = bar.unit.direction() == Some(Better::Lower);
     let has_bar = !are_nodes && (bar.limit.is_some() || !is_time);
     let reached = if bar.doubt.is_some() { "reached doubted" } else { "reached" };
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn second_mark_is_drawn_beside_the_limit() {
+    fn second_limit_is_drawn_next_to_the_first() {
         let reach = |value: f64, basis: &str| Some(Reach { value, basis: basis.to_owned() });
         let bar = Bar {
             limit: reach(921.6e9, "option"),
@@ -352,7 +352,7 @@ mod tests {
         }
     }
 
-    /// Returns the figure of many nodes that differ by little, and of slow ones.
+    /// Returns a figure of many nodes with similar values, and of slow nodes.
     fn node_names(slow: &[(&str, f64)]) -> Bar {
         Bar {
             title: "triad".to_owned(),
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn axis_of_nodes_begins_near_the_lowest_and_of_samples_at_zero() {
+    fn axis_begins_at_zero_for_samples_and_near_the_minimum_for_nodes() {
         let nodes = node_names(&[]);
         let axis = Axis::new(&nodes, BarValues::Nodes);
         assert!(axis.from > 377e9 && axis.to < 383e9, "{} to {}", axis.from, axis.to);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_nodes_are_named_in_the_picture_and_below_it() {
+    fn names_of_slow_nodes_are_in_and_below_the_picture() {
         let slow = [("n07", 266e9), ("n12", 270e9), ("n<b>", 310e9)];
         let drawn = row(&node_names(&slow), BarValues::Nodes, false, false).to_string();
         assert_eq!(drawn.matches("class=\"beyond\"").count(), 4, "{drawn}");

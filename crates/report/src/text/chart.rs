@@ -9,28 +9,28 @@ use nodegauge_measure::{Bytes, ScaledUnit, Unit};
 
 /// Number of rows of a chart.
 const HEIGHT: usize = 13;
-/// Mark behind a dot that lies beyond the right end of the axis.
+/// Mark after a dot that is beyond the right end of the axis.
 const ARROW: char = '>';
-/// Number of rows of a chart with straight lines, which span many decades.
+/// Number of rows of a chart with straight lines, which cover many decades.
 const LINES_HEIGHT: usize = 19;
-/// Number of columns for the vertical axis of a chart, including the labels.
+/// Number of columns for the vertical axis of a chart, including its labels.
 const LABELS: usize = 9;
-/// Colours of the curves, in order; they are legible on dark and on light terminals.
+/// Colours of the curves, in order. They are legible on dark and light terminals.
 const COLOURS: [&str; 6] = ["\x1b[36m", "\x1b[35m", "\x1b[32m", "\x1b[33m", "\x1b[34m", "\x1b[31m"];
-/// Number of steps of a heat map's scale, one per digit.
+/// Number of steps on the scale of a heat map, one per digit.
 const STEPS: usize = 10;
-/// Background of each step, as a number of the 256 terminal colours.
+/// Background of each step, one of the 256 terminal colours.
 const BACKGROUNDS: [u8; STEPS] = [17, 19, 25, 31, 30, 28, 64, 136, 166, 124];
-/// Number of columns for the label of a heat map's row.
+/// Number of columns for the row labels of a heat map.
 const ROW_LABEL: usize = 9;
 /// Number of columns between two heat maps.
 const GUTTER: usize = 3;
 
-/// Returns a value in the unit of its axis, and the unit.
+/// Formats a value in the unit of its axis; returns it with the unit.
 fn scaled(scale: Scale, value: f64) -> (String, String) {
     let unit = match scale {
         Scale::Bytes => return (short(&Bytes(value as u64).to_string()), String::new()),
-        // Intensities are powers of two, which have few digits.
+        // Intensities are powers of two with few digits.
         Scale::Intensity => return (value.to_string(), String::new()),
         Scale::Percent => return (significant(value), "%".to_owned()),
         Scale::Number => return (significant(value), String::new()),
@@ -46,8 +46,7 @@ fn short(size: &str) -> String {
     size.replace(' ', "").replace("iB", "")
 }
 
-/// Draws curves over the available width. Returns an empty text if the horizontal axis has no two different
-/// values.
+/// Draws curves over the available width. Returns an empty text if all horizontal values are equal.
 pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let (Some(x_axis), Some(y_axis)) = (chart.horizontal(), chart.vertical()) else {
         return String::new();
@@ -63,7 +62,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     }
     for (number, one) in chart.series.iter().enumerate() {
         for (_, y, _) in &one.beyond {
-            // The dot stands before its arrow.
+            // The dot is in front of its arrow.
             let line = &mut grid[height - 1 - cell(y_axis.place(*y), height)];
             line[width - 2] = Some((number, one.mark));
             line[width - 1] = Some((number, ARROW));
@@ -72,12 +71,12 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let logarithmic =
         if matches!(y_axis, ChartAxis::Logarithmic(..)) { ", logarithmic" } else { "" };
     let over = if chart.x == Scale::Intensity { " over FLOP/B" } else { "" };
-    // Plain numbers have a name, other values a unit.
+    // Plain numbers have a name; other values have a unit.
     let symbol = scaled(chart.y, 1.0).1;
     let values = if symbol.is_empty() { chart.names[1] } else { &symbol };
     let mut out = format!("{values:>7}{over}{logarithmic}\n");
     for (row, line) in grid.iter().enumerate() {
-        // Every third row has a label; this includes the last row.
+        // Every third row has a label, including the last row.
         let text = if row % 3 == 0 {
             let share = (height - 1 - row) as f64 / (height - 1) as f64;
             scaled(chart.y, y_axis.at(share)).0
@@ -97,7 +96,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     for tick in chart.ticks.iter().filter(|tick| (0.0..=1.0).contains(&x_axis.place(**tick))) {
         let (mut value, unit) = scaled(chart.x, *tick);
         if chart.x == Scale::Number && tick.fract() == 0.0 {
-            // Counts such as ranks.
+            // Counts, e.g. of ranks.
             value = tick.to_string();
         }
         let text = format!("{value} {unit}");
@@ -119,13 +118,13 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     out
 }
 
-/// Returns the cell of a position on an axis, 0 to 1.
+/// Converts a position on an axis, 0 to 1, to a cell.
 fn cell(share: f64, cells: usize) -> usize {
     let last = (cells - 1) as f64;
     (share * last).round().clamp(0.0, last) as usize
 }
 
-/// Returns the colour of a mark in a series of this number.
+/// Returns a mark in the colour of the series with this number.
 fn coloured((number, mark): (usize, char), style: Style) -> String {
     if !style.colour {
         return mark.to_string();
@@ -133,7 +132,7 @@ fn coloured((number, mark): (usize, char), style: Style) -> String {
     format!("{}{mark}{RESET}", COLOURS[number % COLOURS.len()])
 }
 
-/// Returns the names of the curves with their marks, in lines of this width behind the labels of the axis.
+/// Returns the names of the curves with their marks, in lines of this width after the axis labels.
 fn legend(chart: &Chart, width: usize, style: Style) -> String {
     let mut out = String::new();
     let mut free = 0;
@@ -160,8 +159,7 @@ fn legend(chart: &Chart, width: usize, style: Style) -> String {
     out
 }
 
-/// Returns the positions of the dots of a series on both axes, 0 to 1. Straight lines have a dot in every
-/// column.
+/// Returns the positions of a series' dots on both axes, 0 to 1. Straight lines have a dot in every column.
 fn places(
     series: &ChartSeries,
     x_axis: ChartAxis,
@@ -185,9 +183,9 @@ fn places(
     line
 }
 
-/// Draws heat maps with the names of their rows and columns, side by side if the width permits. A cell is a digit from
-/// 0 to 9 on a logarithmic scale; the values of 0 and 9 follow the title. With colour, the background changes from blue
-/// (0) to red (9).
+/// Draws heat maps with names for their rows and columns, next to each other if the width permits. A cell is a digit
+/// from 0 to 9 on a logarithmic scale; the values of 0 and 9 follow the title. With colours, the background changes
+/// from blue (0) to red (9).
 pub(super) fn heat_maps(maps: &HeatMaps, style: Style) -> String {
     let columns: Vec<String> = maps.columns.iter().map(|name| short(name)).collect();
     let cell = columns.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(1) + 1;
@@ -223,7 +221,7 @@ pub(super) fn heat_maps(maps: &HeatMaps, style: Style) -> String {
     out
 }
 
-/// Returns a text that has this length on the screen, with blanks up to a width.
+/// Pads a text with blanks to a width; `length` is its length on the screen.
 fn padded(text: String, length: usize, width: usize) -> String {
     text + &" ".repeat(width.saturating_sub(length))
 }
@@ -291,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn chart_has_curves_axes_and_the_terminal_width() {
+    fn chart_fills_the_terminal_width_with_curves_and_axes() {
         for width in [60, 80, 200] {
             let text = super::chart(&two(), Style { width, colour: false });
             let lines: Vec<&str> = text.lines().collect();
@@ -325,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn difference_of_three_percent_is_flat_in_a_chart() {
+    fn three_percent_difference_is_a_flat_curve() {
         let dots = vec![(1.0, 97e9), (2.0, 100e9), (4.0, 97e9)];
         let flat = Chart { series: vec![ChartSeries { dots, ..two().series.remove(0) }], ..two() };
         let text = super::chart(&flat, Style::default());
@@ -348,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn heat_map_names_its_columns_and_scale() {
+    fn heat_map_shows_column_names_and_scale() {
         let values = vec![vec![Some(1e9), Some(3.2e9)], vec![None, Some(10e9)]];
         let map = |title: &str| HeatMap { title: title.to_owned(), values: values.clone() };
         let maps = HeatMaps {

@@ -25,7 +25,8 @@ fn config() -> TargetConfig {
     }
 }
 
-/// Returns a round of a baseline and two steps: seconds of Copy and Triad, and in the last cell seconds of `memcpy`.
+/// Returns a round of a baseline and two steps: times of Copy and Triad in seconds, and the time of `memcpy` in the
+/// last cell.
 fn round(triads: [f64; 3], memcpy: f64) -> Vec<Sample> {
     let step = |triad: f64| Sample::from_times(vec![1.0, triad]);
     triads.map(step).into_iter().chain([Sample::from_times(vec![memcpy])]).collect()
@@ -46,7 +47,7 @@ fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample
         bytes: vec![16.0, 24.0],
         copy: Some(0),
         left_out: rounds.len() - counted.len(),
-        enough: (counted.len() < ENOUGH_ROUNDS).then_some(Seconds(87.0)),
+        enough: (counted.len() < MIN_ROUNDS).then_some(Seconds(87.0)),
         rounds: counted,
         settled,
         alone,
@@ -60,7 +61,7 @@ fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample
 }
 
 #[test]
-fn factors_of_steps_multiply_to_the_whole() {
+fn product_of_step_factors_is_the_total_factor() {
     let rounds: Vec<Vec<Sample>> = (0..12)
         .map(|i| {
             let slower = 1.0 + 0.01 * f64::from(i % 5);
@@ -94,7 +95,7 @@ fn factors_of_steps_multiply_to_the_whole() {
 }
 
 #[test]
-fn disturbed_run_keeps_its_rounds_and_states_their_number() {
+fn disturbed_run_reports_its_number_of_rounds() {
     let mut rounds = vec![round([3.0, 2.0, 1.0], 1.2); 5];
     for sample in rounds.iter_mut().flatten() {
         sample.causes = vec![Cause::Faults(99)];
@@ -111,7 +112,7 @@ fn disturbed_run_keeps_its_rounds_and_states_their_number() {
 }
 
 #[test]
-fn budget_for_ten_rounds_follows_from_the_round_time() {
+fn budget_for_ten_rounds_is_computed_from_the_round_time() {
     let pace =
         Pace { fixed: Duration::from_secs(9), round: Duration::from_millis(2500), kept: 1.0 };
     // Eleven rounds with the warm-up take 27.5 s; the shares of the policy are for the rounds and the setup.

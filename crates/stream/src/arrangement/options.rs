@@ -67,7 +67,7 @@ impl ArrayOptions {
     }
 }
 
-/// Options of a run: those of the user for the arrays, and those that the plan determines.
+/// Options of a run: the user's options for the arrays, and the options that the plan derives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamOptions {
     /// Kernels, in the order of a pass, and their arrays.
@@ -76,7 +76,7 @@ pub struct StreamOptions {
     pub policy: MemoryPolicy,
     /// Time budget of the whole run.
     pub budget: Budget,
-    /// Loops that an earlier [`tune`](crate::tune) chose for some kernels; these kernels use them.
+    /// Loops that an earlier [`tune`](crate::tune) chose. The kernels in this list use them.
     pub loops: Vec<(Kernel, KernelShape)>,
     /// Exact number of passes after the warm-up, regardless of the time.
     pub samples: Option<usize>,
@@ -84,7 +84,7 @@ pub struct StreamOptions {
 
 impl StreamOptions {
     /// Returns options for these arrays, with the kernels in the order of a pass.
-    pub fn of(arrays: &ArrayOptions) -> Self {
+    pub fn from_arrays(arrays: &ArrayOptions) -> Self {
         Self {
             arrays: ArrayOptions { kernels: arrays.pass(), ..arrays.clone() },
             policy: MemoryPolicy::Default,
@@ -102,7 +102,7 @@ impl StreamOptions {
 
 impl Default for StreamOptions {
     fn default() -> Self {
-        Self::of(&ArrayOptions::default())
+        Self::from_arrays(&ArrayOptions::default())
     }
 }
 
@@ -124,6 +124,6 @@ mod tests {
             kernels: vec![Kernel::Triad, Kernel::Copy, Kernel::Triad],
             ..ArrayOptions::default()
         };
-        assert_eq!(StreamOptions::of(&repeated).array_count(), 3);
+        assert_eq!(StreamOptions::from_arrays(&repeated).array_count(), 3);
     }
 }

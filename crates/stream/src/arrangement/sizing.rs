@@ -1,4 +1,4 @@
-//! Check of the array length by a measurement: every mode of `stream` tests if caches hold part of the arrays.
+//! Check of the array length by a measurement. Every mode of `stream` tests whether caches hold part of the arrays.
 
 use super::{Arrangement, size_conditions};
 use crate::GAUGE;
@@ -12,11 +12,11 @@ use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
 use std::time::Duration;
 
-/// Share of the budget after which arrays are no longer doubled, because doubling requires a new set-up.
+/// Share of the budget after which arrays are not doubled any more, because doubling requires a new set-up.
 const DOUBLE_UNTIL: f64 = 0.5;
 
 /// A target (arrays and team) that is ready to be measured.
-pub(crate) struct Ready<T> {
+pub(crate) struct PreparedTarget<T> {
     pub target: T,
     /// Elapsed time of the set-up.
     pub setting_up: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct Ready<T> {
 }
 
 /// Set-up of the targets of an arrangement.
-pub(crate) struct SettingUp<'a, T> {
+pub(crate) struct TargetSetup<'a, T> {
     /// Function that sets up one target.
     pub make: &'a mut dyn FnMut(&Arrangement) -> Result<T, ArenaError>,
     /// Function that returns the target to check.
@@ -36,20 +36,20 @@ pub(crate) struct SettingUp<'a, T> {
     pub may_grow: bool,
 }
 
-impl<T> SettingUp<'_, T> {
+impl<T> TargetSetup<'_, T> {
     /// Sets up one target, without checking the size of its arrays.
     pub(crate) fn run(
         &mut self,
         arrangement: &Arrangement,
         limits: &Limits,
         observer: &mut dyn Observer,
-    ) -> Result<Ready<T>, Failure> {
+    ) -> Result<PreparedTarget<T>, Failure> {
         observer.check_interrupt()?;
         arrangement.announce(observer);
         let begun = limits.elapsed();
         let target = (self.make)(arrangement)?;
         observer.check_interrupt()?;
-        Ok(Ready { target, setting_up: limits.elapsed() - begun, check: None })
+        Ok(PreparedTarget { target, setting_up: limits.elapsed() - begun, check: None })
     }
 }
 
@@ -60,17 +60,17 @@ pub(crate) fn shown(loops: &[Loop]) -> usize {
 }
 
 impl Arrangement {
-    /// Checks with the loops of `ready` if caches hold part of the arrays. If they do, doubles the arrays and sets them
-    /// up again, until caches have no effect. Arrays are not doubled if the user chose the length or if the time is too
-    /// short.
+    /// Measures with the loops of `ready` whether caches hold part of the arrays. If they do, doubles the arrays and
+    /// sets them up again, until caches have no effect. Arrays are not doubled if the user chose the length or if the
+    /// time is too short.
     pub(crate) fn check_size<T>(
         &mut self,
         site: &Site,
-        mut ready: Ready<T>,
-        set_up: &mut SettingUp<'_, T>,
+        mut ready: PreparedTarget<T>,
+        set_up: &mut TargetSetup<'_, T>,
         limits: Limits,
         observer: &mut dyn Observer,
-    ) -> Result<Ready<T>, Failure> {
+    ) -> Result<PreparedTarget<T>, Failure> {
         // Figures of arrays smaller than STREAM's rule requires are suspect anyway and need no check.
         while self.size.follows_rule != Some(false) {
             observer.phase("checking the size of the arrays");
@@ -95,7 +95,7 @@ impl Arrangement {
         Ok(ready)
     }
 
-    /// Returns a size with arrays of twice the length; `None` if the user chose the length, or if the arrays would not
+    /// Returns a size with arrays of twice the length; `None` if the user chose the length, or if longer arrays do not
     /// fit.
     pub(crate) fn twice(&self, site: &Site) -> Option<ArraySize> {
         let spec = SizeSpec::Elements(2 * self.size.elements);
@@ -107,8 +107,8 @@ impl Arrangement {
         Some(ArraySize::new(twice.elements, self.options.arrays.element, rule, twice.notices))
     }
 
-    /// Returns a size with arrays of half the length; `None` if the user chose the length, if the caches are unknown, or
-    /// if the arrays would not follow STREAM's rule.
+    /// Returns a size with arrays of half the length; `None` if the user chose the length, if the caches are unknown,
+    /// or if shorter arrays would violate STREAM's rule.
     pub(crate) fn half(&self, site: &Site) -> Option<ArraySize> {
         if self.options.arrays.size != SizeSpec::Auto {
             return None;
@@ -178,18 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn doubled_arrays_are_shared_among_ranks() {
+    fn doubled_arrays_are_divided_among_ranks() {
         let site = site(1 << 40);
         let request = RankRequest { ranks: 2, ..RankRequest::default() };
         let ranks = nodegauge_placement::plan_ranks(&site.topology, &request).unwrap();
-        let mut two = Arrangement::of_ranks(&site, ranks, StreamOptions::default()).unwrap();
+        let mut two = Arrangement::for_ranks(&site, ranks, StreamOptions::default()).unwrap();
         let each = two.elements();
         two.resize(two.twice(&site).unwrap());
         assert_eq!((two.elements(), two.size.elements), (2 * each, 4 * each));
     }
 
     #[test]
-    fn targets_are_checked_in_few_rounds_and_grow_together() {
+    fn size_check_is_short_and_doubles_all_targets() {
         let site = site(1 << 40);
         // Half of an array fits in a cache that the system does not report; the whole array does not fit.
         let run = |count, may_grow| {
@@ -197,7 +197,7 @@ mod tests {
             let before = arrangement.elements();
             let cache = 0.9 * (3 * before * 8) as f64;
             let make = &mut |of: &Arrangement| Ok(Simulated::set_up(&of.configs[0], 1e-10, cache));
-            let mut set_up = SettingUp { make, target: |it| &mut **it, count, may_grow };
+            let mut set_up = TargetSetup { make, target: |it| &mut **it, count, may_grow };
             let limits = arrangement.limits();
             let ready = set_up.run(&arrangement, &limits, &mut SilentObserver).unwrap();
             let ready = arrangement

@@ -22,9 +22,9 @@ use std::sync::Arc;
 /// Flags for a shared object. All supported compilers accept gcc's flags.
 const SHARED: [&str; 2] = ["-shared", "-fPIC"];
 
-/// Kernel that a compiler built: a loop, or the reason why there is no loop.
+/// Result of building one kernel: a loop, or the reason why there is none.
 #[derive(Debug, Clone)]
-struct Made {
+struct BuiltKernel {
     kernel: Kernel,
     outcome: Result<Arc<CompiledLoop>, String>,
 }
@@ -34,7 +34,7 @@ struct Made {
 pub struct CompiledKernels {
     /// Compiler that built the kernels.
     pub compiler: Arc<Compiler>,
-    kernels: Vec<Made>,
+    kernels: Vec<BuiltKernel>,
     /// True if the compilation succeeded; if it failed, each kernel contains the reason.
     compiled: bool,
 }
@@ -46,14 +46,14 @@ impl CompiledKernels {
         good.map(Loop::Compiled).collect()
     }
 
-    /// Returns the reason why the compilation failed; `None` if it succeeded.
+    /// Returns the error of a failed compilation; `None` if it succeeded.
     pub fn refusal(&self) -> Option<&str> {
         let first = self.kernels.first()?.outcome.as_ref().err()?;
         (!self.compiled).then_some(first.as_str())
     }
 
-    /// Returns a measurement for each requested kernel: the one in `measured` or, if there is none, an invalid
-    /// measurement with the reason. For kernels that passed the test, the reason is `wrong`.
+    /// Returns a measurement for each requested kernel: the one in `measured`, otherwise an invalid measurement with
+    /// the reason. `wrong` is the reason for kernels that passed the test.
     pub(crate) fn complete(
         &self,
         mut measured: Vec<Measurement>,
@@ -86,8 +86,8 @@ pub struct KernelBuilder<'a> {
     kernels: &'a [Kernel],
     element: Element,
     made: usize,
-    /// Compilers with a kernel that hung. Kernels of their other builds are not tested, because each test may take
-    /// its whole limit.
+    /// Compilers with a kernel that hung. Their other builds are not tested, because each test may take the whole time
+    /// limit.
     hung: Vec<HungKernel>,
 }
 
@@ -142,11 +142,11 @@ impl<'a> KernelBuilder<'a> {
             });
         let compiled = library.is_ok();
         let kernels = match library {
-            Ok(library) => self.kernels_of(&library, &compiler, interrupted)?,
+            Ok(library) => self.build_kernels(&library, &compiler, interrupted)?,
             Err(error) => {
                 let why = self.in_words(error)?;
                 let kernels = self.kernels.iter().copied();
-                kernels.map(|kernel| Made { kernel, outcome: Err(why.clone()) }).collect()
+                kernels.map(|kernel| BuiltKernel { kernel, outcome: Err(why.clone()) }).collect()
             }
         };
         Ok(CompiledKernels { compiler, kernels, compiled })
@@ -184,16 +184,16 @@ impl<'a> KernelBuilder<'a> {
             }
             other => return Err(other),
         };
-        // The path of the private directory is removed from the message, because the directory is deleted.
+        // The private directory is removed from the message, because it is deleted after the build.
         Ok(why.replace(&format!("{}/", self.scratch.path().display()), ""))
     }
 
-    fn kernels_of(
+    fn build_kernels(
         &mut self,
         library: &Path,
         compiler: &Arc<Compiler>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Vec<Made>, ToolchainError> {
+    ) -> Result<Vec<BuiltKernel>, ToolchainError> {
         let mut tried = Vec::new();
         let program = compiler.command.program();
         for kernel in self.kernels {
@@ -230,7 +230,7 @@ impl<'a> KernelBuilder<'a> {
         };
         let mut made = Vec::new();
         for (kernel, tested) in tried {
-            made.push(Made { kernel, outcome: outcome(kernel, tested) });
+            made.push(BuiltKernel { kernel, outcome: outcome(kernel, tested) });
         }
         Ok(made)
     }

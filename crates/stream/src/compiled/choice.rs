@@ -20,8 +20,9 @@ pub enum CompilerChoice {
     Command(CommandLine),
 }
 
-/// Macros of stream.c for which nodegauge has options. They have no effect on kernels that are not of stream.c.
-const MACROS_OF_OPTIONS: [(&str, &str); 6] = [
+/// Macros of stream.c for which nodegauge has options: macro and option. Other kernels than those of stream.c ignore
+/// these macros.
+const OPTION_MACROS: [(&str, &str); 6] = [
     ("STREAM_ARRAY_SIZE", "--size"),
     ("N", "--size"),
     ("NTIMES", "--samples"),
@@ -30,32 +31,36 @@ const MACROS_OF_OPTIONS: [(&str, &str); 6] = [
     ("ELEMENT", "--element"),
 ];
 
-/// Compiler chosen on this system; never [`CompilerChoice::All`].
+/// Compiler that was found on this system; never [`CompilerChoice::All`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenCompiler {
     /// Native kernels, or a compiler with its flags.
     pub choice: CompilerChoice,
-    /// True for a preset, i.e. a combination of flags that nodegauge adds. If the compiler refuses the flags, a preset
-    /// is omitted, whereas a command of the user is an error.
+    /// True for a preset: a combination of flags that nodegauge adds. If the compiler rejects the flags, a preset is
+    /// omitted, and a command of the user is an error.
     pub preset: bool,
 }
 
 impl CompilerChoice {
-    /// Checks that the command defines no macros of stream.c, which would have no effect.
+    /// Checks that the command defines no macros of stream.c, which would be ignored.
     ///
     /// # Errors
-    /// Fails if it does.
+    ///
+    /// Fails if it defines one.
     pub fn check_macros(&self) -> Result<(), Failure> {
         let Self::Command(command) = self else { return Ok(()) };
-        let mut macros = MACROS_OF_OPTIONS.iter();
+        let mut macros = OPTION_MACROS.iter();
         let defined = macros.find(|(name, _)| command.defined(name).is_some());
         let Some((name, option)) = defined else { return Ok(()) };
-        Err(Failure::usage(format!("--compiler '{command}': macro {name} has no effect here"))
-            .hint(format!("use {option}, or compile stream.c with --standard")))
+        Err(Failure::usage(format!(
+            "--compiler '{command}': the kernels of nodegauge ignore the macro \
+             {name}"
+        ))
+        .hint(format!("use {option}, or compile stream.c with --standard")))
     }
 
-    /// Returns the compilers that `choices` select among the `installed` ones. Each command occurs once, in the order
-    /// of `choices`.
+    /// Returns the compilers that `choices` select among the `installed` ones, without duplicates, in the order of
+    /// `choices`.
     pub fn resolve(
         choices: &[Self],
         installed: &[InstalledCompiler],
@@ -113,7 +118,7 @@ impl FromStr for CompilerChoice {
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let command: CommandLine = text.parse()?;
-        // The command is compared word by word, so that quotes around a word make no difference.
+        // Commands are compared word by word, so that quotes around a word make no difference.
         match command.words() {
             [word] if word == "native" => Ok(Self::Native),
             [word] if word == "all" => Ok(Self::All),
@@ -137,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn named_compilers_also_get_pages_side_by_side() {
+    fn requested_compiler_is_also_built_with_pages_side_by_side() {
         let of = |text: &str, preset| {
             let pages = [SideBySide::ONE, SideBySide::new(4).unwrap()];
             let chosen = ChosenCompiler { choice: text.parse().unwrap(), preset };
@@ -155,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn compiler_choices_become_distinct_commands() {
+    fn duplicate_compiler_commands_are_removed() {
         let choices: Vec<CompilerChoice> =
             ["gcc", "native", "all", "gcc  -O3 -march=native", "./cc -Dx"]
                 .iter()

@@ -1,14 +1,14 @@
-//! Measurement protocol for native and compiled kernels, which alternate in one run on the same arrays and threads.
+//! Measurement protocol for native and compiled kernels, which are measured interleaved on the same arrays and threads.
 //!
 //! The native kernels are measured before the kernels of each compiler, so that a ratio compares figures that are close
 //! in time. The order of the compilers is random and different in each round. The first pass of each turn is discarded,
-//! because the previous loop determined the state of the caches, such as the number of dirty lines. At the start, the
-//! kernels of each compiler run one pass over the whole arrays, and every element is checked. Wrong values can thus be
-//! attributed to a compiler.
+//! because the previous loop determined the state of the caches, such as the number of dirty lines. Before the first
+//! round, the kernels of each compiler run one pass over the whole arrays, and every element is checked, so that wrong
+//! values can be attributed to a compiler.
 
 use super::build::CompiledKernels;
 use crate::GAUGE;
-use crate::arrangement::{Arrangement, Ready, SettingUp};
+use crate::arrangement::{Arrangement, PreparedTarget, TargetSetup};
 use crate::kernels::Loop;
 use crate::kernels::values::WrongValue;
 use crate::point::StreamPoint;
@@ -43,8 +43,7 @@ impl MeasuredKernels {
         !self.loops.is_empty() && self.wrong.is_none()
     }
 
-    /// Runs a pass that is discarded (except in the first turn, where it is the warm-up), and then the passes that are
-    /// due.
+    /// Runs one pass that is discarded (in the first turn it is the warm-up), and then the passes of the turn.
     fn turn(&mut self, point: &mut StreamPoint, turn: Turn) -> Result<Vec<Sample>, ArenaError> {
         // The first round is short, so that a round can be completed even with a short budget.
         let kept = if turn.round == 0 { 1 } else { KEPT };
@@ -58,8 +57,8 @@ impl MeasuredKernels {
             passes.remove(0);
         }
         self.begun = true;
-        // A wrong sum is detected immediately. Wrong stores are detected when the arrays are checked, possibly in the
-        // turn of another candidate.
+        // A wrong sum is detected immediately. Wrong stores are detected when the arrays are checked, which may happen
+        // in the turn of another candidate.
         self.wrong = self.wrong.take().or(point.wrong.take());
         Ok(passes)
     }
@@ -74,12 +73,12 @@ pub(super) fn run(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let make = &mut |of: &Arrangement| of.point();
-    let mut set_up = SettingUp { make, target: |it| it, count: 1, may_grow: true };
+    let mut set_up = TargetSetup { make, target: |it| it, count: 1, may_grow: true };
     let mut ready = set_up.run(&arrangement, &limits, observer)?;
     let until = limits.at(policy::COMPILED.choose);
     let chosen = arrangement.choose(&mut ready.target, until, observer)?;
     let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
-    let Ready { target: mut point, check, .. } = ready;
+    let PreparedTarget { target: mut point, check, .. } = ready;
     arrangement.notices.extend(about_memcpy(compiled, &point, observer));
     // The native kernels come first.
     let mut candidates = vec![MeasuredKernels::new(point.loops().to_vec())];
@@ -111,13 +110,13 @@ pub(super) fn run(
     {
         let wrong = candidate.wrong.as_ref().map(wrong_values_reason);
         let mut of_candidate = Outcome::default();
-        if !samples.is_empty() || series.lost(i).is_some() {
+        if !samples.is_empty() || series.cell_failure(i).is_some() {
             point.set_loops(candidate.loops)?;
             point.wrong = candidate.wrong;
             let seen = point.seen()?;
             let evidence = StreamEvidence::new(site, &arrangement, &point, &seen, samples, stop);
             let chosen = chosen.as_ref().filter(|_| i == 0);
-            let lost = series.lost(i);
+            let lost = series.cell_failure(i);
             let unchecked = target;
             let evidence = StreamEvidence { chosen, check, lost, unchecked, ..evidence };
             of_candidate = result::outcome(&evidence);
@@ -133,8 +132,8 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Returns a note for loops that were compiled to calls of memcpy: it states if memcpy uses non-temporal stores for
-/// copies of this length.
+/// Returns a note on loops that the compiler replaced by a call of memcpy. It states whether memcpy uses non-temporal
+/// stores for copies of this length.
 fn about_memcpy(
     compiled: &[CompiledKernels],
     point: &StreamPoint,
@@ -185,7 +184,7 @@ fn settle(point: &mut StreamPoint, candidates: &mut [MeasuredKernels]) -> Result
     Ok(())
 }
 
-/// True if a compiler made a call of memcpy of this loop.
+/// True if the compiler replaced this loop by a call of memcpy.
 fn calls_memcpy(each: &Loop) -> bool {
     match each {
         Loop::Compiled(made) => {

@@ -82,19 +82,19 @@ pub fn limits() -> Result<CompileLimits, Failure> {
     }
 }
 
-/// Compiled kernels, each with the text of the request for their compiler.
-pub struct Made {
+/// Compiled kernels, each with the command that the user requested.
+pub struct CompiledVariants {
     /// Kernels of every compiler, without the omitted presets.
     pub variants: Vec<(String, CompiledKernels)>,
     /// Notices about presets that were omitted because the compiler refused their flags.
     pub notices: Vec<Notice>,
 }
 
-/// Share of an asked budget after which no further compiler starts; the rest is for the measurement.
+/// Share of the user's budget after which no further compiler starts; the rest is for the measurement.
 const COMPILE_UNTIL: Fraction = Fraction(0.5);
 
-/// Compiles the kernels with all chosen compilers; returns `None` if the user interrupts the run. Compilers that do not
-/// start within the budget of the user are left out, with a notice; one always compiles.
+/// Compiles the kernels with all chosen compilers; returns `None` if the user interrupts the run. Compilers that cannot
+/// start within the user's budget are left out, with a notice; at least one compiler always runs.
 ///
 /// # Errors
 /// Fails if a compiler does not exist, and if no directory can be created.
@@ -104,16 +104,17 @@ pub fn make(
     limits: CompileLimits,
     time: Option<&Limits>,
     observer: &mut dyn Observer,
-) -> Result<Option<Made>, Failure> {
+) -> Result<Option<CompiledVariants>, Failure> {
     let program = nodegauge_os::own_program().map_err(Failure::missing)?;
     let self_test = CommandLine::new(program, [self_test::COMMAND.to_owned()]);
     let mut builder =
         KernelBuilder::open(self_test, limits, &options.arrays.kernels, options.arrays.element)?;
-    let mut made = Made { variants: Vec::new(), notices: builder.notice().into_iter().collect() };
+    let mut made =
+        CompiledVariants { variants: Vec::new(), notices: builder.notice().into_iter().collect() };
     for ChosenCompiler { choice, preset } in chosen {
         let CompilerChoice::Command(command) = choice else { continue };
         if !made.variants.is_empty() && time.is_some_and(is_over) {
-            let text = format!("{command}: left out, no time to compile with it");
+            let text = format!("{command}: left out, no time left to compile");
             made.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
             continue;
         }
@@ -134,7 +135,7 @@ pub fn make(
     Ok(Some(made))
 }
 
-/// True if the time for compilers is used up in a run whose budget the user set.
+/// True if the user set a budget and the time for compilers is used up.
 fn is_over(limits: &Limits) -> bool {
     limits.must_be_kept() && clock::now() > limits.at(COMPILE_UNTIL)
 }
@@ -163,8 +164,8 @@ impl CompiledPlan {
 }
 
 impl PlannedRun for CompiledPlan {
-    fn foreseen(&self) -> ExpectedCost {
-        self.arrangement.foreseen(1)
+    fn expected_cost(&self) -> ExpectedCost {
+        self.arrangement.expected_cost(1)
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
@@ -175,13 +176,14 @@ impl PlannedRun for CompiledPlan {
         let Self { mut arrangement, chosen, compile_limits } = *self;
         let limits = arrangement.limits();
         let count = chosen.len() as u32;
-        let fixed = prediction::compiling(chosen.len());
+        let fixed = prediction::compile_time(chosen.len());
         let cost = ArraysCost {
             sets: 1,
             // The arrays are filled and checked for each compiler, and checked again at the end.
             refills: 2 * count + 1,
             before: count,
-            // The native loops precede the loops of each compiler, and each turn begins with a pass that is discarded.
+            // Each compiler's loops are measured after the native loops, and each turn begins with a pass that is
+            // discarded.
             round: 4 * count,
         };
         let policy = policy::COMPILED;

@@ -14,7 +14,8 @@ pub const COMMAND: &str = "test-kernel";
 pub const PASSED: &str = "passed";
 
 /// Returns the array lengths to test. They include all lengths around the number of elements per iteration of any loop.
-/// The longest exceeds the blocks of a sum, and the length from which library functions use another method to copy.
+/// The longest exceeds the blocks of a sum, and the length from which the copy functions of the C library use another
+/// method.
 fn lengths() -> impl Iterator<Item = usize> {
     (0..=70).chain([127, 128, 129, 515, 4099, 530_003])
 }
@@ -33,11 +34,12 @@ pub unsafe fn run(
     element: Element,
     cpu_seconds: u64,
 ) -> Result<(), String> {
-    // A kernel that never ends is killed by the kernel. A failure is ignored, because the elapsed time is limited, too.
+    // The operating system kills a kernel that never ends. An error of this call is ignored, because the elapsed time
+    // is limited too.
     let cpu = Rlimit { current: Some(cpu_seconds), maximum: Some(cpu_seconds + 1) };
     let _ = setrlimit(Resource::Cpu, cpu);
-    // A kernel may crash, and no core dump is needed then. If the limit cannot be set, the dump is written to the
-    // private directory of the library, which is deleted.
+    // A crash of the kernel needs no core dump. If the limit cannot be set, the dump is written to the private
+    // directory of the library, which is deleted.
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = setrlimit(Resource::Core, none);
     // SAFETY: the caller accepts that unknown code may crash this process.

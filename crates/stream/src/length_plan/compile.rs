@@ -3,14 +3,14 @@
 use super::PROGRAM;
 use crate::compiled::CompilerChoice;
 use crate::request::StreamRequest;
-use crate::standard::build::Wanted;
+use crate::standard::build::BuildArrays;
 use crate::standard::output::OutputFormat;
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Machine;
 use nodegauge_toolchain::CommandLine;
 
-/// Flags of GCC and clang for microarchitectures. Microarchitectures with the same instruction sets have the name that
-/// more versions know: GCC's `x86 Options` and `AArch64 Options`.
+/// Flags of GCC and clang for microarchitectures. If several names select the same instruction sets, the name that more
+/// compiler versions support is used. Source: GCC's `x86 Options` and `AArch64 Options`.
 const TARGETS: [(&str, &str); 34] = [
     ("K10", "-march=amdfam10"),
     ("Bulldozer", "-march=bdver1"),
@@ -47,11 +47,11 @@ const TARGETS: [(&str, &str); 34] = [
     ("Cortex-A72", "-mcpu=cortex-a72"),
     ("A64FX", "-mcpu=a64fx"),
 ];
-/// Microarchitecture that only Intel's former compiler supports, and its flag.
+/// Microarchitecture that only Intel's former compiler supports, and the flag of that compiler.
 const COPROCESSOR: (&str, &str) = ("Knights Corner", "-mmic");
 
-/// Returns the compiler command of the user; without one, that of the processor of the plan.
-pub(super) fn command_of(
+/// Returns the compiler command of the user, otherwise the usual command for the processor of the plan.
+pub(super) fn compiler_command(
     options: &StreamRequest,
     machine: &Machine,
 ) -> Result<CommandLine, Failure> {
@@ -77,9 +77,9 @@ fn usual(machine: &Machine) -> CommandLine {
 }
 
 /// Returns the command that compiles `source` for these arrays.
-pub(super) fn compiling(
+pub(super) fn compile_command(
     command: &CommandLine,
-    wanted: &Wanted,
+    wanted: &BuildArrays,
     source: &str,
     machine: &Machine,
 ) -> CommandLine {
@@ -90,7 +90,7 @@ pub(super) fn compiling(
     command.with(flags).with(files)
 }
 
-/// Returns the architecture of the processor. A described machine whose processor is not known is taken for x86-64.
+/// Returns the architecture of the processor; x86-64 if the processor of a described machine is unknown.
 fn architecture(machine: &Machine) -> &str {
     let processor = &machine.processor;
     if let Some(known) = processor.architecture.as_deref() {

@@ -21,7 +21,7 @@ struct PlanEntry {
     gauge: &'static str,
     element: &'static str,
     ntimes: u64,
-    /// Sum of the last-level caches in use; `None` if it is unknown.
+    /// Total size of the last-level caches in use; `None` if it is unknown.
     llc_bytes: Option<u64>,
     /// Memory for which the run is planned; `None` if it is unknown.
     memory_bytes: Option<u64>,
@@ -50,7 +50,7 @@ struct LengthEntry {
     array_elements: u64,
     array_bytes: u64,
     total_bytes: u64,
-    /// Share of the arrays in the memory, 0 to 1.
+    /// Size of the arrays as a share of the memory, 0 to 1.
     memory_share: Option<f64>,
     array_times_llc: Option<f64>,
     follows_rule: Option<bool>,
@@ -76,14 +76,14 @@ impl LengthPlanDocument {
             theoretical: plan.theoretical.clone(),
             rate,
             environment: plan.variables().into_iter().collect(),
-            lengths: plan.lengths.iter().map(LengthEntry::of).collect(),
+            lengths: plan.lengths.iter().map(LengthEntry::new).collect(),
         };
         Self { places: PlacesDocument::new(&site.topology, &plan.placed.ranks), plan: entry }
     }
 }
 
 impl LengthEntry {
-    fn of(length: &PlannedLength) -> Self {
+    fn new(length: &PlannedLength) -> Self {
         Self {
             basis: match length.basis {
                 LengthBasis::Rule => "rule",

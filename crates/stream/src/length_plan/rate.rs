@@ -1,9 +1,9 @@
-//! Rate from which a plan predicts times: that of the user, that of a saved run of this node, the published share of the
-//! theoretical bandwidth, or the theoretical bandwidth itself.
+//! Rate from which a plan predicts times: the rate that the user gave, that of a saved run of this node, a published
+//! rate of the same processor, or the theoretical bandwidth.
 
 use super::LengthRequest;
 use crate::kernels::{Kernel, STREAM};
-use crate::standard::build::Wanted;
+use crate::standard::build::BuildArrays;
 use nodegauge_analysis::facts::machine_changes;
 use nodegauge_gauge::Site;
 use nodegauge_measure::figure_names::stream;
@@ -13,24 +13,24 @@ use nodegauge_measure::{BytesPerSec, Fraction, Seconds};
 use nodegauge_placement::Placement;
 use nodegauge_published::PublishedNode;
 
-/// Rate of each kernel, with its basis.
+/// Rate of each kernel, with the source of the rates.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PlannedRate {
     /// Rate of each of STREAM's kernels, B/s.
     rates: Vec<(Kernel, f64)>,
     /// Description of the rate and of its source.
     pub basis: String,
-    /// True if the rate cannot be reached, so that predicted times are lower bounds.
+    /// True if the rate is an upper bound, so that predicted times are lower bounds.
     pub is_bound: bool,
 }
 
 impl PlannedRate {
-    fn of_all(rate: f64, basis: String, is_bound: bool) -> Self {
+    fn uniform(rate: f64, basis: String, is_bound: bool) -> Self {
         Self { rates: STREAM.iter().map(|kernel| (*kernel, rate)).collect(), basis, is_bound }
     }
 
     /// Returns the predicted time of all passes.
-    pub(super) fn seconds(&self, wanted: &Wanted) -> Seconds {
+    pub(super) fn seconds(&self, wanted: &BuildArrays) -> Seconds {
         let mut pass = 0.0;
         for (kernel, rate) in &self.rates {
             pass += (kernel.counted(wanted.element) * wanted.elements) as f64 / rate;
@@ -45,7 +45,7 @@ impl PlannedRate {
     }
 }
 
-/// Returns the best known rate of a run with these threads; `None` if no rate is known.
+/// Returns the rate from the best available source of a run with these threads; `None` if no rate is known.
 pub(super) fn planned(
     site: &Site,
     placement: &Placement,
@@ -53,14 +53,14 @@ pub(super) fn planned(
     request: &LengthRequest<'_>,
 ) -> Option<PlannedRate> {
     if let Some(rate) = request.rate {
-        return Some(PlannedRate::of_all(rate.0, format!("{rate} as given"), false));
+        return Some(PlannedRate::uniform(rate.0, format!("{rate} as given"), false));
     }
     let threads = placement.threads.len() as u32;
     saved(site, threads, request.newest).or_else(|| published(site, threads, theoretical)).or_else(
         || {
             let limit = theoretical?;
             let basis = format!("{} theoretical", BytesPerSec(limit.value));
-            Some(PlannedRate::of_all(limit.value, basis, true))
+            Some(PlannedRate::uniform(limit.value, basis, true))
         },
     )
 }
@@ -91,8 +91,8 @@ fn saved(
     Some(PlannedRate { rates, basis: format!("saved {}", record.started), is_bound: false }.named())
 }
 
-/// Returns the published rates of the same processor. If the theoretical bandwidths are known, their share of it
-/// applies to the memory of this machine; otherwise the rates themselves, if the number of sockets is the same.
+/// Returns the published rates of the same processor. If the theoretical bandwidths of both machines are known, the
+/// rates are scaled by their ratio. Otherwise the rates are used unchanged if the number of sockets is the same.
 fn published(site: &Site, threads: u32, theoretical: Option<&Figure>) -> Option<PlannedRate> {
     let node = nodegauge_published::nearest_with_sweeps(&site.machine, threads)?;
     let scale = match (theoretical, node.theoretical) {
@@ -108,7 +108,7 @@ fn published(site: &Site, threads: u32, theoretical: Option<&Figure>) -> Option<
         let found = figures.iter().find(|m| m.name == kernel.name());
         Some((*kernel, found?.value? * scale))
     };
-    // Some publications have only Triad.
+    // Some publications report only Triad.
     let triad = of_kernel(&Kernel::Triad)?.1;
     let rates = STREAM.iter().map(|kernel| of_kernel(kernel).unwrap_or((*kernel, triad)));
     let rate = PlannedRate { rates: rates.collect(), basis: String::new(), is_bound: false };
@@ -120,14 +120,14 @@ fn published_basis(node: &PublishedNode, share: Option<Fraction>) -> String {
     let share = share.map(|share| format!("{share} of the theoretical bandwidth, "));
     let title = node.to_string();
     let threads = node.threads.map(|threads| format!("{threads} threads"));
-    // Some settings have the number of threads.
+    // Some settings contain the number of threads.
     let threads = threads.filter(|threads| !title.contains(threads.as_str()));
     let threads = threads.map(|threads| format!(", {threads}")).unwrap_or_default();
     format!("{}as published for {title}{threads}", share.unwrap_or_default())
 }
 
 impl PlannedRate {
-    /// Puts Triad's rate before the basis.
+    /// Adds Triad's rate in front of the description.
     fn named(self) -> Self {
         let triad = self.triad().map(|rate| format!("Triad {rate}, ")).unwrap_or_default();
         Self { basis: format!("{triad}{}", self.basis), ..self }

@@ -17,13 +17,13 @@ fn site(text: &str, processor: Option<&str>, memory: Option<Bytes>) -> Site {
     let options =
         DescribeOptions { processor: processor.map(str::to_owned), ..DescribeOptions::default() };
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &options);
-    Site::new(topology, machine, SysRoot::live()).planned_with(memory)
+    Site::new(topology, machine, SysRoot::live()).with_plan_memory(memory)
 }
 
 fn plan_of(site: &Site, request: &StreamRequest) -> Result<LengthPlan, Failure> {
     let newest = |_: &str, _: &str| None;
     let more = LengthRequest { rate: None, is_memory_given: true, newest: &newest };
-    LengthPlan::of(request, site, &more)
+    LengthPlan::new(request, site, &more)
 }
 
 fn sized(size: &str) -> StreamRequest {
@@ -41,7 +41,7 @@ fn elements(plan: &LengthPlan) -> Vec<u64> {
 }
 
 #[test]
-fn published_lengths_follow_from_rule_and_memory() {
+fn planned_lengths_equal_published_lengths() {
     // 4 x 768 MiB / 8 B; the published length is slightly longer.
     let genoa = site(GENOA, Some("EPYC 9654"), None);
     let plan = plan_of(&genoa, &sized("430080000elements")).unwrap();
@@ -84,14 +84,14 @@ fn fewer_threads_use_fewer_caches() {
 }
 
 #[test]
-fn predicted_time_uses_the_best_known_rate() {
+fn time_is_predicted_from_the_best_known_rate() {
     let genoa = site(GENOA, Some("EPYC 9654"), None);
     let seconds = |plan: &LengthPlan| plan.chosen().seconds.unwrap().0;
     let request = compiled_by("gcc -O3 -DNTIMES=10 -DSTREAM_ARRAY_SIZE=430080000", sized("auto"));
     let newest = |_: &str, _: &str| None;
     let rate = Some(BytesPerSec(700e9));
     let given = LengthRequest { rate, is_memory_given: false, newest: &newest };
-    let plan = LengthPlan::of(&request, &genoa, &given).unwrap();
+    let plan = LengthPlan::new(&request, &genoa, &given).unwrap();
     assert!((seconds(&plan) / (10.0 * 80.0 * 430_080_000.0 / 700e9) - 1.0).abs() < 1e-12);
     // The published share of the theoretical bandwidth, else the theoretical bandwidth.
     let published = plan_of(&genoa, &request).unwrap();
@@ -105,7 +105,7 @@ fn predicted_time_uses_the_best_known_rate() {
 }
 
 #[test]
-fn compile_command_has_macros_memory_model_and_processor() {
+fn compile_command_has_macros_memory_model_and_march() {
     let command = |processor: Option<&str>, request: &StreamRequest| {
         let plan = plan_of(&site(GENOA, processor, None), request).unwrap();
         plan.chosen().compile.to_string()
@@ -126,7 +126,7 @@ fn compile_command_has_macros_memory_model_and_processor() {
 }
 
 #[test]
-fn impossible_plan_is_refused_with_a_remedy() {
+fn impossible_plan_is_refused_with_a_hint() {
     let refused = |site: &Site, request: &StreamRequest| {
         let failure = plan_of(site, request).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Usage, "{failure}");

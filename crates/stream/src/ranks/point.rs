@@ -1,11 +1,11 @@
 //! One configuration that several ranks measure together.
 
 use super::SharedStreamCoordinator;
-use super::protocol::{Over, Passed, Request, Response};
+use super::protocol::{PassExtent, PassResult, Request, Response};
 use crate::config::{RankConfig, RankMemory};
 use crate::kernels::{Kernel, KernelShape, Loop};
 use crate::point::{PointSeen, native_loops};
-use crate::target::{RankSeen, Seen, Target, TargetConfig};
+use crate::target::{RankObservations, Target, TargetConfig, TargetObservations};
 use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::samples::Sample;
@@ -26,12 +26,12 @@ pub struct RanksPoint {
     number: u32,
     configs: Vec<TargetConfig>,
     loops: Vec<Loop>,
-    /// True if core-to-core latencies are measured between ranks: each rank has one thread, on its own CPU.
+    /// True if core-to-core latencies are measured between ranks, i.e. if each rank has one thread on its own CPU.
     ping_pong: bool,
     /// NUMA nodes on which the pages of each rank are expected; `None` if the pages may be on any node.
     expected: Vec<Option<Vec<u32>>>,
-    /// Last observation, which is returned if a rank is lost.
-    seen: Seen,
+    /// Last observation. It is returned if a rank is lost.
+    seen: TargetObservations,
 }
 
 impl RanksPoint {
@@ -47,7 +47,7 @@ impl RanksPoint {
     ) -> Result<Self, ArenaError> {
         let number = POINTS.fetch_add(1, Ordering::Relaxed);
         let expected = plan.ranks.iter().map(|place| expected(place, topology)).collect();
-        let seen = Seen::default();
+        let seen = TargetObservations::default();
         let places: Vec<Vec<CpuId>> = configs.iter().flat_map(|c| c.places.clone()).collect();
         let ping_pong = places.len() == configs.len() && have_exclusive_cpus(&places);
         let loops = native_loops(&configs[0].kernels, configs[0].element)?;
@@ -115,11 +115,11 @@ impl Target for RanksPoint {
     }
 
     fn pass(&mut self) -> Result<Sample, ArenaError> {
-        self.run(Over::Whole)
+        self.run(PassExtent::Whole)
     }
 
     fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
-        self.run(Over::Part { index: part.index, count: part.count }).map(Some)
+        self.run(PassExtent::Part { index: part.index, count: part.count }).map(Some)
     }
 
     fn check(&mut self) -> Result<(), ArenaError> {
@@ -135,7 +135,7 @@ impl Target for RanksPoint {
     }
 
     /// Inspects placement and pages of all ranks. If a rank is lost, returns the last observation.
-    fn seen(&mut self) -> Result<Seen, ArenaError> {
+    fn seen(&mut self) -> Result<TargetObservations, ArenaError> {
         if self.coordinator.borrow().failure().is_some() {
             return Ok(self.seen.clone());
         }
@@ -147,24 +147,24 @@ impl Target for RanksPoint {
                 _ => None,
             })
             .collect();
-        self.seen = self.together(&parts);
+        self.seen = self.combine(&parts);
         Ok(self.seen.clone())
     }
 }
 
 impl RanksPoint {
-    fn run(&self, over: Over) -> Result<Sample, ArenaError> {
+    fn run(&self, over: PassExtent) -> Result<Sample, ArenaError> {
         let Self { number: point, ping_pong, .. } = *self;
         let ranks = self.configs.len();
         let responses = self.ask(|| Request::Pass { point, ranks, ping_pong, over })?;
         let parts = responses.into_iter().filter_map(|response| match response {
-            Response::Passed(passed) => Some(passed),
+            Response::PassResult(passed) => Some(passed),
             _ => None,
         });
         Ok(joined(&parts.collect::<Vec<_>>()))
     }
 
-    fn together(&self, parts: &[PointSeen]) -> Seen {
+    fn combine(&self, parts: &[PointSeen]) -> TargetObservations {
         let mut nodes = Vec::new();
         for i in 0..self.configs[0].arrays {
             nodes.push(mean(&parts.iter().map(|part| &part.nodes[i]).collect::<Vec<_>>()));
@@ -182,11 +182,14 @@ impl RanksPoint {
             checks: parts.iter().map(|part| part.checks).min().unwrap_or(0),
         };
         let ranks = parts.iter().enumerate();
-        Seen { together, ranks: ranks.map(|(rank, part)| self.rank_seen(rank, part)).collect() }
+        TargetObservations {
+            together,
+            ranks: ranks.map(|(rank, part)| self.rank_seen(rank, part)).collect(),
+        }
     }
 
     /// Returns the observations of one rank, with its own policy and its expected NUMA nodes.
-    fn rank_seen(&self, rank: usize, part: &PointSeen) -> RankSeen {
+    fn rank_seen(&self, rank: usize, part: &PointSeen) -> RankObservations {
         let cpus: BTreeSet<u32> =
             part.affinity.iter().flat_map(|thread| &thread.cpus).map(|cpu| cpu.0).collect();
         let policy = self.configs[rank].policy.clone();
@@ -200,11 +203,11 @@ impl RanksPoint {
             ..RankConfig::default()
         };
         let unchecked = self.configs[rank].too_few_pages(part.pages.as_ref());
-        RankSeen { config, policy, expected: self.expected[rank].clone(), unchecked }
+        RankObservations { config, policy, expected: self.expected[rank].clone(), unchecked }
     }
 }
 
-/// Returns the mean of the shares over arrays or ranks of the same length; `None` if a share is unknown.
+/// Returns the mean of the shares over arrays or ranks of equal length; `None` if a share is unknown.
 fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, Fraction>>]) -> Option<BTreeMap<K, Fraction>> {
     let mut sum: BTreeMap<K, Fraction> = BTreeMap::new();
     for share in shares {
@@ -217,7 +220,7 @@ fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, Fraction>>]) -> Option<BTre
 
 /// Combines the passes of all ranks into one sample. Times are from the earliest start to the latest end of any rank;
 /// the interference of all ranks is included.
-fn joined(parts: &[Passed]) -> Sample {
+fn joined(parts: &[PassResult]) -> Sample {
     let kernels = parts.first().map_or(0, |part| part.spans.len());
     let mut whole = Vec::new();
     let mut part_causes = Vec::new();
@@ -242,14 +245,14 @@ fn joined(parts: &[Passed]) -> Sample {
 }
 
 /// Returns the time from the earliest start to the latest end of the kernel with index `i`.
-fn whole_seconds(parts: &[Passed], i: usize) -> f64 {
+fn whole_seconds(parts: &[PassResult], i: usize) -> f64 {
     let start = parts.iter().map(|part| part.spans[i].0).min().unwrap_or(0);
     let end = parts.iter().map(|part| part.spans[i].1).max().unwrap_or(0);
     seconds((start, end))
 }
 
-/// Returns the median round trip over the ranks with several threads, or over the pairs of ranks; NaN if none measured
-/// one.
+/// Returns the median of the measured round trips, over ranks with several threads or over pairs of ranks; NaN if there
+/// are none.
 fn typical_trip(trips: impl Iterator<Item = f64>) -> f64 {
     let trips: Vec<f64> = trips.collect();
     if trips.is_empty() { f64::NAN } else { stats::median(&trips) }
@@ -257,7 +260,7 @@ fn typical_trip(trips: impl Iterator<Item = f64>) -> f64 {
 
 impl Drop for RanksPoint {
     fn drop(&mut self) {
-        // No request is needed for ranks that are lost or about to end: their memory is freed anyway.
+        // Ranks that are lost or about to end need no request: their memory is freed anyway.
         if let Ok(mut coordinator) = self.coordinator.try_borrow_mut() {
             let number = self.number;
             let _ = coordinator.ask(self.configs.len(), |_| Request::Release { point: number });
@@ -270,8 +273,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pass_lasts_from_the_first_start_to_the_last_end() {
-        let part = |start: u64, end: u64| Passed {
+    fn joint_pass_lasts_from_first_start_to_last_end() {
+        let part = |start: u64, end: u64| PassResult {
             spans: vec![(start, end)],
             round_trips: (None, None),
             causes: Vec::new(),
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_averaged_and_unknown_if_one_is_unknown() {
+    fn mean_share_is_unknown_if_one_share_is_unknown() {
         let some = |pairs: &[(u64, f64)]| {
             let shares = pairs.iter().map(|(bytes, share)| (*bytes, Fraction(*share)));
             Some(shares.collect::<BTreeMap<_, _>>())

@@ -36,7 +36,7 @@ pub enum Request {
     Reshape { point: u32, kernels: Vec<(Kernel, KernelShape)> },
     /// Runs each kernel once, together with the other `ranks - 1` ranks. If `ping_pong` is true, also measures the
     /// core-to-core latency between ranks before and after the kernels.
-    Pass { point: u32, ranks: usize, ping_pong: bool, over: Over },
+    Pass { point: u32, ranks: usize, ping_pong: bool, over: PassExtent },
     /// Checks every element of the arrays.
     Check { point: u32 },
     /// Queries the actual placement and pages from the operating system.
@@ -47,7 +47,7 @@ pub enum Request {
 
 /// Part of the arrays that a request covers.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub enum Over {
+pub enum PassExtent {
     /// The whole arrays are covered: a pass.
     Whole,
     /// One of several equal parts is covered.
@@ -65,14 +65,14 @@ pub enum Response {
     /// The request was completed; there is no data.
     Done,
     /// Result of a pass.
-    Passed(Passed),
+    PassResult(PassResult),
     /// Placement and pages, as reported by the operating system.
     Seen(Box<PointSeen>),
 }
 
 /// Result of a pass in one rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Passed {
+pub struct PassResult {
     /// Earliest start and latest end of each kernel over the threads of the rank.
     pub(super) spans: Spans,
     /// Core-to-core latency before and after the pass; `None` for a single thread, and for the passive rank of a pair.

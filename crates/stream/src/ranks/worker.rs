@@ -1,13 +1,13 @@
 //! Process of a rank: it owns points, and handles the requests of the coordinator.
 
-use super::protocol::{MeasuringRanks, Over, Passed, Request, Response};
+use super::protocol::{MeasuringRanks, PassExtent, PassResult, Request, Response};
 use crate::point::StreamPoint;
 use nodegauge_arena::ArrayShare;
 use nodegauge_measure::Failure;
 use nodegauge_team::rank_service::{self, RankBarrier, Service};
 use std::collections::BTreeMap;
 
-/// Runs as a rank of the coordinator that listens on the socket `name`; returns the exit code that the coordinator
+/// Runs as rank `rank` of the coordinator that listens on the socket `name`. Returns the exit code that the coordinator
 /// requests.
 ///
 /// # Errors
@@ -52,11 +52,11 @@ impl Service for Rank {
     }
 }
 
-/// A pass that several ranks run simultaneously.
+/// Pass that several ranks run simultaneously.
 struct JointPass<'a> {
     /// Number of the point.
     point: u32,
-    over: Over,
+    over: PassExtent,
     /// Number of ranks that run the pass.
     ranks: usize,
     /// True if core-to-core latencies between ranks are measured.
@@ -83,15 +83,15 @@ impl Rank {
         };
         let before = latency(point)?;
         let passed = match over {
-            Over::Whole => point.pass_with(Some(&gate)),
-            Over::Part { index, count } => {
+            PassExtent::Whole => point.pass_with(Some(&gate)),
+            PassExtent::Part { index, count } => {
                 point.timed_part(Some(&gate), ArrayShare { index, count })
             }
         };
         let (sample, spans) = passed?;
         let after = latency(point)?;
         let own = (finite(sample.round_trips.0), finite(sample.round_trips.1));
-        Ok(Response::Passed(Passed {
+        Ok(Response::PassResult(PassResult {
             spans,
             round_trips: (before.or(own.0), after.or(own.1)),
             causes: sample.causes,

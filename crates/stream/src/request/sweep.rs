@@ -61,7 +61,7 @@ impl StreamRequest {
                 return one.arrange(site, "a configuration", budget, share);
             };
             let options = one.options(MemoryPolicy::Default, budget, share);
-            Arrangement::of_ranks(site, placed, options)
+            Arrangement::for_ranks(site, placed, options)
         })
     }
 }

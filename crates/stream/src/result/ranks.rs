@@ -3,14 +3,14 @@
 
 use super::StreamEvidence;
 use crate::config::{RankConfig, StreamConfig};
-use crate::target::RankSeen;
+use crate::target::RankObservations;
 use nodegauge_arena::{NumaConfig, location};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_placement::cpus::number_ranges;
 
-/// Tolerated share of pages on other NUMA nodes than requested.
+/// Tolerated share of pages outside the requested NUMA nodes.
 const ELSEWHERE: f64 = 0.02;
 /// Tolerated deviation of a NUMA node's share of interleaved pages from an even share.
 const UNEVEN: f64 = 0.1;
@@ -39,9 +39,9 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
     config.ranks = Some(ranks);
 }
 
-/// Compares the pages of each rank with the rank's own request. `together` has the NUMA nodes of the pages of all
-/// ranks.
-pub(crate) fn numa(ranks: &[RankSeen], together: NumaConfig) -> NumaConfig {
+/// Compares the pages of each rank with the request of this rank. `together` contains the NUMA nodes of the pages of
+/// all ranks.
+pub(crate) fn numa(ranks: &[RankObservations], together: NumaConfig) -> NumaConfig {
     let held: Vec<Fraction> = ranks.iter().filter_map(held).collect();
     let mean = held.iter().copied().sum::<Fraction>() / held.len() as f64;
     let unchecked = ranks.iter().find_map(|rank| rank.unchecked.clone());
@@ -53,8 +53,8 @@ pub(crate) fn numa(ranks: &[RankSeen], together: NumaConfig) -> NumaConfig {
     }
 }
 
-/// Returns the policies of the ranks: the common one, or each with its ranks.
-fn asked(ranks: &[RankSeen]) -> String {
+/// Returns the policies of the ranks: the common one, or each policy with its ranks.
+fn asked(ranks: &[RankObservations]) -> String {
     let policies = ranks.iter().map(|rank| (rank.policy.to_string(), rank.config.rank));
     let groups = grouped(policies);
     match &groups[..] {
@@ -68,8 +68,8 @@ fn asked(ranks: &[RankSeen]) -> String {
     }
 }
 
-/// Returns the share of a rank's pages that are where its policy requires them; `None` if this cannot be judged.
-fn held(rank: &RankSeen) -> Option<Fraction> {
+/// Returns the share of a rank's pages on the NUMA nodes that its policy requires; `None` if this is unknown.
+fn held(rank: &RankObservations) -> Option<Fraction> {
     let expected = rank.expected.as_ref()?;
     let got = rank.config.memory_got.as_ref()?;
     match rank.policy {
@@ -79,7 +79,7 @@ fn held(rank: &RankSeen) -> Option<Fraction> {
     }
 }
 
-/// Groups numbers of ranks by a text, in order of appearance.
+/// Groups rank numbers by a text, in order of appearance.
 fn grouped(texts: impl Iterator<Item = (String, u32)>) -> Vec<(String, Vec<u32>)> {
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     for (text, number) in texts {
@@ -98,7 +98,7 @@ fn ranks_in_words(numbers: &[u32]) -> String {
 }
 
 /// Returns the reasons why figures are suspect because pages of ranks are not on the requested NUMA nodes.
-pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
+pub(crate) fn doubts(ranks: &[RankObservations]) -> Vec<String> {
     let doubts = ranks.iter().filter_map(|rank| Some((doubt(rank)?, rank.config.rank)));
     let mut words = Vec::new();
     for (doubt, numbers) in grouped(doubts) {
@@ -108,7 +108,7 @@ pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
     words
 }
 
-fn doubt(rank: &RankSeen) -> Option<String> {
+fn doubt(rank: &RankObservations) -> Option<String> {
     let expected = rank.expected.as_ref()?;
     let got = rank.config.memory_got.as_ref()?;
     let on = |node: &u32| got.get(node).copied().unwrap_or_default().0;
@@ -132,9 +132,14 @@ mod tests {
     use super::*;
     use nodegauge_machine::NumaNodeId;
 
-    fn rank(number: u32, policy: MemoryPolicy, expected: &[u32], got: &[(u32, f64)]) -> RankSeen {
+    fn rank(
+        number: u32,
+        policy: MemoryPolicy,
+        expected: &[u32],
+        got: &[(u32, f64)],
+    ) -> RankObservations {
         let memory_got = Some(got.iter().map(|(node, share)| (*node, Fraction(*share))).collect());
-        RankSeen {
+        RankObservations {
             config: RankConfig { rank: number, memory_got, ..RankConfig::default() },
             policy,
             expected: Some(expected.to_vec()),
@@ -143,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rank_is_compared_with_its_own_request() {
+    fn pages_of_each_rank_are_compared_with_its_own_policy() {
         let bind = |node| MemoryPolicy::Bind(vec![NumaNodeId(node)]);
         let together = || NumaConfig { asked: "bind:0".to_owned(), ..NumaConfig::default() };
         let ranks = [
@@ -157,12 +162,13 @@ mod tests {
         let crossed = [ranks[0].clone(), rank(1, bind(1), &[1], &[(0, 1.0)])];
         assert_eq!(numa(&crossed, together()).held, Some(Fraction(0.5)));
         // Ranks that are not bound and have no nodes are not compared.
-        let free = RankSeen { expected: None, ..rank(0, MemoryPolicy::Local, &[], &[(1, 1.0)]) };
+        let free =
+            RankObservations { expected: None, ..rank(0, MemoryPolicy::Local, &[], &[(1, 1.0)]) };
         let free = numa(&[free], together());
         assert_eq!((free.asked.as_str(), free.held, free.unchecked), ("local", None, None));
         // Two pages cannot be even on four nodes.
         let nodes = MemoryPolicy::Interleave((0..4).map(NumaNodeId).collect());
-        let few = RankSeen {
+        let few = RankObservations {
             unchecked: Some("too few pages".to_owned()),
             ..rank(0, nodes, &[0, 1, 2, 3], &[(0, 0.5), (1, 0.5)])
         };
@@ -172,14 +178,17 @@ mod tests {
     }
 
     #[test]
-    fn pages_on_other_numa_nodes_are_reported_with_their_ranks() {
+    fn misplaced_pages_are_reported_with_their_ranks() {
         let both = || MemoryPolicy::Interleave(vec![NumaNodeId(0), NumaNodeId(1)]);
         let held = [
             rank(0, MemoryPolicy::Bind(vec![NumaNodeId(0)]), &[0], &[(0, 1.0)]),
             rank(1, MemoryPolicy::Local, &[1], &[(1, 0.99), (0, 0.01)]),
             rank(2, both(), &[0, 1], &[(0, 0.52), (1, 0.48)]),
-            RankSeen { expected: None, ..rank(3, MemoryPolicy::Local, &[], &[(1, 1.0)]) },
-            RankSeen { config: RankConfig::default(), ..rank(4, MemoryPolicy::Local, &[0], &[]) },
+            RankObservations { expected: None, ..rank(3, MemoryPolicy::Local, &[], &[(1, 1.0)]) },
+            RankObservations {
+                config: RankConfig::default(),
+                ..rank(4, MemoryPolicy::Local, &[0], &[])
+            },
         ];
         assert_eq!(doubts(&held), [""; 0]);
         let broken = [

@@ -1,5 +1,5 @@
-//! Check if caches hold part of arrays of this length. The same loop runs alternately over half of each array and over
-//! the whole arrays. If the two rates agree within [`ALIKE`], longer arrays would not change the figures.
+//! Check whether caches hold part of the arrays. The same loop runs alternately over half of each array and over the
+//! whole arrays. If the two rates agree within [`ALIKE`], longer arrays would not change the figures.
 //!
 //! Each measurement traverses the half or the whole arrays twice and keeps the second time. The caches then already
 //! contain as much of the data as fits.
@@ -30,7 +30,7 @@ pub(crate) struct SizeCheck {
 
 impl SizeCheck {
     /// Returns the result; `None` if there are too few ratios.
-    fn of(kernel: Kernel, ratios: &[f64]) -> Option<Self> {
+    fn from_ratios(kernel: Kernel, ratios: &[f64]) -> Option<Self> {
         let enough = ratios.len() >= policy::SIZE.min_rounds;
         let summary = Summary::from_samples(ratios, Better::Higher).filter(|_| enough)?;
         let all = [stats::quantile(ratios, 0.0), stats::quantile(ratios, 1.0)];
@@ -47,8 +47,8 @@ impl SizeCheck {
     pub(crate) fn doubt(&self) -> Option<String> {
         self.finds_cache().then(|| {
             format!(
-                "{} is {:.2} times as fast over half of each array as over the whole: a cache helps; use a \
-                 larger --size",
+                "{} is {:.2} times as fast over half of each array as over the whole: a cache \
+                 holds part of the arrays; use a larger --size",
                 self.kernel, self.ratio
             )
         })
@@ -66,7 +66,7 @@ impl SizeCheck {
     }
 }
 
-/// Checks the arrays of `target` with the loop of index `i`. `targets` is the number of targets with arrays of this
+/// Checks the arrays of `target` with the loop at index `i`. `targets` is the number of targets with arrays of this
 /// length. Returns `None` if the target cannot run over parts of the arrays, the time is too short, or the user
 /// interrupts the run.
 pub(crate) fn run(
@@ -106,7 +106,7 @@ pub(crate) fn run(
         let round = &rounds[at];
         ratios.push(round[0].seconds[0] / (2.0 * round[1].seconds[0]));
     }
-    Ok(SizeCheck::of(kernel, &ratios))
+    Ok(SizeCheck::from_ratios(kernel, &ratios))
 }
 
 #[cfg(test)]
@@ -114,8 +114,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cache_effect_is_found_if_significant() {
-        let finds = |ratios: &[f64]| SizeCheck::of(Kernel::Triad, ratios).unwrap().finds_cache();
+    fn cache_is_detected_if_the_effect_is_significant() {
+        let finds =
+            |ratios: &[f64]| SizeCheck::from_ratios(Kernel::Triad, ratios).unwrap().finds_cache();
         assert!(!finds(&[1.0, 1.01, 0.99]));
         assert!(finds(&[1.3, 1.25, 1.4]));
         // The median is above the limit, but the difference is not significant.
@@ -123,6 +124,6 @@ mod tests {
         assert!(!finds(&[1.07, 1.2, 0.8, 1.3, 0.9, 1.1, 1.0]));
         assert!(finds(&[1.07, 1.08, 1.07, 1.06, 1.09, 1.07, 1.08]));
         // Two rounds are too few to detect a cache.
-        assert_eq!(SizeCheck::of(Kernel::Triad, &[1.4, 1.3]), None);
+        assert_eq!(SizeCheck::from_ratios(Kernel::Triad, &[1.4, 1.3]), None);
     }
 }

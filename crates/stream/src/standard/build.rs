@@ -13,14 +13,14 @@ use nodegauge_toolchain::{
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Number of runs of each kernel. It is twice stream.c's default, and well below the 33 passes after which floats
-/// overflow.
+/// Number of runs of each kernel. It is twice stream.c's default, and well below the 33 passes after which
+/// single-precision values overflow.
 pub const NTIMES: u64 = 20;
 /// Flags for a compiler that the user gave without flags.
 const FLAGS: [&str; 3] = ["-O3", "-march=native", "-fopenmp"];
-/// Processor architectures whose compilers need flags for long static arrays: name, maximum size of static data for the
-/// small memory model minus a reserve for the program itself, and flags for more. The limits are 2 GiB on x86-64 and
-/// 4 GiB on AArch64, whose large model requires a program at a fixed address.
+/// Processor architectures whose compilers need flags for long static arrays: the name, the maximum size of static data
+/// in the small memory model (minus a reserve for the program itself), and the flags for larger data. The limits are 2
+/// GiB on x86-64 and 4 GiB on AArch64, whose large model requires a program at a fixed address.
 const MEMORY_MODELS: [MemoryModel; 2] = [
     MemoryModel { architecture: "x86_64", small: 1_900_000_000, flags: &["-mcmodel=medium"] },
     MemoryModel {
@@ -44,7 +44,7 @@ const LONGEST_SOURCE: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     path: PathBuf,
-    dialect: OutputFormat,
+    output_format: OutputFormat,
     /// Additional source files that the source requires.
     helpers: Vec<PathBuf>,
     /// True if the source calls MPI.
@@ -93,7 +93,7 @@ impl Source {
         let content = nodegauge_os::read_file(path, LONGEST_SOURCE).map_err(unreadable)?;
         let text = String::from_utf8_lossy(&content).to_ascii_lowercase();
         let is_mpi = calls_mpi(&text);
-        let dialect = match path.extension().and_then(|ending| ending.to_str()) {
+        let output_format = match path.extension().and_then(|ending| ending.to_str()) {
             Some("c") if is_mpi => OutputFormat::Mpi,
             Some("c") => OutputFormat::C,
             Some("f" | "f90" | "F" | "F90") => OutputFormat::Fortran,
@@ -104,9 +104,9 @@ impl Source {
         // same directory.
         let clock = path.with_file_name("mysecond.c");
         let has_own = text.contains("function mysecond");
-        let needs_clock = dialect == OutputFormat::Fortran && !has_own && clock.is_file();
+        let needs_clock = output_format == OutputFormat::Fortran && !has_own && clock.is_file();
         let helpers = if needs_clock { vec![clock] } else { Vec::new() };
-        Ok(Self { path, dialect, helpers, is_mpi })
+        Ok(Self { path, output_format, helpers, is_mpi })
     }
 
     /// True if the source is that of STREAM's MPI version.
@@ -116,9 +116,9 @@ impl Source {
 
     /// Returns the name of the program in records.
     pub fn engine(&self) -> &'static str {
-        match self.dialect {
+        match self.output_format {
             OutputFormat::Fortran if self.is_mpi => "stream_mpi.f",
-            dialect => dialect.engine(),
+            output_format => output_format.engine(),
         }
     }
 
@@ -128,19 +128,19 @@ impl Source {
     }
 
     /// Returns the format of the program's output, which depends on the language.
-    pub fn dialect(&self) -> OutputFormat {
-        self.dialect
+    pub fn output_format(&self) -> OutputFormat {
+        self.output_format
     }
 
-    /// Returns the limit of the stack for the program if it must be raised. With OpenMP, Fortran compilers put the arrays
-    /// of a main program on the stack, whose usual limit is far smaller than they are.
+    /// Returns the raised stack limit for the program; `None` if the usual limit is sufficient. With OpenMP, Fortran
+    /// compilers put the arrays of a main program on the stack, which is much too small for them by default.
     pub fn raised_stack(&self) -> Option<StackLimit> {
-        stack::raised().filter(|_| self.dialect == OutputFormat::Fortran)
+        stack::raised().filter(|_| self.output_format == OutputFormat::Fortran)
     }
 
     /// Returns the compilers to try if the user gives none.
     pub fn usual_compilers(&self) -> &'static [&'static str] {
-        match self.dialect {
+        match self.output_format {
             OutputFormat::Fortran if self.is_mpi => &["mpif90"],
             OutputFormat::Fortran => &["gfortran"],
             OutputFormat::Mpi => &["mpicc"],
@@ -162,7 +162,7 @@ fn calls_mpi(text: &str) -> bool {
 
 /// Arrays for which a program is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct BuildArrays {
     /// Number of elements per array.
     pub elements: u64,
     /// Type of the array elements.
@@ -173,21 +173,21 @@ pub struct Wanted {
     pub ntimes: u64,
 }
 
-impl Wanted {
-    /// Returns the compiler flags for these arrays that `command` does not have; none for stream.f, whose sizes are fixed
-    /// in the source.
-    pub fn flags(&self, dialect: OutputFormat, command: &CommandLine) -> Vec<String> {
-        self.flags_on(std::env::consts::ARCH, dialect, command)
+impl BuildArrays {
+    /// Returns the compiler flags for these arrays that `command` lacks; none for stream.f, whose sizes are fixed in
+    /// the source.
+    pub fn flags(&self, output_format: OutputFormat, command: &CommandLine) -> Vec<String> {
+        self.flags_on(std::env::consts::ARCH, output_format, command)
     }
 
-    /// Returns the flags of [`Self::flags`] for a processor of this architecture.
+    /// Returns the flags of [`Self::flags`] for a processor architecture.
     pub(crate) fn flags_on(
         &self,
         architecture: &str,
-        dialect: OutputFormat,
+        output_format: OutputFormat,
         command: &CommandLine,
     ) -> Vec<String> {
-        if dialect == OutputFormat::Fortran {
+        if output_format == OutputFormat::Fortran {
             return Vec::new();
         }
         let values = [
@@ -204,7 +204,7 @@ impl Wanted {
         let data = 3 * self.element.bytes() * (self.elements + self.offset);
         let has_model = command.arguments().iter().any(|word| word.starts_with("-mcmodel="));
         // The arrays of the MPI source are not static.
-        let is_static = dialect == OutputFormat::C;
+        let is_static = output_format == OutputFormat::C;
         let model = MEMORY_MODELS.iter().find(|model| model.architecture == architecture);
         if let Some(model) = model
             && is_static
@@ -227,23 +227,23 @@ pub struct StandardBuild {
     /// Source of the program.
     pub source: Source,
     /// Arrays for which the program was built.
-    pub wanted: Wanted,
+    pub wanted: BuildArrays,
 }
 
 impl StandardBuild {
-    /// Returns the environment variables of the program: [`environment`], and the size of the stacks of threads if the
-    /// limit of the stack is raised.
+    /// Returns the environment variables of the program: those of [`environment`], and the size of the thread stacks if
+    /// the stack limit is raised.
     pub fn environment(&self, placement: &Placement) -> Vec<(String, Option<String>)> {
         let mut variables = environment(placement);
         if self.source.raised_stack().is_some() {
-            variables.extend(stack::of_threads());
+            variables.extend(stack::thread_stack_variable());
         }
         variables
     }
 }
 
-/// Returns the reason why a run of a program has no result, with the remedy if the program ended by itself. `path` is in a
-/// private folder and is replaced.
+/// Returns the reason why a run of a program has no result; if the program ended by itself, with the remedy. `path` is
+/// in a private folder and is replaced in the text.
 pub(super) fn reason(error: ToolchainError, path: &Path) -> String {
     let has_remedy = matches!(error, ToolchainError::Ended { .. });
     let failure = Failure::from(error);
@@ -256,14 +256,14 @@ pub(super) fn reason(error: ToolchainError, path: &Path) -> String {
     why.replace(&path.display().to_string(), "the program")
 }
 
-/// Compiles `source` with `command`; to a command without flags, the default flags are added.
+/// Compiles `source` with `command`. A command without flags gets the default flags.
 ///
 /// # Errors
 /// Fails if the compiler is missing, reports errors, or exceeds its time limit.
 pub fn build(
     source: &Source,
     command: &CommandLine,
-    wanted: Wanted,
+    wanted: BuildArrays,
     scratch: &Scratch,
     name: &str,
     interrupted: &dyn Fn() -> bool,
@@ -274,7 +274,7 @@ pub fn build(
     let usual = if source.is_mpi { &FLAGS[..2] } else { &FLAGS[..] };
     let is_bare = command.arguments().is_empty();
     let command = if is_bare { command.with(usual.iter().copied()) } else { command };
-    let flags = wanted.flags(source.dialect, &command);
+    let flags = wanted.flags(source.output_format, &command);
     let compiler = Compiler::find(command, CompileLimits::USUAL.version, interrupted)?;
     let mut sources = vec![source.path.as_path()];
     sources.extend(source.helpers.iter().map(PathBuf::as_path));
@@ -321,26 +321,26 @@ mod tests {
     use nodegauge_placement::PlacementRequest;
 
     #[test]
-    fn compiler_flags_follow_the_arrays() {
+    fn compiler_flags_depend_on_the_arrays() {
         let wanted =
-            Wanted { elements: 1_000_000, element: Element::F64, offset: 8, ntimes: NTIMES };
+            BuildArrays { elements: 1_000_000, element: Element::F64, offset: 8, ntimes: NTIMES };
         let gcc = CommandLine::new("gcc", []);
-        let flags_of = |arrays: &Wanted, dialect| arrays.flags(dialect, &gcc);
+        let flags_of = |arrays: &BuildArrays, output_format| arrays.flags(output_format, &gcc);
         assert_eq!(
             flags_of(&wanted, OutputFormat::C),
             ["-DSTREAM_ARRAY_SIZE=1000000", "-DNTIMES=20", "-DOFFSET=8"]
         );
-        let float = Wanted { element: Element::F32, ..wanted };
+        let float = BuildArrays { element: Element::F32, ..wanted };
         assert!(flags_of(&float, OutputFormat::C).contains(&"-DSTREAM_TYPE=float".to_owned()));
         assert!(flags_of(&wanted, OutputFormat::Fortran).is_empty());
         let medium = "-mcmodel=medium".to_owned();
-        let small = Wanted { elements: 79_000_000, ..wanted };
+        let small = BuildArrays { elements: 79_000_000, ..wanted };
         assert!(!flags_of(&small, OutputFormat::C).contains(&medium));
-        let large = Wanted { elements: 80_000_000, ..wanted };
+        let large = BuildArrays { elements: 80_000_000, ..wanted };
         let is_large = flags_of(&large, OutputFormat::C).contains(&medium);
         assert_eq!(is_large, cfg!(target_arch = "x86_64"));
         let on_arm = |elements| {
-            let wanted = Wanted { elements, ..wanted };
+            let wanted = BuildArrays { elements, ..wanted };
             wanted.flags_on("aarch64", OutputFormat::C, &gcc)[3..].to_vec()
         };
         assert!(on_arm(160_000_000).is_empty());
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn openmp_variables_follow_the_placement() {
+    fn openmp_variables_depend_on_the_placement() {
         let text = "Package:2 Core:2 PU:2";
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let request = PlacementRequest {
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn source_with_the_mpi_header_is_the_mpi_version() {
+    fn source_with_the_mpi_header_is_detected_as_mpi() {
         for text in [
             "#include \"mpi.h\"",
             "# include <stdio.h>\n#include <mpi.h>",

@@ -1,5 +1,5 @@
-//! Output of mpi_stream of CEA on several processes: the rate of Triad of each process, with its host. The processes of a
-//! host are the samples of its figure.
+//! Output of CEA's mpi_stream on several processes: the Triad rate of each process, with its host. The samples of a
+//! host's figure are the rates of its processes.
 
 use crate::GAUGE;
 use crate::config::StreamConfig;
@@ -15,7 +15,8 @@ const MAX_LABEL: &str = "TRIAD_MAX ";
 const MIN_LABEL: &str = "TRIAD_MIN ";
 const MEAN_LABEL: &str = "TRIAD_AVG ";
 
-/// Returns the figures of a text; `None` if it is not such an output. The error continues a sentence.
+/// Returns the figures of a text; `None` if the text is not an output of this program. The error message continues a
+/// sentence.
 pub(super) fn figures(
     text: &str,
     version: Option<String>,
@@ -37,7 +38,7 @@ pub(super) fn figures(
     Some(checked(text, &rates).map(|()| measurements(text, &rates, version)))
 }
 
-/// Compares the rates with the summary.
+/// Checks that the rates agree with the printed summary.
 fn checked(text: &str, rates: &[(&str, f64)]) -> Result<(), String> {
     let value = |label: &str| -> Result<f64, String> {
         let line = text.lines().map(str::trim).find(|line| line.starts_with(label));
@@ -47,7 +48,7 @@ fn checked(text: &str, rates: &[(&str, f64)]) -> Result<(), String> {
         let is_rate = words.next() == Some("MB/s");
         value
             .filter(|_| is_rate)
-            .ok_or_else(|| format!("the line {:?} of its summary is missing", label.trim()))
+            .ok_or_else(|| format!("its summary has no line {:?}", label.trim()))
     };
     let values = || rates.iter().map(|(_, rate)| *rate);
     let most = values().fold(0.0, f64::max);
@@ -57,7 +58,7 @@ fn checked(text: &str, rates: &[(&str, f64)]) -> Result<(), String> {
         let printed: f64 = value(label)?;
         let error = (printed / own - 1.0).abs();
         if error.is_nan() || error > 1e-8 {
-            return Err(format!("{} is not that of the rates above it", label.trim()));
+            return Err(format!("{} does not follow from the rates above it", label.trim()));
         }
     }
     Ok(())

@@ -1,11 +1,11 @@
-//! Measurement protocol for native kernels and builds of stream.c, which alternate in one run.
+//! Measurement protocol for native kernels and builds of stream.c, which are measured interleaved.
 //!
 //! In every round, native passes precede each run of a build, so that both are measured in the same state of the
 //! machine. The core-to-core latency is measured before and after each run of a build and each native pass. Only
 //! figures of the same regime are compared. A build that fails does not affect the other builds or the native figures.
 
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement, Ready};
+use crate::arrangement::{self, Arrangement, PreparedTarget};
 use crate::config::StreamConfig;
 use crate::kernels::STREAM;
 use crate::point::StreamPoint;
@@ -43,8 +43,8 @@ const PASSES: usize = 5;
 const RUNS: usize = 3;
 /// Time budget if the user sets the number of samples; practically unlimited.
 const ENDLESS: Duration = Duration::from_secs(1 << 30);
-/// Tolerated slowdown of a build compared with the native kernels on one thread. Together with [`GRACE`], it determines
-/// the time after which a run is killed because it hangs.
+/// Tolerated slowdown of a build compared with the native kernels on one thread. With [`GRACE`], it determines the time
+/// limit of a run.
 const SLOWER: f64 = 20.0;
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -65,13 +65,13 @@ struct BuildRun {
 
 /// Native loops, ready to be measured.
 pub(super) struct NativeLoops {
-    pub(super) ready: Ready<StreamPoint>,
+    pub(super) ready: PreparedTarget<StreamPoint>,
     /// Choice of the loops; `None` if the user fixed them.
     pub(super) chosen: Option<ChosenLoops>,
 }
 
-/// Measures the native kernels and the builds. Unless the user has `named` the compilers, builds may be omitted for
-/// lack of time once one build has run.
+/// Measures the native kernels and the builds. If `named` is false, builds may be omitted for lack of time after one
+/// build has run.
 pub(super) fn run<'a>(
     site: &Site,
     arrangement: Arrangement,
@@ -82,7 +82,7 @@ pub(super) fn run<'a>(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let NativeLoops { ready, chosen } = prepared;
-    let Ready { target: point, setting_up: filling, check } = ready;
+    let PreparedTarget { target: point, setting_up: filling, check } = ready;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
     observer.phase(&format!("measuring native kernels and {several} of stream.c, interleaved"));
     let candidate = |build: &'a StandardBuild| MeasuredBuild {
@@ -110,7 +110,7 @@ pub(super) fn run<'a>(
     let limits = Limits { reserve: PART.0 + filling / 2, ..limits };
     let series = turns.run(limits, observer)?;
     let Turns { point: mut measured, candidates, .. } = turns;
-    let lost = series.lost(0);
+    let lost = series.cell_failure(0);
     let unchecked = lost.or(series.target_loss());
     if unchecked.is_none() {
         measured.check()?;
@@ -137,11 +137,11 @@ pub(super) fn run<'a>(
     for (number, build) in candidates.iter().enumerate() {
         // The first cell is that of the native loops.
         let cell = number + 1;
-        if !build.runs.is_empty() || series.lost(cell).is_some() {
-            outcome.measurements.extend(known.measurements(build, series.lost(cell)));
+        if !build.runs.is_empty() || series.cell_failure(cell).is_some() {
+            outcome.measurements.extend(known.measurements(build, series.cell_failure(cell)));
         } else if !outcome.is_interrupted() {
             let command = &build.build.compiler.command;
-            let text = format!("{command}: left out, no time for a run");
+            let text = format!("{command}: left out, no time left for a run");
             left_out.push(Notice::new(NoticeId::Budget, GAUGE, text));
         }
     }
@@ -167,7 +167,7 @@ struct Turns<'a> {
     optional: bool,
     /// Duration of the longest run of a build.
     longest: Duration,
-    /// True if a native part was measured after the last run of a build.
+    /// True if a native part has been measured since the last run of a build.
     behind: bool,
     /// Number of native samples after the warm-up; `None` before the warm-up.
     taken: Option<usize>,
@@ -189,7 +189,7 @@ impl Turns<'_> {
         let mut series = Series::new(policy, limits, 1 + self.candidates.len());
         let mut turn = |turn: Turn| match turn.cell {
             0 => self.native_part(&&observer).map_err(TurnFailure::from),
-            cell => self.run_of(cell - 1, &&observer),
+            cell => self.run_build(cell - 1, &&observer),
         };
         series.run(&mut turn, &mut &observer, None)?;
         // Each run of a build has a native part before and after it.
@@ -198,7 +198,7 @@ impl Turns<'_> {
             let mut native = |_: Turn| self.native_part(&&observer);
             series.remeasure(&[0], 1, &mut native, &&observer);
         }
-        series.ended_by(if self.samples.is_some() { Stop::Samples } else { Stop::Budget });
+        series.set_stop(if self.samples.is_some() { Stop::Samples } else { Stop::Budget });
         Ok(series)
     }
 
@@ -242,7 +242,7 @@ impl Turns<'_> {
     }
 
     /// Runs a build. Returns the best time of each kernel as a sample, or no sample if the run fails.
-    fn run_of(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, TurnFailure> {
+    fn run_build(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, TurnFailure> {
         let first = self.candidates[i].runs.is_empty() && !self.longest.is_zero();
         let late = self.end.is_some_and(|end| Instant::now() + self.longest > end);
         if first && late && self.optional {
@@ -280,8 +280,7 @@ impl Turns<'_> {
         self.candidates.first().map_or(build::NTIMES, |candidate| candidate.build.wanted.ntimes)
     }
 
-    /// Returns the time limit for a run of a build, computed from the time that the native kernels need for the same
-    /// bytes.
+    /// Returns the time limit for a run of a build, which depends on the time of the native kernels for the same bytes.
     fn limit(&self) -> Duration {
         let config = self.point.config();
         let kernels = config.kernels.len().max(1);
@@ -341,7 +340,7 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Returns the figures of a build; `lost` is the failure that ended its runs.
+    /// Returns the figures of a build; `lost` is the failure that ended the runs.
     fn measurements(
         &self,
         candidate: &MeasuredBuild<'_>,
@@ -375,7 +374,7 @@ impl Known<'_> {
                 }
             }
         }
-        // The builds have arrays of the same length as the native kernels, so that the size check applies to them.
+        // The builds use arrays of the same length as the native kernels, so the size check applies to them.
         if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
             validity.suspect(doubt);
         }
@@ -386,7 +385,7 @@ impl Known<'_> {
             validity.suspect("core-to-core latency changed in every run");
         } else if !regime::may_share_regime(trip, self.native) {
             validity.suspect(format!(
-                "no run in the regime of the native figure: round trip {} instead of {}",
+                "no run has the core-to-core round trip of the native figure ({} instead of {})",
                 Seconds(trip),
                 Seconds(self.native)
             ));
@@ -425,11 +424,13 @@ impl Known<'_> {
         let environment =
             environment.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
         StreamConfig {
-            engine: Some(build.source.dialect().engine().to_owned()),
+            engine: Some(build.source.output_format().engine().to_owned()),
             compiler: Some(CompilerConfig {
                 command: build.compiler.command.to_string(),
                 version: build.compiler.version.clone(),
-                flags: Some(build.wanted.flags(build.source.dialect(), &build.compiler.command)),
+                flags: Some(
+                    build.wanted.flags(build.source.output_format(), &build.compiler.command),
+                ),
             }),
             source: Some(build.source.path().display().to_string()),
             places_asked: Some(build::places(placement)),
@@ -449,8 +450,8 @@ struct RunGroup<'a> {
     runs: Vec<&'a BuildRun>,
 }
 
-/// Groups the runs by regime, without the runs during which the hypervisor moved the CPUs. Returns a single group if
-/// there is only one thread and therefore no round trip.
+/// Groups the runs by regime. Runs during which the hypervisor moved CPUs are left out. Returns a single group if there
+/// is only one thread and therefore no round trip.
 fn group<'a>(runs: &'a [BuildRun], regimes: &[Regime]) -> Vec<RunGroup<'a>> {
     if regimes.is_empty() {
         return vec![RunGroup { round_trip: f64::NAN, runs: runs.iter().collect() }];
@@ -478,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_grouped_by_regime_and_moved_runs_excluded() {
+    fn runs_are_grouped_by_regime_without_moved_runs() {
         let (near, far) = (115e-9, 390e-9);
         let runs = [run(near, near), run(far, far), run(near, far), run(near, near)];
         let regimes = regime::regimes(&[near, near, far, far, near, far, near, near]);

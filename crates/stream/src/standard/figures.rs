@@ -1,15 +1,15 @@
-//! Conversion of outputs of stream.c to measurements: a standard result with all reasons why it is suspect or invalid.
-//! All functions are pure.
+//! Conversion of outputs of stream.c to measurements, with all reasons why a result is suspect or invalid. All
+//! functions are pure.
 //!
-//! The message "Solution Validates" is not sufficient. Without it, figures of a saved output are suspect: a document may
-//! have left it out. There is no result if the check could not detect errors, if the
-//! table contradicts itself, or if the arrays differ from the requested arrays.
+//! The message "Solution Validates" is not sufficient. A saved output without this message is suspect, because the line
+//! may have been removed. There is no result if the check could not detect errors, if the table contradicts itself, or
+//! if the arrays differ from the requested arrays.
 
 use crate::config::StreamConfig;
 use crate::kernels::{Kernel, STREAM};
 use crate::result;
 use crate::size::{RULE_ELEMENTS, RULE_FACTOR};
-use crate::standard::build::Wanted;
+use crate::standard::build::BuildArrays;
 use crate::standard::output::{OutputFormat, ReportedCheck, StreamOutput};
 use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::evidence::with_memory_limit;
@@ -20,26 +20,26 @@ use nodegauge_measure::record::{
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{BytesPerSec, Fraction};
 
-/// Beginning of the reason for doubt in figures of a saved output without the result of STREAM's check.
+/// First word of the reason why a saved output without the result of STREAM's check is suspect.
 pub const UNCHECKED: &str = "unchecked";
 
 /// Expected properties of an output of stream.c.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Expected<'a> {
     /// Arrays for which the program was built; `None` for a saved output.
-    pub wanted: Option<&'a Wanted>,
+    pub wanted: Option<&'a BuildArrays>,
     /// Requested number of threads.
     pub threads: Option<u64>,
     /// Sum of the last-level caches in use, bytes.
     pub llc: Option<f64>,
-    /// True for a saved output, of which lines may have been left out.
+    /// True for a saved output, from which lines may have been removed.
     pub is_saved: bool,
 }
 
 /// Returns the validity of an output, with all reasons for doubt.
 pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
     let mut validity = Validity::valid();
-    let name = output.dialect.engine();
+    let name = output.output_format.engine();
     match &output.check {
         ReportedCheck::Passed => {}
         ReportedCheck::Failed(words) => {
@@ -47,14 +47,14 @@ pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
         }
         ReportedCheck::Absent if expected.is_saved => {
             validity.suspect(format!(
-                "{UNCHECKED}: the text does not say that {name} found its arrays correct"
+                "{UNCHECKED}: the text has no result of {name}'s check of the arrays"
             ));
         }
         ReportedCheck::Absent => {
             validity.invalid(format!("{name} does not report whether its arrays are correct"))
         }
     }
-    let sound = output.largest_sound_ntimes();
+    let sound = output.max_finite_passes();
     if output.ntimes > Some(sound) || output.not_finite {
         let passes = output.ntimes.map(|n| format!(" after {n} passes")).unwrap_or_default();
         let of_type = output.element.map(|of| format!("{} ", of.name())).unwrap_or_default();
@@ -68,7 +68,7 @@ pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
         );
     }
     if output.obsolete_macro {
-        validity.suspect("built with -DN, which has no effect: use -DSTREAM_ARRAY_SIZE");
+        validity.suspect("built with -DN, which has no effect; use -DSTREAM_ARRAY_SIZE");
     }
     as_asked(output, expected, &mut validity);
     let times = times_llc(output, expected.llc);
@@ -98,8 +98,9 @@ fn number(of: Option<u64>) -> String {
 
 /// Checks that the program used the requested parameters.
 fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Validity) {
-    let name = output.dialect.engine();
-    if let Some(wanted) = expected.wanted.filter(|_| output.dialect != OutputFormat::Fortran) {
+    let name = output.output_format.engine();
+    if let Some(wanted) = expected.wanted.filter(|_| output.output_format != OutputFormat::Fortran)
+    {
         let elements = wanted.elements;
         let element = wanted.element;
         if output.elements != Some(elements) || output.element != Some(element) {
@@ -115,14 +116,14 @@ fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Valid
     {
         // The sizes of stream.f are fixed in the source, which must not be modified.
         validity.suspect(format!(
-            "{name} has {} elements per array in its source, the native run {}",
+            "{name} has {} elements per array (fixed in its source), the native run has {}",
             number(output.elements),
             wanted.elements
         ));
     }
     let Some(threads) = expected.threads else { return };
     match output.threads {
-        None if output.dialect == OutputFormat::Mpi => {}
+        None if output.output_format == OutputFormat::Mpi => {}
         None if threads > 1 => {
             validity.suspect(format!("built without OpenMP: one thread instead of {threads}"))
         }
@@ -138,7 +139,7 @@ pub fn config(output: &StreamOutput, llc: Option<f64>) -> StreamConfig {
     let counted = output.threads.map(|(_, counted)| counted);
     let compiler = output.compiler.clone();
     StreamConfig {
-        engine: Some(output.dialect.engine().to_owned()),
+        engine: Some(output.output_format.engine().to_owned()),
         engine_version: output.version.clone(),
         threads: counted.or(output.is_serial.then_some(1)),
         processes: output.ranks,
@@ -234,9 +235,9 @@ fn standard(kernel: Kernel) -> Measurement {
     result::figure(kernel).category(Category::Standard)
 }
 
-/// Returns the measurements of a saved output of stream.c from this machine, of which the user may have given the
-/// theoretical bandwidth.
-pub fn of_saved(output: &StreamOutput, machine: &Machine) -> Vec<Measurement> {
+/// Returns the measurements of a saved output of stream.c from this machine. `machine` may contain a theoretical
+/// bandwidth that the user gave.
+pub fn saved_measurements(output: &StreamOutput, machine: &Machine) -> Vec<Measurement> {
     measurements(&BuildRuns {
         counting: vec![output],
         disturbed: Vec::new(),
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn correct_output_is_a_valid_standard_result() {
-        let saved = of_saved(&recorded!("gcc-2t"), &Machine::default());
+        let saved = saved_measurements(&recorded!("gcc-2t"), &Machine::default());
         let names: Vec<&str> = saved.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(names, ["copy", "scale", "add", "triad"]);
         let triad = &saved[3];
@@ -285,7 +286,7 @@ mod tests {
             recorded!("gcc-verbose-2t"),
         ] {
             assert!(
-                of_saved(&sound, &Machine::default())
+                saved_measurements(&sound, &Machine::default())
                     .iter()
                     .all(|m| m.value.is_some() && m.validity == Validity::valid())
             );
@@ -293,9 +294,9 @@ mod tests {
     }
 
     #[test]
-    fn failed_or_void_validation_leaves_no_figure() {
+    fn failed_validation_gives_no_figure() {
         let reasons = |output: &StreamOutput| {
-            let saved = of_saved(output, &Machine::default());
+            let saved = saved_measurements(output, &Machine::default());
             assert!(
                 saved.iter().all(|m| m.value.is_none() && m.validity.status == Status::Invalid)
             );
@@ -323,7 +324,7 @@ mod tests {
     #[test]
     fn saved_output_without_validation_is_suspect() {
         let absent = StreamOutput { check: ReportedCheck::Absent, ..recorded!("gcc-2t") };
-        let saved = of_saved(&absent, &Machine::default());
+        let saved = saved_measurements(&absent, &Machine::default());
         assert!(saved.iter().all(|m| m.value.is_some() && m.validity.status == Status::Suspect));
         assert!(saved[0].validity.reasons[0].starts_with(UNCHECKED));
         let unknown = StreamOutput { threads: None, ..absent };
@@ -334,9 +335,10 @@ mod tests {
     }
 
     #[test]
-    fn deviations_from_the_request_are_reasons() {
+    fn deviation_from_the_request_is_reported() {
         let output = recorded!("gcc-2t");
-        let wanted = Wanted { elements: 1 << 26, element: Element::F64, offset: 0, ntimes: 20 };
+        let wanted =
+            BuildArrays { elements: 1 << 26, element: Element::F64, offset: 0, ntimes: 20 };
         let expected = Expected {
             wanted: Some(&wanted),
             threads: Some(2),
@@ -351,7 +353,7 @@ mod tests {
             judge(&serial, &expected).reasons,
             ["built without OpenMP: one thread instead of 2"]
         );
-        let other = Wanted { elements: 10_000_000, ..wanted };
+        let other = BuildArrays { elements: 10_000_000, ..wanted };
         let other = judge(&output, &Expected { wanted: Some(&other), ..expected });
         assert_eq!(other.status, Status::Invalid);
         let small = judge(&output, &Expected { llc: Some(512e6), ..expected });

@@ -1,10 +1,11 @@
-//! Predicted time of runs of STREAM's source, whose length and number of passes are known before it is compiled.
+//! Prediction of the time of runs of STREAM's source, whose array length and number of passes are known before it is
+//! compiled.
 //!
 //! The rates come from a short measurement of the native kernels on the threads of the run. Its arrays are as long as
-//! they can be filled in a short time, at most as long as those of the run. Shorter arrays are in caches, so that the
-//! predicted time is then a lower bound, which never refuses a run that would have kept its budget.
+//! the time for filling them permits, at most as long as those of the run. Shorter arrays may fit in caches. The
+//! predicted time is then a lower bound, so no run is refused that would keep its budget.
 
-use super::build::Wanted;
+use super::build::BuildArrays;
 use crate::arrangement::Arrangement;
 use crate::kernels::{Kernel, KernelShape, STREAM, STREAM_ARRAYS, Stores};
 use crate::point::StreamPoint;
@@ -19,17 +20,16 @@ use std::time::Duration;
 
 /// Size of the arrays of the first, shortest measurement.
 const SHORTEST: Bytes = Bytes::mib(4);
-/// Time for filling the arrays of the second measurement.
+/// Time for filling the arrays of the second, longer measurement.
 const FILLING: Seconds = Seconds(0.08);
 /// Number of passes of a measurement, without the warm-up.
 const PASSES: usize = 3;
-/// Bytes on the memory bus by regular stores, which read the line that they overwrite, divided by the counted bytes:
-/// Copy and Scale move 3 words for 2, Add and Triad 4 for 3.
+/// Ratio of the bytes on the memory bus to the counted bytes with regular stores, which read the line that they
+/// overwrite: Copy and Scale move 3 words for 2 counted words, Add and Triad 4 for 3.
 const REGULAR_STORES: f64 = 14.0 / 10.0;
-/// Number of native passes around the first run of a program: those of the size check, and of the parts before and after
-/// the run.
+/// Number of native passes before and after the first run of a program: the size check and the native parts.
 const NATIVE_PASSES: f64 = 25.0;
-/// Shortest native measurement before a run of the program.
+/// Minimum duration of a native part before a run of the program.
 const NATIVE: Seconds = Seconds(0.5);
 
 /// Rates of this node, from a short measurement.
@@ -37,9 +37,9 @@ const NATIVE: Seconds = Seconds(0.5);
 pub(super) struct ProbedRates {
     /// Rate at which new arrays are filled.
     pub filling: BytesPerSec,
-    /// Counted bytes of the fastest pass.
+    /// Rate of counted bytes in the fastest pass.
     pub best: BytesPerSec,
-    /// Counted bytes of the slowest pass.
+    /// Rate of counted bytes in the slowest pass.
     pub slowest: BytesPerSec,
 }
 
@@ -58,7 +58,7 @@ impl ProbedRates {
 
     fn with_arrays(arrangement: &Arrangement, elements: u64) -> Result<Self, ArenaError> {
         let of_rank = &arrangement.configs[0];
-        // The policy of one rank does not apply to the threads of all.
+        // The policy of one rank does not apply to the threads of all ranks.
         let policy = match arrangement.ranks {
             Some(_) => MemoryPolicy::Default,
             None => of_rank.policy.clone(),
@@ -100,16 +100,21 @@ fn kernels() -> Vec<(Kernel, KernelShape)> {
 /// Predicted times of a run that measures native kernels and builds of the source alternately.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Forecast {
-    /// Shortest possible time of all that precedes the end of the first run of each build.
+    /// Shortest possible time until the first run of each build has ended.
     pub least: Duration,
-    /// Likely time of the same, with the compilation, at the slowest rate and with regular stores.
+    /// Likely time until then, with compilation, at the slowest rate and with regular stores.
     pub likely: Duration,
 }
 
 impl Forecast {
     /// Predicts the time of one run of each of `builds` builds. `has_native` is true if native arrays of the same length
     /// are measured too.
-    pub(super) fn of(rates: ProbedRates, wanted: &Wanted, builds: usize, has_native: bool) -> Self {
+    pub(super) fn new(
+        rates: ProbedRates,
+        wanted: &BuildArrays,
+        builds: usize,
+        has_native: bool,
+    ) -> Self {
         let element = wanted.element.bytes();
         let words: u64 = STREAM.iter().map(|kernel| kernel.counted(wanted.element)).sum();
         let pass = (words * wanted.elements) as f64;
@@ -128,9 +133,8 @@ impl Forecast {
         Self { least: least.duration(), likely: likely.duration() }
     }
 
-    /// Refuses a run that cannot keep its budget; otherwise returns a remark for the announcement of the run.
-    /// The run is not shortened: the length of the arrays is that of STREAM's rule, and the number of passes that of the
-    /// source.
+    /// Refuses a run that would exceed its budget; otherwise returns a remark for the message that announces the run.
+    /// The run is not shortened: STREAM's rule fixes the length of the arrays, and the source the number of passes.
     pub(super) fn check(self, limits: &Limits) -> Result<String, Failure> {
         let time = PredictedTime { min: self.least, likely: self.likely };
         limits.admit_as_planned(time, "fewer passes (-DNTIMES), or smaller arrays (--size)")
@@ -148,25 +152,25 @@ mod tests {
         slowest: BytesPerSec(70e9),
     };
 
-    fn wanted(elements: u64, ntimes: u64) -> Wanted {
-        Wanted { elements, element: Element::F64, offset: 0, ntimes }
+    fn wanted(elements: u64, ntimes: u64) -> BuildArrays {
+        BuildArrays { elements, element: Element::F64, offset: 0, ntimes }
     }
 
     #[test]
     fn run_time_includes_passes_and_first_touch() {
         // 80 bytes per element and pass: 1e9 elements take 0.8 s per pass at best, 8/7 s at the slowest rate, and 1.6 s
         // at that rate with regular stores.
-        let one = Forecast::of(RATES, &wanted(1_000_000_000, 100), 1, true);
+        let one = Forecast::new(RATES, &wanted(1_000_000_000, 100), 1, true);
         assert_eq!(one.least, Duration::from_secs_f64(1.0 + 0.5 + 1.0 + 80.0));
         let likely = 1.0 + 25.0 * 8.0 / 7.0 + 1.0 + 160.0 + 1.0;
         assert!((one.likely.as_secs_f64() - likely).abs() < 1e-6, "{:?}", one.likely);
-        let two = Forecast::of(RATES, &wanted(1_000_000_000, 100), 2, false);
+        let two = Forecast::new(RATES, &wanted(1_000_000_000, 100), 2, false);
         assert_eq!(two.least, Duration::from_secs_f64(2.0 * 81.0));
     }
 
     #[test]
-    fn impossible_budget_is_refused_with_a_sufficient_one() {
-        let forecast = Forecast::of(RATES, &wanted(800_000_000, 100), 1, true);
+    fn short_budget_is_refused_with_a_sufficient_one() {
+        let forecast = Forecast::new(RATES, &wanted(800_000_000, 100), 1, true);
         let asked =
             |seconds| Limits { asked: true, ..Limits::new(Duration::from_secs_f64(seconds), None) };
         let refused = forecast.check(&asked(8.0)).unwrap_err();
@@ -178,7 +182,7 @@ mod tests {
         // A default budget never refuses.
         let usual = Limits::new(Duration::from_secs(8), None);
         assert_eq!(forecast.check(&usual).unwrap(), ": takes at least 67 s");
-        let endless = Forecast::of(RATES, &wanted(1 << 49, 1 << 49), 1, true);
+        let endless = Forecast::new(RATES, &wanted(1 << 49, 1 << 49), 1, true);
         assert!(endless.check(&asked(8.0)).is_err());
     }
 }

@@ -1,13 +1,13 @@
-//! Properties of a saved output of STREAM that the text lacks and the user knows.
+//! Properties of a saved output of STREAM that the text lacks and the user gives.
 
 use super::output::{OutputFormat, StreamOutput};
 use crate::kernels::Element;
 use nodegauge_gauge::readers::KnownRun;
 use nodegauge_measure::Bytes;
 
-/// Property that the user gave and that the text contradicts.
+/// Property that the user gave and that contradicts the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{option} {given}: the text has {found}")]
+#[error("{option} {given} contradicts the text: {found}")]
 pub struct ContradictedByText {
     /// Option of the property.
     pub option: &'static str,
@@ -17,7 +17,7 @@ pub struct ContradictedByText {
     pub found: String,
 }
 
-/// Adds the properties that the user knows to those of the text.
+/// Adds the properties that the user gave to those of the text.
 ///
 /// # Errors
 /// Fails if the text contradicts the user.
@@ -28,11 +28,11 @@ pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), Contr
     let has_ranks = output.ranks.is_some();
     agreed("--ranks", known.ranks, output.ranks, "ranks")?;
     output.ranks = output.ranks.or(known.ranks);
-    if output.dialect == OutputFormat::C && known.ranks.is_some() {
-        output.dialect = OutputFormat::Mpi;
+    if output.output_format == OutputFormat::C && known.ranks.is_some() {
+        output.output_format = OutputFormat::Mpi;
     }
-    // The Fortran version for MPI has the length of the arrays of one rank in its source.
-    let parts = match output.dialect {
+    // The Fortran MPI version has the array length of one rank in its source.
+    let parts = match output.output_format {
         OutputFormat::Fortran => output.ranks.unwrap_or(1),
         _ => 1,
     };
@@ -46,7 +46,7 @@ pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), Contr
     agreed("--times", known.ntimes, output.ntimes, "runs of each kernel")?;
     let has_size = output.array_bytes().is_some();
     let is_consistent = output.contradiction().is_none();
-    output.element = output.element.or(given_size.and_then(element_of));
+    output.element = output.element.or(given_size.and_then(element_with_size));
     let given = known.elements.and_then(|elements| elements.checked_mul(parts));
     output.elements = output.elements.or(given);
     if !has_size
@@ -61,7 +61,7 @@ pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), Contr
     Ok(())
 }
 
-/// Compares the arrays that the user described with the rates and times of the table.
+/// Checks that the arrays that the user gave agree with the rates and times of the table.
 fn fits_the_table(
     known: &KnownRun,
     output: &StreamOutput,
@@ -83,8 +83,8 @@ fn fits_the_table(
     Err(ContradictedByText { option, given, found })
 }
 
-/// Returns the type of elements of this size; `None` if there is none.
-fn element_of(bytes: u64) -> Option<Element> {
+/// Returns the element type with this size; `None` if there is none.
+fn element_with_size(bytes: u64) -> Option<Element> {
     [Element::F32, Element::F64].into_iter().find(|element| element.bytes() == bytes)
 }
 
@@ -112,7 +112,7 @@ mod tests {
     const C: &str = include_str!("../../tests/outputs/stream-gcc-2t.txt");
     const FORTRAN: &str = include_str!("../../tests/outputs/stream-f-67M-2t.txt");
 
-    /// Returns the table of a text alone.
+    /// Parses a text that contains only the table.
     fn bare(text: &str) -> StreamOutput {
         let at = text.lines().position(|line| line.starts_with("Function")).unwrap();
         let table: Vec<&str> = text.lines().skip(at).take(5).collect();
@@ -131,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn bare_table_is_completed_by_options() {
+    fn options_complete_a_table_without_header_lines() {
         for text in [C, FORTRAN] {
             let (mut output, whole) = (bare(text), StreamOutput::read(text).unwrap());
             assert_eq!((output.array_bytes(), output.threads, output.ntimes), (None, None, None));
             assert!(!output.is_serial);
             complete(&known(), &mut output).unwrap();
-            assert_eq!(output.dialect, whole.dialect);
+            assert_eq!(output.output_format, whole.output_format);
             assert_eq!(output.array_bytes(), whole.array_bytes());
             assert_eq!((output.threads, output.ntimes), (whole.threads, whole.ntimes));
             assert_eq!(output.compiler.as_deref(), Some("gcc -O3"));
@@ -145,18 +145,18 @@ mod tests {
     }
 
     #[test]
-    fn ranks_select_the_mpi_version_and_multiply_fortran_arrays() {
+    fn ranks_option_selects_the_mpi_version() {
         let ranked = KnownRun { ranks: Some(2), elements: Some(1 << 25), ..known() };
         let mut fortran = bare(FORTRAN);
         complete(&ranked, &mut fortran).unwrap();
         assert_eq!((fortran.ranks, fortran.elements), (Some(2), Some(1 << 26)));
         let mut c = bare(C);
         complete(&KnownRun { elements: Some(1 << 26), ..ranked }, &mut c).unwrap();
-        assert_eq!((c.dialect, c.elements), (OutputFormat::Mpi, Some(1 << 26)));
+        assert_eq!((c.output_format, c.elements), (OutputFormat::Mpi, Some(1 << 26)));
     }
 
     #[test]
-    fn arrays_that_contradict_the_table_are_refused() {
+    fn given_arrays_that_contradict_the_table_are_refused() {
         let wrong = KnownRun { elements: Some(1 << 25), ..known() };
         let error = complete(&wrong, &mut bare(C)).unwrap_err().to_string();
         let expected = "--size 33554432: the text has arrays of about 5.3687e8 bytes";

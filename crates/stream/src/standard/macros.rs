@@ -1,5 +1,5 @@
-//! Macros of stream.c in the compiler's command line, as users copy it: `clang -O3 -DSTREAM_ARRAY_SIZE=430080000 ...`.
-//! They set the options of the run, so that the native kernels use the same arrays, and stay in the command.
+//! Macros of stream.c on the compiler's command line, as users copy it: `clang -O3 -DSTREAM_ARRAY_SIZE=430080000 ...`.
+//! They set the options of the run, so that the native kernels use the same arrays. They remain in the command.
 
 use crate::compiled::CompilerChoice;
 use crate::kernels::Element;
@@ -20,7 +20,7 @@ pub struct StreamMacros {
     pub element: Option<Element>,
 }
 
-/// Returns the number of a macro, which is at least `least`; `None` if the command does not define it.
+/// Returns the value of a numeric macro, which must be at least `least`; `None` if the command does not define it.
 fn number(command: &CommandLine, name: &str, least: u64) -> Result<Option<u64>, Failure> {
     let Some(text) = command.defined(name) else { return Ok(None) };
     let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
@@ -33,11 +33,11 @@ impl StreamMacros {
     ///
     /// # Errors
     /// Fails if the commands differ, or if a value has no equivalent.
-    pub fn of(choices: &[CompilerChoice]) -> Result<Self, Failure> {
+    pub fn from_choices(choices: &[CompilerChoice]) -> Result<Self, Failure> {
         let mut found: Option<(Self, &CommandLine)> = None;
         for choice in choices {
             let CompilerChoice::Command(command) = choice else { continue };
-            let macros = Self::of_command(command)?;
+            let macros = Self::from_command(command)?;
             match found {
                 Some((first, other)) if first != macros => {
                     return Err(Failure::usage(format!(
@@ -52,7 +52,7 @@ impl StreamMacros {
         Ok(found.map(|(macros, _)| macros).unwrap_or_default())
     }
 
-    fn of_command(command: &CommandLine) -> Result<Self, Failure> {
+    fn from_command(command: &CommandLine) -> Result<Self, Failure> {
         let element = match command.defined("STREAM_TYPE") {
             None => None,
             Some("double") => Some(Element::F64),
@@ -68,7 +68,7 @@ impl StreamMacros {
         })
     }
 
-    /// Returns the size and the offset of the arrays, and the type of the elements, where the options leave them open.
+    /// Returns the array size; the macros apply if the options do not set it.
     ///
     /// # Errors
     /// Fails if an option contradicts a macro.
@@ -95,11 +95,11 @@ mod tests {
     fn macros(commands: &[&str]) -> Result<StreamMacros, Failure> {
         let choices: Vec<CompilerChoice> =
             commands.iter().map(|command| command.parse().unwrap()).collect();
-        StreamMacros::of(&choices)
+        StreamMacros::from_choices(&choices)
     }
 
     #[test]
-    fn published_compile_line_sets_the_arrays() {
+    fn macros_of_a_compile_line_set_the_arrays() {
         let line = "clang -DSTREAM_TYPE=double -DSTREAM_ARRAY_SIZE=430080000 -DNTIMES=10 -O3 -mcmodel=large \
                     -fopenmp -fnt-store";
         let found = macros(&[line]).unwrap();

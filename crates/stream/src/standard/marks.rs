@@ -1,16 +1,16 @@
-//! Lines by which runs of STREAM are found in a text: its title, the lines before the table, the table, and the result of
+//! Lines that identify runs of STREAM in a text: the title, the lines before the table, the table, and the result of
 //! the check. All functions are pure.
 
 use super::table;
 use nodegauge_gauge::readers::RunMark;
 
-/// Phase of the result of the check, with which a run ends.
+/// Phase of the line with the result of the check, which ends a run.
 pub(super) const END_PHASE: u8 = 3;
 
-/// Titles of STREAM and of the version of CEA, without the number.
+/// Titles of STREAM and of CEA's version, without the version number.
 const TITLES: [&str; 2] = ["STREAM version", "MPI_STREAM CEA"];
 
-/// Beginnings of the lines before the table, of any version.
+/// First words of the lines before the table, in all versions.
 const BEFORE: [&str; 10] = [
     "Array size",
     "Assuming",
@@ -24,7 +24,7 @@ const BEFORE: [&str; 10] = [
     "You are running each test",
 ];
 
-/// Returns the place of a line in the order of the lines of a run.
+/// Returns the position of a line in the order of the lines of a run.
 pub(super) fn mark(line: &str) -> Option<RunMark> {
     let words = line.trim_start_matches(|c: char| !c.is_alphanumeric());
     match words.as_bytes().first()? {

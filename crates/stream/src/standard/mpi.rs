@@ -1,10 +1,10 @@
-//! STREAM's MPI source: compiled by the MPI library's compiler, and run by its launcher with placed ranks.
+//! Runs of STREAM's MPI source: compiled by the MPI library's compiler, and started by its launcher with placed ranks.
 //!
-//! Every rank places itself: the launcher starts a script that binds its rank and sets its memory policy, as
-//! `places --emit wrapper` prints it. So the policies are the same under every launcher. There are no native loops in
-//! these runs; `stream --ranks` measures them with the same placement.
+//! Every rank places itself: the launcher starts a script that binds the rank and sets its memory policy, as printed by
+//! `places --emit wrapper`. The policies are therefore the same under every launcher. These runs contain no native
+//! loops; `stream --ranks` measures native loops with the same placement.
 
-use super::build::{self, Source, StandardBuild, Wanted};
+use super::build::{self, BuildArrays, Source, StandardBuild};
 use super::figures::{self, BuildRuns, Expected};
 use super::forecast::{Forecast, ProbedRates};
 use super::macros::StreamMacros;
@@ -47,7 +47,7 @@ pub struct MpiStandardPlan {
     arrangement: Arrangement,
     ranks: RankPlan,
     source: Source,
-    wanted: Wanted,
+    wanted: BuildArrays,
     commands: Vec<CommandLine>,
 }
 
@@ -62,8 +62,8 @@ impl MpiStandardPlan {
     /// Default time budget.
     pub const BUDGET: Duration = Duration::from_secs(30);
 
-    /// Plans builds of `source` with the compilers of `choices`, or with the MPI library's compiler. `arrangement` is
-    /// that of the `ranks`; the arrays of all ranks together have the length that a macro defines.
+    /// Plans builds of `source` with the compilers of `choices`, or with the compiler of the MPI library. `arrangement`
+    /// contains the arrays of all `ranks`. A macro may define the length of the arrays of all ranks together.
     ///
     /// # Errors
     /// Fails if a choice is not a command.
@@ -89,7 +89,7 @@ impl MpiStandardPlan {
         }
         let options = &arrangement.options;
         let all = arrangement.elements() * ranks.ranks.len() as u64;
-        let wanted = Wanted {
+        let wanted = BuildArrays {
             elements: macros.elements.unwrap_or(all),
             element: options.arrays.element,
             offset: options.arrays.offset.unwrap_or(0),
@@ -116,18 +116,18 @@ impl MpiStandardPlan {
         Ok(builds)
     }
 
-    /// Refuses a run that cannot keep its budget; otherwise returns a remark for the announcement of the run. The length
-    /// of the arrays of the Fortran source is not known.
+    /// Refuses a run that would exceed its budget; otherwise returns a remark for the message that announces the run.
+    /// The array length of the Fortran source is unknown.
     fn forecast(&self, limits: &Limits, observer: &mut dyn Observer) -> Result<String, Failure> {
-        if limits.samples.is_some() || self.source.dialect() == OutputFormat::Fortran {
+        if limits.samples.is_some() || self.source.output_format() == OutputFormat::Fortran {
             return Ok(String::new());
         }
         observer.phase("predicting the time of a run");
         let rates = ProbedRates::measure(&self.arrangement)?;
-        Forecast::of(rates, &self.wanted, self.commands.len(), false).check(limits)
+        Forecast::new(rates, &self.wanted, self.commands.len(), false).check(limits)
     }
 
-    /// Returns the time after which a run hangs.
+    /// Returns the time limit of a run, after which it is considered to hang.
     fn limit(&self) -> Duration {
         let words: u64 = STREAM.iter().map(|kernel| kernel.counted(self.wanted.element)).sum();
         let bytes = (words * self.wanted.elements * (self.wanted.ntimes + 2)) as f64;
@@ -176,7 +176,7 @@ impl MpiStandardPlan {
             compiler: Some(CompilerConfig {
                 command: compiler.command.to_string(),
                 version: compiler.version.clone(),
-                flags: Some(self.wanted.flags(self.source.dialect(), &compiler.command)),
+                flags: Some(self.wanted.flags(self.source.output_format(), &compiler.command)),
             }),
             source: Some(self.source.path().display().to_string()),
             stack_limit: self.source.raised_stack().map(stack::in_words),
@@ -198,8 +198,8 @@ impl MpiStandardPlan {
         };
         let llc = arrangement::caches_in_use(site, &self.arrangement.placement).reported;
         let llc = llc.map(|bytes| bytes.as_f64());
-        // The sizes of the Fortran source are fixed in it.
-        let is_fixed = self.source.dialect() == OutputFormat::Fortran;
+        // The Fortran source fixes its sizes.
+        let is_fixed = self.source.output_format() == OutputFormat::Fortran;
         let wanted = (!is_fixed).then_some(&self.wanted);
         let expected = Expected { wanted, llc, ..Expected::default() };
         let mut validity = figures::judge(first, &expected);
@@ -235,7 +235,7 @@ impl MpiStandardPlan {
     }
 }
 
-/// Returns the plan with ranks that are not bound, for a launcher whose ranks place themselves.
+/// Returns the plan without binding, for a launcher whose ranks place themselves.
 fn unbound(plan: &RankPlan) -> RankPlan {
     let mut plan = plan.clone();
     for rank in &mut plan.ranks {
@@ -246,8 +246,8 @@ fn unbound(plan: &RankPlan) -> RankPlan {
 }
 
 impl PlannedRun for MpiStandardPlan {
-    fn foreseen(&self) -> ExpectedCost {
-        self.arrangement.foreseen(1)
+    fn expected_cost(&self) -> ExpectedCost {
+        self.arrangement.expected_cost(1)
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
@@ -277,16 +277,16 @@ impl PlannedRun for MpiStandardPlan {
         let mut turn = |turn: Turn| {
             self.run_once(&mut builds[turn.cell], &wrapper, site, &|| shared.interrupted())
         };
-        // If all builds fail, the page has the reason of each.
+        // If all builds fail, the page shows the reason for each.
         let _ = series.run(&mut turn, &mut &shared, None);
         if asked.is_some() {
-            series.ended_by(Stop::Samples);
+            series.set_stop(Stop::Samples);
         }
         let mut notices = self.arrangement.notices.clone();
         notices.extend(scratch.notice(GAUGE));
         let mut outcome = Outcome::default();
         for (number, build) in builds.iter().enumerate() {
-            let lost = series.lost(number);
+            let lost = series.cell_failure(number);
             if let Some(failure) = lost.filter(|_| build.outputs.is_empty()) {
                 let text = format!("{}: {}", build.build.compiler.command, failure.problem());
                 notices.push(Notice::new(NoticeId::Failed, GAUGE, text));

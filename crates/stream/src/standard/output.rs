@@ -1,13 +1,13 @@
-//! Parser for the output of stream.c (5.10 and earlier), of its MPI version, and of stream.f, also as documents quote
-//! it: with other text around it, and without the lines before and behind the table. All functions are pure.
+//! Parser for the output of stream.c (5.10 and earlier), of its MPI version, and of stream.f. It also accepts outputs
+//! that documents quote, with other text around them or with the table alone. All functions are pure.
 //!
 //! The table is accepted only if it is consistent: all four kernels, positive figures, and the product of each rate and
 //! its minimum time equals the bytes that the kernel counts. The text "Solution Validates" alone does not prove correct
-//! results; see [`StreamOutput::largest_sound_ntimes`].
+//! results; see [`StreamOutput::max_finite_passes`].
 
 use super::table::{self, StreamTable};
 pub use super::table::{KernelLine, header_lines};
-pub use super::unread::NotStream;
+pub use super::unread::StreamOutputError;
 use super::unread::shortened;
 use crate::kernels::{Element, Kernel, STREAM};
 
@@ -33,7 +33,7 @@ impl OutputFormat {
     }
 }
 
-/// Result of the program's own check.
+/// Result of the check that the program made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReportedCheck {
     /// The program printed "Solution Validates".
@@ -48,7 +48,7 @@ pub enum ReportedCheck {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamOutput {
     /// Program that printed the output.
-    pub dialect: OutputFormat,
+    pub output_format: OutputFormat,
     /// Version of the program, e.g. `5.10`.
     pub version: Option<String>,
     /// Type of the elements; `None` if the text does not state it.
@@ -59,14 +59,14 @@ pub struct StreamOutput {
     pub offset: u64,
     /// Number of runs of each kernel; `None` if the text does not state it.
     pub ntimes: Option<u64>,
-    /// Number of threads that the program requested, and number that it counted; `None` for a build without OpenMP, and
-    /// if the text does not state it.
+    /// Number of threads requested and number counted by the program; `None` for a build without OpenMP, and if the
+    /// text does not state them.
     pub threads: Option<(u64, u64)>,
     /// True if the text shows that the build has no OpenMP.
     pub is_serial: bool,
     /// Number of MPI ranks; `None` without MPI, and if the text does not state it.
     pub ranks: Option<u64>,
-    /// Compiler and its flags, if the user knows them.
+    /// Compiler and its flags, if the user gives them.
     pub compiler: Option<String>,
     /// Lines of the four kernels, in STREAM's order.
     pub lines: [KernelLine; 4],
@@ -90,27 +90,28 @@ impl StreamOutput {
     ///
     /// # Errors
     /// Fails if the text is not a complete output of STREAM.
-    pub fn read(text: &str) -> Result<Self, NotStream> {
+    pub fn read(text: &str) -> Result<Self, StreamOutputError> {
         let output = Self::saved(text)?;
         if output.element.is_none() {
-            return Err(NotStream::Unsaid("the size of an element"));
+            return Err(StreamOutputError::Missing("the size of an element"));
         }
         if output.elements.is_none() {
-            return Err(NotStream::Unsaid("the length of its arrays"));
+            return Err(StreamOutputError::Missing("the length of its arrays"));
         }
         if output.ntimes.is_none() {
-            return Err(NotStream::Unsaid("the number of passes"));
+            return Err(StreamOutputError::Missing("the number of passes"));
         }
         Ok(output)
     }
 
-    /// Parses a saved output, which may be the table alone. What the text does not say is unknown.
+    /// Parses a saved output, which may contain only the table. Properties that the text lacks are unknown.
     ///
     /// # Errors
-    /// Fails if the text has no table, or none that can be read without doubt.
-    pub fn saved(text: &str) -> Result<Self, NotStream> {
+    ///
+    /// Fails if the text has no table, or if the table is ambiguous.
+    pub fn saved(text: &str) -> Result<Self, StreamOutputError> {
         let StreamTable { lines, has_best_rate } = table::read(text)?;
-        let said = SaidLines::of(text);
+        let said = PrintedLines::new(text);
         let ranks_of_c = said.count("Data is distributed across")?;
         let bytes_of_c = said.bytes("This system uses")?;
         let bytes_of_fortran = said.bytes("Assuming")?;
@@ -118,26 +119,26 @@ impl StreamOutput {
             said.count("Each kernel will be executed")?.or(said.count("Each test is run")?);
         let passes_of_fortran = said.count("You are running each test")?;
         let is_c = has_best_rate || bytes_of_c.is_some() || passes_of_c.is_some();
-        let dialect = match ranks_of_c {
+        let output_format = match ranks_of_c {
             Some(_) => OutputFormat::Mpi,
             None if is_c => OutputFormat::C,
             None => OutputFormat::Fortran,
         };
-        let is_fortran = dialect == OutputFormat::Fortran;
+        let is_fortran = output_format == OutputFormat::Fortran;
         let element = match if is_fortran { bytes_of_fortran } else { bytes_of_c } {
             None => None,
             Some(4) => Some(Element::F32),
             Some(8) => Some(Element::F64),
-            Some(_) => return Err(NotStream::Unsaid("the size of an element")),
+            Some(_) => return Err(StreamOutputError::Missing("the size of an element")),
         };
-        let elements = match dialect {
+        let elements = match output_format {
             OutputFormat::Mpi => said.count("Total Aggregate Array size =")?,
             _ => said.count("Array size =")?,
         };
-        // stream_mpi.f prints the length of the arrays of one rank, and the rate of all.
+        // stream_mpi.f prints the array length of one rank, and the rate of all ranks.
         let processors = said.count("Number of processors =")?;
         let ranks = if is_fortran { processors } else { ranks_of_c };
-        let elements = match (dialect, ranks) {
+        let elements = match (output_format, ranks) {
             (OutputFormat::Fortran, Some(ranks)) => elements.and_then(|n| n.checked_mul(ranks)),
             _ => elements,
         };
@@ -149,7 +150,7 @@ impl StreamOutput {
         // The number of threads is printed between these two lines.
         let has_neighbours = ntimes.is_some() && said.has("Your clock granularity");
         Ok(Self {
-            dialect,
+            output_format,
             version: between(text, "$Revision: ", " $"),
             element,
             elements,
@@ -170,7 +171,7 @@ impl StreamOutput {
         })
     }
 
-    /// Returns the bytes of one array.
+    /// Returns the size of one array in bytes.
     pub fn array_bytes(&self) -> Option<u64> {
         Some(self.elements?.saturating_mul(self.element?.bytes()))
     }
@@ -180,16 +181,16 @@ impl StreamOutput {
         Some(kernel.counted(self.element?) as f64 * self.elements? as f64)
     }
 
-    /// Returns the largest number of passes after which all values are still finite. A pass multiplies `a` by s(2 + s),
+    /// Returns the maximum number of passes for which all values remain finite. A pass multiplies `a` by s(2 + s),
     /// which is 15 for s = 3; `a` starts at 2. With more passes the program compares infinities. The difference of
     /// infinities is NaN, and every comparison with NaN is false, so that the program prints "Solution Validates"
     /// regardless of the contents of the arrays.
-    pub fn largest_sound_ntimes(&self) -> u64 {
+    pub fn max_finite_passes(&self) -> u64 {
         let growth = self.scalar * (2.0 + self.scalar);
         if growth <= 1.0 {
             return u64::MAX;
         }
-        // Of a type that is unknown, no more than what holds for every type can be told.
+        // For an unknown type, the limit that holds for every type applies.
         let largest = match self.element {
             Some(Element::F32) => f64::from(f32::MAX),
             Some(Element::F64) | None => f64::MAX,
@@ -197,24 +198,25 @@ impl StreamOutput {
         ((largest / 2.0).ln() / growth.ln()).floor() as u64
     }
 
-    /// Returns the bytes of an array that follow from the rate and the minimum time of a kernel, with the relative
-    /// error of the printed digits.
+    /// Returns the size of an array in bytes, computed from the rate and the minimum time of a kernel, with the
+    /// relative error of the printed digits.
     fn implied(&self, at: usize) -> (f64, f64) {
         let line = &self.lines[at];
         let least = line.times[1].0;
-        // The bytes of an element cancel.
+        // The element size cancels.
         let arrays = STREAM[at].counted(Element::F64) as f64 / Element::F64.bytes() as f64;
         let error = 0.6 * line.step.0 / least + line.rate_step.0 / line.rate.0 + 1e-6;
         (line.rate.0 * least / arrays, error)
     }
 
-    /// Returns the bytes of an array that follow from the rate and the minimum time of Copy.
+    /// Returns the size of an array in bytes, computed from the rate and the minimum time of Copy.
     pub fn implied_array_bytes(&self) -> f64 {
         self.implied(0).0
     }
 
-    /// Returns the first kernel whose rate is not its bytes divided by its minimum time, within the precision of the
-    /// printed digits. Without the size of the arrays, this is the first kernel that had other arrays than Copy.
+    /// Returns the first kernel whose rate differs from its bytes divided by its minimum time by more than the
+    /// precision of the printed digits. If the size of the arrays is unknown, returns the first kernel whose array size
+    /// differs from that of Copy.
     pub fn contradiction(&self) -> Option<Kernel> {
         let known = self.array_bytes().map(|bytes| (bytes as f64, 0.0));
         let (expected, its_error) = known.unwrap_or_else(|| self.implied(0));
@@ -228,11 +230,11 @@ impl StreamOutput {
     }
 }
 
-/// Lines that programs print before and behind the table, without what documents put before them.
-struct SaidLines<'a>(Vec<(usize, &'a str)>);
+/// Lines before and after the table, without the prefixes that documents add.
+struct PrintedLines<'a>(Vec<(usize, &'a str)>);
 
-impl<'a> SaidLines<'a> {
-    fn of(text: &'a str) -> Self {
+impl<'a> PrintedLines<'a> {
+    fn new(text: &'a str) -> Self {
         let mut lines = Vec::new();
         for (at, line) in text.lines().enumerate() {
             lines.push((at + 1, line.trim_start_matches(|c: char| !c.is_alphanumeric())));
@@ -240,25 +242,25 @@ impl<'a> SaidLines<'a> {
         Self(lines)
     }
 
-    /// True if a line begins with these words.
+    /// True if a line begins with the label.
     fn has(&self, label: &str) -> bool {
         self.0.iter().any(|(_, line)| behind(line, label).is_some())
     }
 
-    /// Returns the count behind a label at the beginning of a line; `None` if no line has it.
-    fn count(&self, label: &'static str) -> Result<Option<u64>, NotStream> {
+    /// Returns the number after a label at the beginning of a line; `None` if no line has the label.
+    fn count(&self, label: &'static str) -> Result<Option<u64>, StreamOutputError> {
         let behind = self.0.iter().filter_map(|(at, line)| Some((*at, behind(line, label)?)));
         Self::only(label, behind)
     }
 
-    /// Returns the number of bytes behind a label; other counts behind it are left out.
-    fn bytes(&self, label: &'static str) -> Result<Option<u64>, NotStream> {
+    /// Returns the number of bytes after a label; counts in other units are ignored.
+    fn bytes(&self, label: &'static str) -> Result<Option<u64>, StreamOutputError> {
         let behind = self.0.iter().filter_map(|(at, line)| Some((*at, behind(line, label)?)));
         Self::only(label, behind.filter(|(_, end)| end.split_whitespace().nth(1) == Some("bytes")))
     }
 
-    /// Returns the padding between arrays, which stream.c prints in the line of the length.
-    fn offset(&self) -> Result<u64, NotStream> {
+    /// Returns the padding between arrays, which stream.c prints on the same line as the length.
+    fn offset(&self) -> Result<u64, StreamOutputError> {
         const LABEL: &str = "Offset =";
         let mut ends = Vec::new();
         for (at, line) in &self.0 {
@@ -274,11 +276,11 @@ impl<'a> SaidLines<'a> {
         Ok(Self::only(LABEL, ends.into_iter())?.unwrap_or(0))
     }
 
-    /// Returns the count at the beginning of these texts, which are the ends of lines; all have the same count.
+    /// Returns the number at the beginning of these line ends, which must all have the same number.
     fn only(
         label: &'static str,
         ends: impl Iterator<Item = (usize, &'a str)>,
-    ) -> Result<Option<u64>, NotStream> {
+    ) -> Result<Option<u64>, StreamOutputError> {
         let mut found: Option<(usize, u64)> = None;
         for (line, end) in ends {
             let word = end.split_whitespace().next().unwrap_or_default();
@@ -287,12 +289,17 @@ impl<'a> SaidLines<'a> {
             }
             let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
             let Some(count) = table::count(digits) else {
-                return Err(NotStream::NoCount { label, text: shortened(word), line });
+                return Err(StreamOutputError::NoCount { label, text: shortened(word), line });
             };
             match found {
                 Some((other, first)) if first != count => {
                     let lines = [other, line];
-                    return Err(NotStream::Contradiction { label, first, second: count, lines });
+                    return Err(StreamOutputError::Contradiction {
+                        label,
+                        first,
+                        second: count,
+                        lines,
+                    });
                 }
                 _ => found = Some((line, count)),
             }
@@ -301,7 +308,8 @@ impl<'a> SaidLines<'a> {
     }
 }
 
-/// Returns the part of a line behind a label at its beginning, whose words any number of spaces may separate.
+/// Returns the rest of a line after a label at its beginning. The words of the label may be separated by any number of
+/// spaces.
 fn behind<'a>(line: &'a str, label: &str) -> Option<&'a str> {
     let mut rest = line;
     for word in label.split(' ') {
@@ -310,14 +318,14 @@ fn behind<'a>(line: &'a str, label: &str) -> Option<&'a str> {
     Some(rest.trim_start())
 }
 
-fn check(said: &SaidLines<'_>) -> ReportedCheck {
+fn check(said: &PrintedLines<'_>) -> ReportedCheck {
     if let Some((_, line)) = said.0.iter().find(|(_, line)| line.starts_with("Failed Valid")) {
         return ReportedCheck::Failed(shortened(line.trim_end()));
     }
     if said.has("Solution Validates") { ReportedCheck::Passed } else { ReportedCheck::Absent }
 }
 
-/// True if a verbose build shows values or errors that are not finite.
+/// True if the output of a verbose build contains values or errors that are not finite.
 fn not_finite(text: &str) -> bool {
     text.lines()
         .map(str::trim)
@@ -349,7 +357,10 @@ mod tests {
     #[test]
     fn gcc_output_is_read_exactly() {
         let output = StreamOutput::read(recorded!("gcc-2t")).unwrap();
-        assert_eq!((output.dialect, output.version.as_deref()), (OutputFormat::C, Some("5.10")));
+        assert_eq!(
+            (output.output_format, output.version.as_deref()),
+            (OutputFormat::C, Some("5.10"))
+        );
         assert_eq!((output.element, output.elements), (Some(Element::F64), Some(1 << 26)));
         assert_eq!((output.offset, output.is_serial), (0, false));
         assert_eq!((output.ntimes, output.threads, output.ranks), (Some(20), Some((2, 2)), None));
@@ -373,8 +384,8 @@ mod tests {
             (of(recorded!("f-67M-2t")), OutputFormat::Fortran, 27_353.7e6),
             (of(recorded!("mpi-2r")), OutputFormat::Mpi, 36_332.2e6),
         ];
-        for (output, dialect, triad) in &all {
-            assert_eq!((output.dialect, output.lines[3].rate.0), (*dialect, *triad));
+        for (output, output_format, triad) in &all {
+            assert_eq!((output.output_format, output.lines[3].rate.0), (*output_format, *triad));
             assert_eq!(output.check, ReportedCheck::Passed);
             assert_eq!(output.contradiction(), None, "{output:?}");
         }
@@ -387,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_validation_is_quoted() {
+    fn message_of_a_failed_validation_is_kept() {
         let output = StreamOutput::read(recorded!("gcc-corrupt-2t")).unwrap();
         assert_eq!(
             output.check,
@@ -398,17 +409,17 @@ mod tests {
     }
 
     #[test]
-    fn overflowing_passes_void_the_validation() {
+    fn overflow_invalidates_the_validation() {
         let output = StreamOutput::read(recorded!("gcc-ntimes300-2t")).unwrap();
-        assert_eq!((output.ntimes, output.largest_sound_ntimes()), (Some(300), 261));
+        assert_eq!((output.ntimes, output.max_finite_passes()), (Some(300), 261));
         assert!(output.not_finite);
         let float = StreamOutput::read(recorded!("gcc-float-2t")).unwrap();
-        assert_eq!(float.largest_sound_ntimes(), 32);
-        assert!(StreamOutput::read(recorded!("mpi-2r")).unwrap().largest_sound_ntimes() > 40_000);
+        assert_eq!(float.max_finite_passes(), 32);
+        assert!(StreamOutput::read(recorded!("mpi-2r")).unwrap().max_finite_passes() > 40_000);
     }
 
     #[test]
-    fn pass_limits_match_floating_point_arithmetic() {
+    fn maximum_passes_match_floating_point_arithmetic() {
         let finite = |ntimes: u64| (0..ntimes).fold(2.0f64, |a, _| 15.0 * a).is_finite();
         assert!(finite(261) && !finite(262));
         let finite_f32 = |ntimes: u64| (0..ntimes).fold(2.0f32, |a, _| 15.0 * a).is_finite();
@@ -426,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_output_is_refused_with_a_reason() {
+    fn output_of_another_program_is_refused_with_a_reason() {
         let whole = recorded!("gcc-2t");
         let cases = [
             (String::new(), "the program printed nothing"),
@@ -479,14 +490,14 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_several_runs_are_counted() {
+    fn headers_of_several_runs_are_found() {
         let (c, fortran) = (recorded!("gcc-2t"), recorded!("f-67M-2t"));
         let texts = [c, fortran, &[c, fortran, c].concat(), ""];
         assert_eq!(texts.map(|text| header_lines(text).len()), [1, 1, 3, 0]);
     }
 
     #[test]
-    fn lines_around_the_table_are_read_only_at_their_usual_place() {
+    fn header_lines_are_read_only_at_line_starts() {
         let whole = recorded!("f-67M-2t");
         let mpi = whole
             .replace(" Array size =", "> Number of processors =          16\n> Array size =")
@@ -506,11 +517,11 @@ mod tests {
         let old = recorded!("gcc-2t").replace("Best Rate MB/s", "Rate (MB/s)");
         let old = old.replace("Each kernel will be executed 20", "Each test is run 20");
         let output = StreamOutput::read(&old).unwrap();
-        assert_eq!((output.dialect, output.ntimes), (OutputFormat::C, Some(20)));
+        assert_eq!((output.output_format, output.ntimes), (OutputFormat::C, Some(20)));
     }
 
     #[test]
-    fn kernels_of_a_bare_table_agree_on_the_array_size() {
+    fn kernels_of_a_table_must_imply_one_array_size() {
         let whole = recorded!("gcc-2t");
         let table = &whole[whole.find("Function").unwrap()..];
         assert_eq!(StreamOutput::saved(table).unwrap().contradiction(), None);
@@ -519,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn edited_table_contradicts_itself() {
+    fn edited_table_is_detected_as_contradictory() {
         let text = recorded!("gcc-2t").replace("22189.7", "42189.7");
         assert_eq!(StreamOutput::read(&text).unwrap().contradiction(), Some(Kernel::Triad));
     }

@@ -1,12 +1,12 @@
 //! Plan of `stream --standard`: builds the user's source and starts the measurement.
 
-use super::build::{self, Source, StandardBuild, Wanted};
+use super::build::{self, BuildArrays, Source, StandardBuild};
 use super::comparison;
 use super::comparison::NativeLoops;
 use super::forecast::{Forecast, ProbedRates};
 use super::output::OutputFormat;
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement, SettingUp};
+use crate::arrangement::{self, Arrangement, TargetSetup};
 use crate::compiled::{self, CompilerChoice};
 use crate::kernels::STREAM;
 use nodegauge_analysis::expect::Figures;
@@ -23,7 +23,7 @@ use std::time::Duration;
 pub struct StandardPlan {
     arrangement: Arrangement,
     source: Source,
-    wanted: Wanted,
+    wanted: BuildArrays,
     choices: Vec<CompilerChoice>,
     /// Commands of all installed compilers, for `--compiler all`.
     presets: Vec<CommandLine>,
@@ -56,7 +56,7 @@ impl StandardPlan {
             return Err(Failure::usage("--numa does not apply to stream.c")
                 .hint("leave out --numa, or start nodegauge under numactl"));
         }
-        let wanted = Wanted {
+        let wanted = BuildArrays {
             elements: arrangement.elements(),
             element: options.arrays.element,
             offset: options.arrays.offset.unwrap_or(0),
@@ -65,14 +65,14 @@ impl StandardPlan {
         Ok(Self { arrangement, source, wanted, choices: choices.to_vec(), presets })
     }
 
-    /// Predicts the time of one run of each build that cannot be omitted, and refuses a run that cannot keep its budget.
-    /// Returns `None` if the number of samples decides, or if the source has a length of its own.
+    /// Predicts the time of one run of each build that cannot be omitted, and refuses a run that would exceed its
+    /// budget. Returns `None` if the user set the number of samples, or if the source fixes the array length.
     fn forecast(
         &self,
         limits: &Limits,
         observer: &mut dyn Observer,
     ) -> Result<Option<Forecast>, Failure> {
-        if limits.samples.is_some() || self.source.dialect() == OutputFormat::Fortran {
+        if limits.samples.is_some() || self.source.output_format() == OutputFormat::Fortran {
             return Ok(None);
         }
         observer.phase("predicting the time of a run");
@@ -80,7 +80,7 @@ impl StandardPlan {
             self.choices.iter().filter(|choice| matches!(choice, CompilerChoice::Command(_)));
         let builds = (named.count() + self.presets.len()).max(1);
         let rates = ProbedRates::measure(&self.arrangement)?;
-        let forecast = Forecast::of(rates, &self.wanted, builds, true);
+        let forecast = Forecast::new(rates, &self.wanted, builds, true);
         let reported = forecast.check(limits)?;
         observer.phase(&format!("compiling {}{reported}", self.source.engine()));
         Ok(Some(forecast))
@@ -155,18 +155,20 @@ type Built = (Vec<StandardBuild>, Vec<Notice>);
 
 /// Returns the commands that `--compiler all` selects for a source: every installed C compiler, with flags for OpenMP.
 fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
-    if source.dialect() == OutputFormat::Fortran {
-        return Err(Failure::usage("--compiler all means C compilers, but the source is Fortran")
-            .hint("give a Fortran compiler, e.g. --compiler gfortran"));
+    if source.output_format() == OutputFormat::Fortran {
+        return Err(Failure::usage(
+            "--compiler all selects C compilers, but the source is Fortran",
+        )
+        .hint("give a Fortran compiler, e.g. --compiler gfortran"));
     }
     let compilers = compiled::installed()?;
     Ok(compilers.iter().flat_map(|compiler| compiler.variants(true)).collect())
 }
 
 impl PlannedRun for StandardPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         // There are two sets of arrays: stream.c has arrays of the same length as the native kernels.
-        self.arrangement.foreseen(2)
+        self.arrangement.expected_cost(2)
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
@@ -196,7 +198,7 @@ impl PlannedRun for StandardPlan {
         // Runs with arrays of twice the length take twice as long.
         let runs = forecast.map_or(Duration::ZERO, |forecast| forecast.likely);
         let may_grow = limits.samples.is_some() || limits.elapsed() + 2 * runs <= limits.budget;
-        let mut set_up = SettingUp { make, target: |it| it, count: 1, may_grow };
+        let mut set_up = TargetSetup { make, target: |it| it, count: 1, may_grow };
         let mut ready = set_up.run(&self.arrangement, &limits, observer)?;
         let latest = limits.started + limits.budget.saturating_sub(runs);
         let until = limits.at(policy::STANDARD.choose).min(latest);

@@ -1,4 +1,4 @@
-//! Reader of the output of stream.c, stream_mpi.c and stream.f, of which a text may have the table alone.
+//! Reader for the output of stream.c, stream_mpi.c and stream.f. A text may contain only the table.
 
 use super::cea;
 use super::figures;
@@ -54,12 +54,13 @@ impl Reader for StreamReader {
         })?;
         known::complete(context.known, &mut output).map_err(|cause| UnreadOutput {
             problem: Some("contradicts an option"),
-            hint: format!("correct or leave out {}", cause.option),
+            hint: format!("correct {}, or leave it out", cause.option),
             cause: cause.to_string(),
         })?;
-        let assumption = "the machine's caches and the program's source are unknown; STREAM's size rule and an \
+        let assumption = "the machine's caches and the program's source are unknown; STREAM's \
+                          size rule and an \
                           unmodified source are assumed";
-        let measurements = figures::of_saved(&output, context.machine);
+        let measurements = figures::saved_measurements(&output, context.machine);
         Ok(PrintedRun { measurements, assumption: Some(assumption) })
     }
 }

@@ -1,21 +1,20 @@
-//! Stacks of a program whose main program has its arrays there: the limit, and the size of the stacks of its threads.
+//! Stack limit of a program that has its arrays on the stack of its main program, and stack size of its threads.
 
 use nodegauge_measure::Bytes;
 use nodegauge_os::StackLimit;
 
-/// Environment variables that set the size of the stacks of threads, for all OpenMP libraries and for GCC's and
-/// Intel's.
+/// Environment variables that set the stack size of threads: for all OpenMP libraries, for GCC's and for Intel's.
 const STACK_SIZES: [&str; 3] = ["OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE"];
 
-/// Returns the limit of the stack raised to the hard limit; `None` if it cannot be raised.
+/// Returns the stack limit raised to the hard limit; `None` if it cannot be raised.
 pub(super) fn raised() -> Option<StackLimit> {
     let own = StackLimit::own();
     Some(own.raised()).filter(|raised| *raised != own)
 }
 
-/// Returns the variable that keeps the size of the stacks of threads, unless the user sets it. Without it, their size
-/// would follow the new limit: the C library takes a fixed size of 2 MiB if there is no limit.
-pub(super) fn of_threads() -> Option<(String, Option<String>)> {
+/// Returns the variable that keeps the stack size of threads unchanged, unless the user sets it. Without the variable,
+/// threads would get the new limit; if there is no limit, they would get the C library's fixed size of 2 MiB.
+pub(super) fn thread_stack_variable() -> Option<(String, Option<String>)> {
     let bytes = StackLimit::own().soft?;
     let is_set = STACK_SIZES.iter().any(|name| std::env::var_os(name).is_some());
     (!is_set).then(|| (STACK_SIZES[0].to_owned(), Some(format!("{bytes}B"))))

@@ -1,8 +1,8 @@
-//! STREAM's table, as programs print it and as documents show it: columns separated by spaces or by pipes (Markdown,
-//! reStructuredText), with lines that separate rows, emphasis, any unit of rates, decimal commas and marks of thousands.
-//! A number that can be read in two ways is refused. All functions are pure.
+//! STREAM's table as programs print it and as documents show it. Columns are separated by spaces or by pipes (Markdown,
+//! reStructuredText). There may be lines between rows, emphasis, any unit of rates, decimal commas and thousands
+//! separators. An ambiguous number is refused. All functions are pure.
 
-use super::unread::{NotStream, shortened};
+use super::unread::{StreamOutputError, shortened};
 use nodegauge_measure::{BytesPerSec, Seconds, UnitPrefix, printed};
 
 /// Names of the kernels in the table, in the order of `STREAM`.
@@ -18,11 +18,11 @@ const UNITS: [(&str, UnitPrefix); 8] = [
     ("gib/s", UnitPrefix::Gibi),
     ("tib/s", UnitPrefix::Tebi),
 ];
-/// Units of times that are not seconds.
+/// Units of times other than seconds.
 const OTHER_TIMES: [&str; 7] = ["ms", "us", "\u{b5}s", "\u{3bc}s", "ns", "msec", "usec"];
-/// Marks of thousands besides point and comma.
+/// Thousands separators besides point and comma.
 const THOUSANDS: [char; 6] = [' ', '\u{a0}', '\u{202f}', '\u{2009}', '\'', '\u{2019}'];
-/// Number of lines behind the header in which the rows are, without lines that only separate.
+/// Number of lines after the header that may contain the rows; separator lines do not count.
 const WINDOW: usize = 6;
 
 /// Line of the table, for one kernel.
@@ -30,20 +30,20 @@ const WINDOW: usize = 6;
 pub struct KernelLine {
     /// Best rate of the kernel, B/s.
     pub rate: BytesPerSec,
-    /// Difference of two rates that are printed differently: 0.1 MB/s for one decimal.
+    /// Resolution of the printed rate: 0.1 MB/s for one decimal.
     pub rate_step: BytesPerSec,
     /// Average, minimum and maximum time, seconds.
     pub times: [Seconds; 3],
-    /// Difference of two times that are printed differently: 1 us for six decimals.
+    /// Resolution of the printed times: 1 us for six decimals.
     pub step: Seconds,
 }
 
-/// A table that was read.
+/// Parsed table.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StreamTable {
     /// Lines of the four kernels, in STREAM's order.
     pub(super) lines: [KernelLine; 4],
-    /// True if the header says `Best Rate`, as that of stream.c since version 5.10 does.
+    /// True if the header contains `Best Rate`, as since stream.c 5.10.
     pub(super) has_best_rate: bool,
 }
 
@@ -52,13 +52,13 @@ pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(at, line)| (at + 1, line))
 }
 
-/// Returns the numbers of the lines that begin a table. Each run has one.
+/// Returns the numbers of the lines that begin a table; each run has one table.
 pub fn header_lines(text: &str) -> Vec<usize> {
     numbered(text).filter(|(_, line)| is_header(line)).map(|(number, _)| number).collect()
 }
 
-/// Reads the only table of a text.
-pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
+/// Parses the table of a text, which must be the only one.
+pub(super) fn read(text: &str) -> Result<StreamTable, StreamOutputError> {
     let Some(whole) = numbered(text).find(|(_, line)| is_header(line)) else {
         return Err(without_table(text));
     };
@@ -67,8 +67,8 @@ pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
         return Err(error);
     }
     let window = header.lines_behind(text).filter(|(_, line)| has_words(line)).take(WINDOW);
-    let found: Vec<Row<'_>> = window.filter_map(Row::of).collect();
-    let [copy, scale, add, triad] = NAMES.map(|kernel| header.row_of(kernel, &found));
+    let found: Vec<Row<'_>> = window.filter_map(Row::parse).collect();
+    let [copy, scale, add, triad] = NAMES.map(|kernel| header.kernel_row(kernel, &found));
     let rows = [copy?, scale?, add?, triad?];
     let decimal = decimal_mark(&rows)?;
     let unended = printed::unended_line(text);
@@ -80,31 +80,33 @@ pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
     Ok(StreamTable { lines, has_best_rate: header.has_best_rate })
 }
 
-/// Returns the reason why a text without a header of STREAM is not read.
-fn without_table(text: &str) -> NotStream {
+/// Returns the reason why a text without a STREAM header is refused.
+fn without_table(text: &str) -> StreamOutputError {
     let Some(first) = text.lines().map(str::trim).find(|line| has_words(line)) else {
-        return NotStream::Nothing;
+        return StreamOutputError::Nothing;
     };
     match numbered(text).find(|(_, line)| plain(line).starts_with("function ")) {
-        Some((line, header)) => NotStream::OtherTable { text: shortened(header.trim()), line },
-        None => NotStream::NoTable(shortened(first)),
+        Some((line, header)) => {
+            StreamOutputError::OtherTable { text: shortened(header.trim()), line }
+        }
+        None => StreamOutputError::NoTable(shortened(first)),
     }
 }
 
-/// Returns an error if a kernel has a second line anywhere behind the header, which may belong to another table whose
-/// header is missing.
-fn repeated<'a>(behind: impl Iterator<Item = (usize, &'a str)>) -> Option<NotStream> {
+/// Returns an error if a second line for a kernel occurs after the header. It may belong to another table whose header
+/// is missing.
+fn repeated<'a>(behind: impl Iterator<Item = (usize, &'a str)>) -> Option<StreamOutputError> {
     let mut seen: Vec<&str> = Vec::new();
-    for row in behind.filter_map(Row::of).filter(|row| row.is_certain) {
+    for row in behind.filter_map(Row::parse).filter(|row| row.is_certain) {
         if seen.contains(&row.kernel) {
-            return Some(NotStream::Repeated { kernel: row.kernel, line: row.line });
+            return Some(StreamOutputError::Repeated { kernel: row.kernel, line: row.line });
         }
         seen.push(row.kernel);
     }
     None
 }
 
-/// True if a line has words, and does not only separate others.
+/// True if a line contains words, i.e. is not a separator.
 fn has_words(line: &str) -> bool {
     line.chars().any(char::is_alphanumeric)
 }
@@ -131,47 +133,47 @@ struct Header {
 }
 
 impl Header {
-    fn read(whole: &str, line: usize) -> Result<Self, NotStream> {
+    fn read(whole: &str, line: usize) -> Result<Self, StreamOutputError> {
         let words = plain(whole);
         let text = shortened(whole.trim());
         let columns = ["rate", "avg", "min", "max"].map(|column| words.find(column));
         if columns.contains(&None) || !columns.is_sorted() {
-            return Err(NotStream::OtherTable { text, line });
+            return Err(StreamOutputError::OtherTable { text, line });
         }
         let mut words_of = words.split(' ').map(|word| word.trim_matches([',', ';', ':']));
         let unit = words_of.by_ref().skip_while(|word| *word != "rate").nth(1);
         let unit = UNITS.iter().find(|(name, _)| Some(*name) == unit);
         let unit = unit.map(|(_, prefix)| prefix.factor());
-        let Some(unit) = unit else { return Err(NotStream::Unit { text, line }) };
+        let Some(unit) = unit else { return Err(StreamOutputError::Unit { text, line }) };
         if words_of.any(|word| OTHER_TIMES.contains(&word)) {
-            return Err(NotStream::TimeUnit { text, line });
+            return Err(StreamOutputError::TimeUnit { text, line });
         }
         Ok(Self { unit, has_best_rate: words.contains("best rate"), line })
     }
 
-    /// Returns the numbered lines behind the header.
+    /// Returns the lines after the header with their numbers.
     fn lines_behind<'a>(&self, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
         let header = self.line;
         numbered(text).skip_while(move |(number, _)| *number <= header)
     }
 
     /// Returns the row of a kernel.
-    fn row_of<'r, 'a>(
+    fn kernel_row<'r, 'a>(
         &self,
         kernel: &'static str,
         found: &'r [Row<'a>],
-    ) -> Result<&'r Row<'a>, NotStream> {
+    ) -> Result<&'r Row<'a>, StreamOutputError> {
         let row = found.iter().find(|row| row.kernel == kernel);
-        row.ok_or(NotStream::NoLine { kernel, line: self.line })
+        row.ok_or(StreamOutputError::NoLine { kernel, line: self.line })
     }
 }
 
 /// Row of a table.
 struct Row<'a> {
     kernel: &'static str,
-    /// Cells behind the name.
+    /// Cells after the name.
     numbers: Vec<&'a str>,
-    /// True if the line is a row wherever it stands, and not a sentence that begins with the name of a kernel.
+    /// True if the line is a row at any position; false if it may be a sentence that begins with the name of a kernel.
     is_certain: bool,
     /// Number of the line.
     line: usize,
@@ -180,7 +182,7 @@ struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// Returns the row of a kernel; `None` for other lines.
-    fn of((line, whole): (usize, &'a str)) -> Option<Self> {
+    fn parse((line, whole): (usize, &'a str)) -> Option<Self> {
         let text = whole.trim().trim_start_matches('>').trim();
         let is_piped = text.contains('|');
         let cells: Vec<&str> = if is_piped {
@@ -203,13 +205,13 @@ impl<'a> Row<'a> {
         is_row.then_some(Self { kernel, numbers, is_certain, line, whole })
     }
 
-    /// Reads the numbers of the row; `None` if they are not a rate and three times.
+    /// Parses the numbers of the row; `None` if they are not a rate and three times.
     fn read(&self, decimal: char, unit: f64, is_unended: bool) -> Option<KernelLine> {
         let numbers: Option<Vec<Number>> =
             self.numbers.iter().map(|word| Number::read(word, decimal)).collect();
         let [rate, average, least, greatest] = <[Number; 4]>::try_from(numbers?).ok()?;
         let all = [rate.value * unit, average.value, least.value, greatest.value];
-        // A program prints all times with the same number of decimals, and a cut one with fewer.
+        // A program prints all times with the same number of decimals; a truncated number has fewer.
         let may_be_cut = is_unended && greatest.decimals != least.decimals;
         if may_be_cut || !all.into_iter().all(printed::is_figure) {
             return None;
@@ -222,12 +224,12 @@ impl<'a> Row<'a> {
         })
     }
 
-    fn invalid(&self) -> NotStream {
-        NotStream::BadLine { text: shortened(self.whole.trim()), line: self.line }
+    fn invalid(&self) -> StreamOutputError {
+        StreamOutputError::BadLine { text: shortened(self.whole.trim()), line: self.line }
     }
 }
 
-/// True for a character around a cell that is no part of it.
+/// True for a character around a cell that does not belong to it.
 fn is_edge(c: char) -> bool {
     c.is_whitespace() || "*`_".contains(c)
 }
@@ -249,13 +251,13 @@ impl Number {
         Some(Self { value: value.filter(|_| is_digits)?, decimals })
     }
 
-    /// Returns the difference of two numbers that are printed differently.
+    /// Returns the resolution of the printed number.
     fn step(&self) -> f64 {
         0.1f64.powi(i32::try_from(self.decimals).unwrap_or(i32::MAX))
     }
 }
 
-/// Returns the digits of a whole number, whose thousands may have marks, of which all are the same.
+/// Returns the digits of an integer; its thousands separators must all be the same.
 fn digits(word: &str, decimal: char) -> Option<String> {
     let mark = word.chars().find(|c| !c.is_ascii_digit());
     let Some(mark) = mark else { return (!word.is_empty()).then(|| word.to_owned()) };
@@ -268,18 +270,18 @@ fn digits(word: &str, decimal: char) -> Option<String> {
     is_sound.then(|| groups.concat())
 }
 
-/// Returns a whole number, whose thousands may have marks; `None` if the word is no whole number.
+/// Parses an integer with optional thousands separators; `None` for any other text.
 pub(super) fn count(word: &str) -> Option<u64> {
     digits(word, '\0')?.parse().ok()
 }
 
-/// Returns the mark of decimals in a table: a point, or a comma if the numbers prove it.
-fn decimal_mark(rows: &[&Row<'_>; 4]) -> Result<char, NotStream> {
+/// Returns the decimal mark of a table: a point, or a comma if the numbers prove it.
+fn decimal_mark(rows: &[&Row<'_>; 4]) -> Result<char, StreamOutputError> {
     let mut proven: Option<char> = None;
-    let mut with_comma: Option<NotStream> = None;
+    let mut with_comma: Option<StreamOutputError> = None;
     for row in rows {
         for word in &row.numbers {
-            let ambiguous = NotStream::Ambiguous { text: shortened(word), line: row.line };
+            let ambiguous = StreamOutputError::Ambiguous { text: shortened(word), line: row.line };
             match proven_mark(word) {
                 Some(mark) if proven.is_some_and(|other| other != mark) => return Err(ambiguous),
                 Some(mark) => proven = Some(mark),
@@ -295,7 +297,7 @@ fn decimal_mark(rows: &[&Row<'_>; 4]) -> Result<char, NotStream> {
     }
 }
 
-/// Returns the mark of decimals that a number proves. `12.345` proves none, because its mark may be that of thousands.
+/// Returns the decimal mark that a number proves. `12.345` proves none, because its mark may separate thousands.
 fn proven_mark(word: &str) -> Option<char> {
     let last = word.chars().rev().find(|c| ".,".contains(*c))?;
     let other = if last == '.' { ',' } else { '.' };

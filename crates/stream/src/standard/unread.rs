@@ -1,8 +1,8 @@
-//! Reasons why a text is not read as an output of STREAM.
+//! Reasons why a text is not accepted as an output of STREAM.
 
-/// Reason why a text is not an output of STREAM, or cannot be read without doubt.
+/// Reason why a text is not an output of STREAM, or is ambiguous.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotStream {
+pub enum StreamOutputError {
     /// The output is empty.
     #[error("the program printed nothing")]
     Nothing,
@@ -17,7 +17,7 @@ pub enum NotStream {
         /// Number of the line.
         line: usize,
     },
-    /// The rates have no unit, or one that is not known.
+    /// The rates have no unit, or an unknown unit.
     #[error("the rates have no known unit: {text:?} (line {line})")]
     Unit {
         /// Header of the table.
@@ -59,7 +59,7 @@ pub enum NotStream {
         /// Number of the line.
         line: usize,
     },
-    /// It is unknown whether a mark in a number is that of decimals or of thousands.
+    /// The decimal mark of a number is ambiguous: it may separate thousands.
     #[error("{text:?} may be a decimal or thousands (line {line})")]
     Ambiguous {
         /// The number.
@@ -67,8 +67,8 @@ pub enum NotStream {
         /// Number of the line.
         line: usize,
     },
-    /// A count is no whole number.
-    #[error("there is no whole number behind {label:?}: {text:?} (line {line})")]
+    /// A count is not an integer.
+    #[error("no whole number after {label:?}: {text:?} (line {line})")]
     NoCount {
         /// Words before the count.
         label: &'static str,
@@ -78,7 +78,8 @@ pub enum NotStream {
         line: usize,
     },
     /// Two lines of the text contradict each other.
-    #[error("the text says {label:?} twice: {first} (line {}) and {second} (line {})", lines[0], lines[1])]
+    #[error("{label:?} occurs twice with different values: {first} (line {}) and {second} (line \
+             {})", lines[0], lines[1])]
     Contradiction {
         /// Words before the counts.
         label: &'static str,
@@ -91,33 +92,33 @@ pub enum NotStream {
     },
     /// A required value is missing.
     #[error("the program did not print {0}")]
-    Unsaid(&'static str),
+    Missing(&'static str),
 }
 
-impl NotStream {
-    /// True if the text has no table of STREAM, so that it may be the output of any program.
+impl StreamOutputError {
+    /// True if the text has no STREAM table, so it may be the output of another program.
     pub fn is_other_text(&self) -> bool {
         matches!(self, Self::Nothing | Self::NoTable(_))
     }
 
-    /// Returns what the user can do.
+    /// Returns the remedy.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::OtherTable { .. } => {
-                "the columns are Function, the best rate, and the average, minimum and maximum time"
+                "the table needs the columns Function, best rate, average, minimum and maximum time"
             }
             Self::Unit { .. } => "write the unit into the header, e.g. Rate (MB/s) or Rate (GB/s)",
             Self::TimeUnit { .. } => "give the times in seconds",
             Self::NoLine { .. } => "give the lines of all four kernels: Copy, Scale, Add, Triad",
             Self::Repeated { .. } => "give one file for each run",
             Self::BadLine { .. } => {
-                "a line has the kernel, its rate, and its average, minimum and maximum time"
+                "a line needs the kernel, its rate, and its average, minimum and maximum time"
             }
             Self::Ambiguous { .. } => "write decimals with a point, and thousands without a mark",
             Self::NoCount { .. } | Self::Contradiction { .. } => {
                 "give the lines of one run, as the program printed them"
             }
-            Self::Nothing | Self::NoTable(_) | Self::Unsaid(_) => {
+            Self::Nothing | Self::NoTable(_) | Self::Missing(_) => {
                 "give a file with the complete output of one run"
             }
         }
@@ -126,8 +127,8 @@ impl NotStream {
 
 /// Returns the beginning of a text, at most as long as a line.
 pub(super) fn shortened(text: &str) -> String {
-    const MOST: usize = 100;
-    match text.char_indices().nth(MOST) {
+    const MAX_LENGTH: usize = 100;
+    match text.char_indices().nth(MAX_LENGTH) {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text.to_owned(),
     }

@@ -38,7 +38,7 @@ pub(super) fn resolve_compilers(axes: &mut [StreamAxis]) -> Result<Vec<ChosenCom
 /// Returns all distinct combinations of the axes' values, and notices.
 ///
 /// Rates of ranks are compared with one rank of policy 5, as in the plot of the ccNUMA lecture. If only ranks or only
-/// policies are swept, `fixed` contains the fixed one of the two. A missing reference is added. Without a policy, the
+/// policies are swept, `fixed` contains the other setting. A missing reference is added. Without a policy, the
 /// reference is the combination with one rank, if the sweep contains it.
 pub(super) fn combinations(
     axes: &[StreamAxis],
@@ -54,8 +54,8 @@ pub(super) fn combinations(
     Ok((combinations, notices))
 }
 
-/// True for a number of ranks and for a policy, whose rates are compared with those of a reference.
-fn is_of_ranks(value: &StreamSetting) -> bool {
+/// True for a number of ranks or a policy: their rates are compared with a reference.
+fn concerns_ranks(value: &StreamSetting) -> bool {
     matches!(value, Placement(Ranks(_) | Policy(_)))
 }
 
@@ -69,11 +69,11 @@ fn references(
     fixed: &[StreamSetting],
     notices: &mut Vec<Notice>,
 ) -> Vec<Option<usize>> {
-    if !each.iter().flatten().any(is_of_ranks) {
+    if !each.iter().flatten().any(concerns_ranks) {
         return vec![None; each.len()];
     }
     for settings in each.iter_mut() {
-        for value in fixed.iter().filter(|value| is_of_ranks(value)) {
+        for value in fixed.iter().filter(|value| concerns_ranks(value)) {
             if settings.iter().all(|known| known.axis() != value.axis()) {
                 settings.push(value.clone());
             }
@@ -94,7 +94,7 @@ fn references(
     each.iter().map(|one| each.iter().position(|other| *other == reference(one))).collect()
 }
 
-/// Returns the reference for these settings: one rank, and policy 5 if there is a policy.
+/// Returns the reference for these settings: one rank, with policy 5 if there is a policy.
 fn reference(settings: &[StreamSetting]) -> Vec<StreamSetting> {
     let has_policy = settings.iter().any(is_policy);
     let mut wanted = settings.to_vec();
@@ -102,7 +102,7 @@ fn reference(settings: &[StreamSetting]) -> Vec<StreamSetting> {
         match value {
             Placement(Ranks(count)) => *count = 1,
             Placement(Policy(policy)) => *policy = LecturePolicy::REFERENCE.into(),
-            // Policy 5 binds nothing, so that all rank maps are equivalent.
+            // Policy 5 does not bind, so all rank maps are equivalent.
             Placement(PlacementSetting::RankMap(map)) if has_policy => *map = RankMap::Block,
             _ => {}
         }

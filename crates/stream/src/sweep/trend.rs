@@ -1,4 +1,4 @@
-//! Trends along the axes of a sweep: cells whose rates are below the trend are measured again, and the saturation point
+//! Trends along the axes of a sweep. Cells whose rates are below the trend are measured again, and the saturation point
 //! is reported.
 
 use super::{MeasuredTarget, SweepCell};
@@ -21,10 +21,10 @@ use nodegauge_placement::Placement;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Ratio of a cell's rate to the lower of the two neighbouring rates, at or below which the cell is below the trend.
+/// Maximum ratio of a cell's rate to the lower of its neighbours' rates at which the cell is below the trend.
 const DIP: f64 = 0.93;
 /// Number of rounds of a repeated measurement, including the warm-up.
-const AGAIN: usize = 9;
+const REPEATED_ROUNDS: usize = 9;
 /// Minimum ratio of a rate to the best rate at saturation. The saturation point is the first cell that reaches this
 /// ratio.
 const SATURATED: f64 = 0.98;
@@ -36,13 +36,13 @@ pub(super) struct Trends<'a> {
     pub limits: Limits,
 }
 
-/// Row: the cells along a numeric axis, with fixed values on the other axes.
+/// Row of a sweep: the cells along a numeric axis, with fixed values on the other axes.
 #[derive(Debug, PartialEq)]
 struct Row {
     /// Name of the axis, with the values on the other axes.
     name: String,
     /// True if the axis counts ranks.
-    of_ranks: bool,
+    counts_ranks: bool,
     /// Indices of the cells, in ascending order of threads.
     cells: Vec<usize>,
 }
@@ -51,7 +51,7 @@ impl Row {
     /// Returns the value of a cell on the axis, e.g. `1 thread`, `4 ranks`.
     fn count(&self, cell: &SweepCell) -> String {
         match &cell.arrangement.ranks {
-            Some(plan) if self.of_ranks => counted(plan.ranks.len(), "rank"),
+            Some(plan) if self.counts_ranks => counted(plan.ranks.len(), "rank"),
             _ => counted(cell.threads(), "thread"),
         }
     }
@@ -59,8 +59,8 @@ impl Row {
 
 impl Trends<'_> {
     /// Finds cells below the trend, measures these cells and their neighbours again, and returns a notice for each cell
-    /// below the trend. A cell that fails then is lost.
-    pub(super) fn mend(
+    /// below the trend. A cell that fails in these turns is lost.
+    pub(super) fn remeasure_dips(
         &self,
         series: &mut Series,
         candidates: &mut [MeasuredTarget],
@@ -69,7 +69,7 @@ impl Trends<'_> {
         let mut notices = Vec::new();
         for row in rows(self.cells) {
             for three in row.cells.windows(3) {
-                let is_lost = three.iter().any(|cell| series.lost(*cell).is_some());
+                let is_lost = three.iter().any(|cell| series.cell_failure(*cell).is_some());
                 if series.has_ended() || is_lost || !has_dip(three, &series.schedule, candidates) {
                     continue;
                 }
@@ -77,11 +77,15 @@ impl Trends<'_> {
                 let count = row.count(&self.cells[three[1]]);
                 let round = three.iter().filter_map(|i| series.schedule.samples[*i].last());
                 let round: f64 = round.flat_map(|sample| &sample.seconds).sum();
-                let again = Duration::from_secs_f64(round * AGAIN as f64) + self.limits.reserve;
+                let again =
+                    Duration::from_secs_f64(round * REPEATED_ROUNDS as f64) + self.limits.reserve;
                 if self.limits.samples.is_none()
                     && self.limits.elapsed() + again > self.limits.budget + self.limits.grace()
                 {
-                    let text = format!("{name}: {count} below the trend; no time to measure again");
+                    let text = format!(
+                        "{name}: {count} below the trend; no time left to measure \
+                                        again"
+                    );
                     notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
                     continue;
                 }
@@ -90,12 +94,13 @@ impl Trends<'_> {
                     .map(|i| std::mem::take(&mut series.schedule.samples[*i]))
                     .collect();
                 let mut turn = |turn: Turn| candidates[turn.cell].pass();
-                series.remeasure(three, AGAIN, &mut turn, observer);
-                let is_cut = series.has_ended() || three.iter().any(|i| series.lost(*i).is_some());
+                series.remeasure(three, REPEATED_ROUNDS, &mut turn, observer);
+                let is_cut =
+                    series.has_ended() || three.iter().any(|i| series.cell_failure(*i).is_some());
                 let real = is_cut || has_dip(three, &series.schedule, candidates);
                 for (n, (i, mut samples)) in three.iter().zip(old).enumerate() {
-                    // If the cell is no longer below the trend, its first samples were wrong and are discarded; all
-                    // other samples are kept.
+                    // If the cell is no longer below the trend, its first samples are discarded as wrong; all other
+                    // samples are kept.
                     if real || n != 1 {
                         samples.extend(series.schedule.samples[*i].drain(..).skip(1));
                         series.schedule.samples[*i] = samples;
@@ -107,12 +112,13 @@ impl Trends<'_> {
                 let cell = &self.cells[three[1]];
                 let text = if real {
                     format!(
-                        "{name}: {count} below the trend, also when measured again: {}",
+                        "{name}: {count} below the trend, confirmed by a second measurement: {}",
                         reason(&cell.arrangement.placement, self.topology)
                     )
                 } else {
                     format!(
-                        "{name}: {count} below the trend at first, but not when measured again; the new samples count"
+                        "{name}: {count} below the trend, not confirmed by a second measurement; \
+                         only the new samples count"
                     )
                 };
                 notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
@@ -121,8 +127,8 @@ impl Trends<'_> {
         notices
     }
 
-    /// Returns a notice with the saturation point along each numeric axis. `figures` are those of each cell; suspect ones
-    /// have no saturation point.
+    /// Returns a notice with the saturation point along each numeric axis. `figures` are those of each cell; suspect
+    /// figures have no saturation point.
     pub(super) fn saturation(
         &self,
         schedule: &Schedule,
@@ -208,7 +214,7 @@ fn rows(cells: &[SweepCell]) -> Vec<Row> {
             let others = others.iter().map(|value| format!(" with {} {value}", value.axis()));
             Row {
                 name: format!("{}{}", own.axis(), others.collect::<String>()),
-                of_ranks: own.axis() == "ranks",
+                counts_ranks: own.axis() == "ranks",
                 cells: members,
             }
         }));
@@ -216,7 +222,7 @@ fn rows(cells: &[SweepCell]) -> Vec<Row> {
     rows
 }
 
-/// Returns the least and the greatest number of threads with the same index, if they differ.
+/// Returns the minimum and the maximum number of threads with the same index, if they differ.
 fn uneven(indices: impl Iterator<Item = usize>) -> Option<(u32, u32)> {
     let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
     for index in indices {
@@ -227,7 +233,7 @@ fn uneven(indices: impl Iterator<Item = usize>) -> Option<(u32, u32)> {
     (least < most).then_some((least, most))
 }
 
-/// Returns a reason from the topology why this number of threads may be slower than the neighbouring numbers.
+/// Returns the reason in the topology why this number of threads may be slower than the neighbouring numbers.
 fn reason(placement: &Placement, topology: &Topology) -> String {
     let threads: Vec<&HardwareThread> = placement
         .threads
@@ -243,7 +249,7 @@ fn reason(placement: &Placement, topology: &Topology) -> String {
         Some((what, (least, most))) => {
             format!("uneven number of threads per {what}: {least} to {most}")
         }
-        None => "no reason in the topology".to_owned(),
+        None => "the topology shows no reason".to_owned(),
     }
 }
 
@@ -277,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn uneven_threads_are_named_from_the_topology() {
+    fn uneven_thread_distribution_is_reported() {
         let text = "Package:2 NUMANode:1 L3Cache:16 L2Cache:1 L1dCache:1 Core:1 PU:1";
         let site = site(text);
         let of = |threads| reason(&cell(&site, threads).arrangement.placement, &site.topology);
@@ -286,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn dip_is_below_both_neighbours_by_more_than_noise() {
+    fn dip_is_below_both_neighbours_by_the_tolerance() {
         // These values are from a published sweep on 2 x EPYC 7F52: Triad reaches 170, 141 and 178 GB/s with 18, 20 and
         // 22 threads.
         assert!(is_dip(170.0, 140.6, 177.5));
@@ -295,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_follow_a_numeric_axis_with_the_other_axis_fixed() {
+    fn rows_have_one_numeric_axis_and_fixed_other_axes() {
         let text = "Package:1 Core:8 PU:1";
         let site = site(text);
         let mut cells = Vec::new();
@@ -311,7 +317,7 @@ mod tests {
             [("threads with pages 4k", vec![1, 2, 0]), ("threads with pages thp", vec![4, 5, 3])]
                 .map(|(name, of_row)| Row {
                     name: name.to_owned(),
-                    of_ranks: false,
+                    counts_ranks: false,
                     cells: of_row
                 })
         );

@@ -1,4 +1,4 @@
-//! Selection of as many setups as a search can measure in its time.
+//! Preparation of as many setups as a search can measure in its time.
 
 use crate::target::Target;
 use nodegauge_arena::ArenaError;
@@ -48,7 +48,7 @@ mod tests {
     use nodegauge_placement::MemoryPolicy;
 
     #[test]
-    fn setups_are_prepared_as_time_permits() {
+    fn number_of_prepared_setups_depends_on_the_time() {
         let shape = KernelShape {
             isa: crate::kernels::available_isas()[0],
             stores: Stores::Regular,

@@ -38,7 +38,7 @@ impl Choice {
     }
 
     /// Sets everything that `options` do not fix. Loops were chosen together with their stores and prefetch. They are
-    /// therefore used only if the options fix neither of these.
+    /// therefore used only if the options set neither stores nor prefetch.
     pub fn fill(&self, options: &mut StreamOptions) {
         options.arrays.pages = options.arrays.pages.or(Some(self.pages));
         let open = options.arrays.stores.is_none()
@@ -63,8 +63,8 @@ impl Choice {
         }
     }
 
-    /// Parses the result of [`Choice::to_config`]; returns `None` if another version wrote it.
-    pub fn of_config(config: &ChoiceConfig) -> Option<Self> {
+    /// Parses the result of [`Choice::to_config`]; returns `None` if the format is that of another version.
+    pub fn from_config(config: &ChoiceConfig) -> Option<Self> {
         /// An absent field is allowed; an invalid field is an error.
         fn optional<T: FromStr>(text: Option<&String>) -> Option<Option<T>> {
             match text {
@@ -109,14 +109,14 @@ fn loop_config(shape: &KernelShape) -> LoopConfig {
 }
 
 /// Saved choice of an earlier run, and a notice for the user.
-pub struct Remembered {
+pub struct SavedChoice {
     /// Choice; `None` if the machine has changed since the earlier run.
     choice: Option<Choice>,
     /// Origin of the choice, or the reason why it is not used.
     pub notice: Notice,
 }
 
-impl Remembered {
+impl SavedChoice {
     /// Sets everything that `request` and `options` do not fix.
     pub fn fill(&self, request: &mut PlacementRequest, options: &mut StreamOptions) {
         let Some(choice) = &self.choice else { return };
@@ -129,21 +129,21 @@ impl Remembered {
 
 /// Returns the last choice of `--tune` on this machine. `newest` returns the newest record that contains a figure with
 /// the given test and name.
-pub fn remembered(
+pub fn saved_choice(
     site: &Site,
     newest: &dyn Fn(&str, &str) -> Option<Record>,
-) -> Option<Remembered> {
+) -> Option<SavedChoice> {
     let record = newest(TUNE, CHOICE)?;
     let chosen = record.measurements.iter().find(|m| m.test == TUNE && m.name == CHOICE)?;
-    let choice = Choice::of_config(&chosen.read_config::<TuneConfig>().choice?)?;
+    let choice = Choice::from_config(&chosen.read_config::<TuneConfig>().choice?)?;
     let (day, _) = record.started.split_once('T').unwrap_or((&record.started, ""));
     let id = &record.id;
     let (choice, text) = match machine_changes(&record.machine, &site.machine).first() {
         None if chosen.validity.status != Status::Valid => {
             let reason = chosen.validity.reasons.first().map_or("?", String::as_str);
             let text = format!(
-                "the tuning of {day} (run {id}) is ignored because it is {} ({reason}); tune again on a \
-                 quiet node: nodegauge stream --tune",
+                "the tuning of {day} (run {id}) is ignored because it is {} ({reason}); tune \
+                 again on a quiet node: nodegauge stream --tune",
                 chosen.validity.status.name()
             );
             (None, text)
@@ -160,7 +160,7 @@ pub fn remembered(
             (None, text)
         }
     };
-    Some(Remembered { choice, notice: Notice::new(NoticeId::Remembered, GAUGE, text) })
+    Some(SavedChoice { choice, notice: Notice::new(NoticeId::Remembered, GAUGE, text) })
 }
 
 #[cfg(test)]
@@ -192,15 +192,15 @@ mod tests {
     #[test]
     fn choice_round_trips() {
         let choice = choice();
-        assert_eq!(Choice::of_config(&choice.to_config()), Some(choice.clone()));
+        assert_eq!(Choice::from_config(&choice.to_config()), Some(choice.clone()));
         let plain = Choice { request: PlacementRequest::default(), ..choice };
-        assert_eq!(Choice::of_config(&plain.to_config()), Some(plain.clone()));
+        assert_eq!(Choice::from_config(&plain.to_config()), Some(plain.clone()));
         let unknown = ChoiceConfig { bind: Some("loose".to_owned()), ..plain.to_config() };
-        assert_eq!(Choice::of_config(&unknown), None);
+        assert_eq!(Choice::from_config(&unknown), None);
     }
 
     #[test]
-    fn options_of_the_user_take_precedence_over_a_choice() {
+    fn user_options_override_a_saved_choice() {
         let choice = choice();
         let mut options = StreamOptions::default();
         options.arrays.pages = Some(RequestedPages::Base);

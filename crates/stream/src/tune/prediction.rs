@@ -1,7 +1,7 @@
-//! Predicted time of a search before its first arrays exist.
+//! Prediction of the time of a search before its first arrays exist.
 //!
-//! The search needs at least the default team with its arrays, the passes of its three stages, and the measurement of the
-//! choice, whose arrays may be another set. Other teams are tried as long as there is time.
+//! The minimum search consists of the default team with its arrays, the passes of the three stages, and the measurement
+//! of the choice, which may need another set of arrays. Other teams are tried as long as there is time.
 
 use super::TunePlan;
 use crate::arrangement::{self, Arrangement};
@@ -13,7 +13,7 @@ use nodegauge_measure::{Failure, Observer};
 
 /// Passes of the first stage: a warm-up and two rounds for each of the two kinds of store.
 const FIRST_STAGE: u32 = 6;
-/// Passes of the final stage: a warm-up and a round of the leader and of the default team.
+/// Passes of the final stage: a warm-up and one round for the leader and for the default team.
 const FINAL_STAGE: u32 = 4;
 /// Arrays and passes of the shortest search.
 const SEARCH: ArraysCost =
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn search_with_given_arrays_is_refused_with_a_sufficient_budget() {
+    fn search_with_too_short_a_budget_is_refused() {
         // The arrays are planned, not set up.
         let size = SizeSpec::Bytes(Bytes::gib(16));
         let refused = admitted(size, 0.01).map(|_| ()).unwrap_err();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn search_with_enough_time_keeps_its_arrays() {
+    fn sufficient_budget_keeps_the_array_length() {
         let size = SizeSpec::Bytes(Bytes::mib(1));
         let plan = admitted(size, 30.0).unwrap();
         assert_eq!(plan.options.arrays.size, size);

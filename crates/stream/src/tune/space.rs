@@ -1,4 +1,4 @@
-//! Search space of the tuner: teams, pages and loops that are useful on this machine. All functions are pure.
+//! Search space of the tuner: the teams, pages and loops that are useful on this machine. All functions are pure.
 
 use crate::arrangement::{self, ArrayOptions, StreamOptions};
 use crate::kernels::{Element, Kernel, KernelShape, Stores};
@@ -23,12 +23,12 @@ pub struct TeamSetup {
     pub pages: RequestedPages,
 }
 
-/// Search space of everything that the user does not fix.
+/// Search space of all settings that the user does not fix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Space {
-    /// Teams and pages, beginning with those of a run without tuning.
+    /// Teams and pages. The first entry is that of a run without tuning.
     pub setups: Vec<TeamSetup>,
-    /// Loops, presumably best first.
+    /// Loops, most promising first.
     pub shapes: Vec<KernelShape>,
 }
 
@@ -38,12 +38,12 @@ const FEW_CORES: usize = 4;
 const SHARES: [(usize, usize); 3] = [(1, 4), (1, 2), (3, 4)];
 
 impl Space {
-    /// Returns the space of everything that `request` and `options` do not fix. A request with any setting of threads
+    /// Returns the space of all settings that `request` and `options` do not fix. A request with any thread setting
     /// fixes the team.
     ///
     /// # Errors
     /// Fails if the request does not fit the machine, and if the processor does not have the requested stores.
-    pub fn of(
+    pub fn new(
         site: &Site,
         request: &PlacementRequest,
         options: &StreamOptions,
@@ -81,7 +81,8 @@ impl Space {
         Ok(Self { setups, shapes: arrangement::candidates(options, Breadth::Wide)? })
     }
 
-    /// Returns the arrays of one of the setups, which exist simultaneously: on its pages, with its share of the memory.
+    /// Returns the options for the arrays of one setup: its kind of pages, and its share of the memory, because the
+    /// arrays of all setups exist simultaneously.
     pub fn share(&self, setup: &TeamSetup, arrays: &ArrayOptions) -> ArrayOptions {
         ArrayOptions {
             pages: Some(setup.pages),
@@ -90,23 +91,23 @@ impl Space {
         }
     }
 
-    /// Returns the presumably best loop for each kind of store.
-    pub fn guesses(&self) -> Vec<KernelShape> {
-        let mut guesses = Vec::new();
+    /// Returns the most promising loop for each kind of store.
+    pub fn promising_loops(&self) -> Vec<KernelShape> {
+        let mut promising_loops = Vec::new();
         for kind in Stores::ALL {
-            guesses.extend(self.shapes.iter().copied().find(|shape| shape.stores == *kind));
+            promising_loops.extend(self.shapes.iter().copied().find(|shape| shape.stores == *kind));
         }
-        guesses
+        promising_loops
     }
 
-    /// Returns every loop for an element type and a kernel that [`Space::shapes`] allows, as for an exhaustive
-    /// search.
+    /// Returns every loop for an element type and a kernel that [`Space::shapes`] allows. An exhaustive search tries
+    /// all of them.
     pub fn loops(&self, kernel: Kernel, element: Element) -> Vec<KernelShape> {
         tuner::loops(kernel, element, &self.shapes)
     }
 }
 
-/// Returns a request with the places of its placement instead of a class of cores, which saved choices do not name.
+/// Returns a request with explicit places instead of a class of cores, which saved choices do not contain.
 fn with_places(request: &PlacementRequest, placement: &Placement) -> PlacementRequest {
     match placement.places.parse() {
         Ok(places) if request.cores.is_some() => PlacementRequest {
@@ -142,7 +143,7 @@ fn other_teams(topology: &Topology) -> Vec<PlacementRequest> {
         for (part, whole) in SHARES {
             requests.push(team_on(PlaceName::Cores, cores * part / whole, Bind::Spread));
         }
-        // Half of the node is also tried: one socket may be sufficient to saturate the memory for some kernels.
+        // Half of the node is also tried: for some kernels, one socket may saturate the memory.
         requests.push(team_on(PlaceName::Cores, cores / 2, Bind::Close));
     }
     requests
@@ -172,7 +173,7 @@ fn largest_cache_cores(topology: &Topology) -> u32 {
     counts.values().map(Vec::len).max().unwrap_or(0) as u32
 }
 
-/// Returns the kinds of pages that are available now, beginning with the kind of a run without tuning.
+/// Returns the kinds of pages that are available now. The first is that of a run without tuning.
 fn possible_pages(machine: &Machine) -> Vec<RequestedPages> {
     let mut pages = vec![best_pages(machine)];
     let pools = machine.pages.as_ref().map(|reserved| reserved.huge.as_slice()).unwrap_or_default();
@@ -193,7 +194,7 @@ mod tests {
     fn space(text: &str, request: &PlacementRequest) -> Space {
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let site = Site::new(topology, Machine::default(), SysRoot::live());
-        Space::of(&site, request, &StreamOptions::default()).unwrap()
+        Space::new(&site, request, &StreamOptions::default()).unwrap()
     }
 
     fn threads(space: &Space) -> Vec<usize> {
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn candidate_teams_follow_the_caches() {
+    fn candidate_teams_are_multiples_of_the_caches() {
         // This topology is that of 2 x EPYC 7H12 with 32 last-level caches of 4 cores each.
         let text = "Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1";
         let space = space(text, &PlacementRequest::default());
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_are_candidates_and_few_cores_are_all_tried() {
+    fn all_thread_counts_are_tried_on_few_cores() {
         assert_eq!(
             threads(&space("Package:1 Core:4 PU:2", &PlacementRequest::default())),
             [4, 8, 1, 2, 3]
@@ -227,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_store_has_a_guess() {
+    fn each_kind_of_store_has_a_promising_loop() {
         let space = space("Package:1 Core:4 PU:1", &PlacementRequest::default());
-        let kinds: Vec<Stores> = space.guesses().iter().map(|shape| shape.stores).collect();
+        let kinds: Vec<Stores> = space.promising_loops().iter().map(|shape| shape.stores).collect();
         assert!(kinds.contains(&Stores::Regular) && kinds.len() <= 2);
     }
 }

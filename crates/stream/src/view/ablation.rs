@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::GAUGE;
-use crate::ablation::{ENOUGH_ROUNDS, MEMCPY, TEST, WHOLE, remedy};
+use crate::ablation::{MEMCPY, MIN_ROUNDS, TEST, WHOLE, remedy};
 use crate::config::{ExplainConfig, StreamAgreement};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::ratio::bests;
@@ -17,7 +17,7 @@ use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 
 /// Maximum ratio of upper to lower end of a confidence interval that confirms the agreement of two figures.
 const AGREE: f64 = 1.1;
-/// Length of the shortest bar, as a share of the longest bar.
+/// Minimum length of a bar, as a share of the longest bar.
 const SHORTEST: f64 = 1.0 / 24.0;
 
 /// Figure of a step with its configuration.
@@ -32,8 +32,8 @@ struct StepRow<'a> {
     figure: Option<&'a StepFigure<'a>>,
 }
 
-/// Returns the table of steps. Without an interval, the factor of a few rounds is the ratio of two accidents.
-/// The longest bar is that of the rate `most`.
+/// Returns the table of steps. Without an interval (`is_few`), the factors are not shown as significant. `most` is the
+/// rate of the longest bar.
 fn table(kernel: &str, rows: &[StepRow<'_>], is_few: bool, most: BytesPerSec) -> Table {
     let columns = ColumnList::<StepRow<'_>>::new()
         .left(kernel, |row| row.name.to_owned())
@@ -80,7 +80,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let mut section = Section::new("explain");
     let mut at = 0.0;
     let plain = config.baseline.clone().unwrap_or_default();
-    // The rates of all steps are from the same rounds, so a doubt on their ratio is one on the baseline, too.
+    // The rates of all steps are from the same rounds, so a doubt about their ratio concerns the baseline, too.
     let mut bars = vec![Step::bar("baseline", Some(from.0), plain).with_validity(whole)];
     at += from.0;
     for (m, step) in &steps {
@@ -168,7 +168,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let from = config.from?;
     let to = config.to?;
     if let Some(obstacle) = obstacle(whole, config) {
-        let worth = format!("what the choices are worth for {kernel}");
+        let worth = format!("the effect of the choices on {kernel}");
         return Some(capital(&obstacle.cannot_tell(&worth)));
     }
     if ends(config).is_some() && !is_significant(config) {
@@ -188,7 +188,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     });
     let most = largest.map(|(m, step)| {
         let gain = factor(m, step).text;
-        format!("; {} contributes most, {} times", m.name, gain.trim_start_matches("x "))
+        format!("; the largest factor is {}, {} times", m.name, gain.trim_start_matches("x "))
     });
     let is_unsure = has_intervals && ends(config).is_none();
     let unsure = if is_unsure { "; too few rounds for an interval of the factors" } else { "" };
@@ -208,10 +208,10 @@ fn obstacle(whole: &Measurement, config: &ExplainConfig) -> Option<Obstacle> {
 
 /// Returns the reason why rounds are too few for a conclusion; `None` if enough count.
 fn too_few(config: &ExplainConfig) -> Option<String> {
-    let rounds = config.rounds.filter(|rounds| *rounds < ENOUGH_ROUNDS as u64)?;
+    let rounds = config.rounds.filter(|rounds| *rounds < MIN_ROUNDS as u64)?;
     let count = if rounds == 1 { "counts" } else { "count" };
     let rounds = counted(rounds as usize, "round");
-    Some(format!("{rounds} {count}, at least {ENOUGH_ROUNDS} are needed"))
+    Some(format!("{rounds} {count}, at least {MIN_ROUNDS} are needed"))
 }
 
 /// Returns the name of a step with its options: `pages: 4k \u{2192} thp`.
@@ -308,7 +308,7 @@ mod tests {
     use nodegauge_measure::record::Validity;
 
     #[test]
-    fn bars_of_suspect_steps_and_baseline_are_doubted() {
+    fn bars_of_suspect_figures_are_marked() {
         let text = std::fs::read_to_string(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../tests/golden/explain/record.json"
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_named_by_the_chosen_option() {
+    fn bars_are_labelled_with_the_chosen_option() {
         let m = Measurement::new(GAUGE, TEST, "side_by_side", Unit::Factor);
         let step_options = Some(["one page", "several"].map(str::to_owned).into());
         let step = ExplainConfig { step_options, ..ExplainConfig::default() };

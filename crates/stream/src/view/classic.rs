@@ -1,5 +1,5 @@
 //! Output in the format of stream.c 5.10, line by line, so that existing parsers can read it. The heading states that
-//! it is a variant. MB are 10^6 bytes, as in stream.c. Kernels that stream.c does not have are omitted.
+//! the code is a variant of STREAM. MB are 10^6 bytes, as in stream.c. Kernels that stream.c does not have are omitted.
 
 use super::figures;
 use super::statistics;
@@ -12,8 +12,8 @@ const RULE: &str = "------------------------------------------------------------
 const NAMES: [(&str, &str); 4] =
     [("copy", "Copy:"), ("scale", "Scale:"), ("add", "Add:"), ("triad", "Triad:")];
 
-/// Returns the results of a run in stream.c's format; `None` if a figure is missing or failed its check, because the
-/// table would appear complete.
+/// Returns the results of a run in stream.c's format. Returns `None` if a figure is missing or failed its check,
+/// because an incomplete table could not be recognised.
 pub fn render(record: &Record) -> Option<String> {
     let native = figures::native(record);
     let (first, config) = native.iter().find(|(m, _)| NAMES.iter().any(|(n, _)| m.name == *n))?;

@@ -1,5 +1,5 @@
-//! View of compiled loops, with the native kernels of the same run for comparison. There is a block for each compiler,
-//! with the properties of the machine code and explanations.
+//! View of compiled loops next to the native kernels of the same run. There is a block for each compiler, with the
+//! properties of the machine code and explanations.
 
 use super::figures::{self, StreamFigure, comparable, is_compiled};
 use crate::config::StreamConfig;
@@ -9,7 +9,7 @@ use nodegauge_gauge::view::{
 use nodegauge_measure::legible::joined_lines;
 use nodegauge_measure::record::{Measurement, Record};
 
-/// Returns a block for each compiler, and explanations of the code columns; empty without compilers.
+/// Returns a block for each compiler, followed by explanations of the code columns; empty without compilers.
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("compiled");
     let variants = figures::variants(record);
@@ -43,7 +43,7 @@ fn picture(compiled: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Optio
     Some(Picture::bars("native and compiled loops", unit, bars))
 }
 
-/// Returns the bar of a loop that `by` has made.
+/// Returns the bar of a loop that the compiler `by` built.
 fn bar(figure: &StreamFigure<'_>, by: &str) -> Step {
     let (m, _) = figure;
     let words = in_words(figure).unwrap_or_default();
@@ -111,7 +111,7 @@ fn code(m: &Measurement, config: &StreamConfig) -> Code {
         Some(regular) => regular,
         // A kernel that only reads has no stores; the stores of a library function are unknown.
         None if code.calls.is_empty() => "-",
-        None => "the library's",
+        None => "those of the library",
     };
     let fma = match code.vector_bits {
         Some(_) if code.fma => "yes",
@@ -153,8 +153,8 @@ fn explanations(compiled: &[&StreamFigure<'_>]) -> Vec<String> {
     let mut out = Vec::new();
     if good.iter().any(|(_, config)| calls(config).iter().any(|call| call.contains("mem"))) {
         out.push(
-            "a loop compiled to a call of memcpy or memset runs the C library's loop, which may use \
-             non-temporal stores for long arrays, whatever the flags"
+            "a loop compiled to a call of memcpy or memset runs the C library's loop, which may \
+             use non-temporal stores for long arrays, regardless of the flags"
                 .to_owned(),
         );
     }

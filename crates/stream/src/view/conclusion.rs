@@ -1,4 +1,4 @@
-//! The sentence that a page of STREAM begins with.
+//! First sentence of STREAM's page.
 
 use super::figures::{self, StreamFigure};
 use super::{ablation, standard, stream, sweep, tune};
@@ -10,7 +10,7 @@ use nodegauge_gauge::view::sentence::{
 use nodegauge_gauge::view::{Bar, grouped};
 use nodegauge_measure::record::{Category, Record};
 
-/// Maximum number of other programs in the sentence.
+/// Maximum number of other programs that the sentence names.
 const OTHERS: usize = 2;
 
 /// Returns the sentence: the result of a sweep, of `explain` or of a tuning, or else the rate of Triad.
@@ -21,7 +21,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         .or_else(|| rate(record))
 }
 
-/// Returns the name of the workers of a figure for the start of a sentence, and their number.
+/// Returns the subject of the sentence with the number of workers: threads or ranks of a figure.
 pub(super) fn workers(config: &StreamConfig) -> (String, u64) {
     let threads = config.threads.unwrap_or(0);
     match config.processes {

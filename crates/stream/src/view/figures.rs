@@ -27,8 +27,8 @@ pub(crate) fn native(record: &Record) -> Vec<StreamFigure<'_>> {
     variants(record).into_iter().filter(|(_, config)| !is_compiled(config)).collect()
 }
 
-/// Returns the native kernels with arithmetic as points of a roofline. The points contain the bytes that crossed the
-/// memory bus, if these are known.
+/// Returns the native kernels with arithmetic as points of a roofline. The points contain the traffic on the memory
+/// bus, if it is known.
 pub(crate) fn points(record: &Record) -> Vec<RooflinePoint> {
     native(record).into_iter().filter_map(|figure| point(figure, &record.started)).collect()
 }

@@ -35,7 +35,8 @@ pub fn section(plan: &LengthPlan) -> Section {
     section.note("limit", theoretical);
     section.note("time", time(plan));
     if plan.is_guest {
-        let text = "a guest may report another cache than it can use: without --standard, stream sizes its arrays by the cache that it finds by measuring";
+        let text = "a guest may report a cache size that differs from the usable cache; without \
+                    --standard, stream measures the cache and sizes its arrays accordingly";
         section.note("note", text);
     }
     for notice in &plan.notices {
@@ -68,7 +69,9 @@ fn rule(plan: &LengthPlan) -> String {
             counted(caches.count, "last-level cache"),
             plan.element.bytes()
         ),
-        None => "unknown: the machine has no cache of known size; give it in the description, e.g. L3Cache:1(size=32MB)".to_owned(),
+        None => "unknown: no cache size is known; give it in the description, e.g. \
+                 L3Cache:1(size=32MB)"
+            .to_owned(),
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn section(record: &Record) -> Section {
     let native = figures::native(record);
     let builds: Vec<&[&StreamFigure<'_>]> =
         figures.chunk_by(|(_, one), (_, next)| program(one) == program(next)).collect();
-    // A run with own loops begins with their picture.
+    // A run with native loops begins with their picture.
     if native.is_empty() {
         section.push(picture(&builds, record));
     }
@@ -64,7 +64,7 @@ fn variant(native: &[StreamFigure<'_>], (m, config): &StreamFigure<'_>) -> Optio
     comparable(native.iter().find(|(own, _)| own.name == m.name)?, config)
 }
 
-/// Returns a picture with a bar for each kernel of each build; with the limits of the figures if they are known.
+/// Returns a picture with a bar for each kernel of each build; with the limits of the figures, if known.
 fn picture(builds: &[&[&StreamFigure<'_>]], record: &Record) -> Picture {
     const TITLE: &str = "sustained memory bandwidth";
     let figures: Vec<&StreamFigure<'_>> = builds.iter().copied().flatten().copied().collect();
@@ -133,7 +133,10 @@ fn evidence((m, config): &StreamFigure<'_>) -> String {
         _ => "no valid run".to_owned(),
     });
     if !m.disturbed.is_empty() {
-        parts.push(format!("{} left out because core-to-core latency changed", m.disturbed.len()));
+        parts.push(format!(
+            "{} left out because the core-to-core latency changed",
+            m.disturbed.len()
+        ));
     }
     parts.join(", ")
 }

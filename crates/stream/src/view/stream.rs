@@ -67,7 +67,7 @@ fn counts(measurements: &[&Measurement]) -> Option<String> {
     Some(format!("{counted} count, {disturbed} disturbed, 1 warm-up"))
 }
 
-/// Returns the number of disturbed samples of a figure that count in this way.
+/// Returns the number of disturbed samples of a figure with this kind of count.
 fn disturbed_with(m: &Measurement, counts: Counts) -> usize {
     m.disturbed.iter().filter(|disturbed| disturbed.counts == counts).count()
 }
@@ -79,22 +79,22 @@ fn rates(figures: &[StreamFigure<'_>]) -> Table {
         .rates(ColumnUnit::GB_PER_S)
         .values("traffic", ColumnUnit::GB_PER_S, |(m, _)| Some(m.traffic.as_ref()?.value))
         .limit_share()
-        .left("loop", |(_, config)| words::loop_of(config));
+        .left("loop", |(_, config)| words::loop_in_words(config));
     columns.table(figures)
 }
 
-/// Returns the samples of each kernel with the limit of the cores.
+/// Returns the picture with the samples of each kernel and the limit of the cores.
 fn strips(figures: &[StreamFigure<'_>], record: &Record) -> Picture {
     let bars = figures.iter().filter_map(|figure| strip(figure, record)).collect();
     let drawing = Drawing::Strips(Card { bars, ..Card::default() });
     Picture { title: "sustained memory bandwidth".to_owned(), drawing }
 }
 
-/// Returns the bar of a kernel; `None` for a figure without a value.
+/// Returns the bar of a kernel; `None` if the figure has no value.
 fn strip((m, config): &StreamFigure<'_>, record: &Record) -> Option<Bar> {
     let statistic = m.quoted.name();
     let what = match &config.isa {
-        Some(_) => format!("{statistic}; {}", words::loop_of(config)),
+        Some(_) => format!("{statistic}; {}", words::loop_in_words(config)),
         None => statistic.to_owned(),
     };
     Bar::new(&m.name, what, m, reach(record, m), &record.machine)

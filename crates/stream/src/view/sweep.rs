@@ -31,7 +31,7 @@ pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
     let first = cells.first()?;
     let triad = first.iter().position(|(m, _)| m.name == "triad");
     let charted = triad.unwrap_or(first.len() - 1);
-    let sweep = Sweep { charted, values: AxisValues::of(&cells), cells };
+    let sweep = Sweep { charted, values: AxisValues::new(&cells), cells };
     let mut section = Section::new("sweep");
     match show {
         [] => sweep.medians(&mut section),
@@ -53,7 +53,7 @@ pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
 }
 
 /// Returns the sentence that compares the fastest configuration of a sweep with the second fastest, for the charted
-/// kernel. Returns `None` for a sweep over sizes, where differences are expected.
+/// kernel. Returns `None` for a sweep over sizes, for which different rates are expected.
 pub(crate) fn closing(record: &Record) -> Option<String> {
     let all = variants(record);
     let medians = medians(&all);
@@ -125,18 +125,18 @@ fn is_over_sizes(medians: &[SweepMedian<'_>]) -> bool {
     first.is_some_and(|axes| axes.iter().any(|(axis, _)| *axis == "size"))
 }
 
-/// Returns the configurations as those of any sweep.
+/// Converts the configurations to the rows that all sweeps share.
 fn swept_rows<'a>(medians: &[SweepMedian<'a>]) -> SweptRows<'a> {
     let mut rows = Vec::new();
     for one in medians {
         rows.push(SweptRow { name: one.place(), figure: one.m, rounds: Rounds::UnpairedFigure });
     }
     let kernel = medians.first().map_or("", |one| one.m.name.as_str());
-    SweptRows::new(rows, Quoted::Median).of_kernel(kernel)
+    SweptRows::new(rows, Quoted::Median).with_kernel(kernel)
 }
 
 /// Returns the sentence with the verdict on the fastest configuration, the highest and the lowest median of the charted
-/// kernel, and the points at which a curve saturates or becomes the fastest. Suspect medians count only if no median is
+/// kernel, and the point at which a curve saturates or becomes the fastest. Suspect medians count only if no median is
 /// valid; a single median is not called the highest. Returns `None` if the record has no sweep.
 pub(super) fn conclusion(record: &Record) -> Option<String> {
     let all = variants(record);
@@ -185,12 +185,12 @@ fn turning_point(medians: &[SweepMedian<'_>]) -> Option<String> {
     let is_size = coordinates(first.config)[axis].0 == "size";
     let obstacle = Obstacle::among(medians.iter().map(|one| one.m));
     if let Some(obstacle) = obstacle.filter(|_| curves.len() > 1 || !is_size) {
-        return Some(obstacle.cannot_tell("where a curve saturates or leads"));
+        return Some(obstacle.cannot_tell("the point at which a curve saturates or leads"));
     }
     if let [(_, curve)] = curves.as_slice() {
         let rates: Vec<f64> = curve.iter().map(|one| one.median).collect();
         let saturated = saturation(&rates).filter(|_| !is_size)?;
-        return Some(format!("it is saturated from {}", curve[saturated].at(axis)));
+        return Some(format!("it saturates at {}", curve[saturated].at(axis)));
     }
     let (name, from) = crossover(&curves)?;
     Some(format!("from {}, {name} is the fastest", from.at(axis)))
@@ -202,9 +202,9 @@ fn is_numeric(medians: &[SweepMedian<'_>], axis: usize) -> bool {
     values.len() > 1 && values.iter().all(Option::is_some)
 }
 
-/// Returns the curve that is the fastest at the end of the axis but not at its start, with the first of the points from
-/// which it is. Both leads must exceed the spread of the samples. Returns `None` if there is no such curve, or if the
-/// curves have different points.
+/// Returns the curve that is the fastest at the end of the axis but not at its start, with the first point from which
+/// it stays the fastest. Both leads must exceed the spread of the samples. Returns `None` if there is no such curve, or
+/// if the curves have different points.
 fn crossover<'c, 'a>(
     curves: &'c [(String, Vec<SweepMedian<'a>>)],
 ) -> Option<(&'c str, &'c SweepMedian<'a>)> {
@@ -241,7 +241,7 @@ fn saturation(rates: &[f64]) -> Option<usize> {
     near_best(rates).filter(|reached| reached + 1 < rates.len())
 }
 
-/// Figures of a sweep to show.
+/// Figures of a sweep for display.
 struct Sweep<'a> {
     /// Figures of each configuration.
     cells: Vec<&'a [StreamFigure<'a>]>,
@@ -270,7 +270,7 @@ impl Sweep<'_> {
         at.map_or_else(TableCell::default, |at| self.values.short(at).into())
     }
 
-    /// Returns one row per configuration; columns of one kernel show the charted one.
+    /// Returns one row per configuration; columns of one kernel show the charted kernel.
     fn rows(&self) -> Vec<SweepRow<'_>> {
         self.cells.iter().map(|cell| SweepRow { cell, kernel: self.charted }).collect()
     }
@@ -375,7 +375,7 @@ impl SweepRow<'_> {
         Some(TableCell::figure(ratio, Unit::Factor, format!("{ratio:.2}")))
     }
 
-    /// Returns the median as a bar; `most` is that of the fastest configuration.
+    /// Returns the median as a bar; `most` is the median of the fastest configuration.
     fn bar(&self, most: f64) -> TableCell {
         TableCell::bar(Fraction(self.summary().map_or(0.0, |summary| summary.median / most)))
     }
@@ -407,7 +407,7 @@ fn number(config: &StreamConfig, axis: usize) -> Option<f64> {
     }
 }
 
-/// Medians of the charted kernel as a picture shows them.
+/// Medians of the charted kernel in a picture.
 struct Drawn<'a> {
     cells: &'a [&'a [StreamFigure<'a>]],
     charted: usize,
@@ -423,7 +423,7 @@ impl Drawn<'_> {
         if self.is_relative { config.relative.as_ref()?.median } else { Some(measured) }
     }
 
-    /// Returns the values on all axes, or on all but one.
+    /// Returns the values on all axes, or on all axes except `but`.
     fn words(&self, cell: &[StreamFigure<'_>], but: Option<usize>) -> String {
         let mut words = Vec::new();
         for (i, at) in coordinates(&cell[0].1).into_iter().enumerate() {
@@ -434,7 +434,7 @@ impl Drawn<'_> {
         words.join(", ")
     }
 
-    /// Returns the first axis on which all cells have a number, best one that varies.
+    /// Returns the first axis on which all cells have a number, preferably one that varies.
     fn axis(&self) -> Option<usize> {
         let axes = 0..coordinates(&self.cells.first()?[0].1).len();
         let numeric: Vec<usize> =
@@ -479,7 +479,7 @@ fn picture(
             name if name.is_empty() => m.name.clone(),
             name => name,
         };
-        let curve = ChartSeries::of_name(&mut series, name);
+        let curve = ChartSeries::find_or_append(&mut series, name);
         let dot = number(&cell[0].1, axis).zip(drawn.median(cell));
         if let Some((dot, (of_cell, _))) = dot.zip(cell.get(charted)) {
             curve.push(dot, of_cell);
@@ -489,7 +489,7 @@ fn picture(
     for ChartSeries { dots, doubts, .. } in &mut series {
         dots.sort_by(|a, b| a.0.total_cmp(&b.0));
         let rates: Vec<f64> = dots.iter().map(|dot| dot.1).collect();
-        // Over sizes, the first sets are fast because a cache serves them.
+        // Over sizes, the smallest sizes are fast because a cache holds their data.
         let is_size = places[axis].0 == "size";
         let is_valid = doubts.is_empty();
         let saturated = saturation(&rates).filter(|_| !is_size && is_valid).map(|at| dots[at]);
@@ -580,7 +580,7 @@ fn doubts(cells: &[&[StreamFigure<'_>]], values: &AxisValues<'_>) -> Vec<(Status
     let mut doubts = Vec::new();
     for ((status, reasons), members) in groups {
         let reasons = reasons.join("; ");
-        match place_of(&members, cells, values) {
+        match configurations_in_words(&members, cells, values) {
             place if place.is_empty() => doubts.push((status, reasons)),
             place => doubts.push((status, format!("{place}: {reasons}"))),
         }
@@ -603,7 +603,7 @@ fn doubt<'a>(cell: &[StreamFigure<'a>]) -> Doubt<'a> {
 
 /// Describes a set of configurations: `size 32MiB or 48MiB`. An axis is omitted if all values of the axis occur. A set
 /// that is not a product of axis values is listed configuration by configuration.
-fn place_of(
+fn configurations_in_words(
     members: &[&StreamConfig],
     cells: &[&[StreamFigure<'_>]],
     shown: &AxisValues<'_>,
@@ -624,7 +624,8 @@ fn place_of(
     members.iter().map(|config| shown.all(config)).collect::<Vec<_>>().join("; ")
 }
 
-/// Values of the axes as shown. Commands of the axis `compiler` have short names if they would make the table too wide.
+/// Values of the axes for display. Commands of the axis `compiler` get short names if they would make the table too
+/// wide.
 struct AxisValues<'a> {
     /// Commands with short names.
     commands: Vec<&'a str>,
@@ -636,7 +637,7 @@ impl<'a> AxisValues<'a> {
     /// Maximum length of a command in the table.
     const FITS: usize = 14;
 
-    fn of(cells: &[&'a [StreamFigure<'a>]]) -> Self {
+    fn new(cells: &[&'a [StreamFigure<'a>]]) -> Self {
         let mut commands: Vec<&str> = Vec::new();
         let mut sizes: Vec<&str> = Vec::new();
         for (axis, value) in cells.iter().flat_map(|cell| coordinates(&cell[0].1)) {
@@ -665,7 +666,7 @@ impl<'a> AxisValues<'a> {
         if self.are_sizes_distinct { in_words(at) } else { at.1.to_owned() }
     }
 
-    /// Returns each short name with its command, and with the properties of the charted kernel's code.
+    /// Returns each short name with its command and with the properties of the charted kernel's code.
     fn legend(&self, cells: &[&[StreamFigure<'_>]], charted: usize) -> Vec<(String, String)> {
         let mut legend = Vec::new();
         for (i, command) in self.commands.iter().enumerate() {
@@ -708,7 +709,7 @@ mod tests {
         Measurement { summary: Summary::from_samples(&samples, Better::Higher), ..m }
     }
 
-    /// Returns the name of the curve that is the fastest at the end, and the index of the point from which it is.
+    /// Returns the name of the fastest curve at the end, and the index of the point from which it is the fastest.
     fn crossed(rates: [[f64; 3]; 2], spread: f64) -> Option<(String, usize)> {
         let config = StreamConfig::default();
         let figures = rates.map(|rates| rates.map(|rate| around(rate, spread)));
@@ -753,7 +754,7 @@ mod tests {
     }
 
     #[test]
-    fn single_median_is_not_the_highest() {
+    fn single_median_is_not_called_the_highest() {
         let measured = swept(1, "5", 1.0);
         let text = conclusion(&record(vec![measured.clone()])).unwrap();
         assert!(text.contains("The only median of Triad is"), "{text}");
@@ -795,7 +796,7 @@ mod tests {
     }
 
     #[test]
-    fn crossover_is_named_if_both_leads_exceed_the_spread() {
+    fn crossover_is_reported_if_both_leads_exceed_the_spread() {
         let rates = [[200.0, 120.0, 60.0], [100.0, 110.0, 90.0]];
         assert_eq!(crossed(rates, 0.01), Some(("b".to_owned(), 2)));
         assert_eq!(crossed(rates, 0.5), None);
@@ -803,7 +804,7 @@ mod tests {
     }
 
     #[test]
-    fn curve_is_saturated_where_more_gains_little() {
+    fn curve_saturates_near_its_best_rate() {
         assert_eq!(saturation(&[10.0, 19.9, 20.0]), Some(1));
         assert_eq!(saturation(&[10.0, 15.0, 20.0]), None);
     }

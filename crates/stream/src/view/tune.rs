@@ -27,7 +27,7 @@ fn figures(record: &Record) -> Vec<TunedFigure<'_>> {
 }
 
 /// Returns the figures of a stage, the fastest first.
-fn of_stage<'a>(all: &'a [TunedFigure<'a>], stage: &str) -> Vec<&'a TunedFigure<'a>> {
+fn stage_figures<'a>(all: &'a [TunedFigure<'a>], stage: &str) -> Vec<&'a TunedFigure<'a>> {
     let in_stage = all.iter().filter(|(_, config)| config.stage.as_deref() == Some(stage));
     let mut entries: Vec<&TunedFigure<'_>> = in_stage.collect();
     entries.sort_by(|(x, _), (y, _)| y.cmp_value(x));
@@ -38,7 +38,7 @@ fn of_stage<'a>(all: &'a [TunedFigure<'a>], stage: &str) -> Vec<&'a TunedFigure<
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("tune");
     let all = figures(record);
-    let first = of_stage(&all, PLACEMENTS);
+    let first = stage_figures(&all, PLACEMENTS);
     if first.is_empty() {
         return section;
     }
@@ -54,7 +54,7 @@ pub(crate) fn section(record: &Record) -> Section {
         let slower = counted(first.len() - SHOWN, "slower configuration");
         section.push(Block::Text(format!("and {slower}")));
     }
-    let finalists = of_stage(&all, FINAL);
+    let finalists = stage_figures(&all, FINAL);
     if !finalists.is_empty() {
         section.gap().push(Block::Text("finalists, with the best loops".to_owned()));
         section.push(table(&finalists));
@@ -76,9 +76,9 @@ pub(crate) fn section(record: &Record) -> Section {
 /// Returns the sentence on the chosen configuration; `None` for a record without tuning.
 pub(super) fn conclusion(record: &Record) -> Option<String> {
     let all = figures(record);
-    let finalists = quotable(of_stage(&all, FINAL), |(m, _)| *m);
+    let finalists = quotable(stage_figures(&all, FINAL), |(m, _)| *m);
     let (best, _) = finalists.first()?;
-    let count = of_stage(&all, PLACEMENTS).len();
+    let count = stage_figures(&all, PLACEMENTS).len();
     let rest = format!(
         "of {count} configurations is {}: {} on average of the kernels",
         best.name,

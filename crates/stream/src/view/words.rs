@@ -13,9 +13,9 @@ use nodegauge_measure::{Bytes, BytesPerSec, Seconds};
 /// Designation that STREAM's licence requires for results of modified code.
 pub(crate) const VARIANT: &str = "based on a variant of the STREAM benchmark code";
 
-/// Describes the limit of a figure, and the part of the memory that the run used if it did not use all of it.
+/// Describes the limit of a figure, and the part of the memory that the run used, if it used only a part.
 pub(crate) fn limit_in_use(m: &Measurement, machine: &Machine) -> String {
-    // The description of a virtual machine says that it has only a part of a node.
+    // The description of a virtual machine already states that it has only a part of a node.
     let part = part_in_use(m, machine).filter(|_| machine.virtualisation.is_none());
     let part = part.map(|why| format!("; only a part of it in use: {why}"));
     format!("{}{}", limit(m), part.unwrap_or_default())
@@ -131,8 +131,8 @@ pub(crate) fn how(config: &StreamConfig) -> String {
     parts.join(", ")
 }
 
-/// Returns the ratio of arrays to the caches with which they are compared, in parentheses: those that were measured, or
-/// else those that the system reports. It is empty if the caches are unknown. `end` follows the caches.
+/// Returns the ratio of arrays to the caches with which they are compared, in parentheses: the measured caches, or else
+/// the caches that the system reports. It is empty if the caches are unknown. `end` follows the caches.
 pub(crate) fn times_caches(
     times: Option<f64>,
     measured: Option<u64>,
@@ -154,7 +154,7 @@ pub(crate) fn times_caches(
 }
 
 /// Returns a short form of the native loop of a STREAM figure: `nt avx512 u2`.
-pub(crate) fn loop_of(config: &StreamConfig) -> String {
+pub(crate) fn loop_in_words(config: &StreamConfig) -> String {
     let prefetch = match config.prefetch.as_deref() {
         None | Some("off") => String::new(),
         Some(distance) => format!(" pf{distance}"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_traffic_is_printed_beside_computed() {
+    fn counted_traffic_is_printed_with_computed_traffic() {
         let mut m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
         m.traffic =
             Some(nodegauge_measure::record::Traffic { value: 3.3e9, basis: "counters".to_owned() });

@@ -43,7 +43,7 @@ class Nodegauge(ExecutableApplication):
         Expander.expansion_str("experiment_run_dir"), Expander.expansion_str("experiment_name") + ".out"
     )
 
-    # A line of the table: kernel, best, median, and the quantiles.
+    # Line of the table: kernel, best, median, quantiles.
     for kernel in ("copy", "scale", "add", "triad"):
         for place, statistic in enumerate(("best", "median")):
             figure_of_merit(

@@ -1,4 +1,4 @@
-//! Tests of verdicts on runs with noise: recorded runs, blocks of alternating runs, suspect runs.
+//! Tests of verdicts on runs with noise: recorded runs, blocks of interleaved runs, suspect runs.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn eight_runs() -> Vec<Measurement> {
 }
 
 #[test]
-fn pooled_runs_are_distinguished_from_a_faster_setting() {
+fn faster_setting_is_detected_in_pooled_runs() {
     let runs = eight_runs();
     let pooled = |pool: &[Measurement], factor: f64, name: &str| {
         let faster = |m: &Measurement| {
@@ -56,7 +56,7 @@ fn runs_with_equal_figures_are_within_noise() {
 }
 
 #[test]
-fn blocks_of_alternating_runs_are_compared_by_their_ratios() {
+fn interleaved_blocks_are_compared_by_ratios() {
     let design = Design { blocks: true, ..Design::default() };
     // All rates decrease by 2 % from run to run, in the order A B B A; B is 10 % faster.
     let rate = |turn: &usize| 1e9 * 0.98f64.powi(*turn as i32);
@@ -76,7 +76,7 @@ fn blocks_of_alternating_runs_are_compared_by_their_ratios() {
 }
 
 #[test]
-fn spread_comes_from_other_runs_of_the_same_setting_only() {
+fn spread_uses_only_runs_of_the_same_setting() {
     let basis = |change: &dyn Fn(&mut Record)| {
         let [mut a, mut b] = sides(triad(&[1e9; 8]), triad(&[1.1e9; 8]));
         a.others.iter_mut().chain(&mut b.others).for_each(change);
@@ -91,7 +91,7 @@ fn spread_comes_from_other_runs_of_the_same_setting_only() {
 }
 
 #[test]
-fn suspect_runs_are_excluded_unless_all_are_suspect_or_accepted() {
+fn suspect_runs_are_excluded_if_valid_runs_exist() {
     let suspect = |rate: f64| {
         let mut m = triad(&[rate]);
         m.validity.suspect("the clock fell");

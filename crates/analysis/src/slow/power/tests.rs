@@ -5,7 +5,7 @@ use nodegauge_measure::stats;
 
 const PRACTICAL: Fraction = Fraction(0.04);
 const GROUPS: usize = 400;
-/// 5 of 100, and two standard deviations of the binomial distribution.
+/// Limit for 5 of 100: two standard deviations of the binomial distribution above the mean.
 const MISTAKEN_MOST: usize = 29;
 const GOOD_LEAST: usize = 380;
 
@@ -31,8 +31,8 @@ fn better_median(runs: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// Counts the standings of a new node that has lost this share, judged by references of 400 simulated groups: good,
-/// undecided, unknown.
+/// Counts the positions (good, undecided, unknown) of a new node with this loss, judged by references of 400 simulated
+/// groups.
 fn counts(nodes: usize, runs: usize, own: usize, spread: Components, loss: f64) -> [usize; 3] {
     let mut random = fastrand::Rng::with_seed(17);
     let mut counts = [0; 3];
@@ -78,7 +78,7 @@ fn node_with_the_sought_loss_is_good_in_at_most_5_of_100() {
 }
 
 #[test]
-fn good_nodes_are_good_if_the_spread_permits() {
+fn good_nodes_are_called_good_if_the_spread_permits() {
     let both = Components { nodes: Some(0.01), runs: Some(0.01) };
     for (nodes, runs, own, spread) in [
         (12, 1, 1, of_nodes(0.02)),
@@ -92,7 +92,7 @@ fn good_nodes_are_good_if_the_spread_permits() {
 }
 
 #[test]
-fn wide_spread_gives_no_good_node_until_the_stated_runs() {
+fn wide_spread_needs_the_reported_number_of_runs() {
     let wide = Components { nodes: None, runs: Some(0.17) };
     for (nodes, runs) in [(12, 4), (3, 4), (1, 12)] {
         for loss in [0.0, 0.1] {
@@ -127,7 +127,7 @@ fn better_median_has_the_quantiles_of_order_statistics() {
 }
 
 #[test]
-fn power_is_printed_with_the_runs_that_would_suffice() {
+fn power_is_printed_with_the_sufficient_number_of_runs() {
     let of = |spread, nodes, runs| Peers { spread, nodes, runs };
     let precise = of(Components { nodes: Some(0.008), runs: Some(0.003) }, 64, 128);
     let power = precise.power(PRACTICAL, Fraction(0.04), 1);

@@ -1,5 +1,5 @@
-//! Applications in a process that an MPI launcher or srun has started as one of several ranks: rank 0 directs
-//! the measurement and prints, the other ranks follow its requests.
+//! Applications in a process that an MPI launcher or srun started as one of several ranks. Rank 0 controls the
+//! measurement and prints; the other ranks execute its requests.
 
 use crate::failure::{Exit, Failure};
 use crate::{launched, session};
@@ -7,10 +7,10 @@ use nodegauge_apps::MpiRanks;
 use nodegauge_placement::LauncherJob;
 use nodegauge_team::mpi::World;
 
-/// Function of an application that serves rank 0 and returns the exit code.
+/// Function of an application that executes the requests of rank 0 and returns the exit code.
 pub(super) type Follow = fn(&World) -> Result<u8, Failure>;
 
-/// Joins the job: rank 0 runs `measure`, the other ranks follow it.
+/// Joins the job. Rank 0 runs `measure`; the other ranks execute its requests.
 pub(super) fn join(
     started: &LauncherJob,
     follow: Follow,
@@ -25,7 +25,7 @@ pub(super) fn join(
         Err(refusal) => return launched::once(started, refusal),
     };
     let Some(ranks) = gathered else {
-        return Ok(Exit::Told(follow(world)?));
+        return Ok(Exit::FromRank0(follow(world)?));
     };
     let result = measure(&ranks);
     let code = match &result {

@@ -1,6 +1,6 @@
-//! `nodegauge history import`: records of other histories, and outputs of other programs as records.
+//! `nodegauge history import`: saves records from other histories, and outputs of other programs as records.
 
-use crate::args::Database;
+use crate::args::DatabaseArgs;
 use crate::commands::read::{self, FileRuns, RunDescription, shown};
 use crate::failure::{Exit, Failure};
 use crate::gauges;
@@ -11,19 +11,19 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Status;
 use std::path::{Path, PathBuf};
 
-/// Imports files with records of other histories and files with outputs of other programs. All outputs are parsed
+/// Imports files with records from other histories, and files with outputs of other programs. All outputs are parsed
 /// before anything is saved.
 pub(super) fn execute(
     files: &[PathBuf],
     described: &RunDescription<'_>,
-    db: &Database,
+    db: &DatabaseArgs,
 ) -> Result<Exit, Failure> {
     let machine = described.machine()?;
     let mut outputs: Vec<(&Path, FileRuns)> = Vec::new();
     let mut exports: Vec<(&Path, String)> = Vec::new();
     let names = gauges::registry().former_names();
     for file in files {
-        let text = read::text_of(file)?;
+        let text = read::read_text(file)?;
         let exported = records(file, &text, names).is_some();
         if exported {
             exports.push((file, text))

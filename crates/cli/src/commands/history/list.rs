@@ -14,12 +14,12 @@ use std::path::Path;
 
 /// Default number of listed runs.
 const SHOWN: usize = 20;
-/// Minimum number of characters of an identifier. The first ten characters encode the time in milliseconds; the eighth
-/// character changes about once per second.
+/// Minimum number of identifier characters that are shown. The first ten characters encode the time in milliseconds;
+/// the eighth changes about once per second.
 const ID: usize = 8;
 
 pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
-    let all = args.all || args.quiet || args.documents.are_asked_for();
+    let all = args.all || args.quiet || args.documents.are_requested();
     let filter = RunFilter {
         limit: args.limit.map(|limit| limit as usize).or((!all).then_some(SHOWN)),
         ..args.which.filter()
@@ -27,29 +27,30 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     let store = session::open_store_to_read(&args.db)?;
     if args.quiet {
         let ids = store.map_or(Ok(Vec::new()), |store| store.ids(&filter))?;
-        // Identifiers come from imported records, too: each is one line.
+        // Identifiers of imported records are escaped, so that each run is one line.
         let text: String = ids.iter().map(|id| format!("{}\n", legible::escaped(id))).collect();
         output::print(&text);
         return Ok(());
     }
-    let (lines, every, telling) = match &store {
+    let (lines, every, distinct_prefix_length) = match &store {
         Some(store) => {
             let lines = store.list(&filter)?;
-            let telling = store.telling(&lines, ID)?;
-            (lines, store.count(&filter)?, telling)
+            let distinct_prefix_length = store.distinct_prefix_length(&lines, ID)?;
+            (lines, store.count(&filter)?, distinct_prefix_length)
         }
         None => (Vec::new(), 0, ID),
     };
     let registry = gauges::registry();
     if !args.documents.write(&|| output::json(&lines), &|| Ok(table(&lines, registry)))? {
         let older = every - lines.len();
-        let shown: Vec<ListLine> = lines.iter().map(|run| line(run, telling, registry)).collect();
+        let shown: Vec<ListLine> =
+            lines.iter().map(|run| line(run, distinct_prefix_length, registry)).collect();
         output::show_section(&history::list(&shown, older, output::style().width.into()));
     }
     Ok(())
 }
 
-/// Returns the first headline figures of a run, or else the first figures of any kind, and the number of further
+/// Returns the first headline figures of a run, or its first figures if it has no headline, and the number of further
 /// figures.
 fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigures, usize)> {
     let mut figures: Vec<&ListedFigures> = run.figures.iter().collect();
@@ -60,8 +61,8 @@ fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigu
     Some((*figures.first()?, count - 1))
 }
 
-/// Returns the line of a run in the list.
-fn line(run: &RunLine, telling: usize, registry: &Registry) -> ListLine {
+/// Returns the data of a run for its line in the list.
+fn line(run: &RunLine, distinct_prefix_length: usize, registry: &Registry) -> ListLine {
     let figure = headline(run, registry).map(|(of, more)| {
         let named = registry.is_headline(&of.gauge, &of.test, &of.name);
         let name = if named { &of.name } else { &of.test };
@@ -77,7 +78,7 @@ fn line(run: &RunLine, telling: usize, registry: &Registry) -> ListLine {
     let labels = run.labels.iter().map(|(key, value)| format!("{key}={value}"));
     ListLine {
         is_suspect,
-        id: run.id.chars().take(telling).collect(),
+        id: run.id.chars().take(distinct_prefix_length).collect(),
         started: run.started.clone(),
         host: run.host.clone().unwrap_or_else(|| "-".to_owned()),
         figure: figure.unwrap_or_else(|| "-".to_owned()),
@@ -86,7 +87,7 @@ fn line(run: &RunLine, telling: usize, registry: &Registry) -> ListLine {
     }
 }
 
-/// Returns the command of a run as it was typed; for an imported run, the name of the imported file.
+/// Returns the command of a run as typed, or for an imported run, the name of the file.
 fn command(run: &RunLine) -> String {
     let typed = match &run.imported_from {
         Some(file) => {

@@ -1,5 +1,5 @@
-//! The corpus of outputs in `tests/corpus`, with the expected figures next to each file, and mutations of it: the result is
-//! the right figures, fewer right figures, or a refusal.
+//! Tests with the outputs in `tests/corpus`, which has the expected figures next to each file, and with mutations of
+//! these outputs. A mutated output gives the correct figures, fewer correct figures, or a refusal.
 
 use crate::gauges::GAUGES;
 use nodegauge_gauge::readers::{self, KnownRun, ReadContext, ReadRun};
@@ -13,11 +13,11 @@ const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/corpus");
 /// Keys that distinguish the figures of an output.
 const KEYS: [&str; 9] =
     ["case", "message_bytes", "file_bytes", "block_bytes", "nb", "n", "device", "peer", "element"];
-/// One mutation of this number is tried, unless `CORPUS_MUTATIONS` is `all`.
+/// One of this number of mutations is tried, unless `CORPUS_MUTATIONS` is `all`.
 const ONE_IN: usize = 40;
-/// Maximum number of mutations of a text, unless all are tried.
+/// Maximum number of mutations per text, unless all are tried.
 const MOST: usize = 6;
-/// Texts whose figures are invalid only by what follows them: a part of such a text has suspect figures.
+/// Texts whose last lines make their figures invalid. Without these lines, the figures are suspect.
 const INVALID_AT_THE_END: [&str; 2] =
     ["hpl/2.3-recorded-failed.txt", "stream/5.10-recorded-gcc-corrupt-2t.txt"];
 
@@ -40,12 +40,12 @@ fn texts() -> Vec<PathBuf> {
     found
 }
 
-/// Returns the path of a text without the folder of the corpus.
+/// Returns the path of a text within the corpus.
 fn name(path: &Path) -> String {
     path.strip_prefix(CORPUS).unwrap().display().to_string()
 }
 
-/// Reads a text; an error has the reason why nothing was read.
+/// Reads a text. The error is the reason why nothing was read.
 fn read(bytes: &[u8]) -> Result<Vec<ReadRun>, String> {
     let text = printed::decoded(bytes.to_vec())?;
     let context = ReadContext { machine: &Machine::default(), known: &KnownRun::default() };
@@ -53,7 +53,7 @@ fn read(bytes: &[u8]) -> Result<Vec<ReadRun>, String> {
     runs.map_err(|error| error.into_failure("the text").single_line())
 }
 
-/// Returns the name, the value and the configuration of a figure in one line.
+/// Describes a figure in one line: name, value, configuration.
 fn in_words(m: &Measurement) -> String {
     let value = m.value.map_or("none".to_owned(), |value| format!("{value:e}"));
     let mut line = format!("{} {} {} {value} {}", m.gauge, m.test, m.name, m.unit);
@@ -68,7 +68,7 @@ fn in_words(m: &Measurement) -> String {
     line
 }
 
-/// Returns the runs and the figures of a text, one per line.
+/// Describes the runs and figures in a text, one per line.
 fn figures_in_words(read: &Result<Vec<ReadRun>, String>) -> String {
     let runs = match read {
         Ok(runs) => runs,
@@ -120,7 +120,7 @@ fn corpus_has_the_expected_figures() {
     assert!(all.len() >= 200, "{}", all.len());
 }
 
-/// Figure of an output, without its doubts.
+/// Figure in an output, without its validity.
 #[derive(Debug, Clone, PartialEq)]
 struct Known {
     figure: String,
@@ -128,7 +128,7 @@ struct Known {
 }
 
 impl Known {
-    fn of(m: &Measurement) -> Self {
+    fn from_measurement(m: &Measurement) -> Self {
         let key = |key: &'static str| Some((key, m.config.get(key)?.to_string()));
         let value = m.value.unwrap_or_default();
         Self {
@@ -137,7 +137,7 @@ impl Known {
         }
     }
 
-    /// True if the whole output has this figure, of which a part of the output may show less.
+    /// True if the whole output contains the figure. A part of the output may show fewer keys of it.
     fn is_in(&self, whole: &[Self]) -> bool {
         whole.iter().any(|known| {
             known.figure == self.figure && self.config.iter().all(|key| known.config.contains(key))
@@ -145,13 +145,13 @@ impl Known {
     }
 }
 
-/// Returns the figures with a value.
+/// Returns the figures that have a value.
 fn values(read: &Result<Vec<ReadRun>, String>) -> Vec<Known> {
     let runs = read.iter().flatten().filter_map(|run| run.printed.as_ref().ok());
     let figures = runs.flat_map(|run| &run.measurements);
     figures
         .filter(|m| m.value.is_some() && m.validity.status != Status::Invalid)
-        .map(Known::of)
+        .map(Known::from_measurement)
         .collect()
 }
 
@@ -161,7 +161,7 @@ fn numbers(line: &str) -> impl Iterator<Item = f64> {
         .filter_map(|word| word.parse().ok())
 }
 
-/// True if a number of the line is one of the values, in any unit.
+/// True if a number in the line is one of the values, in any unit.
 fn has_value(line: &str, values: &[f64]) -> bool {
     const SCALES: [f64; 4] = [1.0, 1.048576, 1.024, 1.073741824];
     numbers(line).filter(|number| *number > 0.0).any(|number| {
@@ -175,7 +175,7 @@ fn has_value(line: &str, values: &[f64]) -> bool {
     })
 }
 
-/// Returns mutated texts with the name of the mutation.
+/// Returns mutated texts, each with the name of its mutation.
 fn mutations(text: &str, values: &[f64]) -> Vec<(String, Vec<u8>)> {
     const UNITS: [(&str, &str); 12] = [
         ("MB/s", "GB/s"),
@@ -197,7 +197,7 @@ fn mutations(text: &str, values: &[f64]) -> Vec<(String, Vec<u8>)> {
         let with = |other: String| lines[..at].concat() + &other + &lines[at + 1..].concat();
         all.push((format!("line {} dropped", at + 1), with(String::new()).into_bytes()));
         all.push((format!("line {} doubled", at + 1), with(line.repeat(2)).into_bytes()));
-        // A number that is 0 may be the place of a figure.
+        // A number that is 0 may belong to a figure.
         let is_value = has_value(line, values) || line.contains(" 0.0");
         for (unit, other) in UNITS {
             if line.contains(unit) {
@@ -207,7 +207,7 @@ fn mutations(text: &str, values: &[f64]) -> Vec<(String, Vec<u8>)> {
                 ));
             }
         }
-        // The size of fio's file stands in one place, and a run that ends by its time moves any part of it.
+        // fio prints the file size only once; a run that ends at its time limit moves any part of the file.
         let keeps_digits = is_value || line.contains("\"size\": ");
         for (place, digit) in
             line.char_indices().filter(|(_, c)| c.is_ascii_digit() && !keeps_digits)
@@ -252,7 +252,7 @@ fn mutations(text: &str, values: &[f64]) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Returns the numbers of mutated texts with all figures, with fewer figures, and without any; and the false figures.
+/// Returns how many mutated texts give all, fewer and no figures; and the false figures.
 fn mutated(path: &Path, one_in: usize) -> ([usize; 3], Vec<String>) {
     let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
     let whole = read(text.as_bytes());
@@ -296,12 +296,12 @@ fn mutated_corpus_has_no_false_figure() {
     let [all, fewer, none] = counts;
     let first = &wrong[..wrong.len().min(60)];
     assert!(wrong.is_empty(), "{} of {}: {first:#?}", wrong.len(), all + fewer + none);
-    // Some mutations change nothing that is read, and others make a text unreadable.
+    // Some mutations change nothing that is read; others make a text unreadable.
     assert!(all > 0 && fewer > 0 && none > 0, "{counts:?}");
 }
 
 #[test]
-fn encodings_of_the_corpus_have_equal_figures() {
+fn text_encoding_does_not_change_figures() {
     for path in texts() {
         let text = std::fs::read(&path).unwrap();
         let whole = values(&read(&text));

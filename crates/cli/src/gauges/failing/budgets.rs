@@ -1,5 +1,5 @@
-//! Rules of time and of doubt in the series of every gauge: budgets that are too small, few samples, disturbed samples,
-//! and load that exceeds the budget.
+//! Tests of the rules on time and validity in the series of every gauge: budgets that are too small, few samples,
+//! disturbed samples, and load that exceeds the budget.
 
 use super::super::doubted::recommends_nothing;
 use super::{Case, Extent, FEW, LONG, TurnResult, counts, run};
@@ -12,26 +12,26 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Cases whose figures are not computed from the samples of the series: those of passes within a turn, and those that
-/// a user's program reports. No gauge watches the CPUs during these turns.
+/// Cases whose figures are not computed from the samples of the series, but from passes within a turn, or by a user's
+/// program. No gauge watches the CPUs during these turns.
 const WITH_OWN_SAMPLES: [&str; 2] = ["file_grid", "own_programs"];
 /// Budget that is too small for every plan.
 const NO_TIME: Duration = Duration::from_millis(1);
-/// Largest number of figures that a run under load may measure for each of its cells.
+/// Maximum number of figures per cell that a run under load may measure.
 const MAX_TURNS: usize = 12;
 
 fn asked(budget: Duration) -> Extent {
     Extent { budget, asked: true, samples: None }
 }
 
-/// Returns the budget of a hint: `use --budget 12, or smaller arrays`.
+/// Returns the budget in a hint: `use --budget 12, or smaller arrays`.
 fn hinted(hint: &str) -> Option<Duration> {
     let (_, rest) = hint.split_once("--budget ")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     Some(Duration::from_secs(digits.parse().ok()?))
 }
 
-/// Measures a turn, and lets a tenth of the budget pass, so that a run with time for several rounds ends soon.
+/// Measures a turn, and lets a tenth of the budget pass, so that a run with several rounds ends soon.
 fn hurried(
     budget: Duration,
 ) -> impl FnMut(usize, Turn, &mut dyn FnMut() -> TurnResult) -> TurnResult {
@@ -44,8 +44,8 @@ fn hurried(
     }
 }
 
-/// Runs a case with a budget that is too small. The run is refused before its first turn, with a budget that then
-/// suffices, or it delivers.
+/// Runs a case with a budget that is too small. Either the run is refused before its first turn, with a budget that is
+/// sufficient, or it produces figures.
 pub(super) fn refuses_or_delivers(case: &Case) {
     let name = case.name;
     let Some(first) = run(case, asked(NO_TIME), &mut SilentObserver, hurried(NO_TIME)) else {
@@ -63,14 +63,14 @@ pub(super) fn refuses_or_delivers(case: &Case) {
     delivers(name, &second.ended.unwrap_or_else(|again| panic!("{name}: {refused}; {again}")));
 }
 
-/// Asserts that a run has figures and lost none.
+/// Asserts that a run has figures and has not lost any.
 fn delivers(name: &str, outcome: &Outcome) {
     assert!(outcome.is_complete(), "{name}: {:?}", outcome.failure);
     assert!(outcome.measurements.iter().any(|m| m.value.is_some()), "{name}");
     assert_eq!(counts(outcome)[1], 0, "{name}");
 }
 
-/// Returns the figures that the rule of doubt judges by their samples.
+/// Returns the figures whose validity depends on their samples.
 fn judged(outcome: &Outcome) -> impl Iterator<Item = (&Measurement, usize)> {
     let own = outcome.measurements.iter().filter(|m| m.value.is_some() && !m.is_reported());
     own.filter_map(|m| Some((m, doubt::doubt_rule(m.quoted)?.min)))
@@ -112,7 +112,7 @@ pub(super) fn doubts_disturbed_samples(case: &Case) {
     }
 }
 
-/// Runs a case under load that begins with the first turn and makes each turn as long as the budget.
+/// Runs a case under load that begins at the first turn and makes each turn as long as the budget.
 pub(super) fn delivers_under_load(case: &Case) {
     let turns = Rc::new(Cell::new(0));
     let seen = turns.clone();

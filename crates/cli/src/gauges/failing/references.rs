@@ -1,4 +1,4 @@
-//! Rule of failure for reference programs: a program that fails leaves the native figures as they are.
+//! Tests of the failure rule for reference programs: a failing program does not change the native figures.
 
 use super::skip::{self, Part};
 use super::{Case, Extent, FEW, one_thread, run, workers};
@@ -17,8 +17,8 @@ use std::path::Path;
 /// Program that runs and fails.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/standin/no-reference");
 
-/// Plans with a reference program that fails. That of nvbandwidth needs a CUDA device; builds of stream.c are cells of
-/// the series.
+/// Plans with a failing reference program. nvbandwidth is missing because it needs a CUDA device; builds of stream.c
+/// are cells of the series.
 const CASES: [Case; 4] = [
     Case { gauge: "device", name: "babelstream", make: babelstream },
     Case { gauge: "apps", name: "xhpcg", make: xhpcg },

@@ -1,4 +1,4 @@
-//! Comparison of the measured bandwidths and latencies between nodes with those that firmware reports (HMAT).
+//! Comparison of the measured bandwidths and latencies between nodes with the values that firmware reports (HMAT).
 
 use super::{CurvesFigure, pair};
 use nodegauge_gauge::view::Section;
@@ -7,7 +7,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Status;
 use nodegauge_measure::record::doubt::TYPICAL;
 
-/// Figure that firmware reports, too.
+/// Figure for which firmware also reports a value.
 struct Compared<'a> {
     figure: &'a CurvesFigure<'a>,
     measured: f64,
@@ -36,13 +36,13 @@ impl<'a> Compared<'a> {
 
 /// Contradiction between firmware and measurement.
 struct Contradiction {
-    /// Factor by which the two disagree.
+    /// Ratio of the two values.
     factor: f64,
     text: String,
     is_suspect: bool,
 }
 
-/// Adds the values of firmware, and the sentence on those that contradict the measurement.
+/// Adds the values of firmware, and a sentence on those that contradict the measurement.
 pub(super) fn add(section: &mut Section, groups: &[&[CurvesFigure<'_>]]) {
     let mut values = Vec::new();
     let mut contradictions = Vec::new();
@@ -77,7 +77,7 @@ fn direction(one: &Compared<'_>) -> &'static str {
     }
 }
 
-/// Returns the sentence on the worst contradiction.
+/// Returns a sentence on the worst contradiction.
 fn in_words(worst: &Contradiction, others: usize) -> String {
     let mut text = format!("its HMAT contradicts the measurement: {}", worst.text);
     if others > 0 {
@@ -89,9 +89,9 @@ fn in_words(worst: &Contradiction, others: usize) -> String {
     text
 }
 
-/// Returns the contradictions among figures of one unit: values that are better than firmware's, and accesses that are
-/// better than others by firmware but worse by measurement. A difference counts if it is larger than the interval that
-/// a valid figure may have.
+/// Returns the contradictions among figures of one unit: measured values that are better than firmware's, and pairs of
+/// accesses whose order differs between firmware and measurement. Differences within the interval of a valid figure are
+/// ignored.
 fn against(compared: &[Compared<'_>]) -> Vec<Contradiction> {
     let enough = 1.0 + TYPICAL.max_distance.0;
     let mut found = Vec::new();
@@ -129,7 +129,7 @@ fn against(compared: &[Compared<'_>]) -> Vec<Contradiction> {
     found
 }
 
-/// Returns the factor by which a value is better than another.
+/// Returns the ratio by which `value` is better than `other`.
 fn gain(unit: Unit, value: f64, other: f64) -> f64 {
     if unit == Unit::Seconds { other / value } else { value / other }
 }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn lying_firmware_is_contradicted_in_one_sentence() {
+    fn wrong_firmware_values_are_reported_in_one_sentence() {
         let (near, far) =
             (measurement(Unit::BytesPerSecond, 40e9), measurement(Unit::BytesPerSecond, 8e9));
         let (soon, late) = (measurement(Unit::Seconds, 90e-9), measurement(Unit::Seconds, 250e-9));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn firmware_that_agrees_or_is_silent_is_not_contradicted() {
+    fn correct_or_missing_firmware_values_give_no_note() {
         let (near, far) =
             (measurement(Unit::BytesPerSecond, 40e9), measurement(Unit::BytesPerSecond, 42e9));
         // The measured order differs by less than a valid figure may vary.

@@ -58,7 +58,7 @@ fn entry<'t>(ptx: &'t str, name: &str) -> Vec<&'t str> {
 }
 
 #[test]
-fn embedded_loops_load_and_store_as_declared() {
+fn embedded_loops_have_the_declared_width() {
     for (source, ptx) in CARRIED {
         for kernel in crate::kernels::kernels() {
             let lines = entry(ptx, &format!("nodegauge_{}", kernel.name));
@@ -75,7 +75,7 @@ fn embedded_loops_load_and_store_as_declared() {
 }
 
 #[test]
-fn multiply_adds_of_chains_are_fused() {
+fn chains_use_fused_multiply_adds() {
     for (source, ptx) in CARRIED {
         let lines = entry(ptx, crate::kernels::CHAINS);
         let fused = lines.iter().filter(|line| line.contains("fma.rn.")).count() as u64;
@@ -85,7 +85,7 @@ fn multiply_adds_of_chains_are_fused() {
 }
 
 #[test]
-fn nvrtc_compiles_the_source_where_installed() {
+fn installed_nvrtc_compiles_the_source() {
     if !is_there(VendorApi::Cuda) {
         return;
     }

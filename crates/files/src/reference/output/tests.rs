@@ -22,7 +22,7 @@ fn automatic_table_has_all_columns() {
 }
 
 #[test]
-fn blank_columns_are_tests_that_did_not_run() {
+fn blank_columns_have_no_figures() {
     // A column that is wider than the others follows blank columns.
     let text = "Iozone: Performance Test of File I/O\n              kB  reclen    write\n              64      16   743988  5283570                                                          4897948                                   \n";
     let strided = IozoneOutput::read(text).unwrap();
@@ -48,7 +48,7 @@ fn excel_part_equals_the_table() {
 }
 
 #[test]
-fn microseconds_become_rates_and_zeros_are_missing() {
+fn microseconds_are_converted_to_rates() {
     let output = recorded("iozone-N-us.txt");
     // The rate is 4 KiB in 3 us.
     let write = rate(&output, 65536, 4, "write").unwrap() * 1024.0;
@@ -58,7 +58,7 @@ fn microseconds_become_rates_and_zeros_are_missing() {
 }
 
 #[test]
-fn throughput_mode_has_children_and_parents() {
+fn throughput_mode_has_worker_and_parent_rates() {
     let output = recorded("iozone-t2.txt");
     assert_eq!(output.sizes, (Some(64 << 20), Some(1 << 20)));
     let of = |name| output.throughput.iter().find(|t| t.name == name).unwrap();
@@ -71,7 +71,7 @@ fn throughput_mode_has_children_and_parents() {
 }
 
 #[test]
-fn impossible_size_has_a_line_without_figures() {
+fn size_without_results_has_no_figures() {
     let output = recorded("iozone-bad-r.txt");
     assert!(output.poor_resolution);
     assert_eq!(output.lines[0].rates, []);

@@ -1,4 +1,4 @@
-//! The ranking of the hosts of one run has the verdicts of the ranking of nodes by the same figures.
+//! Test that hosts of one run and nodes with the same figures get the same verdicts.
 
 use super::*;
 use nodegauge_analysis::slow::GroupVerdict;
@@ -24,7 +24,7 @@ fn record(rates: &[f64]) -> Record {
 }
 
 #[test]
-fn hosts_of_a_run_get_the_verdicts_of_nodes() {
+fn hosts_of_one_run_get_the_same_verdicts_as_nodes() {
     let mut random = fastrand::Rng::with_seed(5);
     for (hosts, loss, spread) in [
         (2, 0.3, 0.01),

@@ -1,4 +1,4 @@
-//! Tests of STREAM's table in the forms that documents have.
+//! Tests of STREAM's table in the formats that documents use.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn table_formats_have_equal_figures() {
+fn all_table_formats_give_equal_figures() {
     let quoted: String = PLAIN.lines().map(|line| format!("> {line}\n")).collect();
     let fenced = format!("$ ./stream | tee log\n```text\n{PLAIN}```\nTriad is the fastest.\n");
     let spaced = PLAIN.replace('\n', "\n\n").replace("Copy:", "   Copy :");
@@ -109,12 +109,12 @@ Triad: 183 1,039 1,039 1,039
     assert_eq!(refused(&mixed), "\"0,0394\" may be a decimal or thousands (line 5)");
     for wrong in ["18,33,4.1", "18,334,1", "-18334.2", "1e5", "18334.1 MB/s", ""] {
         let text = PLAIN.replace("18334.1898", wrong);
-        assert!(matches!(read(&text), Err(NotStream::BadLine { line: 2, .. })), "{wrong}");
+        assert!(matches!(read(&text), Err(StreamOutputError::BadLine { line: 2, .. })), "{wrong}");
     }
 }
 
 #[test]
-fn header_units_are_applied_and_unknown_ones_refused() {
+fn unknown_units_in_a_header_are_refused() {
     let of = |unit: &str| PLAIN.replace("(MB/s)", unit);
     assert_eq!(rates(&of("GB/s"))[0], 18334.1898e9);
     assert_eq!(rates(&of("[MiB/s]"))[0], 18334.1898 * 1048576.0);
@@ -130,7 +130,7 @@ fn header_units_are_applied_and_unknown_ones_refused() {
 }
 
 #[test]
-fn incomplete_or_repeated_tables_are_refused_with_lines() {
+fn incomplete_or_repeated_tables_are_refused_with_line_numbers() {
     let without = MARKDOWN.replace("| Add |", "| Odd |");
     assert_eq!(refused(&without), "the table has no line for Add (its header is line 1)");
     let short = PLAIN.replace(" 0.0398", "");
@@ -142,14 +142,14 @@ fn incomplete_or_repeated_tables_are_refused_with_lines() {
     assert!(refused(&twice).contains("several lines for Triad") && refused(&twice).contains("7"));
     assert_eq!(header_lines(&format!("{PLAIN}{MARKDOWN}")), [1, 6]);
     let bare = PLAIN.lines().skip(1).collect::<Vec<_>>().join("\n");
-    assert!(matches!(read(&bare), Err(NotStream::NoTable(_))));
+    assert!(matches!(read(&bare), Err(StreamOutputError::NoTable(_))));
 }
 
 #[test]
-fn last_number_of_a_cut_table_is_refused() {
+fn truncated_last_number_is_refused() {
     for end in 1..4 {
         let cut = &PLAIN[..PLAIN.len() - 1 - end];
-        assert!(matches!(read(cut), Err(NotStream::BadLine { line: 5, .. })), "{cut}");
+        assert!(matches!(read(cut), Err(StreamOutputError::BadLine { line: 5, .. })), "{cut}");
     }
     assert_eq!(rates(PLAIN.trim_end()), rates(PLAIN));
 }

@@ -1,4 +1,4 @@
-//! Properties of all parsers of outputs of other programs, on recorded outputs.
+//! Properties that all parsers of other programs' outputs must have, tested with recorded outputs.
 
 use crate::gauges::{GAUGES, chapters};
 use nodegauge_gauge::readers::{self, KnownRun, ReadContext};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[path = "../../../../../../tests/recorded.rs"]
 mod recorded;
 
-/// Returns the recorded outputs of all programs with their names.
+/// Returns the recorded outputs of all programs, by name.
 fn recorded() -> BTreeMap<String, String> {
     let all = recorded::outputs().into_iter();
     let all: BTreeMap<String, String> =
@@ -17,7 +17,7 @@ fn recorded() -> BTreeMap<String, String> {
     all
 }
 
-/// Returns a long table with only some of its rows, so that all of its parts can be read in little time.
+/// Returns a long table with only some of its rows, so that all its prefixes can be read quickly.
 fn thinned(text: &str) -> String {
     const LONG: usize = 8000;
     let is_row = |line: &str| line.trim().starts_with(|c: char| c.is_ascii_digit() || c == '"');
@@ -26,7 +26,7 @@ fn thinned(text: &str) -> String {
     kept.map(|(_, line)| format!("{line}\n")).collect()
 }
 
-/// Returns the figures of a text; `None` if it is refused.
+/// Returns the figures in a text; `None` if the text is refused.
 fn read(text: &str) -> Option<Vec<Measurement>> {
     let context = ReadContext { machine: &Machine::default(), known: &KnownRun::default() };
     let runs = readers::read(&readers::all(&GAUGES), text, &context).ok()?;
@@ -35,17 +35,17 @@ fn read(text: &str) -> Option<Vec<Measurement>> {
     (!figures.is_empty()).then_some(figures)
 }
 
-/// Identifies a figure among those of an output.
+/// Returns a text that identifies a figure within an output.
 fn identity(m: &Measurement) -> String {
     let keys = ["message_bytes", "file_bytes", "block_bytes", "nb", "device", "peer", "job"];
     let config = keys.map(|key| m.config.get(key).cloned());
     format!("{} {} {} {config:?}", m.test, m.name, m.unit)
 }
 
-/// Values of the figures of an output by identity.
+/// Values of the figures of an output, by identity.
 type Identified = BTreeMap<String, Vec<Option<f64>>>;
 
-/// Returns the values of figures by identity.
+/// Returns the values of figures, by identity.
 fn identified(figures: &[Measurement]) -> Identified {
     let mut values = Identified::new();
     for m in figures {
@@ -59,7 +59,7 @@ fn end(text: &str) -> String {
     text.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect()
 }
 
-/// Returns a line with each number as `0` and each gap as one space.
+/// Returns a line with each number replaced by `0`, and each gap by one space.
 fn shape(line: &str) -> String {
     let mut shape = String::new();
     for c in line.chars() {
@@ -75,10 +75,10 @@ fn shape(line: &str) -> String {
     shape
 }
 
-/// Returns the places at which a text is cut: all of them in the first line of each shape, and the last digits and the end
-/// of further lines, such as the rows of a table.
+/// Returns the positions at which a text is cut: all positions in the first line of each shape, and the last digits and
+/// the end of other lines, e.g. rows of a table.
 fn cuts(text: &str) -> Vec<usize> {
-    /// Number of places in a line whose shape an earlier line has.
+    /// Number of positions in a line whose shape is not new.
     const LAST: usize = 3;
     let mut shapes = BTreeSet::new();
     let mut cuts = Vec::new();
@@ -93,7 +93,7 @@ fn cuts(text: &str) -> Vec<usize> {
     cuts
 }
 
-/// Checks that every valid figure of a part of a text is a figure of the whole.
+/// Checks that every valid figure in a part of a text is also a figure of the whole text.
 fn assert_no_false_figure(name: &str, part: &str, whole: &Identified) {
     let valid = |m: &&Measurement| m.validity.status == Status::Valid;
     for m in read(part).unwrap_or_default().iter().filter(valid) {
@@ -103,7 +103,7 @@ fn assert_no_false_figure(name: &str, part: &str, whole: &Identified) {
 }
 
 #[test]
-fn prefixes_of_outputs_have_no_false_valid_figures() {
+fn truncated_output_gives_no_false_valid_figure() {
     for (name, text) in recorded() {
         let text = thinned(&text);
         let whole = identified(&read(&text).unwrap_or_default());
@@ -122,7 +122,7 @@ fn every_reader_has_a_corpus() {
         for text in std::fs::read_dir(program).into_iter().flatten() {
             let text = std::fs::read(text.unwrap().path()).unwrap();
             let text = String::from_utf8_lossy(&text);
-            missing.remove(readers::recognised(&readers::all(&GAUGES), &text).unwrap_or_default());
+            missing.remove(readers::recognise(&readers::all(&GAUGES), &text).unwrap_or_default());
         }
     }
     assert!(missing.is_empty(), "{missing:?}");
@@ -130,7 +130,7 @@ fn every_reader_has_a_corpus() {
 
 #[test]
 fn history_chapter_lists_every_program() {
-    const HEADER: &str = "| program | suspect, or not read |\n| --- | --- |";
+    const HEADER: &str = "| program | case: result |\n| --- | --- |";
     let readers = readers::all(&GAUGES);
     let rows = readers.iter().map(|one| format!("\n| {} | {} |", one.program(), one.doubts()));
     let table = format!("{HEADER}{}", rows.collect::<String>());

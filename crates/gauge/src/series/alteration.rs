@@ -1,4 +1,4 @@
-//! Altered turns, for tests: a turn of any gauge's series fails, takes longer, or is disturbed.
+//! Alteration of turns, for tests: a turn of any gauge's series fails, takes longer, or is disturbed.
 
 use super::Cells;
 use nodegauge_measure::samples::Sample;
@@ -15,7 +15,7 @@ thread_local! {
     static ALTERATION: RefCell<Option<Box<Alteration>>> = const { RefCell::new(None) };
 }
 
-/// Removes the alteration of this thread, also if a test panics.
+/// Guard that removes the alteration of this thread, even if a test panics.
 struct Removal;
 
 impl Drop for Removal {
@@ -24,7 +24,7 @@ impl Drop for Removal {
     }
 }
 
-/// Calls `run`; the turns of all series that it measures in this thread pass through `alteration`.
+/// Calls `run` with an alteration: it receives the turns of all series that `run` measures in this thread.
 pub fn with<R>(
     alteration: impl FnMut(Turn, &mut dyn FnMut() -> TurnResult) -> TurnResult + 'static,
     run: impl FnOnce() -> R,
@@ -34,7 +34,7 @@ pub fn with<R>(
     run()
 }
 
-/// Measures a turn, through the alteration of this thread if there is one.
+/// Measures a turn, with the alteration of this thread if there is one.
 pub(super) fn turn(cells: &mut dyn Cells, turn: Turn) -> TurnResult {
     ALTERATION.with_borrow_mut(|alteration| match alteration {
         Some(alter) => alter(turn, &mut || cells.turn(turn)),

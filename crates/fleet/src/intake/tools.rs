@@ -1,12 +1,12 @@
-//! Output of many nodes in the forms of further carriers: `kubectl logs --prefix`, GNU parallel `--tag`, the prefixes of MPI
-//! launchers, `ansible -o`, Salt, the systemd journal, and `pssh -i`.
+//! Output of many nodes in the formats of further tools: `kubectl logs --prefix`, GNU parallel `--tag`, MPI launchers
+//! with prefixes, `ansible -o`, Salt, the systemd journal, and `pssh -i`.
 
 use super::lines::NodePart;
 use nodegauge_gauge::readers::tags;
 use nodegauge_gauge::view::grouped;
 use serde_json::Value;
 
-/// Returns the output of each node; `None` if the text has none of these forms.
+/// Returns the output of each node; `None` if the text has none of these formats.
 pub(super) fn by_node(text: &str) -> Option<Vec<NodePart>> {
     one_line_results(text)
         .or_else(|| inline_results(text))
@@ -18,23 +18,23 @@ pub(super) fn by_node(text: &str) -> Option<Vec<NodePart>> {
         .or_else(|| minions(text))
 }
 
-/// Line behind a prefix that names the node.
+/// Line without its prefix, and the node that the prefix names.
 struct PrefixedLine<'a> {
     node: &'a str,
     line: &'a str,
 }
 
-/// True if a line begins a JSON object.
+/// True if a line begins with a JSON object.
 fn is_json(line: &str) -> bool {
     line.trim_start().starts_with('{')
 }
 
-/// True if a word may be the name of a host or of a pod.
+/// True if a word can be the name of a host or pod.
 fn is_name(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._@".contains(&b))
 }
 
-/// Returns the lines of each node behind the prefixes of a carrier, if one of them begins a record.
+/// Returns the lines of each node without their prefixes; `None` if none of them begins with a record.
 fn prefixed(
     text: &str,
     prefix: for<'a> fn(&'a str) -> Option<PrefixedLine<'a>>,
@@ -74,7 +74,7 @@ fn journal(line: &str) -> Option<PrefixedLine<'_>> {
     (has_time && is_name(node)).then_some(PrefixedLine { node, line: message })
 }
 
-/// Returns the text of each rank behind the prefixes of an MPI launcher. Slurm's are those of `lines`.
+/// Returns the text of each rank without the prefixes of an MPI launcher. The prefixes of Slurm are parsed in `lines`.
 fn ranks(text: &str) -> Option<Vec<NodePart>> {
     if !text.trim_start().starts_with('[') && !text.contains("\n[") {
         return None;
@@ -122,7 +122,9 @@ fn one_line_results(text: &str) -> Option<Vec<NodePart>> {
     (!parts.is_empty()).then_some(parts)
 }
 
-/// Returns a text with line ends where a carrier wrote `\n`. Within strings of JSON, `\n` is part of the string.
+/// Replaces `
+/// ` by line breaks, where a tool wrote it instead of one. Within JSON strings, `
+/// ` is part of the string.
 fn with_line_ends(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut is_string = false;
@@ -148,7 +150,8 @@ fn with_line_ends(text: &str) -> String {
     out
 }
 
-/// Returns the results of `pssh -i`: `[1] 14:00:01 [SUCCESS] n1`, and the output of the node below.
+/// Returns the results of `pssh -i`: lines such as `[1] 14:00:01 [SUCCESS] n1`, each followed by the output of the
+/// node.
 fn inline_results(text: &str) -> Option<Vec<NodePart>> {
     let mut parts: Vec<NodePart> = Vec::new();
     for line in text.lines() {
@@ -163,7 +166,7 @@ fn inline_results(text: &str) -> Option<Vec<NodePart>> {
     (!parts.is_empty()).then_some(parts)
 }
 
-/// Parses the line of a result of `pssh -i`: the node, and why it failed.
+/// Parses such a line: the node, and the reason if it failed.
 fn inline_result(line: &str) -> Option<(&str, Option<&str>)> {
     let (number, rest) = line.strip_prefix('[')?.split_once("] ")?;
     number.parse::<u32>().ok()?;
@@ -198,7 +201,7 @@ fn journal_objects(text: &str) -> Option<Vec<NodePart>> {
     (!parts.is_empty()).then_some(parts)
 }
 
-/// Returns the output of each minion as Salt prints it: `n1:`, and lines indented by four spaces.
+/// Returns the output of each minion in Salt's text: `n1:`, followed by lines that are indented by four spaces.
 fn minions(text: &str) -> Option<Vec<NodePart>> {
     const INDENT: &str = "    ";
     let mut parts: Vec<NodePart> = Vec::new();
@@ -224,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_ends_of_strings_are_kept() {
+    fn line_breaks_in_json_strings_are_kept() {
         assert_eq!(
             with_line_ends(r#"{"a": "x\ny",\n"b": "\"\n"}"#),
             "{\"a\": \"x\\ny\",\n\"b\": \"\\\"\\n\"}"
