@@ -457,8 +457,8 @@ fn possible_sockets(sockets: u32, guest: bool) -> u32 {
 }
 
 /// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data; `None` if it is unknown.
-/// NUMA nodes whose memory is not DRAM have their own bandwidth. The bandwidth of the whole machine is returned if the NUMA nodes are unknown, if
-/// they have no cores (memory behind a link), or if a hypervisor reports them.
+/// NUMA nodes whose memory is not DRAM have their own bandwidth. The bandwidth of the whole machine is returned if
+/// the NUMA nodes are unknown, if they have no cores (memory behind a link), or if a hypervisor reports them.
 pub fn node_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     let of_data = machine.numa_nodes.iter().filter(|node| holding.contains(&node.id));
     let others: Vec<&NumaNode> = of_data.filter(|node| has_own_bandwidth(node)).collect();
@@ -473,7 +473,8 @@ fn has_own_bandwidth(node: &NumaNode) -> bool {
     node.theoretical.is_some() || is_known_not_dram(node)
 }
 
-/// Returns the theoretical bandwidth of NUMA nodes of which those in `others` have a bandwidth of their own.
+/// Returns the theoretical bandwidth of the NUMA nodes in `holding`. The NUMA nodes in `others` have their own
+/// bandwidth; the remaining ones have DRAM.
 fn own_bandwidth(machine: &Machine, holding: &[u32], others: &[&NumaNode]) -> Option<Figure> {
     let mut parts = Vec::new();
     for node in others {
@@ -486,7 +487,7 @@ fn own_bandwidth(machine: &Machine, holding: &[u32], others: &[&NumaNode]) -> Op
     }
     let mut figure = parts.pop()?;
     for part in parts {
-        // How the data are divided among kinds of memory is not part of the limit.
+        // The limit does not depend on how the data are distributed over kinds of memory.
         figure.at_most |= part.at_most || part.basis != figure.basis;
         figure.value += part.value;
         if part.basis != figure.basis {

@@ -1,6 +1,6 @@
-//! Memory to which a theoretical bandwidth applies, on machines with several kinds of memory, with caches in front of it,
-//! or with sockets without memory. The memory modules that the firmware lists are DRAM. Memory on the package, memory
-//! behind CXL and device memory have their own theoretical bandwidth.
+//! Memory to which a theoretical bandwidth applies, on machines with several kinds of memory, with caches in front
+//! of it, or with sockets without memory. The memory modules that the firmware lists are DRAM. Memory on the
+//! package, memory behind CXL and device memory have their own theoretical bandwidth.
 
 use crate::catalog::{ProcessorEntry, SocketMemory};
 use crate::cxl;
@@ -71,7 +71,7 @@ fn of_node(
     None
 }
 
-/// Returns the theoretical bandwidth of one of the NUMA nodes with memory on the package.
+/// Returns the theoretical bandwidth of one NUMA node with memory on the package.
 fn of_package(machine: &Machine, memory: &SocketMemory) -> Figure {
     let of_kind = |node: &&NumaNode| node.kind.as_deref() == Some(PACKAGE_KIND);
     let nodes = machine.numa_nodes.iter().filter(of_kind).count().max(1);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_of_dram_and_package_is_their_sum_at_most() {
+    fn bandwidth_of_dram_and_package_memory_is_at_most_their_sum() {
         let text = "Package:1 NUMANode:1(memory=64GB) Core:2 PU:1".to_owned();
         let mut topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
         let mut package = topology.nodes[0].clone();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn slowest_link_limits_memory_that_alternates_among_devices() {
+    fn slowest_link_limits_interleaved_memory() {
         let link = |width| PciLink {
             transfers_per_s: Some(TransfersPerSec(32e9)),
             width: Some(width),

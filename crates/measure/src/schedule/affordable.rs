@@ -32,8 +32,8 @@ impl Affordable {
     /// True if the time is sufficient for one more cell, whose setup takes `set_up` and each of
     /// whose measurements takes `turn`.
     pub fn allows(&self, set_up: Duration, turn: Duration) -> bool {
-        let expected_cost = clock::now() + set_up + (self.round + turn) * self.turns;
-        self.end.is_none_or(|end| expected_cost <= end)
+        let expected_end = clock::now() + set_up + (self.round + turn) * self.turns;
+        self.end.is_none_or(|end| expected_end <= end)
     }
 
     /// Accepts a cell whose measurements take `turn` each.
