@@ -20,8 +20,9 @@ const NEAR: f64 = 0.1;
 /// Duration of a run of a program in seconds.
 const SECONDS: &str = "1.5";
 
-/// Program that reads blocks of 64 KiB out of 128 MiB, and pauses after each block so that its rate is a share of the
-/// full rate. It prints the rate in bytes per second.
+/// Program that reads blocks of 64 KiB of 128 MiB, and waits after each so that the rate is a share of the full rate. It
+/// reads a number of blocks, so that it takes longer if something slows it down, as programs do; without a number, it
+/// reads for a time. It prints the bytes that it read per second, those per second of reading, and the number of blocks.
 const SOURCE: &str = r#"
 #include <stdint.h>
 #include <stdio.h>
@@ -48,21 +49,23 @@ int main(int argc, char **argv) {
   char *a = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   madvise(a, size, MADV_HUGEPAGE);
   if (share > 0) memset(a, 1, size);
+  long blocks = argc > 3 ? atol(argv[3]) : 0, done = 0;
   double bytes = 0, busy = 0, begun = now();
   size_t at = 0;
-  while (now() - begun < seconds) {
+  while (blocks > 0 ? done < blocks : now() - begun < seconds) {
     if (share <= 0) continue;
     double start = now();
     read_block((const uint64_t *)(a + at));
     double taken = now() - start;
     busy += taken;
     bytes += BLOCK;
+    done++;
     at = (at + BLOCK) % size;
     double end = now() + taken * (1 / share - 1);
     while (now() < end) {
     }
   }
-  printf("%.0f %.0f\n", bytes / (now() - begun), busy > 0 ? bytes / busy : 0);
+  printf("%.0f %.0f %ld\n", bytes / (now() - begun), busy > 0 ? bytes / busy : 0, done);
   return 0;
 }
 "#;
@@ -81,15 +84,24 @@ fn built(folder: &Path) -> String {
     program
 }
 
-/// Returns the share of the full rate that a program counted itself.
-fn known(program: &str, share: u32) -> f64 {
+/// Run of a program by itself.
+struct KnownRun {
+    /// Share of the full rate that the program counted.
+    share: f64,
+    /// Number of blocks that it read.
+    blocks: String,
+}
+
+/// Runs a program by itself for [`SECONDS`].
+fn known(program: &str, share: u32) -> KnownRun {
     let output = Command::new("taskset")
         .args(["-c", "0", program, &share.to_string(), SECONDS])
         .output()
         .expect("taskset runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    if numbers[1] > 0.0 { numbers[0] / numbers[1] } else { 0.0 }
+    let share = if numbers[1] > 0.0 { numbers[0] / numbers[1] } else { 0.0 };
+    KnownRun { share, blocks: format!("{:.0}", numbers[2]) }
 }
 
 /// Returns the measured share of the full rate: zero without traffic, `None` if it is unknown.
@@ -119,10 +131,12 @@ fn main() {
         for number in order {
             let share = SHARES[number].to_string();
             let own = known(&program, SHARES[number]);
-            let record = nodegauge_program(&args, &["--", &program, &share, SECONDS]);
+            let placed = ["--", &program, &share, SECONDS, &own.blocks];
+            let record = nodegauge_program(&args, &placed);
             let drawn = found(&record);
-            note(&format!("round {round}: {share} %, counted {own:.3}, found {drawn:.3?}"));
-            results[number].push((own, drawn));
+            let counted = own.share;
+            note(&format!("round {round}: {share} %, counted {counted:.3}, found {drawn:.3?}"));
+            results[number].push((counted, drawn));
         }
     }
     print("| program | counted | found, median | within ten points | unknown |");

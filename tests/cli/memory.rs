@@ -1,4 +1,4 @@
-//! Tests of `nodegauge memory`: ladder, latency, matrix, loaded, mix, curves.
+//! `nodegauge memory`: ladder, latency, matrix, loaded, mix, curves, scaling.
 
 use crate::harness::{Harness, Outcome, Part, measurements, names, texts};
 use serde_json::Value;
@@ -263,6 +263,46 @@ fn family_has_a_curve_and_a_bandwidth_for_each_mix() {
 }
 
 #[test]
+fn scaling_is_measured_and_predicted_for_each_number_of_threads() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let args = ["--size", "8MiB", "--threads", "2"];
+    let record = record(&harness, "scaling", &args);
+    let all = measurements(&record);
+    let values = |test: &str| -> BTreeMap<&str, f64> {
+        let of = all.iter().filter(|m| m["test"] == test);
+        of.map(|m| (m["name"].as_str().unwrap(), m["value"].as_f64().unwrap())).collect()
+    };
+    let [measured, predicted] = ["scaling", "prediction"].map(values);
+    for kernel in ["copy", "scale", "add", "triad", "read", "write"] {
+        for threads in 1..=2 {
+            let name = format!("{kernel}_{threads}");
+            assert!(measured[&*name] > 0.0 && predicted[&*name] > 0.0, "{name}: {record:#}");
+        }
+        // The prediction is that of one core, and of all threads with the mix.
+        let one = match kernel {
+            "scale" => "copy",
+            "add" => "triad",
+            kernel => kernel,
+        };
+        let one = measured[&*format!("{one}_one_memory")];
+        assert!(predicted[&*format!("{kernel}_2")] <= 2.0 * one * 1.001, "{record:#}");
+    }
+    let copy = all.iter().find(|m| m["test"] == "prediction" && m["name"] == "copy_2").unwrap();
+    assert_eq!(copy["config"]["measured"], measured["copy_2"], "{copy:#}");
+    assert_eq!((&copy["config"]["reads"], &copy["config"]["writes"]), (&2.into(), &1.into()));
+    let text = harness.run(&["history", "show", "latest"]).exits(0);
+    text.prints("kernels are within 10 % of their prediction").prints("\nthreads ");
+    text.prints("copy (2:1), ").prints("c copy, C copy, predicted");
+    let condition = ["--expect", "scaling.copy_2>=1kB/s", "--accept-suspect", "--no-save"];
+    run(&harness, "scaling", &[&args[..], &condition].concat());
+    let one = harness.run(&["memory", "scaling", "--threads", "1"]).exits(2);
+    one.warns("requires at least two threads; found 1").warns("hint: --threads 2");
+}
+
+#[test]
 fn family_refuses_nodes_that_do_not_exist() {
     let harness = Harness::new();
     for option in ["--from", "--to"] {
@@ -313,7 +353,9 @@ fn program_that_fails_or_does_not_exist_is_reported() {
 #[test]
 fn pages_fit_in_eighty_columns() {
     let harness = Harness::new();
-    for (test, size) in [("ladder", "64KiB"), ("latency", "64KiB"), ("mix", "8MiB")] {
+    for (test, size) in
+        [("ladder", "64KiB"), ("latency", "64KiB"), ("mix", "8MiB"), ("scaling", "8MiB")]
+    {
         let outcome = run(&harness, test, &["--size", size, "--no-save"]);
         for line in outcome.stdout.lines() {
             if line.chars().count() > 80 {

@@ -3,7 +3,7 @@
 use crate::root;
 
 /// Chapters with the commands whose output they show.
-const SHOWN: [(&str, &str); 35] = [
+const SHOWN: [(&str, &str); 36] = [
     ("apps", "apps hpcg"),
     ("apps", "apps iccg"),
     ("apps", "apps trapezoid"),
@@ -29,6 +29,7 @@ const SHOWN: [(&str, &str); 35] = [
     ("memory", "memory loaded"),
     ("memory", "memory matrix"),
     ("memory", "memory mix"),
+    ("memory", "memory scaling"),
     ("mpi", "mpi"),
     ("noise", "noise"),
     ("published", "stream --against"),

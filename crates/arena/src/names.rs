@@ -18,5 +18,9 @@ pub const LOADED: &str = "loaded";
 pub const MIX: &str = "mix";
 /// Name of the test of the family of curves: latency under load, by the mix of reads and writes.
 pub const FAMILY: &str = "curves";
+/// Name of the test of bandwidth by the number of threads.
+pub const SCALING: &str = "scaling";
+/// Name of the test of the bandwidths that are predicted for [`SCALING`].
+pub const PREDICTION: &str = "prediction";
 /// Names of the tests of memory curves, in the order of a page.
-pub const CURVES: [&str; 6] = [LADDER, LATENCY, MATRIX, LOADED, MIX, FAMILY];
+pub const CURVES: [&str; 8] = [LADDER, LATENCY, MATRIX, LOADED, MIX, FAMILY, SCALING, PREDICTION];

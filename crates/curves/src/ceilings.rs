@@ -33,18 +33,17 @@ const KERNELS: [Kernel; 3] = [Kernel::Update, Kernel::Axpy, Kernel::Nstream];
 
 /// Memory level, with a working set that fits in this level and not in the previous one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Level {
-    name: String,
+pub(crate) struct Level {
+    pub name: String,
     /// Size of the level per thread, as the system reports it.
-    reported: Option<u64>,
+    pub reported: Option<u64>,
     /// Working set of a thread, bytes.
-    set: u64,
+    pub set: u64,
 }
 
 impl Level {
-    /// Returns a sample of the loops. The working sets of caches are filled first, which also loads them into the
-    /// cache.
-    fn sample(
+    /// Returns a sample of the loops. Working sets of caches are filled again before it, which also loads them.
+    pub(crate) fn sample(
         &self,
         loops: &[WorkingSetLoop],
         pool: &mut WitnessedPool,
@@ -101,9 +100,9 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<C
     Ok(Ceilings { levels, threads, points, suffix })
 }
 
-/// Returns a level for each cache, and a level for main memory with a working set of `largest` bytes. Caches without a
-/// suitable working set are omitted, and their names are added to `left_out`.
-fn levels(caches: &[Reported], largest: u64, left_out: &mut Vec<String>) -> Vec<Level> {
+/// Returns a level for each cache, and a level for main memory with a working set of `largest` bytes. Caches for which
+/// there is no suitable working set are omitted, and their names are added to `left_out`.
+pub(crate) fn levels(caches: &[Reported], largest: u64, left_out: &mut Vec<String>) -> Vec<Level> {
     /// Minimum ratio of a working set to the size of the previous level.
     const MIN_GROWTH: f64 = 1.25;
     let mut levels = Vec::new();

@@ -7,8 +7,8 @@ use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 
 config! {
-    /// Configuration of figures of `memory ladder`, `latency`, `matrix`, `loaded`, `mix` and `curves`, and of the
-    /// bandwidths and kernels of `roofline`.
+    /// Configuration of figures of `memory ladder`, `latency`, `matrix`, `loaded`, `mix`, `curves` and `scaling`, and of
+    /// the bandwidths and kernels of `roofline`.
     pub struct CurveConfig including of: shared::HostConfig {
         engine: shared::engine;
         threads: shared::threads;
@@ -75,6 +75,10 @@ config! {
         level: shared::level;
         /// Size of that level as the system reports it, bytes.
         level_reported_bytes: u64 = Observation "reported size of the level";
+        /// Measured value of a predicted figure, in the unit of the figure.
+        measured: f64 = Observation "measured";
+        /// Number of cores at which a predicted loop saturates the memory.
+        saturation: f64 = Observation "saturates at";
         flops_per_byte: shared::flops_per_byte;
         on_node: shared::on_node;
         /// Bus address of the device to which the memory of the NUMA node belongs; absent for the host's memory.

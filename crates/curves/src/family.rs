@@ -11,6 +11,7 @@ mod found;
 mod paths;
 mod placed;
 mod plan;
+mod repeated;
 
 pub use paths::NodeChoice;
 

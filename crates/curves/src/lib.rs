@@ -1,10 +1,11 @@
 //! Curves of latency and bandwidth of the memory system.
 //!
-//! There are six modes: `ladder` (bandwidth by working set), `latency` (pointer chase by working set), `matrix` (from
-//! each NUMA node to each other node, and from CPU to CPU), and the family of curves `curves` (latency under load by
-//! ratio of reads to writes) with its parts `loaded` (latency under reads) and `mix` (bandwidths). Each mode has a
-//! module that plans the measurement; `run` contains the code for measuring that all modes share. The cells of a mode
-//! are measured interleaved.
+//! There are seven modes: `ladder` (bandwidth by working set), `latency` (pointer chase by working set), `matrix` (from
+//! each NUMA node to each other node, and from CPU to CPU), the family of curves (`curves`: latency under load by ratio of
+//! reads to writes), of which `loaded` (latency under reads) and `mix` (bandwidths) are parts, and `scaling` (bandwidth by
+//! the number of threads, and its prediction). Each mode has a module that plans the measurement; `run` contains the code
+//! that all modes use to measure.
+//! The cells of a mode are measured alternately.
 
 pub mod cache_size;
 mod ceilings;
@@ -22,6 +23,7 @@ mod memory_chase;
 mod mix;
 mod prediction;
 mod run;
+mod scaling;
 mod thinned;
 mod view;
 
@@ -120,6 +122,8 @@ pub enum Curve {
     Mix,
     /// Latency under increasing load by ratio of reads to writes: the family of curves.
     Family,
+    /// Bandwidth by the number of threads, measured and predicted.
+    Scaling,
     /// Bandwidths of each memory level, for a roofline.
     Ceilings,
 }
@@ -212,6 +216,7 @@ fn planned(
         Curve::Loaded => Box::new(family::plan_loaded(setup, notices)?),
         Curve::Mix => Box::new(family::plan_mix(setup, notices)?),
         Curve::Family => Box::new(family::plan(setup, notices)?),
+        Curve::Scaling => Box::new(scaling::plan(setup, notices)?),
         Curve::Ceilings => Box::new(ceilings::plan(setup, notices)?),
     })
 }
@@ -245,7 +250,7 @@ impl PlannedRun for CurvePlan {
                 }
                 Figures::new(GAUGE, test, names, units).or_like(family::is_point).limited(limited)
             }
-            Curve::Ceilings => return self.mode.figures(),
+            Curve::Scaling | Curve::Ceilings => return self.mode.figures(),
         }]
     }
 

@@ -48,6 +48,7 @@ impl Curve {
             Self::Loaded => names::LOADED,
             Self::Mix => names::MIX,
             Self::Family => names::FAMILY,
+            Self::Scaling => names::SCALING,
         }
     }
 

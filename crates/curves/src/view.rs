@@ -3,6 +3,7 @@
 mod conclusion;
 mod family;
 mod matrix;
+mod scaling;
 
 pub(crate) use conclusion::conclusion;
 
@@ -11,7 +12,7 @@ use crate::config::CurveConfig;
 use crate::levels::{EDGE_SLACK, other_method};
 use crate::memory_chase::SAME;
 use nodegauge_analysis::conclusion::Obstacle;
-use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX};
+use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX, PREDICTION, SCALING};
 use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_chase::is_cached;
 use nodegauge_chase::traffic::is_short_call;
@@ -34,13 +35,15 @@ type Shows = fn(&CurvesFigure<'_>) -> bool;
 type View = fn(&[CurvesFigure<'_>], &mut Section);
 
 /// Tests in the order of the page, with their views.
-const TESTS: [(&str, Shows, View); 6] = [
+const TESTS: [(&str, Shows, View); 8] = [
     (LADDER, |(_, c)| c.set_bytes.is_some() && c.kernel.is_some(), ladder),
     (LATENCY, |(_, c)| c.set_bytes.is_some() && c.pages.is_some(), latency),
     (MATRIX, |of| matrix::pair(of).is_some(), matrix::view),
     (LOADED, |(_, c)| c.load_share.is_some() || c.basis.is_some(), loaded),
     (MIX, |_| true, mix),
     (FAMILY, family::shows, family::view),
+    (SCALING, scaling::shows, scaling::view),
+    (PREDICTION, scaling::shows_prediction, scaling::prediction),
 ];
 
 /// Minimum ratio of two consecutive working sets with skipped working sets between them.

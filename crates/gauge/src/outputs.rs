@@ -146,7 +146,7 @@ impl OutputFigures {
             .category(Category::Reference)
             .value(quoted, value)
             .config(config);
-        self.all.push(m.judged(validity));
+        self.all.push(m.with_validity(validity));
         Ok(())
     }
 

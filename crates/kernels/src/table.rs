@@ -105,8 +105,8 @@ macro_rules! kernels {
 
 kernels! {
     Copy, "copy", "c = a", [A] => Some(C), flops 0, scalars 0, Both, |[a, ..], _| a;
-    Scale, "scale", "b = s c", [C] => Some(B), flops 1, scalars 1, Passes, |[_, _, c, _], s| s * c;
-    Add, "add", "c = a + b", [A B] => Some(C), flops 1, scalars 0, Passes, |[a, b, ..], _| a + b;
+    Scale, "scale", "b = s c", [C] => Some(B), flops 1, scalars 1, Both, |[_, _, c, _], s| s * c;
+    Add, "add", "c = a + b", [A B] => Some(C), flops 1, scalars 0, Both, |[a, b, ..], _| a + b;
     Triad, "triad", "a = b + s c", [B C] => Some(A), flops 2, scalars 1, Both,
         |[_, b, c, _], s| b + s * c;
     Read, "read", "sum += a", [A] => None, flops 1, scalars 0, Both, |[a, ..], _| a;

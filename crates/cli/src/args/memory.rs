@@ -56,6 +56,15 @@ pub(crate) enum MemoryCommand {
         "nodegauge memory curves --mixes 1:0 -- ./solver input",
     ]))]
     Curves(FamilyArgs),
+    /// STREAM's kernels by the number of threads, with the prediction of the execution-cache-memory model
+    ///
+    /// The prediction has two inputs of the same run: the bandwidths of one core, and those of all threads by mix of reads
+    /// and writes. The page names each kernel that differs from its prediction by more than 10 %.
+    #[command(after_long_help = examples::of(&[
+        "nodegauge memory scaling",
+        "nodegauge memory scaling --bind close --csv scaling.csv",
+    ]))]
+    Scaling(CurveArgs),
 }
 
 /// Options for memory and time, with the default budget of one curve.
@@ -82,7 +91,7 @@ pub(crate) struct UntimedMemoryArgs {
     pub(crate) common: CommonArgs,
 }
 
-/// Arguments of `memory ladder` and `memory mix`.
+/// Arguments of `memory ladder`, `memory mix` and `memory scaling`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct CurveArgs {
     #[command(flatten)]

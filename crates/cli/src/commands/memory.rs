@@ -54,6 +54,9 @@ fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit
             (Curve::Loaded, &of.memory.untimed, Some(&of.placement), Some(of.order))
         }
         MemoryCommand::Mix(of) => (Curve::Mix, &of.memory.untimed, Some(&of.placement), None),
+        MemoryCommand::Scaling(of) => {
+            (Curve::Scaling, &of.memory.untimed, Some(&of.placement), None)
+        }
         MemoryCommand::Curves(FamilyArgs { mixes, from, to, program, chase: of }) => {
             options.program = named_program(program)?;
             options.mixes.clone_from(mixes);

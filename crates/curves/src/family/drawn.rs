@@ -2,8 +2,12 @@
 //! slower the more the program uses the memory. The reporters are calibrated with known loads on the CPUs of the
 //! program.
 //!
-//! Reporters of memory pressure, and known loads that run together with a program, follow Bubble-Up (Mars et al., MICRO
-//! 2011). The functions are pure.
+//! A chain of dependent loads hardly disturbs the program, so that its reading is that of the bandwidth that the program
+//! draws by itself. Readers at full rate slow the program down. Their reading is that of the bandwidth beside them; multiplied
+//! by the slowdown of the program, it is the bandwidth by itself, because a run of the program moves the same bytes.
+//!
+//! Reporters of memory pressure, and loads of known size beside a program, are those of Bubble-Up (Mars et al., MICRO 2011).
+//! The functions are pure.
 
 use super::found::{part_count, slice};
 use nodegauge_measure::stats::{self, Better, Summary};
@@ -12,7 +16,7 @@ use nodegauge_measure::{BytesPerSec, Seconds};
 /// Readings of a reporter during a known load.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct CalibrationPoint {
-    /// Rates of the load, one per round, bytes per second; empty without load.
+    /// Rates of the load beside the reporter in each round, bytes per second; empty without load.
     pub rates: Vec<f64>,
     /// Readings of the reporter, one per round, seconds per load or per byte.
     pub readings: Vec<f64>,
@@ -25,6 +29,9 @@ pub(super) struct Calibration {
     pub points: Vec<CalibrationPoint>,
     /// Readings during the program.
     pub program: Vec<f64>,
+    /// Times of the program beside the reporter divided by those beside a reporter that does not disturb it, in rounds; empty
+    /// if this reporter does not disturb it.
+    pub slowdowns: Vec<f64>,
 }
 
 /// Estimated bandwidth of a program.
@@ -111,7 +118,10 @@ impl Calibration {
                 let load = median_or_zero(slice(&point.rates, part, parts));
                 pairs.push((load, stats::median(slice(&point.readings, part, parts))));
             }
-            rates.extend(load_at(&pairs, stats::median(slice(&self.program, part, parts))));
+            let beside = load_at(&pairs, stats::median(slice(&self.program, part, parts)));
+            let slowdowns = slice(&self.slowdowns, part, parts);
+            let slowdown = if slowdowns.is_empty() { 1.0 } else { stats::median(slowdowns) };
+            rates.extend(beside.map(|rate| rate * slowdown));
         }
         let full = self.points.last().map_or(0.0, |last| median_or_zero(&last.rates));
         // An interval as wide as the range of the known loads contains no information.
@@ -132,9 +142,18 @@ impl DrawnBandwidth {
     }
 }
 
-/// Returns the estimate with the narrowest interval, and its index.
+/// Longest interval, as a share of the full rate, of an estimate that counts before all later ones.
+const SHARP: f64 = 0.2;
+
+/// Returns the estimate that counts, with its index: the first with a short interval, else that with the shortest. The
+/// estimates are in ascending order of the disturbance of the program by their reporters.
 pub(super) fn best(estimates: &[Option<DrawnBandwidth>]) -> Option<(usize, &DrawnBandwidth)> {
     let known = estimates.iter().enumerate();
+    let sharp = |drawn: &DrawnBandwidth| drawn.uncertainty() <= SHARP * drawn.full;
+    let mut first = known.clone().filter_map(|(number, drawn)| Some((number, drawn.as_ref()?)));
+    if let Some(found) = first.find(|(_, drawn)| sharp(drawn)) {
+        return Some(found);
+    }
     let known = known.filter_map(|(number, drawn)| Some((number, drawn.as_ref()?)));
     known.min_by(|a, b| a.1.uncertainty().total_cmp(&b.1.uncertainty()))
 }
@@ -161,7 +180,68 @@ mod tests {
         }
         let mut shifted = noise(rounds + 5);
         let program = shifted.drain(5..).map(|factor| reading(rate) * factor).collect();
-        Calibration { points, program }
+        Calibration { points, program, slowdowns: Vec::new() }
+    }
+
+    /// Factor by which readers at full rate slow down the memory accesses of others.
+    const SLOWER: f64 = 1.6;
+    /// Rate of the full load by itself, bytes per second.
+    const FULL: f64 = 40e9;
+
+    /// Rates of a program by itself and beside readers.
+    struct Paced {
+        alone: f64,
+        beside: f64,
+    }
+
+    impl Paced {
+        /// Waits of a fixed time after each block, as the known load and the computations of a program.
+        fn fixed_waits(share: f64) -> Self {
+            Self { alone: share * FULL, beside: FULL / (SLOWER + 1.0 / share - 1.0) }
+        }
+
+        /// Waits in proportion to the time of each block.
+        fn duty_cycle(share: f64) -> Self {
+            Self { alone: share * FULL, beside: share * FULL / SLOWER }
+        }
+
+        /// Waits until the time of the next block, so that the rate does not depend on the memory.
+        fn fixed_rate(share: f64) -> Self {
+            Self { alone: share * FULL, beside: share * FULL }
+        }
+    }
+
+    /// Returns the calibration of readers whose time per byte rises with the rate of the others beside them.
+    fn readers(program: &Paced) -> Calibration {
+        let reading = |beside: f64| 25e-12 * (1.0 + beside / FULL);
+        let mut points = vec![CalibrationPoint { rates: Vec::new(), readings: vec![25e-12; 60] }];
+        for share in [0.25, 0.5, 0.75, 1.0] {
+            let Paced { beside, .. } = Paced::fixed_waits(share);
+            let readings = noise(60).iter().map(|factor| reading(beside) * factor).collect();
+            points.push(CalibrationPoint { rates: vec![beside; 60], readings });
+        }
+        let readings = noise(60).iter().map(|factor| reading(program.beside) * factor).collect();
+        // A run of the program moves the same bytes beside the readers.
+        let slowdowns = vec![program.alone / program.beside; 60];
+        Calibration { points, program: readings, slowdowns }
+    }
+
+    #[test]
+    fn bandwidth_beside_readers_becomes_that_of_the_program_by_itself() {
+        for share in [0.1, 0.3, 0.46, 0.6] {
+            for paced in
+                [Paced::fixed_waits(share), Paced::duty_cycle(share), Paced::fixed_rate(share)]
+            {
+                let drawn = readers(&paced).drawn().unwrap();
+                let found = stats::median(&drawn.rates) / FULL;
+                assert!((found - share).abs() < 0.05, "{share}: {found}");
+            }
+        }
+        // Without the slowdown, the program with waits in proportion would be found at 28 %.
+        let mut uncorrected = readers(&Paced::duty_cycle(0.46));
+        uncorrected.slowdowns = Vec::new();
+        let found = stats::median(&uncorrected.drawn().unwrap().rates) / FULL;
+        assert!((found - 0.2875).abs() < 0.02, "{found}");
     }
 
     #[test]
@@ -190,13 +270,17 @@ mod tests {
     }
 
     #[test]
-    fn estimate_with_the_narrowest_interval_is_used() {
+    fn first_short_interval_counts_or_else_the_shortest() {
         let wide = DrawnBandwidth { rates: vec![1e9, 2e9, 3e9, 4e9, 5e9, 6e9], full: 9e9 };
         let narrow = DrawnBandwidth { rates: vec![3e9; 6], full: 9e9 };
         let few = DrawnBandwidth { rates: vec![3e9; 2], full: 9e9 };
-        let estimates = [None, Some(wide), Some(few), Some(narrow)];
+        let estimates = [None, Some(wide), Some(few), Some(narrow.clone())];
         assert_eq!(best(&estimates).unwrap().0, 3);
         assert!(best(&[None]).is_none());
+        // A short interval of a reporter that does not disturb the program is sufficient.
+        let first =
+            DrawnBandwidth { rates: vec![3e9, 3.1e9, 3.2e9, 3.3e9, 3.4e9, 3.5e9], full: 9e9 };
+        assert_eq!(best(&[Some(first), Some(narrow)]).unwrap().0, 0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Figures of the family of curves: those of its points and bandwidths, and those derived from a whole curve.
 
 use super::found::{self, FoundKnee, MeasuredPoint};
+use super::repeated;
 use super::{CellPart, Family, FamilyCell, FamilyView, Member, PathMemory, PathRun, with_mix};
 use crate::config::CurveConfig;
 use crate::loaded::{self, AT_KNEE, Knee, LoadPoint, SHARES};
@@ -114,6 +115,11 @@ impl FamilyFigures<'_, '_> {
             array_bytes: Some(arrays.0),
             ..with_mix(&config, *mix)
         };
+        if self.family.view == FamilyView::Curves {
+            let rates: Vec<f64> =
+                judged.seconds(cell, 0).into_iter().map(|seconds| 1.0 / seconds).collect();
+            repeated::best_doubt(&rates).into_iter().for_each(|reason| validity.suspect(reason));
+        }
         let name = match self.family.view {
             FamilyView::Mix => mix.name().to_owned(),
             _ => format!("{SATURATED}{mix}"),
@@ -168,6 +174,11 @@ impl FamilyFigures<'_, '_> {
         for (number, share) in SHARES.into_iter().enumerate() {
             let Some(cell) = self.number(path, member, CellPart::Point(number)) else { continue };
             let first = run.outcome.measurements.len();
+            let mut validity = validity.clone();
+            if self.family.view == FamilyView::Curves && share == 0 {
+                let doubt = repeated::latency_doubt(&judged.seconds(cell, 0));
+                doubt.into_iter().for_each(|reason| validity.suspect(reason));
+            }
             let names = self.point_names(mix, share).into_iter();
             let parts = names.zip([Value::Seconds, Value::Rate]).enumerate();
             for (part, (name, value)) in parts.take(1 + usize::from(share > 0)) {
@@ -247,6 +258,7 @@ fn add_found(run: &mut CurveRun<'_>, mix: Mix, points: &[MeasuredPoint], mut con
     let m = Measurement::new(GAUGE, run.curve.test(), name, Unit::BytesPerSecond);
     let mut validity = Validity::valid();
     doubts.into_iter().for_each(|reason| validity.suspect(reason));
+    repeated::knee_doubt(&rates).into_iter().for_each(|reason| validity.suspect(reason));
     let m = m.with_samples(Quoted::Median, rates).config(&config).with_validity(validity);
     run.outcome.measurements.push(m);
 }

@@ -45,7 +45,9 @@ pub(crate) const NAMES: [&str; 5] = [BANDWIDTH, BANDWIDTH_BELOW, LATENCY, SLOWDO
 
 /// Known loads as shares of the full rate, percent.
 const KNOWN_SHARES: [u32; 5] = [0, 25, 50, 75, 100];
-/// Duration of a known load: several time slices of the scheduler.
+/// Share of the last of them.
+const FULL_SHARE: u32 = KNOWN_SHARES[KNOWN_SHARES.len() - 1];
+/// Duration of a known load: several times that of a slice of the scheduler.
 const KNOWN_TIME: Duration = Duration::from_millis(40);
 /// Minimum duration of a turn of the program, seconds, so that the start of a process is a small part of it. A shorter
 /// program runs several times per turn.
@@ -340,18 +342,29 @@ impl ProgramFigures {
         self.regime.seconds(number, part)
     }
 
-    /// Returns the readings of a reporter. Readers slow down the known load as they slow down the program. The rates of
-    /// the loads are therefore those during the chain, so that the estimate is the bandwidth of the program without a
-    /// reporter.
+    /// Returns the readings of a reporter, beside known loads and beside the program. The rates of the loads are those beside
+    /// this reporter. Readers slow the program down, so that they have its slowdowns, too.
     fn calibration(&self, reporter: Reporter) -> Calibration {
         let mut points = Vec::new();
         for share in KNOWN_SHARES {
-            let rates = self.seconds(ProgramCell::Known(Reporter::Chain, share), 1);
+            let rates = self.seconds(ProgramCell::Known(reporter, share), 1);
             let rates = rates.into_iter().map(|seconds| 1.0 / seconds).collect();
             let readings = self.seconds(ProgramCell::Known(reporter, share), 0);
             points.push(CalibrationPoint { rates, readings });
         }
-        Calibration { points, program: self.seconds(ProgramCell::Program(reporter), 0) }
+        let program = self.seconds(ProgramCell::Program(reporter), 0);
+        let slowdowns = match reporter {
+            Reporter::Chain => Vec::new(),
+            Reporter::Readers => self.slowdowns(),
+        };
+        Calibration { points, program, slowdowns }
+    }
+
+    /// Returns the times of the program beside readers divided by those beside the chain, in rounds.
+    fn slowdowns(&self) -> Vec<f64> {
+        let without = self.seconds(ProgramCell::Program(Reporter::Chain), 1);
+        let beside = self.seconds(ProgramCell::Program(Reporter::Readers), 1);
+        beside.iter().zip(&without).map(|(time, base)| time / base).collect()
     }
 
     /// Returns a figure with its configuration; `basis` describes the method.
@@ -401,7 +414,13 @@ impl ProgramFigures {
             let text = format!("{}: {}", method_in_words(*reporter), calibration.in_words());
             run.outcome.details.push(text);
         }
-        let estimates = calibrations.map(|calibration| calibration.drawn());
+        let mut estimates = calibrations.map(|calibration| calibration.drawn());
+        // The limit is the rate of the full load by itself, which the chain does not disturb.
+        let alone = self.seconds(ProgramCell::Known(Reporter::Chain, FULL_SHARE), 1);
+        if !alone.is_empty() {
+            let full = 1.0 / stats::median(&alone);
+            estimates.iter_mut().flatten().for_each(|drawn| drawn.full = full);
+        }
         let Some((number, drawn)) = drawn::best(&estimates) else {
             let text = "the bandwidth of the program is unknown: a known load on its CPUs does \
                         not change the readings";

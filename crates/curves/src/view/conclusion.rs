@@ -1,9 +1,9 @@
 //! First sentence of a page of curves.
 
-use super::{Curves, CurvesFigure, at_load, cache_remark, family, matrix};
+use super::{Curves, CurvesFigure, at_load, cache_remark, family, matrix, scaling};
 use crate::GAUGE;
 use crate::levels::MEMORY;
-use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX};
+use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX, SCALING};
 use nodegauge_gauge::view::sentence::{
     capital, doubted, joined, number_with_noun, quotable, quoted, superlative, verb,
 };
@@ -18,6 +18,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         .or_else(|| matrix::conclusion(&figures(record, MATRIX)))
         .or_else(|| mix(&figures(record, MIX)))
         .or_else(|| family::conclusion(&figures(record, FAMILY)))
+        .or_else(|| scaling::conclusion(record, &figures(record, SCALING)))
 }
 
 /// Returns the figures of a test.

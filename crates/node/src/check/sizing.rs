@@ -89,7 +89,7 @@ impl SizedPart {
                 let lines = size.as_f64() / LINE as f64;
                 let held = lines.min(caches.as_f64() / LINE as f64);
                 let each =
-                    1.2 * size.as_f64() / rates.of_one + (lines / 4.0 + 1.5 * held) * rates.load;
+                    1.2 * size.as_f64() / rates.single + (lines / 4.0 + 1.5 * held) * rates.load;
                 2.0 * each
             }
         };
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use nodegauge_measure::record::{Cache, CacheKind};
 
-    const RATES: TouchRates = TouchRates { first: 4e9, later: 20e9, of_one: 2e9, load: 120e-9 };
+    const RATES: TouchRates = TouchRates { first: 4e9, later: 20e9, single: 2e9, load: 120e-9 };
     const MOST: Duration = Duration::from_secs(6);
 
     fn guest(llc: Bytes) -> Machine {

@@ -1,0 +1,621 @@
+//! Scaling: bandwidth of STREAM's kernels, of read and of write over the number of threads, with the prediction of the
+//! execution-cache-memory model ([`ecm`]).
+//!
+//! The prediction has two inputs, which are measured in the same run with the same loops: the ladder of one core (read,
+//! write, copy and triad in each cache and in memory), and the bandwidth of all threads for the mix of reads and writes of
+//! each kernel, measured with the loops of `memory mix`. Scale is predicted from Copy on one core, Add from Triad,
+//! because the same lines move. The cells are one core in each level, all mixes, and all kernels at each number of
+//! threads.
+//!
+//! Threads are added in the order of the placement. Each has a working set of its own that is four times the last-level
+//! cache of a single thread, so that a single thread reads memory, too. Stores are regular, as in the ladder.
+
+mod ecm;
+mod miss;
+
+pub(crate) use ecm::contributions;
+pub(crate) use miss::{compared, share_in_words};
+
+use crate::ceilings::{self, Level};
+use crate::config::CurveConfig;
+use crate::mix::Mix;
+use crate::prediction::CurveTimes;
+use crate::run::{CurveRun, FigureOutline, TimedCells, Value};
+use crate::{CurveSetup, GAUGE, Mode, beyond, ladder, notice, refuse_below, too_large};
+use nodegauge_analysis::expect::Figures;
+use nodegauge_arena::ArenaError;
+use nodegauge_arena::names::{PREDICTION, SCALING};
+use nodegauge_chase::traffic::{self, WorkingSetLoop};
+use nodegauge_chase::{MemoryRegion, RegionBuffers, TIMES_LLC, WitnessedPool};
+use nodegauge_gauge::roofline::MEMORY;
+use nodegauge_kernels::{Element, Kernel, Stores};
+use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Unit, clock};
+use nodegauge_placement::Placement;
+use std::collections::BTreeSet;
+
+/// Kernels whose scaling is measured and predicted.
+pub(crate) const KERNELS: [Kernel; 6] =
+    [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad, Kernel::Read, Kernel::Write];
+/// Kernels of the ladder of one core.
+pub(crate) const CORE_KERNELS: [Kernel; 4] =
+    [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad];
+/// Mixes of the kernels with regular stores.
+const MIXES: [Mix; 4] = [Mix::Reads, Mix::ThreeToOne, Mix::TwoToOne, Mix::OneToOne];
+/// Kind of stores of all loops.
+const STORES: Stores = Stores::Regular;
+/// Number of threads up to which each number is measured.
+const EACH_UP_TO: usize = 8;
+/// Number of turns after which the arrays are filled again. A turn multiplies values by at most five for each of at most
+/// six kernels, and 5^(6 x 64) is below the largest `f64`.
+const TURNS_PER_REFILL: u32 = 64;
+/// Beginning of the name of a bandwidth of all threads with a mix.
+pub(crate) const ALL_THREADS: &str = "saturated_";
+/// Part of the name of a bandwidth of one core in a level, in front of the level.
+pub(crate) const ONE_CORE: &str = "_one_";
+
+/// Returns the name of the figure of a kernel with a number of threads, e.g. `copy_2`.
+pub(crate) fn figure_name(kernel: Kernel, threads: usize) -> String {
+    format!("{kernel}_{threads}")
+}
+
+/// Returns the name of the figure of a kernel on one core in a level, e.g. `copy_one_L2`.
+pub(crate) fn core_name(kernel: Kernel, level: &str) -> String {
+    format!("{kernel}{ONE_CORE}{level}")
+}
+
+/// True for the name of a figure of a kernel with a number of threads, on one core or of a mix.
+pub(crate) fn is_name(name: &str) -> bool {
+    let threads = name.rsplit_once('_').is_some_and(|(_, count)| count.parse::<u32>().is_ok());
+    threads || name.contains(ONE_CORE) || name.starts_with(ALL_THREADS)
+}
+
+/// Returns the mix of the lines that a kernel moves with regular stores, including lines that are read only to be
+/// overwritten; `None` for a kernel of another ratio.
+pub(crate) fn kernel_mix(kernel: Kernel) -> Option<Mix> {
+    let moved = kernel.moved(Element::F64, STORES);
+    let mixes = MIXES.into_iter();
+    mixes
+        .filter(|mix| mix.kernel().writes() == kernel.writes())
+        .find(|mix| !kernel.writes() || mix.kernel().moved(Element::F64, STORES) == moved)
+}
+
+/// Returns the kernel of the ladder that moves the same lines as a kernel.
+pub(crate) fn one_core_kernel(kernel: Kernel) -> Kernel {
+    match kernel {
+        Kernel::Scale => Kernel::Copy,
+        Kernel::Add => Kernel::Triad,
+        _ => kernel,
+    }
+}
+
+/// Returns the numbers of threads to measure: each up to eight, then two per octave, and all.
+fn counts(all: usize) -> Vec<usize> {
+    let mut counts: Vec<usize> = (1..=all.min(EACH_UP_TO)).collect();
+    let mut octave = EACH_UP_TO;
+    while octave < all {
+        counts.extend([octave / 2 * 3, octave * 2].into_iter().filter(|count| *count < all));
+        octave *= 2;
+    }
+    if all > EACH_UP_TO {
+        counts.push(all);
+    }
+    counts
+}
+
+/// Returns the order in which counts are set up, as indices: the last, the first, and then those that halve the largest
+/// gaps between them.
+fn by_importance(counts: &[usize]) -> Vec<usize> {
+    let last = counts.len() - 1;
+    let mut order = vec![last];
+    if last > 0 {
+        order.push(0);
+    }
+    while order.len() < counts.len() {
+        let rest = (0..counts.len()).filter(|at| !order.contains(at));
+        let next = rest.max_by_key(|at| order.iter().map(|of| of.abs_diff(*at)).min());
+        order.extend(next);
+    }
+    order
+}
+
+/// Returns the number of cores that run on each NUMA node. Threads of the same core count once. Unbound threads run on
+/// one node, each on a core of its own.
+fn cores_by_node(topology: &Topology, places: &[Vec<CpuId>]) -> Vec<usize> {
+    let mut cores: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); topology.nodes.len().max(1)];
+    for (number, place) in places.iter().enumerate() {
+        let thread = match place[..] {
+            [cpu] => topology.thread(cpu),
+            // All CPUs of a core are a single core.
+            [cpu, ..] if core_count(topology, place) == 1 => topology.thread(cpu),
+            _ => None,
+        };
+        match thread {
+            Some(thread) => cores[thread.node.unwrap_or(0)].insert(thread.core),
+            None => cores[0].insert(topology.cores.len() + number),
+        };
+    }
+    cores.iter().map(BTreeSet::len).collect()
+}
+
+/// Returns the number of cores to which these CPUs belong.
+fn core_count(topology: &Topology, place: &[CpuId]) -> usize {
+    let cores = place.iter().filter_map(|cpu| topology.thread(*cpu)).map(|thread| thread.core);
+    cores.collect::<BTreeSet<usize>>().len()
+}
+
+/// Returns the loops of these kernels, in their order.
+fn with_kernels(loops: &[WorkingSetLoop], kernels: &[Kernel]) -> Vec<WorkingSetLoop> {
+    let found = kernels.iter().map(|kernel| loops.iter().find(|each| each.kernel() == *kernel));
+    found.flatten().cloned().collect()
+}
+
+/// Cell of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ScalingCell {
+    /// Kernels of the ladder on one core, in the level with this index.
+    OneCore(usize),
+    /// All mixes on all threads.
+    Mixes,
+    /// All kernels, with the number of threads of this index.
+    Threads(usize),
+}
+
+/// Planned measurement of the scaling over threads.
+pub(crate) struct Scaling {
+    /// Numbers of threads, ascending; the first is one.
+    counts: Vec<usize>,
+    /// Levels of the memory hierarchy of one thread.
+    levels: Vec<Level>,
+    /// Working set of a thread, bytes.
+    set: u64,
+}
+
+/// Plans the measurement. The working set of a thread is four times the last-level cache of one thread; less memory gives
+/// smaller sets, and a notice reports this.
+pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Scaling, Failure> {
+    let threads = setup.placement.threads.len();
+    if threads < 2 {
+        return Err(Failure::usage(format!(
+            "the scaling over threads requires at least two threads; found {threads}"
+        ))
+        .hint("--threads 2"));
+    }
+    let first = setup.placement.threads[0].clone();
+    let caches = setup.site.cache_capacity(&first.cpus);
+    let granule = 4096;
+    let asked = setup.options.largest.map(|all| all.0 / threads as u64);
+    let mut set = asked.unwrap_or_else(|| beyond(caches).0) & !(granule - 1);
+    let least = ladder::SMALLEST * threads as u64;
+    refuse_below(Bytes(least), Bytes(set * threads as u64))?;
+    let usable = setup.usable();
+    let needed = Bytes(set * threads as u64);
+    if needed > usable {
+        set = (usable.0 / threads as u64) & !(granule - 1);
+        if asked.is_some() || set < ladder::SMALLEST {
+            return Err(too_large("a working set for each thread", needed, usable));
+        }
+        let text = format!(
+            "the working set of a thread is {} instead of {}, which exceeds the usable memory",
+            Bytes(set),
+            beyond(caches)
+        );
+        notices.push(notice(NoticeId::Clamped, text));
+    }
+    let alone = Placement { threads: vec![first], ..setup.placement.clone() };
+    let reported = ladder::reported(&setup.site.topology, &alone);
+    let levels = ceilings::levels(&reported, set, &mut Vec::new());
+    Ok(Scaling { counts: counts(threads), levels, set })
+}
+
+/// State of the run.
+struct ScalingRun<'m> {
+    buffers: RegionBuffers<'m>,
+    /// Pools of workers, one for each number of threads.
+    pools: Vec<WitnessedPool>,
+    cells: Vec<ScalingCell>,
+    /// Loops of each cell.
+    loops: Vec<Vec<WorkingSetLoop>>,
+    levels: &'m [Level],
+    /// Turns since the arrays were filled.
+    turns: u32,
+}
+
+impl ScalingRun<'_> {
+    fn last(&mut self) -> &mut WitnessedPool {
+        let last = self.pools.len() - 1;
+        &mut self.pools[last]
+    }
+
+    /// Returns the index of the pool of a cell.
+    fn pool(&self, cell: ScalingCell) -> usize {
+        match cell {
+            ScalingCell::OneCore(_) => 0,
+            ScalingCell::Mixes => self.pools.len() - 1,
+            ScalingCell::Threads(count) => count,
+        }
+    }
+
+    /// Adds a cell.
+    fn add(&mut self, cell: ScalingCell, loops: Vec<WorkingSetLoop>) {
+        self.cells.push(cell);
+        self.loops.push(loops);
+    }
+
+    /// Measures a cell once.
+    fn turn(&mut self, number: usize) -> Result<Sample, ArenaError> {
+        if self.turns % TURNS_PER_REFILL == 0 {
+            let buffers = self.buffers;
+            traffic::refill(self.last(), buffers, buffers.bytes())?;
+        }
+        self.turns += 1;
+        let cell = self.cells[number];
+        let pool = self.pool(cell);
+        let loops = &self.loops[number];
+        let pool = &mut self.pools[pool];
+        match cell {
+            ScalingCell::OneCore(level) => self.levels[level].sample(loops, pool, self.buffers),
+            _ => traffic::sample(loops, pool, self.buffers),
+        }
+    }
+}
+
+impl Scaling {
+    fn threads(&self) -> usize {
+        self.counts[self.counts.len() - 1]
+    }
+
+    /// Chooses all loops, and adds the cells for which there is time.
+    fn set_up(
+        &self,
+        run: &mut CurveRun<'_>,
+        of: &mut ScalingRun<'_>,
+    ) -> Result<Vec<Vec<Sample>>, ArenaError> {
+        run.observer.phase("choosing the fastest loop for each kernel");
+        let mut kernels = KERNELS.to_vec();
+        kernels.extend(MIXES.map(Mix::kernel).into_iter().filter(|of| !KERNELS.contains(of)));
+        let bytes = self.set as usize;
+        let buffers = of.buffers;
+        let mut prepared: Vec<WorkingSetLoop> = Vec::new();
+        for (done, kernel) in kernels.iter().enumerate() {
+            let until = (done + 1) as f64 / kernels.len() as f64;
+            let fastest = run.fastest(until, of.last(), buffers, *kernel, &[STORES], bytes)?;
+            prepared.extend(fastest.map(|variant| WorkingSetLoop::new(variant, bytes)));
+        }
+        run.observer.phase("checking every element");
+        for each in &mut prepared {
+            each.prepare(of.last(), buffers)?;
+        }
+        for (number, level) in self.levels.iter().enumerate() {
+            let mut loops = with_kernels(&prepared, &CORE_KERNELS);
+            if level.set != self.set {
+                for each in &mut loops {
+                    *each = WorkingSetLoop::new(each.variant(), level.set as usize);
+                    each.prepare(&mut of.pools[0], of.buffers)?;
+                }
+            }
+            of.add(ScalingCell::OneCore(number), loops);
+        }
+        of.add(ScalingCell::Mixes, with_kernels(&prepared, &MIXES.map(Mix::kernel)));
+        let loops = with_kernels(&prepared, &KERNELS);
+        let order = by_importance(&self.counts);
+        let mut first = Vec::new();
+        let mut time = Affordable::new(&policy::CURVES_BEHIND, &run.limits);
+        for number in 0..of.cells.len() {
+            let begun = clock::now();
+            first.push(vec![of.turn(number)?]);
+            time.take(clock::now() - begun);
+        }
+        let mut left_out = Vec::new();
+        let mut longest = std::time::Duration::ZERO;
+        for (done, count) in order.into_iter().enumerate() {
+            // A turn with fewer threads takes hardly longer than one with more.
+            if done > 0 && (run.observer.interrupted() || !time.allows(longest, longest)) {
+                left_out.push(self.counts[count]);
+                continue;
+            }
+            of.add(ScalingCell::Threads(count), loops.clone());
+            let begun = clock::now();
+            first.push(vec![of.turn(of.cells.len() - 1)?]);
+            let taken = clock::now() - begun;
+            longest = longest.max(taken);
+            time.take(taken);
+        }
+        if !left_out.is_empty() && !run.observer.interrupted() {
+            left_out.sort_unstable();
+            let all: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+            let text = format!(
+                "no time was left for {} threads: use a longer --budget or a smaller --size",
+                all.join(", ")
+            );
+            run.outcome.notices.push(notice(NoticeId::Budget, text));
+        }
+        Ok(first)
+    }
+
+    /// Returns the configuration and the validity that are common to the figures of a pool.
+    fn common(
+        &self,
+        run: &CurveRun<'_>,
+        pool: &WitnessedPool,
+        region: &MemoryRegion,
+    ) -> (CurveConfig, Validity) {
+        let (mut config, mut validity) = run.common(pool, region);
+        if pool.workers() < self.threads() {
+            config.places_asked = None;
+        }
+        let arrays = Bytes(self.set * pool.workers() as u64);
+        let places = run.setup.placement.thread_cpus();
+        let cpus: Vec<CpuId> = places[..pool.workers()].concat();
+        let caches = run.setup.site.cache_capacity(&cpus);
+        if arrays.0 < TIMES_LLC * caches.bytes().map_or(0, |llc| llc.0) {
+            validity.suspect(format!(
+                "working sets of {arrays} are smaller than four times the last-level caches in use, \
+                 which hold part of them"
+            ));
+        }
+        (config, validity)
+    }
+
+    /// Adds the measured figures.
+    fn add_measured(
+        &self,
+        run: &mut CurveRun<'_>,
+        of: &ScalingRun<'_>,
+        region: &MemoryRegion,
+        judged: &TimedCells,
+    ) {
+        // The page has the figures of the ladder and of the mixes first, and then those of the threads in order.
+        let mut numbers: Vec<usize> = (0..of.cells.len()).collect();
+        numbers.sort_by_key(|number| match of.cells[*number] {
+            ScalingCell::OneCore(level) => (0, level),
+            ScalingCell::Mixes => (1, 0),
+            ScalingCell::Threads(count) => (2, count),
+        });
+        for number in numbers {
+            let cell = of.cells[number];
+            let pool = &of.pools[of.pool(cell)];
+            let (config, doubts) = self.common(run, pool, region);
+            for (part, traffic) in of.loops[number].iter().enumerate() {
+                let kernel = traffic.kernel();
+                let workers = pool.workers();
+                let mut config = CurveConfig { element: Some("f64".to_owned()), ..config.clone() };
+                let mut validity = doubts.clone();
+                let mut in_memory = true;
+                let name = match cell {
+                    ScalingCell::OneCore(level) => {
+                        let level = &self.levels[level];
+                        config.level = Some(level.name.clone());
+                        config.level_reported_bytes = level.reported;
+                        config.thread_bytes = Some(level.set);
+                        if level.reported.is_some() {
+                            validity = run.common(pool, region).1;
+                            in_memory = false;
+                        }
+                        core_name(kernel, &level.name)
+                    }
+                    ScalingCell::Mixes => {
+                        let spec = kernel.spec();
+                        config.reads = Some(spec.reads.len() as u64);
+                        config.writes = Some(spec.writes.is_some().into());
+                        let mix = MIXES.into_iter().find(|mix| mix.kernel() == kernel);
+                        format!("{ALL_THREADS}{}", mix.map_or("?", Mix::name))
+                    }
+                    ScalingCell::Threads(_) => figure_name(kernel, workers),
+                };
+                config.thread_bytes = config.thread_bytes.or(Some(self.set));
+                config.set_bytes = config.thread_bytes.map(|set| set * workers as u64);
+                config.array_bytes = Some(traffic.array_bytes());
+                let figure = FigureOutline {
+                    name,
+                    quoted: Quoted::Best,
+                    value: Value::Loop(traffic, in_memory),
+                    config,
+                    validity,
+                };
+                run.add(judged, number, part, figure);
+            }
+        }
+    }
+
+    /// Adds the predicted figures, and the sentence on those that differ from the measured ones.
+    fn add_predicted(&self, run: &mut CurveRun<'_>) {
+        let places = run.setup.placement.thread_cpus();
+        let topology = &run.setup.site.topology;
+        let all = cores_by_node(topology, &places);
+        let mut predictions = Vec::new();
+        for count in &self.counts {
+            let running = cores_by_node(topology, &places[..*count]);
+            for kernel in KERNELS {
+                let inputs = PredictionInputs::of(&run.outcome.measurements, kernel);
+                let name = figure_name(kernel, *count);
+                let of = |m: &&Measurement| m.test == run.curve.test() && m.name == name;
+                let measured = run.outcome.measurements.iter().find(of);
+                if let (Some(inputs), Some(measured)) = (inputs, measured) {
+                    predictions.push(inputs.figure(measured, &running, &all));
+                }
+            }
+        }
+        run.outcome.measurements.extend(predictions);
+        let missed = miss::misses_in_words(&compared(&run.outcome.measurements));
+        run.outcome.notices.extend(missed.map(|text| notice(NoticeId::Contradicted, text)));
+        if run.setup.site.machine.processor.write_allocate != Some(true) {
+            let text = "whether this processor reads a line before it overwrites it is unknown: predictions assume that \
+                        it does";
+            run.outcome.notices.push(notice(NoticeId::Assumed, text));
+        }
+    }
+}
+
+/// Figures of which a kernel is predicted.
+struct PredictionInputs<'a> {
+    kernel: Kernel,
+    mix: Mix,
+    /// Bandwidth of one core in memory.
+    one_core: &'a Measurement,
+    /// Bandwidth of all threads with the mix of the kernel.
+    all: &'a Measurement,
+}
+
+impl<'a> PredictionInputs<'a> {
+    /// Returns the inputs of a kernel among these figures; `None` if one is missing.
+    fn of(figures: &'a [Measurement], kernel: Kernel) -> Option<Self> {
+        let named = |name: String| figures.iter().find(|m| m.name == name && m.value.is_some());
+        let mix = kernel_mix(kernel)?;
+        let one_core = named(core_name(one_core_kernel(kernel), MEMORY))?;
+        let all = named(format!("{ALL_THREADS}{mix}"))?;
+        Some(Self { kernel, mix, one_core, all })
+    }
+
+    /// Returns the predicted figure beside a measured one. `running` and `in_all` have the number of cores by NUMA node, of
+    /// the measured figure and of all threads.
+    fn figure(&self, measured: &Measurement, running: &[usize], in_all: &[usize]) -> Measurement {
+        let Self { kernel, mix, one_core, all } = self;
+        let counted = kernel.counted(Element::F64) as f64;
+        let moved = kernel.moved(Element::F64, STORES) as f64;
+        // Time per counted byte, and counted bytes per second of all threads.
+        let time = 1.0 / one_core.value.unwrap_or(f64::NAN);
+        let rate_of_all = all.value.unwrap_or(f64::NAN) * counted / moved;
+        let rate = ecm::predicted(time, rate_of_all, running, in_all);
+        let times = ecm::LoopTimes::reaching(time, in_all.iter().sum(), rate_of_all);
+        let known: CurveConfig = measured.read_config();
+        let config = CurveConfig {
+            engine: known.engine,
+            threads: known.threads,
+            places: known.places,
+            kernel: Some(kernel.name().to_owned()),
+            stores: kernel.writes().then(|| STORES.name().to_owned()),
+            reads: Some(mix.kernel().spec().reads.len() as u64),
+            writes: Some(mix.kernel().writes().into()),
+            measured: measured.value,
+            saturation: Some(times.saturation()).filter(|count| count.is_finite()),
+            basis: Some(format!(
+                "execution-cache-memory model: one core with {}, all threads with {mix}",
+                one_core_kernel(*kernel)
+            )),
+            ..CurveConfig::default()
+        };
+        let m = Measurement::new(GAUGE, PREDICTION, measured.name.clone(), Unit::BytesPerSecond);
+        let mut validity = one_core.validity.clone();
+        for reason in &all.validity.reasons {
+            validity.add(all.validity.status, reason.clone());
+        }
+        m.value(Quoted::Single, rate).config(&config).judged(validity)
+    }
+}
+
+impl Mode for Scaling {
+    fn memory(&self) -> Bytes {
+        Bytes(self.set * self.threads() as u64)
+    }
+
+    fn figures(&self) -> Vec<Figures> {
+        let mut names = Vec::new();
+        for count in &self.counts {
+            names.extend(KERNELS.map(|kernel| figure_name(kernel, *count)));
+        }
+        let rate = &[Unit::BytesPerSecond];
+        let measured = Figures::new(GAUGE, SCALING, names.clone(), rate).or_like(is_name);
+        vec![measured.limited(true), Figures::new(GAUGE, PREDICTION, names, rate)]
+    }
+
+    fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
+        // Only the set-up and the cells of all threads are never left out.
+        let loops = KERNELS.len() + MIXES.len();
+        let least = times.loops(self.memory(), loops as u32);
+        let shares = self.counts.iter().map(|count| *count as f64 / self.threads() as f64);
+        let all = KERNELS.len() as f64 * shares.sum::<f64>() + MIXES.len() as f64;
+        let likely = times.loops(self.memory(), all.ceil() as u32);
+        PredictedTime { min: least.min, likely: likely.likely }
+    }
+
+    fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
+        let count = counted(self.threads(), "thread");
+        run.observer.phase(&format!("preparing {} for each of {count}", Bytes(self.set)));
+        let places = run.setup.placement.thread_cpus();
+        let mut pools = Vec::new();
+        for count in &self.counts {
+            // The next thread of the placement is the witness of a single one.
+            let spare = places.get(*count).and_then(|place| place.first().copied());
+            let spare = spare.or(run.setup.spare());
+            pools.push(run.team(&places[..*count], spare)?);
+        }
+        let last = pools.len() - 1;
+        let everyone = 0..pools[last].workers();
+        let region = run.map(&mut pools[last], everyone, self.set)?;
+        let mut of = ScalingRun {
+            buffers: region.buffers(),
+            pools,
+            cells: Vec::new(),
+            loops: Vec::new(),
+            levels: &self.levels,
+            turns: 0,
+        };
+        let first = self.set_up(run, &mut of)?;
+        let phase = "measuring all numbers of threads, interleaved";
+        let judged =
+            run.samples_behind(policy::CURVES_BEHIND, first, phase, |number| of.turn(number))?;
+        self.add_measured(run, &of, &region, &judged);
+        self.add_predicted(run);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::TopologySource;
+
+    #[test]
+    fn kernels_have_the_mix_of_the_lines_that_they_move() {
+        let names = KERNELS.map(|kernel| kernel_mix(kernel).unwrap().name());
+        assert_eq!(names, ["2:1", "2:1", "3:1", "3:1", "1:0", "1:1"]);
+        for kernel in KERNELS {
+            let other = one_core_kernel(kernel);
+            assert!(CORE_KERNELS.contains(&other));
+            assert_eq!(kernel_mix(other), kernel_mix(kernel));
+            assert_eq!(other.counted(Element::F64), kernel.counted(Element::F64));
+        }
+    }
+
+    #[test]
+    fn large_machines_have_two_counts_per_octave() {
+        assert_eq!(counts(2), [1, 2]);
+        assert_eq!(counts(8), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(counts(16), [1, 2, 3, 4, 5, 6, 7, 8, 12, 16]);
+        assert_eq!(counts(40).split_off(8), [12, 16, 24, 32, 40]);
+    }
+
+    #[test]
+    fn ends_of_the_curve_are_set_up_first() {
+        assert_eq!(by_importance(&[1]), [0]);
+        let order = by_importance(&[1, 2, 3, 4, 5]);
+        assert_eq!(order[..3], [4, 0, 2]);
+        assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 5);
+    }
+
+    #[test]
+    fn cores_are_counted_once_on_their_node() {
+        let text = "Package:2 NUMANode:1 L3Cache:1 Core:2 PU:2";
+        let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
+        let places = |cpus: &[u32]| -> Vec<Vec<CpuId>> {
+            cpus.iter().map(|cpu| vec![CpuId(*cpu)]).collect()
+        };
+        assert_eq!(cores_by_node(&topology, &places(&[0, 1, 2])), [2, 0]);
+        assert_eq!(cores_by_node(&topology, &places(&[0, 4])), [1, 1]);
+        // Unbound threads may run on any core.
+        assert_eq!(cores_by_node(&topology, &[Vec::new(), Vec::new()]), [2, 0]);
+    }
+
+    #[test]
+    fn names_are_recognised() {
+        for name in ["copy_2", "triad_one_L2", "saturated_3:1"] {
+            assert!(is_name(name), "{name}");
+        }
+        assert!(!is_name("copy"));
+    }
+}

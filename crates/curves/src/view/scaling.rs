@@ -1,0 +1,234 @@
+//! Views of the scaling over threads: the measured figures, and their predictions with the picture of both.
+
+use super::{CurvesFigure, distinct, evidence, value};
+use crate::config::CurveConfig;
+use crate::mix::Mix;
+use crate::scaling::{
+    ALL_THREADS, CORE_KERNELS, KERNELS, compared, contributions, core_name, share_in_words,
+};
+use nodegauge_gauge::view::sentence::{capital, number_with_noun, quoted, verb};
+use nodegauge_gauge::view::{
+    Block, Chart, ChartSeries, ColumnList, ColumnUnit, Scale, Section, TableCell,
+};
+use nodegauge_kernels::{Kernel, LINE};
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
+
+/// True if the view of the measured figures has a place for a figure.
+pub(super) fn shows((m, config): &CurvesFigure<'_>) -> bool {
+    m.unit == Unit::BytesPerSecond && config.kernel.is_some() && config.threads.is_some()
+}
+
+/// True if the view of the predictions has a place for a figure.
+pub(super) fn shows_prediction((m, config): &CurvesFigure<'_>) -> bool {
+    m.unit == Unit::BytesPerSecond && config.kernel.is_some() && config.threads.is_some()
+}
+
+fn named<'a>(of: &'a [CurvesFigure<'a>], name: &str) -> Option<&'a CurvesFigure<'a>> {
+    of.iter().find(|(m, _)| m.name == name)
+}
+
+/// True for a figure of a number of threads, which is neither of a level nor of a mix.
+fn has_no_level((m, config): &CurvesFigure<'_>) -> bool {
+    config.level.is_none() && !m.name.starts_with(ALL_THREADS)
+}
+
+/// Returns the figure of a kernel with a number of threads.
+fn at<'a>(
+    of: &'a [CurvesFigure<'a>],
+    kernel: &str,
+    threads: Option<u64>,
+) -> Option<&'a CurvesFigure<'a>> {
+    let mut own = of.iter().filter(|figure| has_no_level(figure));
+    own.find(|(_, config)| config.kernel.as_deref() == Some(kernel) && config.threads == threads)
+}
+
+/// Returns the kernels of these figures, in the order of the measurement.
+fn kernels(of: &[CurvesFigure<'_>]) -> Vec<&'static str> {
+    let names = KERNELS.map(Kernel::name).into_iter();
+    let is_there =
+        |name: &&str| of.iter().any(|(_, config)| config.kernel.as_deref() == Some(*name));
+    names.filter(is_there).collect()
+}
+
+/// Returns the numbers of threads of these figures, ascending.
+fn counts(of: &[CurvesFigure<'_>]) -> Vec<Option<u64>> {
+    let own = of.iter().filter(|figure| has_no_level(figure));
+    let mut counts = distinct(own.map(|(_, config)| config.threads));
+    counts.sort_unstable();
+    counts
+}
+
+fn count_cell(count: Option<u64>) -> String {
+    count.map_or_else(|| "?".to_owned(), |count| count.to_string())
+}
+
+/// Returns the time that a level adds per line of a kernel, for each level in the order of `levels`.
+fn added(of: &[CurvesFigure<'_>], levels: &[&str], kernel: Kernel) -> Vec<f64> {
+    let mut times = Vec::new();
+    for level in levels {
+        let rate = named(of, &core_name(kernel, level)).and_then(|(m, _)| m.value);
+        let Some(rate) = rate else { break };
+        times.push(LINE as f64 / rate);
+    }
+    contributions(&times)
+}
+
+/// Adds the tables of one core: the bandwidth in each level, and the time that each level adds.
+fn add_levels(of: &[CurvesFigure<'_>], levels: &[&str], section: &mut Section) {
+    let rates = ColumnList::<&str>::new()
+        .left("one core", |level| (*level).to_owned())
+        .left("set", |level| {
+            let own = of.iter().find(|(_, config)| config.level.as_deref() == Some(*level));
+            let set = own.and_then(|(_, config)| config.thread_bytes);
+            set.map_or_else(|| "-".to_owned(), |set| Bytes(set).to_string())
+        })
+        .each(
+            CORE_KERNELS,
+            |kernel| kernel.to_string(),
+            |level, kernel| value(named(of, &core_name(*kernel, level))),
+        );
+    section.push(rates.table(levels)).gap();
+    let times = ColumnList::<&str>::new().left("ns per line", |level| (*level).to_owned()).each(
+        CORE_KERNELS,
+        |kernel| kernel.to_string(),
+        |level, kernel| {
+            let place = levels.iter().position(|known| known == level).unwrap_or(0);
+            ColumnUnit::NANOSECONDS.cell(added(of, levels, *kernel).get(place).copied())
+        },
+    );
+    section.push(times.table(levels)).gap();
+}
+
+/// Adds the view of the measured figures.
+pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
+    let columns =
+        ColumnList::<Option<u64>>::new().right("threads", |count| count_cell(*count)).each(
+            kernels(of),
+            |kernel| (*kernel).to_owned(),
+            |count, kernel| value(at(of, kernel, *count)),
+        );
+    section.push(columns.table(counts(of))).gap();
+    let levels = distinct(of.iter().filter_map(|(_, config)| config.level.as_deref()));
+    if !levels.is_empty() {
+        add_levels(of, &levels, section);
+    }
+    let mixes = of.iter().filter(|(m, _)| m.name.starts_with(ALL_THREADS));
+    let mixes: Vec<&CurvesFigure<'_>> = mixes.collect();
+    if !mixes.is_empty() {
+        let columns = ColumnList::<&CurvesFigure<'_>>::new()
+            .left("mix", |(m, _)| m.name.trim_start_matches(ALL_THREADS).to_owned())
+            .right("all", |figure| value(Some(figure)))
+            .right("of limit", |(m, _)| {
+                let limit = m.limit.as_ref();
+                limit.map_or_else(|| "-".to_owned(), |limit| limit.fraction.to_string())
+            });
+        section.push(columns.table(&mixes)).gap();
+    }
+    section.push(Block::Text(format!(
+        "GB/s, counted as in STREAM; one core: bandwidth in each level; ns per line: time that the level adds per {LINE} B; \
+         mix: lines read : lines written, by all threads"
+    )));
+    // The figures of all threads are the last.
+    let widest_first: Vec<CurvesFigure<'_>> = of.iter().rev().cloned().collect();
+    evidence(section, &widest_first, "regular stores".to_owned());
+    if let Some(limit) = of.iter().find_map(|(m, _)| m.limit.as_ref()) {
+        let text = format!("{} ({})", BytesPerSec(limit.value), limit.basis);
+        section.note("limit", text);
+    }
+}
+
+/// Returns the difference of a measured value from a prediction in words: `+3.2 %`.
+fn miss_in_words((m, config): &CurvesFigure<'_>) -> Option<String> {
+    let miss = config.measured? / m.value? - 1.0;
+    let sign = if miss < 0.0 { '-' } else { '+' };
+    Some(format!("{sign}{}", Fraction(miss.abs())))
+}
+
+/// Returns an empty curve with the colour of a number; `dash` is the kind of its line.
+fn empty_curve(mark: char, name: String, number: usize, dash: usize) -> ChartSeries {
+    let colour = Some(number);
+    ChartSeries { mark, name, colour, dash: Some(dash), ..ChartSeries::default() }
+}
+
+/// Returns the curves of a kernel: measured, and predicted as a dashed line of the same colour.
+fn curves(of: &[CurvesFigure<'_>], number: usize, kernel: &str) -> [ChartSeries; 2] {
+    let initial = kernel.chars().next().unwrap_or('*');
+    let mut measured = empty_curve(initial, kernel.to_owned(), number, 0);
+    let name = format!("{kernel}, predicted");
+    let mut predicted = empty_curve(initial.to_ascii_uppercase(), name, number, 1);
+    for count in counts(of) {
+        let Some((m, config)) = at(of, kernel, count) else { continue };
+        let x = count.unwrap_or(0) as f64;
+        if let Some(value) = config.measured {
+            measured.dots.push((x, value));
+        }
+        if let Some(value) = m.value {
+            predicted.push((x, value), m);
+        }
+    }
+    [measured, predicted]
+}
+
+/// Adds the view of the predictions, with the picture of the measured and the predicted curves.
+pub(super) fn prediction(of: &[CurvesFigure<'_>], section: &mut Section) {
+    let columns = ColumnList::<CurvesFigure<'_>>::new()
+        .right("threads", |(_, config)| count_cell(config.threads))
+        .values("measured", ColumnUnit::GB_PER_S, |(_, config)| config.measured)
+        .right("predicted", |figure| value(Some(figure)))
+        .known("miss", miss_in_words);
+    let mut table = columns.empty();
+    let mut series = Vec::new();
+    for (number, kernel) in kernels(of).into_iter().enumerate() {
+        let own: Vec<&CurvesFigure<'_>> =
+            counts(of).into_iter().filter_map(|count| at(of, kernel, count)).collect();
+        table.heading(heading(kernel, own.first().map(|(_, config)| config)));
+        columns.add(&mut table, own);
+        series.extend(curves(of, number, kernel));
+    }
+    section.push(table).gap();
+    let ticks = counts(of).into_iter().flatten().map(|count| count as f64).collect();
+    section.push(Chart {
+        title: "bandwidth by the number of threads, measured and predicted".to_owned(),
+        names: ["threads", ""],
+        x: Scale::Number,
+        y: Scale::Rate(Unit::BytesPerSecond),
+        ticks,
+        series,
+        ..Chart::default()
+    });
+    section.gap().push(Block::Text(
+        "GB/s; predicted from one core and from all threads with the mix of the kernel; miss: measured compared with \
+         predicted; capital letters: predicted"
+            .to_owned(),
+    ));
+}
+
+/// Returns the heading of a kernel: its mix, and where it saturates the memory.
+fn heading(kernel: &str, config: Option<&CurveConfig>) -> TableCell {
+    let Some(config) = config else { return kernel.into() };
+    let counts = config.reads.zip(config.writes);
+    let of_mix = |mix: &&Mix| {
+        let of = mix.kernel().spec();
+        Some((of.reads.len() as u64, u64::from(of.writes.is_some()))) == counts
+    };
+    let mix = Mix::ALL.iter().find(of_mix).map_or("?", |mix| mix.name());
+    let end = config.saturation.map_or_else(
+        || "not saturated by these threads".to_owned(),
+        |cores| format!("saturates at {cores:.1} cores"),
+    );
+    format!("{kernel} ({mix}), {end}").into()
+}
+
+/// Returns the sentence on the scaling: Triad of all threads, and how many kernels are predicted.
+pub(super) fn conclusion(record: &Record, of: &[CurvesFigure<'_>]) -> Option<String> {
+    let all = of.iter().filter_map(|(_, config)| config.threads).max()?;
+    let own = at(of, Kernel::Triad.name(), Some(all)).map(|(m, _)| *m);
+    let measured = own.and_then(|m: &Measurement| {
+        let who = number_with_noun(all, "thread");
+        Some(format!("{who} {} {} of triad", verb(all, "sustain"), quoted(m)?))
+    });
+    let predicted = share_in_words(&compared(&record.measurements));
+    let parts: Vec<String> = measured.into_iter().chain(predicted).collect();
+    (!parts.is_empty()).then(|| capital(&parts.join("; ")))
+}
