@@ -194,7 +194,11 @@ fn options_that_contradict_the_text_are_refused_with_both_values() {
     let cases: [(&str, &[&str], &str); 9] = [
         (&oci, &["--threads", "32"], "--threads 32 contradicts the text: 96 threads"),
         (&oci, &["--element", "4"], "--element 4 contradicts the text: 8 bytes in an element"),
-        (&oci, &["--size", "1000"], "--size 1000 contradicts the text: 430080000 elements in an array"),
+        (
+            &oci,
+            &["--size", "1000"],
+            "--size 1000 contradicts the text: 430080000 elements in an array",
+        ),
         (&oci, &["--times", "20"], "--times 20 contradicts the text: 10 runs of each kernel"),
         (&t2k, &["--ranks", "8"], "--ranks 8 contradicts the text: 16 ranks"),
         (&t2k, &["--size", "4000000"], "--size 4000000 contradicts the text: 2000000 elements"),

@@ -531,7 +531,7 @@ fn wrapper_maps_ranks_of_several_nodes_as_in_the_lecture() {
 #[test]
 fn wrapper_without_a_planned_rank_fails_with_one_line() {
     let script = EmittedScript::new(&["wrapper", "--ranks", "16", "--policy", "4"]);
-    let unknown = "no rank: no variable of a known launcher is set; RANK_VARIABLE=NAME names the one of this launcher\n";
+    let unknown = "no rank: no variable of a known launcher is set; set RANK_VARIABLE to the name of the variable of this launcher\n";
     script.fails(&[], unknown);
     script.fails(&[("MYRANK", "13"), ("PMI_RANK", "")], unknown);
     // The batch script of a job is not a rank, even if a launcher runs in it.

@@ -129,7 +129,10 @@ fn matrix_has_every_pair_of_numa_nodes_and_cpus() {
     // On a busy node, two CPUs may never be available at the same time.
     let notices = texts(&record["notices"]).join("\n");
     let has_pairs = all.iter().any(|m| m["name"].as_str().unwrap().starts_with("cpu"));
-    assert!(has_pairs || notices.contains("pairs of CPUs not measured: their threads did not run"), "{record:#}");
+    assert!(
+        has_pairs || notices.contains("pairs of CPUs not measured: their threads did not run"),
+        "{record:#}"
+    );
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn missing_folder_is_refused_before_measuring() {
         // Without --samples, this would measure for ten seconds.
         harness.run(&["stream", option, "no/such/folder/x"]).exits(3).only_error(
             "cannot write no/such/folder/x: No such file or directory (os error 2)\n\
-             hint: give a file in a folder that exists and that you may write to",
+             hint: give a file in an existing folder that you can write to",
         );
     }
     assert!(!harness.path(".local").exists());

@@ -39,7 +39,7 @@ fn memory_kind_and_memory_side_cache_are_printed() {
         .exits(0)
         .prints_words("node 0: 8 GiB of DRAM behind a memory-side cache of 2 GiB, cpus 0-3")
         .prints_words("node 1: 2 GiB of MCDRAM, no cpus")
-        .prints_words("of DRAM only, that of MCDRAM (NUMA nodes 1) is unknown");
+        .prints_words("of DRAM only; the bandwidth of MCDRAM (NUMA nodes 1) is unknown");
 }
 
 #[test]

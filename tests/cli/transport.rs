@@ -116,9 +116,7 @@ fn patterns_that_need_mpi_are_refused() {
         .exits(3)
         .warns("allreduce: an MPI is required, and there is no mpicc");
     let hosts = ["mpi", "--hosts", "a,b"];
-    without_mpi(&harness, &hosts)
-        .exits(3)
-        .warns("messages between hosts: an MPI is required");
+    without_mpi(&harness, &hosts).exits(3).warns("messages between hosts: an MPI is required");
     let asked = ["mpi", "--transport", "--patterns", "latency_mt"];
     harness.run(&asked).exits(2).warns("hint: leave out --transport");
     harness.run(&["mpi", "--transport=ib"]).exits(2).warns("shm, tcp");

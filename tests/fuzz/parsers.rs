@@ -263,7 +263,7 @@ pub fn short(message: &str) -> Result<(), String> {
 
 fn processor(bytes: &[u8]) -> Result<(), String> {
     let name = String::from_utf8_lossy(bytes);
-    catalog::named(&name).map(drop).or_else(|error| short(&error.to_string()))
+    catalog::find_by_name(&name).map(drop).or_else(|error| short(&error.to_string()))
 }
 
 /// Reads threads, places, binding and KMP_AFFINITY of a program, for a fixed machine.

@@ -1,8 +1,8 @@
-//! MPI libraries by their binary interface (ABI), as data. Each row of [`MPI_ABIS`] has all that this program knows of an
-//! ABI: names of library files, values of handles and constants, and of the implementation whose own ABI it is, how its
-//! wrapper and its launcher are recognised and which variables its launchers set. Ranks that load an MPI library use
-//! these definitions. The header of the message probe is also generated from them, because the probe is compiled without
-//! an MPI library.
+//! MPI libraries by their binary interface (ABI), as data. Each row of [`MPI_ABIS`] describes an ABI: names of
+//! library files, and values of handles and constants. If the ABI belongs to one implementation, the row also
+//! describes how its wrapper and its launcher are recognised, and which variables its launchers set. Ranks that
+//! load an MPI library use these definitions. The header of the message probe is also generated from them, because
+//! the probe is compiled without an MPI library.
 //!
 //! Sources: <https://www.mpich.org/abi/> and MPICH's `mpi.h`; Open MPI's `mpi.h` of versions 3 to 5, in which handles
 //! are addresses of symbols; the standard, MPI 5.0, chapter 20. This crate depends on no other crate, because a
@@ -19,7 +19,8 @@ pub struct MpiAbi {
     pub title: &'static str,
     /// Names of library files with this ABI, the most specific first. The first name identifies the ABI.
     pub files: &'static [&'static str],
-    /// Implementation with an ABI of its own; `None` for an ABI that several implementations have besides their own.
+    /// Implementation to which the ABI belongs; `None` for an ABI that several implementations provide in addition
+    /// to their own.
     pub implementation: Option<MpiImplementation>,
     /// Values of [`MPI_HANDLES`].
     pub handles: MpiHandleValues,
@@ -29,12 +30,12 @@ pub struct MpiAbi {
     pub status: &'static str,
 }
 
-/// Implementation of MPI, with those that are derived from it: installation, launchers and their variables.
+/// Implementation of MPI, including its derivatives: installation, launchers and their variables.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MpiImplementation {
-    /// Name of the library, unless its wrapper prints another.
+    /// Name of the library, unless the output of the wrapper contains another name.
     pub library: &'static str,
-    /// Kind of the launcher that starts its ranks, in addition to Slurm.
+    /// Kind of the launcher that starts its ranks; Slurm can start them as well.
     pub launcher: LauncherKind,
     /// Name of the launcher in messages.
     pub launcher_title: &'static str,
@@ -42,15 +43,15 @@ pub struct MpiImplementation {
     pub suffix: &'static str,
     /// Debian's package of the launcher.
     pub package: &'static str,
-    /// Beginnings of the names of its other libraries. A program in Fortran or C++ may require only these.
+    /// Name prefixes of its other libraries. A program in Fortran or C++ may require only these.
     pub other_files: &'static [&'static str],
-    /// Option with which the wrapper prints name and version of the library.
+    /// Option with which the wrapper prints the name and the version of the library.
     pub wrapper_query: &'static str,
     /// Texts by which the output of the wrapper is recognised.
     pub wrapper_marks: &'static [WrapperMark],
     /// Texts by which the output of the launcher for `--version` is recognised.
     pub launcher_marks: &'static [LauncherMark],
-    /// Variable that srun sets with `srun_option`.
+    /// Variable that srun sets if it is called with `srun_option`.
     pub srun_variable: &'static str,
     /// Option of srun for ranks of this library.
     pub srun_option: &'static str,
@@ -63,27 +64,28 @@ pub struct MpiImplementation {
 pub struct WrapperMark {
     /// Text before the version.
     pub text: &'static str,
-    /// Name of the library.
+    /// Name of the library that prints this text.
     pub library: &'static str,
-    /// True if only a line with `for` or `version` counts, because compilers print the text elsewhere, e.g. in paths.
+    /// True if only a line with `for` or `version` counts, because compilers print the text elsewhere, e.g. in
+    /// paths.
     pub needs_words: bool,
 }
 
 /// Text in a line that a launcher prints for `--version`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LauncherMark {
-    /// The text.
+    /// Text that the line contains.
     pub text: &'static str,
-    /// Place of the version.
+    /// Position of the version.
     pub version: VersionPlace,
 }
 
-/// Place of a version number in the output of a launcher.
+/// Position of a version number in the output of a launcher.
 #[derive(Debug, PartialEq, Eq)]
 pub enum VersionPlace {
     /// The last number of the line.
     LastOfLine,
-    /// The first number after this text in the line, or of the line without it.
+    /// The first number after this text in the line; if the text is missing, the first number of the line.
     After(&'static str),
     /// The last number of the line that begins with this text.
     LineBeginning(&'static str),
@@ -105,15 +107,15 @@ pub enum LauncherKind {
 pub struct LauncherVariables {
     /// Human-readable name of the launcher.
     pub launcher: &'static str,
-    /// Rank of the process.
+    /// Variable with the rank of the process.
     pub rank: &'static str,
-    /// Number of ranks.
+    /// Variable with the number of ranks.
     pub ranks: &'static str,
-    /// Number of ranks on this host.
-    pub here: &'static [&'static str],
-    /// Rank of the process on this host.
+    /// Variables with the number of ranks on this host.
+    pub local_ranks: &'static [&'static str],
+    /// Variables with the rank of the process among the processes on this host.
     pub local_rank: &'static [&'static str],
-    /// Identifiers of the job.
+    /// Variables that identify the job.
     pub job: &'static [&'static str],
 }
 
@@ -197,7 +199,7 @@ pub const MPI_CONSTANTS: [&str; 10] = [
     "MPI_T_BIND_NO_OBJECT",
 ];
 
-/// All supported ABIs. Of several implementations that match, the first is used.
+/// All supported ABIs. If several implementations match, the first is used.
 pub static MPI_ABIS: [MpiAbi; 3] = [OPEN_MPI, MPICH, STANDARD];
 
 /// ABI of Open MPI 3 to 5.
@@ -230,7 +232,7 @@ const OPEN_MPI: MpiAbi = MpiAbi {
             launcher: "Open MPI",
             rank: "OMPI_COMM_WORLD_RANK",
             ranks: "OMPI_COMM_WORLD_SIZE",
-            here: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
+            local_ranks: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
             local_rank: &["OMPI_COMM_WORLD_LOCAL_RANK"],
             job: &["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"],
         }],
@@ -303,7 +305,7 @@ const MPICH: MpiAbi = MpiAbi {
                 launcher: "MVAPICH",
                 rank: "MV2_COMM_WORLD_RANK",
                 ranks: "MV2_COMM_WORLD_SIZE",
-                here: &["MV2_COMM_WORLD_LOCAL_SIZE"],
+                local_ranks: &["MV2_COMM_WORLD_LOCAL_SIZE"],
                 local_rank: &["MV2_COMM_WORLD_LOCAL_RANK"],
                 job: &["MPISPAWN_ID", "PMI_ID", "PMI_PORT"],
             },
@@ -312,7 +314,7 @@ const MPICH: MpiAbi = MpiAbi {
                 launcher: "MPICH or Intel MPI",
                 rank: "PMI_RANK",
                 ranks: "PMI_SIZE",
-                here: &["MPI_LOCALNRANKS", "MPI_LOCALNUMRANKS", "PALS_LOCAL_SIZE"],
+                local_ranks: &["MPI_LOCALNRANKS", "MPI_LOCALNUMRANKS", "PALS_LOCAL_SIZE"],
                 local_rank: &["MPI_LOCALRANKID"],
                 job: &["PALS_APID", "PMI_JOBID", "PMI_PORT"],
             },
@@ -321,7 +323,7 @@ const MPICH: MpiAbi = MpiAbi {
                 launcher: "PALS",
                 rank: "PALS_RANKID",
                 ranks: "PALS_SIZE",
-                here: &["PALS_LOCAL_SIZE"],
+                local_ranks: &["PALS_LOCAL_SIZE"],
                 local_rank: &["PALS_LOCAL_RANKID"],
                 job: &["PALS_APID"],
             },
@@ -400,9 +402,9 @@ pub fn implementations() -> impl Iterator<Item = &'static MpiImplementation> {
     MPI_ABIS.iter().filter_map(|abi| abi.implementation.as_ref())
 }
 
-/// Returns the ABIs that ranks of a launcher may have, the most likely first: that of the implementation to which the
-/// launcher belongs (`None` for srun) or whose variable srun has set, and those of several implementations. `is_set` is
-/// true for the names of environment variables that are set.
+/// Returns the ABIs that ranks of a launcher may have, the most likely first. This is the ABI of the implementation
+/// to which the launcher belongs (`None` for srun) or whose variable srun has set, followed by ABIs that several
+/// implementations provide. `is_set` returns true for names of environment variables that are set.
 pub fn launcher_abis(
     launcher: Option<&MpiImplementation>,
     is_set: impl Fn(&str) -> bool,
@@ -471,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn abi_follows_from_launcher_and_variables_of_srun() {
+    fn abi_follows_from_launcher_and_srun_variables() {
         let titles = |launcher: &str, set: &[&str]| {
             let launcher = implementations().find(|own| own.library == launcher);
             let abis = launcher_abis(launcher, |name| set.contains(&name));

@@ -489,7 +489,7 @@ impl HpcgEvidence<'_> {
             }
         }
         // The error of x is about as large as the residual; a larger error indicates wrong results.
-        let mut distances = cell.sets.iter().map(|set| set.distance);
+        let mut distances = cell.sets.iter().map(|set| set.max_error);
         if let Some(off) = distances.find(|distance| distance.is_none_or(|x| x > 1e-3)) {
             validity.invalid(format!("the solution deviates from 1 by {}", in_digits(off)));
         }

@@ -1,5 +1,5 @@
-//! Several arrays in one memory mapping, on pages of a chosen size. The layout avoids that two arrays map to the same
-//! cache sets or memory banks. Each thread touches the elements that it uses first (first touch).
+//! Several arrays in one memory mapping, on pages of a chosen size. In the layout, two arrays do not map to the
+//! same cache sets or memory banks. Each thread is the first to touch the elements that it uses (first touch).
 //!
 //! The requested page size is not guaranteed; [`Arrays::pages_got`] reads the actual sizes from the kernel. Threads
 //! access the arrays only through [`Arrays::share`]; the shares of different threads are disjoint.
@@ -15,7 +15,7 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Layout: positions of the arrays relative to each other.
+/// Position of the arrays relative to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArrayLayout {
@@ -136,12 +136,12 @@ impl Arrays {
     }
 
     /// Returns the start address and the length of the whole mapping.
-    pub fn mapping(&self) -> (usize, usize) {
+    pub fn address_range(&self) -> (usize, usize) {
         self.mapping.range()
     }
 
-    /// Returns the share of one thread. Shares are contiguous, consist of whole cache lines, and differ in size by at
-    /// most one line. Pointers to arrays that do not exist are dangling.
+    /// Returns the share of one thread. Shares are contiguous, consist of whole cache lines, and differ in size by
+    /// at most one line. Pointers to arrays beyond [`ArraysConfig::count`] are dangling.
     ///
     /// # Panics
     /// Panics if the index is not below the count.
@@ -200,11 +200,11 @@ impl ArraysConfig {
         PagedMapping::check(self.mapped(), self.pages, processes)
     }
 
-    /// Checks that the NUMA nodes to which `policy` binds the arrays of `processes` processes have enough reserved
-    /// pages.
+    /// Checks that the NUMA nodes to which `policy` binds memory have enough reserved pages for the arrays of
+    /// `processes` processes.
     ///
     /// # Errors
-    /// Fails if fewer huge pages are free on these nodes.
+    /// Fails if fewer huge pages are free on these NUMA nodes.
     pub fn check_bound(self, policy: &MemoryPolicy, processes: u64) -> Result<(), ArrayError> {
         PagedMapping::check_bound(self.mapped(), self.pages, policy, processes)
     }
@@ -214,7 +214,7 @@ impl ArraysConfig {
         self.elements * self.element.bytes()
     }
 
-    /// Returns the number of bytes from the start of the first array to the end of the last array.
+    /// Returns the number of bytes from the start of the first array to the end of the last one.
     fn mapped(self) -> Bytes {
         Bytes(self.offsets().last().unwrap_or(0) + self.array_bytes())
     }
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_base_pages_are_read_back_as_base_pages() {
+    fn base_pages_are_read_back() {
         let arrays = Arrays::map(three(1 << 18, ArrayLayout::Staggered)).unwrap();
         let args = arrays.share(of(0, 1));
         for array in &args.at[..3] {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_staggered_unless_sequential() {
+    fn arrays_are_staggered_by_default() {
         for elements in [1, 1000, 1 << 18, (1 << 20) - 8, 1 << 20, (1 << 20) + 512, 10_000_000] {
             let staggered = three(elements, ArrayLayout::Staggered);
             let mut starts: Vec<u64> = ArraysConfig { count: 4, ..staggered }
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn fourth_array_does_not_move_the_others() {
+    fn fourth_array_does_not_change_layout_of_others() {
         for layout in [ArrayLayout::Staggered, ArrayLayout::Sequential { offset: 3 }] {
             let config = three(12_345, layout);
             let offsets: Vec<u64> = config.offsets().collect();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn fourth_array_has_no_share_if_there_are_three() {
+    fn missing_fourth_array_has_no_share() {
         let three = three(1000, ArrayLayout::Staggered);
         let share = Arrays::map(three).unwrap().share(of(1, 2));
         assert_eq!(share.at[3], NonNull::dangling());
@@ -350,7 +350,7 @@ mod tests {
         fn arrays_never_overlap(n in 1u64..400_000, offset in 0u64..100, count in 1usize..=4) {
             for layout in [ArrayLayout::Staggered, ArrayLayout::Sequential { offset }] {
                 let arrays = Arrays::map(ArraysConfig { count, ..three(n, layout) }).unwrap();
-                let (start, length) = arrays.mapping();
+                let (start, length) = arrays.address_range();
                 let mut free = start;
                 for (array, bytes) in arrays.ranges() {
                     prop_assert!(free <= array);

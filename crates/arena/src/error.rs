@@ -1,4 +1,4 @@
-//! Errors of measurements of memory.
+//! Errors of memory measurements.
 
 use crate::ArrayError;
 use nodegauge_measure::Failure;
@@ -21,15 +21,15 @@ pub enum ArenaError {
     /// The requested loops do not exist on this processor, or require another element type or more arrays.
     #[error(transparent)]
     Loops(Failure),
-    /// One of several processes that measure together failed.
+    /// One of several processes that measure together has failed.
     #[error(transparent)]
     Rank(#[from] Failure),
-    /// The user requested the end of the run during a setup.
+    /// The user requested the end of the run during the setup.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// A lost team or rank ends the measurement of all cells.
+/// The loss of a team or a rank ends the measurement of all cells.
 impl From<ArenaError> for TurnFailure {
     fn from(error: ArenaError) -> Self {
         match error {

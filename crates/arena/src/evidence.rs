@@ -1,5 +1,4 @@
-//! Evidence for figures of memory: comparison with the theoretical bandwidth, and reasons why figures are suspect or
-//! invalid.
+//! Evidence for figures of memory: comparison with the theoretical bandwidth, and reasons for doubt.
 
 use crate::{NumaConfig, RequestedPages};
 use nodegauge_measure::record::{Finding, Machine, Measurement, Severity};
@@ -12,7 +11,7 @@ const PAGES_GOT_ENOUGH: f64 = 0.9;
 /// Minimum share of the memory that must be on a NUMA node for the bandwidth of this node to be included in the limit.
 const TRIFLE: f64 = 0.01;
 
-/// Compares a figure with the theoretical bandwidth of the NUMA nodes that contain the memory, if the bandwidth is
+/// Sets the theoretical bandwidth of the NUMA nodes that contain the memory as the limit of a figure, if it is
 /// known.
 pub fn with_memory_limit(
     figure: Measurement,
@@ -28,13 +27,13 @@ pub fn with_memory_limit(
     }
 }
 
-/// Returns the reason why figures of a run with wrong values are invalid.
+/// Returns the reason why figures are invalid if arrays contain a wrong value.
 pub fn wrong_values_reason(wrong: &impl std::fmt::Display) -> String {
     format!("wrong values in the arrays: {wrong}")
 }
 
-/// Returns the reason why a figure does not represent the requested kind of pages, if too little of the memory is on
-/// such pages. `memory` describes the memory in the message, e.g. `arrays`.
+/// Returns the reason why a figure is not valid for the requested kind of pages; `None` if enough of the memory is
+/// on such pages. `memory` is the word for the memory in the message, e.g. `arrays`.
 pub fn page_size_reason(
     asked: RequestedPages,
     got: &BTreeMap<u64, Fraction>,
@@ -48,15 +47,15 @@ pub fn page_size_reason(
     })
 }
 
-/// Returns the finding that a run had several regimes with these round trips. The cause is the hypervisor in a guest,
-/// and a change of clock frequencies on bare metal.
+/// Returns a finding if the run had several regimes, whose round trips are `trips`. In a guest, the cause is the
+/// hypervisor; on bare metal, a change of clock frequencies.
 pub fn regime_finding(trips: &[f64], guest: bool) -> Option<Finding> {
     let words: Vec<String> = trips.iter().map(|trip| Seconds(*trip).to_string()).collect();
     let took = format!("core-to-core round trip of {}", words.join(" or "));
     let (id, text, remedy) = if guest {
         (
             "cpus-moved",
-            format!("the hypervisor moved the cpus during the run: {took}"),
+            format!("the hypervisor moved the CPUs during the run: {took}"),
             "compare only figures of the same regime; the record contains the figures of each regime",
         )
     } else {

@@ -40,20 +40,20 @@ pub struct PagesConfig {
 /// Requested and actual NUMA nodes of memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NumaConfig {
-    /// Requested memory policy, e.g. `bind:1`; for ranks with different policies, those of all ranks.
+    /// Requested memory policy, e.g. `bind:1`; if ranks have different policies, all of them.
     pub asked: String,
     /// Share of the memory on each NUMA node, 0 to 1; `null` if unknown.
     pub got: Option<BTreeMap<u32, Fraction>>,
     /// Share of each array on each NUMA node, 0 to 1; absent if all arrays have the same shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrays: Option<BTreeMap<String, BTreeMap<u32, Fraction>>>,
-    /// Share of the pages on the NUMA nodes that the policy specifies; absent if it specifies no NUMA nodes.
+    /// Share of the pages on the NUMA nodes that the policy names; absent if it names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Fraction>,
-    /// Reason why the pages cannot be compared with the policy although it specifies NUMA nodes.
+    /// Reason why the pages cannot be compared with the policy although it names NUMA nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
-    /// Threads for which most pages are on other NUMA nodes than the policy specifies.
+    /// Threads most of whose pages are not on the NUMA nodes that the policy names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads_astray: Vec<usize>,
     /// Number of NUMA nodes of the machine.

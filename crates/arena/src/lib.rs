@@ -1,8 +1,8 @@
 //! Arrays in memory for measurements. The crate maps arrays on pages of a chosen kind with staggered start addresses,
 //! and reads the actual NUMA nodes and page sizes from the kernel. The threads that use the arrays touch them first.
 //!
-//! The crates of the gauges contain the loops and the measurement protocols. This crate measures no figure, only the
-//! rates from which the time of a set-up is predicted, and does not depend on a gauge.
+//! The crates of the gauges contain the loops and the measurement protocols. This crate measures no figures, only
+//! the rates that predict the time of a setup, and does not depend on the gauges.
 
 pub mod arrays;
 mod error;

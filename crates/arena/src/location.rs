@@ -18,10 +18,10 @@ const ASKED: usize = 6000;
 const RANGE_PAGES_ASKED: usize = ASKED / 3;
 /// Minimum number of sampled pages per thread and array.
 const MIN_PAGES_PER_SHARE: usize = 8;
-/// Minimum share of pages on the expected NUMA nodes, below which figures are suspect. A tenth of the pages on other
-/// NUMA nodes affects the figures; pages at the boundaries between two threads' shares are a smaller fraction.
+/// Share of pages on the expected NUMA nodes, below which figures are suspect. If a tenth of the pages is on other
+/// NUMA nodes, figures are affected; pages at the boundaries between two threads' shares are a smaller fraction.
 const HELD: f64 = 0.9;
-/// Minimum share of a thread's pages on the expected NUMA nodes; threads with a smaller share are listed in the record.
+/// Share of a thread's pages on the expected NUMA nodes, below which the thread is listed in the record.
 const THREAD_HELD: f64 = 0.5;
 
 /// Number of pages on each NUMA node.
@@ -30,18 +30,18 @@ pub type Nodes = BTreeMap<NumaNodeId, u64>;
 /// Share of pages on each NUMA node, 0 to 1.
 pub type Shares = BTreeMap<NumaNodeId, Fraction>;
 
-/// NUMA nodes of sampled pages of one thread's share of one array.
+/// Number of sampled pages on each NUMA node, for one thread's share of one array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// Index of the array.
     pub array: usize,
-    /// Thread that touched the share first.
+    /// Index of the thread that touched the share first.
     pub thread: usize,
     /// Number of pages on each NUMA node.
     pub nodes: Nodes,
 }
 
-/// Queries the NUMA nodes of the shares of `threads` threads from the kernel; returns an empty list if the kernel does
+/// Queries the kernel for the NUMA nodes of the shares of `threads` threads. The result is empty if the kernel does
 /// not report them.
 pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
     let sample = (ASKED / (arrays.count() * threads.max(1))).max(MIN_PAGES_PER_SHARE);
@@ -81,9 +81,9 @@ fn sum(shares: &[Share], chosen: impl Fn(&Share) -> bool) -> Nodes {
     nodes
 }
 
-/// Compares the NUMA nodes of `arrays` arrays with a policy. The memory of a thread is expected on the NUMA nodes of
-/// the policy; if the policy specifies none, on the thread's nodes in `thread_nodes`. Threads without nodes are not
-/// checked.
+/// Compares the NUMA nodes of `arrays` arrays with a policy. The memory of a thread is expected on the NUMA nodes
+/// of the policy; if the policy names none, on the NUMA nodes of the thread in `thread_nodes`. Threads without NUMA
+/// nodes are not checked.
 pub fn config(
     shares: &[Share],
     arrays: usize,
@@ -151,8 +151,8 @@ pub fn arrays_config(
     }
 }
 
-/// Returns the NUMA nodes on which the pages of a thread on the NUMA nodes `own` should be; empty if any NUMA node is
-/// right.
+/// Returns the NUMA nodes on which the pages of a thread should be if its own NUMA nodes are `own`; empty if all
+/// NUMA nodes are correct.
 fn wanted_nodes(policy: &MemoryPolicy, own: &[NumaNodeId]) -> Vec<NumaNodeId> {
     let mut wanted = match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => own.to_vec(),
@@ -164,7 +164,7 @@ fn wanted_nodes(policy: &MemoryPolicy, own: &[NumaNodeId]) -> Vec<NumaNodeId> {
     wanted
 }
 
-/// True if the shares of a NUMA node differ by more than a percent of all pages.
+/// True if the shares of one of the NUMA nodes differ by more than 1 % of all pages.
 fn differ(one: &Shares, other: &Shares) -> bool {
     one.keys().chain(other.keys()).any(|node| {
         let [a, b] = [one, other].map(|shares| shares.get(node).copied().unwrap_or_default());
@@ -188,9 +188,9 @@ pub fn evenness(got: &BTreeMap<u32, Fraction>, nodes: &[u32]) -> Fraction {
     nodes.iter().map(|node| got.get(node).copied().unwrap_or_default().min(each)).sum()
 }
 
-/// Returns the reason why `bytes` of memory on pages of these sizes are too few to judge if they are interleaved over
-/// `nodes` nodes; `None` if they can be judged. Pages are placed as a whole, so a node may have one page of each size
-/// more than another. These pages must not exceed the tolerated share of a node's pages.
+/// Returns the reason if `bytes` bytes of memory have too few pages to check that they are interleaved
+/// over `nodes` NUMA nodes; `None` if they have enough. One NUMA node may have one page of each size more than another.
+/// These additional pages must not exceed the tolerated share of the pages of a NUMA node.
 pub fn too_few_pages(bytes: u64, pages: &BTreeMap<u64, Fraction>, nodes: usize) -> Option<String> {
     let unequal: f64 =
         pages.iter().map(|(size, share)| (share.0 * bytes as f64).min(*size as f64)).sum();
@@ -235,7 +235,7 @@ mod tests {
         counts.iter().map(|(node, n)| (NumaNodeId(*node), *n)).collect()
     }
 
-    /// Returns the pages of each thread's share on each NUMA node, with equal numbers for all arrays.
+    /// Returns pages on NUMA nodes for the share of each thread, with equal numbers for all arrays.
     fn alike(threads: &[&[(u32, u64)]]) -> Vec<Share> {
         let each = threads.iter().enumerate();
         each.flat_map(|(thread, counts)| {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_compared_with_the_numa_node_of_each_thread() {
+    fn memory_is_expected_on_numa_node_of_thread() {
         let right = truth(
             &alike(&[&[(0, 10)], &[(1, 10)]]),
             &MemoryPolicy::Local,
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_compared_with_the_numa_nodes_of_the_policy() {
+    fn memory_is_expected_on_numa_nodes_of_policy() {
         let shares = alike(&[&[(0, 3), (1, 7)], &[(1, 10)]]);
         let of = |policy: MemoryPolicy| truth(&shares, &policy, &thread_nodes(&THREAD_NODES));
         let breaks = |policy: MemoryPolicy| policy_violation(&of(policy.clone()), &policy);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_at_unknown_locations_do_not_count() {
+    fn arrays_with_unknown_location_are_ignored() {
         let on = |node| Some(Shares::from([(NumaNodeId(node), Fraction(1.0))]));
         let numa = arrays_config(&MemoryPolicy::Default, &[None, on(0), on(1)], 2);
         assert_eq!(numa.got, Some(BTreeMap::from([(0, Fraction(0.5)), (1, Fraction(0.5))])));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_pages_are_not_judged_for_interleaving() {
+    fn interleaving_of_few_pages_is_not_judged() {
         let sizes = |pairs: &[(u64, f64)]| {
             pairs.iter().map(|(size, share)| (*size, Fraction(*share))).collect::<BTreeMap<_, _>>()
         };
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_listed_separately_if_their_locations_differ() {
+    fn arrays_with_different_locations_are_listed() {
         let mut shares = alike(&[&[(0, 10)]]);
         let config = |location_shares: &[Share], nodes| {
             let config =
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_reports_locations_of_written_arrays_only() {
+    fn only_written_arrays_have_locations() {
         let arrays = Arrays::map(ArraysConfig {
             count: 4,
             elements: 1 << 18,
@@ -399,7 +399,7 @@ mod tests {
         })
         .unwrap();
         // Before first touch, no page is on any node.
-        if numa::pages_by_node(arrays.mapping().0, 1, 1).is_err() {
+        if numa::pages_by_node(arrays.address_range().0, 1, 1).is_err() {
             return;
         }
         assert_eq!(observe(&arrays, 2), []);

@@ -46,7 +46,7 @@ impl RequestedPages {
         }
     }
 
-    /// Returns the size of a reserved huge page; `None` for the kinds that require no reservation.
+    /// Returns the size of a reserved huge page; `None` for kinds of pages that need no reservation.
     pub fn reserved(self) -> Option<Bytes> {
         match self {
             Self::Base | Self::Transparent => None,
@@ -142,7 +142,7 @@ impl From<ArrayError> for Failure {
     }
 }
 
-/// Private memory mapping on pages of one kind. The pages are not touched when the mapping is created.
+/// Private memory mapping on pages of one kind. Creating the mapping touches no page.
 #[derive(Debug)]
 pub struct PagedMapping {
     mapping: Mapping,
@@ -191,9 +191,10 @@ impl PagedMapping {
             .map_err(refused(wanted, pages))
     }
 
-    /// Checks that the NUMA nodes to which a policy binds memory have enough free reserved pages for `count` mappings
-    /// of `wanted` bytes. When memory is mapped, the kernel checks the pages of all nodes and ignores the policy. If a
-    /// page is then missing on these nodes, the kernel ends the program at first touch.
+    /// Checks that the NUMA nodes to which a policy binds memory have enough free reserved pages for `count`
+    /// mappings of `wanted` bytes. When memory is mapped, the kernel checks the pages of all NUMA nodes and ignores
+    /// the policy. If a page is missing on the NUMA nodes of the policy, the kernel ends the program at first
+    /// touch.
     ///
     /// # Errors
     /// Fails if these nodes have fewer free pages.
@@ -226,7 +227,7 @@ impl PagedMapping {
     }
 }
 
-/// Returns the words for NUMA nodes to which memory is bound.
+/// Describes the NUMA nodes to which memory is bound.
 fn on(nodes: &[NumaNodeId]) -> String {
     let numbers = number_ranges(nodes.iter().map(|node| node.0));
     match nodes.len() {
@@ -236,7 +237,7 @@ fn on(nodes: &[NumaNodeId]) -> String {
     }
 }
 
-/// Returns a function that describes the failure of a mapping of this size on such pages.
+/// Returns a function that converts the failure of a mapping of this size and kind of pages.
 fn refused(wanted: Bytes, pages: RequestedPages) -> impl Fn(MapError) -> ArrayError {
     move |error| match error {
         MapError::NoReservedPages { total, free, needed, .. } => {
@@ -263,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_huge_pages_are_reported_with_their_numa_nodes() {
+    fn missing_huge_pages_are_reported_with_numa_nodes() {
         let error = |nodes: &[u32]| {
             let nodes = nodes.iter().copied().map(NumaNodeId).collect();
             let error = ArrayError::NoHugePages {
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn only_bound_memory_requires_pages_on_certain_numa_nodes() {
+    fn bound_memory_requires_pages_on_its_numa_nodes() {
         let check = |pages, policy: &MemoryPolicy| {
             PagedMapping::check_bound(Bytes::mib(1 << 30), pages, policy, 1)
         };

@@ -1,4 +1,4 @@
-//! Names of the memory tests in records. STREAM and the memory curves have the same gauge name in records.
+//! Names of memory tests in records. STREAM and the memory curves belong to one gauge in records.
 
 pub use nodegauge_measure::figure_names::stream::{GAUGE, TEST as STREAM, TRIAD};
 

@@ -1,7 +1,7 @@
-//! Rates of memory, from a probe of at most [`LONGEST`] before a run: they predict the time of its set-up.
+//! Rates of memory, measured by a probe of at most [`LONGEST`] before a run. They predict the time of its setup.
 //!
-//! The workers of the run touch new memory first and write it again. The probe begins with little memory and takes more
-//! of it as long as there is time, so that it needs no rate of the machine beforehand.
+//! The workers of the run touch new memory for the first time and then write it again. The probe begins with little
+//! memory and takes more as long as time is left; therefore it does not need to know the speed of the machine.
 
 use crate::mapping::PagedMapping;
 use crate::{ArenaError, RequestedPages, supply};
@@ -13,31 +13,31 @@ use std::time::{Duration, Instant};
 
 /// Maximum time of a probe.
 const LONGEST: Duration = Duration::from_millis(200);
-/// Memory of each worker in the first step of a probe.
+/// Memory per worker in the first step of a probe.
 const FIRST: Bytes = Bytes::mib(2);
-/// Factor between the memory of a step and that of the next.
+/// Factor between the memory of two successive steps.
 const MORE: u64 = 4;
 
 /// Number of loads of a step.
 const LOADS: u32 = 10_000;
 
-/// Rates at which the workers of a run write memory, all together.
+/// Rates at which all workers of a run together write memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryRates {
-    /// Rate at which new memory is written, which the kernel allocates and clears.
+    /// Rate of first touch: the kernel allocates and clears the pages.
     pub first_touch: BytesPerSec,
-    /// Rate at which memory that exists is written.
+    /// Rate at which memory is written that was touched before.
     pub rewrite: BytesPerSec,
-    /// Time of a load that depends on the load before, at a random place in the memory of a worker.
+    /// Time of a load at a random place in the memory of a worker; its address depends on the previous load.
     pub load: Seconds,
 }
 
 impl MemoryRates {
-    /// Measures the rates with a worker at each of `places`, on pages and with the policy of the run, in at most `max`
-    /// bytes.
+    /// Measures the rates with one worker at each of `places`, with the pages and the policy of the run, in at most
+    /// `max` bytes.
     ///
     /// # Errors
-    /// Fails if the workers cannot be started, and if the memory is not available.
+    /// Fails if the workers cannot be started, or if the memory is not available.
     pub fn probe(
         places: &[Vec<CpuId>],
         pages: RequestedPages,
@@ -68,7 +68,8 @@ impl MemoryRates {
         }
     }
 
-    /// Returns the median of steps with the same memory, so that a step that other programs disturb does not decide.
+    /// Returns the median of several steps with the same memory, so that a step disturbed by other programs has no
+    /// effect.
     fn median(steps: &[Self]) -> Self {
         let first_touch: Vec<f64> = steps.iter().map(|step| step.first_touch.0).collect();
         let rewrite: Vec<f64> = steps.iter().map(|step| step.rewrite.0).collect();
@@ -95,7 +96,7 @@ impl MemoryRates {
         Ok(Self { first_touch, rewrite, load })
     }
 
-    /// Returns the time of a load in the first `each` bytes of a mapping; the first worker performs the loads.
+    /// Returns the time per load in the first `each` bytes of a mapping; the first worker performs the loads.
     fn load_time(
         team: &mut Team,
         mapping: &PagedMapping,
@@ -120,23 +121,23 @@ impl MemoryRates {
         Ok(Seconds(times.into_iter().flatten().next().unwrap_or(0.0)))
     }
 
-    /// Returns the time in which memory of this size is touched first.
+    /// Returns the time for the first touch of memory of this size.
     pub fn touch_time(&self, size: Bytes) -> Duration {
         (size / self.first_touch).duration()
     }
 
-    /// Returns the time of this many dependent loads.
+    /// Returns the time for this number of dependent loads.
     pub fn dependent_load_time(&self, count: u64) -> Duration {
         Seconds(count as f64 * self.load.0).duration()
     }
 
-    /// Returns the time in which this many bytes of existing memory are written.
+    /// Returns the time for writing memory of this size that was touched before.
     pub fn rewrite_time(&self, size: Bytes) -> Duration {
         (size / self.rewrite).duration()
     }
 }
 
-/// Returns the rate at which each worker writes its own `each` bytes of a mapping.
+/// Returns the total rate at which the workers write a mapping, `each` bytes per worker.
 fn writing_rate(
     team: &mut Team,
     mapping: &PagedMapping,
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_rates_are_measured_on_workers_of_the_run() {
+    fn memory_rates_are_positive() {
         let policy = MemoryPolicy::Default;
         let places = [Vec::new(), Vec::new()];
         for pages in [RequestedPages::Base, RequestedPages::Huge1G] {
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_step_does_not_affect_the_median() {
+    fn disturbed_step_does_not_change_median() {
         let step = |rate: f64| MemoryRates {
             first_touch: BytesPerSec(rate),
             rewrite: BytesPerSec(2.0 * rate),
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn time_follows_from_size_and_rate() {
+    fn predicted_time_is_size_over_rate() {
         let load = Seconds(1e-7);
         let rates = MemoryRates { first_touch: BytesPerSec(1e9), rewrite: BytesPerSec(4e9), load };
         assert_eq!(rates.dependent_load_time(1000), Duration::from_micros(100));

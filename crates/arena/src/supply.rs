@@ -1,4 +1,4 @@
-//! Memory and CPUs that are available to a run: memory under a policy and kinds of pages.
+//! Memory that is available to a run, given its policy and its kind of pages.
 
 use crate::{ArenaError, PagedMapping, RequestedPages};
 use nodegauge_machine::{NumaNodeId, SysRoot};
@@ -6,8 +6,8 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Machine};
 use nodegauge_placement::MemoryPolicy;
 
-/// Returns the memory that is available to the arrays of a run on the nodes to which a policy binds the arrays.
-/// Depending on the kind of pages, this is the size of the free reserved huge pages or the available memory. Returns
+/// Returns the memory that is available for the arrays of a run, on the NUMA nodes to which the policy binds them.
+/// Depending on the kind of pages, it is the size of the free reserved huge pages, or the available memory. Returns
 /// `None` if the kernel does not report the memory, e.g. without `/proc`.
 pub fn available(
     machine: &Machine,
@@ -34,7 +34,7 @@ pub fn available(
     Some(Bytes(there.map_or(anywhere, |there| there.min(anywhere))))
 }
 
-/// Returns the free bytes of the reserved pages of a size; `None` if there is no pool of this size.
+/// Returns the free bytes of the reserved pages of a size; `None` if there is no pool for this size.
 fn free_in(pools: &[HugePages], page: Bytes) -> Option<u64> {
     pools.iter().find(|huge| huge.bytes == page.0).map(|huge| huge.free * huge.bytes)
 }

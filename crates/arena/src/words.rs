@@ -18,9 +18,9 @@ pub fn pages(pages: &PagesConfig) -> String {
     format!("{asked} pages ({})", shares.join(", "))
 }
 
-/// Describes the NUMA nodes of the pages, e.g.
-/// `requested local: 100 % of the pages on the NUMA nodes of the policy; 50 % on NUMA node 0, 50 % on NUMA node 1`. Returns `None` on
-/// a machine with one node if all pages are on the expected node.
+/// Describes the NUMA nodes of the pages, e.g. `requested local: 100 % of the pages on the NUMA nodes of the
+/// policy; 50 % on NUMA node 0, 50 % on NUMA node 1`. Returns `None` on a machine with one NUMA node if all pages
+/// are on it.
 pub fn numa(numa: &NumaConfig) -> Option<String> {
     let held = numa.held;
     if numa.nodes.unwrap_or(0) <= 1 && held.is_none_or(|held| held.0 >= 0.9995) {
@@ -48,7 +48,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn memory_locations_are_printed_if_there_are_several_numa_nodes() {
+    fn memory_locations_are_printed_for_several_numa_nodes() {
         let words = |value: Value| numa(&serde_json::from_value(value).unwrap());
         let one = json!({"asked": "local", "got": {"0": 1.0}, "held": 1.0, "nodes": 1});
         assert_eq!(words(one), None);

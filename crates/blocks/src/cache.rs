@@ -1,5 +1,5 @@
-//! Page cache: the share of a file that is in the cache, removal of a file from the cache, and the test that direct I/O
-//! bypasses the cache.
+//! Page cache: the share of a file that is in the cache, removal of a file from the cache, and a test that direct
+//! I/O bypasses the cache.
 
 use crate::engine;
 use crate::error;
@@ -12,10 +12,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Number of bytes of a file that are mapped together to check which of their pages are in the cache.
+/// Number of bytes of a file that are mapped at once to determine which of their pages are in the cache.
 const WINDOW: u64 = 1 << 30;
 
-/// Returns the share (0 to 1) of a file's pages that are in the page cache, according to `mincore`.
+/// Returns the share (0 to 1) of a file's pages that are in the page cache, as `mincore` reports it.
 fn resident(file: &File) -> io::Result<f64> {
     let bytes = file.metadata()?.len();
     let mut inside = 0;
@@ -28,8 +28,8 @@ fn resident(file: &File) -> io::Result<f64> {
     Ok(inside as f64 / pages.max(1) as f64)
 }
 
-/// Writes the data of a file to the device and asks the kernel to drop the file's pages from the page cache. Returns
-/// the share of the file that is still in the page cache afterwards.
+/// Writes the data of a file to the device and asks the kernel to drop the file's pages from the page cache.
+/// Returns the share of the file that remains in the page cache.
 pub fn drop_pages(path: &Path) -> Result<f64, Failure> {
     try_drop(path)
         .map_err(|cause| error::file_error("cannot drop from the page cache", path, None, cause))
@@ -42,14 +42,15 @@ fn try_drop(path: &Path) -> io::Result<f64> {
     resident(&file)
 }
 
-/// Size in bytes of the test file for direct I/O; larger than the data that a file system may keep in its inode.
+/// Size of the test file for direct I/O in bytes; larger than the data that a file system may store in an inode.
 const TEST_FILE: usize = 256 << 10;
 /// Block size of the direct I/O test; a multiple of any alignment that file systems require.
 const BLOCK: usize = 64 << 10;
 
-/// Tests direct I/O in `folder`. A file is opened, written and read with direct I/O; afterwards it must not be in the
-/// page cache. A file system may refuse direct I/O when the file is opened or at the first transfer. It may also accept
-/// direct I/O and use the page cache nevertheless. Returns the reason if direct I/O does not work.
+/// Tests direct I/O in `folder`. A file is opened, written and read with direct I/O; afterwards it must not be in
+/// the page cache. A file system may refuse direct I/O when the file is opened or at the first transfer. It may
+/// also accept direct I/O but still use the page cache. Returns the reason if direct I/O does not work, otherwise
+/// `None`.
 pub fn test_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, Failure> {
     let path = folder.join("data-direct");
     let outcome = try_direct(&path);
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn direct_access_is_verified_or_refused_with_a_reason() {
+    fn direct_io_is_verified_or_has_reason() {
         for folder in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")] {
             let Ok(folder) = folder else { continue };
             let volume = Volume::from_folder(folder.path(), &SysRoot::live()).unwrap();

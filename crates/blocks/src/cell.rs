@@ -1,5 +1,5 @@
-//! All operations for one combination of file size and block size (a cell), one operation after another, as IOzone does
-//! for a line of its table. In throughput mode, several workers carry out the operations, each on its own file.
+//! All operations for one combination of file size and block size (a cell), one after another, as IOzone performs
+//! them for a line of its table. In throughput mode, several workers perform the operations, each on its own file.
 
 use crate::cache;
 use crate::clock::Clock;
@@ -29,9 +29,9 @@ pub struct CellContext<'a> {
     pub root: &'a SysRoot,
     /// Time limit of each operation.
     pub limit: Option<Duration>,
-    /// Time at which the run must end, in ticks of the clock.
+    /// Time at which the run must end, in ticks of the clock; `None` without a time limit.
     pub deadline: Option<u64>,
-    /// Returns true if the user has interrupted the run.
+    /// Function that returns true if the user has interrupted the run.
     pub interrupted: &'a dyn Fn() -> bool,
 }
 
@@ -44,9 +44,9 @@ impl CellContext<'_> {
 
 /// Preparation of a worker's file between operations.
 impl Bench {
-    /// Prepares the file for an operation. An operation that creates the file requires that it does not exist; the
-    /// other operations require that it is written. The file is dropped from the page cache if requested. Returns the
-    /// share that could not be dropped.
+    /// Prepares the file for an operation. An operation that creates the file requires that it does not exist;
+    /// other operations require that it is completely written. If requested, the file is dropped from the page
+    /// cache; the share that could not be dropped is returned.
     fn prepare(
         &mut self,
         operation: &Operation,
@@ -69,7 +69,8 @@ impl Bench {
         Ok(drops.then(|| cache::drop_pages(&self.file)).transpose()?)
     }
 
-    /// Records the content of the file after an operation, and writes the blocks that the operation did not write.
+    /// Records the content of the file after an operation, and writes the blocks that the operation has not
+    /// written.
     fn after(
         &mut self,
         operation: &Operation,
@@ -90,8 +91,8 @@ impl Bench {
         self.lay_out(task, first, self.holds, context)
     }
 
-    /// Writes the blocks of a file from number `first` to the end through the page cache, with the data of pass
-    /// `number`. This is not timed, and ends when the run must end.
+    /// Writes the blocks of a file, from number `first` to the end, through the page cache, with the data of pass
+    /// `number`. Writing is not timed, and ends early if the run must end.
     fn lay_out(
         &mut self,
         task: &Task,
@@ -120,12 +121,12 @@ impl Bench {
     }
 }
 
-/// Reason why the cells ended early.
+/// Reason why a cell ended early.
 #[derive(Debug)]
 pub enum Ending {
-    /// Interruption of an operation by the end of the budget or by the user.
+    /// The budget or the user ended an operation early.
     Cut,
-    /// Failure of an operation.
+    /// An operation failed.
     Failed(Failure),
 }
 
@@ -138,13 +139,13 @@ impl From<Failure> for Ending {
 /// Result of a cell.
 #[derive(Default)]
 pub struct CellOutcome {
-    /// Operations that were carried out, in order, each with its sample.
+    /// Completed operations in order, each with its sample.
     pub samples: Vec<(&'static Operation, OperationSample)>,
     /// Operation at which the cell ended early, with the reason.
     pub ended: Option<(&'static Operation, Ending)>,
 }
 
-/// Runner of the operations of cells: this thread alone, or several workers.
+/// Runner for the operations of cells: this thread alone, or several workers.
 pub struct CellRunner {
     workers: Option<FileWorkers>,
     benches: Vec<Bench>,
@@ -171,7 +172,7 @@ impl CellRunner {
                 Some(_) => format!("worker{i}"),
                 None => "file".to_owned(),
             };
-            bench.file = context.scratch.file(&name);
+            bench.file = context.scratch.file_path(&name);
             bench.holds = 0;
             bench.seed = seed.wrapping_add(i);
         }
@@ -231,9 +232,9 @@ impl CellRunner {
         Ok(OperationSample { share, not_dropped, ..summed(&reports, released, task.cell) })
     }
 
-    /// Reads the whole files again, from the device if possible, and compares their data with the written data.
+    /// Reads all files again, from the device if possible, and compares their data with the written data.
     fn read_back(&mut self, task: &Task) -> Result<(), Failure> {
-        let Some(operation) = operation::named("read") else { return Ok(()) };
+        let Some(operation) = operation::find("read") else { return Ok(()) };
         let setup = TaskSetup { verify: true, engine: IoEngine::Sync, depth: 1, ..task.setup };
         let task = Task { setup, ..task.clone() };
         for bench in &mut self.benches {

@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 /// Clock that counts ticks from an arbitrary time.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
-    /// True if the clock is the time-stamp counter. Otherwise it is the kernel's monotonic clock, in nanoseconds.
+    /// True if the clock is the time-stamp counter; false if it is the kernel's monotonic clock, in nanoseconds.
     is_counter: bool,
     /// Ticks per second.
     rate: f64,
 }
 
-/// Time for which the counter is compared with the kernel's clock. With a jitter of 50 ns for each of two readings, the
-/// rate is exact to 5 parts in a million.
+/// Time for which the counter is compared with the kernel's clock. With a jitter of 50 ns per reading, the error of
+/// the rate is at most 5 parts per million.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
 impl Clock {
@@ -101,7 +101,7 @@ fn calibrate() -> f64 {
 }
 
 /// Reads the kernel's clock and the counter at nearly the same time. The thread may be preempted between the two
-/// readings, so that of several attempts the one with the shortest time between the readings is used.
+/// readings; therefore several attempts are made, and the attempt with the shortest time between the readings is used.
 fn both_clocks() -> (Instant, u64) {
     const TRIES: usize = 5;
     let tries = (0..TRIES).map(|_| {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clock_agrees_with_the_kernel_clock() {
+    fn clock_agrees_with_kernel_clock() {
         let clock = Clock::get();
         // The kernel's clock is read before and after the counter, so that the bounds hold even if this thread is
         // preempted.
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn counter_that_the_kernel_rejected_is_not_used() {
+    fn counter_rejected_by_kernel_is_not_used() {
         let tree = tempfile::tempdir().unwrap();
         let root = SysRoot::recorded(tree.path());
         assert!(!kernel_trusts_counter(&root));

@@ -17,9 +17,9 @@ const SECTOR: u64 = 512;
 /// Counters at one time; a counter is `None` if it is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Counters {
-    /// Bytes that this process has caused the kernel to fetch from storage.
+    /// Bytes that the kernel has fetched from storage for this process.
     process_read: Option<u64>,
-    /// Bytes that this process has caused the kernel to write to storage, immediately or later.
+    /// Bytes that this process has written, which the kernel writes to storage immediately or later.
     process_written: Option<u64>,
     /// Bytes written to the device by all processes.
     device_written: Option<u64>,
@@ -56,12 +56,12 @@ impl Counters {
     }
 }
 
-/// Returns a counter of `/proc/self/io`, which is in the line that begins with `name`.
+/// Returns the counter `name` of `/proc/self/io`.
 fn counter(io: &str, name: &str) -> Option<u64> {
     io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
-/// Returns the bytes that were written to a volume's device.
+/// Returns the bytes that all processes have written to the device of a volume.
 fn bytes_written(root: &SysRoot, volume: &Volume) -> Option<u64> {
     let number = volume.number.as_ref()?;
     let stat = root.text(&format!("sys/dev/block/{number}/stat"))?;
@@ -76,7 +76,7 @@ fn increase(now: Option<u64>, then: Option<u64>) -> Option<u64> {
     Some(now?.saturating_sub(then?))
 }
 
-/// Share of the transferred data that came from the device or was written to the device.
+/// Share of an operation's data that was read from or written to the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DeviceShare {
     /// Share from 0 to 1.
@@ -111,10 +111,10 @@ pub(crate) fn share(
     Some(DeviceShare { share: (counted? as f64 / bytes as f64).min(1.0), basis })
 }
 
-/// Maximum share that is labelled `cached`. From one minus this value on, a share is labelled `device`.
+/// Maximum share with the label `cached`. Shares of at least one minus this value have the label `device`.
 const TRIFLE: f64 = 0.05;
 
-/// Returns the label for a device share.
+/// Returns the label for a device share, e.g. `cached`.
 pub fn label(share: f64) -> &'static str {
     match share {
         s if s <= TRIFLE => "cached",
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_counters_are_read() {
+    fn io_counters_are_read() {
         let tree = tempfile::tempdir().unwrap();
         for (file, text) in [
             (
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn each_direction_has_its_counter() {
+    fn device_share_uses_counter_of_direction() {
         let rise = Counters {
             process_read: Some(50),
             process_written: Some(100),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_device_share_is_absent_and_that_of_memory_zero() {
+    fn file_system_in_memory_has_no_device_share() {
         let rise = Counters::default();
         assert_eq!(share(Direction::Write, false, 100, &rise, &volume("nfs4")), None);
         assert_eq!(share(Direction::Read, false, 0, &rise, &volume("ext4")), None);

@@ -1,8 +1,8 @@
 //! Contents of files: pseudo-random bytes that are generated once for all operations. Every 4 KiB contain a stamp with
 //! the offset and the number of the pass.
 //!
-//! Random bytes do not compress. Because of the stamps, no two blocks are equal, so that file systems with
-//! deduplication store every block. The stamps also reveal a block at the wrong place or from an earlier pass.
+//! Random bytes cannot be compressed. The stamps make all blocks different, so that file systems with deduplication
+//! store every block. The stamps also reveal a block at a wrong position or of an earlier pass.
 
 use crate::pattern::mix;
 use nodegauge_measure::Failure;
@@ -15,7 +15,7 @@ const PIECE: usize = 4096;
 /// Size of a stamp in bytes.
 const STAMP: usize = 8;
 
-/// Error for a wrong byte at an offset of the file.
+/// Wrong byte at an offset of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WrongByte {
     offset: u64,
@@ -55,7 +55,7 @@ impl Data {
         Ok(Self { pristine, seed })
     }
 
-    /// Fills `block` with the contents without stamps. [`Data::stamp`] then adds the stamps.
+    /// Fills `block` with contents that have no stamps yet; [`Data::stamp`] adds them.
     pub fn fill(&self, block: &mut [u8]) {
         block.copy_from_slice(&self.pristine[..block.len()]);
     }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_incompressible_by_default() {
+    fn data_is_not_compressible_by_default() {
         let dense = Data::new(1 << 20, 0, 1).unwrap();
         assert!(entropy(&dense.pristine) > 7.99);
         let half = Data::new(1 << 20, 50, 1).unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn places_passes_and_runs_have_different_data() {
+    fn data_differ_by_position_pass_and_seed() {
         let data = Data::new(8192, 0, 1).unwrap();
         let block = |stamps: &Data, offset, pass| {
             let mut block = vec![0; 8192];

@@ -1,4 +1,4 @@
-//! Errors of file measurements, each with the file, the value and the remedy.
+//! Errors of file measurements, each with the file, the value and a remedy.
 
 use nodegauge_measure::{Bytes, Failure, FailureKind};
 use std::io;
@@ -15,14 +15,13 @@ pub fn file_error(what: &str, file: &Path, offset: Option<u64>, cause: io::Error
     Failure::new(kind, format!("{what} {file:?}{at}")).cause(cause).hint_if(hint)
 }
 
-/// Returns the error for a folder that is not writable.
+/// Returns the error for a folder that cannot be written to.
 pub fn unwritable(path: &Path, cause: io::Error) -> Failure {
     let hint = remedy(&cause).map(str::to_owned);
     Failure::missing(format!("cannot write in {path:?}")).cause(cause).hint_if(hint)
 }
 
-/// Returns the error for blocks that need more memory than is available; `blocks` is the total size of the blocks in
-/// bytes.
+/// Returns the error for blocks that need more memory than is available; `blocks` is their total size in bytes.
 pub fn no_memory(blocks: usize, cause: io::Error) -> Failure {
     let blocks = Bytes(blocks as u64);
     Failure::missing(format!("cannot allocate {blocks} of memory for blocks"))
@@ -44,7 +43,7 @@ fn remedy(cause: &io::Error) -> Option<&'static str> {
         Some(libc::ENOSPC) => "free some space, or use a smaller --max-size",
         Some(libc::EDQUOT) => "the quota is used up; use a smaller --max-size, or another --path",
         Some(libc::EROFS | libc::EACCES | libc::EPERM) => {
-            "give a folder that you may write to, --path DIR"
+            "give a folder that you can write to, --path DIR"
         }
         Some(libc::EIO) => "the device reports an error; see the kernel's log (dmesg)",
         Some(libc::ENOENT | libc::ESTALE | libc::ENODEV | libc::ENOTCONN) => {

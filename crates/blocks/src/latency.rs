@@ -1,5 +1,5 @@
-//! Histogram of the latencies of single operations, of constant size. It is an HDR histogram: the width of the buckets
-//! grows with the value, so that every value is exact to three digits.
+//! Histogram of the latencies of single operations; its size is constant. It is an HDR histogram: the width of the
+//! buckets grows with the value, so that every value is exact to three digits.
 
 use crate::clock::Clock;
 use hdrhistogram::Histogram;
@@ -82,8 +82,8 @@ impl Latency {
     }
 }
 
-/// Measures the time per operation that the clock reading and the recording take. The result is the mean over a hundred
-/// thousand values that vary as real latencies do.
+/// Measures the time per operation for reading the clock and recording the latency. The result is the mean over a
+/// hundred thousand values that vary like real latencies.
 pub fn overhead(clock: Clock) -> Seconds {
     const OPERATIONS: u64 = 100_000;
     let mut latency = Latency::new();
@@ -105,7 +105,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn histogram_quantiles_match_the_values() {
+    fn histogram_quantiles_match_values() {
         let clock = Clock::get();
         let mut latency = Latency::new();
         let unit = clock.ticks(std::time::Duration::from_micros(1));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_does_not_grow_with_the_operations() {
+    fn histogram_size_is_constant() {
         let mut latency = Latency::new();
         let buckets = latency.0.distinct_values();
         for i in 0..1_000_000 {
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn latency_histogram_round_trips_between_processes(
+        fn latency_histogram_round_trips_as_pairs(
             values in proptest::collection::vec(1u64..1 << 40, 1..200)
         ) {
             let mut latency = Latency::new();

@@ -1,9 +1,9 @@
-//! Timed operations on the blocks of files: engines, workers, latencies, the scratch folders that contain the files, and
-//! the counters that distinguish cache and device.
+//! Timed operations on blocks of files: engines, workers, latencies, scratch folders for the files, and counters
+//! that distinguish transfers from cache and device.
 //!
-//! A call ([`cell::CellRunner::run`]) enclosed_programs all operations on a file with their loops and the clock: nothing is inlined
-//! into another crate, and no loop calls one (`docs/benchmarks.md`, "Release file and local build"). The crate plans
-//! nothing, judges nothing and does not print.
+//! A call of [`cell::CellRunner::run`] contains all operations on a file with their loops and clock readings; no
+//! timed loop spans several crates, so that speed does not depend on inlining between crates (`docs/benchmarks.md`,
+//! "Release file and local build"). The crate neither plans nor judges measurements, and does not print.
 
 pub mod cache;
 pub mod cell;

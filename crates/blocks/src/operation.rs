@@ -1,7 +1,8 @@
 //! Table of the operations. Each row has the number of the IOzone test, the calls, the order of the blocks, and whether
 //! the operation creates the file.
 //!
-//! A new operation is a new row. A new method of transferring a block is a new [`TransferCall`] with its own file in `engine`.
+//! A new operation is a new row. A new way to transfer a block is a new [`TransferCall`] with its own file in
+//! `engine`.
 
 use crate::pattern::AccessPattern;
 use nodegauge_measure::UnknownName;
@@ -18,12 +19,12 @@ pub enum Direction {
     Mixed,
 }
 
-/// Calls that transfer a block. Every engine can carry out operations of [`TransferCall::Plain`]; the other operations require
-/// specific calls.
+/// Calls that transfer a block. Every engine can perform operations with [`TransferCall::Plain`]; other operations
+/// require specific calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferCall {
-    /// `read` and `write` if the blocks are visited from first to last, otherwise `pread` and `pwrite`. Other engines
-    /// use their own calls.
+    /// `read` and `write` if the blocks are visited in order, otherwise `pread` and `pwrite`. Engines other than
+    /// `sync` use their own calls.
     Plain,
     /// `pread`, `pwrite`.
     Positional,
@@ -46,7 +47,7 @@ pub struct Operation {
     pub way: TransferCall,
     /// Order of the blocks.
     pub pattern: AccessPattern,
-    /// True if the operation creates the file. The other operations require an existing file.
+    /// True if the operation creates the file; other operations require an existing file.
     pub creates: bool,
     /// True if the operation is measured by default.
     pub usual: bool,
@@ -78,7 +79,7 @@ use AccessPattern::{Backward, Forward, Random, Same, Stride};
 use Direction::{Mixed, Read, Write};
 use TransferCall::{Plain, Positional, Stdio, Vector};
 
-/// All operations, in the order in which they are measured. This is the order of the columns in IOzone's table.
+/// All operations in the order of measurement, which is the order of the columns in IOzone's table.
 pub const OPERATIONS: &[Operation] = &[
     row("write", 0, Write, Plain, Forward).creating(),
     row("rewrite", 0, Write, Plain, Forward),
@@ -105,11 +106,11 @@ pub const OPERATIONS: &[Operation] = &[
 ];
 
 /// Returns the operation with this name.
-pub fn named(name: &str) -> Option<&'static Operation> {
+pub fn find(name: &str) -> Option<&'static Operation> {
     OPERATIONS.iter().find(|operation| operation.name == name)
 }
 
-/// Prefix of the names of operations by POSIX asynchronous I/O, as in IOzone's list of tests: `aio_read`.
+/// Prefix in the names of POSIX asynchronous operations in IOzone's list of tests: `aio_read`.
 const ASYNCHRONOUS: &str = "aio_";
 
 /// Operations that a user selects: the name of one operation, `usual`, or `all`.
@@ -117,7 +118,7 @@ const ASYNCHRONOUS: &str = "aio_";
 pub struct OperationList {
     /// Selected operations, in the order of the table.
     pub operations: Vec<&'static Operation>,
-    /// True if the name was that of POSIX asynchronous I/O, e.g. `aio_read`.
+    /// True if the name has the prefix of POSIX asynchronous operations, e.g. `aio_read`.
     pub is_asynchronous: bool,
 }
 
@@ -127,14 +128,14 @@ impl FromStr for OperationList {
     fn from_str(text: &str) -> Result<Self, UnknownName> {
         let wanted = text.trim().replace('-', "_");
         if let Some(name) = wanted.strip_prefix(ASYNCHRONOUS)
-            && let Some(operation) = named(name).filter(|operation| operation.way == Plain)
+            && let Some(operation) = find(name).filter(|operation| operation.way == Plain)
         {
             return Ok(Self { operations: vec![operation], is_asynchronous: true });
         }
         let chosen: Vec<&'static Operation> = match wanted.as_str() {
             "all" => OPERATIONS.iter().collect(),
             "usual" => OPERATIONS.iter().filter(|operation| operation.usual).collect(),
-            name => named(name).into_iter().collect(),
+            name => find(name).into_iter().collect(),
         };
         if chosen.is_empty() {
             let names = OPERATIONS.iter().map(|operation| operation.name);
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn operation_names_accept_hyphens_and_unknown_ones_are_refused() {
+    fn operation_name_accepts_hyphens() {
         let one = |text: &str| text.parse::<OperationList>().unwrap();
         assert_eq!(one("random-read").operations[0].name, "random_read");
         assert_eq!(one("all").operations.len(), OPERATIONS.len());

@@ -1,9 +1,9 @@
 //! One operation on one file: the timed loop.
 //!
-//! With a single block in flight, the clock is read once per operation: the end of an operation is the start of the
-//! next operation. A latency therefore includes the choice of the offset and the stamp of the block, which take some
-//! nanoseconds each. The sum of all latencies is the time of the loop. With several blocks in flight, a latency is the
-//! time from submission to completion.
+//! With one block in flight, the clock is read once per operation: the end of an operation is the start of the next
+//! one. A latency therefore includes the choice of the offset and the stamp of the block, which take some
+//! nanoseconds each. The sum of all latencies is the time of the loop. With several blocks in flight, a latency is
+//! the time from submission to completion.
 
 use crate::clock::Clock;
 use crate::data::Data;
@@ -33,13 +33,13 @@ use std::time::Duration;
 pub(crate) struct Pass<'a> {
     pub(crate) operation: &'a Operation,
     pub(crate) task: &'a Task,
-    /// Time limit of this operation.
+    /// Time limit of this operation; `None` without a limit.
     pub(crate) limit: Option<Duration>,
-    /// Time at which the run must end, in ticks of the clock.
+    /// Time at which the run must end, in ticks of the clock; `None` without a time limit.
     pub(crate) deadline: Option<u64>,
-    /// Flag that is not zero when another worker has finished.
+    /// Flag that another worker sets to a non-zero value when it has finished.
     pub(crate) stop: &'a AtomicU64,
-    /// Returns true if the user has interrupted the run.
+    /// Function that returns true if the user has interrupted the run.
     pub(crate) interrupted: &'a dyn Fn() -> bool,
     /// Function that waits for the other workers. It is called when the file is open, before the first block.
     pub(crate) start: &'a dyn Fn(),
@@ -49,7 +49,7 @@ pub(crate) struct Pass<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PassEnd {
-    /// The last block was transferred.
+    /// All blocks were transferred.
     Through,
     /// The time limit of the operation was reached.
     Limit,
@@ -62,7 +62,7 @@ pub enum PassEnd {
 }
 
 impl PassEnd {
-    /// True if the budget or the user ended the pass early, so that no further pass is started.
+    /// True if the budget or the user ended the pass early; no further pass is started then.
     pub fn is_cut(self) -> bool {
         matches!(self, Self::Budget | Self::Interrupted)
     }
@@ -75,7 +75,7 @@ pub(crate) struct PassResult {
     pub(crate) bytes: u64,
     /// Time of the end in ticks of the clock.
     pub(crate) end: u64,
-    /// Time of all operations in seconds. At depth 1, it excludes the verification of the data.
+    /// Time of all operations in seconds. With one block in flight, it excludes the verification of the data.
     pub(crate) seconds: f64,
     pub(crate) ended: PassEnd,
 }
@@ -88,11 +88,11 @@ impl PassResult {
     }
 }
 
-/// Resources of a worker for its passes: contents, memory, clock, histogram and file.
+/// Resources of a worker for its passes: contents, memory, clock, histogram and file state.
 pub(crate) struct Bench {
     clock: Clock,
     pub(crate) data: Arc<Data>,
-    /// Memory blocks of the last pass, which the next pass reuses if the block size is equal.
+    /// Memory blocks of the last pass. The next pass reuses them if the block size is the same.
     blocks: Vec<Buffer>,
     pub(crate) latency: Latency,
     pub(crate) file: PathBuf,
@@ -114,7 +114,7 @@ impl Bench {
         Self { clock, data, blocks, latency, file, holds: 0, seed: 0 }
     }
 
-    /// Returns memory blocks of `length` bytes with contents, ready to be stamped and written.
+    /// Returns memory blocks of `length` bytes, filled with contents and ready to be stamped and written.
     pub(crate) fn take_blocks(
         &mut self,
         count: usize,
@@ -129,7 +129,7 @@ impl Bench {
         Ok(blocks)
     }
 
-    /// Carries out one operation. Its latencies are in `self.latency` afterwards.
+    /// Performs one operation. Afterwards, `self.latency` contains its latencies.
     pub(crate) fn run(&mut self, pass: &Pass<'_>) -> Result<PassResult, Failure> {
         let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
         let path = self.file.clone();
@@ -174,7 +174,7 @@ impl Bench {
         Ok(done)
     }
 
-    /// Runs the loop: submits requests while there are free blocks, and waits for the next completion.
+    /// Runs the loop: submits requests while blocks are free, and waits for the next completion.
     fn transfer<E: Engine>(
         &mut self,
         pass: &Pass<'_>,
@@ -266,7 +266,7 @@ impl Bench {
         })
     }
 
-    /// Carries out the calls after the last block (e.g. `fsync` and `close`), which are timed if the options request
+    /// Performs the calls after the last block, e.g. `fsync` and `close`. They are timed if the setup requests
     /// this.
     fn tail(&self, done: &mut PassResult, pass: &Pass<'_>, file: File) -> io::Result<()> {
         let start = self.clock.now();
@@ -291,7 +291,7 @@ impl Pass<'_> {
         u64::from(self.task.setup.depth).min(self.task.cell.blocks()).max(1) as usize
     }
 
-    /// Returns the reason why the pass must end now, if any. This function is called rarely.
+    /// Returns the reason why the pass must end now, if there is one. It is called rarely.
     #[cold]
     fn end_at(&self, now: u64, limit: u64) -> PassEnd {
         if (self.interrupted)() {

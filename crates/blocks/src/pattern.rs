@@ -1,6 +1,5 @@
-//! Order in which an operation visits the blocks of a file. Each pattern except [`AccessPattern::Same`] visits every
-//! block exactly once, so that the whole file is read or written. The memory for the order does not depend on the file
-//! size.
+//! Order in which an operation visits the blocks of a file. Each pattern except [`AccessPattern::Same`] visits
+//! every block exactly once. The order needs the same memory for any file size.
 
 use nodegauge_measure::Bytes;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
@@ -16,8 +15,8 @@ pub enum AccessPattern {
     Backward,
     /// Every block once, in a pseudo-random order.
     Random,
-    /// Every [`STRIDE`]th block beginning with the first block, then beginning with the second block, and so on; the
-    /// user may set another distance.
+    /// Every [`STRIDE`]th block, first beginning with the first block, then with the second, and so on; the user
+    /// may set another distance.
     Stride,
     /// The first block, repeatedly.
     Same,
@@ -29,9 +28,9 @@ pub const STRIDE: u64 = 17;
 /// Distance of strided accesses, as a user gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stride {
-    /// Distance between the beginnings of two blocks, in blocks; at least 1. IOzone's `-j`.
+    /// Distance between the starts of two blocks, in blocks; at least 1. It is IOzone's `-j`.
     Blocks(u64),
-    /// Bytes between the end of a block and the beginning of the next.
+    /// Bytes between the end of a block and the start of the next.
     Skipped(Bytes),
 }
 
@@ -79,7 +78,7 @@ impl FromStr for Stride {
     }
 }
 
-/// Iterator over the numbers of blocks in the order of a pattern.
+/// Iterator over block numbers in the order of a pattern.
 #[derive(Debug, Clone)]
 pub struct Walk {
     pattern: AccessPattern,
@@ -87,9 +86,9 @@ pub struct Walk {
     stride: u64,
     blocks: u64,
     taken: u64,
-    /// Number of the next block; for [`AccessPattern::Random`] the state of the generator.
+    /// Number of the next block; for [`AccessPattern::Random`], the state of the generator.
     next: u64,
-    /// Smallest number of the form 2^n - 1 that is at least the number of the last block.
+    /// Smallest number of the form 2^n - 1 that is at least the last block number.
     mask: u64,
     shift: u32,
     key: u64,
@@ -114,9 +113,9 @@ impl Walk {
         Self { stride, ..self }
     }
 
-    /// Returns the next number of a permutation of the numbers up to `mask`. The permutation is a linear congruential
-    /// generator of full period (Hull and Dobell, 1962: odd increment, multiplier 1 modulo 4). Invertible operations
-    /// mix its output, and numbers beyond the last block are skipped.
+    /// Returns the next number of a permutation of the numbers up to `mask`. The permutation is a linear
+    /// congruential generator of full period (Hull and Dobell, 1962: odd increment, multiplier 1 modulo 4). Its
+    /// output is mixed by invertible operations, and numbers beyond the last block are skipped.
     fn random(&mut self) -> u64 {
         loop {
             self.next =
@@ -172,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn access_patterns_have_their_order() {
+    fn access_patterns_visit_blocks_in_order() {
         let walk = |pattern, n| Walk::new(pattern, n, 1).collect::<Vec<_>>();
         assert_eq!(walk(AccessPattern::Forward, 4), [0, 1, 2, 3]);
         assert_eq!(walk(AccessPattern::Backward, 4), [3, 2, 1, 0]);
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn random_order_has_few_neighbours_and_depends_on_the_seed() {
+    fn random_order_depends_on_seed() {
         let walk = |seed| Walk::new(AccessPattern::Random, 1 << 14, seed).collect::<Vec<_>>();
         let (one, two) = (walk(1), walk(2));
         assert_ne!(one, two);
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn stride_is_converted_from_bytes_to_blocks() {
+    fn skipped_bytes_are_converted_to_blocks() {
         let stride: Stride = "200KiB".parse().unwrap();
         // The example of IOzone's documentation: 4 KiB are read, 200 KiB are skipped.
         assert_eq!(stride.in_blocks(Bytes::kib(4)), Some(51));

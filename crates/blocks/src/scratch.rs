@@ -1,9 +1,9 @@
 //! Scratch folder for the files of a run. It is created for the run, used only by this run, and removed at the end.
 //!
 //! The name of the folder begins with `PREFIX`. The folder contains a file `lock`, which the run keeps locked, and
-//! files whose names begin with `data-`. A killed run leaves its folder behind. The kernel releases the locks of ended
-//! processes, so that a later run can distinguish such a folder from a folder in use. Only such folders, and only files
-//! with these names, are ever removed.
+//! files whose names begin with `data-`. A killed run leaves its folder behind. The kernel releases the locks of
+//! ended processes; therefore a later run can recognise such a folder. Only such folders, and only files with these
+//! names, are ever removed.
 
 use crate::error;
 use nodegauge_measure::{Bytes, Failure, legible};
@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 const PREFIX: &str = "nodegauge-io-";
 const LOCK: &str = "lock";
 const DATA: &str = "data-";
-/// Age below which a folder without a lock counts as in use, because a run may be creating it.
+/// A folder without a lock that is younger than this counts as in use, because a run may be creating it.
 const BEING_MADE: Duration = Duration::from_secs(60);
 
 /// Scratch folder of this run.
@@ -43,7 +43,7 @@ pub struct Leftover {
 
 impl ScratchDirectory {
     /// Creates a new folder under `path`, which must be an existing folder.
-    pub fn make(path: &Path) -> Result<Self, Failure> {
+    pub fn create(path: &Path) -> Result<Self, Failure> {
         is_folder(path)?;
         let unwritable = |cause| error::unwritable(path, cause);
         let folder = path.join(format!("{PREFIX}{}", nodegauge_measure::record::new_id()));
@@ -61,7 +61,7 @@ impl ScratchDirectory {
     }
 
     /// Returns the path for a new file whose name contains `what`.
-    pub fn file(&self, what: &str) -> PathBuf {
+    pub fn file_path(&self, what: &str) -> PathBuf {
         let number = self.files.replace(self.files.get() + 1);
         self.folder.join(format!("{DATA}{what}-{number}"))
     }
@@ -81,7 +81,7 @@ pub fn check(path: &Path) -> Result<(), Failure> {
         .map_err(|cause| error::unwritable(path, cause.into()))
 }
 
-/// Removes the folders that killed runs left under `path`, and returns the removed folders.
+/// Removes and returns the folders that killed runs left under `path`.
 ///
 /// # Errors
 /// Fails if such a folder or a file in it cannot be removed.
@@ -115,7 +115,7 @@ fn is_folder(path: &Path) -> Result<(), Failure> {
         .hint("give a folder that exists, e.g. --path /scratch"))
 }
 
-/// Creates and locks the lock file, and writes the process ID into it.
+/// Creates and locks the lock file, and writes the process ID to it.
 fn locked(path: &Path) -> io::Result<File> {
     let mut lock = File::options().write(true).create_new(true).open(path)?;
     // On a file system without locks, every folder counts as in use.
@@ -125,7 +125,7 @@ fn locked(path: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Returns the folders under `path` that killed runs left behind, without those that are or may be in use.
+/// Returns the folders under `path` that killed runs left behind; folders that are or may be in use are excluded.
 pub fn leftovers(path: &Path) -> Vec<Leftover> {
     let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
     let mut found: Vec<Leftover> = entries
@@ -144,8 +144,8 @@ pub fn leftovers(path: &Path) -> Vec<Leftover> {
     found
 }
 
-/// True if a folder belongs to this user and no run uses it. A folder of another user is never opened, because its lock
-/// file could be a pipe without a writer, a link or a device.
+/// True if a folder belongs to this user and no run uses it. A folder of another user is never opened, because its
+/// lock file could be a pipe without a writer, a link or a device.
 fn is_left(folder: &Path) -> bool {
     if !std::fs::symlink_metadata(folder).is_ok_and(|folder| folder.uid() == effective_user()) {
         return false;
@@ -163,7 +163,7 @@ fn is_left(folder: &Path) -> bool {
     made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > BEING_MADE))
 }
 
-/// Removes the lock file and the data files of a folder. The folder itself is removed if it contains nothing else.
+/// Removes the lock file and the data files of a folder, and then the folder if it is empty.
 fn remove(folder: &Path) -> io::Result<()> {
     let mut lock = None;
     for entry in std::fs::read_dir(folder)?.flatten() {
@@ -189,15 +189,15 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     #[test]
-    fn scratch_directory_is_new_and_is_removed_with_its_owner() {
+    fn scratch_directory_is_removed_on_drop() {
         let base = tempfile::tempdir().unwrap();
         let (one, two) = (
-            ScratchDirectory::make(base.path()).unwrap(),
-            ScratchDirectory::make(base.path()).unwrap(),
+            ScratchDirectory::create(base.path()).unwrap(),
+            ScratchDirectory::create(base.path()).unwrap(),
         );
         assert_ne!(one.folder(), two.folder());
-        assert_ne!(one.file("a"), one.file("a"));
-        std::fs::write(one.file("a"), "x").unwrap();
+        assert_ne!(one.file_path("a"), one.file_path("a"));
+        std::fs::write(one.file_path("a"), "x").unwrap();
         assert_eq!(leftovers(base.path()), [], "both are in use");
         let folder = two.folder().to_owned();
         drop(one);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn only_leftovers_of_dead_runs_are_found_and_removed() {
+    fn only_leftovers_of_killed_runs_are_removed() {
         let base = tempfile::tempdir().unwrap();
         let dead = base.path().join(format!("{PREFIX}DEAD"));
         std::fs::create_dir(&dead).unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_that_is_not_a_file_of_this_user_is_not_opened() {
+    fn lock_of_another_user_is_not_opened() {
         let base = tempfile::tempdir().unwrap();
         let folder = |name: &str| {
             let folder = base.path().join(format!("{PREFIX}{name}"));
@@ -248,12 +248,12 @@ mod tests {
     }
 
     #[test]
-    fn scratch_directory_requires_a_folder_of_any_name() {
+    fn scratch_directory_requires_existing_folder() {
         let base = tempfile::tempdir().unwrap();
         let file = base.path().join("file");
         std::fs::write(&file, "mine").unwrap();
         let refused = |path: &Path, why: &str| {
-            let failure = ScratchDirectory::make(path).unwrap_err();
+            let failure = ScratchDirectory::create(path).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Usage);
             assert!(failure.to_string().contains(why), "{failure}");
         };
@@ -263,8 +263,8 @@ mod tests {
         refused(Path::new("/dev/null"), " is not a folder\n");
         let odd = base.path().join(std::ffi::OsString::from_vec(b"a b\xff\n".to_vec()));
         std::fs::create_dir(&odd).unwrap();
-        let scratch = ScratchDirectory::make(&odd).unwrap();
-        std::fs::write(scratch.file("x"), "x").unwrap();
+        let scratch = ScratchDirectory::create(&odd).unwrap();
+        std::fs::write(scratch.file_path("x"), "x").unwrap();
         assert!(scratch.folder().starts_with(&odd));
         drop(scratch);
         assert_eq!(std::fs::read_dir(&odd).unwrap().count(), 0);

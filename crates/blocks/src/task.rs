@@ -19,13 +19,13 @@ pub struct TaskSetup {
     pub msync: Msync,
     /// True to bypass the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// Data that must be on the device before a write call returns; `None` if writes do not wait.
+    /// Data that must be on the device before a write call returns; `None` if write calls do not wait.
     pub sync_writes: Option<SyncWrites>,
-    /// True if the time for closing the file is included.
+    /// True if the time includes closing the file.
     pub include_close: bool,
-    /// True if the time for `fsync` is included.
+    /// True if the time includes `fsync`.
     pub include_fsync: bool,
-    /// True if the data that is read is compared with the written data.
+    /// True if read data are compared with written data.
     pub verify: bool,
     /// Percentage of reads in the random mix.
     pub read_percent: u8,
@@ -51,7 +51,7 @@ impl Default for TaskSetup {
 }
 
 impl TaskSetup {
-    /// Returns the reason why an operation cannot be carried out with this setup; `None` if it can.
+    /// Returns the reason why this setup does not support an operation; `None` if it does.
     pub fn refusal_reason(&self, operation: &Operation) -> Option<&'static str> {
         match operation.way {
             TransferCall::Stdio if self.direct => {
@@ -76,13 +76,13 @@ impl TaskSetup {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum CacheMode {
-    /// Page cache as the kernel uses it by default, as IOzone without options does.
+    /// Page cache with the kernel's defaults, as in IOzone without options.
     Cached,
     /// Page cache with a timed `fsync`; pages are dropped before operations that read.
     Fsync,
     /// Direct I/O, which bypasses the page cache.
     Direct,
-    /// Page cache with a file twice as large as memory, so that only a small part of the file is cached.
+    /// Page cache with a file that is twice as large as memory, so that only a part of the file is cached.
     Beyond,
 }
 

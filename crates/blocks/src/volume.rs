@@ -10,10 +10,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// File system of a folder, as in the record. Unknown values are `null`.
+/// File system of a folder, in the form of the record. Unknown values are `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Volume {
-    /// Folder in the form in which the user gave it.
+    /// Folder as the user typed it.
     pub path: String,
     /// Type of the file system: `ext4`, `xfs`, `tmpfs`, `nfs4`, `lustre`, ...
     #[serde(rename = "type")]
@@ -34,7 +34,7 @@ pub struct Volume {
     pub rotational: Option<bool>,
     /// Block size in bytes that direct I/O requires.
     pub logical_block: Option<u64>,
-    /// Device number in the kernel's files, `MAJOR:MINOR`.
+    /// Device number in the kernel's notation, `MAJOR:MINOR`.
     #[serde(skip)]
     pub number: Option<String>,
     /// Path of the folder, which may contain bytes that are not UTF-8.
@@ -60,16 +60,17 @@ impl Volume {
         let mut candidates = vec![number(dev)];
         // The last matching line is the topmost mount.
         let mounts = mounts.lines().filter_map(Mount::read);
-        let mounts =
-            mounts.filter(|mount| mount.number == candidates[0] && full.starts_with(&mount.at));
-        let mount = mounts.max_by_key(|mount| mount.at.as_os_str().len());
+        let mounts = mounts.filter(|mount| {
+            mount.device_number == candidates[0] && full.starts_with(&mount.mount_point)
+        });
+        let mount = mounts.max_by_key(|mount| mount.mount_point.as_os_str().len());
         if let Some(mount) = mount {
             // A file system that spans several devices, such as btrfs, has its own device number.
             let device = Path::new(mount.source).starts_with("/dev/");
             let source = std::fs::metadata(mount.source).map_or(0, |source| source.rdev());
             candidates.extend((device && source != 0).then(|| number(source)));
             volume.kind = Some(mount.kind.to_owned());
-            volume.mount = Some(mount.at.display().to_string());
+            volume.mount = Some(mount.mount_point.display().to_string());
             volume.source = Some(mount.source.to_owned());
             volume.options = Some(mount.options.join(","));
         }
@@ -104,12 +105,12 @@ impl Volume {
     }
 }
 
-/// Returns the number of a device as in the kernel's files: `MAJOR:MINOR`.
+/// Returns a device number in the kernel's notation: `MAJOR:MINOR`.
 fn number(device: u64) -> String {
     format!("{}:{}", libc::major(device), libc::minor(device))
 }
 
-/// Returns the selected scheduler, which is the name in brackets or the only name.
+/// Returns the selected scheduler: the name in brackets, or the only name.
 fn chosen(list: &str) -> String {
     list.split_once('[')
         .and_then(|(_, rest)| rest.split_once(']'))
@@ -117,8 +118,8 @@ fn chosen(list: &str) -> String {
         .to_owned()
 }
 
-/// Returns the space that can still be written in a folder, and the reason for this limit: the free space, or the
-/// user's quota if there is one.
+/// Returns the space that can still be written in a folder, with the name of the limit: free space, or the quota of
+/// the user.
 pub fn writable_space(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     let stat = rustix::fs::statvfs(&volume.folder)?;
     let free = (Bytes(stat.f_bavail * stat.f_frsize), "free space");
@@ -126,7 +127,7 @@ pub fn writable_space(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     Ok(quota.map_or(free, |quota| quota.min(free)))
 }
 
-/// Returns the unused part of the user's quota, if the kernel manages quotas for this device.
+/// Returns the unused part of the user's quota; `None` if the kernel manages no quotas for this device.
 fn quota(volume: &Volume) -> Option<u64> {
     let source = volume.source.as_deref().filter(|source| source.starts_with("/dev/"))?;
     let device = CString::new(source).ok()?;
@@ -147,8 +148,8 @@ fn quota(volume: &Volume) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Returns the kernel files of a machine with a disk partition, a tmpfs below the partition's mount point, and a
-    /// mount point with a space in its name.
+    /// Returns a folder with kernel files of a machine with a disk partition, a tmpfs below the mount point of the
+    /// partition, and a mount point whose name contains a space.
     fn recorded() -> (tempfile::TempDir, SysRoot) {
         let tree = tempfile::tempdir().unwrap();
         let disk = tree.path().join("sys/devices/pci/nvme0n1");
@@ -178,7 +179,7 @@ mod tests {
 31 22 259:2 /home /home rw,noatime - ext4 /dev/nvme0n1p2 rw";
 
     #[test]
-    fn partition_has_the_queue_of_its_disk() {
+    fn partition_has_properties_of_its_disk() {
         let (_tree, root) = recorded();
         let dev = libc::makedev(259, 2);
         let folder = Path::new("/home/me");
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_file_system_has_no_device_and_blanks_in_paths_are_read() {
+    fn memory_file_system_has_no_device() {
         let (_tree, root) = recorded();
         let folder = Path::new("/tmp dir/x");
         let volume = Volume::described(folder, folder, libc::makedev(0, 40), MOUNTS, &root);
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn volume_properties_without_source_are_unknown() {
+    fn properties_of_volume_without_source_are_unknown() {
         let (_tree, root) = recorded();
         let folder = Path::new("/");
         let volume = Volume::described(folder, folder, libc::makedev(9, 9), "garbage\n", &root);

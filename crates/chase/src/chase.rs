@@ -1,11 +1,11 @@
 //! Pointer chase: each cache line of the memory contains the address of another line, in random order. A load therefore
 //! cannot begin before the previous load has ended, and no prefetcher can predict it.
 //!
-//! The order is one cycle through all lines. The distance between consecutive lines of the cycle determines how often
-//! the chase misses the TLB. If the order is random over the whole working set, nearly every load accesses another
+//! The order is one cycle through all lines. The distance between consecutive lines of the cycle determines how
+//! often the TLB misses. If the order is random over the whole working set, nearly every load accesses another
 //! page. If the order is random within blocks of some pages, and the blocks are visited one after another, the TLB
-//! contains the pages of the block. Both are valid latencies. They can differ by a factor, so that only figures with
-//! the same order and page size are comparable.
+//! contains the pages of the block. Both are valid latencies. They can differ by a factor of two or more; therefore
+//! only figures with the same order and page size are comparable.
 
 use crate::pool::WitnessedPool;
 use crate::region::MemoryRegion;
@@ -39,7 +39,7 @@ impl Default for ChaseOrder {
     }
 }
 
-/// Working set that no cache serves, as a multiple of the total size of the last-level caches in use.
+/// Size of a working set that no cache contains, as a multiple of the total size of the last-level caches in use.
 pub const TIMES_LLC: u64 = 4;
 
 /// Number of chains that can share the same cache lines: each uses one word of every line.
@@ -84,7 +84,7 @@ impl FromStr for Locality {
     }
 }
 
-/// Number of steps of a shuffle between two checks if the user ends the run; they take some milliseconds.
+/// Number of shuffle steps between two checks for the end of the run; they take some milliseconds.
 const STEPS_UNCHECKED: usize = 1 << 18;
 
 /// Returns the order in which `elements` elements are visited, as a permutation. Blocks of `block` elements are visited
@@ -155,7 +155,7 @@ pub struct ChainPlace {
     pub slot: usize,
 }
 
-/// Chain of addresses in a range of memory, with the current position of the chase.
+/// Chain of addresses in memory, with the current position of the chase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chain {
     elements: usize,
@@ -182,7 +182,7 @@ impl Chain {
     /// Returns the addresses of the next `steps` elements of the chain.
     ///
     /// # Safety
-    /// The conditions are those of [`Self::run`].
+    /// The conditions of [`Self::run`] apply.
     unsafe fn next(mut self, steps: usize) -> Vec<usize> {
         let mut addresses = Vec::with_capacity(steps);
         for _ in 0..steps {
@@ -217,14 +217,14 @@ impl Chain {
 
 /// Number of loads per iteration of the loop, so that the overhead of the loop is negligible.
 const UNROLLED: usize = 32;
-/// Duration of a timed stretch of a chase, seconds.
+/// Duration of a timed stretch (part of a chase), seconds.
 const STRETCH_SECONDS: f64 = 2e-3;
-/// Relative speed-up over the previous pass below which the caches count as warm.
+/// Relative speed-up of a pass over the previous one, below which the caches count as warm.
 const WARMER: f64 = 0.02;
-/// Time of a load divided by the time of a load of a flushed line, below which the data is in a cache.
+/// If the time of a load, divided by the time of a load of a flushed line, is below this ratio, the data is in a cache.
 const NEAR: f64 = 0.85;
-/// Maximum number of flushed lines. The second level of the TLB holds their pages, which has at least 512 entries since
-/// Intel's Nehalem of 2008.
+/// Maximum number of flushed lines. Their pages fit in the second level of the TLB, which has at least 512 entries
+/// since Intel's Nehalem of 2008.
 const FLUSHED: usize = 256;
 /// Time after which the warm-up ends with the current pass, seconds.
 const WARM_SECONDS: f64 = 0.1;
@@ -232,14 +232,15 @@ const WARM_SECONDS: f64 = 0.1;
 const MIN_STEPS: usize = 1024;
 /// Number of elements that one cache line of a page table translates: eight entries of 4 KiB pages.
 const PER_TABLE_LINE: usize = 8 * 4096 / LINE;
-/// Number of random loads per line of a page table after which nearly all lines have been used: all but e to the power
-/// of -4.
+/// Number of random loads per cache line of a page table after which nearly all of its lines have been used; a
+/// share of e^-4 is unused.
 const TABLE_LOADS: usize = 4;
-/// For a working set larger than the caches: number of loads of the warm-up divided by the minimum number of loads of a
-/// timed stretch.
+/// Number of loads of the warm-up divided by the minimum number of loads of a timed stretch, for a working set
+/// larger than the caches.
 const WARM_OVER_STRETCH: usize = 8;
 
-/// True if the data of loads that take `step` seconds is in a cache. Loads of flushed lines take `flushed` seconds.
+/// True if the data is in a cache, because loads take `step` seconds and loads of flushed lines take `flushed`
+/// seconds.
 pub fn is_cached(step: f64, flushed: f64) -> bool {
     step < flushed * NEAR
 }
@@ -271,13 +272,13 @@ pub(crate) fn flush(addresses: &[usize]) -> bool {
 pub struct Chase<'a> {
     chain: Chain,
     region: PhantomData<&'a MemoryRegion>,
-    /// Number of loads of a warm-up pass.
+    /// Number of loads in a warm-up pass.
     warm: usize,
     /// True if the working set fits in the caches.
     fits: bool,
     /// True if lines are expected to stay in a cache until the chase returns to them.
     stays: bool,
-    /// Number of loads that bring the page tables of a working set into the caches in which its own lines do not stay.
+    /// Number of loads that bring the page tables of a working set into the caches, if its lines do not stay there.
     translate: usize,
     /// Number of loads of a timed stretch; 0 before the first stretch.
     steps: usize,
@@ -321,8 +322,8 @@ impl<'a> Chase<'a> {
         self.steps
     }
 
-    /// Returns a timed stretch of `steps` loads as a job for one worker. The job returns the new position of the chase
-    /// and the seconds per load.
+    /// Returns a job for one worker: a timed stretch of `steps` loads. The job returns the new position of the
+    /// chase and the seconds per load.
     pub(crate) fn stretch(&self, steps: usize) -> impl Fn() -> (Chain, f64) + Sync + '_ {
         move || {
             let mut chain = self.chain;
@@ -333,8 +334,8 @@ impl<'a> Chase<'a> {
         }
     }
 
-    /// Follows the chain until `is_ended`, which is called after each run of some loads. Returns the new position of the chase
-    /// and the seconds per load for which this thread had its CPU.
+    /// Follows the chain until `is_ended` returns true; it is called after every few loads. Returns the new
+    /// position of the chase and the seconds per load, not counting time in which this thread had no CPU.
     pub(crate) fn run_until(&self, is_ended: &dyn Fn() -> bool) -> (Chain, f64) {
         let mut chain = self.chain;
         let mut taken = 0;
@@ -358,10 +359,11 @@ impl<'a> Chase<'a> {
         step
     }
 
-    /// Warms the caches with untimed loads on the first worker. The first call also determines the number of loads of a
-    /// timed stretch of `seconds`. If loads take as long after a warm-up pass as after a flush, the lines of the working
-    /// set do not stay in the caches; then the loads are just as many as bring the page tables into the caches. Otherwise
-    /// a chase that other work interrupts before each sample would take longer than one that is not interrupted.
+    /// Warms the caches with untimed loads on the first worker. The first call also determines the number of loads
+    /// of a timed stretch of `seconds`. If loads take as long after a warm-up pass as after a flush, the lines of
+    /// the working set do not stay in the caches. Then the warm-up has only as many loads as are needed to bring
+    /// the page tables into the caches. Without them, a chase that is interrupted before each sample would take
+    /// longer than an uninterrupted one.
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.
@@ -447,7 +449,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Cache lines for the tests, aligned.
+    /// Cache line for the tests, aligned.
     #[repr(align(64))]
     #[derive(Clone, Copy)]
     struct Aligned([usize; 8]);
@@ -472,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn chain_takes_the_returned_number_of_steps() {
+    fn chase_takes_returned_number_of_steps() {
         let mut memory = vec![Aligned([0; 8]); 100];
         let start = memory.as_mut_ptr() as usize;
         let cycle = Cycle::new(6400, ChaseOrder::default()).unwrap();
@@ -496,7 +498,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chain_is_one_cycle_through_every_element(
+        fn chain_visits_every_element_once(
             elements in 1usize..3000, lines in 1usize..5, slot in 0usize..8,
             block in proptest::option::of(1u64..40)
         ) {
@@ -509,7 +511,7 @@ mod tests {
         }
 
         #[test]
-        fn blocks_are_visited_one_after_another(
+        fn chain_completes_each_block_before_next(
             elements in 1usize..3000, block in 1usize..500, seed: u64
         ) {
             let order = order(elements, block, seed).unwrap();

@@ -1,7 +1,9 @@
-//! Pointer chases and streams of loads and stores on working sets in caches and memory, which are timed for the curves.
+//! Timed loops for the memory curves: pointer chases, and streams of loads and stores, on working sets in caches
+//! and memory.
 //!
-//! A call enclosed_programs a whole timed loop and its clock: nothing is inlined into another crate, and no loop calls one
-//! (`docs/benchmarks.md`, "Release file and local build"). The crate plans nothing, judges nothing and does not print.
+//! Each call contains a whole timed loop and its clock readings; no timed loop spans several crates, so that speed
+//! does not depend on inlining between crates (`docs/benchmarks.md`, "Release file and local build"). The crate
+//! neither plans nor judges measurements, and does not print.
 
 mod chase;
 mod load;

@@ -1,4 +1,4 @@
-//! Load of the memory: loaders run a loop over blocks and wait after each block, while a chase is timed.
+//! Memory load while a chase is timed: loaders run a loop over blocks and wait after each block.
 
 use crate::chase::Chase;
 use crate::pool::WitnessedPool;
@@ -11,8 +11,8 @@ use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of each array that a loader processes between two waits. A page is long enough for prefetchers to detect the
-/// stride, and short compared with the time of a sample.
+/// Number of bytes of each array that a loader processes between two waits. A page is long enough for prefetchers
+/// to detect the stride, and short compared with the time of a sample.
 pub const BLOCK: usize = 4096;
 /// Number of blocks that a loop with stores processes at once at full rate. A loop with non-temporal stores ends with a
 /// fence, which waits until all its stores have left the core. After each page, this would take a considerable part of
@@ -21,13 +21,13 @@ const BLOCKS_AT_FULL_RATE: usize = 16;
 /// Number of iterations of the wait loop that are timed to calibrate the loop.
 const TURNS_TIMED: u64 = 2_000_000;
 
-/// Maximum time for which the chaser waits until all loaders have read a block. A loader that has no CPU for so long
+/// Maximum time for which the chaser waits until each loader has read a block. A loader without a CPU for this time
 /// disturbs the sample.
 const LOADERS_START: Duration = Duration::from_millis(100);
 /// Number of checks by the waiting chaser before it yields its CPU.
 const CHECKS: u32 = 1 << 12;
 
-/// Arrays of the loaders, and the loop that they run over them.
+/// Loaders' arrays, and the loop that runs over them.
 #[derive(Clone, Copy)]
 pub struct Load<'a> {
     buffers: RegionBuffers<'a>,
@@ -36,7 +36,7 @@ pub struct Load<'a> {
     blocks: usize,
 }
 
-/// Progress of a sample, which chaser and loaders share.
+/// Progress of a sample, which the chaser and the loaders share.
 #[derive(Default)]
 struct Progress {
     /// Number of loaders that have processed a block.
@@ -46,7 +46,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Waits until `loaders` loaders read, at most [`LOADERS_START`].
+    /// Waits until `loaders` loaders have processed a block, at most for [`LOADERS_START`].
     fn wait_for(&self, loaders: usize) {
         let begun = Instant::now();
         let mut spin = Spin::new(CHECKS);
@@ -71,13 +71,13 @@ pub fn wait_loop_time() -> f64 {
 }
 
 impl<'a> Load<'a> {
-    /// Creates a load of reads of the first `blocks` blocks of each loader's buffer.
+    /// Creates a load that reads the first `blocks` blocks of each loader's buffer.
     pub fn new(buffers: RegionBuffers<'a>, blocks: usize) -> Self {
         Self::with_loop(buffers, traffic::reader(), blocks)
     }
 
-    /// Creates a load by a loop, each array of which has `blocks` blocks. A loader's buffer contains all arrays of the
-    /// loop.
+    /// Creates a load that runs this loop over arrays of `blocks` blocks. A loader's buffer contains all arrays of
+    /// the loop.
     pub fn with_loop(buffers: RegionBuffers<'a>, variant: ResidentLoop, blocks: usize) -> Self {
         Self { buffers, variant, blocks: blocks.max(1) }
     }
@@ -93,14 +93,14 @@ impl<'a> Load<'a> {
         if is_long { BLOCKS_AT_FULL_RATE.min(self.blocks) } else { 1 }
     }
 
-    /// Returns the bytes that a block of each array counts. Every line is read or written as the kernel states, and none
-    /// is loaded only to be overwritten.
+    /// Returns the bytes that count for one block of each array. All lines that the kernel reads or writes count;
+    /// lines that are loaded only to be overwritten do not occur.
     pub fn block_bytes(&self) -> u64 {
         u64::from(self.variant.kernel().spec().words()) * BLOCK as u64
     }
 
-    /// Processes blocks, beginning with number `block`, and waits `turns` iterations after them, until the chaser ends.
-    /// Processes at least one block. Returns the bytes moved per second.
+    /// Processes blocks, beginning with number `block`, and waits `turns` iterations after each, until the chaser
+    /// ends. At least one block is processed. Returns the bytes moved per second.
     fn run(&self, worker: usize, block: usize, turns: u64, progress: &Progress) -> f64 {
         let mut is_first = true;
         let begun = Instant::now();
@@ -113,8 +113,8 @@ impl<'a> Load<'a> {
         bytes as f64 / begun.elapsed().as_secs_f64().max(1e-9)
     }
 
-    /// Processes blocks, beginning with number `block`, and waits `turns` iterations after them, until `is_ended`, which is
-    /// called after each wait. Processes at least one block. Returns the bytes moved.
+    /// Processes blocks, beginning with number `block`, and waits `turns` iterations after each, until `is_ended`
+    /// returns true; it is called after each wait. At least one block is processed. Returns the bytes moved.
     pub(crate) fn move_until(
         &self,
         worker: usize,
@@ -152,9 +152,9 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Returns a sample. The first part is the chaser's time per load, the second part the time per byte of all loaders
-    /// together, in seconds. The loaders begin at block `start` and wait `turns` iterations after each block. Without
-    /// `turns` the loaders are idle, and there is no second part.
+    /// Takes a sample. The first part is the chaser's time per load; the second part is the time per byte of all
+    /// loaders together, in seconds. The loaders begin at block `start` and wait `turns` iterations after each
+    /// block. Without `turns` the loaders are idle, and there is no second part.
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn longer_waits_take_more_time() {
+    fn wait_time_grows_with_turns() {
         let of = |turns| {
             let begun = Instant::now();
             wait(turns);

@@ -1,6 +1,6 @@
-//! Thread pool for measurements: a team of workers. If there is only a single worker, the pool has an additional thread
-//! on another CPU, called the witness. Between samples, the worker measures the core-to-core latency to the witness;
-//! otherwise the witness sleeps.
+//! Thread pool for measurements: a team of workers. If there is only one worker, the pool has an additional thread
+//! on another CPU, the witness. Between samples, the worker measures the core-to-core latency to the witness; the
+//! rest of the time the witness sleeps.
 
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::CpuId;
@@ -19,22 +19,22 @@ pub struct WitnessedPool {
     shared_lines: SharedLines,
 }
 
-/// Result of a job that all workers started simultaneously.
+/// Result of a job that all workers have started simultaneously.
 #[derive(Debug, Clone)]
 pub(crate) struct Timed<T> {
     /// Time from the earliest start to the latest end, seconds.
     pub seconds: f64,
     /// Results of the workers, in order.
     pub results: Vec<T>,
-    /// Interference, because of which the result does not count; empty if there was none.
+    /// Interference because of which the result does not count; empty if there was none.
     pub causes: Vec<Cause>,
 }
 
 /// Maximum number of attempts to run a job undisturbed.
 const TRIES: usize = 3;
 
-/// Returns an error if the user requested the end of the run, before a job begins: under load, the jobs of a sample or
-/// of a setup together may take many seconds.
+/// Returns an error if the user requested the end of the run. It is called before each job, because under load the
+/// jobs of a sample or of a setup may take many seconds.
 fn check_end_request() -> Result<(), Failure> {
     if nodegauge_os::is_end_requested() { Err(Failure::missing("interrupted")) } else { Ok(()) }
 }
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn witness_measures_round_trips_without_working() {
+    fn witness_measures_round_trip_of_single_worker() {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let spare = allowed.get(1).copied();
         let mut pool = WitnessedPool::start(&[vec![allowed[0]]], spare).unwrap();

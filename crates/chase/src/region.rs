@@ -11,10 +11,11 @@ use std::ptr::NonNull;
 /// Scalar `s` of all kernels. It is one, so that `a = s a` can be repeated any number of times.
 pub(crate) const SCALAR: f64 = 1.0;
 
-/// Period of the initial values in words. It is a prime, so that different arrays begin with different values.
+/// Period of the initial values in words. It is a prime number, so that different arrays begin with different
+/// values.
 const PERIOD: usize = 61;
 
-/// Number of periods between two checks if the user ends the run; 16 MB.
+/// Number of periods between two checks for the end of the run: 16 MB.
 const PERIODS: usize = 1 << 15;
 
 /// Returns the initial value of word `i` of a worker's buffer. It is a multiple of 2^-20, so that sums of billions of
@@ -115,17 +116,18 @@ impl RegionBuffers<'_> {
         self.bytes
     }
 
-    /// Returns the same buffers, with working sets that are shifted by `shift` working-set lengths.
+    /// Returns the same buffers with working sets that are shifted by `shift` working-set lengths.
     pub(crate) fn shifted(self, shift: usize) -> Self {
         Self { shift, ..self }
     }
 
     /// Returns the offset in the mapping of a worker's working set of `bytes`.
     ///
-    /// Working sets do not start at the beginning of the buffers. The distance between buffers is a multiple of a large
-    /// power of two. Working sets at the beginning would therefore all map to the same part of a shared cache that is
-    /// indexed by address bits. The working set of worker k begins k set lengths after the beginning of the buffer
-    /// (modulo the free space), as if the working sets of all workers were adjacent. The shift is added to k.
+    /// Working sets do not start at the beginning of the buffers. The distance between buffers is a multiple of a
+    /// large power of two. In a shared cache that is indexed by address bits, working sets at the beginning would
+    /// therefore all map to the same sets. The working set of worker k begins k set lengths after the beginning of
+    /// the buffer (modulo the free space), as if the working sets of all workers were adjacent. The shift is added
+    /// to k.
     fn offset(&self, worker: usize, bytes: usize) -> usize {
         assert!(
             bytes <= self.bytes,
@@ -178,7 +180,7 @@ impl RegionBuffers<'_> {
     /// Fills a worker's working set like [`Self::refill`], until it is full or `is_ended` returns true.
     ///
     /// # Safety
-    /// The condition is that of [`Self::refill`].
+    /// The condition of [`Self::refill`] applies.
     unsafe fn refill_unless(&self, is_ended: &dyn Fn() -> bool, worker: usize, bytes: usize) {
         let start = self.set(worker, bytes).cast();
         let n = bytes / size_of::<f64>();
@@ -199,20 +201,20 @@ pub(crate) fn array_bytes(bytes: usize, kernel: Kernel) -> usize {
     bytes / kernel.spec().arrays().count() / LINE * LINE
 }
 
-/// Returns the elements of all arrays at an index before the pass; 0 for arrays that the kernel does not use. `start` has
-/// the number of the first element of each array.
+/// Returns the elements of all arrays at an index, before the pass; 0 for arrays that the kernel does not use.
+/// `start` is the number of the first element of each array.
 fn initial(start: [Option<usize>; ARRAYS], i: usize) -> [f64; ARRAYS] {
     start.map(|first| first.map_or(0.0, |first| value(first + i)))
 }
 
-/// True if a value is the expected one except for rounding. False for NaN.
+/// True if a value equals the expected one except for rounding; false for NaN.
 #[inline]
 fn is_close(found: f64, expected: f64) -> bool {
     (found - expected).abs() <= 1e-12 * expected.abs()
 }
 
-/// True if all elements of a part are close to the expected ones. There is no early exit, so that the comparison is
-/// vectorised and limited by memory bandwidth only.
+/// True if all elements of a part are close to the expected ones. The loop has no early exit, so that it is
+/// vectorised and limited only by memory bandwidth.
 #[inline]
 fn are_close(part: &[f64], expected: &[f64; PERIOD]) -> bool {
     part.iter().zip(expected).fold(true, |right, (x, y)| right & is_close(*x, *y))
@@ -265,21 +267,21 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a working set of 8192 bytes does not fit in a buffer of 4096 bytes")]
-    fn set_beyond_its_piece_panics() {
+    fn working_set_larger_than_buffer_panics() {
         let buffers = RegionBuffers { mapping: &mapping(1 << 16), first: 0, bytes: 4096, shift: 0 };
         buffers.streams(0, 8192, Kernel::Copy, 1);
     }
 
     #[test]
     #[should_panic(expected = "of a mapping of")]
-    fn worker_without_a_piece_panics() {
+    fn worker_without_buffer_panics() {
         let buffers =
             RegionBuffers { mapping: &mapping(1 << 16), first: 0, bytes: 1 << 16, shift: 0 };
         buffers.set(1 << 10, 4096);
     }
 
     #[test]
-    fn shared_memory_is_written_completely_by_all_workers() {
+    fn shared_buffer_is_touched_by_all_workers() {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let mut pool = WitnessedPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
         let policy = MemoryPolicy::Default;
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_write_their_pieces_first() {
+    fn workers_touch_their_buffers_first() {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let mut pool = WitnessedPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
         let policy = MemoryPolicy::Default;
@@ -327,7 +329,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_stay_in_their_pieces(
+        fn working_sets_stay_in_their_buffers(
             buffer in 4096u64..1 << 22, workers in 1usize..9, share in 0.0f64..=1.0,
             shift in 0usize..1000
         ) {

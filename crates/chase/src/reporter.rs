@@ -1,8 +1,8 @@
 //! Reporters: threads whose speed shows how busy the memory is while other threads, or a program, use it.
 //!
-//! A reporter is a chain of dependent loads, whose latency rises with the load, or loops that read at full rate, whose
-//! bandwidth falls. Their time is the time for which they had their CPU, so that a thread that loses its CPU does not look
-//! like a busy memory.
+//! A reporter is a chain of dependent loads or a loop that reads at full rate. As the load grows, the latency of
+//! the chain rises and the bandwidth of the loop falls. Only time in which a thread had its CPU counts, so that a
+//! thread that loses its CPU is not mistaken for busy memory.
 
 use crate::chase::{Chain, Chase};
 use crate::load::Load;
@@ -23,22 +23,22 @@ pub enum Reporter {
     Readers,
 }
 
-/// Known load on the CPUs that a program gets.
+/// Known load on the CPUs that a program will use later.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KnownLoad {
     /// Iterations of the wait loop between two blocks; `None` for no load.
     pub turns: Option<u64>,
     /// Duration of the load.
     pub time: Duration,
-    /// Block at which the load begins.
+    /// Number of the block at which the load begins.
     pub start: usize,
 }
 
-/// Threads of a pool that report, while the others load the memory or run a program.
+/// Reporting threads of a pool, while the other threads load the memory or run a program.
 pub struct Reporters<'r> {
     /// Arrays of all threads.
     pub load: Load<'r>,
-    /// Number of workers that do not report; the following ones do.
+    /// Number of workers that do not report; they precede the reporting ones.
     pub others: usize,
 }
 
@@ -46,17 +46,18 @@ pub struct Reporters<'r> {
 enum Made<T> {
     /// Result of a worker that does not report.
     Other(T),
-    /// Position of the chain, and seconds per load.
+    /// New position of the chain, and seconds per load.
     Chased(Chain, f64),
-    /// Bytes that the worker read per second.
+    /// Bytes that the worker has read per second.
     Read(f64),
     /// The worker had no work.
     Nothing,
 }
 
 impl Reporters<'_> {
-    /// Runs `work` on the first worker, e.g. a program on its CPUs, while the reporters measure. Returns the result of the
-    /// work, and a sample whose only part is the time of the reporters: per load of the chain, or per byte of all readers.
+    /// Runs `work` on the first worker, e.g. to start a program on its CPUs, while the reporters measure. Returns
+    /// the result of the work, and a sample whose only part is the time of the reporters: per load of the chain, or
+    /// per byte of all readers.
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.
@@ -77,8 +78,8 @@ impl Reporters<'_> {
         Ok((made.into_iter().flatten().next(), sample))
     }
 
-    /// Runs a known load on the workers that do not report. Returns a sample: the time of the reporters as of
-    /// [`Self::measure`], and, with a load, the seconds per byte of the load.
+    /// Runs a known load on the workers that do not report. Returns a sample: the time of the reporters, as in
+    /// [`Self::measure`], and, if there is a load, the seconds per byte of the load.
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.
@@ -98,8 +99,8 @@ impl Reporters<'_> {
         })
     }
 
-    /// Follows the chain with the first worker for `time`, while the reporters read. Returns a sample: the time per load, and
-    /// the seconds per byte of all readers.
+    /// Follows the chain with the first worker for `time`, while the reporters read. Returns a sample: the time per
+    /// load, and the seconds per byte of all readers.
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.
@@ -120,7 +121,7 @@ impl Reporters<'_> {
         })
     }
 
-    /// Loads the memory with one worker for the time of a known load; returns the bytes moved per second.
+    /// Loads the memory with one worker for the duration of a known load; returns the bytes moved per second.
     fn known(&self, worker: usize, known: KnownLoad) -> f64 {
         let begun = Instant::now();
         match known.turns {
@@ -140,8 +141,8 @@ impl Reporters<'_> {
         }
     }
 
-    /// Runs `work` on the workers that do not report, and the reporters until the first of them has ended. Returns the time
-    /// of the reporters and the results of the others.
+    /// Runs `work` on the workers that do not report. The reporters run until the first of these workers has ended.
+    /// Returns the time of the reporters and the results of the other workers.
     fn reported<T: Send>(
         &self,
         pool: &mut WitnessedPool,
@@ -202,7 +203,7 @@ mod tests {
     use nodegauge_placement::MemoryPolicy;
 
     #[test]
-    fn reporters_measure_while_another_worker_is_busy() {
+    fn reporters_measure_while_other_worker_runs() {
         let bytes = 1 << 20;
         let mut pool = WitnessedPool::start(&[Vec::new(), Vec::new()], None).unwrap();
         let pages = RequestedPages::Base;

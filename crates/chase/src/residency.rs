@@ -1,5 +1,5 @@
-//! Residency: the share of the lines of a working set that are in the caches after a pass over the set, found by dependent
-//! loads of a sample of its lines.
+//! Residency: the share of a working set's lines that are in the caches after a pass over the set. It is found by
+//! dependent loads of a sample of the lines.
 
 use crate::chase::flush;
 use crate::region::SCALAR;
@@ -13,22 +13,24 @@ use nodegauge_os::monotonic_nanos;
 use nodegauge_team::Team;
 use std::ptr::NonNull;
 
-/// Number of attempts for each working set; other work disturbs some.
+/// Number of attempts for each working set; some are disturbed by other work.
 const ATTEMPTS: usize = 4;
-/// Number of sampled lines of each core. The standard error of a share of a half is 2 %.
+/// Number of sampled lines per core. The standard error of a share of one half is 2 %.
 const SAMPLED: usize = 512;
-/// Number of parts of a sample; the median of their times counts, because an interruption lengthens one or two.
+/// Number of parts of a sample. The median of their times is used, because an interruption lengthens only one or
+/// two.
 const PARTS: usize = 8;
-/// Size of a page, in which a loop touches one line, so that the TLB holds the same pages before each timed loop.
+/// Size of a page. The loop touches one line per page before each timed loop, so that the TLB contains the same
+/// pages.
 const PAGE: usize = 4096;
-/// Times of loads of the sampled lines of one core, seconds per load.
+/// Times per load of the sampled lines of one core, seconds.
 #[derive(Debug, Clone, Copy)]
 struct LoadTimes {
-    /// After a pass over the working set.
+    /// Time of loads after a pass over the working set.
     passed: f64,
-    /// Immediately after loads of the same lines.
+    /// Time of loads that immediately follow loads of the same lines.
     again: f64,
-    /// After the lines were flushed from all caches.
+    /// Time of loads after the lines were flushed from all caches.
     flushed: f64,
 }
 
@@ -50,13 +52,13 @@ pub struct ResidencyProbe {
     mapping: PagedMapping,
     /// Memory of each thread, bytes.
     buffer: usize,
-    /// Memory of each thread that was touched, bytes.
+    /// Memory of each thread that has been touched, bytes.
     touched: usize,
     reader: ResidentLoop,
 }
 
 impl ResidencyProbe {
-    /// Starts a thread on each CPU, and maps `most` bytes for all together.
+    /// Starts a thread on each CPU, and maps `most` bytes in total.
     ///
     /// # Errors
     /// Fails if memory, pages or CPUs are not available.
@@ -69,8 +71,8 @@ impl ResidencyProbe {
         Ok(Self { team, mapping, buffer: buffer as usize, touched: 0, reader })
     }
 
-    /// Returns the largest share of the lines of a working set that are in the caches after a pass; `None` if the processor
-    /// cannot flush lines.
+    /// Returns the largest share of the lines of a working set that are in the caches after a pass; `None` if the
+    /// processor cannot flush lines.
     ///
     /// # Errors
     /// Fails if a thread fails.
@@ -113,7 +115,7 @@ impl ResidencyProbe {
 }
 
 /// Returns the largest share of the lines in the caches of several attempts. The time of a load from a cache is the
-/// shortest of all attempts, that of a flushed line the median.
+/// shortest of all attempts; the time of a load of a flushed line is the median.
 fn largest_share(times: &[LoadTimes]) -> f64 {
     let of_flushed: Vec<f64> = times.iter().map(|one| one.flushed).collect();
     let flushed = stats::median(&of_flushed);
@@ -125,7 +127,7 @@ fn largest_share(times: &[LoadTimes]) -> f64 {
     ((flushed - passed) / (flushed - again)).clamp(0.0, 1.0)
 }
 
-/// Returns the addresses of a sample of the lines of `bytes` of memory, in random order: one line of each of equal
+/// Returns the addresses of sampled lines in `bytes` of memory, in random order: one line from each of many equal
 /// parts.
 fn sampled(start: usize, bytes: usize, seed: u64) -> Vec<usize> {
     let lines = bytes / LINE;
@@ -141,8 +143,8 @@ fn sampled(start: usize, bytes: usize, seed: u64) -> Vec<usize> {
     sample
 }
 
-/// Times loads of `lines` in the `bytes` of memory at `start`, directly after a pass; `None` if the processor cannot flush
-/// lines.
+/// Times loads of `lines` in the `bytes` of memory at `start`, directly after a pass; `None` if the processor
+/// cannot flush lines.
 ///
 /// # Safety
 /// The memory must be mapped and contain zeros, and the lines must be in it.
@@ -171,7 +173,8 @@ unsafe fn touch_pages(start: usize, bytes: usize) {
     }
 }
 
-/// Returns the median time per load of the parts of `lines`. The address of each load depends on the load before.
+/// Returns the median time per load over the parts of `lines`. The address of each load depends on the previous
+/// load.
 ///
 /// # Safety
 /// The lines must be mapped and contain zeros.
@@ -194,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cached_share_is_that_of_the_least_disturbed_attempt() {
+    fn cached_share_is_largest_of_attempts() {
         let times = |passed: f64, again: f64, flushed: f64| LoadTimes { passed, again, flushed };
         let quiet = times(60.0, 10.0, 110.0);
         assert_eq!(largest_share(&[quiet; 3]), 0.5);
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn sample_contains_lines_of_all_parts() {
+    fn sampled_lines_cover_all_parts() {
         for bytes in [4096, 1 << 16, 1 << 25] {
             let mut lines = sampled(0, bytes, 7);
             lines.sort_unstable();

@@ -1,5 +1,5 @@
-//! Rates of first touch, of later passes and of dependent loads, measured in a fraction of a second. They predict how
-//! long the arrays of a measurement take on a node that may be busy; they are no figures.
+//! Rates of first touch, of later passes and of dependent loads, measured in a fraction of a second. They predict
+//! the time for the arrays of a measurement on a node that may be busy; they are not figures.
 
 use nodegauge_kernels::LINE;
 use nodegauge_measure::{Bytes, clock};
@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
 use std::time::Duration;
 
-/// Number of loads of the probe, a tenth of a second on the slowest memory.
+/// Number of loads of the probe. They take a tenth of a second on the slowest memory.
 const LOADS: u32 = 200_000;
-/// Maximum ratio of the rate of a later pass to that of the first touch.
+/// Maximum rate of a later pass, divided by the rate of the first touch.
 const LATER: f64 = 10.0;
 
-/// Speed of memory at this moment.
+/// Current speed of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TouchRates {
-    /// Rate of the first touch by all CPUs, bytes per second.
+    /// Rate of first touch by all CPUs, bytes per second.
     pub first: f64,
     /// Rate of a later pass by all CPUs, bytes per second.
     pub later: f64,
-    /// Rate of the first touch by one CPU, bytes per second.
+    /// Rate of first touch by one CPU, bytes per second.
     pub single: f64,
-    /// Time of a load whose address depends on the load before, seconds.
+    /// Time of a load whose address depends on the previous load, seconds.
     pub load: f64,
 }
 
 impl TouchRates {
-    /// Memory that each thread touches. The allocator maps so large a block for itself and returns it at once, so that its
-    /// pages are touched for the first time.
+    /// Memory that each thread touches. The allocator maps such a large block separately and returns it
+    /// immediately, so that its pages are always touched for the first time.
     pub const BLOCK: Bytes = Bytes::mib(64);
 
     /// Measures the rates with `threads` threads.
@@ -43,14 +43,14 @@ impl TouchRates {
         }
     }
 
-    /// Returns the rates of a node that touches one block in this time.
+    /// Returns the rates of a node on which one CPU touches a block in this time.
     pub fn from_block_time(time: Duration) -> Self {
         let slow = Self::BLOCK.as_f64() / time.as_secs_f64();
         Self { first: slow, later: slow, single: slow, load: LINE as f64 / slow }
     }
 }
 
-/// Returns the rates at which this number of threads touches memory for the first time and again.
+/// Returns the rates at which this number of threads touches memory for the first time and for the second time.
 fn touched(threads: u32) -> [f64; 2] {
     let block = TouchRates::BLOCK.0 as usize;
     let barrier = Barrier::new(threads as usize);
@@ -76,7 +76,7 @@ fn touched(threads: u32) -> [f64; 2] {
     })
 }
 
-/// Returns the time of a load in a random order of the lines of a block.
+/// Returns the time per load in a random order of the lines of a block.
 fn load_time() -> f64 {
     let lines = (TouchRates::BLOCK.0 / LINE as u64) as u32;
     let words = LINE / size_of::<u32>();

@@ -7,10 +7,10 @@ use nodegauge_kernels::{self as kernels, Element, Kernel, ResidentLoop, Stores};
 use nodegauge_measure::record;
 use nodegauge_measure::samples::Sample;
 
-/// Minimum duration of a timed call. The times of the clock reading, of the barrier and of the core-to-core transfer
-/// are negligible in comparison, and a round over all sizes still takes much less than a second.
+/// Minimum duration of a timed call. The times of clock reading, barrier and core-to-core transfer are negligible
+/// in comparison, and a round over all sizes still takes much less than a second.
 pub const CALL_SECONDS: f64 = 2e-3;
-/// Duration of a timed call below which the start and the end of the threads are a considerable part of it.
+/// If a timed call is shorter than this, the start and the end of the threads take a considerable part of the time.
 const SHORT_CALL_SECONDS: f64 = CALL_SECONDS / 10.0;
 /// Duration of a call in a trial of loops.
 const TRIAL_SECONDS: f64 = 0.4e-3;
@@ -26,17 +26,17 @@ const MAX_PASSES: u64 = 1 << 40;
 /// Time of a call.
 struct CallTime {
     seconds: f64,
-    /// True if something interfered.
+    /// True if the call was disturbed.
     disturbed: bool,
 }
 
-/// Number of passes of a call, and the time of the last call.
+/// Number of passes per call, and the time of the last call.
 struct FoundPasses {
     passes: u64,
     seconds: f64,
 }
 
-/// Finds the number of passes with which a call takes `target` seconds; `call` runs a number of passes.
+/// Finds the number of passes with which a call takes `target` seconds; `call` runs the given number of passes.
 fn call_passes(
     target: f64,
     mut call: impl FnMut(u64) -> Result<CallTime, ArenaError>,
@@ -102,7 +102,7 @@ impl WorkingSetLoop {
         region::array_bytes(self.bytes, self.variant.kernel()) as u64
     }
 
-    /// Returns the number of bytes that count for a pass of one worker.
+    /// Returns the number of counted bytes of a pass of one worker.
     pub fn counted(&self) -> f64 {
         (u64::from(self.variant.kernel().spec().words()) * self.array_bytes()) as f64
     }
@@ -121,7 +121,8 @@ impl WorkingSetLoop {
         })
     }
 
-    /// Prepares the loop on the first call: checks every element, and determines the number of passes per timed call.
+    /// Prepares the loop at the first call: checks every element, and determines the number of passes per timed
+    /// call.
     pub fn prepare(
         &mut self,
         pool: &mut WitnessedPool,
@@ -134,8 +135,8 @@ impl WorkingSetLoop {
         Ok(())
     }
 
-    /// Returns the seconds per pass of a short call; the first call determines the number of passes. With `shift` it is
-    /// a single pass over a part of the buffers that no other shift covers.
+    /// Returns the seconds per pass of a short call; the first call determines the number of passes. With `shift`,
+    /// the call is a single pass over a part of the buffers that no other shift covers.
     pub fn trial(
         &mut self,
         pool: &mut WitnessedPool,
@@ -152,7 +153,7 @@ impl WorkingSetLoop {
         }
     }
 
-    /// Runs a timed call on all workers; the result contains the time of all passes.
+    /// Runs a timed call on all workers. The result has the time of all passes.
     fn run(
         &self,
         pool: &mut WitnessedPool,
@@ -232,7 +233,7 @@ pub fn refilled_sample(
     sample(loops, pool, buffers)
 }
 
-/// Fills every worker's working set with the initial values, which also loads the set into the caches.
+/// Fills every worker's working set with the initial values, which also loads it into the caches.
 pub fn refill(
     pool: &mut WitnessedPool,
     buffers: RegionBuffers<'_>,
@@ -258,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn disturbed_call_does_not_end_the_search_for_passes() {
+    fn disturbed_call_does_not_set_number_of_passes() {
         let pass = 3e-6;
         let found = |disturbed_call: usize| {
             let mut calls = 0;

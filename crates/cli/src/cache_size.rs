@@ -157,7 +157,7 @@ fn key_bytes(m: &Measurement, key: Key) -> Option<u64> {
 /// Replaces the reported size of the last-level caches by that in the environment variable, if it is set.
 pub(crate) fn with_reported(mut topology: Topology) -> Topology {
     if let Some(size) = reported_by_variable()
-        && let Some(last) = topology.caches.iter_mut().rfind(|cache| cache.holds_data())
+        && let Some(last) = topology.caches.iter_mut().rfind(|cache| cache.contains_data())
     {
         last.bytes = Some(size.0);
     }

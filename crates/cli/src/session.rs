@@ -94,7 +94,7 @@ pub(crate) fn describe_options(
     processor: Option<&str>,
 ) -> Result<DescribeOptions, Failure> {
     if let Some(name) = processor {
-        nodegauge_machine::catalog::named(name)?;
+        nodegauge_machine::catalog::find_by_name(name)?;
     }
     Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned), passive: false })
 }

@@ -165,7 +165,7 @@ fn cautious(reported: ReportedCaches, found: Bytes) -> Bytes {
 /// Returns the reported cache sizes of these CPUs, which contain one CPU of each core.
 fn reported_caches(topology: &Topology, cpus: &[CpuId]) -> ReportedCaches {
     let last = topology.llc_in_use(cpus).map(|(bytes, _)| Bytes(bytes));
-    let data: Vec<_> = topology.caches.iter().filter(|cache| cache.holds_data()).collect();
+    let data: Vec<_> = topology.caches.iter().filter(|cache| cache.contains_data()).collect();
     let private = match data[..] {
         [.., before, _] => before.bytes.unwrap_or(0) * cpus.len() as u64,
         _ => 0,

@@ -52,7 +52,8 @@ pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
 pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Reported> {
     let threads = placement.threads.len().max(1) as u64;
     let cpus = placement.cpus();
-    let caches: Vec<&Cache> = topology.caches.iter().filter(|cache| cache.holds_data()).collect();
+    let caches: Vec<&Cache> =
+        topology.caches.iter().filter(|cache| cache.contains_data()).collect();
     let last = caches.iter().map(|cache| cache.level).max();
     let used = cpus.iter().filter_map(|cpu| topology.thread(*cpu)).map(|thread| thread.core);
     let cores = used.collect::<BTreeSet<usize>>().len() as u64;

@@ -39,10 +39,7 @@ impl CurveTimes<'_> {
     pub(crate) fn points(least: usize, all: usize, seconds: f64) -> PredictedTime {
         let turn = Duration::from_secs_f64(2.0 * seconds);
         let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient() as u32;
-        PredictedTime {
-            min: MIN_ROUNDS * turn * least as u32,
-            likely: rounds * turn * all as u32,
-        }
+        PredictedTime { min: MIN_ROUNDS * turn * least as u32, likely: rounds * turn * all as u32 }
     }
 
     /// Returns the time of a chase through `bytes`, all touched by one worker.

@@ -1,53 +1,54 @@
-//! Loop of fixed work that records its detours: the times for which something else ran on its CPU. A pass reads the clock
-//! once; a pass that takes at least nine times as long as usual is a detour. This is the selfish detour benchmark of
-//! Hoefler, Schneider and Lumsdaine, "Characterizing the Influence of System Noise on Large-Scale Applications by
-//! Simulation" (SC 2010), and the fixed work of Petrini, Kerbyson and Pakin (SC 2003) at its smallest.
+//! Loop of fixed work that records its detours, i.e. the times in which something else ran on its CPU. A pass reads
+//! the clock once; a pass that takes at least nine times as long as usual is a detour. This is the selfish detour
+//! benchmark of Hoefler, Schneider and Lumsdaine, "Characterizing the Influence of System Noise on Large-Scale
+//! Applications by Simulation" (SC 2010), and corresponds to the fixed work of Petrini, Kerbyson and Pakin (SC
+//! 2003) with the smallest unit.
 
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant};
 
-/// Length of a detour, divided by the time of a usual pass (Hoefler et al. 2010).
+/// Minimum length of a detour, divided by the time of a usual pass (Hoefler et al. 2010).
 pub const DETOUR: u64 = 9;
-/// Number of passes whose mean is the time of a usual pass, in the fastest of [`TRIALS`].
+/// Number of passes from whose mean the time of a usual pass is computed; the fastest of [`TRIALS`] is used.
 const PASSES: u64 = 2000;
 const TRIALS: u32 = 10;
-/// Maximum number of detours that are kept with their times. The recorder stops before its memory would grow.
+/// Maximum number of detours that are stored with their times. The recording stops when this number is reached.
 const CAPACITY: usize = 1 << 17;
 
 /// Time in which the loop did not run. Times are in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detour {
-    /// Start, since the start of the recording.
+    /// Time from the start of the recording to the start of the detour.
     pub start: u64,
-    /// Length beyond a usual pass.
+    /// Length in addition to a usual pass.
     pub length: u64,
 }
 
 /// Recording of a loop. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording {
-    /// Elapsed time.
+    /// Duration of the recording.
     pub elapsed: u64,
     /// Time of a usual pass.
     pub pass: u64,
-    /// Detours in their order.
+    /// Detours in order of time.
     pub detours: Vec<Detour>,
 }
 
 impl Recording {
-    /// Returns the time of all detours.
+    /// Returns the total time of all detours.
     pub fn lost(&self) -> u64 {
         self.detours.iter().map(|detour| detour.length).sum()
     }
 
-    /// Returns the length of the longest detour; 0 without one.
+    /// Returns the length of the longest detour; 0 if there is none.
     pub fn longest(&self) -> u64 {
         self.detours.iter().map(|detour| detour.length).max().unwrap_or(0)
     }
 
-    /// Returns the time that detours took from each quantum of this length; that of a detour counts in the quantum in
-    /// which it begins. An incomplete last quantum is left out.
+    /// Returns the time lost to detours in each quantum of this length. A detour counts in the quantum in which it
+    /// begins. An incomplete last quantum is omitted.
     pub fn lost_per_quantum(&self, quantum: u64) -> Vec<u64> {
         let mut lost = vec![0; (self.elapsed / quantum.max(1)) as usize];
         for detour in &self.detours {
@@ -59,7 +60,7 @@ impl Recording {
     }
 }
 
-/// Runs the loop for this time.
+/// Runs and records the loop for this time.
 #[inline(never)]
 pub fn record(time: Duration) -> Recording {
     let pass = usual_pass();
@@ -86,7 +87,7 @@ pub fn record(time: Duration) -> Recording {
     }
 }
 
-/// Returns the time of a pass without detours: of some trials, the fastest mean.
+/// Returns the time of a pass without detours: the fastest mean of some trials.
 fn usual_pass() -> u64 {
     let mut shortest = u64::MAX;
     for _ in 0..TRIALS {
@@ -100,7 +101,7 @@ fn usual_pass() -> u64 {
     shortest.max(1)
 }
 
-/// Returns a time in nanoseconds without the arithmetic of 128 bits of the standard library.
+/// Returns a time in nanoseconds, without the 128-bit arithmetic of the standard library.
 fn nanoseconds(time: Duration) -> u64 {
     time.as_secs() * 1_000_000_000 + u64::from(time.subsec_nanos())
 }
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recording_lasts_as_long_as_requested() {
+    fn recording_lasts_requested_time() {
         let recording = record(Duration::from_millis(20));
         assert!(recording.elapsed >= 20_000_000);
         assert!(recording.lost() <= recording.elapsed);
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn detours_count_in_the_quantum_in_which_they_begin() {
+    fn detour_counts_in_quantum_of_its_start() {
         let detours = vec![Detour { start: 5, length: 30 }, Detour { start: 19, length: 1 }];
         let recording = Recording { elapsed: 45, pass: 1, detours };
         assert_eq!(recording.lost_per_quantum(10), [30, 1, 0, 0]);

@@ -53,7 +53,7 @@ impl ArrayRates {
             let rates = host_rates(&pairs::core_cpus(&site.topology), max)?;
             return Ok(Some(Self { first_touch: rates.first_touch, rewrite: rates.rewrite }));
         }
-        let sheet = || Some(catalog::named(&info.name)?.bandwidth());
+        let sheet = || Some(catalog::find(&info.name)?.bandwidth());
         let theoretical: Option<Figure> = info.theoretical.clone().or_else(sheet);
         Ok(theoretical.map(|figure| {
             let rate = BytesPerSec(figure.value);

@@ -433,7 +433,7 @@ impl StreamCell {
         let checked = &bench.checked;
         // Data sheets apply to whole devices, not to slices.
         let sheet =
-            || Some(catalog::named(&info.name)?.bandwidth()).filter(|_| info.slice.is_none());
+            || Some(catalog::find(&info.name)?.bandwidth()).filter(|_| info.slice.is_none());
         let theoretical = match info.class {
             Class::Cpu => site.machine.memory.theoretical.clone(),
             _ => info.theoretical.clone().or_else(sheet),

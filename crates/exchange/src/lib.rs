@@ -1,8 +1,9 @@
-//! Messages between two ranks of a node, which are timed for the built-in transport: through a ring buffer in shared
-//! memory, by reads of the other rank's memory, or over TCP.
+//! Timed messages between two ranks of a node, for the built-in transport: through a ring buffer in shared memory,
+//! by reads of the other rank's memory, or over TCP.
 //!
-//! A call enclosed_programs a whole timed loop and its clock: nothing is inlined into another crate, and no loop calls one
-//! (`docs/benchmarks.md`, "Release file and local build"). The crate plans nothing, judges nothing and does not print.
+//! Each call contains a whole timed loop and its clock readings; no timed loop spans several crates, so that speed
+//! does not depend on inlining between crates (`docs/benchmarks.md`, "Release file and local build"). The crate
+//! neither plans nor judges measurements, and does not print.
 #![forbid(unsafe_code)]
 
 mod link;

@@ -51,7 +51,7 @@ impl Link<'_> {
     }
 }
 
-/// Transfer of messages in both directions. The timed loops are compiled for each kind.
+/// Transfer of messages in both directions. The timed loops are compiled for each implementation.
 pub(crate) trait Transfer {
     /// Sends as much of `message` as possible, beginning at offset `done`. Returns true when the complete message is
     /// sent. The caller must not change the message until [`Transfer::is_sent`] returns true.
@@ -67,9 +67,9 @@ pub(crate) trait Transfer {
 
 /// Link between ranks that share memory.
 pub struct SharedLink<'a> {
-    /// End of the partner's ring of incoming messages.
+    /// Writing end of the partner's ring for incoming messages.
     pub writer: RingWriter<'a>,
-    /// End of the ring of this rank's incoming messages.
+    /// Reading end of this rank's ring for incoming messages.
     pub reader: RingReader<'a>,
     /// Process ID of the partner.
     pub process: u32,
@@ -114,7 +114,7 @@ pub struct ConnectedLink(TcpStream);
 const HEAD: usize = size_of::<u64>();
 
 impl ConnectedLink {
-    /// Prepares a stream, which then neither delays messages nor blocks.
+    /// Prepares a stream: messages are sent without delay, and calls do not block.
     ///
     /// # Errors
     /// Fails when the stream is closed.

@@ -1,5 +1,5 @@
-//! Rank that runs a pattern: sends, receives, and verification of the data. Patterns, data and timing are the same as
-//! in the MPI probe (crates/messages/probes/messages_patterns.h).
+//! Rank that runs a pattern: sends, receives and verifies messages. Patterns, data and timing are the same as in
+//! the MPI probe (crates/messages/probes/messages_patterns.h).
 
 use crate::link::{Link, Transfer};
 use crate::segment::Segment;
@@ -43,7 +43,7 @@ impl Message {
 pub enum MessageOperation {
     /// A message to the partner and one back.
     RoundTrip,
-    /// A window of messages to the partner, and a short reply.
+    /// A window of messages to the partner, answered by a short reply.
     Window,
     /// A window of messages in each direction at the same time.
     BothWays,
@@ -53,32 +53,36 @@ pub enum MessageOperation {
 pub struct Participant<'a, 'b> {
     /// Memory of all ranks.
     pub segment: &'a Segment,
-    /// This rank.
+    /// Number of this rank.
     pub rank: usize,
-    /// All ranks that run the pattern together: the senders, followed by the same number of receivers.
+    /// Ranks that run the pattern together: the senders, followed by the same number of receivers.
     pub members: &'a [usize],
     /// Operation that is timed.
     pub operation: MessageOperation,
-    /// True if all pairs begin together; otherwise each pair begins when it is ready.
+    /// True if all pairs begin simultaneously; false if each pair begins when it is ready.
     pub together: bool,
     /// Number of messages of a window.
     pub window: usize,
     /// True if each operation is timed separately.
-    pub each: bool,
+    pub timed_separately: bool,
     /// Connection to the partner.
     pub link: &'a mut Link<'b>,
     /// Buffers of sent messages.
     pub sent: Vec<Message>,
-    /// Buffers of received messages.
+    /// Buffers for received messages.
     pub received: Vec<Message>,
 }
 
-/// Returns the seconds for `n` operations. The operations are timed together, or with `each` separately and summed.
-fn timed(each: bool, n: u64, mut operation: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
+/// Returns the seconds for `n` operations: timed together, or, with `each`, timed separately and added.
+fn timed(
+    separately: bool,
+    n: u64,
+    mut operation: impl FnMut() -> io::Result<()>,
+) -> io::Result<f64> {
     let start = Instant::now();
     let mut sum = Duration::ZERO;
     for _ in 0..n {
-        if each {
+        if separately {
             let one = Instant::now();
             operation()?;
             sum += one.elapsed();
@@ -86,7 +90,7 @@ fn timed(each: bool, n: u64, mut operation: impl FnMut() -> io::Result<()>) -> i
             operation()?;
         }
     }
-    Ok(if each { sum } else { start.elapsed() }.as_secs_f64())
+    Ok(if separately { sum } else { start.elapsed() }.as_secs_f64())
 }
 
 /// Sends and receives these numbers of messages, all of which are in flight simultaneously.
@@ -147,12 +151,13 @@ fn receive<L: Transfer>(link: &mut L, into: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns byte `i` of a message: message `number` of a window that rank `from` sends in round `round`.
+/// Returns byte `i` of a message. The message has the number `number` in a window that rank `from` sends in round
+/// `round`.
 fn byte(i: usize, from: usize, number: usize, round: u32) -> u8 {
     (i * 7 + from * 13 + number * 17 + round as usize * 31 + 5) as u8
 }
 
-/// Tells the partner that this rank is ready, and waits until the partner is.
+/// Signals to the partner that this rank is ready, and waits until the partner is ready.
 fn meet<L: Transfer>(link: &mut L, is_sender: bool) -> io::Result<()> {
     if is_sender {
         send(link, &[])?;
@@ -163,7 +168,7 @@ fn meet<L: Transfer>(link: &mut L, is_sender: bool) -> io::Result<()> {
     }
 }
 
-/// Runs `n` operations and returns their seconds. `sent` and `received` are the buffers of the two directions.
+/// Runs `n` operations and returns their seconds. `sent` and `received` are the buffers for the two directions.
 fn operate<L: Transfer>(
     link: &mut L,
     rules: &Rules,
@@ -171,14 +176,14 @@ fn operate<L: Transfer>(
     received: &mut [Message],
     n: u64,
 ) -> io::Result<f64> {
-    let Rules { operation, window, each, is_sender } = *rules;
+    let Rules { operation, window, timed_separately, is_sender } = *rules;
     let mut slot = 0;
     let buffers = sent.len();
     match operation {
         MessageOperation::BothWays => {
-            timed(each, n, || exchange(link, sent, window, received, window))
+            timed(timed_separately, n, || exchange(link, sent, window, received, window))
         }
-        MessageOperation::Window => timed(each, n, || {
+        MessageOperation::Window => timed(timed_separately, n, || {
             if is_sender {
                 exchange(link, sent, window, received, 0)?;
                 receive(link, &mut [0; ANSWER])
@@ -187,7 +192,7 @@ fn operate<L: Transfer>(
                 send(link, &[0; ANSWER])
             }
         }),
-        MessageOperation::RoundTrip => timed(each, n, || {
+        MessageOperation::RoundTrip => timed(timed_separately, n, || {
             let out = sent[slot].get();
             let into = received[slot].get_mut();
             slot = if slot + 1 < buffers { slot + 1 } else { 0 };
@@ -204,11 +209,11 @@ fn operate<L: Transfer>(
     }
 }
 
-/// Part of a participant on which its timed loop depends.
+/// Properties of a participant on which the timed loop depends.
 struct Rules {
     operation: MessageOperation,
     window: usize,
-    each: bool,
+    timed_separately: bool,
     is_sender: bool,
 }
 
@@ -232,7 +237,7 @@ impl Participant<'_, '_> {
         self.members[if index < pairs { index + pairs } else { index - pairs }]
     }
 
-    /// True for the first rank, which prints.
+    /// True for the first rank, which prints the results.
     pub fn is_first(&self) -> bool {
         self.rank == self.members[0]
     }
@@ -263,8 +268,13 @@ impl Participant<'_, '_> {
         }
         self.meet()?;
         let is_sender = self.is_sender();
-        let Self { operation, window, each, sent, received, .. } = self;
-        let rules = Rules { operation: *operation, window: *window, each: *each, is_sender };
+        let Self { operation, window, timed_separately, sent, received, .. } = self;
+        let rules = Rules {
+            operation: *operation,
+            window: *window,
+            timed_separately: *timed_separately,
+            is_sender,
+        };
         let seconds = match self.link {
             Link::Shared(shared) => operate(shared, &rules, sent, received, n),
             Link::Connected(connected) => operate(connected, &rules, sent, received, n),
@@ -277,7 +287,7 @@ impl Participant<'_, '_> {
     ///
     /// # Errors
     /// Fails when the partner has ended.
-    pub fn trip(&mut self) -> io::Result<f64> {
+    pub fn round_trip(&mut self) -> io::Result<f64> {
         let index = self.index();
         if index != 0 && index != self.pairs() {
             return Ok(0.0);
@@ -295,8 +305,8 @@ impl Participant<'_, '_> {
         Ok(if trip.is_finite() { trip } else { 0.0 })
     }
 
-    /// Runs `rounds` untimed operations. Returns the number of received bytes that differ from those sent by this
-    /// rank's partner.
+    /// Runs `rounds` untimed operations. Returns the number of received bytes that are
+    /// wrong.
     ///
     /// # Errors
     /// Fails when the partner has ended.

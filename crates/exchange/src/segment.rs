@@ -4,7 +4,7 @@
 use nodegauge_os::{CacheLine, Gate, Mapping, Ring, SysError, page_bytes};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of values that a rank shares in one exchange, and maximum number of values in the answer.
+/// Maximum number of values that a rank contributes to an exchange, and maximum number of values in the answer.
 const WORDS: usize = 16;
 const LINE_AT: usize = size_of::<Gate>();
 const OWN_AT: usize = LINE_AT + size_of::<CacheLine<AtomicU64>>();
@@ -33,8 +33,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Bytes to which the address in [`Word::Marker`] points. A partner reads them to check that it can read this rank's
-    /// memory.
+    /// Bytes to which the address in [`Word::Marker`] points. A partner reads them to check that it can read this
+    /// rank's memory.
     pub const MARKER: [u8; 8] = *b"nodegaug";
 
     /// Creates the memory for `ranks` ranks, before they are forked.
@@ -56,7 +56,7 @@ impl Segment {
         rank * Self::stride()
     }
 
-    /// Returns the barrier of a group of ranks, of which this rank is the first.
+    /// Returns the barrier of a group of ranks; `rank` is the first rank of the group.
     pub fn gate(&self, rank: usize) -> &Gate {
         self.mapping.view(self.at(rank))
     }
@@ -81,8 +81,8 @@ impl Segment {
         (0..WORDS).map(move |word| self.mapping.view(at + word * size_of::<AtomicU64>()))
     }
 
-    /// Exchanges at most 16 numbers of each rank in `members`. The first member computes an answer from the
-    /// numbers of all members, and every member returns this answer. `rank` is the rank of the caller.
+    /// Exchanges at most 16 numbers of each rank in `members`. The first member computes an answer from all
+    /// numbers; every member returns this answer. `rank` is the rank of the caller.
     pub fn agree(
         &self,
         rank: usize,
@@ -102,14 +102,14 @@ impl Segment {
         self.get(first, ANSWER_AT)
     }
 
-    /// Stores numbers of a rank.
+    /// Stores the numbers of a rank, beginning at word `from`.
     fn put(&self, rank: usize, from: usize, numbers: &[f64]) {
         for (word, number) in self.numbers(rank, from).zip(numbers) {
             word.store(number.to_bits(), Ordering::Relaxed);
         }
     }
 
-    /// Returns the numbers of a rank.
+    /// Returns the numbers of a rank, beginning at word `from`.
     fn get(&self, rank: usize, from: usize) -> Vec<f64> {
         let words = self.numbers(rank, from);
         words.map(|word| f64::from_bits(word.load(Ordering::Relaxed))).collect()
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_rank_sums_values_of_all_ranks() {
+    fn agreed_answer_contains_values_of_all_ranks() {
         let segment = Segment::new(4).unwrap();
         let members = [1, 3, 2];
         std::thread::scope(|scope| {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_words_and_buffers_of_ranks_do_not_overlap() {
+    fn memory_of_ranks_does_not_overlap() {
         let segment = Segment::new(2).unwrap();
         assert!(WORD_AT + (Word::Steps as usize + 1) * 8 <= page_bytes());
         for rank in 0..2 {

@@ -34,7 +34,7 @@ pub(crate) fn admit(
     let first = plan.tasks.first().filter(|_| limits.must_be_kept());
     let Some((folder, task)) = first else { return Ok(()) };
     observer.phase("predicting the time of the run");
-    let path = scratch[*folder].file("probe");
+    let path = scratch[*folder].file_path("probe");
     let rate = writing_rate(&path, task.cell.file);
     // The file of the probe may be incomplete; its folder is removed at the end.
     let _ = std::fs::remove_file(&path);
@@ -75,7 +75,7 @@ mod tests {
 
     /// Returns a plan with files of one size in a folder.
     fn plan(folder: &Path, file: Bytes, limit: Option<Duration>) -> FilesPlan {
-        let operations = ["write", "read"].map(|name| operation::named(name).unwrap()).to_vec();
+        let operations = ["write", "read"].map(|name| operation::find(name).unwrap()).to_vec();
         let options = FilesOptions {
             paths: vec![folder.to_owned()],
             files: Some(vec![file]),

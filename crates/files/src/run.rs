@@ -104,7 +104,7 @@ pub fn run(
     let mut series = Series::new(FILES, of_rounds, tasks.len());
     let mut turn = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
         // A cell that returns no further sample is finished.
-        if turn.due.is_none() && turns.is_enough(turn.cell) {
+        if turn.remaining.is_none() && turns.is_enough(turn.cell) {
             return Ok(Vec::new());
         }
         let sample = turns.turn(turn.cell, turn.round)?;
@@ -147,7 +147,7 @@ pub fn run(
 fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
     let mut made = Vec::new();
     for (number, volume) in plan.volumes.iter().enumerate() {
-        let scratch = ScratchDirectory::make(&volume.folder)?;
+        let scratch = ScratchDirectory::create(&volume.folder)?;
         let is_direct = |(at, task): &(usize, Task)| *at == number && task.setup.direct;
         if plan.tasks.iter().any(is_direct)
             && let Some(why) = cache::test_direct(scratch.folder(), volume)?

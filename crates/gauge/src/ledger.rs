@@ -24,9 +24,9 @@ pub struct LedgerWatch<'a> {
 impl<'a> LedgerWatch<'a> {
     /// Reads the counters before a measurement.
     pub fn begin(root: &'a SysRoot) -> Self {
-        let throttling = ThrottlingReading::take(root);
+        let throttling = ThrottlingReading::read(root);
         let begun = clock::now();
-        Self { root, before: LedgerReading::take(root), throttling, begun }
+        Self { root, before: LedgerReading::read(root), throttling, begun }
     }
 
     /// Reads the counters after the measurement, judges the figures of `found`, which belong to `gauges`, and returns
@@ -37,7 +37,7 @@ impl<'a> LedgerWatch<'a> {
         if !std::mem::take(&mut found.has_judged_parts) {
             self.judge_throttling(found);
         }
-        let after = LedgerReading::take(self.root);
+        let after = LedgerReading::read(self.root);
         let ledger = after.ledger(self.root, Some(&self.before));
         let of_parts = std::mem::take(&mut found.judged_events);
         let others: Vec<EventCount> =
@@ -62,7 +62,7 @@ impl<'a> LedgerWatch<'a> {
     pub fn end_part(self, found: &mut Outcome, gauge: &dyn Gauge) {
         self.judge_throttling(found);
         found.has_judged_parts = true;
-        let after = LedgerReading::take(self.root);
+        let after = LedgerReading::read(self.root);
         let during = after.ledger(self.root, Some(&self.before)).during;
         found.measurements.iter_mut().for_each(|figure| judge(figure, &[gauge], &during));
         found.judged_events.extend(during);
@@ -70,7 +70,7 @@ impl<'a> LedgerWatch<'a> {
 
     /// Judges the figures by the CPU quotas since the begin.
     fn judge_throttling(&self, found: &mut Outcome) {
-        let during = ThrottlingReading::take(self.root).since(&self.throttling);
+        let during = ThrottlingReading::read(self.root).since(&self.throttling);
         let elapsed = clock::now().saturating_duration_since(self.begun);
         throttle::judge(found, during, elapsed);
     }

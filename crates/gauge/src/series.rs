@@ -164,7 +164,7 @@ impl Series {
                 if self.has_ended() || self.lost.contains_key(cell) {
                     continue;
                 }
-                let taken = alteration::turn(cells, Turn { cell: *cell, round, due: None });
+                let taken = alteration::turn(cells, Turn { cell: *cell, round, remaining: None });
                 match taken {
                     Ok(samples) => self.schedule.samples[*cell].extend(samples),
                     Err(_) if observer.interrupted() => {}

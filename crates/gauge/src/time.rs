@@ -11,7 +11,7 @@ pub struct TimeWatch(TimeReading);
 impl TimeWatch {
     /// Reads the sources of time before a measurement.
     pub fn begin() -> Self {
-        Self(TimeReading::take())
+        Self(TimeReading::read())
     }
 
     /// Compares the sources of time after the measurement, and adds differences to the reasons for doubt of all figures

@@ -1,4 +1,4 @@
-//! The operation of each kernel on vectors, and the loops that result for an instruction set.
+//! Operation of each kernel on vectors, and the resulting loops for an instruction set.
 
 use super::builds::{Build, passes, residents};
 use super::entry::VectorSet;

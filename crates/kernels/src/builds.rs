@@ -1,11 +1,11 @@
 //! Compiled functions of one kernel with one instruction set: every combination of element type, kind of store, unroll
 //! factor, pages side by side and prefetch that the program contains.
 //!
-//! Without prefetch, there are unroll factors from 1 to 8. With prefetch, the only unroll factor is 4, with which an
-//! iteration covers whole cache lines for every vector. Pages side by side are traversed line by line, because several
-//! lines of one page per iteration would reduce the gain. Loops for resident sets (data that stays in a cache) exist
-//! only for `f64` and without prefetch, which has no effect on such data. They use non-temporal stores only for arrays
-//! that they do not read.
+//! Without prefetch, there are unroll factors from 1 to 8. With prefetch, the only unroll factor is 4, with which
+//! an iteration covers whole cache lines for every vector. Pages side by side are traversed line by line; several
+//! lines of one page per iteration would reduce the gain. Loops for resident sets (data that stays in a cache)
+//! exist only for `f64` and without prefetch, which has no effect on such data. They use non-temporal stores only
+//! for arrays that they do not read.
 
 use super::entry::{AccessOrder, Args, VectorSet};
 use super::isa::Isa;
@@ -14,16 +14,16 @@ use super::shape::{Element, KernelShape};
 use super::table::Kernel;
 use super::vector::{Scalar, Vector};
 
-/// Compiled function with its parameters.
+/// Compiled function with the parameters of its loop.
 #[derive(Debug)]
 pub(super) struct Build {
     pub kernel: Kernel,
     pub element: Element,
     /// Shape of the loop, as [`KernelShape::built`] returns it.
     pub shape: KernelShape,
-    /// True if the function is for resident sets, i.e. traverses data in a cache repeatedly.
+    /// True if the function is for resident sets, i.e. repeatedly traverses data in a cache.
     pub resident: bool,
-    /// The function; it may run only on a processor with the instruction set of `shape`.
+    /// Compiled function; it may run only on a processor with the instruction set of `shape`.
     pub run: unsafe fn(&Args, AccessOrder) -> f64,
 }
 
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// True if a kernel has loops with this kind of store. A kernel that does not store only has loops with regular stores.
+/// True if a kernel has loops with this kind of store. A kernel without stores has only loops with regular stores.
 pub(super) const fn stores<B: Body>(isa: Isa, nontemporal: bool) -> bool {
     !nontemporal || (isa.has_nontemporal() && B::SPEC.writes.is_some())
 }

@@ -1,5 +1,5 @@
-//! Entry into a loop: the arguments, and for each instruction set a function that enables the set for all code inlined
-//! into the function.
+//! Entry into a loop: the arguments, and one function per instruction set, which enables the set for all code that
+//! is inlined into it.
 
 use super::isa::{self, InstructionSet};
 use super::shape::KernelShape;
@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 /// divisor of this size.
 pub const LINE: usize = 64;
 
-/// Arguments of a loop: one thread's share of the arrays.
+/// Arguments of a loop: the share of one thread of the arrays.
 #[derive(Debug, Clone, Copy)]
 pub struct Args {
     /// First element of this thread's share of each array. Pointers to arrays that the kernel does not
@@ -55,7 +55,7 @@ pub(super) trait InlinedLoop {
     unsafe fn run(args: &Args, way: AccessOrder) -> f64;
 }
 
-/// An instruction set with the vectors of both element types.
+/// Instruction set with vectors of both element types.
 pub(super) trait VectorSet: InstructionSet {
     /// True if the vectors of the set support software prefetch.
     const PREFETCHES: bool = true;

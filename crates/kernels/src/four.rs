@@ -1,10 +1,10 @@
-//! Vectors of four `f64` in one register where the instruction set has such registers, for loops whose vectors the
-//! compiler does not find itself.
+//! Vectors of four `f64` in one register where the instruction set has such registers, for loops that the compiler
+//! does not vectorise itself.
 
 /// Vector of four `f64`. The methods require a processor with the instruction set.
 ///
 /// # Safety
-/// Loads and stores access exactly the numbers that their description names, at any address.
+/// Loads and stores must access exactly the numbers in their description, at any address.
 pub unsafe trait Four: Copy {
     /// Returns a vector with the same number in all lanes.
     ///
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn four_numbers_at_once_equal_scalar_code() {
+    fn vectors_of_four_equal_scalar_code() {
         for isa in Isa::dispatched() {
             let mut numbers = std::array::from_fn(|at| (at as f64 + 1.0) / 3.0);
             // SAFETY: the processor has the instruction set.

@@ -1,9 +1,9 @@
 //! Instruction sets: names, features, detection, and functions that are compiled once per set.
 //!
-//! The features of a set are listed once, in `isa_features!`, which is used by both detection ([`Isa::is_available`])
-//! and compilation ([`enabled!`](crate::enabled)). A function compiled for a set therefore requires only features that
-//! the detection has found. [`dispatched!`](crate::dispatched) declares a function that is compiled for several sets;
-//! the first argument of the function selects the [`Isa`].
+//! The features of a set are listed once, in `isa_features!`, which is used by both detection
+//! ([`Isa::is_available`]) and compilation ([`enabled!`](crate::enabled)). A function compiled for a set therefore
+//! requires only features that were detected. [`dispatched!`](crate::dispatched) declares a function that is
+//! compiled for several sets; the first argument of the function selects the [`Isa`].
 
 use crate::four::{Four, PlainFour};
 use nodegauge_measure::names;
@@ -59,7 +59,7 @@ macro_rules! isa_features {
     (Sve, $macro:ident $($rest:tt)*) => { $crate::$macro! { aarch64 ["sve"] $($rest)* } };
 }
 
-/// True if this processor has all of the given target features.
+/// True if this processor has all of these target features.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! isa_detected {
@@ -99,8 +99,8 @@ macro_rules! isa_enabled {
     };
 }
 
-/// Compiles a function for an instruction set: `enabled! { Avx2, unsafe fn sum(...) { ... } }`. On other architectures
-/// the function does not exist.
+/// Compiles a function for one instruction set: `enabled! { Avx2, unsafe fn sum(...) { ... } }`. On other
+/// architectures the function does not exist.
 #[macro_export]
 macro_rules! enabled {
     ($isa:ident, $($item:tt)*) => { $crate::isa_features! { $isa, isa_enabled $($item)* } };
@@ -133,7 +133,7 @@ macro_rules! dispatched {
         ) $(-> $made)? {
             $crate::enabled! { Avx512,
                 /// # Safety
-                /// The requirements are those of the dispatched function.
+                /// The requirements of the dispatched function apply.
                 unsafe fn avx512 $(<$(const $flag: bool),+>)? ($($arg: $type),*) $(-> $made)? {
                     // SAFETY: the caller guarantees that the processor has the instruction set.
                     unsafe { $body::<$crate::isa::Avx512 $($(, $flag)+)?>($($arg),*) }
@@ -141,14 +141,14 @@ macro_rules! dispatched {
             }
             $crate::enabled! { Avx2,
                 /// # Safety
-                /// The requirements are those of the dispatched function.
+                /// The requirements of the dispatched function apply.
                 unsafe fn avx2 $(<$(const $flag: bool),+>)? ($($arg: $type),*) $(-> $made)? {
                     // SAFETY: the caller guarantees that the processor has the instruction set.
                     unsafe { $body::<$crate::isa::Avx2 $($(, $flag)+)?>($($arg),*) }
                 }
             }
             /// # Safety
-            /// The requirements are those of the dispatched function.
+            /// The requirements of the dispatched function apply.
             #[inline(never)]
             unsafe fn portable $(<$(const $flag: bool),+>)? ($($arg: $type),*) $(-> $made)? {
                 // SAFETY: the caller guarantees that the processor has the instruction set.
@@ -241,13 +241,13 @@ pub(crate) unsafe fn sve_vector_bytes() -> usize {
 pub trait InstructionSet: 'static {
     /// Instruction set that the type represents.
     const ISA: Isa;
-    /// True if a fused multiply-add is one instruction; false if it is a function call.
+    /// True if a fused multiply-add is one instruction; false if it would be a function call.
     const FMA: bool;
     /// Vector of four `f64`.
     type Four: Four;
 }
 
-/// Vector of four `f64` of the instruction sets with 256-bit vectors and fused multiply-add.
+/// Vector of four `f64`, in instruction sets with 256-bit vectors and fused multiply-add.
 #[cfg(target_arch = "x86_64")]
 type FusedFour = std::arch::x86_64::__m256d;
 #[cfg(not(target_arch = "x86_64"))]
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn dispatched_function_uses_its_instruction_set() {
+    fn dispatched_function_is_compiled_for_its_instruction_set() {
         let all: Vec<Isa> = Isa::dispatched().collect();
         assert_eq!((all[0], all.last().copied()), (Isa::Portable, Some(Isa::detected())));
         for isa in all {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn wider_sets_include_narrower_ones() {
+    fn wider_instruction_sets_include_narrower_ones() {
         let available: Vec<Isa> = Isa::available().collect();
         assert!(available.contains(&Isa::Portable) && available.contains(&Isa::detected()));
         for wide in [Isa::Avx512, Isa::Avx2, Isa::Avx] {

@@ -1,9 +1,9 @@
 //! Kernels: the table of kernels ([`KERNELS`]), the shapes of loops ([`KernelShape`]), and the compiled loops
 //! ([`Variant`] for passes over long arrays, [`ResidentLoop`] for data that stays in a cache).
 //!
-//! The loops are written once, in `pass`, generic over the vectors of `vector` and the kernel's operation on vectors
-//! (`bodies`). `builds` lists the compiled combinations; `variants` returns only loops whose instruction set the
-//! processor has. Loops contain no branches that depend on the configuration.
+//! The loops are written once, in `pass`, generic over the vectors of `vector` and the kernel's operation on
+//! vectors (`bodies`). `builds` lists the compiled combinations; `variants` returns only loops whose instruction
+//! set the processor has. The loops contain no branches that depend on the configuration.
 
 mod bodies;
 mod builds;

@@ -1,11 +1,11 @@
-//! Pseudorandom numbers by their position, with which copies and products of a device are verified: they are written and
-//! compared here, because a crate without a timed loop is not optimised.
+//! Pseudorandom numbers, computed from their position, for the verification of copies and products of a device.
+//! This crate writes and compares them, because only crates with timed loops are optimised.
 
 /// Odd number near the golden ratio times 2^64, by which positions are multiplied.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Returns the word at position `at` of a copy. Different copies have different words, so that data of an earlier copy are
-/// not mistaken for those of a later copy.
+/// Returns the word at position `at` of a copy. Different copies have different words, so that old data are not
+/// mistaken for new data.
 fn word(copy: u64, at: usize) -> u64 {
     (copy << 40 | at as u64).wrapping_mul(GOLDEN)
 }
@@ -15,13 +15,13 @@ pub fn fill_words(words: &mut [u64], copy: u64) {
     words.iter_mut().enumerate().for_each(|(at, each)| *each = word(copy, at));
 }
 
-/// Returns the position of the first word that is not that of the copy; `None` if all are.
+/// Returns the position of the first word that differs from the word of copy `copy`; `None` if all words are correct.
 pub fn first_wrong_word(words: &[u64], copy: u64) -> Option<usize> {
     words.iter().enumerate().position(|(at, each)| *each != word(copy, at))
 }
 
 /// Returns element `i` of the first (0) or second (1) factor of a product, between -1/2 and 1/2. The bits are
-/// pseudorandom, because the power that multipliers need depends on the data.
+/// pseudorandom, because the power consumption of multipliers depends on the data.
 pub fn factor_element(factor: usize, i: usize) -> f64 {
     let mixed = ((2 * i + factor) as u64 + 1).wrapping_mul(GOLDEN);
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_factors_are_between_minus_and_plus_a_half() {
+    fn factor_elements_are_at_most_one_half() {
         let mut numbers = vec![0.0; 1000];
         fill_factor(&mut numbers, 1);
         assert!(numbers.iter().all(|x| (-0.5..0.5).contains(x)));

@@ -14,7 +14,7 @@ const UNTOUCHED: [f64; ARRAYS] = [-7.5, -8.5, -9.5, -10.5];
 /// values repeat.
 const START: [(f64, f64, usize); ARRAYS] =
     [(1.0, 1.0, 1021), (2.0, 1.0, 7), (0.0, 0.5, 509), (0.0, 0.25, 251)];
-/// Offsets of the first array from a cache line, elements. The offsets of the other arrays are computed with
+/// Offsets of the first array from a cache line, elements. The offsets of the other arrays are derived with
 /// [`OFFSET_FACTORS`].
 const OFFSETS: [usize; 3] = [0, 1, 3];
 /// Factor for each array by which the first array's offset is multiplied, modulo 8.
@@ -26,7 +26,7 @@ const SUM_TOLERANCE: f64 = 1e-6;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{what} is {got}, expected {expected} ({n} elements, offset {offset} from a cache line)")]
 pub struct Mismatch {
-    /// Name of the element or sum, e.g. `c[17]`; indices below 0 and from `n` on are outside the share.
+    /// Name of the wrong element or sum, e.g. `c[17]`; indices below 0 and from `n` on are outside the share.
     pub what: String,
     /// Value that the loop computed.
     pub got: f64,
@@ -96,8 +96,7 @@ impl<T: Number> GuardedArray<T> {
     }
 }
 
-/// Oracle for the loops of one kernel on one type of element. Each replay is computed once, however many loops are
-/// compared with it.
+/// Oracle for the loops of one kernel on one type of element. Each replay is computed only once for all loops.
 pub struct Oracle {
     kernel: Kernel,
     element: Element,
@@ -213,8 +212,8 @@ impl<T: Number> Replay<T> {
         Self { kernel, extent, arrays, initial, expected: expected.unwrap_or_default(), sum }
     }
 
-    /// Returns the first element of an array that is not as expected: exactly, or within the rounding of the kernel for
-    /// the array that it writes.
+    /// Returns the first element of an array that is wrong. The array that the kernel writes may differ from the
+    /// replay by rounding; all others must be equal.
     fn wrong_element(&self, which: Array) -> Option<Mismatch> {
         let array = &self.arrays[which as usize];
         let initial = &self.initial[which as usize];

@@ -6,15 +6,16 @@
 //! are no closures and no iterators, which can become separate functions when the compiler splits the crate.
 //!
 //! All loops consist of one [`Pass::step`]. A long pass has four phases: single elements until the destination is
-//! aligned; groups of pages side by side (the same line of each page, then the next line); unrolled steps; and single
-//! elements at the end. It works for any length and any offset of the arrays. A resident loop repeats passes over whole
-//! lines, so that no call, clock reading or barrier separates two passes over data in a cache.
+//! aligned; groups of pages side by side (the same line of each page, then the next line); unrolled steps; and
+//! single elements at the end. A long pass works for any length and any offset of the arrays. A resident loop
+//! repeats passes over whole lines, so that no call, clock reading or barrier separates two passes over data in a
+//! cache.
 //!
-//! The bandwidth of a core is limited by the number of outstanding lines, and a hardware prefetcher follows an access
-//! stream within a page of 4 KiB. With pages side by side, several prefetchers are active simultaneously. glibc's
-//! `memcpy` of long ranges works in the same way (`large_memcpy_4x` in memmove-vec-unaligned-erms.S). Each walk covers
-//! several successive pages before the next group begins. Page boundaries of staggered arrays are in the middle of a
-//! walk, so that walks of a single page would start every page twice (docs/kernels.md).
+//! The bandwidth of a core is limited by the number of outstanding lines, and a hardware prefetcher follows an
+//! access stream within a page of 4 KiB. With pages side by side, several prefetchers are active simultaneously.
+//! glibc's `memcpy` of long ranges works in the same way (`large_memcpy_4x` in memmove-vec-unaligned-erms.S). Each
+//! walk covers several successive pages before the next group begins. Staggered arrays do not begin at a page
+//! boundary; with walks of a single page, every page would therefore be started twice (docs/kernels.md).
 
 use super::entry::{AccessOrder, Args, InlinedLoop, LINE};
 use super::table::{ARRAYS, KernelSpec};
@@ -27,9 +28,9 @@ use std::sync::atomic::{Ordering, compiler_fence};
 pub(super) trait Body {
     /// Row of the kernel in the table of kernels.
     const SPEC: &'static KernelSpec;
-    /// True for each array that the kernel reads. It is a constant, so that loops need no lookup.
+    /// True for each array that the kernel reads. The value is constant, so that loops need no lookup.
     const READS: [bool; ARRAYS] = Self::SPEC.reads_mask();
-    /// Index of the array that the kernel writes.
+    /// Index of the array that the kernel writes; `None` for a kernel that sums.
     const WRITES: Option<usize> = match Self::SPEC.writes {
         Some(array) => Some(array as usize),
         None => None,
@@ -78,11 +79,11 @@ impl<
     }
 }
 
-/// Number of steps that are summed in the precision of the elements before the sum is added to an `f64`. It is so small
-/// that a sum of equal `f32` numbers keeps seven digits.
+/// Number of steps that are summed in the precision of the elements before the sum is added to an `f64`. With this
+/// number, a sum of equal `f32` numbers keeps seven digits.
 pub(super) const STEPS_PER_BLOCK: usize = 256;
 
-/// Number of lanes of the widest vector. Numbers of lanes and of sums are powers of two.
+/// Number of lanes of the widest vector. The numbers of lanes and of partial sums are powers of two.
 const MAX_LANES: usize = 16;
 
 /// Distance between the pages that are traversed side by side, and length of each walk, bytes. It is four pages of 4
@@ -384,8 +385,8 @@ unsafe fn ends<T: Scalar, B: Body>(at: &[*mut T; ARRAYS], range: Range<usize>, s
     total
 }
 
-/// Returns the sum of all lanes. The lanes are added pairwise, so that the chain of dependent operations is short. A
-/// block of a sum thus ends within some tens of cycles, during which the loads of the next block proceed.
+/// Returns the sum of all lanes. The lanes are added pairwise, so that the chain of dependent operations is short.
+/// Adding up a block thus takes only some tens of cycles, during which the loads of the next block proceed.
 ///
 /// # Safety
 /// The conditions of [`Vector`] must hold.

@@ -1,5 +1,5 @@
-//! Shape of a kernel's loop: element type, instruction set, kind of store, unroll factor, pages side by side, prefetch.
-//! The module contains the names of these properties in options and records, and the grammar of their values.
+//! Shape of a kernel's loop: element type, instruction set, kind of store, unroll factor, pages side by side,
+//! prefetch. The module also contains their names in options and records, and the grammar of their values.
 
 use super::isa::Isa;
 pub use nodegauge_measure::UnknownName;
@@ -95,7 +95,7 @@ fn distance(input: &mut Cursor<'_>) -> Result<u32, SyntaxError> {
 }
 
 impl Prefetch {
-    /// Returns the kind of prefetch without the distances, which are arguments of a loop.
+    /// Returns the kind of prefetch without the distances. The distances are arguments of a loop.
     pub(super) fn kind(self) -> Self {
         match self {
             Self::Off => Self::Off,
@@ -124,8 +124,8 @@ impl Prefetch {
     }
 }
 
-/// Number of pages of 4 KiB that a loop traverses side by side: it accesses the same line of each page, then the next
-/// line of each page.
+/// Number of pages of 4 KiB that a loop traverses side by side: it accesses the same line of each page before the
+/// next line of each page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SideBySide(u8);
@@ -135,7 +135,7 @@ impl SideBySide {
     pub const ONE: Self = Self(1);
     /// Placeholder for any number greater than one; the actual number is an argument of the loop.
     pub(super) const SOME: Self = Self(u8::MAX);
-    /// Maximum number of pages; no core has more outstanding lines.
+    /// Maximum number of pages; no core supports more outstanding lines.
     const MAX: u8 = 64;
 
     /// Creates the number `pages`; `None` if it is 0 or greater than 64.

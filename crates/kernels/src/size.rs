@@ -1,9 +1,10 @@
 //! Length of the arrays: STREAM's rule, limited by the available memory.
 //!
 //! STREAM requires arrays of at least four times the sum of the last-level caches in use and at least a million
-//! elements. With smaller arrays, caches would be measured. The caches that a machine reports may not be those that it
-//! can use: a guest (virtual machine) often reports the cache of its host. The rule therefore holds for the capacity
-//! that was found by measuring, and for the reported size if nothing was measured or if the user asks for it (`4xLLC`).
+//! elements. With smaller arrays, caches would be measured. A machine may not be able to use all caches that it
+//! reports: a guest (virtual machine) often reports the cache of its host. Therefore the rule is applied to the
+//! measured capacity; it is applied to the reported size if nothing was measured, or if the user requests it
+//! (`4xLLC`).
 
 use crate::Element;
 use nodegauge_measure::grammar::Cursor;
@@ -13,14 +14,14 @@ use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, SyntaxError}
 use std::fmt;
 use std::str::FromStr;
 
-/// Size of an array if no cache size is known. It is more than four times the largest cache of current desktops;
-/// servers report their cache sizes.
+/// Size of an array if no cache size is known. It is more than four times the largest cache of current desktop
+/// processors; servers report their cache sizes.
 const UNKNOWN_CACHE_ARRAY: Bytes = Bytes::mib(512);
 
 /// Value of the option `--size`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum SizeSpec {
-    /// Size determined by STREAM's rule for the last-level caches that the machine has, found by measuring.
+    /// Size determined by STREAM's rule from the measured capacity of the last-level caches.
     #[default]
     Auto,
     /// Size of an array as a multiple of the total size of the last-level caches in use that the system reports.
@@ -46,9 +47,9 @@ impl fmt::Display for SizeSpec {
     }
 }
 
-/// Sizes as they are typed.
+/// Example of valid sizes.
 const EXAMPLE: &str = "--size 80MB or --size '10M elements'";
-/// Problem of a number without a unit.
+/// Error text for a number without a unit.
 const NO_UNIT: &str = "expected a unit: bytes and elements of an array differ";
 
 /// Returns the factor of a unit of elements, e.g. 1,000,000 for `M elements`; `None` for other units.
@@ -138,7 +139,7 @@ pub struct SizeConditions {
     pub gauge: &'static str,
     /// Number of arrays that must fit in memory.
     pub arrays: usize,
-    /// Sum of the last-level caches of the threads' CPUs, and of the memory-side caches.
+    /// Sum of the last-level caches of the threads' CPUs and of the memory-side caches.
     pub caches: CacheCapacity,
     /// Available memory, within all limits; `None` if it is unknown.
     pub available: Option<Bytes>,
@@ -151,8 +152,8 @@ pub struct SizeConditions {
 pub struct ArraySize {
     /// Number of elements of an array.
     pub elements: u64,
-    /// Size of one array divided by the total size of the last-level caches, as [`Self::rule`] takes it; `None` if the
-    /// caches are unknown.
+    /// Size of one array divided by the total size of the last-level caches according to [`Self::rule`]; `None` if
+    /// the caches are unknown.
     pub times_llc: Option<f64>,
     /// Caches with which the arrays are compared.
     pub rule: SizeRule,
@@ -162,22 +163,22 @@ pub struct ArraySize {
     pub notices: Vec<Notice>,
 }
 
-/// Caches with which the rule compares arrays.
+/// Caches with which STREAM's rule compares arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeRule {
-    /// Caches of this capacity, found by measuring; the system reports the other size.
+    /// Measured caches.
     Measured {
         /// Measured capacity.
         capacity: Bytes,
         /// Size that the system reports; `None` if it is unknown.
         reported: Option<Bytes>,
     },
-    /// Caches of the size that the system reports; `None` if it is unknown.
+    /// Caches that were not measured, with the size that the system reports; `None` if it is unknown.
     Reported(Option<Bytes>),
 }
 
 impl SizeRule {
-    /// Returns the rule for a size that is chosen by `spec`.
+    /// Returns the caches with which arrays of the size `spec` are compared.
     fn from_spec(spec: SizeSpec, caches: CacheCapacity) -> Self {
         match (spec, caches.measured) {
             (SizeSpec::TimesLlc(_), _) | (_, None) => Self::Reported(caches.reported),
@@ -193,7 +194,8 @@ impl SizeRule {
         }
     }
 
-    /// Returns the rule after caches of the measured capacity turned out to hold more.
+    /// Returns the rule with twice the measured capacity, after arrays of the size by the rule turned out to fit in
+    /// caches.
     #[must_use]
     pub fn doubled(self) -> Self {
         match self {
@@ -204,7 +206,7 @@ impl SizeRule {
         }
     }
 
-    /// Returns the measured capacity; `None` if the reported size counts.
+    /// Returns the measured capacity; `None` if arrays are compared with the reported size.
     pub fn measured(self) -> Option<Bytes> {
         match self {
             Self::Measured { capacity, .. } => Some(capacity),
@@ -234,13 +236,13 @@ fn share(fraction: Fraction) -> String {
     format!(", of which {fraction} may be used")
 }
 
-/// Returns the number of elements of an array by STREAM's rule for last-level caches of this size.
+/// Returns the number of elements of an array by STREAM's rule, for last-level caches of this size.
 pub fn by_rule(llc: Bytes, element: Element) -> u64 {
     let elements = (RULE_FACTOR * llc.as_f64() / element.bytes() as f64).ceil() as u64;
     elements.max(RULE_ELEMENTS)
 }
 
-/// Returns the number of elements of an array of at least so many bytes.
+/// Returns the number of elements of an array of at least this many bytes.
 fn elements_for_bytes(element: Element, bytes: f64) -> u64 {
     (bytes / element.bytes() as f64).ceil() as u64
 }
@@ -253,8 +255,8 @@ pub fn by_share(memory: Bytes, share: Fraction, arrays: u64, element: Element) -
 /// Chooses the length of each array.
 ///
 /// # Errors
-/// Fails if an explicit size does not fit in memory, or if not even the minimum number of elements of STREAM's rule
-/// fits.
+/// Fails if an explicit size does not fit in memory, or if even the minimum number of elements of STREAM's rule
+/// does not fit.
 pub fn choose(
     spec: SizeSpec,
     element: Element,
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn default_size_is_four_caches_and_a_million_elements() {
+    fn default_size_follows_stream_rule() {
         let size = choose(SizeSpec::Auto, Element::F64, &conditions(32, 20_000)).unwrap();
         assert_eq!((size.elements, size.follows_rule), (1 << 24, Some(true)));
         let small = choose(SizeSpec::Auto, Element::F64, &conditions(1, 20_000)).unwrap();
@@ -385,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_reduces_the_default_size_and_refuses_a_given_one() {
+    fn scarce_memory_reduces_default_size() {
         let cut = choose(SizeSpec::Auto, Element::F64, &conditions(32, 300)).unwrap();
         assert_eq!(cut.follows_rule, Some(false));
         assert!(
@@ -403,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn fourth_array_needs_its_part_of_the_memory() {
+    fn fourth_array_needs_additional_memory() {
         let four = |conditions: SizeConditions| SizeConditions { arrays: 4, ..conditions };
         let elements =
             |conditions| choose(SizeSpec::Auto, Element::F64, &conditions).unwrap().elements;
@@ -418,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn share_of_memory_includes_all_arrays() {
+    fn memory_share_includes_all_arrays() {
         let share: SizeSpec = "60%".parse().unwrap();
         let size = choose(share, Element::F64, &conditions(32, 1000)).unwrap();
         assert_eq!(3 * size.elements * 8, 600 << 20);
@@ -430,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_size_is_reported_with_its_column() {
+    fn invalid_size_is_reported_with_column() {
         for (text, at) in [
             ("", 0),
             ("auto4", 0),

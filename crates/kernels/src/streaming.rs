@@ -1,5 +1,5 @@
-//! Streaming stores outside the loops of kernels: numbers that are written once and read much later bypass the caches,
-//! and the memory is not read before it is overwritten.
+//! Streaming stores outside the loops of kernels, for numbers that are written once and read much later. They
+//! bypass the caches, and the memory is not read before it is overwritten.
 
 use crate::entry::LINE;
 use crate::isa::InstructionSet;
@@ -35,7 +35,7 @@ pub unsafe fn stream_line<S: InstructionSet>(to: *mut f64, line: &[f64; LINE_NUM
 /// Writes a cache line with the streaming stores of a vector.
 ///
 /// # Safety
-/// The requirements are those of [`stream_line`].
+/// The requirements of [`stream_line`] apply.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn stream_vectors<V: crate::vector::Vector<Scalar = f64>>(
@@ -80,7 +80,7 @@ crate::dispatched! {
 /// Body of [`stream_copy`].
 ///
 /// # Safety
-/// The requirements are those of [`stream_copy`].
+/// The requirements of [`stream_copy`] apply.
 #[inline(always)]
 unsafe fn stream_copy_body<S: InstructionSet>(to: *mut f64, from: *const f64, count: usize) {
     let before_line = to.align_offset(LINE).min(count);

@@ -1,6 +1,6 @@
-//! Loops for Arm's Scalable Vector Extension, whose vector length depends on the processor. No Rust type can contain
-//! such a vector. Each kernel therefore has a line of assembler, and all loops consist of the same assembler code: a
-//! number of steps of `U` vectors each, with a constant stride between steps.
+//! Loops for Arm's Scalable Vector Extension, whose vector length depends on the processor. No Rust type can
+//! contain such a vector. Therefore each kernel is a line of assembler code, and all loops share the same assembler
+//! code: a number of steps of `U` vectors each, with a constant stride between steps.
 //!
 //! Instructions: "Arm A64 Instruction Set Architecture", SVE instructions. Loads and stores have a predicate, so that
 //! the ends of an array need no scalar loop.
@@ -15,8 +15,8 @@ use super::vector::Scalar;
 use std::arch::asm;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// Range of steps: first element of each array, number of steps, distance between steps in bytes, and number of active
-/// elements per vector (all elements if the number exceeds the vector length).
+/// Range of steps: first element of each array, number of steps, distance between steps in bytes, and number of
+/// active elements per vector; all elements are active if this exceeds the vector length.
 #[derive(Clone, Copy)]
 pub(super) struct Steps {
     at: [*mut u8; ARRAYS],
@@ -25,7 +25,7 @@ pub(super) struct Steps {
     lanes: usize,
 }
 
-/// Kernel that has loops on scalable vectors.
+/// Kernel that has loops with scalable vectors.
 pub(super) trait Scalable: Body {
     /// Runs one or more steps of `U` vectors each. Returns the sum for a kernel that sums. `P` is the number of
     /// prefetch distances.
@@ -217,7 +217,7 @@ scalable! {
 /// Runs a loop once, as [`Pass`](super::pass::Pass) does for vectors of a known length.
 ///
 /// # Safety
-/// The processor must have SVE. The other conditions are those of [`Run::run`](super::entry::Run::run).
+/// The processor must have SVE. The other conditions of [`Run::run`](super::entry::Run::run) apply.
 #[target_feature(enable = "sve")]
 unsafe fn run<
     T: Scalar,

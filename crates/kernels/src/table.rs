@@ -141,7 +141,7 @@ impl Array {
     }
 }
 
-/// Returns the number of arrays of a pass with these kernels: four if one of `kernels` uses the fourth array, otherwise
+/// Returns the number of arrays of a pass with these kernels: four if one of them uses the fourth array, otherwise
 /// three.
 pub fn array_count(kernels: impl IntoIterator<Item = Kernel>) -> usize {
     let used = kernels.into_iter().flat_map(|kernel| kernel.spec().arrays());

@@ -17,8 +17,8 @@ fn around_groups(element: Element, pages: usize) -> impl Iterator<Item = usize> 
     all.into_iter().filter(move |n| pages <= 2 || *n < group || *n > 2 * group)
 }
 
-/// True if loops of an instruction set are tested: `NODEGAUGE_ORACLE=portable,sse2` omits the others, for tools that
-/// do not support them.
+/// True if loops of an instruction set are tested. `NODEGAUGE_ORACLE=portable,sse2` omits all others, for tools
+/// that do not support them.
 fn tried(isa: Isa) -> bool {
     match std::env::var("NODEGAUGE_ORACLE") {
         Ok(names) => names.split(',').any(|name| name.parse() == Ok(isa)),
@@ -26,8 +26,8 @@ fn tried(isa: Isa) -> bool {
     }
 }
 
-/// Returns the lengths of a share on which a loop is tested: from 0 to 2 steps + 1, with a stride that results in every
-/// remainder, around 3 and 4 steps, the maximum, and around groups of pages.
+/// Returns the lengths of shares with which a loop is tested: from 0 to 2 steps + 1, with a stride that covers
+/// every remainder, around 3 and 4 steps, the maximum, and around groups of pages.
 fn lengths(variant: &Variant) -> impl Iterator<Item = usize> {
     let (element, shape) = (variant.element(), variant.shape());
     let lanes = shape.isa.vector_bits().max(512) as usize / 8 / element.bytes() as usize;
@@ -39,7 +39,7 @@ fn lengths(variant: &Variant) -> impl Iterator<Item = usize> {
 }
 
 #[test]
-fn variants_agree_with_the_oracle() {
+fn loops_agree_with_oracle() {
     let all: Vec<Variant> =
         variants::variants().filter(|variant| tried(variant.shape().isa)).collect();
     let mut checked = 0;
@@ -63,7 +63,7 @@ fn variants_agree_with_the_oracle() {
 }
 
 #[test]
-fn resident_variants_agree_with_the_oracle() {
+fn resident_loops_agree_with_oracle() {
     // Numbers of lines around the longest step (8 vectors of one line each), and around one and two groups of pages.
     let steps = [1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 65, 513];
     let cases = |pages: usize| {
@@ -90,7 +90,7 @@ fn resident_variants_agree_with_the_oracle() {
 }
 
 #[test]
-fn wide_resident_variants_come_first() {
+fn widest_resident_loops_are_first() {
     let widths: Vec<u32> = resident(Kernel::Copy, Stores::Regular)
         .iter()
         .map(|variant| variant.shape().isa.vector_bits())
@@ -123,7 +123,7 @@ fn oracle_finds_wrong_elements() {
 }
 
 #[test]
-fn variants_are_distinct() {
+fn loop_shapes_are_distinct() {
     let mut seen = std::collections::HashSet::new();
     for variant in variants::variants() {
         let what = (variant.kernel(), variant.element(), variant.shape());
@@ -132,7 +132,7 @@ fn variants_are_distinct() {
 }
 
 #[test]
-fn every_requested_shape_has_a_loop_of_every_kernel() {
+fn every_kernel_has_loop_for_every_shape() {
     for isa in available_isas() {
         for spec in KERNELS.iter().filter(|spec| spec.in_passes()) {
             for element in Element::ALL {
@@ -185,7 +185,7 @@ fn formulas_match_declared_reads_writes_and_flops() {
 }
 
 #[test]
-fn c_loops_match_the_kernel_table() {
+fn c_loops_match_kernel_table() {
     let made = |start: &str| -> Vec<(String, String)> {
         let lines = C_SOURCE.lines().filter_map(|line| line.strip_prefix(start));
         lines
@@ -207,7 +207,7 @@ fn c_loops_match_the_kernel_table() {
 
 /// Processors without SVE do not compile these loops; their source is parsed on all processors.
 #[test]
-fn every_kernel_has_a_line_for_sve() {
+fn every_kernel_has_sve_code() {
     let (_, lines) = include_str!("sve.rs").split_once("\nscalable! {\n").unwrap();
     let (lines, _) = lines.split_once("\n}\n").unwrap();
     let in_assembler: Vec<&str> =
@@ -217,7 +217,7 @@ fn every_kernel_has_a_line_for_sve() {
 }
 
 #[test]
-fn kernel_chapter_matches_the_table() {
+fn kernel_chapter_matches_table() {
     let chapter =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernels.md"))
             .unwrap();
@@ -259,7 +259,7 @@ fn kernels_are_found_by_name() {
 }
 
 #[test]
-fn bytes_are_counted_as_by_stream() {
+fn bytes_are_counted_by_stream_rule() {
     // STREAM 5.10 counts 16, 16, 24 and 24 bytes per iteration; with write-allocate 24, 24, 32 and 32 bytes move.
     let counted: Vec<u64> = STREAM.iter().map(|k| k.counted(Element::F64)).collect();
     let moved: Vec<u64> = STREAM.iter().map(|k| k.moved(Element::F64, Stores::Regular)).collect();
@@ -274,7 +274,7 @@ fn bytes_are_counted_as_by_stream() {
 }
 
 #[test]
-fn only_kernels_with_a_fourth_array_allocate_it() {
+fn fourth_array_is_allocated_only_if_used() {
     assert_eq!(array_count([]), 3);
     assert_eq!(array_count([Kernel::Copy]), 3);
     let passes = KERNELS.iter().filter(|spec| spec.in_passes()).map(|spec| spec.kernel);
@@ -311,7 +311,7 @@ fn page_counts_round_trip() {
 }
 
 #[test]
-fn sum_of_many_equal_values_does_not_drift() {
+fn sum_of_many_equal_values_is_accurate() {
     // The value has a full mantissa, and there are so many blocks that plain addition of their sums would have an error
     // of 3e-12.
     const N: usize = 1 << 25;

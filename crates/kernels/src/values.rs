@@ -1,9 +1,9 @@
 //! Expected values of the arrays. The kernels are replayed on one element, and every element of every array is compared
 //! with the result.
 //!
-//! A pass of STREAM's four kernels multiplies `a` by 15, so that `f64` overflows in pass 262; a comparison of `inf`
-//! with `inf` would prove nothing. The arrays are therefore checked and filled again long before an overflow
-//! ([`Values::must_refill`]). An error that is NaN counts as a failure.
+//! A pass of STREAM's four kernels multiplies `a` by 15, so that `f64` overflows in pass 262; comparing `inf` with
+//! `inf` would detect no errors. The arrays are therefore checked and filled again long before an overflow
+//! ([`Values::must_refill`]). A relative error that is NaN counts as a failure.
 
 use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
 use std::mem::MaybeUninit;
@@ -88,8 +88,8 @@ impl Values {
         }
     }
 
-    /// True if the arrays must be filled again before the next pass, because the values have become so large that
-    /// rounding errors could exceed the tolerance. The bounds for both precisions are far below overflow.
+    /// True if the arrays must be filled again before the next pass, because rounding errors of the grown values
+    /// could exceed the tolerance. The bounds for both precisions are far below overflow.
     pub fn must_refill(&self) -> bool {
         let limit = match self.element {
             Element::F64 => 1e90,
@@ -176,8 +176,8 @@ fn relative_error(got: f64, expected: f64) -> f64 {
     ((got - expected) / expected).abs()
 }
 
-/// Returns the last element with the largest deviation from `expected`; that of NaN is infinite. Returns `None` if the
-/// relative deviation of all elements is within `allowed`; a vectorised pass checks this first.
+/// Returns the last element with the largest deviation from `expected`; the deviation of NaN is infinite. Returns
+/// `None` if the relative deviation of all elements is within `allowed`, which a vectorised pass checks first.
 fn worst<T: Copy>(
     array: &[T],
     expected: f64,
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_pass_multiplies_a_by_15() {
+    fn stream_pass_multiplies_first_array_by_15() {
         let mut values = Values::new(Element::F64, STREAM_ARRAYS);
         for kernel in STREAM {
             values.apply(kernel);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn values_never_overflow_in_long_runs() {
+    fn values_do_not_overflow_in_long_runs() {
         for (element, limit) in [(Element::F64, 1e95), (Element::F32, 1e12)] {
             let mut values = Values::new(element, ARRAYS);
             for _ in 0..1000 {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn fourth_array_is_filled_and_checked_only_if_used() {
+    fn unused_fourth_array_is_not_filled() {
         let four = Values::new(Element::F64, ARRAYS);
         let (_arrays, args) = filled(&four);
         // SAFETY: element 5 of d is one of the 10000, and no other thread uses it.
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_and_infinity_fail_the_check() {
+    fn nan_and_infinity_fail_check() {
         for poison in [f64::NAN, f64::INFINITY] {
             let values = Values::new(Element::F64, STREAM_ARRAYS);
             let (_arrays, args) = filled(&values);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn correct_arrays_pass_in_both_precisions() {
+    fn correct_arrays_pass_check() {
         for element in [Element::F64, Element::F32] {
             let values = Values::new(element, ARRAYS);
             let (_arrays, args) = filled(&values);

@@ -1,5 +1,5 @@
-//! Compiled loops. A loop is returned only if the processor has the required instruction set, so that every [`Variant`]
-//! and every [`ResidentLoop`] can be run.
+//! Compiled loops. A loop is returned only if the processor has the required instruction set. Therefore every
+//! [`Variant`] and every [`ResidentLoop`] can be run.
 
 use super::bodies;
 use super::builds::Build;
@@ -44,7 +44,7 @@ impl Variant {
         self.build.element
     }
 
-    /// Returns the shape of the loop; regular stores for a kernel without stores.
+    /// Returns the shape of the loop. For a kernel without stores, the kind of store is regular.
     pub fn shape(&self) -> KernelShape {
         self.shape
     }
@@ -125,7 +125,7 @@ pub fn find(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Vari
         .map(|build| Variant { build, shape })
 }
 
-/// Returns the shapes of a build to test, with different numbers of pages side by side.
+/// Returns the shapes of a compiled loop for tests, with different numbers of pages side by side.
 fn shapes(build: &Build) -> impl Iterator<Item = KernelShape> {
     let shape = build.shape;
     let pages: &[u8] = if shape.side_by_side == SideBySide::SOME { &[2, 4, 8] } else { &[1] };
@@ -133,8 +133,8 @@ fn shapes(build: &Build) -> impl Iterator<Item = KernelShape> {
     known.map(move |side_by_side| KernelShape { side_by_side, ..shape })
 }
 
-/// Returns the resident loops of a kernel with one kind of store that this processor can run. The loops with the widest
-/// vectors are first, and for each width those with the largest unroll factor.
+/// Returns the resident loops of a kernel with one kind of store that this processor can run. They are sorted by
+/// vector width, widest first, and then by unroll factor, largest first.
 pub fn resident(kernel: Kernel, stores: Stores) -> Vec<ResidentLoop> {
     let mut found: Vec<ResidentLoop> = builds()
         .filter(|build| build.resident && build.kernel == kernel && build.shape.stores == stores)

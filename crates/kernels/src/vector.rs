@@ -1,8 +1,8 @@
 //! Vectors of all instruction sets, which implement one trait, so that each kernel is written only once.
 //!
-//! Every method is `#[inline(always)]` and becomes one instruction inside a function with the required
-//! `#[target_feature]`. A call from any other function is undefined behaviour on a processor without the feature.
-//! Therefore the methods are `unsafe`.
+//! Every method is `#[inline(always)]` and becomes one instruction in a function with the required
+//! `#[target_feature]`. The methods are `unsafe`, because a call from another function is undefined behaviour on a
+//! processor without the feature.
 
 use super::shape::Element;
 
@@ -56,13 +56,13 @@ pub(super) trait Vector: Copy + 'static {
     /// Stores the vector to an aligned address through the caches.
     ///
     /// # Safety
-    /// The processor must support the instruction set. `LANES` elements must be writable at `to`, which must be a multiple
-    /// of the size of the vector.
+    /// The processor must support the instruction set. `LANES` elements must be writable at `to`, which must be a
+    /// multiple of the size of the vector.
     unsafe fn store(self, to: *mut Self::Scalar);
     /// Stores the vector to an aligned address. The store bypasses the caches if the instruction set has such stores.
     ///
     /// # Safety
-    /// The requirements are those of [`Vector::store`].
+    /// The requirements of [`Vector::store`] apply.
     unsafe fn stream(self, to: *mut Self::Scalar);
     /// Returns a vector with the same value in all lanes.
     ///

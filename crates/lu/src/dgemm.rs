@@ -1,4 +1,4 @@
-//! DGEMM on all threads. Every thread multiplies separate matrices, so the rate does not include the overhead of
+//! DGEMM on all threads. Every thread multiplies its own matrices; therefore the rate does not include overhead of
 //! sharing work among threads.
 
 use crate::engine::{GemmEngine, Multiplier};
@@ -16,26 +16,27 @@ const ORDER: usize = 1024;
 const TOUCH_DEPTH: usize = 8;
 /// Number of columns of A in the first estimate of the rate, and with slow libraries.
 const MIN_DEPTH: usize = 64;
-/// Number of rows and columns of the matrices in the products that precede the estimate.
+/// Number of rows and columns of the small matrices, whose products precede the estimate.
 const SMALL_ORDER: usize = 64;
-/// Share of the requested time for which every thread repeats the small product in a round, and its maximum. A round is
-/// longer than threads usually wait for a CPU that others use.
+/// Share of the requested time for which every thread repeats the small product in a round, and maximum of this
+/// time. A round is longer than threads usually wait for a CPU that other processes use.
 const SMALL_SHARE: f64 = 0.25;
 const MAX_SMALL: Duration = Duration::from_millis(10);
-/// Maximum number of rounds; one that is fast enough is the last, because others may be interrupted.
+/// Maximum number of rounds with small products. A round that is fast enough is the last; slower rounds may have
+/// been interrupted.
 const SMALL_ROUNDS: usize = 4;
-/// Ratio of the time of the estimate to the requested time from which the estimate itself is the only round, e.g. on
-/// emulated CPUs.
+/// If the estimate takes more than this multiple of the requested time, e.g. on emulated CPUs, it is the only
+/// round.
 const SLOW: f64 = 4.0;
-/// Ratio of the time that the small products predict for the estimate to the requested time from which they are the only
-/// round. It is smaller than [`SLOW`] because filling the matrices takes as long as the estimate, and another product
-/// follows.
+/// If the estimate is predicted to take more than this multiple of the requested time, only small products
+/// are run. It is smaller than [`SLOW`], because filling the matrices takes as long as the estimate, and another
+/// product follows.
 const SLOW_FROM_SMALL: f64 = 2.0;
-/// Number of columns of A: several times the number of columns that libraries copy into a buffer.
+/// Number of columns of A: several times the number of columns that libraries copy into a buffer at once.
 const DEPTH: usize = 1024;
 
-/// Measures DGEMM for about `time` and returns the rate of every round in FLOP/s. The first round is left out, because
-/// it touches the matrices for the first time.
+/// Measures DGEMM for about `time` and returns the rate of every round in FLOP/s. The first round is omitted,
+/// because it touches the matrices for the first time.
 ///
 /// # Errors
 /// Fails if a thread fails.
@@ -96,21 +97,22 @@ pub fn measure(
     Ok(rates)
 }
 
-/// Returns random numbers for a matrix of a thread.
+/// Returns random numbers for the matrices of a thread.
 fn numbers(member: &Member<'_>, length: usize) -> Vec<f64> {
     let mut numbers = vec![0.0; length];
     Sequence::new(member.index as u64).fill(0, &mut numbers);
     numbers
 }
 
-/// Returns the number of operations of a product of which A has `depth` columns.
+/// Returns the number of operations of a product with `depth` columns of A.
 fn flops(depth: usize) -> f64 {
     2.0 * (ORDER * ORDER * depth) as f64
 }
 
-/// Returns the rate of a thread in small products on all threads, FLOP/s: the first rate of at least `enough`, or else the
-/// best one. In a round, every thread multiplies for `each`. The time is that until all threads have multiplied, because
-/// threads may share CPUs. All threads return the same rate, through `found`.
+/// Returns the rate per thread in FLOP/s of small products on all threads: the first rate of at least `enough`,
+/// otherwise the best one. In a round, every thread multiplies for the time `each`. The round ends when all threads
+/// have ended, because threads may share CPUs. All threads return the same rate, which they exchange through
+/// `found`.
 fn small_rate(
     member: &Member<'_>,
     engine: &GemmEngine<'_>,

@@ -1,13 +1,13 @@
-//! Distribution of the matrix's columns over NUMA nodes and threads. A column is placed on the node whose threads
-//! update the column: a product C -= A B reads and writes C once, and A and B are small compared with C. This module
-//! does no I/O.
+//! Distribution of the matrix's columns over NUMA nodes and threads. A column is placed on the NUMA node whose
+//! threads update it: a product C -= A B reads and writes C once, and A and B are small compared with C. This
+//! module does no I/O.
 
 use nodegauge_machine::Topology;
 use nodegauge_placement::{Bind, Placement, ThreadPlace};
 use std::ops::Range;
 
-/// Minimum number of groups of columns per NUMA node, if the matrix has enough blocks. The factorisation finishes
-/// columns from the left; with fewer groups, some nodes would run out of columns long before other nodes.
+/// Minimum number of column groups per NUMA node, if the matrix has enough blocks. The factorisation completes
+/// columns from left to right; with fewer groups, some NUMA nodes would run out of columns long before others.
 const GROUPS: usize = 8;
 
 /// Returns the NUMA node of each thread; empty if a bound thread may run on several NUMA nodes, or if no thread is
@@ -17,7 +17,7 @@ pub fn thread_nodes(topology: &Topology, placement: &Placement) -> Vec<usize> {
     bound.map(|thread| only_node(thread, topology)).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Returns the NUMA node of a thread; `None` if it may run on several.
+/// Returns the NUMA node of a thread; `None` if the thread may run on several.
 fn only_node(thread: &ThreadPlace, topology: &Topology) -> Option<usize> {
     match thread.nodes(topology).as_slice() {
         [node] => Some(node.0 as usize),
@@ -28,11 +28,11 @@ fn only_node(thread: &ThreadPlace, topology: &Topology) -> Option<usize> {
 /// Assignment of columns and threads to NUMA nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnDistribution {
-    /// Node of every thread; empty if all memory has the same distance to all threads.
+    /// NUMA node of each thread; empty if all memory has the same distance from all threads.
     threads: Vec<usize>,
     /// Number of columns of a group, a multiple of the block size.
     group: usize,
-    /// Node of each group.
+    /// NUMA node of each group.
     groups: Vec<usize>,
 }
 
@@ -43,8 +43,8 @@ impl ColumnDistribution {
     }
 
     /// Returns the distribution of a matrix of `order` columns in blocks of `nb` over threads on these NUMA nodes.
-    /// Neighbouring blocks form a group of at most `widest` columns, which one product updates together. The groups are
-    /// distributed cyclically over the nodes, in proportion to the number of threads on a node.
+    /// Neighbouring blocks form a group of at most `widest` columns, which one product updates together. The groups
+    /// are distributed cyclically over the NUMA nodes, in proportion to their numbers of threads.
     pub fn new(threads: &[usize], order: usize, nb: usize, widest: usize) -> Self {
         let mut nodes = threads.to_vec();
         nodes.sort_unstable();
@@ -80,7 +80,7 @@ impl ColumnDistribution {
         self.threads.get(thread).copied().unwrap_or(0)
     }
 
-    /// Returns the number of threads on a NUMA node, of `all` threads.
+    /// Returns the number of threads on a NUMA node; `all` is the number of all threads.
     pub fn threads_on(&self, node: usize, all: usize) -> usize {
         if self.threads.is_empty() {
             return all;
@@ -88,8 +88,8 @@ impl ColumnDistribution {
         self.threads.iter().filter(|of| **of == node).count().max(1)
     }
 
-    /// Returns the columns of `columns` that `thread` (one of `all` threads) generates. Blocks of `together` columns on
-    /// a node are distributed cyclically over the threads of the node.
+    /// Returns the columns among `columns` that `thread` generates; `all` is the number of threads. Blocks of
+    /// `together` columns on a NUMA node are distributed cyclically over its threads.
     pub fn generated_by(
         &self,
         thread: usize,
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_distributed_by_threads_per_numa_node() {
+    fn columns_are_distributed_in_proportion_to_threads() {
         // Three threads on node 4, one on node 7.
         let distribution = ColumnDistribution::new(&[4, 4, 7, 4], 9600, 100, 1000);
         let on =
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_is_generated_once_on_its_numa_node() {
+    fn every_column_is_generated_once() {
         for (nodes, order) in [(vec![0, 0, 1, 1], 1000), (vec![1, 0, 2], 333), (vec![0; 3], 100)] {
             let distribution = ColumnDistribution::new(&nodes, order, 32, 1024);
             let mut makers = vec![0; order + 1];

@@ -6,12 +6,12 @@ use nodegauge_toolchain::ToolchainError;
 use nodegauge_toolchain::blas::{BlasLibrary, Columns, ColumnsMut, ProbedBlas, Product};
 use std::fmt;
 
-/// Maximum order of a triangular solve that is done by plain loops.
+/// Maximum order of a triangular solve with plain loops.
 const PLAIN_SOLVE: usize = 24;
-/// Maximum number of columns of A for which [`leaf::update`] is faster than a library, because a library first copies
-/// the operands.
+/// Maximum number of columns of A for which [`leaf::update`] is faster than a library. A library copies the
+/// operands first.
 const FEW_COLUMNS: usize = 48;
-/// Minimum order of a triangular solve that is done by the library.
+/// Minimum order of a triangular solve with the library.
 const LIBRARY_SOLVE: usize = 64;
 
 /// Implementation of matrix products.
@@ -19,13 +19,13 @@ const LIBRARY_SOLVE: usize = 64;
 pub enum Multiplier {
     /// Loaded BLAS library.
     Library(BlasLibrary),
-    /// The `gemm` crate's kernels.
+    /// Kernels of the `gemm` crate.
     BuiltIn,
 }
 
 impl Multiplier {
-    /// Loads the library into this process, after setting the environment variable that selects the kernels. The function
-    /// must be called before a team starts.
+    /// Loads the library into this process, after setting the environment variable that selects the kernels. It
+    /// must be called before a team is started.
     ///
     /// # Errors
     /// Fails if the library cannot be loaded.
@@ -61,8 +61,8 @@ impl<'a> GemmEngine<'a> {
         Self { multiplier, isa: Isa::detected() }
     }
 
-    /// Makes the library run products on the calling thread only; every thread that multiplies calls this function
-    /// once.
+    /// Makes the library run products on the calling thread only. Every thread that multiplies must call this
+    /// function once.
     pub(crate) fn settle(&self) {
         if let Multiplier::Library(library) = self.multiplier {
             library.use_calling_thread();
@@ -72,7 +72,7 @@ impl<'a> GemmEngine<'a> {
     /// Computes `C -= A B`.
     ///
     /// # Safety
-    /// The requirements are those of [`BlasLibrary::update`].
+    /// The requirements of [`BlasLibrary::update`] apply.
     pub(crate) unsafe fn update(&self, job: Product) {
         let Product { size: (m, n, k), a: (a, lda), b: (b, ldb), c: (c, ldc) } = job;
         if m == 0 || n == 0 || k == 0 {
@@ -99,10 +99,10 @@ impl<'a> GemmEngine<'a> {
         }
     }
 
-    /// Solves L X = B; X replaces B. L is unit lower triangular of order `m`, B has `n` columns.
+    /// Solves L X = B; X replaces B. L is unit lower triangular of order `m`; B has `n` columns.
     ///
     /// # Safety
-    /// The requirements are those of [`BlasLibrary::solve_unit_lower`].
+    /// The requirements of [`BlasLibrary::solve_unit_lower`] apply.
     pub(crate) unsafe fn solve(
         &self,
         (m, n): (usize, usize),

@@ -1,11 +1,11 @@
 //! LU factorisation with partial pivoting of the matrix [A b], and back-substitution. The solution x of A x = b
 //! replaces b.
 //!
-//! The algorithm is right-looking, by panels of NB columns. `panel` factors one panel recursively. The row exchanges,
-//! the triangular solve and the product of a panel are then applied to the columns after the panel. `schedule` chooses
-//! the order of work at run time. As in HPL, rows are not exchanged in the columns left of a panel, because only U and
-//! the transformed b are needed to compute x. Threads work on disjoint parts of the matrix: a block of columns belongs
-//! to the thread that has claimed the block, and the rows of a product may be divided among threads.
+//! The algorithm is right-looking, by panels of NB columns. `panel` factors one panel recursively. The row
+//! exchanges, the triangular solve and the product of a panel are then applied to all following columns. `schedule`
+//! chooses the order of work at run time. As in HPL, rows are not exchanged in the columns left of a panel, because
+//! only U and the transformed b are needed to compute x. Threads work on disjoint parts of the matrix: a block of
+//! columns belongs to the thread that has claimed it, and the rows of a product may be divided among threads.
 mod panel;
 mod schedule;
 mod solve;
@@ -25,7 +25,7 @@ use std::time::Instant;
 /// Reason why a factorisation has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum LuError {
-    /// All candidates for a pivot are zero.
+    /// All pivot candidates of a column are zero.
     #[error("the matrix is singular: all pivot candidates of column {column} are zero")]
     Singular {
         /// Number of the column, from 0.
@@ -50,12 +50,12 @@ impl From<LuError> for Failure {
     }
 }
 
-/// Progress of a factorisation, which another thread reads.
+/// Progress of a factorisation, for another thread.
 #[derive(Debug, Default)]
 pub struct LuProgress {
     /// Number of completed operations, counted as in HPL.
     flops: AtomicU64,
-    /// Set by another thread to stop the factorisation.
+    /// Flag that another thread sets to stop the factorisation.
     pub stop: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ impl LuProgress {
     }
 }
 
-/// Time of a factorisation, and the breakdown of the time of the threads.
+/// Time of a factorisation, and the use of the time by the threads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LuTime {
     /// Elapsed time of factorisation and back-substitution.
@@ -77,9 +77,9 @@ pub struct LuTime {
     pub waiting: Fraction,
     /// Time of the back-substitution.
     pub solve: Seconds,
-    /// Threads that factor a panel together.
+    /// Number of threads that factor a panel together.
     pub panel_threads: usize,
-    /// Largest share of a thread's time that other work took, 0 to 1.
+    /// Largest share of a thread's time that other processes took, 0 to 1.
     pub lost: Fraction,
     /// Number of times that the kernel took a CPU away from a thread.
     pub switches: u64,
@@ -89,12 +89,12 @@ struct LuShared<'a> {
     view: MatrixView,
     nb: usize,
     engine: GemmEngine<'a>,
-    /// Row with which every row was exchanged; the panel that contains the row writes the entry.
+    /// Row with which each row was exchanged. The panel that contains the row writes its entry.
     pivots: Vec<AtomicU32>,
     group: panel::PanelGroup,
     schedule: LuSchedule,
     progress: &'a LuProgress,
-    /// One plus the number of a column without a pivot; 0 if there is no such column.
+    /// Number of a column without a pivot, plus one; 0 if there is no such column.
     singular: AtomicUsize,
 }
 
@@ -107,7 +107,7 @@ impl LuShared<'_> {
         block * self.nb..((block + 1) * self.nb).min(self.view.n)
     }
 
-    /// Returns the columns of neighbouring blocks; the last block includes the right-hand side.
+    /// Returns the columns of neighbouring blocks. The last block of the matrix includes the right-hand side.
     fn with_rhs(&self, blocks: &Range<usize>) -> Range<usize> {
         let rhs = usize::from(blocks.end == self.panels());
         blocks.start * self.nb..(blocks.end * self.nb).min(self.view.n) + rhs
@@ -134,7 +134,7 @@ impl LuShared<'_> {
     }
 }
 
-/// Returns the maximum number of operations of LU per byte of memory traffic. The products with panels of `nb` columns
+/// Returns the maximum number of operations of LU per byte of memory traffic. Products with panels of `nb` columns
 /// read and write every element of the remaining matrix once per 2 NB operations.
 pub fn flops_per_byte(nb: usize) -> f64 {
     2.0 * nb as f64 / 16.0
@@ -146,11 +146,11 @@ pub fn flops(n: usize) -> f64 {
     2.0 / 3.0 * n * n * n + 1.5 * n * n
 }
 
-/// Returns the number of threads that factor a panel together. A panel of m rows must be ready before the other threads
-/// have updated m columns with the previous panel. For g of p threads: m nb^2 / (g r') + 2 m nb^2 / (g r) <= half of 2
-/// m^2 nb / (p r), where the rate r' in a panel is a quarter of the rate r of products. At m = n / 3 this gives g >= 18
-/// nb p / n. The group has at most half of the threads: a small group waits less within a panel, and the remaining
-/// threads can update columns simultaneously.
+/// Returns the number of threads that factor a panel together. A panel of m rows must be ready before the other
+/// threads have updated m columns with the previous panel. For g of p threads: m nb^2 / (g r') + 2 m nb^2 / (g r)
+/// <= half of 2 m^2 nb / (p r), where the rate r' in a panel is a quarter of the rate r of products. At m = n / 3
+/// this gives g >= 18 nb p / n. The group has at most half of the threads: members of a small group wait less for
+/// each other, and the remaining threads can update columns simultaneously.
 pub fn panel_group_size(n: usize, nb: usize, threads: usize) -> usize {
     (18 * nb * threads).div_ceil(n.max(1)).clamp(1, (threads / 2).max(1))
 }
@@ -219,7 +219,7 @@ pub fn solve(
     })
 }
 
-/// Releases the waiting threads when a thread panics, so that no thread waits for the panicked thread in a panel, for
+/// Releases waiting threads when a thread panics, so that they do not wait for the panicked thread in a panel, for
 /// work, or for the next panel.
 struct AbandonOnPanic<'a>(&'a LuShared<'a>);
 

@@ -1,6 +1,5 @@
-//! Small loops of the panel, for which the overhead of a BLAS call exceeds the work: search of a pivot,
-//! elimination of one column, products of few columns, small triangular solves, and rows of the
-//! back-substitution.
+//! Small loops of the panel, for which a BLAS call has more overhead than work: search of a pivot, elimination of
+//! one column, products of few columns, small triangular solves, and rows of the back-substitution.
 //!
 //! The loops are written once in plain Rust and compiled for every instruction set.
 
@@ -8,8 +7,8 @@ use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 use nodegauge_kernels::{Isa, dispatched};
 use nodegauge_toolchain::blas::{Columns, ColumnsMut, Product};
 
-/// Number of rows that are processed before the next column: 2 KiB of a column, so that about ten columns stay in the
-/// level-1 cache.
+/// Number of rows that are processed before the next column: 2 KiB of each column, so that about ten columns stay
+/// in the level-1 cache.
 const ROWS: usize = 256;
 
 /// Operands of the elimination of one column; see [`eliminate`].
@@ -31,12 +30,12 @@ pub(crate) struct Elimination {
     pub inverse: f64,
 }
 
-/// Largest absolute value of a column, and the first row with that value; -1 if the column is empty or all values are
-/// NaN.
+/// Largest absolute value of a column, and the first row with it; the value is -1 if the column is empty or
+/// contains only NaN.
 pub(crate) type Largest = (f64, usize);
 
 dispatched! {
-    /// Returns the largest absolute value of `rows` values and the first row with that value.
+    /// Returns the largest absolute value of `rows` values, and the first row with it.
     ///
     /// # Safety
     /// The processor must support the instruction set; `x` must point to `rows` values.
@@ -52,13 +51,13 @@ dispatched! {
     /// Computes `C -= A B` for few columns of A.
     ///
     /// # Safety
-    /// The requirements are those of [`eliminate`].
+    /// The requirements of [`eliminate`] apply.
     pub(crate) unsafe fn update(job: Product) = update_body;
 
-    /// Solves L X = B in place for n columns; L has order m and ones on the diagonal.
+    /// Solves L X = B in place for n columns; L has the order m and ones on the diagonal. `size` is (m, n).
     ///
     /// # Safety
-    /// The requirements are those of [`eliminate`].
+    /// The requirements of [`eliminate`] apply.
     pub(crate) unsafe fn solve(size: (usize, usize), l: Columns, b: ColumnsMut) = solve_body;
 }
 
@@ -81,7 +80,7 @@ fn largest_in(x: &[f64]) -> f64 {
         .fold(-1.0, |a, b| if b > a { b } else { a })
 }
 
-/// Returns the first row of `x` from `start` on whose absolute value is `value`.
+/// Returns the first row of `x`, from `start` on, whose absolute value is `value`.
 #[inline(always)]
 fn row_with_value(x: &[f64], start: usize, value: f64) -> usize {
     start + x[start..].iter().position(|x| x.abs() == value).unwrap_or(0)
@@ -90,7 +89,7 @@ fn row_with_value(x: &[f64], start: usize, value: f64) -> usize {
 /// Body of [`largest`].
 ///
 /// # Safety
-/// The requirements are those of [`largest`].
+/// The requirements of [`largest`] apply.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters, reason = "every dispatched body has one")]
 unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> Largest {
@@ -110,7 +109,7 @@ unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> Largest
 /// Body of [`eliminate`].
 ///
 /// # Safety
-/// The requirements are those of [`eliminate`].
+/// The requirements of [`eliminate`] apply.
 #[inline(always)]
 unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> Largest {
     let Elimination { x, rest, ld, rows, columns, pivot_row, inverse } = job;
@@ -147,10 +146,10 @@ unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> Largest {
     (best, row_with_value(unsafe { std::slice::from_raw_parts(rest, rows) }, at, best))
 }
 
-/// Updates a tile of `R` rows and `C` columns of the product, held in registers.
+/// Updates a tile of the product with `R` rows and `C` columns in registers.
 ///
 /// # Safety
-/// The requirements are those of [`update`], and the tile must be within the product.
+/// The requirements of [`update`] apply, and the tile must be within the product.
 #[inline(always)]
 unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
     job: &Product,
@@ -184,7 +183,7 @@ unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
 /// that registers remain for a strip of A and an element of B.
 ///
 /// # Safety
-/// The requirements are those of [`update`].
+/// The requirements of [`update`] apply.
 #[inline(always)]
 unsafe fn update_body<S: InstructionSet>(job: Product) {
     // SAFETY: the caller meets the requirements of this function.
@@ -201,7 +200,7 @@ unsafe fn update_body<S: InstructionSet>(job: Product) {
 /// Updates the product by tiles of `R` vectors of rows and `C` columns.
 ///
 /// # Safety
-/// The requirements are those of [`update`].
+/// The requirements of [`update`] apply.
 #[inline(always)]
 unsafe fn update_by_tiles<S: InstructionSet, const R: usize, const C: usize>(job: Product) {
     let (m, n, _) = job.size;
@@ -229,7 +228,7 @@ unsafe fn update_by_tiles<S: InstructionSet, const R: usize, const C: usize>(job
 /// Body of [`solve`].
 ///
 /// # Safety
-/// The requirements are those of [`solve`].
+/// The requirements of [`solve`] apply.
 #[inline(always)]
 unsafe fn solve_body<S: InstructionSet>(
     (m, n): (usize, usize),
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn leaf_loops_agree_with_plain_arithmetic() {
+    fn leaf_loops_match_plain_arithmetic() {
         for isa in Isa::dispatched() {
             for (m, n, k) in [(1, 1, 1), (24, 8, 3), (61, 13, 7), (300, 9, 33), (5, 20, 2)] {
                 let (lda, ldb, ldc) = (m + 3, k + 1, m + 5);
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn elimination_scales_updates_and_finds_the_next_pivot() {
+    fn elimination_updates_column_and_finds_next_pivot() {
         for isa in Isa::dispatched() {
             for rows in [0, 1, 15, 256, 257, 1000] {
                 let (ld, columns) = (rows + 2, 4);

@@ -1,7 +1,8 @@
-//! Dense LU factorisation, matrix products and loops in registers, which are timed for HPL's rating and its limits.
+//! Timed loops for HPL's rating and its limits: dense LU factorisation, matrix products, and loops in registers.
 //!
-//! A call enclosed_programs a whole timed loop and its clock: nothing is inlined into another crate, and no loop calls one
-//! (`docs/benchmarks.md`, "Release file and local build"). The crate plans nothing, judges nothing and does not print.
+//! Each call contains a whole timed loop and its clock readings; no timed loop spans several crates, so that speed
+//! does not depend on inlining between crates (`docs/benchmarks.md`, "Release file and local build"). The crate
+//! neither plans nor judges measurements, and does not print.
 
 pub mod dgemm;
 pub mod distribution;

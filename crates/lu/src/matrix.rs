@@ -6,7 +6,7 @@ use nodegauge_os::{Mapping, PageSize};
 use nodegauge_toolchain::blas::Product;
 use std::ops::Range;
 
-/// Matrix of n rows and n + 1 columns. Memory is first touched by the thread that first writes it.
+/// Matrix of n rows and n + 1 columns. The thread that first writes a part of the memory touches it first.
 #[derive(Debug)]
 pub struct Matrix {
     mapping: Mapping,
@@ -18,8 +18,8 @@ pub struct Matrix {
 /// Minimum size of a huge page, bytes.
 const HUGE: u64 = 2 << 20;
 
-/// Returns the distance between columns for matrices of this order, in elements: an odd number of 64-byte cache lines,
-/// so that neighbouring elements of a row are in different sets of every cache.
+/// Returns the distance between columns for matrices of this order, in elements: an odd number of 64-byte cache
+/// lines, so that neighbouring elements of a row are in different sets of each cache.
 pub fn column_distance(order: usize) -> usize {
     let lines = order.div_ceil(8).max(1);
     8 * if lines.is_multiple_of(2) { lines + 1 } else { lines }
@@ -53,8 +53,8 @@ impl Matrix {
         })
     }
 
-    /// Returns the matrix with a distribution of the columns over NUMA nodes. The threads of a node first touch and
-    /// later update the columns of that node.
+    /// Returns the matrix with a distribution of its columns over NUMA nodes. The threads of a NUMA node first
+    /// touch and later update its columns.
     pub fn at(self, distribution: ColumnDistribution) -> Self {
         Self { distribution, ..self }
     }
@@ -91,8 +91,8 @@ impl Matrix {
         unsafe { std::slice::from_raw_parts_mut(self.view().at(0, j), self.order) }
     }
 
-    /// Returns the share of the resident matrix that lies on huge pages, 0 to 1; `None` if the kernel does not
-    /// report it.
+    /// Returns the share of the resident matrix that is on huge pages, 0 to 1; `None` if the kernel does not report
+    /// it.
     pub fn on_huge_pages(&self) -> Option<Fraction> {
         let got = self.mapping.pages_got().ok()?;
         let huge = got.range(HUGE..).map(|(_, share)| Fraction(*share)).sum();
@@ -100,7 +100,7 @@ impl Matrix {
     }
 }
 
-/// View of the matrix for the threads.
+/// View of the matrix, for threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MatrixView {
     a: *mut f64,
@@ -120,8 +120,8 @@ impl MatrixView {
         self.a.wrapping_add(j * self.ld + i)
     }
 
-    /// Returns the operands of the product `C -= A B` for the elements C in `rows` and `columns`. B is above C, in the
-    /// rows `depth`; A is left of C, in the columns `depth`.
+    /// Returns the operands of the product `C -= A B`. C is in `rows` and `columns`; B is above C, in the rows
+    /// `depth`; A is left of C, in the columns `depth`.
     pub(crate) fn product(
         &self,
         rows: &Range<usize>,
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_an_odd_number_of_lines_apart() {
+    fn column_distance_is_odd_number_of_lines() {
         for order in [1, 7, 8, 9, 64, 1000, 8000, 8192, 16384] {
             let distance = column_distance(order);
             assert!(

@@ -1,14 +1,14 @@
 //! Peak rates of the arithmetic units, measured by loops that use registers only.
 //!
-//! Each loop runs independent chains of multiply-adds, as many as fit into the registers together with two constants.
-//! That number hides the latency of every known core: a latency of 4 or 5 cycles on two units requires 8 to 10 chains.
-//! The loop is written once, generic over a vector type. Without fused instructions, a chain consists of equal numbers
-//! of multiplications and additions. All values stay near 2, so no value becomes denormal. The theoretical peak is
-//! cores x clock x operations per cycle, with the clock measured during the loop.
+//! Each loop runs independent chains of multiply-adds, as many as fit into the registers together with two
+//! constants. This hides the latency of every known core: a latency of 4 or 5 cycles with two units requires 8 to
+//! 10 chains. The loop is written once, generic over a vector type. Without fused instructions, a chain consists of
+//! equal numbers of multiplications and additions. All values stay near 2, so no value becomes denormal. The
+//! theoretical peak is cores x clock x operations per cycle, with the clock measured during the loop.
 //!
 //! A loop runs in bursts, which are short runs of 20 ms. If a sibling hardware thread (perhaps of another virtual
-//! machine) uses the execution units, the loop does fewer operations per cycle. The share that other load used is
-//! computed from the bursts ([`shared`]).
+//! machine) uses the execution units, the loop performs fewer operations per cycle. [`shared`] computes the share
+//! of other load from the bursts.
 
 use nodegauge_kernels::{Isa, enabled};
 use nodegauge_machine::clock::WorkClock;
@@ -81,7 +81,7 @@ pub struct PeakLoop {
 }
 
 impl PeakLoop {
-    /// True if `other` is the same loop.
+    /// True if both values describe the same loop.
     pub fn is(&self, other: &Self) -> bool {
         (self.isa, self.element, self.fused) == (other.isa, other.element, other.fused)
     }
@@ -243,8 +243,8 @@ mod registers {
     register!([f32; 4], 4, |x| [x as f32; 4], |a, x, y| from_fn(|i| a[i] * x[i] + y[i]));
 }
 
-/// Returns the double-precision loops without fused multiply-adds that [`loops`] does not contain: a scalar loop, and
-/// loops with vectors for which fused instructions exist. Narrow vectors come first.
+/// Returns double-precision loops without fused multiply-adds that [`loops`] does not contain: a scalar loop,
+/// and loops with each kind of vector that has fused instructions. Narrow vectors come first.
 pub fn without_fma() -> Vec<PeakLoop> {
     let mut all = Vec::new();
     #[cfg(target_arch = "x86_64")]
@@ -304,14 +304,15 @@ pub struct Burst {
 }
 
 impl Burst {
-    /// Returns the number of operations per cycle and thread, for a burst on `threads` threads.
+    /// Returns the number of operations per cycle and thread, for a burst on `threads` threads; `None` if the clock
+    /// is unknown.
     pub fn per_cycle(&self, threads: usize) -> Option<f64> {
         Some(self.rate.0 / threads as f64 / self.clock?.0)
     }
 }
 
 impl Burst {
-    /// Returns the operations per cycle of all threads if clocks count, or else per second.
+    /// Returns the operations of all threads: per cycle if `clocks_count` is true, otherwise per second.
     fn speed(&self, clocks_count: bool) -> f64 {
         match self.clock {
             Some(clock) if clocks_count => self.rate.0 / clock.0,
@@ -325,7 +326,7 @@ impl Burst {
 pub struct Peak {
     /// Loop that was measured.
     pub kernel: PeakLoop,
-    /// Results of the bursts, in chronological order.
+    /// Results of the bursts, in order of time.
     pub bursts: Vec<Burst>,
 }
 
@@ -342,10 +343,10 @@ impl Peak {
     }
 }
 
-/// Returns the share of the execution units that other load used, from 0 to 1. The median speed of `some` bursts is
-/// compared with the best speed of `all` bursts of the same loop. The speed is in operations per cycle, so that a
-/// change of the clock does not count as other load. If the clock of any burst is unknown, the speed is in operations
-/// per second. Returns `None` without bursts.
+/// Returns the share of the execution units that other load used, from 0 to 1. The median speed of the bursts
+/// `some` is compared with the best speed of `all` bursts of the same loop. The speed is in operations per cycle,
+/// so that a change of the clock does not count as other load. If the clock of any burst is unknown, the speed is
+/// in operations per second. Returns `None` without bursts.
 pub fn shared(some: &[Burst], all: &[Burst]) -> Option<Fraction> {
     let clocks = some.iter().chain(all).all(|burst| burst.clock.is_some());
     let best = some.iter().chain(all).map(|burst| burst.speed(clocks)).reduce(f64::max)?;
@@ -392,7 +393,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_peak_loop_counts_its_operations() {
+    fn peak_loops_count_their_operations() {
         for kernel in loops().iter().chain(&without_fma()) {
             // SAFETY: as in `measure`.
             let operations = unsafe { (kernel.run)() };
@@ -430,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn peak_has_samples_of_all_threads() {
+    fn peak_rate_includes_all_threads() {
         let mut team = Team::start(&[Vec::new(), Vec::new()]).unwrap();
         let kernel = *loops().last().unwrap();
         let rounds = bursts_in(Duration::from_millis(50));
@@ -445,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn other_load_is_distinguished_from_a_changing_clock() {
+    fn clock_change_is_not_other_load() {
         let bursts = |all: &[(f64, f64)]| -> Vec<Burst> {
             all.iter()
                 .map(|(rate, hz)| Burst { rate: FlopsPerSec(*rate), clock: Some(Hertz(*hz)) })

@@ -10,10 +10,10 @@
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 /// Increment c of the generator.
 const INCREMENT: u64 = 1_442_695_040_888_963_407;
-/// Number of interleaved chains; a step of a chain waits about four cycles for the multiplication.
+/// Number of interleaved chains, because a step of a chain waits about four cycles for the multiplication.
 const CHAINS: usize = 8;
 
-/// Jump of several steps: X becomes A X + C.
+/// Jump over several steps: X becomes A X + C.
 #[derive(Debug, Clone, Copy)]
 struct Jump(u64, u64);
 
@@ -21,7 +21,7 @@ impl Jump {
     const ONE: Self = Self(MULTIPLIER, INCREMENT);
     const NONE: Self = Self(1, 0);
 
-    /// Returns the combination of this jump and a following jump `next`.
+    /// Returns this jump followed by the jump `next`.
     fn then(self, next: Self) -> Self {
         Self(self.0.wrapping_mul(next.0), next.apply(self.1))
     }
@@ -45,7 +45,7 @@ impl Jump {
     }
 }
 
-/// Returns the upper 53 bits as a number in [-0.5, 0.5); the lower bits of such generators are of poor quality.
+/// Returns the upper 53 bits as a number in [-0.5, 0.5). The lower bits of such generators are of poor quality.
 fn number(x: u64) -> f64 {
     (x >> 11) as f64 * (1.0 / (1u64 << 53) as f64) - 0.5
 }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_part_of_a_sequence_is_reproducible() {
+    fn part_of_sequence_is_reproducible() {
         let sequence = Sequence::new(42);
         let mut whole = vec![0.0; 1000];
         sequence.fill(0, &mut whole);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_follow_the_recurrence_and_fill_their_interval() {
+    fn random_numbers_follow_recurrence() {
         let sequence = Sequence::new(1);
         let mut numbers = vec![0.0; 100_000];
         sequence.fill(0, &mut numbers);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn close_seeds_give_different_numbers() {
+    fn similar_seeds_give_different_numbers() {
         let first = |seed| {
             let mut out = [0.0];
             Sequence::new(seed).fill(0, &mut out);

@@ -11,23 +11,23 @@ use std::ops::Range;
 /// Threshold of the residual in HPL.dat.
 pub const THRESHOLD: f64 = 16.0;
 
-/// HPL's scaled residual, with the norms of which it is made.
+/// HPL's scaled residual, with the norms from which it is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScaledResidual {
-    /// The residual; NaN if a number of x is.
+    /// Scaled residual; NaN if x contains a NaN.
     pub value: f64,
-    /// ||A x - b||oo.
+    /// Norm ||A x - b||oo.
     pub error: f64,
-    /// ||A||oo.
+    /// Norm ||A||oo.
     pub norm_a: f64,
-    /// ||x||oo.
+    /// Norm ||x||oo.
     pub norm_x: f64,
-    /// ||b||oo.
+    /// Norm ||b||oo.
     pub norm_b: f64,
 }
 
 impl ScaledResidual {
-    /// True if x is a solution; false if the residual is not a number.
+    /// True if the residual is below the threshold; false if it is not a number.
     pub fn passes(&self) -> bool {
         self.value < THRESHOLD
     }
@@ -39,19 +39,19 @@ pub trait MatrixSource: Sync {
     fn column(&self, j: usize, out: &mut [f64]);
 }
 
-/// A sequence of random numbers is a source of a random matrix.
+/// Generates a random matrix from the sequence.
 impl MatrixSource for Sequence {
     fn column(&self, j: usize, out: &mut [f64]) {
         self.fill(j as u64 * out.len() as u64, out);
     }
 }
 
-/// Number of neighbouring columns that one thread generates. One thread thus touches complete huge pages first, and the
-/// pages of a node are spread over the threads of the node.
+/// Number of neighbouring columns that one thread generates. Thus one thread touches a complete huge page first,
+/// and the pages of a NUMA node are spread over its threads.
 const COLUMNS: usize = 16;
 
-/// Number of elements that are written between two checks for an interruption. This takes about 0.1 s with one thread
-/// on the slowest node.
+/// Number of elements written between two checks for an interruption. This takes about 0.1 s with one thread on the
+/// slowest node.
 const BETWEEN_LOOKS: usize = 32 << 20;
 
 /// Writes the matrix until `stop` returns true; every thread writes different columns. Returns true if the matrix is
@@ -136,8 +136,8 @@ pub fn check(
     Ok(ScaledResidual { value, error, norm_a, norm_x, norm_b })
 }
 
-/// Returns the larger of `max` and the absolute value of `x`. NaN counts as the largest value, so that a NaN is never
-/// lost in a maximum.
+/// Returns the larger of `max` and the absolute value of `x`. NaN counts as the largest value, so that a maximum
+/// never hides it.
 fn larger(max: f64, x: f64) -> f64 {
     if x.is_nan() || max.is_nan() { f64::NAN } else { max.max(x.abs()) }
 }

@@ -37,10 +37,11 @@ pub(crate) struct Throughput {
     pub isa: String,
     /// Operations per cycle.
     pub per_cycle: u32,
-    /// Operations per cycle of a program without fused multiply-adds, if the core has separate units for additions.
+    /// Operations per cycle of a program without fused multiply-adds, if the core has separate units for additions;
+    /// otherwise `None`.
     #[serde(default)]
     without_fma: Option<u32>,
-    /// Operations per cycle in single precision, if they are not twice as many.
+    /// Operations per cycle in single precision; `None` if they are twice the double-precision ones.
     #[serde(default)]
     single: Option<u32>,
     /// Explanation of the number of operations.
@@ -48,8 +49,8 @@ pub(crate) struct Throughput {
 }
 
 impl Throughput {
-    /// Returns the operations per cycle of a program without fused multiply-adds. Without separate units for additions,
-    /// a unit that multiplies and adds does one of both.
+    /// Returns the operations per cycle of a program without fused multiply-adds. Without separate units for
+    /// additions, each multiply-add unit performs one of the two operations.
     pub(crate) fn without_fma(&self) -> u32 {
         let fused = self.basis.contains("FMA unit");
         self.without_fma.unwrap_or(if fused { self.per_cycle / 2 } else { self.per_cycle })
@@ -74,7 +75,7 @@ pub struct SocketMemory {
     pub transfers_per_s: TransfersPerSec,
     /// Note on boards or modules that differ, e.g. `6000 MT/s on most boards`.
     pub note: Option<String>,
-    /// True if some processors of this generation have fewer channels or a lower speed.
+    /// True if some processors of this generation have fewer channels or slower memory.
     pub at_most: bool,
 }
 
@@ -124,7 +125,8 @@ struct Generation {
     models: BTreeMap<String, f64>,
 }
 
-/// Returns the number of bytes per transfer of a DDR channel, which has 64 bits (in DDR5 two halves of 32 bits).
+/// Returns the number of bytes per transfer of a DDR channel. The channel has 64 bits, in DDR5 two halves of 32
+/// bits.
 fn eight() -> u32 {
     8
 }
@@ -153,7 +155,7 @@ impl PackageMemory {
     }
 }
 
-/// Row of the catalog for all processors of a brand, family and range of models.
+/// Row of the catalog for all processors with a brand, a family and a range of models.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WholeFamily {
@@ -230,7 +232,7 @@ pub(crate) fn microarchitecture(
     })
 }
 
-/// Returns the microarchitecture with this name, e.g. the name in a [`ProcessorEntry`].
+/// Returns the microarchitecture with this name, which may come from a [`ProcessorEntry`].
 pub(crate) fn microarchitecture_named(name: &str) -> Option<&'static Microarchitecture> {
     tables().microarchitecture.iter().find(|row| row.name == name)
 }
@@ -266,8 +268,8 @@ fn contains_any(name: &str, parts: &[String]) -> bool {
     parts.iter().any(|part| name.contains(&plain(part)))
 }
 
-/// Returns the catalog's entry for a processor. This is the longest model name whose words occur in the processor's
-/// name in order. If there is none, the entry of the generation is found by the identification numbers.
+/// Returns the catalog entry for a processor. The entry with the longest model name whose words occur in order in
+/// the processor's name is used; if there is none, the entry of the generation with these identification numbers.
 pub(crate) fn find(
     name: Option<&str>,
     identity: Option<&ProcessorIdentity>,
@@ -288,11 +290,11 @@ pub(crate) fn find(
     })
 }
 
-/// Returns the catalog's entry for the processor with the name that the user gives.
+/// Returns the catalog entry for a processor by the name that the user gives.
 ///
 /// # Errors
 /// Fails if the catalog has no such processor; the error suggests similar names.
-pub fn named(name: &str) -> Result<ProcessorEntry, Failure> {
+pub fn find_by_name(name: &str) -> Result<ProcessorEntry, Failure> {
     by_name(name).ok_or_else(|| {
         let models = tables().generation.iter().flat_map(|generation| generation.models.keys());
         let mut near: Vec<(NameDistance, &str)> =
@@ -309,9 +311,9 @@ pub fn named(name: &str) -> Result<ProcessorEntry, Failure> {
     })
 }
 
-/// Distance between a typed name and a known name; a smaller distance is a better match. The fields are compared in
-/// order: number of edits between the last words, which alone distinguish processors; false if the known last word
-/// begins with the typed one; number of edits between the whole names.
+/// Distance between a typed and a known name; smaller is a better match. The fields are compared in order: number
+/// of edits between the last words, which distinguish models; false if the known last word begins with the typed
+/// one; number of edits between the whole names.
 pub type NameDistance = (usize, bool, usize);
 
 /// Returns the distance between a typed name and a known one.
@@ -322,7 +324,8 @@ pub fn name_distance(typed: &str, known: &str) -> NameDistance {
     (levenshtein(last_known, last), !last_known.starts_with(last), levenshtein(&known, &typed))
 }
 
-/// Returns the number of words of `model` if they occur in `words`, the words of a processor's name.
+/// Returns the number of words of `model` if `words`, the name of a processor, contains them in this
+/// order.
 fn matched_words(words: &[&str], model: &str) -> Option<usize> {
     let wanted = plain(model);
     let wanted: Vec<&str> = wanted.split(' ').collect();
@@ -358,7 +361,7 @@ pub fn plain(name: &str) -> String {
     words.join(" ")
 }
 
-/// Returns the clock that Intel's names contain at the end, e.g. `... CPU @ 2.30GHz`.
+/// Returns the clock at the end of Intel's processor names, e.g. `... CPU @ 2.30GHz`.
 pub(crate) fn clock_in_name(name: &str) -> Option<Hertz> {
     let (_, clock) = name.rsplit_once('@')?;
     let ghz: f64 = clock.trim().strip_suffix("GHz")?.trim().parse().ok()?;
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_table_is_consistent() {
+    fn processor_catalog_is_consistent() {
         let tables = tables();
         for name in &tables.write_allocate {
             assert!(microarchitecture_named(name).is_some(), "{name}");
@@ -406,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_of_the_literature_are_found_with_their_memory() {
+    fn processors_of_literature_have_known_memory() {
         assert_eq!(node_bandwidth("AMD EPYC 7H12 64-Core Processor", 2), 409.6e9);
         assert_eq!(node_bandwidth("AMD EPYC 9654 96-Core Processor", 2), 921.6e9);
         assert_eq!(node_bandwidth("AMD EPYC 7F52 16-Core Processor", 2), 409.6e9);
@@ -421,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_name_matches_whole_words_only() {
+    fn processor_name_matches_whole_words() {
         assert_eq!(
             find(Some("AMD EPYC 7702P 64-Core Processor"), None).unwrap().model.unwrap(),
             "EPYC 7702P"
@@ -431,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn unnamed_amd_guest_is_identified_by_generation() {
+    fn unnamed_amd_guest_is_found_by_generation() {
         let generation = |family, model| {
             find(Some("AMD EPYC"), Some(&x86("AuthenticAMD", family, model, 1))).map(|entry| {
                 (entry.generation, entry.memory.map(|m| (m.channels, m.transfers_per_s.0)))
@@ -447,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_with_fewer_channels_are_not_members_of_a_family() {
+    fn processors_with_fewer_channels_are_separate_entries() {
         assert_eq!(node_bandwidth("AMD EPYC 7282 16-Core Processor", 2), 2.0 * 85.344e9);
         let rome = x86("AuthenticAMD", 0x17, 0x31, 0);
         for model in ["7282 16-Core", "7272 12-Core", "7252 8-Core", "7232P 8-Core"] {
@@ -468,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn unnamed_intel_guest_has_at_most_the_memory_of_its_generation() {
+    fn unnamed_intel_guest_has_memory_limit_of_generation() {
         let memory = |name: &str, model, stepping| {
             let identity = x86("GenuineIntel", 6, model, stepping);
             let memory = find(Some(name), Some(&identity))?.memory?;
@@ -505,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn masked_instruction_set_lowers_the_peak() {
+    fn missing_instruction_set_lowers_peak() {
         let isa = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let per_cycle = |name: &str, sets: &[String]| {
             microarchitecture_named(name).unwrap().throughput(None, Some(sets)).map(|t| t.per_cycle)
@@ -523,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn some_xeons_have_one_avx512_unit() {
+    fn xeons_with_one_avx512_unit_have_half_peak() {
         let cascade = microarchitecture_named("Cascade Lake").unwrap();
         let per_cycle = |name| cascade.throughput(Some(name), None).map(|t| t.per_cycle);
         assert_eq!(per_cycle("Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz"), Some(32));
@@ -533,23 +536,23 @@ mod tests {
     }
 
     #[test]
-    fn unknown_processor_is_refused_with_similar_names() {
+    fn unknown_processor_is_refused_with_suggestions() {
         assert_eq!(
-            named("EPYC 9655X").unwrap_err().to_string(),
+            find_by_name("EPYC 9655X").unwrap_err().to_string(),
             "no processor \"EPYC 9655X\" in the catalog\nhint: did you mean \"EPYC 9655\" or \"EPYC 9655P\"?"
         );
         for typed in ["Xeon 8480", "8480", "Xeon Platinum 8480"] {
-            let error = named(typed).unwrap_err().to_string();
+            let error = find_by_name(typed).unwrap_err().to_string();
             assert!(error.contains("did you mean \"Xeon Platinum 8480+\""), "{error}");
         }
         assert_eq!(
-            named("Z80").unwrap_err().to_string(),
+            find_by_name("Z80").unwrap_err().to_string(),
             "no processor \"Z80\" in the catalog\nhint: e.g. \"EPYC 9654\" or \"Xeon Platinum 8480+\""
         );
     }
 
     #[test]
-    fn base_clock_is_read_from_intel_names() {
+    fn base_clock_is_read_from_intel_name() {
         assert_eq!(
             clock_in_name("Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz"),
             Some(Hertz(2.3e9))

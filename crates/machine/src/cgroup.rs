@@ -1,12 +1,13 @@
-//! Limits of memory and CPU time that the control groups of this process set, in version 1, version 2 and mixed setups.
-//! A limit applies to all groups below its group. Therefore all groups from the process's group up to the root are
-//! read, and the smallest limit is returned. Format: Linux' cgroup-v1 and cgroup-v2 documents.
+//! Limits of memory and CPU time that control groups set for this process, in version 1, version 2 and mixed
+//! setups. The limit of a group also applies to all groups below it. Therefore all groups from that of the process
+//! up to the root are read, and the smallest limit is returned. Format: Linux' cgroup-v1 and cgroup-v2 documents.
 
 use crate::root::{SysRoot, keyed};
 use nodegauge_measure::{Fraction, Seconds};
 use std::collections::BTreeSet;
 
-/// Value at or above which version 1 means that there is no limit; it reports the largest number of pages then.
+/// Value from which on a limit of version 1 means that there is no limit; the kernel then reports the largest
+/// number of pages.
 const UNLIMITED: u64 = 1 << 62;
 
 /// Memory and CPU time that this process may use.
@@ -14,12 +15,12 @@ const UNLIMITED: u64 = 1 << 62;
 pub struct CgroupLimits {
     /// Smallest memory limit of all groups, bytes.
     pub memory: Option<u64>,
-    /// Memory in bytes that this process can still allocate under all limits: the smallest difference between the limit
-    /// and the use of a group. Caches that the kernel can drop do not count as use.
+    /// Memory in bytes that this process can still allocate: the smallest difference between limit and use over all
+    /// groups. Caches that the kernel can drop do not count as use.
     pub memory_left: Option<u64>,
     /// Smallest CPU quota of all groups, in CPUs; 1.5 means the time of one and a half CPUs.
     pub cpus: Option<f64>,
-    /// Share (0 to 1) of the scheduling periods in which the group with this quota was stopped.
+    /// Share (0 to 1) of the scheduling periods in which the group with the smallest quota was stopped.
     pub throttled: Option<Fraction>,
 }
 
@@ -30,7 +31,7 @@ enum CgroupVersion {
     Two,
 }
 
-/// Function that applies the limits of one group.
+/// Function that adds the limits of one group to the result.
 type Take = fn(&SysRoot, CgroupVersion, &str, &mut CgroupLimits);
 
 /// Reads the limits of the calling process.
@@ -38,7 +39,7 @@ pub fn limits(root: &SysRoot) -> CgroupLimits {
     limits_for(root, "self")
 }
 
-/// Reads the limits of a process: its identifier, or `self`.
+/// Reads the limits of a process, given by its process ID or `self`.
 pub fn limits_for(root: &SysRoot, process: &str) -> CgroupLimits {
     let mut limits = CgroupLimits::default();
     let Some(groups) = root.text(&format!("proc/{process}/cgroup")) else { return limits };
@@ -51,12 +52,13 @@ pub fn limits_for(root: &SysRoot, process: &str) -> CgroupLimits {
     limits
 }
 
-/// Returns the CPUs of the cpuset of the calling process; `None` if it has none, or it cannot be read.
+/// Returns the CPUs in the cpuset of the calling process; `None` if there is no cpuset or it cannot be read.
 pub(crate) fn cpuset(root: &SysRoot) -> Option<BTreeSet<u32>> {
     cpuset_for(root, "self")
 }
 
-/// Returns the CPUs of the cpuset of a process: its identifier, or `self`; `None` if it has none, or it cannot be read.
+/// Returns the CPUs in the cpuset of a process, given by its process ID or `self`; `None` if there is no cpuset or
+/// it cannot be read.
 pub fn cpuset_for(root: &SysRoot, process: &str) -> Option<BTreeSet<u32>> {
     let groups = root.text(&format!("proc/{process}/cgroup"))?;
     let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
@@ -70,7 +72,7 @@ pub fn cpuset_for(root: &SysRoot, process: &str) -> Option<BTreeSet<u32>> {
     Some(cpus.into_iter().collect())
 }
 
-/// Scheduling periods in which the CPU quota of a control group applied, and those in which it stopped threads.
+/// Numbers of scheduling periods in which a CPU quota applied and in which it stopped threads.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Throttling {
     /// Periods in which threads of the group ran.
@@ -82,7 +84,7 @@ pub struct Throttling {
 }
 
 impl Throttling {
-    /// Returns the share of the periods in which threads were stopped; 0 without periods.
+    /// Returns the share of the periods in which threads were stopped; 0 if there were no periods.
     pub fn share(&self) -> Fraction {
         Fraction(self.throttled as f64 / self.periods.max(1) as f64)
     }
@@ -111,15 +113,15 @@ impl Throttling {
     }
 }
 
-/// Counters of throttling of all control groups of this process at one time: of its own group and of those above.
+/// Throttling counters of the control group of this process and of all groups above it, at one time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ThrottlingReading {
     groups: Vec<(String, Throttling)>,
 }
 
 impl ThrottlingReading {
-    /// Reads the counters of the calling process's groups.
-    pub fn take(root: &SysRoot) -> Self {
+    /// Reads the counters of the groups of the calling process.
+    pub fn read(root: &SysRoot) -> Self {
         let Some(listed) = root.text("proc/self/cgroup") else { return Self::default() };
         let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
         let Some((version, folders)) = hierarchy(root, &listed, &mounts, "cpu") else {
@@ -139,8 +141,8 @@ impl ThrottlingReading {
         self.groups.iter().find(|(known, _)| known == folder).map(|(_, counters)| counters)
     }
 
-    /// Returns the throttling since `earlier` of the group that was stopped in most periods; `None` if no group was
-    /// stopped.
+    /// Returns the throttling since `earlier`, of the group that was stopped in most periods; `None` if no group
+    /// was stopped.
     pub fn since(&self, earlier: &Self) -> Option<Throttling> {
         let mut stopped = Vec::new();
         for (folder, now) in &self.groups {
@@ -154,12 +156,13 @@ impl ThrottlingReading {
     }
 }
 
-/// True if `names`, which are separated by commas, contain `name`.
+/// True if `names`, a list separated by commas, contains `name`.
 fn lists(names: &str, name: &str) -> bool {
     names.split(',').any(|listed| listed == name)
 }
 
-/// Returns the folders of this process's groups for `controller`, from the innermost group to the root.
+/// Returns the folders of the control groups of this process for `controller`, from the innermost group to the
+/// root.
 fn hierarchy(
     root: &SysRoot,
     groups: &str,
@@ -209,11 +212,11 @@ fn hierarchy(
 /// Line of mountinfo for a mount of control groups.
 struct CgroupMount<'a> {
     version: CgroupVersion,
-    /// Folder of the hierarchy that is visible at the mount point.
+    /// Folder of the hierarchy that is mounted at the mount point.
     inner: &'a str,
     /// Mount point.
     at: &'a str,
-    /// Options of the file system, which for version 1 contain the names of the controllers.
+    /// Options of the file system; for version 1 they contain the names of the controllers.
     options: &'a str,
 }
 
@@ -304,13 +307,13 @@ mod tests {
     }
 
     #[test]
-    fn no_control_groups_have_no_limits() {
+    fn process_without_control_groups_has_no_limits() {
         let (_folder, root) = tree(&[]);
         assert_eq!(limits(&root), CgroupLimits::default());
     }
 
     #[test]
-    fn tightest_limit_of_all_parent_groups_counts() {
+    fn smallest_limit_of_parent_groups_counts() {
         let (_folder, root) = tree(&[
             ("proc/self/cgroup", "0::/job/step\n"),
             ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
@@ -336,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn container_sees_its_group_as_the_root() {
+    fn group_of_container_is_found_at_root() {
         let (_folder, root) = tree(&[
             ("proc/self/cgroup", "9:memory:/docker/abc\n3:cpuacct,cpu:/docker/abc\n"),
             (
@@ -368,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_of_cgroup_v2_is_read_from_the_limiting_group() {
+    fn cgroup_v2_throttling_is_read_from_limiting_group() {
         let (folder, root) = tree(&[
             ("proc/self/cgroup", "0::/job/step\n"),
             ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
@@ -378,18 +381,18 @@ mod tests {
         ]);
         count(&folder, "sys/fs/cgroup/job", [1000, 100], "throttled_usec 5000000");
         count(&folder, "sys/fs/cgroup/job/step", [1000, 0], "throttled_usec 0");
-        let before = ThrottlingReading::take(&root);
-        assert_eq!(ThrottlingReading::take(&root).since(&before), None);
+        let before = ThrottlingReading::read(&root);
+        assert_eq!(ThrottlingReading::read(&root).since(&before), None);
         count(&folder, "sys/fs/cgroup/job", [1147, 244], "throttled_usec 15500000");
         count(&folder, "sys/fs/cgroup/job/step", [1147, 0], "throttled_usec 0");
-        let during = ThrottlingReading::take(&root).since(&before).unwrap();
+        let during = ThrottlingReading::read(&root).since(&before).unwrap();
         let expected = Throttling { periods: 147, throttled: 144, stopped: Seconds(10.5) };
         assert_eq!(during, expected);
         assert!(during.share() > Fraction(0.97));
     }
 
     #[test]
-    fn throttling_of_cgroup_v1_is_counted_in_nanoseconds() {
+    fn cgroup_v1_throttling_is_in_nanoseconds() {
         let (folder, root) = tree(&[
             ("proc/self/cgroup", "9:memory:/docker/abc\n3:cpuacct,cpu:/docker/abc/inner\n"),
             (
@@ -401,22 +404,22 @@ mod tests {
         ]);
         let group = "sys/fs/cgroup/cpu,cpuacct/docker/abc/inner";
         count(&folder, group, [10, 9], "throttled_time 2000000000");
-        let before = ThrottlingReading::take(&root);
+        let before = ThrottlingReading::read(&root);
         count(&folder, group, [157, 153], "throttled_time 12500000000");
-        let during = ThrottlingReading::take(&root).since(&before).unwrap();
+        let during = ThrottlingReading::read(&root).since(&before).unwrap();
         let expected = Throttling { periods: 147, throttled: 144, stopped: Seconds(10.5) };
         assert_eq!(during, expected);
     }
 
     #[test]
-    fn missing_counters_give_no_throttling() {
+    fn missing_counters_mean_no_throttling() {
         let (_folder, root) = tree(&[("proc/self/cgroup", "0::/\n")]);
-        let reading = ThrottlingReading::take(&root);
+        let reading = ThrottlingReading::read(&root);
         assert_eq!(reading.since(&ThrottlingReading::default()), None);
     }
 
     #[test]
-    fn hybrid_controllers_are_read_where_mounted() {
+    fn hybrid_controllers_are_read_from_their_mounts() {
         let mounts = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                       41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         let (_folder, root) = tree(&[

@@ -25,7 +25,8 @@ const ROUNDS: u64 = 4096;
 /// Minimum duration of the measurement. An idle core needs about this time to raise its clock.
 const MIN_TIME: Duration = Duration::from_millis(2);
 
-/// Maximum duration of the measurement, which is used up if bursts keep becoming faster (slow frequency governors).
+/// Maximum duration of the measurement. It is used up if bursts keep becoming faster, as with slow frequency
+/// governors.
 const MAX_TIME: Duration = Duration::from_millis(10);
 
 /// Time without a faster burst after which the clock is considered stable.
@@ -55,8 +56,8 @@ fn under_load() -> Option<Hertz> {
     burst_clock(ROUNDS, fastest)
 }
 
-/// Returns the clock frequency of the core from the duration of a burst; `None` if the burst was shorter than a step of
-/// the timer, or was not timed.
+/// Returns the clock frequency of the core from the duration of a burst; `None` if the burst was shorter than a
+/// step of the timer.
 fn burst_clock(rounds: u64, burst: Duration) -> Option<Hertz> {
     let is_timed = !burst.is_zero() && burst != Duration::MAX;
     is_timed.then(|| Hertz((UNROLLED * rounds) as f64 / burst.as_secs_f64()))
@@ -72,7 +73,8 @@ fn under_load_once(cpu: CpuId, go: &AtomicBool) -> Option<Hertz> {
     under_load()
 }
 
-/// Measures the clock while all `cpus` run the chain, with one thread per CPU. Returns the mean over the threads.
+/// Measures the clock while all `cpus` run the chain simultaneously, one thread per CPU. Returns the mean over the
+/// threads.
 pub(crate) fn all_core_clock(cpus: &[CpuId]) -> Option<Hertz> {
     let go = AtomicBool::new(false);
     let clocks: Vec<f64> = std::thread::scope(|scope| {
@@ -90,8 +92,8 @@ pub(crate) fn all_core_clock(cpus: &[CpuId]) -> Option<Hertz> {
     (!clocks.is_empty()).then(|| Hertz(clocks.iter().sum::<f64>() / clocks.len() as f64))
 }
 
-/// Time of the measured work between two bursts of [`WorkClock`]. After the last vector instruction, cores keep the
-/// clock of wide vectors for half a millisecond or more, which is longer than this time.
+/// Time between two bursts of [`WorkClock`], during which the measured work runs. It is shorter than the half
+/// millisecond or more for which cores keep the clock of wide vectors after the last vector instruction.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(200);
 
 /// Iterations of the loop in one burst of [`WorkClock`]: 65 536 cycles. At any clock, the burst takes less than a tenth
@@ -118,7 +120,7 @@ impl WorkClock {
         Self { counter, looked: Instant::now(), fastest, spent }
     }
 
-    /// Runs a burst of additions if one is due. The caller must call this function repeatedly between parts of its
+    /// Runs a burst of additions if one is due. The caller must call this method repeatedly, between parts of its
     /// work.
     pub fn look(&mut self) {
         if self.counter.is_some() || self.looked.elapsed() < BETWEEN_LOOKS {
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn work_clock_is_measured_by_its_chains() {
+    fn work_clock_equals_clock_of_bursts() {
         let mut work = WorkClock::start();
         assert!(work.counter.is_some() || work.clock().is_none());
         let start = Instant::now();

@@ -1,5 +1,5 @@
-//! Traffic between caches and memory, as counted by the memory controllers. This module selects the kernel's PMU for
-//! the processor, from the kernel's files only; [`MemoryCounters`] reads it.
+//! Traffic between caches and memory, as counted by the memory controllers. This module selects the PMU for the
+//! processor, using only files of the kernel; [`MemoryCounters`] reads the counters.
 //!
 //! The kernel's files describe the encoding of an event, and often the number of bytes per count. Otherwise
 //! `data/counters.toml` contains this number, with its source. Machines that are not in that table are not supported.
@@ -40,7 +40,7 @@ pub struct Event {
     pub kind: u32,
     /// Values of the fields `config`, `config1` and `config2` of `perf_event_attr`.
     pub config: [u64; 3],
-    /// CPU on which the kernel counts the events of the PMU's domain.
+    /// CPU on which the kernel counts the events of this part of the machine.
     pub cpu: u32,
     /// Direction of the counted traffic.
     pub direction: TrafficDirection,
@@ -48,7 +48,7 @@ pub struct Event {
     pub bytes: f64,
 }
 
-/// Events that together count the node's memory traffic.
+/// Events that together count the memory traffic of the node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CounterPlan {
     /// Family of PMUs, e.g. `AMD UMC`.
@@ -162,8 +162,8 @@ impl CounterFamily {
     }
 }
 
-/// Returns the events of one PMU for each CPU on which the kernel counts a domain of the PMU. Returns `None` unless all
-/// events exist.
+/// Returns the events of one PMU, for each CPU on which the kernel counts a part of the machine. Returns `None`
+/// unless all events exist.
 fn pmu_events(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event>> {
     let kind: u32 = root.value(&format!("{DEVICES}/{pmu}/type"))?;
     let cpus = list(&root.text(&format!("{DEVICES}/{pmu}/cpumask"))?)?;
@@ -195,13 +195,13 @@ fn pmu_events(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<E
     (!events.is_empty()).then_some(events)
 }
 
-/// Returns the bits that a term of the PMU's events occupies, e.g. `config:0-7`.
+/// Returns the bits of the configuration that a term of the PMU's events occupies, e.g. `config:0-7`.
 fn term_format(root: &SysRoot, pmu: &str, term: &str) -> Option<String> {
     root.text(&format!("{DEVICES}/{pmu}/format/{term}"))
 }
 
-/// Returns the encoding and the number of bytes per count of an event, which is given as an alias or as terms. Returns
-/// `None` if the PMU does not support the event.
+/// Returns the encoding of an event and the number of bytes per count. The event is given as an alias or as terms.
+/// Returns `None` if the PMU does not support the event.
 fn encoded(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3], f64)> {
     if name.contains('=') {
         return Some((encode(name, |term| term_format(root, pmu, term))?, bytes));

@@ -1,6 +1,6 @@
 //! CXL memory behind NUMA nodes: the PCI devices that contain it, with their links. The kernel lists a region of CXL
-//! memory as a DAX device with the number of its NUMA node; the region names the decoders of the devices among which
-//! it alternates (Linux, `Documentation/ABI/testing/sysfs-bus-cxl`).
+//! memory as a DAX device with the number of its NUMA node; the region names the decoders of the devices over which
+//! it is interleaved (Linux, `Documentation/ABI/testing/sysfs-bus-cxl`).
 
 use crate::ids::NumaNodeId;
 use crate::pci;
@@ -13,8 +13,8 @@ const DAX: &str = "sys/bus/dax/devices";
 /// Folder in which the kernel lists ports, decoders, regions and devices of CXL.
 const BUS: &str = "sys/bus/cxl/devices";
 
-/// Returns the links of the devices that contain the memory of a NUMA node, in the order of the region; empty if the
-/// memory is not that of a known region, or if a link is unknown.
+/// Returns the links of the devices that contain the memory of a NUMA node, in the order of the region; empty if
+/// the region of the memory or a link is unknown.
 pub(crate) fn links(root: &SysRoot, node: NumaNodeId) -> Vec<PciLink> {
     let Some(region) = region(root, node) else { return Vec::new() };
     let ways: usize = root.value(&format!("{BUS}/{region}/interleave_ways")).unwrap_or(0);
@@ -67,7 +67,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// Writes a tree with two CXL devices whose memory alternates in NUMA node 2. The paths are those of Linux 6.8.
+    /// Writes a tree with two CXL devices whose memory is interleaved in NUMA node 2. The paths match Linux 6.8.
     fn two_devices(tree: &Path) {
         let write = |file: &str, text: &str| {
             let path = tree.join(file);

@@ -1,8 +1,8 @@
 //! Description of a node for the record, from all available sources.
 //!
 //! For a live machine, the sources are the kernel, the processor and the firmware, and the clock is measured. For a
-//! machine that is only described (XML, synthetic), the sources are the topology and the catalog's entry for the
-//! processor. The state of such a machine (host, pages, free memory) stays unknown.
+//! described machine (XML, synthetic), the sources are the topology and the catalog entry of the processor. The
+//! state of such a machine (host, pages, free memory) stays unknown.
 
 use crate::catalog::{self, Microarchitecture, ProcessorEntry};
 use crate::dimms::{self, DimmSpec};
@@ -25,10 +25,10 @@ pub(crate) mod theory;
 pub struct DescribeOptions {
     /// Populated channels and their speed (`--dimms`).
     pub dimms: Option<DimmSpec>,
-    /// Name of the processor, for a machine whose processor name is unknown (e.g. a synthetic description).
+    /// Name of the processor, for a machine whose description does not contain it, e.g. a synthetic one.
     pub processor: Option<String>,
-    /// True to leave out what uses the CPUs or may take seconds: the measurement of the clock, and the query of
-    /// NVIDIA's library.
+    /// True to omit what uses the CPUs or may take seconds: the measurement of the clock, and the query of NVIDIA's
+    /// library.
     pub passive: bool,
 }
 
@@ -78,7 +78,8 @@ fn variables(root: &SysRoot) -> impl Iterator<Item = (String, String)> {
     own.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-/// Returns the identification of the processor. It comes from the processor itself, or from hwloc and the user.
+/// Returns the identification of the processor, from the processor itself, or from hwloc and the user for a
+/// described machine.
 fn chip(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> Chip {
     let mut chip = match topology.source {
         TopologySource::Live => processor::read(root),
@@ -89,7 +90,7 @@ fn chip(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> Chip 
             ProcessorIdentity { vendor, family, model, stepping: None }
         });
     }
-    let given = options.processor.clone().map(|name| match catalog::named(&name) {
+    let given = options.processor.clone().map(|name| match catalog::find_by_name(&name) {
         Ok(ProcessorEntry { model: Some(model), .. }) => model,
         Ok(_) | Err(_) => name,
     });
@@ -105,7 +106,7 @@ fn measured_clock(topology: &Topology) -> Option<Hertz> {
     clock::all_core_clock(&one_per_core.into_values().collect::<Vec<_>>())
 }
 
-/// Clocks of a live machine from two sources.
+/// Clocks of a live machine, by source.
 #[derive(Clone, Copy, Default)]
 struct Clocks {
     /// Base clock that the kernel reports.
@@ -114,8 +115,8 @@ struct Clocks {
     measured: Option<Hertz>,
 }
 
-/// Returns the clock for the peak, with its basis. This is the base clock, which every core sustains under any load. If
-/// the base clock is unknown, it is the measured clock.
+/// Returns the clock from which the peak is computed, with its source. This is the base clock, which every core
+/// sustains under any load; if it is unknown, the measured clock.
 fn clock(
     chip: &Chip,
     entry: Option<&ProcessorEntry>,
@@ -165,8 +166,8 @@ fn processor(
     }
 }
 
-/// Returns the theoretical peak of a number of cores with its formula; of cores that differ in speed, those of the fastest
-/// class come first. If the formula uses the base clock, the explanation also contains the peak at the measured clock.
+/// Returns the theoretical peak of a number of cores, with its formula. If cores differ in speed, the fastest cores
+/// are used first. If the formula contains the base clock, the detail also gives the peak at the measured clock.
 pub fn core_peak(processor: &Processor, cores: u32) -> Option<Figure> {
     let per_cycle = processor.flops_per_cycle?;
     let hz = processor.hz?;
@@ -213,7 +214,8 @@ struct CoreGroup<'a> {
     class: &'a str,
 }
 
-/// Returns the classes of which `cores` cores consist, the fastest first. `hz` is the clock of the fastest class.
+/// Returns the classes to which the `cores` fastest cores belong, the fastest first. `hz` is the clock of the
+/// fastest class.
 fn core_groups(processor: &Processor, cores: u32, hz: Hertz) -> Vec<CoreGroup<'_>> {
     let fastest = processor.core_classes.first().and_then(max_clock);
     let mut left = cores;
@@ -269,7 +271,7 @@ fn numbers<'a>(cpus: impl Iterator<Item = &'a CpuId>) -> Vec<u32> {
     numbers
 }
 
-/// Returns those CPUs of a NUMA node that this process may not use.
+/// Returns the CPUs of a NUMA node that this process may not use.
 fn unusable(topology: &Topology, node: &TopologyNumaNode) -> Vec<u32> {
     let allowed: BTreeSet<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();
     let all = node.cpus.iter().chain(&node.absent_cpus);
@@ -366,7 +368,7 @@ mod tests {
     const GENOA: &str = "Package:2 NUMANode:1 L3Cache:12 L2Cache:8 L1dCache:1 Core:1 PU:1";
 
     #[test]
-    fn two_genoas_by_name_have_their_peaks() {
+    fn two_named_genoas_have_published_peaks() {
         let machine = described(GENOA, &named("EPYC 9654"));
         let peak = machine.peak_flops.unwrap();
         assert_eq!(peak.value, 7.3728e12);
@@ -378,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn peak_of_classes_is_the_sum_of_their_cores_and_clocks() {
+    fn peak_of_core_classes_is_sum_of_classes() {
         let class = |name: &str, cores, max: f64| CoreClass {
             name: name.to_owned(),
             cores,
@@ -405,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn peaks_in_single_precision_and_without_fma_follow_the_units() {
+    fn single_precision_and_non_fma_peaks_follow_units() {
         let per_cycle = |processor: &str| {
             let p = described(GENOA, &named(processor)).processor;
             let figures =
@@ -423,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn described_machine_has_no_state() {
+    fn described_machine_has_unknown_state() {
         let machine = described(GENOA, &named("EPYC 9654"));
         assert_eq!((machine.host, machine.kernel, machine.virtualisation), (None, None, None));
         assert_eq!((machine.pages, machine.governor, machine.circumstances), (None, None, None));
@@ -433,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn description_without_a_name_has_no_peaks() {
+    fn unnamed_processor_has_no_peak() {
         let machine = described("Package:4 NUMANode:1 Core:4 PU:1", &DescribeOptions::default());
         assert_eq!((machine.peak_flops, machine.memory.theoretical), (None, None));
         assert_eq!(machine.processor.cores, 16);
@@ -445,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn option_takes_precedence_over_the_catalog() {
+    fn dimms_option_precedes_catalog() {
         let options = DescribeOptions {
             dimms: Some(DimmSpec { channels: 16, mts: 3200 }),
             ..named("EPYC 9654")
@@ -455,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn name_missing_in_the_catalog_is_kept() {
+    fn name_outside_catalog_is_kept() {
         let machine = described(GENOA, &named("Z80"));
         assert_eq!(machine.processor.model.as_deref(), Some("Z80"));
         assert_eq!((machine.processor.hz, machine.peak_flops), (None, None));

@@ -1,7 +1,7 @@
 //! Accelerators and adapters of fast networks: kind, attachment, distance to CPUs, state, and access by this process.
 //!
-//! The data come from the kernel's files or from a description, without any vendor's library. If NVIDIA's library is
-//! installed, it adds data. The devices are listed in the order of the bus.
+//! The data come from the kernel's files or from a description; no vendor's library is required. If NVIDIA's
+//! library is installed, it adds data. The devices are listed in bus order.
 
 mod amd;
 pub mod catalog;
@@ -40,7 +40,7 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot, passive: bool) -> V
                 add_kernels_view(&mut device, pci, live_root);
             }
             let known = catalog::identified(&device.identification)
-                .or_else(|| catalog::named(device.name.as_deref()?));
+                .or_else(|| catalog::find(device.name.as_deref()?));
             device.name = device
                 .name
                 .take()
@@ -66,8 +66,8 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot, passive: bool) -> V
     devices
 }
 
-/// Returns two groups of devices of a live machine: those that compute and that this process can access, regardless of
-/// environment variables; and all devices that do not compute.
+/// Returns the devices of a live machine that placement uses: computing devices that this process can access,
+/// regardless of environment variables, and all devices that do not compute.
 pub fn placement_devices(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
     let described = described(topology, root, false);
     let mut reached = Vec::new();
@@ -79,7 +79,7 @@ pub fn placement_devices(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> 
     reached
 }
 
-/// Describes a device from the data on the PCI bus.
+/// Describes a device from its data on the PCI bus.
 fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
     let node = topology.nodes.iter().find(|node| node.device.as_ref() == Some(&pci.address));
     let bytes = pci.bytes.or_else(|| node?.bytes);
@@ -127,7 +127,7 @@ fn networks(topology: &Topology, pci: &PciDevice) -> Vec<NearNetwork> {
     if behind.is_empty() { on_node } else { behind }
 }
 
-/// Adds the data that the kernel and its drivers provide.
+/// Adds the data of the kernel and its drivers.
 fn add_kernels_view(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     let driver = std::fs::read_link(root.path(&pci::file(&pci.address, "driver"))).ok();
     let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
@@ -175,7 +175,7 @@ fn name_in(text: &str, vendor: u16, device: Option<u16>) -> Option<String> {
     devices.find_map(|line| line.strip_prefix(&device)).map(str::to_owned)
 }
 
-/// Returns the state, or `None` if all its fields are unknown.
+/// Returns the state; `None` if all its fields are unknown.
 fn some_state(state: DeviceState) -> Option<DeviceState> {
     (state != DeviceState::default()).then_some(state)
 }

@@ -1,6 +1,6 @@
 //! Memory modules, channels, and the theoretical bandwidth. The source is the user's option (`--dimms 16x3200`),
-//! otherwise firmware (SMBIOS type 17), otherwise the catalog's entry for the processor. Without any of these sources,
-//! the theoretical bandwidth is unknown.
+//! otherwise firmware (SMBIOS type 17), otherwise the catalog's entry for the processor. Without any of these
+//! sources, the theoretical bandwidth is unknown.
 //!
 //! Firmware lists slots, not channels; the basis of the bandwidth states how channels were counted. The module list in
 //! the SMBIOS tables of a hypervisor is ignored, because it does not describe real modules.
@@ -23,7 +23,7 @@ use std::str::FromStr;
 /// Number of bytes per transfer of a DDR channel.
 const CHANNEL_BYTES: u32 = 8;
 
-/// Accepted transfer rates in MT/s, from DDR-200 to beyond MRDIMM. The limits also detect swapped numbers such as
+/// Accepted transfer rates in MT/s, from DDR-200 to beyond MRDIMM. These limits also detect swapped numbers such as
 /// `3200x16`.
 const MTS: std::ops::RangeInclusive<u64> = 200..=20_000;
 
@@ -31,7 +31,7 @@ const MTS: std::ops::RangeInclusive<u64> = 200..=20_000;
 /// were misinterpreted.
 const MODULES_PER_CHANNEL: usize = 3;
 
-/// Populated channels and their speed as the user types them: `16x3200` means sixteen channels at 3200 MT/s.
+/// Populated channels and their speed, as the user types them: `16x3200` means sixteen channels at 3200 MT/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DimmSpec {
     /// Number of populated channels of all sockets.
@@ -75,7 +75,7 @@ pub struct Modules {
     pub dimms: Vec<Dimm>,
     /// Number of populated channels.
     pub channels: u32,
-    /// Method by which the channels were counted.
+    /// Method by which the channels were counted, as text.
     pub counted: &'static str,
     /// Number of bytes per transfer of a channel.
     pub channel_bytes: u32,
@@ -83,8 +83,8 @@ pub struct Modules {
     pub transfers_per_s: Option<TransfersPerSec>,
     /// Memory technology, e.g. `DDR5`; `None` if the modules differ.
     pub technology: Option<String>,
-    /// Channels whose slots are all empty, in the order of the firmware's list; empty if the names of the slots do not
-    /// identify the channels.
+    /// Channels whose slots are all empty, in the order of the firmware's list; empty if the names of the slots do
+    /// not identify channels.
     pub empty_channels: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ pub fn modules(root: &SysRoot) -> Option<Modules> {
     parse(root.bytes("sys/firmware/dmi/tables/DMI")?)
 }
 
-/// Names of a populated slot in the firmware's list.
+/// Names of a slot in the firmware's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModuleLocator {
     /// Device locator, e.g. `DIMM_A1`.
@@ -156,7 +156,7 @@ fn locator(device: &SMBiosMemoryDevice<'_>) -> ModuleLocator {
     ModuleLocator { slot: text(&device.device_locator()), bank: text(&device.bank_locator()) }
 }
 
-/// Returns a populated slot; `None` if the slot is empty or does not contain main memory.
+/// Returns the description of a populated slot; `None` if the slot is empty or does not contain main memory.
 fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<DimmSlot> {
     let bytes = match device.size()? {
         MemorySize::NotInstalled | MemorySize::Unknown => return None,
@@ -239,25 +239,26 @@ fn technology(kind: &MemoryDeviceType) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Basis of a channel count if the names of the slots do not identify the channels.
+/// Text for a channel count that is assumed, because the names of the slots do not identify the channels.
 const ASSUMED: &str = "one module per channel assumed";
 
-/// Function that returns the name of a slot's channel; `None` if the names of the slot have another form.
+/// Function that returns the name of the channel to which a slot belongs; `None` if the names of the slot have
+/// another form.
 type Scheme = fn(&ModuleLocator) -> Option<String>;
 
-/// Channels of a list of slots.
+/// Number of memory channels in a list of slots, with the method of counting.
 struct ChannelCount {
     /// Number of channels with a module.
     channels: u32,
-    /// Method by which they were counted.
+    /// Method by which they were counted, as text.
     basis: &'static str,
     /// Names of the channels without a module.
     empty: Vec<String>,
 }
 
-/// Counts the channels of populated slots. If the names of all slots have the same known form, the names identify the
-/// channels: each module gets the name of its channel, and channels with `empty` slots only are returned. Otherwise one
-/// module per channel is assumed, and the returned basis says so.
+/// Counts the channels of populated slots. If the names of all slots have the same known form, they identify the
+/// channels: each module gets the name of its channel, and channels that have only slots of `empty` are returned as
+/// well. Otherwise one module per channel is assumed, and the returned basis states this.
 fn count_channels(slots: &mut [DimmSlot], empty: &[ModuleLocator]) -> ChannelCount {
     let schemes: [(Scheme, &'static str); 2] =
         [(channel_in_bank, "channels by bank locator"), (channel_in_slot, "channels by slot name")];
@@ -299,8 +300,8 @@ fn channel_in_bank(locator: &ModuleLocator) -> Option<String> {
     })
 }
 
-/// Returns the channel in a slot name that ends in a letter for the channel and a digit for the slot of this channel,
-/// such as `CPU1_DIMM_A2`, `P1-DIMMA1` or `PROC 1 DIMM_B1`.
+/// Returns the channel in a slot name that ends with a letter for the channel and a digit for the slot of this
+/// channel, e.g. `CPU1_DIMM_A2`, `P1-DIMMA1` or `PROC 1 DIMM_B1`.
 fn channel_in_slot(locator: &ModuleLocator) -> Option<String> {
     let name = locator.slot.to_uppercase();
     let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -325,8 +326,7 @@ pub struct ChannelModules<'a> {
     pub bytes: u64,
 }
 
-/// Returns the modules of each channel, in the order of the firmware's list; empty if the channel of a module is
-/// unknown.
+/// Groups modules by channel, in the order of the firmware's list; empty if the channel of a module is unknown.
 pub fn by_channel(dimms: &[Dimm]) -> Vec<ChannelModules<'_>> {
     let mut channels: Vec<ChannelModules<'_>> = Vec::new();
     for dimm in dimms {
@@ -344,8 +344,8 @@ pub fn by_channel(dimms: &[Dimm]) -> Vec<ChannelModules<'_>> {
     channels
 }
 
-/// Returns what the theoretical bandwidth of these modules depends on besides their number: several modules per
-/// channel, channels of different capacities, empty channels.
+/// Describes what else limits the theoretical bandwidth of these modules: several modules per channel, channels of
+/// different capacities, empty channels.
 fn population(modules: &Modules) -> String {
     let channels = by_channel(&modules.dimms);
     let counts = channels.iter().map(|channel| channel.modules);
@@ -368,9 +368,9 @@ fn population(modules: &Modules) -> String {
     text
 }
 
-/// Determines the channels, the speed and the theoretical bandwidth of a node's memory from the first available source:
-/// the option, the firmware, or the catalog's entry for a socket. For a `guest`, the catalog's value is an upper limit;
-/// `sockets` is then that of [`sockets_behind_guest`].
+/// Determines the channels, the speed and the theoretical bandwidth of a node's memory from the first available
+/// source: the option, the firmware, or the catalog entry of the processor. In a `guest`, the value of the catalog
+/// is an upper bound, and `sockets` must be the result of [`sockets_behind_guest`].
 pub fn bandwidth(
     option: Option<DimmSpec>,
     firmware: Option<&Modules>,
@@ -442,23 +442,23 @@ pub fn bandwidth(
     }
 }
 
-/// Returns the number of sockets whose memory a guest may use. It is one if the hypervisor reports one socket per core,
-/// as many do, or fewer NUMA nodes with CPUs than sockets.
+/// Returns the number of sockets whose memory a guest may use. It is one if the hypervisor reports one socket per
+/// core, as many do, or fewer NUMA nodes with CPUs than sockets.
 pub fn sockets_behind_guest(topology: &Topology) -> u32 {
     let sockets = topology.sockets.len();
     let nodes = topology.host_nodes().filter(|node| !node.cpus.is_empty()).count();
     if topology.cores.len() <= sockets { 1 } else { sockets.min(nodes).max(1) as u32 }
 }
 
-/// Returns the number of sockets whose channels a user may have counted. A guest may see only a part of a node with two
-/// sockets.
+/// Returns the largest number of sockets whose channels a user may have counted. A guest may see only one socket of
+/// a node with two sockets.
 fn possible_sockets(sockets: u32, guest: bool) -> u32 {
     if guest { sockets.max(2) } else { sockets.max(1) }
 }
 
 /// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data; `None` if it is unknown.
-/// NUMA nodes whose memory is not DRAM have a bandwidth of their own. In three cases it is the bandwidth of the whole machine: the nodes are unknown,
-/// the nodes have no cores (memory behind a link), or a hypervisor reports the nodes.
+/// NUMA nodes whose memory is not DRAM have their own bandwidth. The bandwidth of the whole machine is returned if
+/// the NUMA nodes are unknown, if they have no cores (memory behind a link), or if a hypervisor reports them.
 pub fn node_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     let of_data = machine.numa_nodes.iter().filter(|node| holding.contains(&node.id));
     let others: Vec<&NumaNode> = of_data.filter(|node| has_own_bandwidth(node)).collect();
@@ -473,7 +473,8 @@ fn has_own_bandwidth(node: &NumaNode) -> bool {
     node.theoretical.is_some() || is_known_not_dram(node)
 }
 
-/// Returns the theoretical bandwidth of NUMA nodes of which those in `others` have a bandwidth of their own.
+/// Returns the theoretical bandwidth of the NUMA nodes in `holding`. The NUMA nodes in `others` have their own
+/// bandwidth; the remaining ones have DRAM.
 fn own_bandwidth(machine: &Machine, holding: &[u32], others: &[&NumaNode]) -> Option<Figure> {
     let mut parts = Vec::new();
     for node in others {
@@ -486,7 +487,7 @@ fn own_bandwidth(machine: &Machine, holding: &[u32], others: &[&NumaNode]) -> Op
     }
     let mut figure = parts.pop()?;
     for part in parts {
-        // How the data are divided among kinds of memory is not part of the limit.
+        // The limit does not depend on how the data are distributed over kinds of memory.
         figure.at_most |= part.at_most || part.basis != figure.basis;
         figure.value += part.value;
         if part.basis != figure.basis {
@@ -515,8 +516,8 @@ fn dram_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     Some(figure)
 }
 
-/// Returns the number of populated channels. If one module per channel was assumed, the result is limited to the number
-/// of channels of the processors.
+/// Returns the number of populated channels, and the method by which they were counted. If one module per channel
+/// was assumed, the number is at most the number of channels of the processors.
 fn populated(
     modules: &Modules,
     catalog: Option<&SocketMemory>,

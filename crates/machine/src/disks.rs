@@ -6,7 +6,7 @@ use nodegauge_measure::record::Disk;
 /// Number of bytes of the unit in which the kernel reports the size of a block device.
 const SECTOR: u64 = 512;
 
-/// Prefixes of block devices that are no disks: they are in memory, or consist of other devices or of files.
+/// Name prefixes of block devices that are not disks: they are in memory, or consist of other devices or of files.
 const NO_DISKS: [&str; 8] = ["dm-", "drbd", "fd", "loop", "md", "nbd", "ram", "zram"];
 
 /// Returns the disks that have a capacity and cannot be removed, in the order of their names.
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn disks_are_block_devices_with_a_fixed_medium() {
+    fn only_fixed_block_devices_are_disks() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let file = folder.path().join("sys/block").join(path);

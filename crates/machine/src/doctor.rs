@@ -1,8 +1,8 @@
 //! Conditions of this node that would distort a measurement, most severe first, each with a remedy.
 //!
-//! Every check is based on a value that was read. A check whose file is missing or unreadable reports nothing, so that
-//! an empty list does not prove that the node has no problems. A finding states the cost of a condition only if this
-//! cost was measured.
+//! Every check is based on a value that was read. A check whose file is missing or unreadable reports nothing; an
+//! empty list therefore does not prove that the node has no problems. A finding states the cost of a condition only
+//! if the cost was measured.
 
 mod cpus;
 mod devices;
@@ -17,7 +17,7 @@ use crate::topology::{Topology, TopologySource};
 use crate::{host, processor};
 use nodegauge_measure::record::{Finding, Machine, Severity};
 
-/// Identifier of the finding that other programs use the CPUs.
+/// Identifier of the finding that other processes use the CPUs.
 pub const OTHER_LOAD: &str = "other-load";
 
 /// Data that the checks examine.
@@ -28,25 +28,25 @@ struct ExaminedNode<'a> {
 }
 
 impl ExaminedNode<'_> {
-    /// Returns the CPUs that this process may use, in the topology's order.
+    /// Returns the CPUs that this process may use, in the order of the topology.
     fn allowed(&self) -> Vec<u32> {
         self.topology.allowed().map(|thread| thread.cpu.0).collect()
     }
 
-    /// Returns the catalog's entry for the processor.
+    /// Returns the catalog entry of the processor.
     fn processor(&self) -> Option<ProcessorEntry> {
         let identity = processor::read(self.root).identity;
         catalog::find(self.machine.processor.model.as_deref(), identity.as_ref())
     }
 }
 
-/// Result of a check that found a problem.
+/// Problem that a check has found.
 #[derive(Debug, PartialEq)]
 struct DetectedProblem {
     text: String,
     /// Advice, with a command to type if there is one.
     remedy: String,
-    /// Severity, if it differs from the default severity of the check.
+    /// Severity, if it differs from the default of the check.
     severity: Option<Severity>,
     /// Cost of the condition, if it was measured.
     cost: Option<&'static str>,
@@ -114,8 +114,8 @@ const DESCRIBED: [DoctorCheck; 5] = {
     ]
 };
 
-/// Examines the node. On a live node this takes about 25 ms, in which other load is observed. For a machine that is
-/// only described, no state is known; gaps in the description and unusual properties are reported.
+/// Examines the node. On a live node this takes about 25 ms, during which other load is observed. For a described
+/// machine, the state is unknown; only gaps in the description and unusual properties are reported.
 pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Finding> {
     let node = ExaminedNode { topology, root, machine };
     let is_live = topology.source == TopologySource::Live;
@@ -134,7 +134,7 @@ pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Fi
     findings
 }
 
-/// Returns the finding of a check with this identifier and default severity.
+/// Returns the finding of a check, with the check's default severity unless the check has set another.
 fn finding((id, severity, found): (&'static str, Severity, DetectedProblem)) -> Finding {
     Finding {
         id: id.to_owned(),
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn described_machine_has_no_findings_about_state() {
+    fn described_machine_has_no_state_findings() {
         let topology = Topology::load(&TopologySource::Synthetic(
             "Package:4 NUMANode:1 Core:4 PU:1".to_owned(),
         ))

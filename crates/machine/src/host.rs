@@ -18,7 +18,7 @@ pub fn name(root: &SysRoot) -> Option<String> {
     root.non_empty_text("proc/sys/kernel/hostname")
 }
 
-/// Manufacturers of virtual machines in the firmware's spelling, with the short name of the hypervisor.
+/// Manufacturer names of virtual machines in the firmware, with the short names of the hypervisors.
 const MAKERS: [(&str, &str); 9] = [
     ("QEMU", "kvm"),
     ("KVM", "kvm"),
@@ -31,12 +31,12 @@ const MAKERS: [(&str, &str); 9] = [
     ("innotek", "virtualbox"),
 ];
 
-/// Manufacturers that sell virtual and physical machines. For these manufacturers, only the processor reveals whether
-/// this is a guest.
+/// Manufacturers of virtual and physical machines. For these, only the processor shows whether this is a guest.
 const MIXED_MAKERS: [&str; 3] = ["Amazon EC2", "Google", "Microsoft"];
 
-/// Returns the hypervisor, e.g. `kvm`. The processor reports that there is a hypervisor, and usually the name.
-/// Otherwise the name comes from the firmware, or is `hypervisor`. `None` means bare metal, as far as is known.
+/// Returns the hypervisor, e.g. `kvm`. The processor reports if there is a hypervisor, and usually its name.
+/// Otherwise the name comes from the firmware; if it is unknown, it is `hypervisor`. `None` means bare metal, as
+/// far as is known.
 pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
     match chip.hypervisor.as_deref() {
         Some("") => Some(
@@ -65,8 +65,8 @@ fn maker(root: &SysRoot) -> Option<(&'static str, &'static str)> {
     MAKERS.into_iter().find(|(prefix, _)| maker.starts_with(prefix))
 }
 
-/// Returns the container runtime of this process, detected from files and variables that it creates: `docker`,
-/// `podman`, `kubernetes`, `lxc`. Returns `None` if no runtime is detected.
+/// Returns the container runtime of this process (`docker`, `podman`, `kubernetes`, `lxc`), detected from files and
+/// variables that the runtime creates; `None` if no runtime is detected.
 pub fn container(root: &SysRoot) -> Option<&'static str> {
     let groups = root.text("proc/1/cgroup").unwrap_or_default();
     let environment = root.bytes("proc/1/environ").unwrap_or_default();
@@ -86,7 +86,7 @@ pub fn container(root: &SysRoot) -> Option<&'static str> {
     }
 }
 
-/// Returns the frequency governors, each with its CPUs. The result is empty if the kernel reports no governor.
+/// Returns the frequency governors, each with its CPUs; empty if the kernel reports no governor.
 pub fn governors(root: &SysRoot, cpus: &[u32]) -> BTreeMap<String, Vec<u32>> {
     let mut governors: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for cpu in cpus {
@@ -277,7 +277,7 @@ fn firmware(root: &SysRoot) -> Option<Firmware> {
     (found != Firmware::default()).then_some(found)
 }
 
-/// Returns a date of SMBIOS, `MM/DD/YYYY`, as `YYYY-MM-DD`; `None` for other texts.
+/// Converts an SMBIOS date, `MM/DD/YYYY`, to `YYYY-MM-DD`; `None` for other texts.
 fn iso_date(date: &str) -> Option<String> {
     let parts: Vec<&str> = date.split('/').collect();
     let [month, day, year] = parts[..] else { return None };
@@ -305,7 +305,7 @@ pub fn inherited(root: &SysRoot) -> Option<Inherited> {
     })
 }
 
-/// Returns the numbers of the line of `status` that begins with `key`.
+/// Returns the numbers in the line of `status` that begins with `key`.
 fn list_in(status: &str, key: &str) -> Option<Vec<u32>> {
     list(status.lines().find_map(|line| line.strip_prefix(key))?)
 }
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn guest_is_detected_by_cpu_flag_and_named_by_firmware() {
+    fn guest_is_detected_from_cpu_and_firmware() {
         let (_folder, root) = made_by("Microsoft Corporation");
         let named = |chip| hypervisor(&root, &chip);
         assert_eq!(named(chip("x86_64", Some(""))).as_deref(), Some("hyperv"));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_tree_has_unknown_properties() {
+    fn properties_of_empty_tree_are_unknown() {
         let folder = tempfile::tempdir().unwrap();
         let root = SysRoot::recorded(folder.path());
         assert_eq!((kernel(&root), name(&root), container(&root)), (None, None, None));
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn other_date_formats_of_firmware_are_unchanged() {
+    fn unknown_firmware_date_is_unchanged() {
         assert_eq!(iso_date("12/01/2023").as_deref(), Some("2023-12-01"));
         for other in ["2023-12-01", "12/01/23", "1/2/2023", "12/01/2023/4", ""] {
             assert_eq!(iso_date(other), None, "{other}");
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn circumstances_are_read_from_the_tree_and_the_environment() {
+    fn circumstances_are_read_from_files_and_variables() {
         let folder = tempfile::tempdir().unwrap();
         let write = |file: &str, text: &str| {
             let path = folder.path().join(file);

@@ -1,10 +1,10 @@
 //! Ledger of hardware errors and throttling: counters of the kernel, read below a root directory, and the events
 //! between two readings.
 //!
-//! The sources are EDAC (memory modules), the machine-check and throttling counters of the processor, the error
-//! counters of PCI Express (AER) with the widths and rates of the links, and those of InfiniBand ports. A source that is
-//! absent and one that cannot be read are distinguished, because neither proves that there were no errors. A reading
-//! takes few milliseconds on a large node, so that it can be taken before and after every measurement.
+//! The sources are EDAC (memory modules), the machine-check and throttling counters of the processor, the
+//! error counters of PCI Express (AER) with the widths and rates of the links, and the error counters of InfiniBand
+//! ports. Absent sources and unreadable sources are distinguished; neither proves that there were no errors. A
+//! reading takes a few milliseconds on a large node, so that it can be taken before and after every measurement.
 
 mod edac;
 mod links;
@@ -24,11 +24,11 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::time::Instant;
 
-/// A counter at the time of a reading.
+/// Value of a counter at a reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct EventCounter {
     kind: HardwareEvent,
-    /// Component that counts, unique among the counters of its kind.
+    /// Component that the counter belongs to, unique among the counters of its kind.
     component: String,
     value: u64,
     /// Value at which the counter stops, e.g. 255; `None` if it does not stop.
@@ -39,7 +39,7 @@ struct EventCounter {
 /// State of all counters at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LedgerReading {
-    /// Identifier of this boot: counters of two boots have no difference.
+    /// Identifier of this boot. Counters of different boots are not subtracted.
     boot: Option<String>,
     counters: Vec<EventCounter>,
     sources: Vec<LedgerSource>,
@@ -51,16 +51,16 @@ pub struct LedgerReading {
 pub struct LedgerChange {
     /// Events of each counter that changed.
     pub events: Vec<EventCount>,
-    /// Counters that could be read in the first reading only.
+    /// Counters that only the first reading contains.
     pub vanished: Vec<String>,
 }
 
-/// Value of a 32-bit counter that is next to wrap around.
+/// Half of the range of a 32-bit counter. A counter that was above it and is now smaller has wrapped around.
 const HALF_RANGE: u64 = 1 << 31;
 
 impl LedgerReading {
     /// Reads all counters.
-    pub fn take(root: &SysRoot) -> Self {
+    pub fn read(root: &SysRoot) -> Self {
         let started = Instant::now();
         let mut collected = Collected { root, counters: Vec::new(), sources: Vec::new() };
         collected.add("EDAC", edac::read);
@@ -82,12 +82,12 @@ impl LedgerReading {
         self.boot.as_deref()
     }
 
-    /// True if the node was not started again between the readings, so that their counters can be compared.
+    /// True if the node was not rebooted between the readings, so that their counters can be subtracted.
     pub fn is_from_same_boot(&self, earlier: &Self) -> bool {
         self.boot.is_some() && self.boot == earlier.boot
     }
 
-    /// Returns the events since `earlier`. If the node was started again in between, these are all events since boot.
+    /// Returns the events since `earlier`; all events since boot if the node was rebooted in between.
     pub fn since(&self, earlier: &Self) -> LedgerChange {
         if !self.is_from_same_boot(earlier) {
             return LedgerChange { events: self.all(), vanished: Vec::new() };
@@ -112,8 +112,7 @@ impl LedgerReading {
         self.counters.iter().filter_map(|counter| counter.events_since(0)).collect()
     }
 
-    /// Returns the ledger for the record, with the events since `earlier`. The names of the slots are those of the
-    /// firmware.
+    /// Returns the ledger for the record, with the events since `earlier`. Slots are named as in the firmware.
     pub fn ledger(&self, root: &SysRoot, earlier: Option<&Self>) -> Ledger {
         let change = earlier.map(|earlier| self.since(earlier)).unwrap_or_default();
         let mut since_boot = self.all();
@@ -139,7 +138,7 @@ impl EventCounter {
         (self.kind, &self.component)
     }
 
-    /// Returns the events after the counter had the value `first`; `None` if there were none.
+    /// Returns the events since the counter had the value `first`; `None` if there were none.
     fn events_since(&self, first: u64) -> Option<EventCount> {
         let saturated = self.stops_at.is_some_and(|max| self.value >= max);
         let (events, note) = match self.value.checked_sub(first) {
@@ -223,7 +222,7 @@ fn read(path: &Path, buffer: &mut [u8]) -> io::Result<String> {
 }
 
 impl SourceReader<'_> {
-    /// Returns the text of a file; `None` if there is no such file, or if it cannot be read, which is noted.
+    /// Returns the text of a file; `None` if the file is absent or cannot be read. An unreadable file is recorded.
     fn text(&mut self, file: &str) -> Option<String> {
         match read(&self.root.path(file), &mut self.buffer) {
             Ok(text) => Some(text),
@@ -240,12 +239,12 @@ impl SourceReader<'_> {
         }
     }
 
-    /// Notes that a file cannot be read.
+    /// Records that a file cannot be read.
     fn note(&mut self, file: &str, cause: &str) {
         self.unreadable.get_or_insert_with(|| format!("/{file}: {cause}"));
     }
 
-    /// Returns the number in a file; other content is noted.
+    /// Returns the number in a file; other content is recorded as unreadable.
     fn number(&mut self, file: &str) -> Option<u64> {
         let text = self.text(file)?;
         let number = text.parse().ok();
@@ -255,7 +254,7 @@ impl SourceReader<'_> {
         number
     }
 
-    /// Adds the counter in a file, if there is one; returns true if it was added.
+    /// Adds the counter in a file; returns false if there is no such file.
     fn count(&mut self, kind: HardwareEvent, component: &str, file: &str) -> bool {
         match self.number(file) {
             Some(value) => {

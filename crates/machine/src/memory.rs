@@ -48,8 +48,8 @@ fn from_system_call() -> MemInfo {
     }
 }
 
-/// Returns the memory that this process can still use now, within the limits of its control groups and its own limits,
-/// bytes; `None` if it is unknown.
+/// Returns the memory in bytes that this process can still use, within its own limits and those of its control
+/// groups; `None` if it is unknown.
 pub fn left(root: &SysRoot) -> Option<u64> {
     let of_groups = cgroup::limits(root).memory_left;
     let of_process = process_limits::limits(root).memory_left;
@@ -93,7 +93,8 @@ pub(crate) fn side_cache(root: &SysRoot, node: NumaNodeId) -> Option<u64> {
     bytes.sum::<Option<u64>>().filter(|bytes| *bytes > 0)
 }
 
-/// Bandwidth and latency that firmware reports (HMAT) for accesses of the nearest CPUs to the memory of a NUMA node.
+/// Bandwidth and latency that the firmware reports (HMAT), for accesses from the nearest CPUs to the memory of a
+/// NUMA node.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FirmwareAccess {
     /// NUMA nodes of these CPUs.
@@ -106,7 +107,8 @@ pub struct FirmwareAccess {
     pub latency: Option<Seconds>,
 }
 
-/// Returns the values of firmware for a NUMA node; `None` if the kernel reports none. The kernel has them in MB/s and ns.
+/// Returns the values of the firmware for a NUMA node; `None` if the kernel reports none. In the kernel's files,
+/// the units are MB/s and ns.
 pub fn firmware_access(root: &SysRoot, node: NumaNodeId) -> Option<FirmwareAccess> {
     // Class 1 contains only CPUs, class 0 other initiators of accesses, too; older kernels have only class 0.
     let folders = ["access1", "access0"]
@@ -124,7 +126,7 @@ pub fn firmware_access(root: &SysRoot, node: NumaNodeId) -> Option<FirmwareAcces
     (!is_empty).then_some(access)
 }
 
-/// Returns a value of firmware; zero is an unknown value.
+/// Returns a value of the firmware; `None` if it is zero, which means unknown.
 fn firmware_value(root: &SysRoot, folder: &str, file: &str) -> Option<f64> {
     root.value(&format!("{folder}/{file}")).filter(|value| *value > 0.0)
 }
@@ -199,10 +201,10 @@ fn large_share(buddyinfo: &str, page: u64) -> Option<Fraction> {
     (all > 0).then(|| Fraction(large as f64 / all as f64))
 }
 
-/// Kind of the memory whose channels modules occupy.
+/// Kind of the memory in modules.
 const DRAM: &str = "DRAM";
 
-/// True if the memory of a NUMA node is known not to be DRAM. The rank of a kind, `tier 1`, does not tell.
+/// True if the memory of a NUMA node is known not to be DRAM. A rank such as `tier 1` does not identify the kind.
 pub(crate) fn is_known_not_dram(node: &NumaNode) -> bool {
     let kind = node.kind.as_deref().filter(|kind| !kind.starts_with("tier "));
     node.device.is_none() && kind.is_some_and(|kind| kind != DRAM)
@@ -213,14 +215,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selected_value_of_a_switch_is_in_brackets() {
+    fn selected_value_is_read_from_brackets() {
         assert_eq!(chosen("always [madvise] never").as_deref(), Some("madvise"));
         assert_eq!(chosen("always defer [defer+madvise] never").as_deref(), Some("defer+madvise"));
         assert_eq!(chosen("no choice"), None);
     }
 
     #[test]
-    fn free_memory_in_large_blocks_is_a_share() {
+    fn free_memory_in_large_blocks_is_read() {
         // There are 512 single pages and one block of 512 pages, so that half of the memory is in a large block.
         let text = "Node 0, zone   Normal    512 0 0 0 0 0 0 0 0 1 0";
         assert_eq!(large_share(text, 4096), Some(Fraction(0.5)));
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_firmware_have_units_and_initiators() {
+    fn firmware_values_have_units_and_initiators() {
         let folder = tempfile::tempdir().unwrap();
         let initiators = folder.path().join("sys/devices/system/node/node2/access0/initiators");
         std::fs::create_dir_all(initiators.join("node0")).unwrap();
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_in_cache_mode_is_a_cache_of_its_numa_node() {
+    fn memory_in_cache_mode_is_cache_of_numa_node() {
         let folder = tempfile::tempdir().unwrap();
         let level = folder.path().join("sys/devices/system/node/node1/memory_side_cache/index1");
         std::fs::create_dir_all(&level).unwrap();

@@ -1,4 +1,4 @@
-//! Mounted file systems, from the kernel's list of this process.
+//! Mounted file systems, from the kernel's list for this process.
 
 use crate::root::SysRoot;
 use nodegauge_measure::record::MountedFileSystem;
@@ -7,14 +7,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Fields of a line of mountinfo (proc_pid_mountinfo(5)).
+/// Fields of a line in mountinfo (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount<'a> {
     /// Device number, `MAJOR:MINOR`.
-    pub number: &'a str,
+    pub device_number: &'a str,
     /// Mount point.
-    pub at: PathBuf,
-    /// Options of the mount and of the file system, each once.
+    pub mount_point: PathBuf,
+    /// Options of the mount and of the file system, without duplicates.
     pub options: Vec<&'a str>,
     /// Type of the file system.
     pub kind: &'a str,
@@ -23,7 +23,7 @@ pub struct Mount<'a> {
 }
 
 impl<'a> Mount<'a> {
-    /// Parses a line; `None` if it is no such line.
+    /// Parses a line; `None` if it has another form.
     pub fn read(line: &'a str) -> Option<Self> {
         let (left, right) = line.split_once(" - ")?;
         let [_, _, number, _, at, of_mount, ..] = left.split(' ').collect::<Vec<_>>()[..] else {
@@ -38,10 +38,11 @@ impl<'a> Mount<'a> {
                 options.push(option);
             }
         }
-        Some(Self { number, at: unescaped(at), options, kind, source })
+        Some(Self { device_number: number, mount_point: unescaped(at), options, kind, source })
     }
 
-    /// True if a server stores the files: the source is `HOST:PATH`, `//HOST/PATH`, or a type that has no device.
+    /// True if a server stores the files: the source is `HOST:PATH` or `//HOST/PATH`, or the type is one of
+    /// [`REMOTE`].
     fn is_remote(&self) -> bool {
         let is_export = self.source.contains(":/") || self.source.starts_with("//");
         is_export || REMOTE.contains(&self.kind)
@@ -67,11 +68,11 @@ fn unescaped(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(out))
 }
 
-/// Types of parallel file systems whose source does not always look like an export.
+/// Types of parallel and network file systems whose source does not always have the form of an export.
 const REMOTE: [&str; 8] =
     ["beegfs", "ceph", "gpfs", "lustre", "nfs", "nfs4", "panfs", "fuse.glusterfs"];
 
-/// Types of file systems that store no files of users, or only those of one session or container.
+/// Types of file systems that contain no files of users, or only files of one session or container.
 const NOT_STORED: [&str; 27] = [
     "autofs",
     "binfmt_misc",
@@ -102,7 +103,7 @@ const NOT_STORED: [&str; 27] = [
     "fuse.sshfs",
 ];
 
-/// Folders below which services, sessions and containers mount what differs from minute to minute.
+/// Folders in which services, sessions and containers mount file systems that change from minute to minute.
 const TRANSIENT: [&str; 7] = [
     "/proc",
     "/run",
@@ -113,20 +114,20 @@ const TRANSIENT: [&str; 7] = [
     "/var/lib/kubelet",
 ];
 
-/// Options with addresses of this node, which differ between nodes of one kind.
+/// Options that contain addresses of this node, which differ between nodes of the same kind.
 const NODE_OPTIONS: [&str; 4] = ["addr=", "clientaddr=", "mountaddr=", "mountport="];
 
 /// Maximum number of file systems in a record.
 const MAX_MOUNTS: usize = 200;
 
-/// Returns the file systems that store data, by mount point. No file system is accessed, because a server that does not
-/// respond would block the caller.
+/// Returns the file systems that store data, by mount point. No file system is accessed, because access to a server
+/// that does not respond would block.
 pub(crate) fn stored(root: &SysRoot) -> BTreeMap<String, MountedFileSystem> {
     let text = root.bytes("proc/self/mountinfo").unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let mut found = BTreeMap::new();
     for mount in text.lines().filter_map(Mount::read) {
-        let is_transient = TRANSIENT.iter().any(|folder| mount.at.starts_with(folder));
+        let is_transient = TRANSIENT.iter().any(|folder| mount.mount_point.starts_with(folder));
         if NOT_STORED.contains(&mount.kind) || is_transient || found.len() == MAX_MOUNTS {
             continue;
         }
@@ -138,12 +139,12 @@ pub(crate) fn stored(root: &SysRoot) -> BTreeMap<String, MountedFileSystem> {
             options: kept.copied().collect::<Vec<_>>().join(","),
         };
         // A later line is mounted over an earlier one.
-        found.insert(mount.at.display().to_string(), described);
+        found.insert(mount.mount_point.display().to_string(), described);
     }
     found
 }
 
-/// True if a file lies on a file system of a server.
+/// True if a file is on the file system of a server.
 pub(crate) fn is_remote(mounts: &BTreeMap<String, MountedFileSystem>, file: &Path) -> bool {
     let holding = mounts.iter().filter(|(at, _)| file.starts_with(at));
     let nearest = holding.max_by_key(|(at, _)| at.len());
@@ -164,7 +165,7 @@ mod tests {
 garbage";
 
     #[test]
-    fn file_systems_are_described_without_addresses_of_the_node() {
+    fn file_system_options_exclude_node_addresses() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("proc/self")).unwrap();
         std::fs::write(folder.path().join("proc/self/mountinfo"), MOUNTS).unwrap();

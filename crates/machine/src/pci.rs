@@ -13,11 +13,11 @@ use std::ops::RangeInclusive;
 pub(crate) const BUS: &str = "sys/bus/pci/devices";
 /// Subfolders of a device that contain the kernel's names of graphics devices and accelerators.
 const NAMES: [&str; 3] = ["drm", "accel", "mic"];
-/// Subfolders of a device that contain the names of network interfaces that bypass the kernel: verbs and Slingshot.
+/// Subfolders of a device with the names of network interfaces that bypass the kernel: verbs and Slingshot.
 const FAST: [&str; 2] = ["infiniband", "cxi"];
 /// Base classes of networks, displays, processors and accelerators. All other devices are ignored.
 const CLASSES: [u16; 4] = [0x02, 0x03, 0x0b, 0x12];
-/// Vendors whose devices with a display class compute. Displays of other vendors belong to the consoles of servers.
+/// Vendors whose display devices compute. Display devices of other vendors belong to server consoles.
 const COMPUTE: [u16; 3] = [NVIDIA, AMD, INTEL];
 
 /// PCI device ids of Xeon Phi coprocessors.
@@ -54,7 +54,7 @@ pub struct PciDevice {
     pub node: Option<NumaNodeId>,
     /// Nearest CPUs, in numeric order; empty if unknown.
     pub cpus: Vec<CpuId>,
-    /// Bridges above the device, beginning with the bridge that is nearest to the processor.
+    /// Bridges above the device, beginning with the one nearest to the processor.
     pub bridges: Vec<String>,
 }
 
@@ -64,13 +64,13 @@ impl PciDevice {
         identification(self.vendor, self.device)
     }
 
-    /// True if the device is an accelerator rather than a network adapter.
+    /// True for an accelerator; false for a network adapter.
     pub fn computes(&self) -> bool {
         self.kind != DeviceKind::Network
     }
 
-    /// True if both devices are behind the same port of the processor, so that messages between the devices need not
-    /// pass through the processor.
+    /// True if both devices are behind the same port of the processor, so that messages between them need not pass
+    /// through the processor.
     pub(crate) fn shares_switch(&self, other: &Self) -> bool {
         self.bridges.first().is_some_and(|port| other.bridges.first() == Some(port))
     }
@@ -81,8 +81,8 @@ impl PciDevice {
     }
 }
 
-/// Returns the purpose of a device, from its class and PCI IDs; `None` for devices that neither compute nor send
-/// messages. `fast` means that programs can send through the device without the kernel.
+/// Returns the purpose of a device by its class and PCI IDs; `None` for devices that neither compute nor send
+/// messages. `fast` is true if programs can send through the device without the kernel.
 pub(crate) fn kind(class: u16, vendor: u16, device: u16, fast: bool) -> Option<DeviceKind> {
     match class {
         // Displays and processing accelerators.
@@ -114,8 +114,8 @@ pub(crate) fn file(address: &str, name: &str) -> String {
     format!("{BUS}/{address}/{name}")
 }
 
-/// Returns a number of lanes of the device at `address`; `None` for devices that are not on PCI Express, which report 0
-/// or 255 lanes.
+/// Returns the lanes of the device at `address`, from the file `name`; `None` if the device is not on PCI Express,
+/// for which the kernel reports 0 or 255 lanes.
 fn lanes(root: &SysRoot, address: &str, name: &str) -> Option<u32> {
     root.value::<u32>(&file(address, name)).filter(|lanes| (1..=32).contains(lanes))
 }
@@ -127,8 +127,8 @@ fn speed(root: &SysRoot, address: &str, name: &str) -> Option<TransfersPerSec> {
     Some(TransfersPerSec(rate * 1e9))
 }
 
-/// Returns the link of the device at `address`: the current rate and width, and the maximum that the device and the
-/// port above it support. Without a port, the maximum is that of the device.
+/// Returns the link of the device at `address`: current rate and width, and the maximum that both the device and
+/// the port above it support. If the port is unknown, it is the maximum of the device.
 pub(crate) fn link(root: &SysRoot, address: &str, port: Option<&str>) -> PciLink {
     let now = speed(root, address, "current_link_speed");
     let width = lanes(root, address, "current_link_width");
@@ -198,7 +198,7 @@ pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NumaNodeId, String> {
     nodes
 }
 
-/// Returns the bridges above a device, which are the parent folders of the device's folder:
+/// Returns the bridges above a device: the parent folders of its folder
 /// `devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:1b:00.0`.
 pub(crate) fn bridges(root: &SysRoot, address: &str) -> Vec<String> {
     let path = std::fs::canonicalize(root.path(&format!("{BUS}/{address}"))).unwrap_or_default();

@@ -1,15 +1,15 @@
 //! Energy and throttling, from the kernel's counters below a root directory.
 //!
-//! Energy comes from RAPL (the powercap tree) or from hwmon's energy counters; both count microjoules. Throttling comes
-//! from the numbers of thermal and power events that Intel's drivers count. If counters are missing, or if the user may
-//! not read them, the result contains the reason.
+//! Energy comes from RAPL (the powercap tree) or from hwmon's energy counters; both count microjoules. Throttling
+//! comes from the numbers of thermal and power events that Intel's drivers count. If counters are missing or may
+//! not be read by this user, the result contains the reason.
 
 use crate::Unavailable;
 use crate::root::SysRoot;
 use nodegauge_measure::Joules;
 use nodegauge_measure::quantity::counted;
 
-/// Energy counters of a node, without duplicates.
+/// Energy counters of a node; each package is counted once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnergyMeter {
     root: SysRoot,
@@ -49,7 +49,7 @@ fn rapl(root: &SysRoot) -> Vec<Counter> {
     counters
 }
 
-/// Returns the counters of sockets of the driver amd_energy.
+/// Returns the counters of sockets from the driver amd_energy.
 fn hwmon(root: &SysRoot) -> Vec<Counter> {
     let mut counters = Vec::new();
     for chip in root.names("sys/class/hwmon") {
@@ -105,8 +105,7 @@ impl EnergyMeter {
             .map(EnergyReading)
     }
 
-    /// Returns the energy between two readings. Each counter is assumed to wrap around at most once between the
-    /// readings.
+    /// Returns the energy between two readings. Each counter is assumed to have wrapped around at most once.
     pub fn joules(&self, from: &EnergyReading, to: &EnergyReading) -> Option<Joules> {
         let mut sum = 0u64;
         for ((counter, first), last) in self.counters.iter().zip(&from.0).zip(&to.0) {
@@ -119,8 +118,8 @@ impl EnergyMeter {
     }
 }
 
-/// Returns the number of events since boot in which the processor reduced its speed for thermal or power
-/// reasons, summed over CPUs; `None` if the kernel does not count them.
+/// Returns how often the processor has reduced its speed for thermal or power reasons since boot, summed over CPUs;
+/// `None` if the kernel does not count this.
 pub fn throttle_events(root: &SysRoot) -> Option<u64> {
     const CPUS: &str = "sys/devices/system/cpu";
     const COUNTS: [&str; 3] =
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn energy_of_packages_is_counted_once_and_across_wraparound() {
+    fn package_energy_is_summed_across_wraparound() {
         let (folder, root) = tree(&[
             ("sys/class/powercap/intel-rapl:0/name", "package-0\n"),
             ("sys/class/powercap/intel-rapl:0/energy_uj", "900\n"),
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn amd_energy_sockets_are_read() {
+    fn amd_energy_counters_are_read() {
         let (_folder, root) = tree(&[
             ("sys/class/hwmon/hwmon1/name", "amd_energy\n"),
             ("sys/class/hwmon/hwmon1/energy1_label", "Ecore000\n"),
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_energy_counters_are_reported() {
+    fn missing_energy_counters_have_reason() {
         let (_folder, root) = tree(&[("sys/class/powercap/intel-rapl:0/name", "package-0")]);
         let reason = EnergyMeter::find(&root).unwrap_err();
         assert!(reason.0.ends_with("energy_uj cannot be read by this user"), "{reason}");

@@ -1,4 +1,4 @@
-//! Limits of the memory of this process that its user or a job scheduler has set (`ulimit -v`, `ulimit -d`). Format:
+//! Limits on the memory of this process, set by its user or by a job scheduler (`ulimit -v`, `ulimit -d`). Format:
 //! proc(5), `/proc/pid/limits` and `/proc/pid/status`.
 
 use crate::root::{SysRoot, keyed};
@@ -26,7 +26,8 @@ pub fn limits(root: &SysRoot) -> ProcessLimits {
     found
 }
 
-/// Returns the soft limit in a line such as `Max data size   unlimited   unlimited   bytes`; `None` if there is none.
+/// Returns the soft limit in a line such as `Max data size   unlimited   unlimited   bytes`; `None` if it is
+/// unlimited.
 fn soft_limit(text: &str, name: &str) -> Option<u64> {
     let values = text.lines().find_map(|line| line.strip_prefix(name))?;
     values.split_whitespace().next()?.parse().ok()
@@ -51,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn smallest_remaining_limit_counts() {
+    fn smallest_remaining_memory_counts() {
         assert_eq!(of("unlimited", "unlimited"), ProcessLimits::default());
         let address_space = ProcessLimits { memory: Some(8192), memory_left: Some(8192 - 3072) };
         assert_eq!(of("8192", "unlimited"), address_space);

@@ -1,15 +1,15 @@
 //! Identification of the processor: vendor, family, model, name, instruction sets, and the hypervisor if there is one.
 //! The module also contains the formula of the peak.
 //!
-//! The data come from `/proc/cpuinfo`, except for the hypervisor's name, which comes from CPUID. Without `/proc`, all data
-//! come from CPUID. Clocks are not read
-//! here, because in a guest the MHz in `/proc/cpuinfo` are the rate of the time-stamp counter.
+//! The data come from `/proc/cpuinfo`, except for the hypervisor's name, which comes from CPUID. Without `/proc`,
+//! all data come from CPUID. Clocks are not read here, because in a guest the MHz in `/proc/cpuinfo` are the rate
+//! of the time-stamp counter.
 
 use crate::root::SysRoot;
 use nodegauge_measure::{FlopsPerSec, Hertz};
 use std::fmt;
 
-/// Identification numbers of a processor. For Arm these are the implementer, 0, the part, and the revision.
+/// Identification numbers of a processor. For Arm they are the implementer, 0, the part, and the revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessorIdentity {
     /// Vendor: `GenuineIntel`, `AuthenticAMD`, ...; for Arm the implementer, e.g. `0x41`.
@@ -43,7 +43,7 @@ pub struct Chip {
     pub name: Option<String>,
     /// Identification numbers of the processor.
     pub identity: Option<ProcessorIdentity>,
-    /// Supported instruction sets among those that the program uses; `None` if unknown.
+    /// Supported instruction sets that the program can use; `None` if unknown.
     pub isa: Option<Vec<String>>,
     /// Hypervisor: `kvm`, `vmware`, ...; empty if its name is unknown. `None` on bare metal, or if the processor does
     /// not report a hypervisor.
@@ -66,7 +66,7 @@ pub fn read(root: &SysRoot) -> Chip {
     chip
 }
 
-/// Returns the double-precision peak, for which every core completes `flops_per_cycle` operations in every cycle.
+/// Returns the double-precision peak if every core completes `flops_per_cycle` operations in every cycle.
 pub fn peak(cores: u32, clock: Hertz, flops_per_cycle: u32) -> FlopsPerSec {
     FlopsPerSec(f64::from(cores) * clock.0 * f64::from(flops_per_cycle))
 }
@@ -88,7 +88,7 @@ const ISA: [(&str, &str); 13] = [
     ("sve2", "sve2"),
 ];
 
-/// Text of a `/proc/cpuinfo`, of which only the first processor is read.
+/// Text of `/proc/cpuinfo`; only the first processor is read.
 #[derive(Clone, Copy)]
 struct CpuInfo<'a>(&'a str);
 
@@ -150,7 +150,7 @@ fn from_cpuinfo(text: &str) -> Chip {
     }
 }
 
-/// Returns the data of this processor from CPUID, as `/proc/cpuinfo` has them.
+/// Returns the data of this processor from CPUID, in the form of `/proc/cpuinfo`.
 #[cfg(target_arch = "x86_64")]
 fn from_cpuid() -> Chip {
     let cpuid = raw_cpuid::CpuId::new();
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn peak_of_two_genoas_uses_the_base_clock() {
+    fn peak_of_two_genoas_uses_base_clock() {
         assert_eq!(peak(192, Hertz(2.4e9), 16), FlopsPerSec(7.3728e12));
         // T2K has 16 cores at 2.3 GHz.
         assert_eq!(peak(16, Hertz(2.3e9), 4), FlopsPerSec(147.2e9));
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn cpuid_agrees_with_cpuinfo() {
+    fn cpuid_and_cpuinfo_agree() {
         let root = SysRoot::live();
         let by_kernel = root.text("proc/cpuinfo").map(|text| from_cpuinfo(&text)).unwrap();
         assert_eq!(from_cpuid(), by_kernel);

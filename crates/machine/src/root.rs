@@ -1,8 +1,8 @@
 //! Root directory of `/proc` and `/sys`: `/` on a live machine, a recorded tree in tests. All reads of the kernel's
 //! files use this root.
 //!
-//! The result is `None` for a file that is missing, unreadable or malformed. Such a value is unknown, and callers must
-//! not conclude that the setting is good.
+//! Functions return `None` for a file that is missing, unreadable or malformed. The value is then unknown; callers
+//! must not conclude that a setting is good.
 
 use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,7 @@ impl SysRoot {
         Self(tree.into())
     }
 
-    /// True if this is the machine on which the program runs, so that system calls and measurements are also
-    /// possible.
+    /// True for the machine on which the program runs; only then system calls and measurements are possible.
     pub fn is_live(&self) -> bool {
         self.0 == Path::new("/")
     }
@@ -50,7 +49,7 @@ impl SysRoot {
         self.text(file).filter(|text| !text.is_empty())
     }
 
-    /// Returns the numbers in `file`, a list of the kernel such as `0-3,8`.
+    /// Returns the numbers in `file`, which contains a kernel list such as `0-3,8`.
     pub fn numbers(&self, file: &str) -> Option<Vec<u32>> {
         list(&self.text(file)?)
     }
@@ -60,7 +59,7 @@ impl SysRoot {
         std::fs::read(self.path(file)).ok()
     }
 
-    /// Returns the value in `file`; `None` if the file contains anything else.
+    /// Returns the value in `file`; `None` if the content has another form.
     pub fn value<T: FromStr>(&self, file: &str) -> Option<T> {
         self.text(file)?.parse().ok()
     }
@@ -77,8 +76,8 @@ impl SysRoot {
     }
 }
 
-/// Returns the number after `key` in lines of the form `KEY VALUE` or `KEY: VALUE kB`. A value in kB is converted to
-/// bytes.
+/// Returns the number that follows `key` in lines of the form `KEY VALUE` or `KEY: VALUE kB`; a value in kB is
+/// converted to bytes.
 pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(key)?;
@@ -124,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn keyed_numbers_are_scaled_by_their_unit() {
+    fn keyed_numbers_are_converted_to_bytes() {
         let text =
             "MemTotal:       24684084 kB\nMemFree: 1 kB\nHugePages_Total:       3\nnr_periods 7";
         assert_eq!(keyed(text, "MemTotal"), Some(24_684_084 << 10));

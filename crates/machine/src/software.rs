@@ -1,5 +1,5 @@
-//! Software of the node: distribution, kernel parameters, versions of kernel modules, mounts, and the libraries that the
-//! dynamic loader finds.
+//! Software of the node: distribution, kernel parameters, versions of kernel modules, mounts, and the libraries
+//! that the dynamic loader finds.
 
 mod loader;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Kernel parameters that change the speed of programs, or what they may do for it.
+/// Kernel parameters that affect the speed of programs, or what programs may do to increase it.
 const SYSCTL: [&str; 22] = [
     "kernel.kptr_restrict",
     "kernel.nmi_watchdog",
@@ -64,7 +64,7 @@ const MODULES: [&str; 22] = [
     "zfs",
 ];
 
-/// Names, up to `.so`, of libraries of languages, messages, networks, linear algebra and accelerators.
+/// Names, up to `.so`, of libraries for languages, messages, networks, linear algebra and accelerators.
 const LIBRARIES: [&str; 42] = [
     "libOpenCL",
     "libamdhip64",
@@ -122,7 +122,7 @@ pub(crate) fn software(root: &SysRoot) -> Software {
     }
 }
 
-/// Returns the values of those names that have one; a tab between numbers becomes a blank.
+/// Returns the names that have a value, with their values; a tab between numbers is replaced by a blank.
 fn known(names: &[&str], value: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
     let mut known = BTreeMap::new();
     for name in names {
@@ -140,8 +140,8 @@ fn distribution(root: &SysRoot) -> Option<String> {
     Some(value.trim_matches(['"', '\'']).to_owned())
 }
 
-/// Returns the libraries of the dynamic loader's cache that are in [`LIBRARIES`]. Libraries on file systems of servers
-/// are left out: reading them may block.
+/// Returns the libraries in the dynamic loader's cache that are also in [`LIBRARIES`]. Libraries on network file
+/// systems are omitted, because reading them may block.
 fn libraries(
     root: &SysRoot,
     mounts: &BTreeMap<String, MountedFileSystem>,
@@ -174,10 +174,10 @@ fn libraries(
     found
 }
 
-/// Number of bytes of a build identifier that are kept; they distinguish the builds of a site.
+/// Number of kept bytes of a build ID, enough to distinguish the builds of a site.
 const BUILD_BYTES: usize = 6;
 
-/// Returns the shortened identifier of a build from the notes of an ELF file.
+/// Returns the shortened build ID from the notes of an ELF file.
 fn build_id(file: &Path) -> Option<String> {
     let cache = ReadCache::new(std::fs::File::open(file).ok()?);
     let image = File::parse(&cache).ok()?;
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn software_of_this_node_has_its_c_library() {
+    fn c_library_of_this_node_is_listed() {
         let here = software(&SysRoot::live());
         let cache = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
         if loader::entries(&cache).iter().any(|entry| entry.name == "libc.so.6") {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_tree_has_its_own_software_and_an_empty_one_none() {
+    fn software_is_read_from_recorded_tree() {
         let folder = tempfile::tempdir().unwrap();
         let write = |file: &str, bytes: &[u8]| {
             let path = folder.path().join(file);

@@ -1,6 +1,5 @@
-//! Check of hwloc synthetic descriptions. It is done before hwloc reads a description, because hwloc does not report
-//! the position of an error. The module works only on text; the grammar is that of hwloc's manual, "Synthetic
-//! topologies".
+//! Check of hwloc synthetic descriptions. The check precedes hwloc, because hwloc does not report the position of
+//! an error. The module works only on text; the grammar is that of hwloc's manual, "Synthetic topologies".
 
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -46,12 +45,12 @@ pub(crate) fn check(description: &str) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// Returns the error for a description that passes [`check`] but that hwloc rejects.
+/// Returns the error for a description that passes [`check`] but that hwloc refuses.
 pub(crate) fn refused(description: &str, problem: &str) -> SyntaxError {
     Cursor::new(WHAT, EXAMPLE, description).error(problem)
 }
 
-/// True if the description contains the size of the caches of `level`, e.g. `L3Cache:4(size=16MB)`.
+/// True if the description contains the size of the caches of level `level`, e.g. `L3Cache:4(size=16MB)`.
 pub(crate) fn states_level_size(description: &str, level: u32) -> bool {
     let mut rest = description;
     while let Some(at) = rest.find(':') {
@@ -73,8 +72,8 @@ const MAX_THREADS: u64 = 65_536;
 /// Levels that must be nested in this order. Caches, groups and nodes may be at any depth.
 const NESTED: [&[&str]; 4] = [&["package", "socket"], &["die"], &["core"], &["pu"]];
 
-/// Parses one level. `threads` is the product of the counts of the previous levels; `inside` is the innermost level of
-/// [`NESTED`] that contains this level.
+/// Parses one level. `threads` is the product of the counts so far; `inside` is the index in [`NESTED`] of the
+/// innermost level that contains this one.
 fn level(
     cursor: &mut Cursor<'_>,
     threads: &mut u64,
@@ -128,7 +127,7 @@ fn attributes(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
     cursor.expect(')', "expected ')' to close the attributes")
 }
 
-/// Parses attributes up to the character `end`, and checks their sizes and numbers. Attributes that hwloc ignores are
+/// Parses attributes up to the character `end`, and checks sizes and numbers. Attributes that hwloc ignores are
 /// accepted.
 fn values(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
     while cursor.peek().is_some_and(|next| next != end) {
@@ -170,7 +169,7 @@ fn size(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
     }
 }
 
-/// Parses a list of numbers for the objects of a level. hwloc checks the syntax of interleaving.
+/// Parses the list of numbers of a level's objects. The syntax of interleaving is left to hwloc.
 fn indexes(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
     let mut seen = std::collections::BTreeSet::new();
     while cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_size_is_known_only_if_given() {
+    fn cache_size_is_unknown_unless_given() {
         let text = "Package:2 L3Cache:4(size=16MB) L2Cache:4 Core:1 PU:1";
         assert!(states_level_size(text, 3));
         assert!(!states_level_size(text, 2));

@@ -1,5 +1,5 @@
-//! Check of the clock by which all figures are timed, against other sources of time. A clock with a wrong rate makes
-//! every rate wrong by the same factor: in a guest whose clock is set wrongly, or under a library that replaces the
+//! Check of the clock that times all figures, against other sources of time. A clock with a wrong rate falsifies
+//! every figure by the same factor, e.g. in a guest whose clock is set wrongly, or with a library that replaces the
 //! clock of programs (`libfaketime`).
 //!
 //! The other sources are the kernel's clock, read without the C library; the counter of the processor that has a
@@ -11,38 +11,41 @@ use nodegauge_measure::record::Processor;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Largest deviation of the kernel's clock that is not suspect. It is the same clock, without the C library.
+/// Maximum deviation from the kernel's clock that is not suspect. Both are the same clock; the kernel's is read
+/// without the C library.
 const TOLERATED: f64 = 0.01;
-/// Largest deviation of the counter that is not suspect. The frequency is that of the host on which a guest was started,
-/// so that it may be wrong after the guest has moved to another host.
+/// Maximum deviation from the counter that is not suspect. In a guest, the counter has the frequency of the host
+/// on which the guest was started, which may be wrong after the guest has moved to another host.
 const TOLERATED_COUNTER: f64 = 0.1;
-/// Smallest time over which rates are compared; the readings of one moment differ by some microseconds.
+/// Minimum time over which rates are compared; the readings of several clocks at one moment differ by some
+/// microseconds.
 const MIN_TIME: Duration = Duration::from_millis(20);
-/// Readings of one moment, of which the fastest counts: the others were interrupted.
+/// Number of attempts to read all sources at one moment. The fastest attempt is used, because the others were
+/// interrupted.
 const ATTEMPTS: usize = 5;
-/// Factor by which a core may exceed the highest clock of the kernel's frequency control, which may be the base clock
-/// (acpi-cpufreq with boost).
+/// Factor by which a core may exceed the highest clock of the kernel's frequency control. This clock may be the
+/// base clock (acpi-cpufreq with boost).
 const ABOVE_HIGHEST: f64 = 2.0;
-/// Clock that no core has: the records of overclocking are near 9.2 GHz (HWBOT).
+/// Clock that no core reaches. Overclocking records are near 9.2 GHz (HWBOT).
 const IMPOSSIBLE: Hertz = Hertz(10e9);
 
 /// Readings of several sources of time at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeReading {
-    /// Clock by which figures are timed.
+    /// Time of the clock that times figures.
     clock: Instant,
-    /// Kernel's clock without the C library.
+    /// Time of the kernel's clock, read without the C library.
     kernel: Duration,
-    /// Counter of constant frequency.
+    /// Value of the counter with constant frequency; `None` if there is no such counter.
     counter: Option<u64>,
 }
 
 impl TimeReading {
     /// Reads all sources.
-    pub fn take() -> Self {
-        let mut best = Self::read();
+    pub fn read() -> Self {
+        let mut best = Self::read_once();
         for _ in 1..ATTEMPTS {
-            let next = Self::read();
+            let next = Self::read_once();
             if next.lasts < best.lasts {
                 best = next;
             }
@@ -50,13 +53,13 @@ impl TimeReading {
         best.reading
     }
 
-    fn read() -> TimedReading {
+    fn read_once() -> TimedReading {
         let before = kernel_time();
         let reading = Self { clock: Instant::now(), kernel: before, counter: counter() };
         TimedReading { reading, lasts: kernel_time().saturating_sub(before) }
     }
 
-    /// Returns the times that have passed since an earlier reading.
+    /// Returns the times that each source has measured since an earlier reading.
     fn since(&self, earlier: &Self) -> ElapsedTimes {
         let counted = self.counter.zip(earlier.counter).map(|(now, then)| now.saturating_sub(then));
         ElapsedTimes {
@@ -68,22 +71,22 @@ impl TimeReading {
         }
     }
 
-    /// Returns the reasons why the clock since this reading is doubtful, judged by the other sources and by the clock of
-    /// a core of `processor`.
+    /// Returns the reasons why the clock was wrong since this reading, according to the other sources and to the
+    /// clock of a core of `processor`.
     pub fn doubts(&self, processor: &Processor) -> Vec<String> {
-        let mut doubts = Self::take().since(self).doubts();
+        let mut doubts = Self::read().since(self).doubts();
         doubts.extend(impossible_clock(processor));
         doubts
     }
 }
 
-/// Reading with the time that it took.
+/// Reading, with the time that it took.
 struct TimedReading {
     reading: TimeReading,
     lasts: Duration,
 }
 
-/// Times that several sources measured between two moments.
+/// Times that several sources have measured between two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ElapsedTimes {
     clock: Duration,
@@ -112,27 +115,27 @@ impl ElapsedTimes {
     }
 }
 
-/// Returns the reason for doubt if the measured clock of a core is higher than any processor has.
+/// Returns the reason for doubt if the measured clock of a core is higher than any processor can reach.
 fn impossible_clock(processor: &Processor) -> Option<String> {
     let measured = processor.measured_hz?;
     let highest = processor.max_hz.map(|clock| ABOVE_HIGHEST * clock.0);
     let bound = highest.unwrap_or(IMPOSSIBLE.0).min(IMPOSSIBLE.0);
     (measured.0 > bound).then(|| {
         format!(
-            "a core appears to run at {measured}, which no processor of this kind does: the clock of this process \
+            "a core appears to run at {measured}, which no processor of this kind reaches: the clock of this process \
              is too slow"
         )
     })
 }
 
-/// Returns the kernel's monotonic clock. The call does not go through the C library, whose functions a preloaded library
-/// can replace.
+/// Returns the kernel's monotonic clock. The system call bypasses the C library, whose functions a preloaded
+/// library can replace.
 fn kernel_time() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Returns the counter, which is compared only if it has a constant and known frequency.
+/// Returns the time-stamp counter; `None` unless it has a constant and known frequency.
 #[cfg(target_arch = "x86_64")]
 fn counter() -> Option<u64> {
     // SAFETY: the instruction reads a register and touches no memory. User space may read this register unless
@@ -157,7 +160,7 @@ fn counter_frequency() -> Option<Hertz> {
     (hertz > 0.0).then_some(Hertz(hertz))
 }
 
-/// Returns the counter of constant frequency.
+/// Returns the counter, which has a constant frequency.
 #[cfg(target_arch = "aarch64")]
 fn counter() -> Option<u64> {
     let ticks: u64;
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_of_another_rate_is_doubted() {
+    fn clock_with_wrong_rate_is_suspect() {
         assert_eq!(passed(1000, 1000, Some(1000)).doubts(), [""; 0]);
         assert_eq!(passed(1000, 1000, None).doubts(), [""; 0]);
         assert_eq!(passed(1004, 1000, Some(950)).doubts(), [""; 0]);
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn implausibly_fast_core_is_doubted() {
+    fn implausibly_fast_core_is_suspect() {
         let processor = |measured: f64, max: Option<f64>| Processor {
             measured_hz: Some(Hertz(measured)),
             max_hz: max.map(Hertz),
@@ -229,12 +232,12 @@ mod tests {
 
     #[test]
     fn kernel_and_library_clocks_agree() {
-        let before = TimeReading::take();
+        let before = TimeReading::read();
         let start = kernel_time();
         while kernel_time() - start < Duration::from_millis(100) {
             std::hint::spin_loop();
         }
-        let passed = TimeReading::take().since(&before);
+        let passed = TimeReading::read().since(&before);
         assert_eq!(ElapsedTimes { counter: None, ..passed }.doubts(), [""; 0]);
     }
 }

@@ -1,9 +1,9 @@
 //! Hardware threads of a node and the resources that the threads share, as plain data.
 //!
-//! hwloc discovers the topology of this machine, or reads it from an XML file or a synthetic description. The data that
-//! placement and the gauges need are copied into [`Topology`], so that all other code works on any machine that can be
-//! described. Numbers are those of the operating system (hwloc's `P#`). Last-level caches have hwloc's logical index,
-//! because Linux may not number them.
+//! hwloc discovers the topology of this machine, or reads it from an XML file or a synthetic description. The data
+//! for placement and gauges are copied into [`Topology`], so that all other code works for any machine that can be
+//! described. Numbers are those of the operating system (hwloc's `P#`). Last-level caches have hwloc's logical
+//! index, because Linux may not number them.
 
 use crate::ids::{CpuId, NumaNodeId};
 pub use crate::pci::PciDevice;
@@ -20,7 +20,7 @@ mod discovery;
 mod memory_attributes;
 pub use memory_attributes::{MemoryAccess, with_measured};
 
-/// Maximum number of hardware threads per core of processors: that of SMT8 on POWER.
+/// Maximum number of hardware threads per core, reached by SMT8 on POWER.
 const MAX_SIBLINGS: usize = 8;
 
 /// Source of the machine's topology.
@@ -73,11 +73,11 @@ pub struct HardwareThread {
     pub node: Option<usize>,
     /// Number of the thread within its core, beginning with 0.
     pub sibling: u32,
-    /// Speed class of the thread's core on a machine with several kinds of cores; higher is faster. Kinds within a
-    /// tenth of the fastest, by capacity or by clock, are one class. `None` if all cores are of one class or their
-    /// speed is unknown. Index into [`Topology::core_classes`].
+    /// Speed class of the thread's core, on a machine with several kinds of cores; higher is faster. Kinds whose
+    /// capacity or clock is within a tenth of the fastest kind are in its class. `None` if all cores are of one
+    /// class or their speed is unknown. Index into [`Topology::core_classes`].
     pub efficiency: Option<usize>,
-    /// True if this process may run on the thread (cpuset, affinity mask).
+    /// True if this process may run on the thread, according to its cpuset and affinity mask.
     pub allowed: bool,
 }
 
@@ -88,9 +88,9 @@ pub struct TopologyNumaNode {
     pub id: NumaNodeId,
     /// Memory size that the kernel reports, bytes; `None` if a description does not contain it.
     pub bytes: Option<u64>,
-    /// Hardware threads of the node, in numeric order.
+    /// Hardware threads of the NUMA node, in numeric order.
     pub cpus: Vec<CpuId>,
-    /// Further hardware threads of the node, which a description names without describing them, because they are
+    /// Further hardware threads of the NUMA node that a description names but does not describe, because they are
     /// offline or because the process that wrote it was not allowed to use them.
     pub absent_cpus: Vec<CpuId>,
     /// Kind of the memory, as hwloc names it: `DRAM`, `HBM`, `MCDRAM`, `NVM`, or its rank among the kinds of the
@@ -98,14 +98,14 @@ pub struct TopologyNumaNode {
     pub kind: Option<String>,
     /// Size of the caches in front of the memory, such as HBM in cache mode, bytes; `None` if there are none.
     pub cache_bytes: Option<u64>,
-    /// Bus address of the device to which the node's memory belongs, on coherent machines such as GH200; `None` for
-    /// memory of the host.
+    /// PCI address of the device to which the memory belongs, on coherent machines such as GH200; `None` for memory
+    /// of the host.
     pub device: Option<String>,
 }
 
 impl TopologyNumaNode {
-    /// True if programs on the host allocate memory on this node. False for device memory, and for a node without
-    /// memory, such as the nodes that coherent machines reserve for slices of a device.
+    /// True if programs on the host can allocate memory on this NUMA node. False for device memory, and for NUMA
+    /// nodes without memory, e.g. those that coherent machines reserve for slices of a device.
     pub fn is_host_memory(&self) -> bool {
         self.device.is_none() && self.bytes != Some(0)
     }
@@ -115,16 +115,16 @@ impl TopologyNumaNode {
 /// cache, then core), so that neighbouring threads share the most resources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// Source of the description.
+    /// Source of the topology.
     #[serde(skip)]
     pub source: TopologySource,
     /// All hardware threads, in logical order.
     pub threads: Vec<HardwareThread>,
-    /// Operating-system number of each core, which is unique only within the core's socket.
+    /// Operating-system number of each core; unique only within a socket.
     pub cores: Vec<u32>,
-    /// True if no cores are described, so that each hardware thread counts as a core.
+    /// True if the description has no cores, so that each hardware thread counts as a core.
     pub lacks_cores: bool,
-    /// Number of each last-level cache.
+    /// hwloc's logical index of each last-level cache.
     pub llcs: Vec<u32>,
     /// Operating-system number of each socket.
     pub sockets: Vec<u32>,
@@ -139,7 +139,7 @@ pub struct Topology {
     pub devices: Vec<PciDevice>,
     /// Processor name that hwloc found.
     pub processor_model: Option<String>,
-    /// Vendor, family number and model number that hwloc found.
+    /// Vendor, family and model numbers that hwloc found.
     pub identification: Option<(String, u32, u32)>,
 }
 
@@ -159,8 +159,8 @@ impl Topology {
         discovery::load(source)
     }
 
-    /// Returns this machine's topology as an XML text of hwloc, as `lstopo FILE.xml` writes it. It does not contain what
-    /// hwloc lists only with the plug-ins of device vendors.
+    /// Returns this machine's topology as an XML text of hwloc, as `lstopo FILE.xml` writes it. Objects that hwloc
+    /// lists only with plug-ins of device vendors are missing.
     ///
     /// # Errors
     /// Fails if hwloc cannot read the topology.
@@ -168,13 +168,13 @@ impl Topology {
         discovery::live_xml()
     }
 
-    /// Returns the NUMA nodes on which programs of the host allocate memory.
+    /// Returns the NUMA nodes on which programs of the host can allocate memory.
     pub fn host_nodes(&self) -> impl Iterator<Item = &TopologyNumaNode> {
         self.nodes.iter().filter(|node| node.is_host_memory())
     }
 
-    /// Returns the devices that compute, in the order of the bus. Drivers number them in this order if all are of one
-    /// model, or if `CUDA_DEVICE_ORDER=PCI_BUS_ID` is set.
+    /// Returns the devices that compute, in bus order. Drivers number them in this order if all are of one model,
+    /// or if `CUDA_DEVICE_ORDER=PCI_BUS_ID` is set.
     pub fn accelerators(&self) -> impl Iterator<Item = &PciDevice> {
         self.devices.iter().filter(|device| device.computes())
     }
@@ -190,8 +190,9 @@ impl Topology {
         likely.chain(&self.threads).find(|thread| thread.cpu == cpu)
     }
 
-    /// Returns the positions of a CPU if the first thread of all cores is numbered before the second, for up to
-    /// [`MAX_SIBLINGS`] threads per core. Most machines are numbered in this way, so that no search is necessary.
+    /// Returns the indices at which a CPU is found if the first threads of all cores are numbered before the second
+    /// ones, for up to [`MAX_SIBLINGS`] threads per core. Most machines are numbered in this way, so that no search
+    /// is necessary.
     fn likely_positions(&self, cpu: CpuId) -> impl Iterator<Item = usize> {
         let number = cpu.0 as usize;
         let threads = self.threads.len();
@@ -211,10 +212,10 @@ impl Topology {
         self.threads.iter().map(|thread| thread.sibling + 1).max().unwrap_or(1)
     }
 
-    /// Returns the total size in bytes and the number of the last-level caches that the given threads can use; `None`
-    /// if the sizes are unknown. If there is no shared cache, the largest cache level is used.
+    /// Returns the total size in bytes and the number of the last-level caches that the given threads can use;
+    /// `None` if the sizes are unknown. If no cache is shared, the highest cache level is used.
     pub fn llc_in_use(&self, cpus: &[CpuId]) -> Option<(u64, usize)> {
-        let last = self.caches.iter().rfind(|cache| cache.holds_data())?;
+        let last = self.caches.iter().rfind(|cache| cache.contains_data())?;
         let mut used: Vec<usize> = cpus
             .iter()
             .filter_map(|cpu| self.thread(*cpu))
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn t2k_has_no_shared_cache_and_one_numa_node_per_socket() {
+    fn t2k_has_one_numa_node_per_socket() {
         let t2k = synthetic("Package:4 NUMANode:1 Core:4 PU:1");
         assert_eq!((t2k.sockets.len(), t2k.cores.len(), t2k.nodes.len()), (4, 16, 4));
         assert!(t2k.llcs.is_empty());
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_is_found_in_every_numbering() {
+    fn cpu_is_found_in_every_numbering() {
         let mut machine = synthetic("Package:2 Core:4 PU:2");
         let count = machine.threads.len() as u32;
         let numberings: [fn(u32, u32) -> u32; 4] = [
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn gh200_has_one_numa_node_of_the_host_and_one_of_the_device() {
+    fn gh200_has_numa_nodes_of_host_and_device() {
         let gh200 = described("gh200");
         assert_eq!((gh200.nodes.len(), gh200.host_nodes().count()), (9, 1));
         assert_eq!(gh200.nodes[1].device.as_deref(), Some("0009:01:00.0"));
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_of_descriptions_have_nodes() {
+    fn described_devices_have_numa_nodes() {
         let dgx = described("dgx-h100");
         let kinds: Vec<bool> = dgx.devices.iter().map(PciDevice::computes).collect();
         assert_eq!(kinds, [false, true].repeat(8));
@@ -342,14 +343,14 @@ mod tests {
     }
 
     #[test]
-    fn this_process_may_use_threads_of_this_machine() {
+    fn live_topology_has_allowed_threads() {
         let live = Topology::load(&TopologySource::Live).unwrap();
         assert!(live.allowed().count() >= 1);
         assert!(live.threads.iter().all(|thread| thread.core < live.cores.len()));
     }
 
     #[test]
-    fn xml_of_hwloc_3_is_refused_with_its_version() {
+    fn xml_of_hwloc_3_is_refused() {
         assert_eq!(newer_xml_version("<topology version=\"3.0\">"), Some("3.0"));
         assert_eq!(newer_xml_version("<topology version=\"2.0\">"), None);
     }

@@ -1,5 +1,6 @@
-//! CPUs that this process may use at a moment: those that are online and in its cpuset. An administrator, a job scheduler
-//! or a hypervisor may take CPUs away while a measurement runs; the kernel then moves bound threads to other CPUs.
+//! CPUs that this process may use at the moment: CPUs that are online and in its cpuset. An administrator, a job
+//! scheduler or a hypervisor may remove CPUs during a measurement; the kernel then moves bound threads to other
+//! CPUs.
 
 use crate::root::{SysRoot, list};
 use crate::{cgroup, ids::CpuId};

@@ -24,7 +24,7 @@ struct Case {
     findings: Vec<String>,
     /// Fields of the machine's description with their expected values.
     machine: BTreeMap<String, Value>,
-    /// Fragments of the findings' texts, by identifier.
+    /// Expected parts of the findings' texts, by identifier.
     #[serde(default)]
     texts: BTreeMap<String, String>,
     /// Fields that must be unknown.
@@ -87,7 +87,7 @@ fn check(path: &Path) {
 }
 
 #[test]
-fn recorded_machines_are_described_and_examined() {
+fn recorded_machines_match_expected_descriptions() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/systems");
     let mut cases: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()

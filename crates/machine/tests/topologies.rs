@@ -1,4 +1,4 @@
-//! Machines whose topology is unusual: without cores, with caches in front of memory, with several kinds of memory, with
+//! Tests of unusual topologies: without cores, with caches in front of memory, with several kinds of memory, with
 //! CPUs that the process may not use.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
@@ -21,7 +21,7 @@ fn machine(name: &str) -> Machine {
 }
 
 #[test]
-fn hardware_threads_without_cores_are_cores() {
+fn hardware_threads_count_as_cores_without_cores() {
     let sandbox = synthetic("Package:2 L3Cache:2(size=4MB) PU:4");
     assert_eq!((sandbox.cores.len(), sandbox.threads.len()), (16, 16));
     assert_eq!(sandbox.cores, (0..16).collect::<Vec<_>>());
@@ -31,7 +31,7 @@ fn hardware_threads_without_cores_are_cores() {
 }
 
 #[test]
-fn caches_in_front_of_memory_are_not_caches_of_cores() {
+fn caches_in_front_of_memory_are_separate() {
     let memory_mode = recorded("memory-mode");
     let sizes: Vec<_> = memory_mode.nodes.iter().map(|node| node.cache_bytes).collect();
     assert_eq!(sizes, [Some(1 << 30), Some(1 << 30)]);
@@ -49,7 +49,7 @@ fn caches_in_front_of_memory_are_not_caches_of_cores() {
 }
 
 #[test]
-fn cpus_outside_the_cpuset_are_distinguished_from_absent_ones() {
+fn unusable_and_absent_cpus_are_distinguished() {
     let job = machine("cpuset");
     let cpus: Vec<_> =
         job.numa_nodes.iter().map(|node| (node.cpus.clone(), node.unusable_cpus.clone())).collect();
@@ -65,7 +65,7 @@ fn cpus_outside_the_cpuset_are_distinguished_from_absent_ones() {
 }
 
 #[test]
-fn classes_of_cores_are_listed_with_the_fastest_first() {
+fn core_classes_are_listed_fastest_first() {
     let classes = machine("five-kinds").processor.core_classes;
     let found: Vec<_> = classes.iter().map(|c| (c.name.as_str(), c.cores, c.capacities)).collect();
     assert_eq!(found, [("fast", 10, Some([997, 1024])), ("slow", 10, Some([718, 731]))]);
@@ -78,7 +78,7 @@ fn classes_of_cores_are_listed_with_the_fastest_first() {
     assert!(machine("gh200").processor.core_classes.is_empty());
 }
 
-/// Returns the error for a file with this text.
+/// Returns the error for a topology file with this text.
 fn refusal(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("node.xml");
@@ -87,7 +87,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn unreadable_files_have_hints() {
+fn unreadable_topology_file_has_hint() {
     let newer = refusal("<topology version=\"3.0\">\n</topology>\n");
     assert!(newer.contains("--export-xml-flags v2"), "{newer}");
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/two-kinds.xml");

@@ -18,13 +18,14 @@ pub fn since_start() -> f64 {
 
 static BUDGET_START: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// Starts the time of the budget that the user sets: when the command starts, so that everything before the measurement
-/// counts, or when all hosts of a run start together.
+/// Starts the time budget of the user: when the command starts, so that everything before the
+/// measurement counts, or when all hosts of a run start together.
 pub fn start_budget() {
     *BUDGET_START.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
 }
 
-/// Returns the start of the budget that the user sets: that of the command, otherwise now.
+/// Returns the start of the user's time budget if [`start_budget`] was called, otherwise the
+/// current time.
 pub fn budget_start() -> Instant {
     BUDGET_START.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(now)
 }
@@ -95,9 +96,10 @@ mod tests {
         assert!(quality.overhead.0 >= 0.0);
     }
 
-    /// A clock that advances by 10 ms at each 70,000th reading, and one that stands still.
+    /// Measures a clock that advances by 10 ms every 70,000 readings, and a clock that never
+    /// advances.
     #[test]
-    fn coarse_clock_steps_are_measured() {
+    fn coarse_clock_granularity_is_measured() {
         let mut readings = 0;
         let coarse = super::clock_quality(|| {
             readings += 1;

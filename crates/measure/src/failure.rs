@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn message_cause_and_hint_have_one_order() {
+    fn failure_displays_message_then_cause_then_hint() {
         let plain = Failure::usage("cannot read x");
         assert_eq!(plain.to_string(), "cannot read x");
         assert_eq!(plain.single_line(), "cannot read x");

@@ -1,5 +1,6 @@
-//! Names of gauges, tests and figures that several crates use, e.g. for published figures and for plans that start from
-//! saved runs. The crate of a gauge cannot declare these names, because crates on which it depends use them.
+//! Names of gauges, tests and figures that several crates use, e.g. for published figures and for
+//! plans that start from saved runs. They are declared here and not in the crates of the gauges,
+//! because crates below the gauges use them.
 
 /// Names of STREAM's figures.
 pub mod stream {
@@ -11,7 +12,7 @@ pub mod stream {
     pub const TEST_ON_DEVICES: &str = "device_stream";
     /// Name of the Triad figure.
     pub const TRIAD: &str = "triad";
-    /// Kernel that copies an array.
+    /// Name of the Copy figure.
     pub const COPY: &str = "copy";
     /// Names of STREAM's four kernels, in STREAM's order.
     pub const KERNELS: [&str; 4] = [COPY, "scale", "add", TRIAD];
@@ -28,11 +29,11 @@ pub mod hpl {
     pub const GAUGE: &str = "compute";
     /// Name of the HPL test.
     pub const TEST: &str = "hpl";
-    /// Name of the figure with the FLOP rate of the solution.
+    /// Name of the figure with the FLOP rate of the solver, as HPL reports it.
     pub const RATING: &str = "rating";
     /// Name of the figure with the FLOP rate of matrix products.
     pub const DGEMM: &str = "dgemm";
-    /// Name of the figure with the published time of the solution.
+    /// Name of the figure with the published time of the solver.
     pub const TIME: &str = "time";
 }
 

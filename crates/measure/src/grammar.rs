@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_points_at_the_wrong_character() {
+    fn error_points_at_wrong_character() {
         let mut cursor = Cursor::new("places", "--places '{0:4}:4:8'", "{0:4}:x:8");
         cursor.take_while(|c| c != '}');
         assert!(cursor.eat('}') && cursor.eat(':'));
@@ -205,14 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn error_at_the_end_of_the_text_is_stated() {
+    fn error_at_end_of_text_is_reported() {
         let mut cursor = Cursor::new("size", "--size 2GiB", "");
         let error = cursor.number("expected a number").unwrap_err();
         assert!(error.to_string().contains("expected a number, but the text ends here"));
     }
 
     #[test]
-    fn blanks_are_spaces_and_tabs() {
+    fn spaces_and_tabs_are_blanks() {
         let mut cursor = Cursor::new("size", "--size 2GiB", " \t 2 GiB");
         cursor.skip_blanks();
         assert_eq!((cursor.position(), cursor.rest()), (3, "2 GiB"));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Hint, displayed on a line below an error message; displays nothing without a hint.
+/// Line with the hint, displayed below an error message; displays nothing if there is no hint.
 pub(crate) struct HintLine<'a>(pub(crate) Option<&'a str>);
 
 impl fmt::Display for HintLine<'_> {

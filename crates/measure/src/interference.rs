@@ -57,8 +57,8 @@ fn parse_stolen(stat: &str) -> Option<u64> {
     stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
 }
 
-/// Busy time of some CPUs since boot, for all processes, and CPU time of this process and of the children that
-/// it has waited for, in seconds.
+/// CPU time in seconds: busy time of some CPUs since boot, for all processes, and CPU time of this
+/// process and of its ended children.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work {
     all: f64,
@@ -150,8 +150,8 @@ const PREEMPTED: &str = "preempted";
 /// Words for a loss of the CPU without a context switch.
 const UNKNOWN: &str = "because of stolen time or an interrupt";
 
-/// Returns the text of a cause for a sample of a run in which a CPU quota stopped threads. Lost time looks the same
-/// whether a quota or another program took it, so that the text does not attribute it to another program.
+/// Returns the text of a cause for a run in which a CPU quota stopped threads. Time lost to the
+/// quota cannot be distinguished from time lost to another program, so the text names both.
 pub fn under_a_quota(cause: &str) -> String {
     cause
         .replace(BY_OTHERS, "the CPU quota or another program stopped a thread")
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_are_counted_in_singular_and_plural() {
+    fn cause_texts_use_singular_and_plural() {
         let ticks = |ticks| Cause::Stolen { ticks }.to_string();
         assert_eq!(ticks(1), "1 tick stolen by the hypervisor");
         assert_eq!(ticks(2), "2 ticks stolen by the hypervisor");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_time_under_a_quota_is_not_attributed_to_other_programs() {
+    fn quota_is_named_as_possible_cause_of_lost_time() {
         let preempted = |switches| Cause::Preempted { switches, lost: Seconds(8e-2) }.to_string();
         let other = Cause::OtherProgram { share: Fraction(0.4) }.to_string();
         let cases = [
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_counted_on_the_requested_cpus() {
+    fn busy_time_counts_requested_cpus_only() {
         let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 100 50 4 5 6 7 8\ncpu1 10 0 0 100 0 0 0 0 0 0\n\
                     intr 1 2 3\n";
         assert_eq!(parse_work(stat, &[0]), Some(21));
@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn steal_is_the_eighth_number_of_the_first_line() {
+    fn steal_time_is_read_from_first_line() {
         let stat = "cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
         assert_eq!(parse_stolen(stat), Some(80));
         assert_eq!(parse_stolen("intr 1"), None);
     }
 
     #[test]
-    fn faults_of_this_thread_are_counted() {
+    fn page_faults_of_thread_are_counted() {
         let before = ThreadCounts::now();
         let touched = vec![1u8; 8 << 20];
         std::hint::black_box(&touched);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_a_new_thread_counts_from_its_start() {
+    fn cpu_time_of_new_thread_begins_at_zero() {
         let started = std::time::Instant::now();
         let (first, last) = std::thread::spawn(|| {
             let first = ThreadCounts::now();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_is_busy_for_at_most_the_time_since_boot() {
+    fn busy_time_is_at_most_time_since_boot() {
         let uptime = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
         let since_boot = uptime.split(' ').next().and_then(|seconds| seconds.parse::<f64>().ok());
         let (Some(since_boot), Some(work)) = (since_boot, Work::now(&[0])) else { return };

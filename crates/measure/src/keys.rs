@@ -1,8 +1,9 @@
-//! Keys of the `config` of a measurement: one struct for each kind of figure, declared with [`config!`](crate::config).
-//! A key that only one kind of figure has is declared in the struct of that kind. A key that several kinds have is
-//! declared once with [`keys!`](crate::keys!), usually in [`shared`], and the structs refer to it. The pairing of
-//! figures, the list of different settings and the labels in texts derive from these declarations; the columns of CSV
-//! derive from [`COLUMNS`].
+//! Keys of the `config` of a measurement: one struct for each kind of figure, declared with
+//! [`config!`](crate::config). A key that only one kind of figure has is declared in the struct of
+//! that kind. A key that several kinds have is declared once with [`keys!`](crate::keys!), usually
+//! in [`shared`], and the structs refer to it. The comparison of figures, the list of settings that
+//! differ and the labels in texts derive from these declarations; the columns of CSV derive from
+//! [`COLUMNS`].
 
 pub mod shared;
 
@@ -92,7 +93,7 @@ pub struct Key {
     pub role: Role,
     /// Label of the key in texts for people.
     pub words: &'static str,
-    /// True if values are clear without the label, so that texts omit the label.
+    /// True if values are clear without the label; texts then omit the label.
     pub omits_label: bool,
     /// Description of the value.
     pub description: &'static str,
@@ -100,7 +101,8 @@ pub struct Key {
     pub was: &'static [&'static str],
     /// Source file and line of the declaration.
     pub declared: &'static str,
-    /// Reason why the role or type for this kind of figure differs from the declaration.
+    /// Reason why this kind of figure declares another role or type than the shared key; `None` if
+    /// it does not.
     pub exception: Option<&'static str>,
 }
 
@@ -150,9 +152,9 @@ pub fn is_size(name: &str) -> bool {
     name.ends_with("_bytes")
 }
 
-/// Returns a value as a short text, for a table cell: a string or a number as it is; for an object the requested
-/// value, the command of a compiler, the path of a volume, or a library with its version. Returns `None` for
-/// lists and other objects.
+/// Returns a value as a short text for a table cell. A string or a number is returned unchanged.
+/// For an object, the text is the requested value, the command of a compiler, the path of a volume,
+/// or a library with its version. Returns `None` for lists and other objects.
 pub fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Array(_) => None,
@@ -213,7 +215,7 @@ pub struct ConfigKind {
 }
 
 impl ConfigKind {
-    /// True if figures of this test are of this kind.
+    /// True if this kind covers the figures of this test.
     pub(crate) fn covers(&self, gauge: &str, test: &str) -> bool {
         self.gauge == gauge && self.tests.contains(&test)
     }
@@ -234,8 +236,8 @@ impl ConfigKind {
     }
 }
 
-/// Former names of keys with their present names. Records are read with them, so that a key can be renamed: all code
-/// behind the reader knows only the present name.
+/// Former names of keys with their present names. The reader of records replaces former names, so
+/// that all other code uses only the present name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FormerNames(BTreeMap<&'static str, &'static str>);
 
@@ -257,14 +259,14 @@ struct PlacedKey {
     place: usize,
 }
 
-/// Registry of all kinds of figures of all gauges. Keys are found by their names, because `fleet rank` looks up those of
-/// many thousands of figures.
+/// Registry of all kinds of figures of all gauges. Keys are indexed by name, because `fleet rank`
+/// looks up the keys of many thousands of figures.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     kinds: Vec<ConfigKind>,
-    /// Keys of the figures of each test of each gauge.
+    /// Keys of the figures, by gauge and test.
     by_gauge: HashMap<&'static str, HashMap<&'static str, KeysByName>>,
-    /// First key of each name.
+    /// First key with each name, in any kind of figure.
     by_name: HashMap<&'static str, &'static Key>,
     former: FormerNames,
 }
@@ -272,7 +274,7 @@ pub struct Registry {
 /// Keys of the figures of one test, with their names.
 type KeysByName = HashMap<&'static str, PlacedKey>;
 
-/// Keys of the figures of one test, and those of other tests for names that it has not.
+/// Keys of one test's figures. Names that the test does not have are looked up in all other tests.
 #[derive(Debug, Clone, Copy)]
 pub struct TestKeys<'a> {
     /// `None` if the test is unknown.
@@ -281,7 +283,8 @@ pub struct TestKeys<'a> {
 }
 
 impl TestKeys<'_> {
-    /// Returns the key `name`; if the test has none, the key `name` of any kind of figure.
+    /// Returns the key `name` of the test; if the test has no such key, returns the key `name` of
+    /// any kind of figure.
     pub fn key(&self, name: &str) -> Option<&'static Key> {
         let own = self.for_test.and_then(|keys| keys.get(name)).map(|known| known.key);
         own.or_else(|| self.by_name.get(name).copied())
@@ -322,8 +325,8 @@ impl Registry {
         TestKeys { for_test, by_name: &self.by_name }
     }
 
-    /// Returns the key `name` of the figures of a test. For an unknown test, returns the key `name` of any kind of
-    /// figure.
+    /// Returns the key `name` of a test's figures. For an unknown test, returns the key `name` of
+    /// any kind of figure.
     pub fn key(&self, gauge: &str, test: &str, name: &str) -> Option<&'static Key> {
         self.for_test(gauge, test).key(name)
     }
@@ -355,8 +358,8 @@ impl Registry {
     }
 }
 
-/// Returns the description of a key: the doc comment of the field, or that of the shared declaration if the field has
-/// none.
+/// Returns the description of a key: the doc comment of the field if it has one, otherwise the doc
+/// comment of the shared declaration.
 #[doc(hidden)]
 pub const fn description(of_field: &'static str, of_key: &'static str) -> &'static str {
     let of_field = of_field.trim_ascii();
@@ -364,8 +367,8 @@ pub const fn description(of_field: &'static str, of_key: &'static str) -> &'stat
 }
 
 /// Declares keys that several kinds of figures share. A declaration consists of documentation, type of the value
-/// (without `Option`), [`Role`], label, and options: `omits_label`, and `was "old"` for each former name of a renamed key.
-/// Each key becomes an empty enum, which [`config!`](crate::config) uses to refer to the key.
+/// (without `Option`), [`Role`], label, and options: `omits_label`, and `was "old"` for each former name of a
+/// renamed key. Each key becomes an empty enum, which [`config!`](crate::config) uses to refer to the key.
 #[macro_export]
 macro_rules! keys {
     ($(
@@ -392,8 +395,8 @@ macro_rules! keys {
 /// Declares the configuration of a kind of figure. Every field is a key. A key that only this kind has is declared
 /// here, with documentation, type of the value (without `Option`), [`Role`], label, and the options of
 /// [`keys!`](crate::keys!). A key that several kinds have is declared once, with `keys!`, and the field refers to that
-/// declaration; a doc comment of the field then replaces the description. For this kind of figure only, `as` sets another
-/// role and `of` another type; the string after `=` gives the reason.
+/// declaration; a doc comment of the field then replaces the description. For this kind of figure only, `as` sets
+/// another role and `of` another type; the string after `=` gives the reason.
 ///
 /// A configuration can include other configurations, whose keys precede the keys of the fields:
 /// `pub struct Rating including dgemm: Dgemm, ending: Ending { ... }`.

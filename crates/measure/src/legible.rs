@@ -35,8 +35,8 @@ fn is_plain(c: char) -> bool {
     !c.is_control() && !is_deceiving(c)
 }
 
-/// Returns the text with control and invisible characters escaped: `\u{1b}`, `\t`. All characters that end a line are
-/// among them, so that the text stays in its line.
+/// Returns the text with control and invisible characters escaped: `\u{1b}`, `\t`. Characters that
+/// end a line are escaped as well, so that the result is one line.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);
@@ -52,7 +52,8 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns a path for a message or a page. Another user may have named the file.
+/// Returns a path for a message or a page, with control characters escaped; another user may have
+/// named the file.
 pub fn path(path: impl AsRef<Path>) -> String {
     escaped(&path.as_ref().to_string_lossy()).into_owned()
 }
@@ -65,14 +66,15 @@ pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.split('\n').map(escaped).collect::<Vec<_>>().join("\n"))
 }
 
-/// Joins lines for a paragraph of several lines; text of a foreign record in them does not begin a line.
+/// Joins lines into a paragraph of several lines. Line breaks within a line are escaped, so that
+/// text of a foreign record cannot begin a line.
 pub fn joined_lines(lines: impl IntoIterator<Item = String>) -> String {
     let plain = lines.into_iter().map(|line| escaped(&line).into_owned());
     plain.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the text. If the text has more than `max` characters, its middle is replaced with a note of the number of
-/// omitted characters.
+/// Shortens a text of more than `max` characters: a note with the number of omitted characters
+/// replaces the middle.
 fn elided(text: &str, max: usize) -> Cow<'_, str> {
     let count = text.chars().count();
     if count <= max {
@@ -85,18 +87,20 @@ fn elided(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}...({} characters)...{end}", count - head - tail))
 }
 
-/// Returns a line with each long word shortened, e.g. the arguments of a command.
+/// Returns a line in which the middle of each long word is omitted, e.g. in the arguments of a
+/// command.
 pub fn shortened(line: &str) -> String {
     let words: Vec<_> = line.split(' ').map(|word| elided(word, WORD)).collect();
     words.join(" ")
 }
 
-/// Returns a line of another program as messages and records quote it: its first and last characters if it is long.
+/// Returns a line of another program for a quotation in messages and records. If the line is long,
+/// only its first and last characters are kept.
 pub fn quoted(line: &str) -> String {
     elided(line, QUOTED).into_owned()
 }
 
-/// Returns a text with each line shortened like those of a message.
+/// Returns a text in which the middle of each long line is omitted.
 pub fn bounded(text: &str) -> Cow<'_, str> {
     if text.len() <= LINE {
         return Cow::Borrowed(text);
@@ -104,8 +108,8 @@ pub fn bounded(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.split('\n').map(|line| elided(line, LINE)).collect::<Vec<_>>().join("\n"))
 }
 
-/// Returns a text as one line: control characters are escaped, line breaks included. The middle of a long line and of
-/// each long word is omitted.
+/// Returns a text as one line: control characters and line breaks are escaped. The middle of a long
+/// line and of each long word is omitted.
 pub fn line(line: &str) -> String {
     elided(&escaped(&shortened(line)), LINE).into_owned()
 }
@@ -161,20 +165,21 @@ pub fn page(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// True if the text after an escape character completes a sequence that sets colours: `[1;32m`.
+/// True if the text after an escape character completes a control sequence that sets colours, e.g.
+/// `[1;32m`.
 fn begins_colour(after: &str) -> bool {
     let Some(parameters) = after.strip_prefix('[') else { return false };
     parameters.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
 }
 
-/// Returns three dots in place of a part that is left out, or nothing.
+/// Returns `...` for an omitted part, otherwise an empty text.
 fn ellipsis(is_left_out: bool) -> &'static str {
     if is_left_out { "..." } else { "" }
 }
 
 /// Returns the part of a long text around the character at byte `at`, escaped, and the column of that character.
 pub(crate) fn around(text: &str, at: usize) -> (String, usize) {
-    /// Maximum number of characters shown before and after the character at `at`.
+    /// Maximum number of characters shown on each side of the character at `at`.
     const SIDE: usize = WORD / 4;
     let (head, tail) = text.split_at_checked(at).unwrap_or((text, ""));
     let before = head.chars().count();
@@ -194,7 +199,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn message_has_at_most_six_lines_and_keeps_its_hint() {
+    fn long_message_has_six_lines_and_its_hint() {
         let short = Failure::usage("wrong").hint("right");
         assert_eq!(failure(&short), short.to_string());
         let long = format!("cc fails:\n\n{}", "an error\n".repeat(20));
@@ -222,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_shortened_in_the_middle() {
+    fn middle_of_long_value_is_omitted() {
         let shown = message(&format!("invalid value '{}' for N", "9".repeat(10_000)));
         assert!(shown.len() < 2 * WORD && shown.contains("...(98") && shown.ends_with("' for N"));
         assert!(message(&"word ".repeat(10_000)).len() < 2 * LINE);
@@ -240,7 +245,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printed_text_is_short_and_plain(text in "(\\PC|[\u{0}-\u{20}\u{80}-\u{9f}\u{202e}]){0,3000}", at in 0usize..3000) {
+        fn any_text_is_printed_short_without_control_characters(text in "(\\PC|[\u{0}-\u{20}\u{80}-\u{9f}\u{202e}]){0,3000}", at in 0usize..3000) {
             let shown = message(&text);
             prop_assert!(shown.lines().count() <= LINES);
             prop_assert!(shown.chars().all(|c| is_plain(c) || c == '\n'));

@@ -5,7 +5,7 @@
 pub struct UnknownName {
     /// Kind of item that the name selects, e.g. `kind of store`.
     pub what: &'static str,
-    /// Name as typed.
+    /// Name as the user typed it.
     pub given: String,
     /// Names of all variants.
     pub known: Vec<&'static str>,
@@ -18,7 +18,7 @@ impl UnknownName {
     }
 }
 
-/// Minimum similarity (Jaro-Winkler) of a name that may have been meant.
+/// Minimum similarity (Jaro-Winkler) at which a known name is suggested.
 const ALIKE: f64 = 0.85;
 
 /// True if a typed name may be a misspelling of a known one.

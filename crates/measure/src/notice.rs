@@ -22,13 +22,13 @@ pub enum NoticeId {
     Remembered,
     /// A variant of a kernel, library or grid was chosen by measurement.
     Chosen,
-    /// More threads, ranks or load than stated do not increase the rate.
+    /// The rate does not increase with more threads, ranks or load than stated.
     Saturation,
     /// The figures contradict a property that the machine reports.
     Contradicted,
     /// A value deviated from the trend of the neighbouring values and was measured again.
     Trend,
-    /// Something was not measured, for the stated reason.
+    /// Something was not measured, for the reason in the text.
     LeftOut,
     /// The time budget was used up before everything was measured.
     Budget,
@@ -44,7 +44,7 @@ pub enum NoticeId {
     Failed,
     /// A resource limits a figure, or was excluded as its limit.
     Bottleneck,
-    /// The run was interrupted at the stated point.
+    /// The run was interrupted; the text states where.
     Interrupted,
     /// The test used fewer threads than normally, because there are too few cores.
     FewerThreads,
@@ -77,13 +77,13 @@ impl Notice {
         Self { id, gauge: gauge.to_owned(), message, hint: None }
     }
 
-    /// Returns the notice that nothing of `what` was measured, because the time of the run is used up.
+    /// Returns a notice that `what` was not measured, because no time of the run was left.
     pub fn no_time_left(gauge: &str, what: &str) -> Self {
         Self::new(NoticeId::Budget, gauge, format!("no time is left for {what}"))
     }
 
-    /// Returns the notice on parts of a plan that were left out because their predicted time exceeds the budget; `None` if
-    /// there are none. `noun` follows the names.
+    /// Returns a notice about parts of a plan that were omitted because their predicted time
+    /// exceeds the budget; `None` if no part was omitted. `noun` follows the names.
     pub fn no_time_for(gauge: &str, names: &[String], noun: &str) -> Option<Self> {
         if names.is_empty() {
             return None;
@@ -105,7 +105,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Adds to `notices` the notices of `more` that `notices` does not contain yet.
+/// Adds the notices of `more` that `notices` does not contain yet.
 pub fn add_new(notices: &mut Vec<Notice>, more: impl IntoIterator<Item = Notice>) {
     for notice in more {
         if !notices.contains(&notice) {

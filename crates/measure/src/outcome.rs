@@ -8,12 +8,13 @@ use crate::repeat::Stop;
 use crate::schedule::Limits;
 use std::time::Duration;
 
-/// Time of a run: its limits, and when its first measurement began.
+/// Time limits of a run, and the time until its first measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct RunTime {
     /// Limits of the whole run.
     pub limits: Limits,
-    /// Time from the start of the run to the first measurement; zero if the set-up is not a part of its own.
+    /// Time from the start of the run to the first measurement; zero if setup and measurement are
+    /// not separated.
     pub setting_up: Duration,
 }
 
@@ -30,13 +31,15 @@ pub struct Outcome {
     pub details: Vec<String>,
     /// Reason why repetition ended; `None` if nothing was repeated.
     pub stop: Option<Stop>,
-    /// Time of the run, from which [`Outcome::finish_run`] determines whether it was late; `None` if it has no limits.
+    /// Time limits of the run, from which [`Outcome::finish_run`] determines whether it was late;
+    /// `None` if it has no limits.
     pub time: Option<RunTime>,
     /// Failure that ended the measurement early; figures measured before the failure are kept.
     pub failure: Option<Failure>,
-    /// Hardware events during parts of the run, for which the figures of these parts have been judged.
+    /// Hardware events during parts of the run. The figures of these parts already take them into
+    /// account.
     pub judged_events: Vec<EventCount>,
-    /// True if the figures of each part of the run have been judged by the CPU quotas during this part.
+    /// True if the figures of each part already take throttling by CPU quotas into account.
     pub has_judged_parts: bool,
 }
 
@@ -46,8 +49,9 @@ impl Outcome {
         Self { stop: Some(Stop::Interrupted), ..Self::default() }
     }
 
-    /// Returns the result of a run, at its end. The error of an interrupted run, e.g. of a setup, is an interruption, not
-    /// a failure. A run that exceeded its budget has a notice by how much and why; this is the only place that adds it.
+    /// Completes the result of a run. An error in an interrupted run, e.g. during the setup, is
+    /// reported as an interruption, not as a failure. If the run exceeded its budget, a notice
+    /// states by how much and why; only this function adds the notice.
     ///
     /// # Errors
     /// Fails if the run failed without an interruption.
@@ -65,12 +69,14 @@ impl Outcome {
         }
     }
 
-    /// Sets the limits of the run and the time of its set-up, unless they are known from a part of the run.
+    /// Sets the limits of the run and the time of its setup, unless a part of the run has already
+    /// set them.
     pub fn set_run_time(&mut self, limits: &Limits, setting_up: Duration) {
         self.time.get_or_insert(RunTime { limits: *limits, setting_up });
     }
 
-    /// Adds the notice of a run that exceeded its budget. It names the gauge if the run has figures of only one.
+    /// Adds a notice if the run exceeded its budget. The notice names the gauge if all figures are
+    /// from one gauge.
     fn add_overrun(&mut self) {
         let Some(RunTime { limits, setting_up }) = self.time.take() else { return };
         if self.is_interrupted() {
@@ -92,22 +98,23 @@ impl Outcome {
         !self.is_interrupted() && self.failure.is_none()
     }
 
-    /// Returns the failure that ended the run, with its exit code: that of an invalid result if the run has a figure,
-    /// otherwise the code of the failure itself.
+    /// Returns the failure that ended the run. If the run has a figure, the failure has the exit
+    /// code of an invalid result; otherwise it keeps its own exit code.
     pub fn ending_failure(&self) -> Option<Failure> {
         let failure = self.failure.clone()?;
         let any = self.measurements.iter().any(|m| m.value.is_some() && !m.is_published());
         Some(if any { failure.kind(FailureKind::Unmet) } else { failure })
     }
 
-    /// Makes all figures that this run measured itself suspect, for one reason.
+    /// Marks all figures that this run measured itself as suspect, with one reason.
     pub fn doubt_own_figures(&mut self, reason: &str) {
         for figure in self.measurements.iter_mut().filter(|figure| !figure.is_published()) {
             figure.doubt(Status::Suspect, reason);
         }
     }
 
-    /// Appends the result of another gauge, or of a part of the run. The time of a part is within that of the run.
+    /// Appends the result of another gauge, or of a part of the run. Its time is already included
+    /// in the time of the run.
     pub fn extend(&mut self, more: Self) {
         self.measurements.extend(more.measurements);
         self.findings.extend(more.findings);
@@ -139,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn error_of_an_interrupted_run_is_an_interruption() {
+    fn error_after_interrupt_is_an_interruption() {
         let failed = || Err(Failure::missing("no memory"));
         assert!(Outcome::finish_run(failed(), &Interrupted).unwrap().is_interrupted());
         assert_eq!(
@@ -151,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn late_run_has_one_notice_at_its_end() {
+    fn late_run_gets_one_notice() {
         let limits = Limits::new(Duration::from_secs(2), None);
         let mut outcome = Outcome::default();
         outcome.set_run_time(&limits, Duration::from_secs(1));
@@ -170,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_has_its_own_exit_code_only_without_figures() {
+    fn failure_exit_code_depends_on_figures() {
         let mut failed =
             Outcome { failure: Some(Failure::missing("no memory")), ..Outcome::default() };
         assert_eq!(failed.ending_failure().unwrap().kind, FailureKind::Missing);
@@ -183,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_interrupted_gauge_interrupts_the_whole_outcome() {
+    fn interrupted_gauge_interrupts_outcome() {
         let ended = |stop| Outcome { stop, ..Outcome::default() };
         let joined = |first, second| {
             let mut outcome = ended(first);

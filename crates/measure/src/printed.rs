@@ -1,21 +1,23 @@
-//! Texts that other programs printed and users saved: their encoding, cut last lines, several runs in one file, and
-//! the range of their figures. Every parser of such a text uses these functions.
+//! Saved output of other programs: its encoding, incomplete last lines, several runs in one file,
+//! and the range of its figures. Every parser of such output uses these functions.
 
 /// Byte order mark of UTF-8.
 const MARK: &str = "\u{feff}";
 /// Byte order marks of UTF-16, little-endian and big-endian.
 const UTF16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
-/// Longest line of a text that is not JSON, in bytes. The longest lines of the programs that are read have some
-/// thousand bytes.
+/// Longest line of a text that is not JSON, in bytes. Supported programs print lines of at most
+/// some thousand bytes.
 const LONGEST_LINE: usize = 1 << 20;
-/// Largest figure, and reciprocal of the smallest. Squares and reciprocals of figures, and sums of many squares, are
-/// finite numbers then, so that statistics of figures can be computed and saved.
+/// Largest accepted figure, and reciprocal of the smallest. Within this range, squares and
+/// reciprocals of figures, and sums of many squares, are finite, so that statistics can be computed
+/// and saved.
 const LARGEST: f64 = 1e150;
 
-/// Reason for doubt in figures of a text whose end is missing.
+/// Reason why figures are suspect if the end of the output is missing.
 pub const CUT: &str = "the output may be cut";
 
-/// Decodes the bytes of a file: UTF-8 with or without a byte order mark. Other bytes than UTF-8 are replaced.
+/// Decodes the bytes of a file: UTF-8 with or without a byte order mark. Bytes that are not UTF-8
+/// are replaced.
 ///
 /// # Errors
 /// Fails if the file is UTF-16 text.
@@ -38,14 +40,14 @@ pub fn without_mark(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }
 
-/// Returns the length of the first line that is longer than a line of any program that is read; `None` if there is
-/// none.
+/// Returns the length of the first line that is longer than any line of a supported program; `None`
+/// if there is no such line.
 pub fn overlong_line(text: &str) -> Option<usize> {
     text.split('\n').map(str::len).find(|length| *length > LONGEST_LINE)
 }
 
-/// Returns the part of the text up to the last line end. A last line without a line end may be cut in the middle of a
-/// number.
+/// Returns the part of the text up to the last line end. A last line without a line end may be
+/// incomplete, e.g. end in the middle of a number.
 pub fn whole_lines(text: &str) -> &str {
     text.rfind('\n').map_or("", |end| &text[..=end])
 }
@@ -55,13 +57,15 @@ pub fn unended_line(text: &str) -> Option<&str> {
     Some(&text[whole_lines(text).len()..]).filter(|line| !line.trim().is_empty())
 }
 
-/// Returns the numbers of the lines, from 1, of which `is_mark` is true. A program prints such a line once in a run.
+/// Returns the numbers of the lines, from 1, for which `is_mark` is true. A program prints such a
+/// line once per run.
 pub fn marked_lines(text: &str, is_mark: impl Fn(&str) -> bool) -> Vec<usize> {
     let lines = text.lines().enumerate().filter(|(_, line)| is_mark(line.trim()));
     lines.map(|(at, _)| at + 1).collect()
 }
 
-/// Returns the number of the line, from 1, of each occurrence of `mark`, which has no line end.
+/// Returns the line number, from 1, of each occurrence of `mark`, which must not contain a line
+/// end.
 pub fn marked_line_numbers(text: &str, mark: &str) -> Vec<usize> {
     let mut numbers = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -80,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_numbers_of_marks_begin_at_one() {
+    fn line_numbers_begin_at_one() {
         assert_eq!(marked_line_numbers("a\nb b\n\nb", "b"), [2, 2, 4]);
         assert_eq!(marked_lines("a\n b\nb", |line| line == "b"), [2, 3]);
         assert!(marked_line_numbers("", "b").is_empty());
@@ -100,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn last_line_without_line_end_is_incomplete() {
+    fn last_line_without_end_is_incomplete() {
         assert_eq!(whole_lines("a\nb"), "a\n");
         assert_eq!(whole_lines("a\r\n"), "a\r\n");
         assert_eq!(whole_lines("a"), "");
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_positive_numbers_that_can_be_squared() {
+    fn figure_is_positive_with_finite_square() {
         for value in [1e-9, 1.0, 1e18] {
             assert!(is_figure(value), "{value}");
         }

@@ -1,5 +1,5 @@
-//! Progress reports of a gauge, and requests of the user to end the run. The command shows the progress on the
-//! terminal; a gauge prints nothing itself.
+//! Progress reports of a gauge, and the user's request to end the run. The command shows the
+//! progress on the terminal; a gauge prints nothing itself.
 
 use crate::failure::Failure;
 use std::cell::RefCell;
@@ -12,8 +12,8 @@ pub trait Observer {
     fn progress(&mut self, share: f64, latest: &str);
     /// True if the user requested the end of the run.
     fn interrupted(&self) -> bool;
-    /// Returns an error if the user requested the end of the run. A setup calls it before each of its long steps; the
-    /// command reports an interruption, not this error.
+    /// Returns an error if the user requested the end of the run. Setup code calls this method
+    /// before each long step; the command reports an interruption instead of this error.
     ///
     /// # Errors
     /// Fails if the run is interrupted.
@@ -22,7 +22,7 @@ pub trait Observer {
     }
 }
 
-/// Observer that the schedule's loop shares with the code that it calls.
+/// Observer that the loop of the schedule and the code that it calls share.
 pub struct SharedObserver<'a>(RefCell<&'a mut dyn Observer>);
 
 impl<'a> SharedObserver<'a> {

@@ -142,8 +142,8 @@ impl Bytes {
     pub const fn gib(n: u64) -> Self {
         Self(n << 30)
     }
-    /// Formats the size in the largest unit up to GiB of which it is a multiple, without a blank, for texts that are parsed
-    /// again: `3KiB`, `1000B`.
+    /// Formats the size in the largest unit up to GiB of which it is a multiple, without a blank, for texts that
+    /// are parsed again: `3KiB`, `1000B`.
     pub fn exact(self) -> String {
         let mut prefixes = [UnitPrefix::Gibi, UnitPrefix::Mebi, UnitPrefix::Kibi].into_iter();
         let prefix = prefixes.find(|prefix| self.0 > 0 && self.0.is_multiple_of(prefix.multiple()));
@@ -163,7 +163,8 @@ impl Add for Bytes {
     }
 }
 
-/// Multiple of a size. A size beyond 64 bits is the largest, which exceeds every memory.
+/// Multiplies a size. A product beyond 64 bits becomes the largest value, which exceeds the memory
+/// of any machine.
 impl Mul<u64> for Bytes {
     type Output = Self;
     fn mul(self, n: u64) -> Self {
@@ -178,7 +179,7 @@ impl Div<Seconds> for Bytes {
     }
 }
 
-/// Time of an amount of data at a rate; infinite at a rate of zero.
+/// Returns the time to transfer an amount of data at a rate; infinite for a rate of zero.
 impl Div<BytesPerSec> for Bytes {
     type Output = Seconds;
     fn div(self, rate: BytesPerSec) -> Seconds {
@@ -208,11 +209,12 @@ impl Div<Seconds> for Joules {
 }
 
 impl Seconds {
-    /// Maximum of [`Seconds::duration`]: a century and more, of which sums and multiples are still durations.
+    /// Maximum of [`Seconds::duration`], more than a century. Sums and multiples of it are still
+    /// valid durations.
     pub const MAX_DURATION: Duration = Duration::from_secs(u32::MAX as u64);
 
-    /// Returns a predicted time as a duration. A time that is infinite, negative or not a number, which a prediction
-    /// from unknown rates gives, is [`Seconds::MAX_DURATION`].
+    /// Returns a predicted time as a duration. A prediction from unknown rates may be infinite,
+    /// negative or not a number; the result is then [`Seconds::MAX_DURATION`].
     pub fn duration(self) -> Duration {
         let duration = Duration::try_from_secs_f64(self.0).unwrap_or(Self::MAX_DURATION);
         duration.min(Self::MAX_DURATION)
@@ -276,7 +278,8 @@ display_by_unit!(
 );
 
 impl Fraction {
-    /// Formats the share as a whole number of percent; a share below 1 % has a digit after the point, as in `0.5 %`.
+    /// Formats the share as a whole number of percent; a share below 1 % has a digit after the
+    /// point, e.g. `0.5 %`.
     pub fn in_whole_percent(self) -> String {
         if self.0.abs() < 0.00995 {
             return self.to_string();
@@ -289,17 +292,19 @@ impl Fraction {
         format!("{:.1} %", unsigned_zero(self.0 * 100.0, 10.0))
     }
 
-    /// Formats the share as a whole number of percent without a blank, for lines with little room: `97%`.
+    /// Formats the share as a whole number of percent without a blank, for lines with little space: `97%`.
     pub fn in_short(self) -> String {
         format!("{:.0}%", unsigned_zero(self.0 * 100.0, 1.0))
     }
 
-    /// Returns the share rounded down to a whole number of percent, so that no share below a bound is shown as the bound.
+    /// Returns the share rounded down to a whole number of percent. A share below a bound is thus
+    /// never displayed as the bound.
     pub fn rounded_down(self) -> Self {
         Self((self.0 * 100.0).floor() / 100.0)
     }
 
-    /// Returns the share rounded up to a whole number of percent, for limits that a rounded value must not be below.
+    /// Returns the share rounded up to a whole number of percent, for limits. A value at the
+    /// displayed limit is thus never below the limit.
     pub fn rounded_up(self) -> Self {
         Self((self.0 * 100.0).ceil() / 100.0)
     }
@@ -320,7 +325,7 @@ pub fn changes_in_words([low, high]: [f64; 2]) -> String {
     format!("{} to {} %", change(low), change(high))
 }
 
-/// Rounds a value to a multiple of 1 / `steps`. A zero has no minus sign.
+/// Rounds a value to a multiple of 1 / `steps`, and removes the minus sign of zero.
 fn unsigned_zero(value: f64, steps: f64) -> f64 {
     (value * steps).round() / steps + 0.0
 }
@@ -354,7 +359,8 @@ impl fmt::Display for TransfersPerSec {
     }
 }
 
-/// Units of sizes, in either case: decimal prefixes are powers of 1000, binary prefixes powers of 1024.
+/// Units of sizes, in upper or lower case: decimal prefixes are powers of 1000, binary prefixes
+/// powers of 1024.
 const SIZE_UNITS: [(&str, UnitPrefix); 9] = [
     ("B", UnitPrefix::One),
     ("kB", UnitPrefix::Kilo),
@@ -370,14 +376,15 @@ const SIZE_UNITS: [(&str, UnitPrefix); 9] = [
 /// Maximum accepted size; 2^50 bytes are far above the memory of any node.
 pub const MAX_BYTES: Bytes = Bytes(1 << 50);
 
-/// Returns the entry of [`SIZE_UNITS`] whose name is `unit` followed by `end`, in either case.
+/// Returns the entry of [`SIZE_UNITS`] whose name is `unit` followed by `end`, in upper or lower
+/// case.
 fn size_unit(unit: &str, end: &str) -> Option<(&'static str, UnitPrefix)> {
     let name = format!("{unit}{end}");
     SIZE_UNITS.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(&name))
 }
 
-/// Returns the expected units instead of `unit`. A letter alone is refused, because programs of the field differ: `4k`
-/// is 4096 bytes for fio, and 4000 bytes in SI units.
+/// Returns the units that are expected instead of `unit`. A prefix without `B` is refused, because
+/// its meaning differs between programs: `4k` is 4096 bytes for fio, and 4000 bytes in SI units.
 fn expected_size_unit(unit: &str) -> String {
     match (size_unit(unit, "B"), size_unit(unit, "iB")) {
         (Some((decimal, _)), Some((binary, _))) => {
@@ -488,7 +495,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn predicted_time_is_always_a_duration() {
+    fn any_predicted_time_is_a_duration() {
         let rate = BytesPerSec(4e9);
         assert_eq!((Bytes(2_000_000_000) / rate).duration(), Duration::from_millis(500));
         let endless = [Bytes(1) / BytesPerSec(0.0), Bytes(0) / BytesPerSec(0.0), Seconds(-1.0)];
@@ -499,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_printed_in_binary_units_and_rates_in_si() {
+    fn sizes_have_binary_units_and_rates_si_units() {
         assert_eq!(Bytes::mib(128).to_string(), "128 MiB");
         assert_eq!(Bytes(1536 << 20).to_string(), "1.5 GiB");
         assert_eq!(Bytes(17).to_string(), "17 B");
@@ -511,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_beyond_all_memory_are_refused_without_overflow() {
+    fn oversized_values_are_refused_without_overflow() {
         assert_eq!("1024TiB".parse(), Ok(MAX_BYTES));
         let (half, whole) = (u64::MAX / 2 + 1, u64::MAX);
         for text in [half.to_string(), whole.to_string(), "1025TiB".into(), "4194304.5GiB".into()] {
@@ -534,12 +541,12 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_changes_have_signs() {
+    fn change_intervals_are_printed_with_signs() {
         assert_eq!(changes_in_words([0.97, 1.052]), "-3.0 to +5.2 %");
     }
 
     #[test]
-    fn small_values_keep_their_digits_and_zeros_have_no_sign() {
+    fn zero_has_no_minus_sign() {
         let small = [0.105, 0.0995, 0.009, 0.00032, 1.4e-8, 0.0].map(significant);
         assert_eq!(small, ["0.105", "0.100", "0.0090", "0.00032", "0.000000014", "0.000"]);
         assert_eq!([0.9999, 1.0, 0.95].map(change_in_words), ["+0.0 %", "+0.0 %", "-5.0 %"]);
@@ -584,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_powers_are_printed_with_units() {
+    fn shares_and_watts_are_printed_with_units() {
         assert_eq!(Fraction(0.9996).to_string(), "100 %");
         assert_eq!(Fraction(0.1234).to_string(), "12.3 %");
         assert_eq!(Fraction(0.1234).in_whole_percent(), "12 %");
@@ -597,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn decimal_and_binary_units_differ() {
+    fn decimal_units_are_smaller_than_binary_units() {
         assert_eq!("2GiB".parse(), Ok(Bytes::gib(2)));
         assert_eq!("2GB".parse(), Ok(Bytes(2_000_000_000)));
         assert_eq!("1.5KiB".parse(), Ok(Bytes(1536)));
@@ -608,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn letter_without_b_is_refused_with_both_units() {
+    fn size_unit_without_b_is_refused() {
         for (text, both) in [
             ("4k", "expected kB (powers of 1000) or KiB (powers of 1024)"),
             ("4K", "expected kB (powers of 1000) or KiB (powers of 1024)"),

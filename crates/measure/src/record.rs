@@ -84,8 +84,8 @@ impl Record {
         Some(Seconds(started.duration_since(UNIX_EPOCH).ok()?.as_secs_f64()))
     }
 
-    /// Returns the hosts of a run on several hosts, in the order of their ranks; empty for a run on one host. The field
-    /// `machine` describes the first.
+    /// Returns the hosts of a run on several hosts, in the order of their ranks; empty for a run on
+    /// one host. The field `machine` describes the first host.
     pub fn hosts(&self) -> Vec<&str> {
         let mut hosts: Vec<&str> = Vec::new();
         for host in self.measurements.iter().filter_map(Measurement::host) {
@@ -96,8 +96,8 @@ impl Record {
         hosts
     }
 
-    /// Keeps only the figures of the machine that the record describes: of a run on several hosts, those of the first
-    /// host.
+    /// Keeps only the figures of the machine that the record describes; in a run on several hosts,
+    /// this is the first host.
     pub fn keep_own_host(&mut self) {
         let first = self.measurements.iter().find_map(Measurement::host).map(str::to_owned);
         if let Some(first) = first {
@@ -106,8 +106,8 @@ impl Record {
     }
 }
 
-/// Parses a record from JSON, and renames keys with former names. The error for a newer schema contains the name of that
-/// schema.
+/// Parses a record from JSON, and renames keys with former names. The error for a newer schema contains the name of
+/// that schema.
 ///
 /// # Errors
 /// Fails with a message of one line that describes the problem.
@@ -119,7 +119,7 @@ pub fn parse(text: &str, names: &FormerNames) -> Result<Record, String> {
     Ok(record)
 }
 
-/// Parses a record whose keys keep their names.
+/// Parses a record without renaming its keys.
 fn parse_as_written(text: &str) -> Result<Record, String> {
     #[derive(Deserialize)]
     struct Head {
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn start_of_a_run_is_in_seconds_since_1970() {
+    fn start_of_run_is_in_seconds_since_1970() {
         let mut record = Record {
             schema: SCHEMA.to_owned(),
             id: new_id(),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn times_round_trip() {
+    fn rfc3339_times_round_trip() {
         let time = UNIX_EPOCH + std::time::Duration::from_secs(1_763_714_786);
         assert_eq!(rfc3339(time).unwrap(), "2025-11-21T08:46:26Z");
         assert_eq!(parse_rfc3339("2025-11-21T08:46:26Z"), Some(time));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_sort_by_the_time_of_the_record() {
+    fn record_ids_sort_by_time() {
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
         let before = now();
         let id: ulid::Ulid = new_id().parse().unwrap();
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_name_is_its_identifier_in_words() {
+    fn finding_id_is_printed_as_words() {
         assert_eq!(Finding::finding_name("thp-never"), "thp never");
     }
 }

@@ -1,5 +1,4 @@
-//! Regimes of a virtual machine: periods in which the hypervisor keeps the virtual CPUs on the same physical cores, so
-//! that the distance between two virtual CPUs is constant.
+//! Regimes: ranges of core-to-core round trips that belong together. Only samples of one regime are compared.
 //!
 //! A hypervisor may run two virtual CPUs first on cores that share a cache and a link to memory, and later on cores
 //! that do not. Bandwidth then changes by a factor, and neither load nor steal time shows the reason. The round trip of
@@ -30,7 +29,7 @@ const MIN_SHARE: f64 = 0.05;
 /// Maximum probability with which a gap may occur by chance, for the gap to separate two regimes.
 const MAX_GAP_PROBABILITY: f64 = 0.01;
 
-/// Range of the round trips of one regime.
+/// Regime: range of round trips that belong together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Regime {
     /// Fifth percentile of the round trips, seconds.
@@ -51,15 +50,15 @@ impl Regime {
         Self { from, to }
     }
 
-    /// True if the round trip belongs to this regime. A round trip outside the percentiles also belongs to the regime
-    /// if it is nearer to this regime than any other regime can be.
+    /// True if the round trip belongs to this regime. A round trip slightly outside the percentiles
+    /// belongs to the regime as well, if no other regime can be nearer.
     pub fn contains(&self, round_trip: f64) -> bool {
         let slack = MIN_REGIME_RATIO.sqrt();
         round_trip >= self.from / slack && round_trip <= self.to * slack
     }
 }
 
-/// True if the time is short enough to be the round trip of a cache line.
+/// True if the time is short enough to be a round trip of a cache line.
 pub fn is_line_round_trip(round_trip: f64) -> bool {
     round_trip > 0.0 && round_trip <= MAX_ROUND_TRIP
 }
@@ -70,13 +69,13 @@ pub fn regimes(round_trips: &[f64]) -> Vec<Regime> {
     regimes_with_known(round_trips, &[])
 }
 
-/// Returns the logarithms of the times that can be round trips of a cache line.
+/// Returns the logarithms of those times that can be round trips of a cache line.
 fn logs(trips: &[f64]) -> Vec<f64> {
     trips.iter().copied().filter(|trip| is_line_round_trip(*trip)).map(f64::ln).collect()
 }
 
-/// Returns the regimes in a set of round trips, shortest first. The `known` round trips of other runs help to separate
-/// the regimes. Regimes that occur only in `known` are omitted.
+/// Returns the regimes in a set of round trips, shortest first. The round trips `known` from other
+/// runs help to separate the regimes. Regimes that occur only in `known` are omitted.
 pub fn regimes_with_known(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
     let own = logs(round_trips);
     let mut all = [own.clone(), logs(known)].concat();
@@ -92,7 +91,7 @@ pub fn regimes_with_known(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
     regimes
 }
 
-/// Splits ascending logarithms into one slice per class of distance.
+/// Splits ascending logarithms into one slice per regime.
 fn parts(logs: &[f64]) -> Vec<&[f64]> {
     match cut(logs) {
         Some(at) => [parts(&logs[..at]), parts(&logs[at..])].concat(),
@@ -101,8 +100,8 @@ fn parts(logs: &[f64]) -> Vec<&[f64]> {
     }
 }
 
-/// Returns the index at which ascending logarithms split into two classes of distance; `None` if they all belong to one
-/// class.
+/// Returns the index at which ascending logarithms split into two regimes; `None` if all of them
+/// belong to one regime.
 fn cut(logs: &[f64]) -> Option<usize> {
     let n = logs.len();
     let gap = |at: usize| logs[at] - logs[at - 1];
@@ -116,7 +115,7 @@ fn cut(logs: &[f64]) -> Option<usize> {
     (apart && by_chance < MAX_GAP_PROBABILITY).then_some(at)
 }
 
-/// True if two round trips can belong to the same regime, or if one of the round trips was not measured.
+/// True if two round trips can belong to the same regime, or if one of them was not measured.
 pub fn may_share_regime(x: f64, y: f64) -> bool {
     x.is_nan() || y.is_nan() || (x <= y * MIN_REGIME_RATIO && y <= x * MIN_REGIME_RATIO)
 }
@@ -136,8 +135,8 @@ pub(crate) fn containing(regimes: &[Regime], round_trip: f64) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Returns the round trips of a simulated machine, seconds: for each `(n, centre, spread)`, `n` random round trips
-    /// within a factor of `spread` around the centre, which is in nanoseconds.
+    /// Returns the round trips of a simulated machine, seconds. Each `(n, centre, spread)` gives
+    /// `n` random round trips within a factor of `spread` around `centre`, which is in nanoseconds.
     fn histogram(seed: u64, modes: &[(usize, f64, f64)]) -> Vec<f64> {
         let mut random = fastrand::Rng::with_seed(seed);
         let of = |(n, centre, spread): (usize, f64, f64)| {
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn one_mode_is_one_regime() {
+    fn round_trips_around_one_value_are_one_regime() {
         for n in [4, 10, 40, 400] {
             found(1, 100, &[(n, 115.0, 1.05)]);
             // A mesh with one L3 cache: round trips are evenly distributed, or most cores are far from each other.
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn two_modes_are_two_regimes() {
+    fn round_trips_around_two_values_are_two_regimes() {
         // A Zen 4 guest has round trips within one CCD and, in a wide range, between two CCDs.
         for (near, far) in [(6, 6), (40, 40), (10, 90), (180, 20), (19, 1)] {
             let modes = [(near, 115.0, 1.04), (far, 640.0, 2.5)];
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_between_two_modes_have_no_regime() {
+    fn round_trip_between_regimes_has_no_regime() {
         // The round trips of neighbouring clusters differ by a factor of less than 1.6.
         let mut trips = histogram(1, &[(40, 100.0, 1.04), (40, 350.0, 1.04)]);
         trips.extend([140e-9, 190e-9, 260e-9]);
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_cpu_makes_no_regime() {
+    fn few_long_round_trips_are_not_a_regime() {
         let mut trips = histogram(1, &[(3, 160.0, 1.1)]);
         trips.extend([6e-3, 6e-3, 1.2e-3, 15e-6]);
         let found = regimes(&trips);
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn ramp_is_one_regime() {
+    fn evenly_rising_round_trips_are_one_regime() {
         // Round trips become shorter, linearly or exponentially, while the clock frequency of the caches rises.
         for n in [10, 30, 100, 1000] {
             let to_end = |i: u32| 90e-9 * (1.0 + 1.2 * (-6.0 * f64::from(i) / f64::from(n)).exp());
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_of_other_runs_refine_regimes() {
+    fn known_round_trips_separate_regimes() {
         // Round trips of other runs separate two clusters that are too small on their own. Regimes that occur only in
         // other runs are left out.
         let known = histogram(3, &[(10, 115.0, 1.05), (10, 390.0, 1.05), (10, 900.0, 1.05)]);
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn few_round_trips_are_separated_by_distance_class() {
+    fn few_round_trips_separate_by_distance() {
         assert_eq!(regimes(&[160e-9, 255e-9]).len(), 1);
         assert_eq!(regimes(&[115e-9, 390e-9]).len(), 2);
         assert!(

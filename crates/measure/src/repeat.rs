@@ -36,7 +36,7 @@ impl fmt::Display for Stop {
 /// Conditions that end the repetition of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StopRule {
-    /// Minimum number of samples, unless the time is used up.
+    /// Minimum number of samples, unless the time is used up before.
     pub min: usize,
     /// Exact number of samples, regardless of the time.
     pub exactly: Option<usize>,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn stable_samples_stop_early_after_the_minimum_time() {
+    fn stable_samples_stop_after_minimum_time() {
         let steady = vec![100.0; 12];
         let decide =
             |seconds| rule().decide(&[&steady], Duration::from_secs(seconds), Better::Higher);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn scattered_or_rising_samples_use_the_whole_budget() {
+    fn unstable_samples_use_whole_budget() {
         let scattered: Vec<f64> = (0..40).map(|i| 100.0 - f64::from(i % 2) * 40.0).collect();
         let rising: Vec<f64> = (0..40).map(|i| 100.0 + f64::from(i)).collect();
         for samples in [&scattered, &rising] {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_samples_is_kept_despite_the_time() {
+    fn requested_samples_are_taken_despite_time() {
         let rule = StopRule { exactly: Some(3), ..rule() };
         let late = Duration::from_secs(100);
         assert_eq!(rule.decide(&[&[1.0, 2.0]], late, Better::Higher), None);

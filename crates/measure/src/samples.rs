@@ -1,8 +1,7 @@
 //! Classification of timed samples: decides which samples count, and assigns each sample to a regime. A sample has one
 //! or several parts, e.g. the kernels of a pass, which are judged separately.
 //!
-//! This is the only code that sorts samples into counted, disturbed and regimes. It is pure: it reads no
-//! clock and makes no system calls.
+//! No other code decides which samples count. The code is pure: it reads no clock and makes no system calls.
 
 mod one_regime;
 
@@ -26,7 +25,7 @@ pub const MAX_DISTURBED_SHARE: f64 = 0.5;
 pub struct Sample {
     /// Time of each part, seconds, from the start of the first thread to the end of the last thread.
     pub seconds: Vec<f64>,
-    /// End of the sample, in seconds, as read from [`clock::since_start`].
+    /// Time at the end of the sample, in seconds of [`clock::since_start`].
     pub at: f64,
     /// Core-to-core round trips before and after the sample, seconds; NaN if not measured.
     pub round_trips: (f64, f64),
@@ -35,11 +34,11 @@ pub struct Sample {
     /// Interference with each part; empty if parts are not monitored individually.
     pub part_causes: Vec<Vec<Cause>>,
     /// Time of each part in each of several processes, seconds; empty if a single process measures.
-    pub each: Vec<Vec<f64>>,
+    pub per_process: Vec<Vec<f64>>,
 }
 
 impl Sample {
-    /// Returns a sample that ends now and contains only times.
+    /// Returns a sample that ends now, with times only.
     pub fn from_times(seconds: Vec<f64>) -> Self {
         Self {
             seconds,
@@ -47,12 +46,13 @@ impl Sample {
             round_trips: (f64::NAN, f64::NAN),
             causes: Vec::new(),
             part_causes: Vec::new(),
-            each: Vec::new(),
+            per_process: Vec::new(),
         }
     }
 
-    /// Returns consecutive samples as one: the total time of their first parts, the round trips before and after all of
-    /// them, and their interference if the figure of the samples would be suspect for it.
+    /// Combines consecutive samples into one, with the total time of their first parts and the
+    /// round trips before the first and after the last. Interference is kept if a figure of these
+    /// samples would be suspect because of it.
     pub fn from_consecutive(samples: &[Self]) -> Self {
         let seconds = samples.iter().filter_map(|sample| sample.seconds.first()).sum();
         let first = samples.first().map_or(f64::NAN, |sample| sample.round_trips.0);
@@ -94,14 +94,14 @@ impl Sample {
 pub struct RegimeAssignment {
     /// Samples of each regime, fastest regime first.
     pub groups: Vec<RegimeGroup>,
-    /// Indices of the samples that belong to no regime, with the causes. These are the warm-up, and samples during
-    /// which the hypervisor moved the CPUs.
+    /// Indices of samples that belong to no regime, with the causes: the warm-up, and samples
+    /// during which the regime changed.
     pub excluded: Vec<(usize, Vec<Cause>)>,
     /// Reason why no regime could be determined; `None` if regimes were determined.
     pub unknown_regime: Option<UnknownRegime>,
 }
 
-/// Reason why the regime of samples could not be determined.
+/// Reason why the regime of the samples is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownRegime {
     /// The round trips before and after each sample belong to different regimes.
@@ -110,18 +110,18 @@ pub enum UnknownRegime {
     Scattered,
 }
 
-/// Samples of one regime.
+/// Samples of one regime, and which of them count.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RegimeGroup {
-    /// Indices into the samples, in order of time. All these samples count for the best, because interference only
-    /// makes a sample slower.
+    /// Indices of the samples of the regime, in order of time. All of them count for the best,
+    /// because interference only makes a sample slower.
     pub all: Vec<usize>,
-    /// For each part, the indices of the samples that count for all statistics except the best: the undisturbed
-    /// samples, or all samples if too few are undisturbed.
+    /// For each part, indices of the samples that count for all statistics except the best: the
+    /// undisturbed samples, or all if too few are undisturbed.
     pub parts: Vec<Vec<usize>>,
     /// Median core-to-core round trip, seconds; NaN if not measured.
     pub round_trip: f64,
-    /// Index into the detected regimes; `None` if no regimes were detected.
+    /// Index of the regime; `None` if no regimes were detected.
     pub regime: Option<usize>,
 }
 
@@ -183,8 +183,8 @@ impl RegimeGroup {
         }
     }
 
-    /// Returns the number of disturbed samples of a part. The flag is true if these samples count, because too few
-    /// samples are undisturbed.
+    /// Returns the number of disturbed samples of a part. The flag is true if they count, because
+    /// too few samples are undisturbed.
     pub fn disturbed(&self, samples: &[Sample], part: usize) -> (usize, bool) {
         let disturbed = self.all.iter().filter(|i| samples[**i].is_disturbed_in(part)).count();
         (disturbed, disturbed > 0 && self.counted(part).len() == self.all.len())
@@ -196,9 +196,10 @@ impl RegimeGroup {
 pub struct AssignmentParameters<'a> {
     /// Number of samples at the beginning that belong to the warm-up.
     pub warm_up: usize,
-    /// Minimum number of undisturbed samples of a part in a regime. With fewer, disturbed samples count as well.
+    /// Minimum number of undisturbed samples of a part in a regime. With fewer, the disturbed
+    /// samples count as well.
     pub min: usize,
-    /// Regimes of all samples of the run; `None` to determine the regimes from the given samples only.
+    /// Regimes of the whole run; `None` to detect the regimes in the given samples.
     pub regimes: Option<&'a [Regime]>,
 }
 
@@ -210,8 +211,8 @@ pub fn assign_regimes(samples: &[Sample]) -> RegimeAssignment {
     )
 }
 
-/// Assigns `samples` to regimes. The first sample is the warm-up. `known` contains round trips of other runs between
-/// the same CPUs.
+/// Assigns `samples` to regimes. The first sample is the warm-up. `known` are round trips of other
+/// runs between the same CPUs.
 pub fn assign_regimes_with_known(samples: &[Sample], known: &[f64]) -> RegimeAssignment {
     let trips = sample_trips(samples.iter().skip(1));
     let regimes = (!known.is_empty()).then(|| regime::regimes_with_known(&trips, known));
@@ -292,8 +293,8 @@ impl RegimeAssignment {
         self.groups.iter().map(|group| group.all.len()).sum()
     }
 
-    /// Returns the regime of the headline figure: the fastest regime with enough samples or, if no regime has enough,
-    /// the regime with most samples.
+    /// Returns the samples of the headline figure: all samples of the fastest regime that has
+    /// enough samples. If no regime has enough, it returns the regime with the most samples.
     pub fn headline(&self) -> Option<&RegimeGroup> {
         let min = MIN_SHARE * self.sample_count() as f64;
         let mut groups = self.groups.iter();
@@ -302,9 +303,9 @@ impl RegimeAssignment {
             .or_else(|| self.groups.iter().max_by_key(|group| group.all.len()))
     }
 
-    /// Returns the reason why interference makes the figure of a part suspect; `None` if it does not. `group` is the
-    /// regime of the figure, and `what` is [`PASSES`] or [`SAMPLES`]. If the machine is a `guest`, its hypervisor may
-    /// have moved the CPUs.
+    /// Returns the reason why interference makes the figure of a part suspect; `None` if it does
+    /// not. `group` contains the samples of the figure's regime, and `what` is [`PASSES`] or
+    /// [`SAMPLES`]. In a `guest`, the hypervisor may be the cause.
     pub fn doubt(
         &self,
         samples: &[Sample],
@@ -331,14 +332,14 @@ impl RegimeAssignment {
         }
         if for_lack {
             let all = group.all.len();
-            let which = what.part(disturbed, all);
+            let which = what.sentence_start(disturbed, all);
             return Some(format!("{which} disturbed, so disturbed {several} are included"));
         }
         let moved = self.excluded.iter().filter(|(_, causes)| causes.contains(&Cause::Moved));
         let disturbed = disturbed + moved.count();
         let all = group.counted(part).len() + disturbed;
         (disturbed as f64 > MAX_DISTURBED_SHARE * all as f64)
-            .then(|| format!("{} disturbed", what.part(disturbed, all)))
+            .then(|| format!("{} disturbed", what.sentence_start(disturbed, all)))
     }
 }
 
@@ -357,9 +358,9 @@ impl Plural {
         format!("{count} {}", if count == 1 { self.one } else { self.several })
     }
 
-    /// Returns a part of all samples as the beginning of a sentence in the past: `2 of 3 passes were`, `1 of 3 passes was`,
-    /// `the only pass was`.
-    pub fn part(self, part: usize, all: usize) -> String {
+    /// Returns a number of samples out of all, as the beginning of a sentence in the past tense: `2
+    /// of 3 passes were`, `1 of 3 passes was`, `the only pass was`.
+    pub fn sentence_start(self, part: usize, all: usize) -> String {
         let Self { one, several } = self;
         match (part, all) {
             (1, 1) => format!("the only {one} was"),
@@ -374,11 +375,12 @@ pub const PASSES: Plural = Plural { one: "pass", several: "passes" };
 /// Noun for samples in general.
 pub const SAMPLES: Plural = Plural { one: "sample", several: "samples" };
 
-/// Returns the numbers of the clean rounds. A round contains one sample of each cell. It is clean if no watched cell
-/// was disturbed and all watched cells had the same regime. With several regimes, only rounds of the most frequent
-/// regime are returned.
+/// Returns the numbers of the clean rounds. A round contains one sample of each cell. It is clean
+/// if no watched cell was disturbed and all watched cells were in the same regime. If there are
+/// several regimes, only rounds of the most frequent regime are returned.
 ///
-/// Cells that are not watched are ignored, e.g. cells with unbound threads, which may share a CPU or migrate.
+/// Cells that are not watched have no effect, e.g. cells with unbound threads, which may share a
+/// CPU or migrate.
 pub fn clean_numbers(rounds: &[Vec<Sample>], watched: &[bool]) -> Vec<usize> {
     let mut watched_rounds: Vec<Vec<&Sample>> = Vec::with_capacity(rounds.len());
     for round in rounds {
@@ -398,7 +400,8 @@ pub fn clean_numbers(rounds: &[Vec<Sample>], watched: &[bool]) -> Vec<usize> {
     by_regime.into_values().max_by_key(Vec::len).unwrap_or_default()
 }
 
-/// Returns the index of the regime of all these samples; `None` if they have different regimes or none.
+/// Returns the index of the regime to which all these samples belong; `None` if they belong to
+/// different regimes or to none.
 fn common_regime(samples: &[&Sample], regimes: &[Regime]) -> Option<usize> {
     let mut seen = samples.iter().map(|sample| {
         let (before, after) = sample.round_trips;

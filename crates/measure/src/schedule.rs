@@ -1,11 +1,11 @@
 //! Schedule of measurements: decides which configuration is measured next, for how long, when to stop, and what to
 //! repeat.
 //!
-//! This module contains the only loop that repeats measurements. A cell is one of the configurations that a run
-//! compares: loops on one placement, the build of a compiler, a file and its block size, a set of MPI ranks. In every
-//! round each cell is measured once; this measurement is the turn of the cell. Drift of the machine therefore appears
-//! as spread and not as a trend. The modes of nodegauge differ in their [`RepetitionPolicy`], a row of the table in
-//! [`policy`].
+//! Only this module repeats measurements. A cell is one of the configurations that a run compares,
+//! e.g. loops on one placement, the build of a compiler, a file size with a block size, a set of
+//! MPI ranks. In every round each cell is measured once; this measurement is the turn of the cell.
+//! Drift of the machine therefore appears as spread and not as a trend. The modes of nodegauge
+//! differ in their [`RepetitionPolicy`], a row of the table in [`policy`].
 
 mod affordable;
 pub mod halving;
@@ -39,31 +39,32 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Returns the budget of the user, otherwise `usual`.
+    /// Returns the budget of the user if there is one, otherwise `usual`.
     pub fn new(user: Option<Duration>, usual: Duration) -> Self {
         Self { time: user.unwrap_or(usual), asked: user.is_some() }
     }
 }
 
-/// A budget that the user did not set, such as the share of a part.
+/// Converts the time of a budget that the user did not set, e.g. the share of a part.
 impl From<Duration> for Budget {
     fn from(time: Duration) -> Self {
         Self { time, asked: false }
     }
 }
 
-/// Time from the start of the command after which a prediction begins no further measurement. A refusal comes within two
-/// seconds.
+/// Time after the start of the command at which a prediction must be complete, because a budget is
+/// refused within two seconds.
 const DECISION: Duration = Duration::from_millis(1500);
 
 /// Limits of a run: time and number of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Start of the run, including its setup; that of the command for a budget of the user.
+    /// Start of the run, including its setup. With a budget of the user, the start of the command.
     pub started: Instant,
     /// Time budget of the whole run.
     pub budget: Duration,
-    /// Exact number of samples of each cell after the warm-up, regardless of the time.
+    /// Exact number of samples of each cell after the warm-up, regardless of the time; `None` for
+    /// no fixed number.
     pub samples: Option<usize>,
     /// Expected time for checks and cleanup at the end.
     pub reserve: Duration,
@@ -72,20 +73,20 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns limits of a run that starts now.
+    /// Returns the limits of a run that starts now.
     pub fn new(budget: Duration, samples: Option<usize>) -> Self {
         Self { started: clock::now(), budget, samples, reserve: Duration::ZERO, asked: false }
     }
 
-    /// Returns limits of a run with a default budget, which starts now, or with a budget of the user, whose time began
-    /// with the command.
+    /// Returns the limits of a run. A default budget starts now; a budget of the user started with
+    /// the command.
     pub fn from_budget(budget: Budget, samples: Option<usize>) -> Self {
         let usual = Self::new(budget.time, samples);
         let started = if budget.asked { clock::budget_start() } else { usual.started };
         Self { asked: budget.asked, started, ..usual }
     }
 
-    /// Returns these limits for a part of the run that starts now.
+    /// Returns these limits with a start at the current time, for a part of the run.
     #[must_use]
     pub fn from_now(self) -> Self {
         Self { started: clock::now(), ..self }
@@ -96,41 +97,45 @@ impl Limits {
         clock::now().saturating_duration_since(self.started)
     }
 
-    /// Returns the time for the next of `left` equal parts of the run; zero if the budget is used up.
+    /// Returns the time for the next of `left` remaining parts of equal length; zero if the budget
+    /// is used up.
     pub fn next_share(&self, left: usize) -> Duration {
         self.budget.saturating_sub(self.elapsed()) / left.max(1) as u32
     }
 
-    /// Returns the time by which a run may exceed its budget: a tenth of the budget, at least a second.
+    /// Returns the time by which a run may exceed its budget: a tenth of the budget, at least one
+    /// second.
     pub fn grace(&self) -> Duration {
         self.budget.div_f64(10.0).max(Duration::from_secs(1))
     }
 
-    /// True if the run must keep its budget: the user set it, and no number of samples.
+    /// True if the run must keep its budget, because the user set a budget and no number of
+    /// samples.
     pub fn must_be_kept(&self) -> bool {
         self.asked && self.samples.is_none()
     }
 
-    /// True if a prediction must end with what it has measured, because a budget of the user is refused soon or not at
-    /// all.
+    /// True if a prediction must use what it has measured so far, because a budget can be refused
+    /// only soon after the start of the command.
     pub fn must_decide(&self) -> bool {
         self.must_be_kept() && self.elapsed() >= DECISION
     }
 
-    /// True if the user set the budget and the run exceeds it. The run then ends and delivers what it has.
+    /// True if the run has exceeded a budget of the user. The run then ends with what it has
+    /// measured.
     pub fn is_exceeded(&self) -> bool {
         self.must_be_kept() && self.elapsed() > self.budget + self.grace()
     }
 
-    /// Returns a notice if the run exceeded its budget by more than the grace time; `None` if it did not, or if the
-    /// user requested a number of samples. `setting_up` is the time that the setup took; zero if it is not
-    /// a part of its own.
+    /// Returns a notice if the run exceeded its budget by more than the grace time. Returns `None`
+    /// otherwise, and if the user requested a number of samples. `setting_up` is the time of the
+    /// setup; zero if setup and measurement are not separated.
     pub(crate) fn overrun(&self, gauge: &str, setting_up: Duration) -> Option<Notice> {
         let elapsed = self.elapsed();
         if self.samples.is_some() || elapsed <= self.budget + self.grace() {
             return None;
         }
-        let longer = "measuring took longer than expected_cost, as beside other load";
+        let longer = "measuring took longer than predicted, e.g. because of other load";
         let setup = setting_up.as_secs_f64();
         let why = if setting_up.is_zero() {
             format!(": {longer}")
@@ -147,7 +152,7 @@ impl Limits {
         Some(Notice::new(NoticeId::Budget, gauge, text))
     }
 
-    /// Returns the point in time at which `share` (0 to 1) of the budget is used up.
+    /// Returns the time at which `share` (0 to 1) of the budget is used up.
     pub fn at(&self, share: Fraction) -> Instant {
         self.started + self.budget.mul_f64(share.0)
     }
@@ -156,7 +161,7 @@ impl Limits {
 /// Function that describes the latest samples for the progress display.
 pub type Latest<'a> = &'a dyn Fn(&[Vec<Sample>]) -> String;
 
-/// Cells that are measured under one policy, with their samples.
+/// Schedule of cells that are measured under one policy, with their samples.
 pub struct Schedule {
     policy: RepetitionPolicy,
     /// Time and number of samples of the run.
@@ -164,7 +169,7 @@ pub struct Schedule {
     /// Samples of each cell in order of time, beginning with the warm-up; empty for a cell that was not measured.
     pub samples: Vec<Vec<Sample>>,
     active: Vec<usize>,
-    /// Cells whose measurement failed. Rounds are complete over the others.
+    /// Cells whose measurement failed. A round is complete if it has a sample of each other cell.
     lost: Vec<usize>,
     shuffler: Shuffler,
 }
@@ -187,7 +192,8 @@ impl Schedule {
         self.active.retain(|active| *active != cell);
     }
 
-    /// Excludes a cell whose measurement failed. Its samples are kept; rounds are complete without it.
+    /// Excludes a cell whose measurement failed, and keeps its samples. Rounds are complete without
+    /// this cell.
     pub fn mark_lost(&mut self, cell: usize) {
         self.exclude(cell);
         if !self.lost.contains(&cell) {
@@ -200,9 +206,9 @@ impl Schedule {
         (0..self.samples.len()).filter(|cell| !self.lost.contains(cell)).collect()
     }
 
-    /// Measures the cells in rounds until every figure is stable, the time is used up, the requested samples are taken,
-    /// or the user ends the run. The function `turn` measures a cell once. A cell is not measured again if `turn`
-    /// returns no sample for it although samples are due.
+    /// Measures the cells in rounds until every figure is stable, the time is used up, the
+    /// requested samples are taken, or the user ends the run. `turn` measures a cell once. If
+    /// `turn` returns no sample although samples are due, the cell is not measured again.
     ///
     /// # Errors
     /// Fails if `turn` fails; the samples taken before are kept.
@@ -244,9 +250,9 @@ impl Schedule {
                 if !self.active.contains(&cell) {
                     continue;
                 }
-                let due = self.due(cell);
-                let taken = turn(Turn { cell, round, due })?;
-                if taken.is_empty() && due != Some(0) {
+                let remaining = self.remaining(cell);
+                let taken = turn(Turn { cell, round, remaining })?;
+                if taken.is_empty() && remaining != Some(0) {
                     self.exclude(cell);
                 }
                 self.samples[cell].extend(taken);
@@ -295,20 +301,20 @@ impl Schedule {
     ) -> Result<(), E> {
         for round in 0..rounds {
             for cell in cells {
-                let taken = turn(Turn { cell: *cell, round, due: None })?;
+                let taken = turn(Turn { cell: *cell, round, remaining: None })?;
                 self.samples[*cell].extend(taken);
             }
         }
         Ok(())
     }
 
-    /// Returns the complete rounds without the warm-up, with one sample of each remaining_cells cell, for ratios of samples
-    /// measured shortly after each other.
+    /// Returns the complete rounds without the warm-up, with one sample of each remaining cell, for
+    /// ratios of samples that were measured shortly after each other.
     pub fn rounds(&self) -> Vec<Vec<Sample>> {
         self.complete_rounds(&self.remaining_cells())
     }
 
-    /// Returns the rounds that are complete for these cells, without the warm-up, with one sample of each of them.
+    /// Returns the rounds, without the warm-up, that have a sample of each of these cells.
     pub fn complete_rounds(&self, cells: &[usize]) -> Vec<Vec<Sample>> {
         let complete = cells.iter().map(|cell| self.samples[*cell].len()).min().unwrap_or(0);
         (self.warm_up()..complete)
@@ -335,7 +341,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the number of rounds after the warm-up.
+    /// Returns the number of completed rounds without the warm-up.
     fn passes(&self, round: usize) -> usize {
         round.saturating_sub(usize::from(self.policy.warm_up == WarmUp::Round))
     }
@@ -350,7 +356,7 @@ impl Schedule {
         usize::from(self.policy.warm_up != WarmUp::None)
     }
 
-    /// Returns the number of samples of a cell after its warm-up that count.
+    /// Returns the number of samples of a cell that count, without its warm-up.
     fn sample_count(&self, cell: usize) -> usize {
         match self.policy.tries {
             1 => self.samples[cell].len().saturating_sub(self.warm_up()),
@@ -363,7 +369,7 @@ impl Schedule {
         self.active.iter().map(|cell| self.sample_count(*cell)).min().unwrap_or(0)
     }
 
-    /// True if a cell has a sample after its warm-up.
+    /// True if any cell has a sample after its warm-up.
     pub fn has_counted(&self) -> bool {
         (0..self.samples.len()).any(|cell| self.has_counted_sample(cell))
     }
@@ -373,7 +379,7 @@ impl Schedule {
         self.samples[cell].len() > self.warm_up()
     }
 
-    fn due(&self, cell: usize) -> Option<usize> {
+    fn remaining(&self, cell: usize) -> Option<usize> {
         self.limits.samples.map(|n| n.saturating_sub(self.sample_count(cell)))
     }
 
@@ -437,8 +443,8 @@ impl Schedule {
     }
 }
 
-/// Repeats a measurement until the result is undisturbed, at most `tries` times, and returns the last result.
-/// Interference of a few milliseconds is usually over at the next try.
+/// Repeats a measurement until it is undisturbed, at most `tries` times, and returns the last
+/// result. Interference of a few milliseconds is usually over at the next attempt.
 ///
 /// # Errors
 /// Fails if a measurement fails.

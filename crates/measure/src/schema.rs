@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn test_has_the_configuration_schema_of_its_kind() {
+    fn test_has_schema_of_its_configuration() {
         let registry = Registry::new([ConfigKind::from_config::<Messages>("messages", &["mpi"])]);
         let schema = record_schema(&registry);
         let rule = &schema["$defs"]["Measurement"]["allOf"][0];

@@ -1,8 +1,9 @@
 //! Order statistics of samples. Pure functions: no clock, no I/O.
 //!
-//! Quantiles are linearly interpolated between order statistics (type 7 of Hyndman and Fan,
-//! "Sample Quantiles in Statistical Packages", 1996). The confidence interval of the median is
-//! distribution-free: the order statistics whose ranks enclose the binomial(n, 1/2) centre.
+//! Quantiles are linearly interpolated between order statistics (type 7 of Hyndman and Fan, "Sample
+//! Quantiles in Statistical Packages", 1996). The confidence interval of the median is
+//! distribution-free: it consists of two order statistics whose ranks are symmetric around the
+//! centre of the binomial(n, 1/2) distribution.
 
 use serde::{Deserialize, Serialize};
 use std::f64::consts::FRAC_PI_2;
@@ -29,9 +30,10 @@ pub struct Summary {
     pub p05: f64,
     /// 95th percentile of the samples.
     pub p95: f64,
-    /// 95 % confidence interval of the median within this run; `null` with fewer than six samples, for which no such
-    /// interval exists. The interval assumes independent samples and does not cover differences between runs. For the
-    /// relative speeds of `sweep`, it is that of the geometric mean, simultaneous over all combinations.
+    /// 95 % confidence interval of the median within this run; `null` with fewer than six samples,
+    /// for which no such interval exists. The interval assumes independent samples and does not
+    /// cover differences between runs. For the relative speeds of `sweep`, it is a simultaneous
+    /// interval of the geometric mean over all combinations.
     pub ci95: Option<[f64; 2]>,
 }
 
@@ -108,9 +110,9 @@ fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
     Some([sorted[low], sorted[n - 1 - low]])
 }
 
-/// Probability above a two-sided interval of 95 %.
+/// Probability above a two-sided 95 % interval.
 pub const UPPER_TAIL: f64 = 0.025;
-/// Probability with which a detectable change is missed.
+/// Probability of missing a change that is called detectable.
 pub const MISS_PROBABILITY: f64 = 0.1;
 
 /// Returns the quantile of the normal distribution above which is the probability `tail` (at most 0.5). The error is
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn median_interval_has_textbook_ranks() {
+    fn median_interval_matches_published_ranks() {
         // Conover's table contains these ranks: the 2nd and 9th for n = 10, the extremes for n = 6, the 40th and 61st
         // for n = 100.
         let ranks = |n: usize| {
@@ -232,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn summary_is_ordered(xs in proptest::collection::vec(1e-3f64..1e3, 1..60)) {
+        fn summary_values_are_ordered(xs in proptest::collection::vec(1e-3f64..1e3, 1..60)) {
             let s = Summary::from_samples(&xs, Better::Higher).unwrap();
             prop_assert!(s.p05 <= s.median && s.median <= s.p95 && s.p95 <= s.best);
             if let Some([lo, hi]) = s.ci95 {

@@ -1,26 +1,28 @@
-//! STREAM's rule for the length of arrays, as numbers that both the gauges and the examination of a node use.
+//! STREAM's rule for the length of arrays, for the gauges and for `check`.
 //!
-//! The rule requires arrays of at least four times the last-level caches. A guest often reports the caches of its host,
-//! of which it can use a part. Where the capacity was measured ([`MeasuredCache`]), it replaces the reported size.
+//! The rule requires arrays of at least four times the last-level caches. A guest often reports the caches of its
+//! host, although it can use only a part of them. If the capacity was measured ([`MeasuredCache`]), it replaces the
+//! reported size.
 
 use crate::Bytes;
 use crate::quantity::significant;
 use crate::record::{Cache, Machine, MeasuredCache};
 
-/// Minimum ratio of an array to the sum of last-level caches by STREAM's rule.
+/// Minimum size of an array divided by the total size of the last-level caches.
 pub const RULE_FACTOR: f64 = 4.0;
-/// Minimum number of elements of an array by STREAM's rule.
+/// Minimum number of elements of an array.
 pub const RULE_ELEMENTS: u64 = 1_000_000;
 
-/// End of the reason why figures of arrays below the rule are suspect.
+/// End of the reason why figures of arrays that are too small are suspect.
 const REQUIRED: &str = "STREAM's rule requires at least 4 times and a million elements";
 
-/// Returns the reason why figures of arrays of `times` the last-level caches are suspect.
+/// Returns the reason why figures are suspect if an array is only `times` as large as the
+/// last-level caches.
 pub fn below_rule(times: f64) -> String {
     format!("arrays are {} times the last-level caches in use; {REQUIRED}", significant(times))
 }
 
-/// True if a figure is suspect for this reason because its arrays are below the rule.
+/// True for a reason of [`below_rule`].
 pub fn is_below_rule(reason: &str) -> bool {
     reason.ends_with(REQUIRED)
 }
@@ -35,18 +37,20 @@ pub struct CacheCapacity {
 }
 
 impl CacheCapacity {
-    /// Creates the capacity of caches with this reported size, which are a part or all of the measured ones.
+    /// Creates the capacity of caches with this reported size, which are some or all of the
+    /// measured caches.
     pub fn new(reported: Option<Bytes>, measured: Option<&MeasuredCache>) -> Self {
         let measured = measured.map(|all| Bytes(all.part_capacity(reported.map(|bytes| bytes.0))));
         Self { reported, measured }
     }
 
-    /// Returns the capacity: as measured, or else as reported; `None` if both are unknown.
+    /// Returns the measured capacity, or the reported size if it was not measured; `None` if both
+    /// are unknown.
     pub fn bytes(&self) -> Option<Bytes> {
         self.measured.or(self.reported)
     }
 
-    /// Adds the size of caches whose capacity is not measured.
+    /// Adds the size of caches whose capacity cannot be measured.
     #[must_use]
     pub fn and(self, more: Bytes) -> Self {
         let [reported, measured] =
@@ -55,9 +59,9 @@ impl CacheCapacity {
     }
 }
 
-/// Returns the last-level caches of a machine that hold data; `None` if they are unknown.
+/// Returns the last-level caches of a machine that contain data; `None` if they are unknown.
 fn last_level(machine: &Machine) -> Option<&Cache> {
-    let data_caches = machine.caches.iter().filter(|cache| cache.holds_data());
+    let data_caches = machine.caches.iter().filter(|cache| cache.contains_data());
     data_caches.max_by_key(|cache| cache.level)
 }
 
@@ -67,7 +71,8 @@ pub fn last_cache(machine: &Machine) -> CacheCapacity {
     CacheCapacity::new(reported, machine.measured_cache.as_ref())
 }
 
-/// Returns the size of an array by the rule if all CPUs of a machine are used; `None` if its caches are unknown.
+/// Returns the minimum size of an array if all CPUs of a machine are used; `None` if its caches are
+/// unknown.
 pub fn array_bytes(machine: &Machine) -> Option<Bytes> {
     let count = last_level(machine).map_or(1, |last| last.count);
     let caches = last_cache(machine).bytes()?.as_f64() * f64::from(count);
@@ -79,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reason_of_the_stream_rule_is_recognised() {
+    fn stream_rule_reason_is_recognised() {
         let reason = below_rule(0.21);
         assert!(is_below_rule(&reason) && reason.contains("0.21"), "{reason}");
         assert!(reason.contains(&format!("at least {RULE_FACTOR:.0} times")), "{reason}");
@@ -87,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_the_caches_has_its_share_of_the_capacity() {
+    fn part_of_caches_has_proportional_capacity() {
         let all = MeasuredCache { bytes: 32 << 20, reported: Some(300 << 20) };
         let of = |mib| CacheCapacity::new(Some(Bytes::mib(mib)), Some(&all)).bytes();
         assert_eq!((of(300), of(150)), (Some(Bytes::mib(32)), Some(Bytes::mib(16))));

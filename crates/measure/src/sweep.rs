@@ -1,6 +1,7 @@
-//! Parameter sweeps: the grammar of `--sweep AXIS=VALUES`, the combinations of several axes, and the checks of the
-//! combinations. The options that can be swept, the syntax of their values and their application are rows of a table
-//! ([`settings!`](crate::settings)), from which a [`Setting`] is made.
+//! Parameter sweeps: the grammar of `--sweep AXIS=VALUES`, the combinations of several axes, and
+//! the checks of the combinations. A table ([`settings!`](crate::settings)) contains the options
+//! that can be swept, with the syntax of their values and the code that applies them; it implements
+//! [`Setting`].
 
 use crate::grammar::{Cursor, SyntaxError};
 use crate::names::{UnknownName, nearest};
@@ -9,28 +10,29 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum number of axes of a sweep: published figures of ranks vary their number, their policy and their map.
+/// Maximum number of axes of a sweep; published sweeps of ranks have three: their number, their
+/// policy and their map.
 const MAX_AXES: usize = 3;
 /// Maximum number of combinations that one run measures.
 const MAX_COMBINATIONS: usize = 256;
 /// Name of the grammar in error messages.
 const WHAT: &str = "sweep";
 
-/// A value of an option that can be swept: the only trait of a setting that is an option, an axis and a key of the record.
-/// A table of [`settings!`](crate::settings) implements it.
+/// Value of an option that can be swept. A setting is an option, an axis of a sweep and a key of
+/// the record; tables of [`settings!`](crate::settings) implement this trait.
 pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
-    /// Options of the user, of which a value replaces one.
+    /// Options of the user; a value replaces one of them.
     type Options;
     /// Valid example of a sweep, ready to be typed.
     const EXAMPLE: &'static str;
 
-    /// Returns the names of all axes, for the error message on an unknown axis.
+    /// Returns the names of all axes, for the error about an unknown axis.
     fn names() -> Vec<&'static str>;
 
     /// Returns the name of the axis that the value belongs to.
     fn axis(&self) -> &str;
 
-    /// Returns the parser of the values of axis `name`; `None` if there is no such axis.
+    /// Returns the parser for the values of axis `name`; `None` if there is no such axis.
     fn values(name: &str) -> Option<AxisReader<Self>>;
 
     /// Formats the values of one axis in the syntax of the command line.
@@ -42,7 +44,8 @@ pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
     /// Sets the option of the axis to the value.
     fn apply(&self, options: &mut Self::Options);
 
-    /// Returns the name of another axis whose option the value sets too: `rank-map` for the policy `4/even`.
+    /// Returns the name of another axis whose option the value also sets: `rank-map` for the policy
+    /// `4/even`.
     fn also_sets(&self) -> Option<&'static str> {
         None
     }
@@ -55,20 +58,20 @@ type ValueParser<T> = Box<dyn Fn(&str) -> Result<Vec<T>, InvalidAxisValue>>;
 pub struct AxisReader<T> {
     /// Separator of the values; `None` if lists have their own grammar.
     separator: Option<char>,
-    /// Parser of one value between separators, or of the whole list if `separator` is `None`.
+    /// Parser of one value; of the whole list if `separator` is `None`.
     read: ValueParser<T>,
-    /// Values of the axis if the user types only its name; empty if the axis requires values.
+    /// Values that the axis has if the user types only its name; empty if the axis requires values.
     alone: Vec<T>,
 }
 
 impl<T: 'static> AxisReader<T> {
-    /// Returns the parser of values between commas, each of which `read` parses.
+    /// Returns the parser of values that are separated by commas; `read` parses each value.
     pub fn comma_separated(read: impl Fn(&str) -> Result<T, InvalidAxisValue> + 'static) -> Self {
         let read = Box::new(move |text: &str| Ok(vec![read(text)?]));
         Self { separator: Some(','), read, alone: Vec::new() }
     }
 
-    /// Parses the values of a list with this separator; `None` if the list has its own grammar.
+    /// Parses a list of values with this separator; `None` if the list has its own grammar.
     fn list(&self, text: &str, separator: Option<char>) -> Result<Vec<T>, InvalidAxisValue> {
         let Some(separator) = separator else { return (self.read)(text) };
         let mut all = Vec::new();
@@ -98,7 +101,7 @@ pub struct AxisSyntax<T> {
 }
 
 impl<T: fmt::Display + 'static> AxisSyntax<T> {
-    /// Returns the syntax of values separated by commas.
+    /// Returns the syntax of values that are separated by commas.
     pub fn comma_separated() -> Self
     where
         T: FromStr<Err: Into<InvalidAxisValue>>,
@@ -106,7 +109,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
         Self { reader: AxisReader::comma_separated(parsed::<T>), list: joined::<T, ','> }
     }
 
-    /// Returns the syntax of values separated by semicolons.
+    /// Returns the syntax of values that are separated by semicolons.
     pub fn semicolon_separated() -> Self
     where
         T: FromStr<Err: Into<InvalidAxisValue>>,
@@ -125,7 +128,8 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
         Self { reader, list: joined::<T, ','> }
     }
 
-    /// Sets the parser of one value, for values that are written differently in a list.
+    /// Sets the parser of one value, for values whose syntax in a list differs from the syntax
+    /// of the option.
     #[must_use]
     pub fn with_parser(mut self, read: fn(&str) -> Result<T, InvalidAxisValue>) -> Self {
         self.reader.read = Box::new(move |text| Ok(vec![read(text)?]));
@@ -138,7 +142,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
         Self { list, ..self }
     }
 
-    /// Sets the values of the axis for the case that the user types only its name.
+    /// Sets the values that the axis has if the user types only its name.
     #[must_use]
     pub fn with_default(mut self, alone: &[T]) -> Self
     where
@@ -154,7 +158,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
     }
 }
 
-/// Formats values with `SEPARATOR` between them.
+/// Formats values, separated by `SEPARATOR`.
 pub fn joined<T: fmt::Display, const SEPARATOR: char>(all: &[T]) -> String {
     let words: Vec<String> = all.iter().map(ToString::to_string).collect();
     words.join(&SEPARATOR.to_string())
@@ -173,7 +177,8 @@ where
     text.parse::<L>().map(|all| all.into_iter().collect()).map_err(Into::into)
 }
 
-/// Error in a value: byte offset of the wrong character, description, and the name that was probably meant.
+/// Error in a value: byte offset of the wrong character, description, and the name that was
+/// probably meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidAxisValue {
     /// Byte offset of the wrong character.
@@ -276,7 +281,7 @@ impl<S: Setting> FromStr for Axis<S> {
     }
 }
 
-/// Returns the separator with which a list may have been written instead of its own.
+/// Returns the other separator if the list was probably written with it; `None` if it was not.
 fn other_separator(own: char, list: &str) -> Option<char> {
     let other = if own == ',' { ';' } else { ',' };
     (list.contains(other) && !list.contains(own)).then_some(other)
@@ -290,8 +295,8 @@ fn alternatives(names: &[&str]) -> String {
     }
 }
 
-/// Returns the parts of a list with their positions. A separator inside quotes or after a backslash does not
-/// split.
+/// Splits a list at separators that are neither quoted nor escaped by a backslash. Returns the
+/// parts with their byte offsets.
 fn parts(text: &str, separator: char) -> Vec<(usize, &str)> {
     let mut parts = Vec::new();
     let mut from = 0;
@@ -317,8 +322,8 @@ fn parts(text: &str, separator: char) -> Vec<(usize, &str)> {
 /// Checks the axes before they are combined with the other options of the user.
 ///
 /// # Errors
-/// Fails if there are too many axes, an axis is given twice, an option is both fixed and swept, or a value sets an option
-/// that is given elsewhere too.
+/// Fails if there are too many axes, if an axis is given twice, if an option is both fixed and swept, or if a value
+/// sets an option that is also given elsewhere.
 pub fn check<S: Setting>(axes: &[Axis<S>], options: &S::Options) -> Result<(), Failure> {
     for (i, axis) in axes.iter().enumerate() {
         let name = axis.name();
@@ -351,8 +356,8 @@ pub fn check<S: Setting>(axes: &[Axis<S>], options: &S::Options) -> Result<(), F
     Ok(())
 }
 
-/// Returns all distinct combinations of the axes' values, in order, and a notice of `gauge` for each combination that
-/// occurs twice.
+/// Returns all distinct combinations of the axes' values, in order, with a notice of `gauge` for
+/// each combination that occurs twice.
 pub fn combinations<S: Setting>(axes: &[Axis<S>], gauge: &str) -> (Vec<Vec<S>>, Vec<Notice>) {
     let mut all: Vec<Vec<S>> = vec![Vec::new()];
     for axis in axes {
@@ -396,14 +401,15 @@ pub fn in_words<'s, S: Setting>(settings: impl IntoIterator<Item = &'s S>) -> St
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Combinations that this node cannot measure for one reason.
+/// Combinations that this node cannot measure, all for the same reason.
 struct OmittedCombinations<'s, S> {
     combinations: Vec<Vec<&'s S>>,
     reason: String,
 }
 
 impl<S: Setting> OmittedCombinations<'_, S> {
-    /// Returns the combinations as text: `policy 0, 1, 2; ranks 4`. Consecutive values of one axis have its name once.
+    /// Returns the combinations as text: `policy 0, 1, 2; ranks 4`. The name of an axis precedes
+    /// consecutive values of this axis.
     fn in_words(&self) -> String {
         let mut text = String::new();
         let mut last_axis = None;
@@ -424,8 +430,8 @@ impl<S: Setting> OmittedCombinations<'_, S> {
     }
 }
 
-/// Returns a notice for each reason why this node cannot measure combinations. If `kept` contains no combination with a
-/// certain value, the notice names that value without the other axes.
+/// Returns a notice for each reason why this node cannot measure combinations. If none of `kept`
+/// has a certain value, the notice names only this value instead of all its combinations.
 pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &str) -> Vec<Notice> {
     let mut groups: Vec<OmittedCombinations<'_, S>> = Vec::new();
     for (settings, why) in all {
@@ -452,8 +458,8 @@ pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &st
     notices
 }
 
-/// Returns the cells that this node supports, with notices of `gauge` about the other combinations; `settings_of` returns
-/// the combination of a cell.
+/// Returns the cells that this node can measure, with notices of `gauge` about the other combinations;
+/// `settings_of` returns the combination of a cell.
 ///
 /// # Errors
 /// Fails with the first error if no combination is supported, and with any error that does not depend on the machine.
@@ -479,7 +485,7 @@ pub fn keep<S: Setting, C>(
     Ok((kept, notices))
 }
 
-/// Returns the value on each axis, as stored in records.
+/// Returns the value on each axis, in the form of the record.
 pub fn coordinates<S: Setting>(settings: &[S]) -> Map<String, Value> {
     settings.iter().map(|value| (value.axis().to_owned(), value.to_string().into())).collect()
 }

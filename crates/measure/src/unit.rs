@@ -1,6 +1,6 @@
-//! Units of figures, with their prefixes, and the direction in which figures of each unit are better. Numbers with a
-//! unit are printed here, for sentences ([`Unit::in_words`]) and for columns ([`ScaledUnit`]), and the symbols of units
-//! with prefixes are parsed here.
+//! Units of figures, with their prefixes, and the direction in which figures of each unit are
+//! better. The module formats numbers with a unit, for sentences ([`Unit::in_words`]) and for
+//! columns ([`ScaledUnit`]), and parses unit symbols with prefixes.
 
 use crate::stats::Better;
 use serde::{Deserialize, Serialize};
@@ -83,8 +83,8 @@ impl Unit {
         }
     }
 
-    /// Returns the direction that is better: lower for times, higher for rates; `None` for factors, for which
-    /// it is not defined.
+    /// Returns the direction in which values are better: lower for times, higher for rates; `None`
+    /// for factors, which have no such direction.
     pub fn direction(self) -> Option<Better> {
         match self {
             Self::Seconds => Some(Better::Lower),
@@ -93,7 +93,7 @@ impl Unit {
         }
     }
 
-    /// Returns the direction that is better, with `Higher` for factors.
+    /// Returns the direction in which values are better; `Higher` for factors.
     pub fn better(self) -> Better {
         self.direction().unwrap_or(Better::Higher)
     }
@@ -203,12 +203,12 @@ impl UnitPrefix {
         }
     }
 
-    /// True for powers of 1024.
+    /// True for a prefix that is a power of 1024.
     pub const fn is_binary(self) -> bool {
         matches!(self, Self::Kibi | Self::Mebi | Self::Gibi | Self::Tebi)
     }
 
-    /// Converts a value without a prefix to a number with this prefix.
+    /// Converts a value without prefix to a number with this prefix.
     fn number(self, value: f64) -> f64 {
         match self {
             // A product with a whole number is exact more often than a quotient by a fraction.
@@ -220,7 +220,7 @@ impl UnitPrefix {
     }
 }
 
-/// Unit with a prefix, for a column of numbers or as a user types it: `GB/s`, `us`.
+/// Unit with a prefix, e.g. `GB/s` or `us`, for a column of numbers or as the user types it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScaledUnit {
     /// Unit without the prefix.
@@ -253,7 +253,7 @@ impl ScaledUnit {
         Self::new(UnitPrefix::One, unit)
     }
 
-    /// Returns the unit in which figures of several runs are listed, which does not depend on their values. Rates of
+    /// Returns the unit for a list of figures of several runs, independent of the values. Rates of
     /// messages and of other operations, clocks and factors have no prefix.
     pub const fn usual(unit: Unit) -> Self {
         match unit {
@@ -272,22 +272,24 @@ impl ScaledUnit {
         })
     }
 
-    /// Returns the value of one of this unit in the unit without a prefix.
+    /// Returns the number by which a value in this unit is multiplied to convert it to the unit
+    /// without prefix.
     pub const fn factor(self) -> f64 {
         self.prefix.factor()
     }
 
-    /// Converts a value in the unit without a prefix to a number of this unit.
+    /// Converts a value in the unit without prefix to a number in this unit.
     pub fn number(self, value: f64) -> f64 {
         self.prefix.number(value)
     }
 
-    /// Formats a value in the unit without a prefix as a number of this unit, with four digits and without the symbol.
+    /// Formats a value, given in the unit without prefix, as a number in this unit, with four
+    /// digits and without the symbol.
     pub fn words(self, value: f64) -> String {
         significant(self.number(value))
     }
 
-    /// Formats a value in the unit without a prefix in this unit.
+    /// Formats a value, given in the unit without prefix, in this unit.
     pub fn in_words(self, value: f64) -> String {
         format!("{} {self}", self.words(value))
     }
@@ -299,16 +301,18 @@ impl fmt::Display for ScaledUnit {
     }
 }
 
-/// Smallest value without an SI prefix: a million of the largest prefix.
+/// Smallest value for which there is no SI prefix: a million times the largest prefix.
 const PREFIX_LIMIT: f64 = 1e21;
 /// Maximum number of digits after the point.
 const MAX_DECIMALS: f64 = 12.0;
-/// Smallest number with an exponent. An `f64` has sixteen digits; more digits would be meaningless.
+/// Smallest number that is printed with an exponent. An `f64` has sixteen digits; more digits would
+/// be meaningless.
 const EXPONENT_FROM: f64 = 1e16;
 
-/// Formats a number with four significant digits, as in tables of benchmarks: `9.877`, `83.41`, `715.7`, `1584`. Numbers
-/// below 1 have three digits after the point, or as many as show two significant digits: `0.105`, `0.00032`. Numbers of
-/// which this would be a long row of digits have an exponent: `1.000e308`, `5.0e-324`.
+/// Formats a number with four significant digits, as in tables of benchmarks: `9.877`, `83.41`,
+/// `715.7`, `1584`. Numbers below 1 have three digits after the point, or as many as show two
+/// significant digits: `0.105`, `0.00032`. Numbers that would have very many digits are printed
+/// with an exponent: `1.000e308`, `5.0e-324`.
 pub fn significant(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= EXPONENT_FROM && v.is_finite() => return format!("{value:.3e}"),
@@ -331,8 +335,8 @@ pub fn trimmed(number: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// Formats a value with the largest SI prefix with which the number is at least 1. A value beyond the prefixes has an
-/// exponent instead.
+/// Formats a value with the largest SI prefix that gives a number of at least 1. A value outside
+/// the range of prefixes is printed with an exponent.
 fn prefixed(value: f64, unit: Unit) -> String {
     if value.abs() >= PREFIX_LIMIT {
         return format!("{value:.3e} {unit}");
@@ -358,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_has_the_unit_symbol() {
+    fn json_contains_unit_symbol() {
         for unit in Unit::ALL {
             assert_eq!(serde_json::to_value(unit).unwrap(), unit.symbol());
             assert_eq!(Unit::from_symbol(unit.symbol()), Some(unit));
@@ -366,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_with_prefixes_are_parsed_as_printed() {
+    fn printed_unit_symbols_are_parsed() {
         for unit in Unit::ALL {
             for prefix in UnitPrefix::ALL {
                 let scaled = ScaledUnit { unit, prefix };
@@ -381,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_printed_with_a_prefix_except_factors() {
+    fn values_except_factors_have_prefixes() {
         assert_eq!(Unit::BytesPerSecond.in_words(78.4e9), "78.40 GB/s");
         assert_eq!(Unit::Seconds.in_words(2.31e-6), "2.310 us");
         assert_eq!(Unit::Factor.in_words(7032.4), "7032 x");

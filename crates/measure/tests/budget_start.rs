@@ -1,4 +1,5 @@
-//! Start of the budget of the user, which is one for the process.
+//! Tests the start of the user's budget. There is one budget per process, therefore this test has
+//! its own program.
 
 use nodegauge_measure::clock;
 use nodegauge_measure::schedule::{Budget, Limits};
@@ -7,7 +8,7 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn user_budget_starts_with_the_command() {
+fn user_budget_starts_with_command() {
     clock::start_budget();
     clock::advance_clock(7 * SECOND);
     let time = 10 * SECOND;

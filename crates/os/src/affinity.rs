@@ -72,13 +72,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_keep_their_bits() {
+    fn mask_bits_round_trip() {
         assert_eq!(bits(&mask([0, 63, 64, 1000], 1)), [0, 63, 64, 1000]);
         assert_eq!(mask([], 2), [0, 0]);
     }
 
     #[test]
-    fn thread_runs_on_allowed_cpus() {
+    fn affinity_restricts_thread_to_cpus() {
         assert!(!affinity().unwrap().is_empty());
         let beyond = set_affinity(&[u32::MAX]).unwrap_err();
         assert_eq!(beyond, SysError { call: "sched_setaffinity", errno: libc::EINVAL });

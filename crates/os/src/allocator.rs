@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Cursor, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The system's allocator. If it fails, the program prints an error and ends with an exit code.
+/// The system's allocator. If an allocation fails, the program prints an error and ends with an exit code.
 #[derive(Debug)]
 pub struct ExitingAllocator {
     code: u8,
@@ -14,12 +14,12 @@ pub struct ExitingAllocator {
 }
 
 impl ExitingAllocator {
-    /// Returns an allocator that ends the program with `code` if there is no memory.
+    /// Returns an allocator that ends the program with `code` if an allocation fails.
     pub const fn new(code: u8) -> Self {
         Self { code, failed: AtomicBool::new(false) }
     }
 
-    /// Returns `memory`, or ends the program if it is null. Nothing is allocated here.
+    /// Returns `memory`, or ends the program if it is null. This function allocates nothing.
     fn or_exit(&self, memory: *mut u8, bytes: usize) -> *mut u8 {
         if !memory.is_null() {
             return memory;
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn allocations_are_passed_on() {
+    fn allocator_returns_usable_memory() {
         let allocator = ExitingAllocator::new(3);
         let layout = Layout::array::<u64>(100).unwrap();
         let larger = Layout::array::<u64>(200).unwrap();

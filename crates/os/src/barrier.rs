@@ -15,8 +15,8 @@ use std::time::Duration;
 #[repr(C, align(128))]
 pub struct CacheLine<T>(pub T);
 
-/// Time in which a waiting thread yields before it sleeps. If all members have a CPU, they arrive much earlier, unless
-/// their work differs; then the repeated round makes up for the sleep.
+/// Time for which a waiting thread yields before it sleeps. If each member has a CPU, all arrive much earlier,
+/// unless their work differs; then the additional round compensates for the sleep.
 const AWAKE: Duration = Duration::from_millis(1);
 
 /// Size in bytes of a cache line that processes share.
@@ -25,18 +25,18 @@ const LINE: usize = size_of::<CacheLine<AtomicU64>>();
 // SAFETY: the structure has only one field, which is `SharedBytes`.
 unsafe impl<T: SharedBytes> SharedBytes for CacheLine<T> {}
 
-/// Error of a poisoned barrier, at which at least one participant will never arrive.
+/// Error of a poisoned barrier: at least one participant will never arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the barrier is poisoned")]
 pub struct PoisonedBarrier;
 
-/// State of a barrier. It may be in memory that processes share, because any bytes are a valid value, and zeros are the
+/// State of a barrier. It may be in memory that processes share: any bytes are a valid value, and zeros are the
 /// initial state.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Gate {
     arrived: CacheLine<AtomicUsize>,
-    /// Counter of the rounds times two; odd if a waiter slept in the last round.
+    /// Number of rounds times two, plus one if a waiter slept in the last round.
     round: CacheLine<AtomicUsize>,
     poisoned: CacheLine<AtomicU32>,
     /// 1 if a waiter has slept in the current round.
@@ -46,7 +46,7 @@ pub struct Gate {
 // SAFETY: the structure contains only atomic integers.
 unsafe impl SharedBytes for Gate {}
 
-/// State of the waiters of a round before they were released.
+/// State of the waiters of a round when they were released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WaiterState {
     Awake,
@@ -62,8 +62,8 @@ impl WaiterState {
 }
 
 impl Gate {
-    /// Spins until `count` threads or processes have called this function. After a long wait, it sleeps in between.
-    /// In that case all wait for each other a second time, so that no thread starts late because it woke late.
+    /// Spins until `count` threads or processes have called this function. After a long wait, it sleeps between the
+    /// checks. All then wait for each other a second time, so that no thread starts late because it woke up late.
     ///
     /// # Errors
     /// Fails if the barrier is poisoned.
@@ -75,7 +75,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Waits for one round.
+    /// Waits for one round and returns the state of its waiters.
     #[inline]
     fn meet(&self, count: usize) -> Result<WaiterState, PoisonedBarrier> {
         let round = self.round.0.load(Ordering::Acquire);
@@ -141,8 +141,8 @@ impl Barrier {
 }
 
 /// Barrier for processes, in anonymous memory. One process creates a memfd, and the other processes open it through
-/// `/proc`. The kernel frees the memory when the processes have ended. After the barrier, the memory contains cache
-/// lines that pairs of processes share.
+/// `/proc`. The kernel frees the memory when the processes have ended. Behind the barrier, the memory contains
+/// cache lines for pairs of processes.
 #[derive(Debug)]
 pub struct ProcessBarrier {
     mapping: Mapping,
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_processes_are_released_by_the_last_or_by_poison() {
+    fn waiters_are_released_by_last_process_or_poison() {
         let barrier = ProcessBarrier::create(2).unwrap();
         let other = ProcessBarrier::open(&barrier.path()).unwrap();
         std::thread::scope(|scope| {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_stay_in_step_if_waiters_sleep() {
+    fn rounds_stay_synchronised_if_waiters_sleep() {
         let gate = Gate::default();
         let passed = AtomicUsize::new(0);
         std::thread::scope(|scope| {

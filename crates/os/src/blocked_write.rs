@@ -1,7 +1,8 @@
-//! Writes that may block for ever: to a pipe that nobody reads, to a stopped terminal, or to a file system that hangs.
+//! Writes that may block forever: to a pipe without a reader, to a stopped terminal, or to a file system that does
+//! not respond.
 //!
-//! The handlers of signals only set a flag (see [`mod@crate::end_request`]), and the kernel then continues an interrupted write.
-//! Therefore the write is done by another thread, and this thread stops to wait for it.
+//! The handlers of signals only set a flag (see [`mod@crate::end_request`]), and the kernel then continues an
+//! interrupted write. Therefore another thread writes, and the calling thread stops waiting for it after some time.
 
 use crate::end_request::{is_end_handled, is_end_requested};
 use crate::wait::{Wait, wait_for_event};
@@ -14,20 +15,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Time without progress after which a write ends if the user requested the end of the run.
+/// Time without progress after which a write is abandoned if the user requested the end of the run.
 const STALLED: Duration = Duration::from_secs(1);
-/// Interval at which the progress is looked at.
+/// Interval between two checks of the progress.
 const LOOK: Duration = Duration::from_millis(20);
-/// Number of bytes of one call. Less than the capacity of a pipe, so that a slow reader is progress.
+/// Number of bytes written by one call. It is less than the capacity of a pipe, so that a slow reader counts as
+/// progress.
 const PART: usize = 4096;
 /// Stack of the thread that writes.
 const STACK: usize = 128 << 10;
 
-/// Writes all bytes. If signals are handled, a write that makes no progress ends some time after the request to end the
-/// run; otherwise, a signal ends the process.
+/// Writes all bytes. If signals are handled, a write without progress is abandoned some time after the request to
+/// end the run; otherwise, a signal ends the process.
 ///
 /// # Errors
-/// Fails as the write does; with [`io::ErrorKind::TimedOut`] if it was ended.
+/// Returns the error of the write, or [`io::ErrorKind::TimedOut`] if the write was abandoned.
 pub fn write_all(to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     if !is_end_handled() {
         return write_directly(to.as_fd(), bytes);
@@ -35,17 +37,17 @@ pub fn write_all(to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     write_unless(to, bytes, &|stalled| is_end_requested() && stalled >= STALLED)
 }
 
-/// Writes all bytes, for at most this time.
+/// Writes all bytes, in at most this time.
 ///
 /// # Errors
-/// Fails as the write does; with [`io::ErrorKind::TimedOut`] if it was ended.
+/// Returns the error of the write, or [`io::ErrorKind::TimedOut`] if the write was abandoned.
 pub fn write_within(to: impl AsFd, bytes: &[u8], time: Duration) -> io::Result<()> {
     let until = Instant::now() + time;
     write_unless(to, bytes, &|_| Instant::now() >= until)
 }
 
-/// Writes all bytes unless `is_over`, which is given the time since the last progress. The thread of an ended write stays
-/// blocked until the process ends.
+/// Writes all bytes, until `is_over` returns true for the time since the last progress. The thread of an abandoned
+/// write stays blocked until the process ends.
 fn write_unless(to: impl AsFd, bytes: &[u8], is_over: &dyn Fn(Duration) -> bool) -> io::Result<()> {
     let to = to.as_fd();
     let Ok(copy) = to.try_clone_to_owned() else { return write_directly(to, bytes) };
@@ -71,7 +73,7 @@ fn write_unless(to: impl AsFd, bytes: &[u8], is_over: &dyn Fn(Duration) -> bool)
             Err(RecvTimeoutError::Timeout) => None,
         }
     });
-    result.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it")))
+    result.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no program reads it")))
 }
 
 /// Progress of a write by another thread.
@@ -114,7 +116,7 @@ fn write_directly(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until a descriptor can be written that another program has set to non-blocking.
+/// Waits until a non-blocking descriptor can be written; another program may have set it to non-blocking.
 fn wait_until_writable(to: BorrowedFd<'_>) {
     use rustix::event::{PollFd, PollFlags, poll};
     // After an error, the next write reports it.
@@ -127,7 +129,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn write_to_a_blocked_pipe_ends_with_a_timeout() {
+    fn write_to_blocked_pipe_times_out() {
         let (reader, writer) = io::pipe().unwrap();
         let more_than_a_pipe = vec![b'x'; 4 << 20];
         let ended = write_within(&writer, &more_than_a_pipe, Duration::from_millis(50));
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_pipe_is_an_error() {
+    fn write_to_closed_pipe_fails() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
         for result in

@@ -1,6 +1,6 @@
-//! Handler for bus errors of mapped files. A full file system, a failing device or a file that shrinks raises SIGBUS at
-//! the access. The handler replaces the failed page by a page of zeros, so that the access completes, and marks the
-//! mapping. A SIGBUS outside guarded mappings keeps its default effect.
+//! Handler for bus errors of mapped files. An access raises SIGBUS if the file system is full, the device fails or
+//! the file has become shorter. The handler replaces the failed page by a page of zeros, so that the access
+//! completes, and marks the mapping. A SIGBUS outside guarded mappings keeps its default effect.
 
 use crate::mapping::Mapping;
 use std::io;
@@ -22,11 +22,11 @@ static SLOTS_IN_USE: [Slot; SLOTS] = [const {
     Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0), failed: AtomicBool::new(false) }
 }; SLOTS];
 
-/// Size of the page that replaces a failed page. On x86-64, every page size is a multiple of this size. On
-/// architectures with larger base pages, the kernel refuses the replacement, and the signal keeps its default effect.
+/// Size of the page that replaces a failed page. On x86-64, every page size is a multiple of it. On architectures
+/// with larger base pages, the kernel refuses the replacement, and the signal has its default effect.
 const PAGE: usize = 4096;
 
-/// Mapping of a file whose bus errors are caught and recorded. The mapping is unmapped before its entry in the table is
+/// File mapping whose bus errors are caught and recorded. The mapping is unmapped before its entry in the table is
 /// freed, so that no other mapping at the same address can use the entry.
 #[derive(Debug)]
 pub struct BusErrorGuard {
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn access_beyond_a_shrunken_file_is_marked_and_keeps_errno() {
+    fn access_beyond_end_of_shortened_file_is_recorded() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(8192).unwrap();
         let guard = BusErrorGuard::new(Mapping::map_file(&file, 0, 8192, true).unwrap()).unwrap();

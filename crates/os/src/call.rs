@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn only_minus_one_is_an_error() {
+    fn result_of_minus_one_is_an_error() {
         assert_eq!(check("read", 0), Ok(0));
         assert_eq!(check("read", -2), Ok(-2));
         // SAFETY: the descriptor does not exist, so that closing it changes nothing.

@@ -1,10 +1,10 @@
-//! Child processes with limits. A child ends by itself, when it reaches a limit of time or output, or when the user
-//! interrupts the run. [`run_child`] is the only function that runs a child to its end.
+//! Child processes with limits. A child ends by itself; it is killed when it reaches a limit of time or output, or
+//! when the user interrupts the run. [`run_child`] is the only function that runs a child to its end.
 //!
-//! A child runs in its own process group. MPI launchers and daemons leave the group. Therefore an environment variable
-//! also marks every descendant on this machine. After the child has ended for any reason, the group and all marked
-//! processes are killed. Before it is killed, a launcher gets SIGTERM and a grace period, because only the launcher can
-//! end its ranks on other machines.
+//! A child runs in its own process group. MPI launchers and daemons leave the group. Therefore an environment
+//! variable marks all descendants on this machine as well. After the child has ended for any reason, the group and
+//! all marked processes are killed. Before it is killed, a launcher gets SIGTERM and a grace period, because only
+//! the launcher can end its ranks on other machines.
 //!
 //! If this process receives a signal that would end it while a child runs, the child is killed first; see
 //! [`SignalDelay`].
@@ -29,31 +29,32 @@ use std::time::{Duration, Instant};
 
 /// Name of the environment variable that marks descendants.
 const MARK: &str = "NODEGAUGE_RUN";
-/// Interval between two checks of a running child. It is long because each check takes CPU time from the child.
+/// Interval between two checks of a running child. It is long, because each check takes CPU time away from the
+/// child.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum number of searches for marked processes. Several searches are needed because processes may start or end
 /// during a search.
 const SWEEPS: u32 = 20;
-/// Maximum time in which killed processes are expected to end. On a busy machine, a process may wait for a CPU before it
-/// ends.
+/// Maximum time in which killed processes are expected to end. On a busy machine, a process may wait for a CPU
+/// before it ends.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time in which a process is expected to have executed another program. On a busy machine, a process may wait
 /// for a CPU while it executes another program.
 const EXECUTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Size of the first read of an environment. One read of the whole environment is consistent; between two reads, the
-/// process may execute another program, which ends the old environment.
+/// Size of the first read of an environment. A single read of the whole environment is consistent; between two
+/// reads, the process may execute another program, which replaces the environment.
 const ENVIRONMENT_SIZE: usize = 1 << 18;
-/// Numbers of fields of `/proc/PID/stat` (proc(5)): state, the first field after the name; size of the virtual memory;
-/// addresses of the start and the end of the environment.
+/// Numbers of fields of `/proc/PID/stat` (proc(5)): state, which is the first field after the name; size of the
+/// virtual memory; start address and end address of the environment.
 const STATE_FIELD: usize = 3;
 const MEMORY_FIELD: usize = 23;
 const ENVIRONMENT_START_FIELD: usize = 50;
 const ENVIRONMENT_END_FIELD: usize = 51;
-/// Run time in seconds below which only processes that are younger than the child are searched.
+/// Run time in seconds up to which only processes that are younger than the child are searched.
 const SHORT_RUN: f64 = 1.0;
-/// Maximum number of bytes of standard output that wait for `listen`.
+/// Maximum number of bytes of standard output that are kept for `listen`.
 const WAITING_LIMIT: u64 = MAX_TEXT_BYTES;
-/// Timeout for reading the remaining output of an ended child, because a process that left the group may keep the pipe
+/// Timeout for reading the remaining output of an ended child. A process that has left the group may keep the pipe
 /// open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Reason for killing a child.
@@ -98,13 +99,13 @@ pub struct ChildOutput {
     pub seconds: f64,
 }
 
-/// Error if a child cannot be run.
+/// Error of a child process that cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
     /// The command cannot be started.
     #[error("cannot be started: {0}")]
     Start(#[source] io::Error),
-    /// The kernel returned no status of the child.
+    /// The kernel does not report the status of the child.
     #[error("cannot be watched: {0}")]
     Watch(#[source] io::Error),
 }
@@ -206,7 +207,7 @@ impl SupervisedChild {
         Ok(stop.map_or(ChildEnd::Exited(status), ChildEnd::Killed))
     }
 
-    /// Returns the reason to kill the running child, except its time limit.
+    /// Returns the reason to kill the running child; the time limit is checked elsewhere.
     fn kill_reason(
         &self,
         poll: &mut dyn FnMut(&Collector) -> Option<KillReason>,
@@ -236,15 +237,14 @@ impl SupervisedChild {
     }
 }
 
-/// Makes the kernel choose a child and its descendants before this process if the memory of the machine or of a control
-/// group is used up, so that this process can report it (proc_pid_oom_score_adj(5)).
+/// Makes the kernel end this child and its descendants first if the memory of the machine or of a control group is
+/// used up, so that this process can report it (proc_pid_oom_score_adj(5)).
 fn prefer_for_oom(child: u32) {
     // Without permission or without /proc, the kernel chooses by itself.
     let _ = std::fs::write(format!("/proc/{child}/oom_score_adj"), "1000");
 }
 
-/// Pauses until the end of the process of this descriptor, at most for `pause`; without a descriptor, for the whole
-/// pause.
+/// Waits until the process of this descriptor ends, at most for `pause`; without a descriptor, always for `pause`.
 fn pause_until_end(process: Option<&OwnedFd>, pause: Duration) {
     match process {
         // After an error, the next look at the process reports it.
@@ -263,9 +263,10 @@ fn has_ended(leader: Pid) -> io::Result<bool> {
     }
 }
 
-/// Returns the lowest number that descendants of a child can have which has run for some seconds. Numbers ascend until
-/// they reach a maximum of at least 32768 and start again from the beginning, which does not happen twice in a short
-/// time. A node with many cores has thousands of older processes, whose search would take longer than a short run.
+/// Returns the lowest process ID that descendants of a child can have if the child has run for some seconds.
+/// Process IDs ascend up to a maximum of at least 32768 and then start again, which does not happen twice in a
+/// short time. A node with many cores has thousands of older processes, and searching them would take longer than a
+/// short run.
 fn first_descendant(child: u32, seconds: f64) -> i32 {
     let loads = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let newest: Option<u32> = loads.split_whitespace().next_back().and_then(|n| n.parse().ok());
@@ -273,7 +274,7 @@ fn first_descendant(child: u32, seconds: f64) -> i32 {
     if seconds < SHORT_RUN && is_ascending { child as i32 } else { 0 }
 }
 
-/// Kills all processes that `mark` marks and whose number is at least `first`, until there are none.
+/// Kills all marked processes whose process ID is at least `first`, until there are none.
 fn kill_marked(mark: &str, first: i32) {
     for _ in 0..SWEEPS {
         let marked = marked_processes(mark, first);
@@ -284,7 +285,7 @@ fn kill_marked(mark: &str, first: i32) {
     }
 }
 
-/// Kills processes and waits for their ends, at most for [`KILL_TIMEOUT`].
+/// Kills processes and waits until they have ended, at most for [`KILL_TIMEOUT`].
 fn kill_all(processes: &[Pid]) {
     let descriptors: Vec<Option<OwnedFd>> =
         processes.iter().map(|pid| pidfd_open(*pid, PidfdFlags::empty()).ok()).collect();
@@ -299,14 +300,14 @@ fn kill_all(processes: &[Pid]) {
     }
 }
 
-/// Kills all processes that a process has started with [`run_child`], and their descendants, for a process that was
-/// killed and cannot do so itself.
+/// Kills all processes that the process `process` has started with [`run_child`], and their descendants. Called
+/// after `process` was killed and could not do so itself.
 pub fn kill_marked_by(process: u32) {
     kill_marked(&format!("{process}-"), 0);
 }
 
-/// Finds the running processes from number `first` whose environment contains `mark`, or a mark that begins with `mark`
-/// if it ends with `-`.
+/// Finds the running processes with process IDs from `first` on whose environment contains `mark`. A `mark` that
+/// ends with `-` matches all marks that begin with it.
 fn marked_processes(mark: &str, first: i32) -> Vec<Pid> {
     let Ok(folders) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = folders.flatten().filter_map(|folder| folder.file_name().to_str()?.parse().ok());
@@ -333,15 +334,15 @@ fn marked_processes(mark: &str, first: i32) -> Vec<Pid> {
 enum Mark {
     Present,
     Absent,
-    /// The process executes another program at this moment, and has no environment yet.
+    /// The process is executing another program at this moment, and has no environment yet.
     Unknown,
 }
 
 /// Reader of the marks of processes.
 struct MarkReader {
-    /// Assignment of the mark.
+    /// Environment entry `NAME=MARK` that is searched for.
     variable: String,
-    /// True if the mark of a process may be longer.
+    /// True if longer marks match as well.
     is_prefix: bool,
     buffer: Vec<u8>,
 }
@@ -355,8 +356,8 @@ impl MarkReader {
         }
     }
 
-    /// Reads the mark of the process with this number. Processes of other users, whose environment cannot be read, have
-    /// none.
+    /// Reads the mark of the process with this ID. Processes of other users have none, because their environment
+    /// cannot be read.
     fn read(&mut self, number: i32) -> Mark {
         let folder = Path::new("/proc").join(number.to_string());
         let Ok(mut environment) = File::open(folder.join("environ")) else { return Mark::Absent };
@@ -379,9 +380,9 @@ impl MarkReader {
     }
 }
 
-/// True if the process with this folder has no environment: a program without variables, whose empty environment has an
-/// address, an ended process, or a thread of the kernel. False for a process that executes another program, until the
-/// kernel has set the addresses of the new environment.
+/// True if the process with this folder will never have an environment: a program that was started without
+/// variables (its empty environment has an address), an ended process, or a kernel thread. False for a process that
+/// is executing another program, until the kernel has set the addresses of the new environment.
 fn has_no_environment(folder: &Path) -> bool {
     let Ok(stat) = std::fs::read_to_string(folder.join("stat")) else { return true };
     // The name of the program, in brackets, may contain spaces and brackets.
@@ -392,13 +393,13 @@ fn has_no_environment(folder: &Path) -> bool {
     numbered_field(&fields, MEMORY_FIELD) == "0" || end != "0" && start == end
 }
 
-/// Returns the field with this number, given the fields from [`STATE_FIELD`] on; zero if there is none.
+/// Returns the field with this number, given the fields from [`STATE_FIELD`] on; `0` if there is no such field.
 fn numbered_field<'a>(fields: &[&'a str], number: usize) -> &'a str {
     fields.get(number - STATE_FIELD).copied().unwrap_or("0")
 }
 
-/// Reader of a pipe, which runs in its own thread. It reads until the end of the pipe, so that a child never waits for
-/// its reader. Text beyond the limit is discarded.
+/// Reader of a pipe, which runs in its own thread. It reads until the end of the pipe, so that a child never waits
+/// for its reader. Text beyond the limit is discarded.
 struct Collector {
     kept: Arc<Mutex<PendingText>>,
     done: Receiver<()>,
@@ -408,7 +409,7 @@ struct Collector {
 #[derive(Debug)]
 struct PendingText {
     text: Vec<u8>,
-    /// Number of further bytes that are kept.
+    /// Number of bytes that may still be stored.
     left: u64,
     overflowed: bool,
 }
@@ -502,7 +503,7 @@ impl KillOnDrop {
         self.0.stdout.take()
     }
 
-    /// Asks the child to end, with SIGTERM.
+    /// Asks the child to end, by SIGTERM.
     pub fn terminate(&mut self) {
         // A child that has been reaped has no number any more.
         if let (Ok(None), child) = (self.0.try_wait(), Pid::from_child(&self.0)) {
@@ -537,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn child_is_the_first_victim_when_memory_is_exhausted() {
+    fn child_is_killed_first_when_memory_is_exhausted() {
         let script =
             "until grep -qx 1000 /proc/self/oom_score_adj; do sleep 0.01; done; echo first";
         assert_eq!(run(script, LIMITS).0, "first\n");
@@ -563,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_passed_on_as_printed() {
+    fn listener_receives_complete_lines() {
         let mut printed = String::new();
         let mut listener = |lines: &str| {
             printed.push_str(lines);
@@ -589,13 +590,13 @@ mod tests {
     }
 
     #[test]
-    fn time_of_a_child_ends_with_the_child() {
+    fn run_time_excludes_time_after_end_of_child() {
         let (_, output) = run("sleep 0.05 & wait; sleep 60 &", LIMITS);
         assert!((0.05..5.0).contains(&output.seconds), "{}", output.seconds);
     }
 
-    /// Runs a script that leaves a daemon and prints its process ID, which the daemon writes to the pipe `$1`; checks
-    /// that the script succeeds and the daemon is killed.
+    /// Runs a script that leaves a daemon behind. The script prints the process ID of the daemon, and the daemon
+    /// writes it to the pipe `$1`. Checks that the script succeeds and that the daemon is killed.
     #[track_caller]
     fn kills_daemon_of(script: &str) {
         let folder = tempfile::tempdir().unwrap();
@@ -613,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn daemon_of_a_successful_child_is_killed() {
+    fn daemon_of_successful_child_is_killed() {
         // The script ends after the daemon has printed its process ID.
         kills_daemon_of(
             "mkfifo \"$1\"; setsid sh -c 'echo $$ >\"$1\"; exec sleep 60' sh \"$1\" \
@@ -622,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn daemon_that_executes_programs_repeatedly_is_killed() {
+    fn daemon_that_keeps_executing_programs_is_killed() {
         // While a process executes another program, it has no environment.
         for _ in 0..5 {
             kills_daemon_of(
@@ -634,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_read_from_environments() {
+    fn mark_is_read_from_environment() {
         let mark_of = |assignments: &[&str], mark: &str| {
             let mut command = Command::new("env");
             command.arg("-i").args(assignments).args(["sleep", "60"]);
@@ -661,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn output_and_end_of_a_child_are_returned() {
+    fn child_output_and_status_are_returned() {
         let (stdout, output) = run("echo out; echo err >&2; exit 3", LIMITS);
         assert!(matches!(output.end, ChildEnd::Exited(status) if status.code() == Some(3)));
         assert_eq!((stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
@@ -670,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_output_ends_a_child_with_or_without_lines() {
+    fn endless_output_kills_child() {
         let too_much = ChildEnd::Killed(KillReason::TooMuchOutput);
         let (stdout, output) = run("yes", LIMITS);
         assert_eq!((output.end, stdout.len() as u64), (too_much, LIMITS.output));
@@ -687,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn child_is_killed_when_its_value_is_dropped() {
+    fn child_is_killed_on_drop() {
         let mut child = KillOnDrop::spawn(shell("exec sleep 60")).unwrap();
         assert_eq!(child.wait_within(Duration::ZERO), None);
         let pid = child.id().to_string();

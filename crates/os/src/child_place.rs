@@ -1,5 +1,5 @@
-//! CPUs, memory policy and pages of a child process. The child sets them for itself between fork and exec, so that the
-//! program and everything that it starts inherit them, as under taskset and numactl.
+//! CPUs, memory policy and page sizes of a child process. The child sets them for itself between fork and exec, so
+//! that the program and all processes that it starts inherit them, as with taskset and numactl.
 
 use crate::affinity::{mask, set_affinity_mask};
 use crate::call::{SysError, check};
@@ -7,10 +7,10 @@ use crate::numa::{SET_POLICY, nodes_to_set, set_policy_mask};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Place of a child process. The default changes nothing.
+/// CPUs, memory policy and page sizes of a child process. The default changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChildPlace {
-    /// CPUs on which the child may run; `None` for those of this thread.
+    /// CPUs on which the child may run; `None`: as this thread.
     pub cpus: Option<Vec<u32>>,
     /// Mode of the memory policy (`MPOL_*`), and its NUMA nodes; `None` for the policy of this thread.
     pub memory: Option<(libc::c_int, Vec<u32>)>,
@@ -19,8 +19,8 @@ pub struct ChildPlace {
 }
 
 impl ChildPlace {
-    /// Makes the child of `command` take this place. The kernel also kills the child when the calling thread ends, so
-    /// that a killed process leaves no child.
+    /// Applies these settings to the child of `command`. The kernel also kills the child when the calling thread
+    /// ends, so that a killed process leaves no child behind.
     ///
     /// # Errors
     /// Fails if a NUMA node is out of range. If the kernel refuses a setting, the start of the command fails.
@@ -55,7 +55,7 @@ impl ChildPlace {
     }
 }
 
-/// Makes the kernel kill this process when the thread that started it ends.
+/// Makes the kernel kill this process when the thread that started it ends. Fails if it has already ended.
 fn end_with(parent: u32) -> Result<(), SysError> {
     // SAFETY: the calls change and query only settings of this process.
     unsafe {
@@ -83,7 +83,7 @@ mod tests {
     use crate::affinity::affinity;
     use std::process::Stdio;
 
-    /// Returns what a shell in this place prints.
+    /// Returns the output of a shell script that runs with these settings.
     fn printed(place: &ChildPlace, script: &str) -> String {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null());
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn child_has_its_affinity_and_no_huge_pages() {
+    fn child_has_given_cpus_and_no_huge_pages() {
         let last = *affinity().unwrap().last().unwrap();
         let place = ChildPlace {
             cpus: Some(vec![last]),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nonexistent_cpus_are_refused_at_the_start() {
+    fn start_on_nonexistent_cpus_fails() {
         let mut command = Command::new("true");
         let place = ChildPlace { cpus: Some(vec![100_000]), ..ChildPlace::default() };
         place.apply_to(&mut command).unwrap();

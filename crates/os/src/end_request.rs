@@ -1,4 +1,4 @@
-//! Request of the user to end the run, which long loops of a setup check in any thread of this process.
+//! The user's request to end the run. Long loops of the setup check it, in any thread of this process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ pub fn is_end_requested() -> bool {
     REQUESTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// True if signals request the end of the run instead of ending this process.
+/// True if signals request the end of the run instead of ending this process at once.
 pub(crate) fn is_end_handled() -> bool {
     REQUESTED.get().is_some()
 }

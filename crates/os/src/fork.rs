@@ -104,8 +104,8 @@ pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     unsafe { libc::_exit(i32::from(done.is_err())) }
 }
 
-/// Checks that this process has only one thread. Then the body of a [`fork`] may use everything. Without `/proc`, the number
-/// of threads is unknown, and the caller must not have started any.
+/// Checks that this process has only one thread. The body of a [`fork`] then has no restrictions. Without `/proc`,
+/// the number of threads is unknown, and the caller must not have started any thread.
 ///
 /// # Errors
 /// Fails if this process has other threads (`EBUSY`).
@@ -116,7 +116,7 @@ pub fn check_single_threaded() -> Result<(), SysError> {
     }
 }
 
-/// Result of a child process of [`ask_child`].
+/// Result of [`ask_child`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChildAnswer {
     /// Bytes that the child sent before it ended; incomplete or empty if the child crashed.
@@ -125,32 +125,32 @@ pub enum ChildAnswer {
     TimedOut,
 }
 
-/// Limits of a child process of [`ask_child`].
+/// Limits of [`ask_child`].
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerLimits {
     /// Maximum elapsed time.
     pub elapsed: Duration,
-    /// Maximum CPU time, whole seconds; `None` for no limit. Other load on the machine does not use it up.
+    /// Maximum CPU time, whole seconds; `None` for no limit. Other load on the machine does not count.
     pub cpu_seconds: Option<u64>,
 }
 
 impl AnswerLimits {
-    /// Returns the limits of a library or driver that is tried, which also ends with the budget of the user; see
-    /// [`helper_time`].
+    /// Returns these limits for a library or driver that is loaded on trial, shortened to the budget of the user;
+    /// see [`helper_time`].
     #[must_use]
     pub fn for_helper(self) -> Self {
         Self { elapsed: helper_time(self.elapsed), ..self }
     }
 }
 
-/// Runs `body` in a forked child process and returns the bytes that `body` returns. This is for code that may crash or
-/// never end. The error output of the child is discarded.
+/// Runs `body` in a forked child process and returns the bytes that `body` returns. Use it for code that may crash
+/// or never end. The error output of the child is discarded.
 ///
 /// # Errors
 /// Fails if the kernel cannot create a pipe or a process.
 ///
 /// # Safety
-/// The requirements are those of [`fork`].
+/// The requirements of [`fork`] apply.
 pub unsafe fn ask_child(
     limits: AnswerLimits,
     body: impl FnOnce() -> Vec<u8>,
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn child_answers_or_crashes_or_is_killed_at_its_limit() {
+    fn child_answers_crashes_or_times_out() {
         let ask = |elapsed, body: fn() -> Vec<u8>| {
             let limits = AnswerLimits { elapsed, cpu_seconds: None };
             // SAFETY: the bodies use only the allocator and system calls.
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_child_is_killed_at_its_cpu_time_limit() {
+    fn busy_child_is_killed_at_cpu_time_limit() {
         let hour = Duration::from_secs(3600);
         let limits = AnswerLimits { elapsed: hour, cpu_seconds: Some(1) };
         let busy = || loop {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn output_of_forked_children_is_received_completely() {
+    fn output_of_forked_children_is_complete() {
         let mut children: Vec<ForkedChild> = (0..3u8)
             .map(|number| {
                 // SAFETY: the body makes only a system call.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_child_is_killed_when_dropped() {
+    fn busy_child_is_killed_on_drop() {
         // SAFETY: the body only waits.
         let child = unsafe {
             fork(|_| {

@@ -1,18 +1,19 @@
-//! End of the time that helper processes have: compilers, version queries, self-tests, drivers and libraries that are
-//! tried in a child process. Each has its own limit; a run with a budget of the user also ends them with the budget.
+//! Deadline for helper processes: compilers, version queries, self-tests, and trials of drivers and libraries in a
+//! child process. Each helper has its own time limit; in a run with a budget of the user, helpers also end when the
+//! budget is used up.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// End that the command has set for this process.
+/// Deadline that the command has set for helpers of this process.
 static END: OnceLock<Instant> = OnceLock::new();
 
-/// Ends all later helper processes of this process at `end`. Only the first call has an effect.
+/// Sets the deadline for helper processes that start later. Only the first call has an effect.
 pub fn end_helpers_at(end: Instant) {
     let _ = END.set(end);
 }
 
-/// Returns the time that a helper process with this limit has; zero if none is left.
+/// Returns the time that a helper process with this limit has until the deadline; zero if the deadline has passed.
 pub fn helper_time(limit: Duration) -> Duration {
     until(END.get().copied(), limit, Instant::now())
 }
@@ -26,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helper_time_is_its_limit_or_the_remaining_time() {
+    fn helper_time_is_limited_by_deadline() {
         let now = Instant::now();
         let second = Duration::from_secs(1);
         assert_eq!(until(None, 60 * second, now), 60 * second);

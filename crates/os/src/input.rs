@@ -1,8 +1,8 @@
-//! Input files of the user, which are read completely. The type and the length of the open file are checked, so that
-//! endless devices, pipes without a writer and very large files are refused instead of read.
+//! Input files of the user, which are read completely. The type and the length of the open file are checked, so
+//! that endless devices, pipes without a writer and very large files are refused.
 //!
-//! One rule for pipes: a file that the user did not name is a regular file ([`read_file`]). A pipe that the user named is
-//! read if a program has opened it for writing, or does so within [`WRITER`] ([`read_input`]).
+//! One rule for pipes: a file that the user did not name is a regular file ([`read_file`]). A pipe that the user
+//! named is read if a program has opened it for writing, or does so within [`WRITER`] ([`read_input`]).
 
 use crate::end_request::is_end_requested;
 use crate::wait::{Unmet, Wait, is_readable_within, wait_for_event};
@@ -14,14 +14,14 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum length of a text in bytes. It exceeds what programs print, users write, or runs record.
+/// Maximum length of a text in bytes. Output of programs, files written by users and records are shorter.
 pub const MAX_TEXT_BYTES: u64 = 64 << 20;
-/// Maximum wait for a program that opens a pipe for writing; outputs wait as long for a reader.
+/// Maximum wait until a program opens a pipe for writing. For output, the wait for a reader is as long.
 const WRITER: Duration = Duration::from_secs(10);
-/// Interval between two looks at a pipe.
+/// Interval between two checks of a pipe.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Maximum length of a program or library in bytes. It exceeds what compilers make of the sources of a benchmark.
+/// Maximum length of a program or library in bytes. Compiled sources of benchmarks are shorter.
 pub const MAX_PROGRAM_BYTES: u64 = 256 << 20;
 
 /// Reads a regular file of at most `longest` bytes.
@@ -35,7 +35,7 @@ pub fn read_file(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
 /// Reads at most `longest` bytes from a file that the user named: a regular file, a pipe, or standard input (`-`).
 ///
 /// # Errors
-/// Fails as [`read_file`] does; devices are refused, and pipes to which no program writes.
+/// Returns the errors of [`read_file`]. Devices, and pipes to which no program writes, are refused.
 pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     if path == Path::new("-") {
         return read_limited(io::stdin().lock(), longest, 0);
@@ -51,8 +51,8 @@ pub(crate) fn read_open(file: File, longest: u64) -> io::Result<Vec<u8>> {
     read_pipe(file, longest, WRITER)
 }
 
-/// Reads at most `longest` bytes from a pipe that was opened without waiting. A program must open the pipe for writing
-/// within `wait`; then the time that it needs is not limited.
+/// Reads at most `longest` bytes from a pipe that was opened without waiting. A program must open the pipe for
+/// writing within `wait`; after that, its time is not limited.
 fn read_pipe(file: File, longest: u64, wait: Duration) -> io::Result<Vec<u8>> {
     let for_writer = Wait::within(wait).every(LOOK_EVERY).unless(&is_end_requested);
     let begun = wait_for_event(&for_writer, |pause| opened_writer(&file, pause).transpose());
@@ -76,13 +76,14 @@ fn read_pipe(file: File, longest: u64, wait: Duration) -> io::Result<Vec<u8>> {
 
 /// Program that has opened a pipe for writing.
 enum Writer {
-    /// It has written these bytes, which have been read, or more, or has closed the pipe.
+    /// The program has written these bytes and may write more, or it has closed the pipe.
     HasWritten(Vec<u8>),
-    /// It has not written yet.
+    /// The program has not written anything yet.
     IsSilent,
 }
 
-/// Returns the writer of a pipe that was opened without waiting; `None` if there is none after the pause.
+/// Returns the state of the program that has opened the pipe for writing; `None` if there is no such program after
+/// the pause.
 fn opened_writer(mut file: &File, pause: Duration) -> io::Result<Option<Writer>> {
     if is_readable_within(file, pause)? {
         return Ok(Some(Writer::HasWritten(Vec::new())));
@@ -97,7 +98,7 @@ fn opened_writer(mut file: &File, pause: Duration) -> io::Result<Option<Writer>>
     }
 }
 
-/// Returns the error for a pipe whose writer was awaited for this time.
+/// Returns the error for a pipe that no program has opened for writing in this time.
 fn unwritten(reason: Unmet, wait: Duration) -> io::Error {
     if reason == Unmet::Interrupted {
         return io::Error::other("the end of the run was requested");
@@ -149,7 +150,7 @@ pub(crate) fn read_regular(file: File, longest: u64) -> io::Result<Vec<u8>> {
     read_limited(file, longest, about.len() as usize + 1)
 }
 
-/// Reads at most `longest` bytes into memory for `expected` bytes, which grows as needed.
+/// Reads at most `longest` bytes. The buffer has `expected` bytes at first and grows as needed.
 fn read_limited(from: impl Read, longest: u64, expected: usize) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     content.try_reserve(expected).map_err(io::Error::other)?;
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn pipe_of_another_program_is_an_input() {
+    fn pipe_of_another_program_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         make_pipe(&pipe);
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn open_pipe_may_have_a_slow_writer() {
+    fn slow_writer_of_open_pipe_is_awaited() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         make_pipe(&pipe);
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn pipe_without_a_writer_is_refused() {
+    fn pipe_without_writer_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         make_pipe(&pipe);

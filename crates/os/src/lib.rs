@@ -1,7 +1,7 @@
-//! Operating-system services, each with a single implementation: memory on pages of a chosen size (with a query for the
-//! size that the kernel used), barriers for threads and for processes, child processes with time limits, affinity and
-//! NUMA policy, waits, input and output files of the user, libraries loaded at run time, signals. The crate depends on
-//! no other crate of nodegauge but the table of MPI ABIs, which is here under the name `mpi_abi`.
+//! Operating-system services, each with a single implementation: memory on pages of a chosen size (with a query for
+//! the size that the kernel used), barriers for threads and for processes, child processes with time limits,
+//! affinity and NUMA policy, waits, input and output files of the user, libraries loaded at run time, signals. Of
+//! nodegauge's crates, this crate depends only on the table of MPI ABIs, which it exports as `mpi_abi`.
 //!
 //! Every resource is owned and released by its type. Every foreign call that fails returns a [`SysError`] with the name
 //! of the call and its error number.

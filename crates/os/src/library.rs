@@ -32,10 +32,10 @@ impl SharedLibrary {
         unsafe { Self::open_as(name.as_ref(), unix::RTLD_LOCAL) }
     }
 
-    /// Loads a library whose symbols have this scope.
+    /// Loads a library; `scope` is the scope of its symbols.
     ///
     /// # Safety
-    /// The requirements are those of [`SharedLibrary::open`].
+    /// The requirements of [`SharedLibrary::open`] apply.
     unsafe fn open_as(name: &Path, scope: c_int) -> Result<Self, LoadError> {
         // SAFETY: the caller guarantees the requirements of this function.
         let library = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | scope) };
@@ -49,7 +49,7 @@ impl SharedLibrary {
     /// Returns the message of the dynamic linker about the first library.
     ///
     /// # Safety
-    /// The requirements are those of [`SharedLibrary::open`].
+    /// The requirements of [`SharedLibrary::open`] apply.
     pub unsafe fn open_first(names: &[&str]) -> Result<Self, LoadError> {
         // SAFETY: the caller guarantees the requirements of this function.
         unsafe { Self::open_first_as(names, unix::RTLD_LOCAL) }
@@ -62,16 +62,16 @@ impl SharedLibrary {
     /// Returns the same errors as [`SharedLibrary::open_first`].
     ///
     /// # Safety
-    /// The requirements are those of [`SharedLibrary::open`].
+    /// The requirements of [`SharedLibrary::open`] apply.
     pub unsafe fn open_first_global(names: &[&str]) -> Result<Self, LoadError> {
         // SAFETY: the caller guarantees the requirements of this function.
         unsafe { Self::open_first_as(names, unix::RTLD_GLOBAL) }
     }
 
-    /// Loads the first library that can be loaded, whose symbols have this scope.
+    /// Loads the first library of a list that can be loaded; `scope` is the scope of its symbols.
     ///
     /// # Safety
-    /// The requirements are those of [`SharedLibrary::open`].
+    /// The requirements of [`SharedLibrary::open`] apply.
     unsafe fn open_first_as(names: &[&str], scope: c_int) -> Result<Self, LoadError> {
         let mut error = None;
         for name in names {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn library_is_loaded_by_name_with_its_functions() {
+    fn library_functions_are_found_by_name() {
         // SAFETY: the C library is already loaded, and `abs` has this type.
         unsafe {
             let library = SharedLibrary::open_first(&["libnone.so.0", "libc.so.6"]).unwrap();

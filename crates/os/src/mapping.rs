@@ -60,8 +60,8 @@ impl From<MapError> for io::Error {
     }
 }
 
-/// Memory mapping that is unmapped when this value is dropped. The value provides addresses and raw pointers, whose
-/// users must ensure exclusive access. It also provides references to values that other processes may change.
+/// Memory mapping that is unmapped when this value is dropped. It provides addresses and raw pointers, whose users
+/// must ensure exclusive access, and references to values that other processes may change.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -74,11 +74,11 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps at least `length` bytes of private memory, rounded up to whole pages. The start is aligned to a reserved
-    /// page. Without reserved pages, it is aligned to a transparent huge page or to 2 MiB if the memory is long enough.
-    /// No page is touched; the kernel allocates a page when a thread first writes to it. The mapping is made without a
-    /// reservation, because strict accounting of address space could refuse mappings that fit into memory. Therefore
-    /// the caller must compare the size with the available memory.
+    /// Maps at least `length` bytes of private memory, rounded up to whole pages. The start is aligned to a
+    /// reserved page. Without reserved pages, it is aligned to a transparent huge page or to 2 MiB if the memory is
+    /// long enough. No page is touched; the kernel allocates a page when a thread first writes to it. The kernel
+    /// does not reserve memory for the mapping, because strict accounting of address space could refuse mappings
+    /// that fit into memory. Therefore the caller must compare the size with the available memory.
     ///
     /// # Errors
     /// Fails if too few huge pages are reserved, or if there is not enough memory.
@@ -171,7 +171,7 @@ impl Mapping {
         }
     }
 
-    /// Keeps `length` bytes, beginning at the first aligned address, and unmaps the rest.
+    /// Shortens the mapping to `length` bytes, beginning at the first aligned address, and unmaps the rest.
     fn cut(&mut self, length: usize) {
         let before = self.start.align_offset(boundary(length));
         let after = self.length - before - length;
@@ -261,7 +261,7 @@ impl Mapping {
         check("msync", done).map(drop)
     }
 
-    /// Returns the number of the mapping's pages that are in memory, and the total number of its pages.
+    /// Returns the number of pages of the mapping that are in memory, and the total number of its pages.
     ///
     /// # Errors
     /// Fails if the kernel does not report this.
@@ -291,7 +291,7 @@ fn reserved_pages(page: usize) -> (u64, u64) {
     (huge_page_count(page, "nr_hugepages"), free.saturating_sub(reserved))
 }
 
-/// Returns a number of huge pages of a size from a file of the kernel; zero without the file.
+/// Returns a number of huge pages of a size from a file of the kernel; zero if there is no such file.
 fn huge_page_count(page: usize, file: &str) -> u64 {
     let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{file}", page >> 10);
     std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
@@ -355,7 +355,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn large_mappings_are_aligned_and_page_counts_read_back() {
+    fn large_mappings_are_aligned_and_page_sizes_read_back() {
         let length = (4 << 20) + page_bytes();
         let mapping = Mapping::anonymous(length, PageSize::Base).unwrap();
         assert_eq!((mapping.range().0 % boundary(length), mapping.range().1), (0, length));
@@ -374,12 +374,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "2 bytes at 4095 of a mapping of 4096")]
-    fn view_beyond_the_end_panics() {
+    fn view_beyond_end_of_mapping_panics() {
         let _ = Mapping::shared(4096).unwrap().at(4095, 2);
     }
 
     #[test]
-    fn mapping_that_does_not_fit_is_an_error() {
+    fn mapping_larger_than_address_space_fails() {
         let huge = Mapping::anonymous(usize::MAX / 2, PageSize::Base);
         assert!(matches!(huge, Err(MapError::Refused(SysError { call: "mmap", .. }))));
         // No machine has this number of reserved pages.
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn buffer_is_a_slice_of_zeros() {
+    fn buffer_is_filled_with_zeros() {
         let mut buffer = Buffer::new(5000).unwrap();
         assert_eq!((buffer.len(), buffer.iter().any(|byte| *byte != 0)), (5000, false));
         buffer[4999] = 7;
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn file_and_its_mapping_are_equal() {
+    fn file_mapping_shows_file_content() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         let mapping = Mapping::map_file(&file, 0, 4096, true).unwrap();

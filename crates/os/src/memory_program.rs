@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// this value is dropped.
 #[derive(Debug)]
 pub struct MemoryProgram {
-    /// Open for reading only: the kernel does not execute a file that is open for writing.
+    /// File that is open for reading only, because the kernel does not execute a file that is open for writing.
     file: File,
 }
 
@@ -36,7 +36,8 @@ impl MemoryProgram {
     }
 }
 
-/// Creates a file in memory with the right to be executed; Linux before 6.3 has no flag for it and always grants it.
+/// Creates a file in memory that may be executed. Linux before 6.3 has no flag for this and always permits
+/// execution.
 fn create() -> Result<OwnedFd, Errno> {
     const NAME: &std::ffi::CStr = c"nodegauge-program";
     memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::EXEC).or_else(|error| match error {
@@ -45,8 +46,8 @@ fn create() -> Result<OwnedFd, Errno> {
     })
 }
 
-/// Returns the path by which processes of this user open a file or folder that this process has open. No rename changes
-/// what it denotes.
+/// Returns the path by which processes of this user open a file or folder that is open in this process. The path
+/// denotes the same file even if the file is renamed.
 pub fn descriptor_path(file: &impl AsRawFd) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn program_in_memory_is_executable_until_dropped() {
+    fn program_in_memory_runs_until_dropped() {
         let program = MemoryProgram::new(&std::fs::read("/bin/true").unwrap()).unwrap();
         let path = program.path();
         assert!(std::process::Command::new(&path).status().unwrap().success());

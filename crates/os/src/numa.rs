@@ -3,7 +3,7 @@
 use crate::affinity::{WORD, bits, mask};
 use crate::call::{SysError, check};
 
-/// Number of NUMA nodes in a node mask, which is the maximum of all Linux configurations (`MAX_NUMNODES`).
+/// Number of NUMA nodes in a node mask: the maximum of all Linux configurations (`MAX_NUMNODES`).
 const MAX_NODES: usize = 1024;
 
 /// Name of the call that sets the policy of a thread.
@@ -31,8 +31,8 @@ pub enum PolicyMode {
     Local,
     /// Pages are on the given NUMA nodes as long as these have free memory.
     PreferredMany,
-    /// Pages are distributed round-robin over the given NUMA nodes, with a number of consecutive pages per NUMA node
-    /// that equals the node's weight.
+    /// Pages are distributed round-robin over the given NUMA nodes, with a number of consecutive pages per NUMA
+    /// node that equals the weight of the NUMA node.
     WeightedInterleave,
 }
 
@@ -48,7 +48,7 @@ const MODES: [(PolicyMode, &str); 7] = [
 ];
 
 impl PolicyMode {
-    /// Returns the mode for a number of the kernel; `None` if the number is unknown.
+    /// Returns the mode with this number in the kernel; `None` if the number is unknown.
     fn from_number(number: libc::c_int) -> Option<Self> {
         let at = usize::try_from(number & !MODE_FLAGS).ok()?;
         MODES.get(at).map(|(mode, _)| *mode)
@@ -85,7 +85,8 @@ pub fn set_thread_policy(mode: libc::c_int, nodes: &[u32]) -> Result<(), SysErro
     set_policy_mask(mode, mask.as_deref(), bits)
 }
 
-/// Sets the policy of [`set_thread_policy`] from the mask and the length of [`nodes_to_set`]. Allocates no memory.
+/// Sets the policy as [`set_thread_policy`] does, from the mask and the length that [`nodes_to_set`] returned.
+/// Allocates no memory.
 pub(crate) fn set_policy_mask(
     mode: libc::c_int,
     mask: Option<&[u64]>,
@@ -112,7 +113,7 @@ pub(crate) fn nodes_to_set(
     })
 }
 
-/// Returns the NUMA policy of the mapping that contains an address: the mode (`None` if it is unknown) and the NUMA
+/// Returns the NUMA policy of the mapping that contains an address: the mode (`None` if unknown) and the NUMA
 /// nodes.
 pub fn policy_at(address: usize) -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     policy(address, ADDRESS_POLICY)
@@ -146,7 +147,7 @@ fn policy(
     Ok((PolicyMode::from_number(mode), bits(&mask)))
 }
 
-/// Returns for each page address of this process the node that contains the page, or a negative error number.
+/// Returns for each page address of this process the NUMA node that contains the page, or a negative error number.
 pub fn page_nodes(pages: &[usize]) -> Result<Vec<i32>, SysError> {
     let mut status = vec![-libc::ENOENT; pages.len()];
     // SAFETY: the number of elements of both arrays is the number that the call passes. With a null list of nodes, the
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policy_modes_match_the_kernel() {
+    fn policy_modes_match_kernel_numbers() {
         let known = [
             (libc::MPOL_DEFAULT, PolicyMode::Default),
             (libc::MPOL_PREFERRED, PolicyMode::Preferred),

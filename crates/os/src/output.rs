@@ -28,7 +28,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Maximum wait for a program that reads a pipe.
+/// Maximum time to wait for a program that reads the pipe.
 const READER: Duration = Duration::from_secs(10);
 /// Maximum further wait if the user requested the end of the run.
 const READER_AT_END: Duration = Duration::from_millis(500);
@@ -69,10 +69,10 @@ pub enum OutputError {
 }
 
 impl OutputError {
-    /// Returns a hint for the user.
+    /// Returns the remedy for the user.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Io(_) => "give a file in a folder that exists and that you may write to",
+            Self::Io(_) => "give a file in an existing folder that you can write to",
             Self::OtherOwner { .. } => "remove it first, or give another file",
             Self::UntrustedLink { .. } => {
                 "give the path without the link, or a file in a folder that only you can write to"
@@ -133,7 +133,7 @@ impl OutputFile {
     /// Checks only that the output is not one of `inputs`.
     ///
     /// # Errors
-    /// Returns [`OutputError::IsInput`].
+    /// Returns [`OutputError::IsInput`] if it is.
     pub fn refuse_inputs(path: &Path, inputs: &[PathBuf]) -> Result<(), OutputError> {
         // A path that cannot be followed is no input that can be read.
         Location::resolve(path).map_or(Ok(()), |location| location.refuse_inputs(inputs))
@@ -151,18 +151,18 @@ impl OutputFile {
     }
 }
 
-/// Returns the path of a file after all symbolic links have been followed, for a file that another library opens.
+/// Returns the path of a file with all symbolic links resolved, for a library that opens the file itself.
 ///
 /// # Errors
-/// Fails if the path contains a link that another user may have created, if a folder of the path is missing, or if the
-/// path denotes a folder.
+/// Fails if the path contains a link that another user may have created, if a folder of the path is missing, or if
+/// the path denotes a folder.
 pub fn resolve_links(path: &Path) -> Result<PathBuf, OutputError> {
     let location = Location::resolve(path)?;
     Ok(std::path::absolute(location.target)?)
 }
 
-/// True if both paths denote one regular file, or one name where no file exists yet. Devices and pipes can take several
-/// outputs.
+/// True if both paths denote the same regular file, or the same name where no file exists yet. Devices and pipes
+/// can take several outputs.
 pub fn are_one_file(one: &Path, other: &Path) -> bool {
     let locations = (Location::resolve(one), Location::resolve(other));
     matches!(locations, (Ok(place), Ok(other_place)) if place.is_same_as(&other_place))
@@ -182,12 +182,12 @@ impl Write for OutputFile {
     }
 }
 
-/// Location of a file after all links have been followed: an open folder and a name in this folder.
+/// Location of a file with all links resolved: an open folder and a name in this folder.
 #[derive(Debug)]
 pub(crate) struct Location {
     pub(crate) folder: OwnedFd,
     pub(crate) name: OsString,
-    /// Path of the folder and the name, without the links that were followed.
+    /// Path of the folder and the name, with all links resolved.
     target: PathBuf,
     /// Properties of the file that currently has the name; `None` if there is no such file.
     pub(crate) found: Option<Stat>,
@@ -323,7 +323,7 @@ impl Location {
         Ok(())
     }
 
-    /// Refuses the place of an input that does not exist yet, such as a new history.
+    /// Refuses the location of an input that does not exist yet, such as a new history.
     fn refuse_planned(&self, inputs: &[PathBuf]) -> Result<(), OutputError> {
         for input in inputs.iter().filter(|input| !input.exists()) {
             if Self::resolve(input).is_ok_and(|place| self.is_same_as(&place)) {
@@ -333,7 +333,7 @@ impl Location {
         Ok(())
     }
 
-    /// True if both locations are one regular file, or one name in a folder without such a file.
+    /// True if both locations denote the same regular file, or the same name where no file exists yet.
     fn is_same_as(&self, other: &Self) -> bool {
         match (&self.found, &other.found) {
             (Some(one), Some(two)) => {
@@ -348,7 +348,7 @@ impl Location {
         }
     }
 
-    /// True if the location has the name of a file that SQLite creates next to the database `input`.
+    /// True if SQLite creates a file with this name next to the database `input`.
     fn is_sqlite_companion(&self, input: &Path) -> Result<bool, OutputError> {
         let Some(name) = input.file_name() else { return Ok(false) };
         let name = name.as_bytes();
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn old_file_is_replaced_atomically_and_keeps_its_permissions() {
+    fn replaced_file_keeps_permissions() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         write(&path, "first").unwrap();
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_only_in_folders_of_the_caller() {
+    fn links_in_folders_of_others_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("below")).unwrap();
@@ -591,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_are_not_overwritten_as_outputs() {
+    fn output_that_is_an_input_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (input, link) = (folder.path().join("input"), folder.path().join("link"));
         fs::write(&input, "records").unwrap();
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn two_names_of_one_file_are_detected() {
+    fn paths_of_same_file_are_detected() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("one"), "").unwrap();
@@ -635,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_and_descriptors_are_written_in_place() {
+    fn devices_and_descriptors_are_written_directly() {
         let folder = tempfile::tempdir().unwrap();
         write(Path::new("/dev/null"), "text").unwrap();
         let full = write(Path::new("/dev/full"), "text").unwrap_err();
@@ -652,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_without_a_file_name_are_refused() {
+    fn path_without_file_name_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();

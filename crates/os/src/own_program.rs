@@ -10,8 +10,8 @@ thread_local! {
     static REPLACEMENT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Calls `run`, during which [`own_program`] returns `program` in this thread. A test binary needs it: it knows none of the
-/// commands with which the program starts itself, and would run its tests instead.
+/// Calls `run`; during the call, [`own_program`] returns `program` in this thread. Tests need this, because a test
+/// binary does not have the commands with which the program starts itself, and would run its tests instead.
 pub fn with_own_program<R>(program: String, run: impl FnOnce() -> R) -> R {
     REPLACEMENT.set(Some(program));
     let result = run();
@@ -19,12 +19,12 @@ pub fn with_own_program<R>(program: String, run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Link of procfs to the running program. It is valid if the file has been replaced or removed since the start, and its own
-/// name is plain if that of the file is not UTF-8.
+/// Link of procfs to the running program. The link stays valid if the program file is replaced or removed, and
+/// its name is ASCII even if the name of the file is not UTF-8.
 const LINK: &str = "/proc/self/exe";
 
-/// Returns the path by which this process starts its own program as a child process: a link of procfs, or without procfs
-/// the path of the running program. Launchers and other hosts need [`own_path`].
+/// Returns the path by which this process starts its own program as a child process: a link of procfs, or without
+/// procfs the path of the running program. Launchers and other hosts must use [`own_path`].
 ///
 /// # Errors
 /// Fails if there is neither.
@@ -38,8 +38,8 @@ pub fn own_program() -> io::Result<String> {
     in_utf8(started_path()?)
 }
 
-/// Gives this process the name of the program if it was started by [`own_program`]: the name of the link is `exe`, which
-/// says nothing to people who look at processes.
+/// Gives this process the name of the program if it was started by [`own_program`]. Otherwise, its name in lists of
+/// processes would be `exe`, the name of the link.
 pub fn take_name(name: &CStr) {
     if std::env::args_os().next().is_some_and(|program| program == LINK) {
         // SAFETY: the kernel copies the text, of which it uses at most 15 bytes.
@@ -50,17 +50,17 @@ pub fn take_name(name: &CStr) {
 /// Returns the path of the file of the running program, for programs that start it: launchers, also on other hosts.
 ///
 /// # Errors
-/// Fails if the path is unknown or, because words of commands are texts, not UTF-8.
+/// Fails if the path is unknown, or if it is not UTF-8, because words of commands are texts.
 pub fn own_path() -> io::Result<String> {
     in_utf8(std::env::current_exe().or_else(|_| started_path())?)
 }
 
-/// Returns the path by which this program was started, which the kernel has passed to it.
+/// Returns the path by which this program was started, as the kernel has passed it to this process.
 fn started_path() -> io::Result<PathBuf> {
     // SAFETY: the call has no preconditions.
     let address = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const libc::c_char;
     if address.is_null() {
-        return Err(io::Error::other("the kernel does not name the running program"));
+        return Err(io::Error::other("the kernel does not report the path of the running program"));
     }
     // SAFETY: the kernel has written a text with a terminating zero there, which lives as long as the process.
     let path = unsafe { CStr::from_ptr(address) };
@@ -81,7 +81,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn running_program_is_found_with_and_without_procfs() {
+    fn own_program_is_found_without_procfs() {
         let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
         let own = identity(&std::env::current_exe().unwrap()).unwrap();
         for path in [own_program().unwrap(), own_path().unwrap()] {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn path_that_is_not_utf8_is_named() {
+    fn non_utf8_path_is_reported() {
         let path = PathBuf::from(OsStr::from_bytes(b"/opt/n\xff/nodegauge"));
         let refused = in_utf8(path).unwrap_err().to_string();
         assert_eq!(refused, "/opt/n\u{fffd}/nodegauge is not UTF-8");

@@ -1,4 +1,4 @@
-//! Reads of the memory of another process of this user, with a single copy and without the other process's cooperation.
+//! Reads of the memory of another process of this user: a single copy, without participation of the other process.
 
 use crate::call::{SysError, check};
 
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn process_memory_is_read_within_its_bounds() {
+    fn process_memory_is_read_within_bounds() {
         let there: Vec<u8> = (0..100_000).map(|i| (i % 251) as u8).collect();
         let own = std::process::id();
         for bytes in [0, 1, 4097, there.len()] {

@@ -1,11 +1,12 @@
 //! Ring buffer for messages in memory that two processes share. One process writes and the other reads; no call blocks.
 //!
-//! A message is a sequence of frames. Each frame has a slot of one cache line with the sequence number and the length
-//! of the frame. If the data fit, the slot also contains the data, so that a small message transfers a single line from
-//! core to core (like the slots of "FastForward", Giacomoni, Moseley and Vachharajani, PPoPP 2008). The data of longer
-//! frames are in the data area of the ring. A long message has many frames, so that the reader can read while the
-//! writer still writes. Alternatively, the sender may lend a large message: then the slot contains only the address of
-//! the message, and the reader copies the message from the memory of the other process.
+//! A message is a sequence of frames. Each frame has a slot of one cache line with the sequence number and the
+//! length of the frame. If the data fit, the slot also contains the data, so that a small message transfers a
+//! single line from core to core (like the slots of "FastForward", Giacomoni, Moseley and Vachharajani, PPoPP
+//! 2008). The data of longer frames are in the data area of the ring. A long message has many frames, so that the
+//! reader can read while the writer still writes. Alternatively, the sender lends a large message: the slot then
+//! contains only the address of the message, and the reader copies the message directly from the memory of the
+//! sender.
 
 use crate::barrier::CacheLine;
 use crate::mapping::{Mapping, SharedBytes};
@@ -26,8 +27,8 @@ const DATA: usize = 32 * FRAME;
 /// Size of a cache line in bytes, to which frames are aligned.
 const LINE: usize = 64;
 
-/// Kind of a frame that is not the last of its message. The lowest bits of a slot's head contain the kind, and the
-/// higher bits contain the length.
+/// Kind of a frame that is not the last of its message. In a slot, the lowest bits of the head contain the kind and
+/// the higher bits the length.
 const MORE: u64 = 0;
 const LAST: u64 = 1;
 const LENT: u64 = 2;
@@ -35,20 +36,21 @@ const KIND_BITS: u32 = 2;
 
 #[repr(C, align(64))]
 struct Slot {
-    /// Number of the frame, beginning with 1. It is stored when the frame is complete.
+    /// Number of the frame, from 1. It is stored when the frame is complete.
     turn: AtomicU64,
     head: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
-/// Position of the reader or of the writer. The reader publishes its position after each frame; the writer publishes
-/// its position when it is dropped.
+/// Position of the reader or of the writer. The reader stores its position after each frame; the writer stores it
+/// when it is dropped.
 #[repr(C)]
 struct Position {
     claimed: AtomicU64,
     slots: AtomicU64,
     bytes: AtomicU64,
-    /// Number of lent messages that the reader has fetched, or that the writer has lent.
+    /// Number of lent messages. The reader counts the messages that it has copied, the writer the messages that it
+    /// has lent.
     lent: AtomicU64,
 }
 
@@ -110,8 +112,8 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Returns the begin and the end of the next frame's data, if the data area has been written up to `at`. The data of a
-/// frame do not wrap around the end of the area.
+/// Returns the start and the end of the next frame's data, if the data area has been written up to `at`. The data
+/// of a frame do not wrap around the end of the area.
 #[inline]
 fn frame(at: u64, bytes: usize) -> (u64, u64) {
     if bytes <= INLINE {
@@ -122,7 +124,7 @@ fn frame(at: u64, bytes: usize) -> (u64, u64) {
     (begin, begin + bytes.next_multiple_of(LINE) as u64)
 }
 
-/// Returns at most eight bytes as a word, without a call of `memcpy`, which takes longer than the copy itself.
+/// Returns at most eight bytes as a word, without calling `memcpy`, because the call takes longer than the copy.
 #[inline]
 fn word_from_bytes(bytes: &[u8]) -> u64 {
     if let Ok(whole) = bytes.try_into() {
@@ -167,7 +169,7 @@ pub struct RingWriter<'a> {
     slots: u64,
     bytes: u64,
     lent: u64,
-    /// Last known position of the reader.
+    /// Last known position of the reader: frames, data and lent messages.
     free: (u64, u64, u64),
 }
 
@@ -257,7 +259,7 @@ impl Drop for RingWriter<'_> {
     }
 }
 
-/// Result of reading from a ring.
+/// State of a message after a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// The message is not complete yet.
@@ -324,7 +326,7 @@ impl RingReader<'_> {
         }
     }
 
-    /// Reports that the lent message has been copied, so that the writer may reuse the memory of the message.
+    /// Reports that the lent message has been copied. The writer may then reuse its memory.
     pub fn fetched(&mut self) {
         self.lent += 1;
         self.pass(self.bytes);
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn ring_end_has_one_owner_and_the_next_owner_continues_at_its_position() {
+    fn ring_end_continues_after_change_of_owner() {
         let mapping = mapping();
         let ring = Ring::new(&mapping, 0);
         for number in 0..3 {
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn full_ring_accepts_no_message_until_read() {
+    fn full_ring_accepts_message_after_read() {
         let mapping = mapping();
         let ring = Ring::new(&mapping, 0);
         let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
@@ -405,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn message_of_another_length_is_an_error() {
+    fn message_of_wrong_length_is_an_error() {
         let mapping = mapping();
         let ring = Ring::new(&mapping, 0);
         for (sent, room) in [(8, 7), (8, 9), (0, 1), (1, 0), (20_000, 19_999), (20_000, 20_001)] {
@@ -421,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn lent_message_stays_until_fetched() {
+    fn lent_message_is_pending_until_fetched() {
         let mapping = mapping();
         let ring = Ring::new(&mapping, 0);
         let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
@@ -492,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_see_every_message() {
+    fn messages_between_threads_arrive_in_order() {
         let mapping = mapping();
         let ring = Ring::new(&mapping, 0);
         let sizes: Vec<usize> = (0..20_000).map(|i| [0, 8, 48, 49, 3000, 20_000][i % 6]).collect();

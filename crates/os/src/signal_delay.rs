@@ -16,7 +16,7 @@ static CAUGHT: AtomicI32 = AtomicI32::new(0);
 /// Number of active delays in all threads.
 static DELAYS: Mutex<usize> = Mutex::new(0);
 
-/// Active delay, which ends when this value is dropped.
+/// Active delay of signals, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct SignalDelay(());
 
@@ -27,7 +27,7 @@ impl Default for SignalDelay {
 }
 
 impl SignalDelay {
-    /// Starts a delay of those signals that have their default action.
+    /// Starts a delay of the signals that have their default action.
     pub fn new() -> Self {
         let mut delays = DELAYS.lock().unwrap_or_else(PoisonError::into_inner);
         if *delays == 0 {
@@ -37,7 +37,7 @@ impl SignalDelay {
         Self(())
     }
 
-    /// True if a signal was caught and waits for the end of the delay.
+    /// True if a signal was caught and will take effect at the end of the delay.
     pub(crate) fn has_caught_signal(&self) -> bool {
         CAUGHT.load(Ordering::Relaxed) != 0
     }
@@ -63,7 +63,7 @@ extern "C" fn catch(signal: libc::c_int) {
     CAUGHT.store(signal, Ordering::Relaxed);
 }
 
-/// Replaces the handler `from` by the handler `to`, for each signal whose handler is `from`.
+/// Sets the handler `to` for each signal whose handler is `from`.
 fn exchange_handlers(from: libc::sighandler_t, to: libc::sighandler_t) {
     for signal in SIGNALS {
         // SAFETY: the kernel fills the structure, for which zeros are a valid value. The handler is the default action

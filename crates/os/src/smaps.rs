@@ -11,7 +11,8 @@ pub(crate) fn page_shares(range: Range<usize>) -> io::Result<BTreeMap<u64, f64>>
     Ok(pages_in(&std::fs::read_to_string("/proc/self/smaps")?, range, huge_page_bytes() as u64))
 }
 
-/// Sums the mappings in the text of `smaps` that overlap the range. Transparent huge pages have a size of `huge` bytes.
+/// Sums up the page sizes of those mappings in the text of `smaps` that overlap the range. Transparent huge pages
+/// have `huge` bytes.
 fn pages_in(text: &str, range: Range<usize>, huge: u64) -> BTreeMap<u64, f64> {
     let mut inside = false;
     let mut kernel_page = 0u64;
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transparent_and_reserved_huge_pages_are_distinguished() {
+    fn transparent_and_reserved_pages_are_distinguished() {
         let text = "\
 7f0000000000-7f0000c00000 rw-p 00000000 00:00 0
 Size:              12288 kB

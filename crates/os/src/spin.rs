@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-/// Number of checks of the condition before a waiting thread yields. Threads may share a CPU, and then the thread for
-/// which this thread waits needs the CPU. At about 40 cycles per check, this is about 100 us.
+/// Number of checks of the condition before a waiting thread yields. Threads may share a CPU; then the awaited
+/// thread needs the CPU of the waiting thread. At about 40 cycles per check, this takes about 100 us.
 const CHECKS_BEFORE_YIELD: u32 = 10_000;
-/// Shortest sleep of [`Spin::pause_or_sleep`]. The kernel adds its timer slack, which is as long.
+/// Shortest sleep of [`Spin::pause_or_sleep`]. The kernel's timer slack makes it about twice as long.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 /// Longest sleep of [`Spin::pause_or_sleep`].
 const LONGEST_SLEEP: Duration = Duration::from_millis(10);
-/// Time that a thread has waited, divided by the duration of its next sleep. Many waiters that wake often would take
-/// the CPU time that the awaited thread needs.
+/// Waiting time divided by the duration of the next sleep. If many waiters woke up often, they would take the CPU
+/// time that the awaited thread needs.
 const WAITED_PER_SLEEP: u32 = 8;
 
 /// Pause in a loop that waits for another CPU. The loop first spins, and yields after a number of checks.
@@ -42,8 +42,9 @@ impl Spin {
         self.pause_or(std::thread::yield_now);
     }
 
-    /// Pauses like [`Spin::pause`], but calls `idle` instead of yielding. The instruction for spin loops precedes the
-    /// call, because a hypervisor passes the CPU on when it sees this instruction, and not when a guest yields.
+    /// Pauses like [`Spin::pause`], but calls `idle` instead of yielding. The instruction for spin loops precedes
+    /// the call, because a hypervisor gives the CPU to another virtual CPU when it detects this instruction, but
+    /// not when a guest yields.
     #[inline]
     pub fn pause_or(&mut self, idle: impl FnOnce()) {
         self.checks = self.checks.saturating_add(1);
@@ -53,10 +54,10 @@ impl Spin {
         }
     }
 
-    /// Pauses like [`Spin::pause`], but sleeps instead of yielding after the thread has yielded for the time `awake`.
-    /// Returns the time that it slept, and calls `before` before it sleeps. If the awaited thread has no CPU because a
-    /// hypervisor runs other CPUs or because the CPU quota of a cgroup is used up, yielding does not give it one, but
-    /// sleeping does. Sleeps become longer with the time waited.
+    /// Pauses like [`Spin::pause`], but sleeps instead of yielding after the thread has yielded for the time
+    /// `awake`. Returns the time that it slept, and calls `before` before it sleeps. If the awaited thread has no
+    /// CPU, because a hypervisor runs other virtual CPUs or because a CPU quota is used up, yielding does not help,
+    /// but sleeping does. Sleeps become longer with the waiting time.
     #[inline]
     pub fn pause_or_sleep(&mut self, awake: Duration, before: impl FnOnce()) -> Duration {
         let mut slept = Duration::ZERO;
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spin_precedes_idle() {
+    fn idle_action_runs_after_spinning() {
         let mut spin = Spin::new(3);
         let mut idled = 0;
         for _ in 0..4 {
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn spin_sleeps_after_yielding_for_a_time() {
+    fn spin_sleeps_after_yielding() {
         let mut spin = Spin::new(2);
         let mut announced = 0;
         assert_eq!(spin.pause_or_sleep(Duration::ZERO, || announced += 1), Duration::ZERO);

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use std::process::Stdio;
 
-    /// Returns the soft limit in KiB, or `unlimited`, that a shell with this limit prints.
+    /// Returns the soft limit in KiB, or `unlimited`, as a shell with this limit prints it.
     fn printed(limit: StackLimit) -> String {
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -s"]).stdin(Stdio::null());
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn child_has_the_given_stack_limit_and_this_process_its_own() {
+    fn child_has_given_stack_limit() {
         let own = StackLimit::own();
         let in_words = |limit: Option<u64>| {
             limit.map_or("unlimited".to_owned(), |bytes| (bytes >> 10).to_string())

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_and_signals_are_distinguished() {
+    fn exit_status_and_signal_are_described() {
         assert_eq!(describe(ExitStatus::from_raw(3 << 8)), "exit status 3");
         assert_eq!(describe(ExitStatus::from_raw(11)), "signal 11 (segmentation fault)");
         assert_eq!(describe(ExitStatus::from_raw(1)), "signal 1");
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(describe_launched(ExitStatus::from_raw(1 << 8)), "exit status 1");
     }
     #[test]
-    fn memory_fault_is_signal_11_or_a_launcher_status() {
+    fn memory_fault_is_recognised() {
         let fault = ExitStatus::from_raw(libc::SIGSEGV);
         let of_launcher = ExitStatus::from_raw((128 + libc::SIGSEGV) << 8);
         assert!(is_memory_fault(fault, false) && is_memory_fault(of_launcher, true));

@@ -31,7 +31,8 @@ pub fn huge_page_bytes() -> usize {
 pub struct SystemMemory {
     /// Usable memory.
     pub total: u64,
-    /// Memory that is free or holds blocks of devices; without the page cache, which the kernel can drop as well.
+    /// Free memory, including buffers of block devices, but without the page cache, which the kernel can drop as
+    /// well.
     pub free: u64,
 }
 
@@ -101,8 +102,8 @@ pub fn end_with_parent(parent: u32) {
     }
 }
 
-/// Ignores SIGINT, SIGTERM and SIGHUP, in a process whose parent handles these signals and ends the process. This is
-/// necessary because a terminal sends Ctrl-C and its hang-up to all processes, and launchers forward signals to all
+/// Ignores SIGINT, SIGTERM and SIGHUP, in a process whose parent handles these signals and ends the process. This
+/// is necessary because a terminal sends Ctrl-C and hang-ups to all processes, and launchers forward signals to all
 /// ranks.
 pub fn ignore_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
@@ -111,8 +112,8 @@ pub fn ignore_interrupts() {
     }
 }
 
-/// Interrupts this process with SIGHUP. Its handler ends the measurement; unlike SIGINT and SIGTERM, it may follow another
-/// signal without ending the process immediately.
+/// Interrupts this process with SIGHUP. The handler ends the measurement. Unlike SIGINT and SIGTERM, a SIGHUP after
+/// another signal does not end the process immediately.
 pub fn interrupt_this_process() {
     // SAFETY: the call sends a signal.
     unsafe { libc::kill(libc::getpid(), libc::SIGHUP) };
@@ -138,16 +139,16 @@ pub fn preserve_signal_actions<T>(f: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Returns the value of an environment variable. A folder of `HOME` or of XDG that must not be created counts as not set:
-/// see `may_hold_files`.
+/// Returns the value of an environment variable. If `HOME` or an XDG variable names a folder that must not be
+/// created, the variable counts as not set; see `may_hold_files`.
 pub fn variable(name: &str) -> Option<OsString> {
     let value = std::env::var_os(name)?;
     may_hold_files(name, Path::new(&value), is_root()).then_some(value)
 }
 
-/// True unless the variable names a folder in which nothing of this user is to be kept. `HOME` must be an existing folder:
-/// services and users without a home folder have one that must not be created, e.g. Debian's /nonexistent, or `/`. Root can
-/// create every folder; therefore those of XDG must exist, too.
+/// True unless the variable names a folder in which files of this user must not be stored. `HOME` must be an
+/// existing folder: services and users without a home folder have one that must not be created, e.g. Debian's
+/// /nonexistent, or `/`. Root can create every folder; therefore those of XDG must exist, too.
 fn may_hold_files(name: &str, folder: &Path, is_root: bool) -> bool {
     let is_folder = || folder.is_absolute() && folder.is_dir();
     match name {
@@ -157,7 +158,8 @@ fn may_hold_files(name: &str, folder: &Path, is_root: bool) -> bool {
     }
 }
 
-/// Removes the permission for all users to write from the files that this process creates later, whatever its umask.
+/// Removes write permission for group and others from files that this process creates later, regardless of its
+/// umask.
 pub fn deny_writes_to_new_files() {
     use rustix::fs::Mode;
     let before = rustix::process::umask(Mode::WOTH);
@@ -188,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_folders_are_not_created_by_root() {
+    fn root_does_not_create_missing_folders() {
         let folder = tempfile::tempdir().unwrap();
         let (there, absent) = (folder.path(), folder.path().join("absent"));
         for is_root in [false, true] {
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn signal_handler_set_during_a_call_is_reset() {
+    fn signal_actions_are_restored_after_call() {
         // SIGHUP is used because no other test of this process changes its action. SAFETY: the kernel fills the
         // structure, for which zeros are a valid value; no action is set.
         let of = |signal| unsafe {

@@ -1,6 +1,6 @@
-//! Input files whose content decides something for the caller, e.g. the verdict on a node. They count only if nobody but
-//! the caller and root can have written them: the owner of the open file is checked, and links are judged by the rule of
-//! outputs (see [`crate::OutputFile`]).
+//! Input files on which a decision depends, e.g. the verdict on a node. They are trusted only if no user except the
+//! caller and root can have written them: the owner of the open file is checked, and links are followed by the same
+//! rule as for outputs (see [`crate::OutputFile`]).
 
 use crate::input;
 use crate::output::{Location, OutputError, is_trusted};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Permission bit that allows all users to change a file or folder.
 const WRITABLE_BY_ALL: u32 = 0o002;
 
-/// Reason why a file does not count.
+/// Reason why a file is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// The file cannot be read.
@@ -22,7 +22,7 @@ pub enum TrustError {
     /// The file or folder belongs to neither the caller nor root.
     #[error("{what} belongs to another user (uid {owner})")]
     OtherOwner {
-        /// The file, or its folder.
+        /// Item that belongs to another user: the file or its folder.
         what: &'static str,
         /// User ID of the owner.
         owner: u32,
@@ -36,7 +36,7 @@ pub enum TrustError {
     /// All users can change the file or folder.
     #[error("all users can write {what}")]
     WritableByAll {
-        /// The file, or its folder.
+        /// Item that all users can change: the file or its folder.
         what: &'static str,
     },
 }
@@ -71,19 +71,19 @@ const FOLDER: &str = "its folder";
 /// Reads a regular file of the caller or of root with at most `longest` bytes.
 ///
 /// # Errors
-/// Fails if the file cannot be read, is not a regular file, is longer than `longest`, or if another user may have written
-/// it or a link of its path.
+/// Fails if the file cannot be read, is not a regular file, is longer than `longest`, or if another user may have
+/// written it or a link of its path.
 pub fn read_trusted_file(path: &Path, longest: u64) -> Result<Vec<u8>, TrustError> {
     let location = Location::resolve(path)?;
     let file = open(&location)?;
     Ok(input::read_regular(file, longest)?)
 }
 
-/// Reads at most `longest` bytes from a regular file of the caller or of root, or from a pipe that is already open in this
-/// process (`-`, `/dev/fd/63`).
+/// Reads at most `longest` bytes from a regular file of the caller or of root, or from a pipe that is already open
+/// in this process (`-`, `/dev/fd/63`).
 ///
 /// # Errors
-/// Fails as [`read_trusted_file`] does.
+/// Returns the same errors as [`read_trusted_file`].
 pub fn read_trusted_input(path: &Path, longest: u64) -> Result<Vec<u8>, TrustError> {
     if path == Path::new("-") {
         return Ok(input::read_input(path, longest)?);
@@ -96,11 +96,12 @@ pub fn read_trusted_input(path: &Path, longest: u64) -> Result<Vec<u8>, TrustErr
     Ok(input::read_regular(file, longest)?)
 }
 
-/// Checks that nobody but the caller and root can have written a file that another library opens, or can put files next to
-/// it.
+/// Checks a file that a library opens itself: no user except the caller and root can have written it, or can create
+/// files next to it.
 ///
 /// # Errors
-/// Fails if the file does not exist, or if another user may have written it, a link of its path, or a file in its folder.
+/// Fails if the file does not exist, or if another user may have written it, a link of its path, or a file in its
+/// folder.
 pub fn check_trusted(path: &Path) -> Result<(), TrustError> {
     let location = Location::resolve(path)?;
     let Some(found) = &location.found else { return Err(Errno::NOENT.into()) };
@@ -108,8 +109,8 @@ pub fn check_trusted(path: &Path) -> Result<(), TrustError> {
     check(FOLDER, &fstat(&location.folder)?)
 }
 
-/// Opens the file of a location. The owner is checked before, so that a pipe or a device of another user is not opened,
-/// and on the open file, which nobody can exchange.
+/// Opens the file of a location. The owner is checked twice: before opening, so that a pipe or device of another
+/// user is not opened, and on the open file, which cannot be exchanged any more.
 fn open(location: &Location) -> Result<File, TrustError> {
     let Some(found) = &location.found else { return Err(Errno::NOENT.into()) };
     check(FILE, found)?;
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn own_files_are_trusted_also_through_own_links() {
+    fn own_files_and_links_are_trusted() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("state"), "own").unwrap();
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn files_writable_by_others_are_not_trusted() {
+    fn file_writable_by_others_is_not_trusted() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("state"), "own").unwrap();
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_links_of_another_user_are_not_trusted() {
+    fn file_or_link_of_another_user_is_not_trusted() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("state"), "forged").unwrap();
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn pipe_is_trusted_only_if_already_open() {
+    fn only_open_pipe_is_trusted() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();

@@ -1,10 +1,10 @@
 //! Folders whose files no other user can exchange, for programs and libraries that this process executes or loads, and
 //! for their input.
 //!
-//! A file at a path is the expected file only if no other user can rename or replace it, or any folder on the path to
-//! it. Therefore every folder from the root directory must belong to root or to this user, and others must not be able
-//! to write it, unless its sticky bit forbids that they rename what is not theirs. The requirements are those of
-//! OpenSSH for the files of a user (`StrictModes`).
+//! A file at a path is the expected file only if no other user can rename or replace it, or any folder on the path
+//! to it. Therefore every folder of the path, from the root directory on, must belong to root or to this user.
+//! Others must not have write permission, unless the sticky bit prevents them from renaming files of other users.
+//! The requirements are those of OpenSSH for the files of a user (`StrictModes`).
 
 use crate::output::{WRITABLE_BY_OTHERS, is_trusted};
 use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, mkdirat, openat};
@@ -15,20 +15,20 @@ use std::path::{Component, Path, PathBuf};
 
 const STICKY: u32 = 0o1000;
 
-/// Rights of other users that are accepted in the folders of a path.
+/// Rights that other users may have in the folders of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OtherUsers {
-    /// They may add files where the sticky bit protects the files of others, as in `/tmp`.
+    /// Other users may add files if the sticky bit protects the files of others, as in `/tmp`.
     MayAdd,
-    /// They may not write any folder of the path. Where a part of the path does not exist, such as on another host, they
-    /// cannot create it.
+    /// Other users may not write to any folder of the path. If a part of the path does not exist, e.g. because it
+    /// is on another host, they cannot create it.
     MayNotWrite,
 }
 
 /// Reason why a folder is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FolderTrustError {
-    /// Other users can exchange or create files in a folder of the path.
+    /// Other users can replace or create files in a folder of the path.
     #[error(
         "other users can {} files in {} (owner {owner}, mode {mode:o})",
         if *replace { "replace" } else { "create" },
@@ -41,7 +41,7 @@ pub enum FolderTrustError {
         owner: u32,
         /// Permissions of the folder.
         mode: u32,
-        /// True if existing files can be replaced, and not only new ones created.
+        /// True if they can replace existing files; false if they can only create new files.
         replace: bool,
     },
     /// A folder of the path cannot be opened or created.
@@ -60,7 +60,7 @@ impl FolderTrustError {
     }
 }
 
-/// Open folder. No other user can replace it, or a folder on the path to it.
+/// Open folder that no other user can replace; the same holds for every folder on the path to it.
 #[derive(Debug)]
 pub struct TrustedFolder {
     descriptor: OwnedFd,
@@ -68,8 +68,8 @@ pub struct TrustedFolder {
 }
 
 impl TrustedFolder {
-    /// Opens an existing folder. Symbolic links are followed first; the path without links is checked, so that it does
-    /// not matter who could have changed the links.
+    /// Opens an existing folder. Symbolic links are resolved first, and the resulting path is checked, so that the
+    /// owners of the links are irrelevant.
     ///
     /// # Errors
     /// Returns the reason if another user could exchange files in the folder, or if it cannot be opened.
@@ -81,8 +81,8 @@ impl TrustedFolder {
         Ok(found)
     }
 
-    /// Opens a folder in which only this user and root can create files. The folder may be missing; then the nearest
-    /// existing folder on the path to it has this property, so that nobody else can create the folder.
+    /// Opens a folder in which only this user and root can create files. If the folder is missing, the nearest
+    /// existing folder on its path must have this property, so that no other user can create the folder.
     ///
     /// # Errors
     /// Returns the reason if another user can create files there, or if no folder can be opened.
@@ -94,11 +94,12 @@ impl TrustedFolder {
         Ok(found)
     }
 
-    /// Opens a folder, and creates it with the parts of its path that are missing, for this user only. Symbolic links
+    /// Opens a folder, and creates missing folders of its path, with permissions for this user only. Symbolic links
     /// below the root directory are refused. The folder itself is not checked.
     ///
     /// # Errors
-    /// Returns the reason if another user can exchange a folder of the path, or if a folder cannot be created or opened.
+    /// Returns the reason if another user can exchange a folder of the path, or if a folder cannot be created or
+    /// opened.
     pub fn create(path: &Path) -> Result<Self, FolderTrustError> {
         let absolute = absolute(path)?;
         // Symbolic links in the root directory, e.g. /home, belong to the system and are allowed.
@@ -160,7 +161,7 @@ enum Missing {
     IsCreated,
 }
 
-/// Returns the absolute path of `path`; links and `..` remain.
+/// Returns the absolute path of `path`; links and `..` are not resolved.
 fn absolute(path: &Path) -> Result<PathBuf, FolderTrustError> {
     std::path::absolute(path).map_err(|cause| FolderTrustError::unavailable(path, cause))
 }
@@ -178,7 +179,7 @@ fn check_owner_and_mode(
 /// permissions `mode`. The folder may be on another host.
 ///
 /// # Errors
-/// Returns the reason if they have.
+/// Returns the reason if they have more rights.
 pub fn check_rights(
     owner: u32,
     mode: u32,
@@ -196,8 +197,8 @@ pub fn check_rights(
     Err(FolderTrustError::Exposed { folder: path.to_owned(), owner, mode: mode & 0o7777, replace })
 }
 
-/// Opens a folder for its properties and for files in it; a symbolic link is refused. Folders that this user may enter but
-/// not list, such as a /home with the mode 711, can be opened.
+/// Opens a folder for its properties and for files in it; a symbolic link is refused. Folders that this user may
+/// enter but not list, such as a /home with the mode 711, can be opened.
 fn open_folder(parent: impl AsFd, name: &Path) -> Result<OwnedFd, String> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(parent, name, flags, Mode::empty()).map_err(|cause| match cause {
@@ -219,13 +220,13 @@ mod tests {
         std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Returns the reason for which a folder is refused; an empty text if it is not.
+    /// Returns the reason why a folder is refused; an empty text if it is accepted.
     fn refusal(path: &Path, others: OtherUsers) -> String {
         TrustedFolder::open(path, others).err().map_or_else(String::new, |why| why.to_string())
     }
 
     #[test]
-    fn folders_writable_by_others_are_refused_unless_sticky() {
+    fn folder_writable_by_others_is_refused_unless_sticky() {
         let outer = tempfile::tempdir().unwrap();
         let folder = outer.path().join("folder");
         let inner = folder.join("inner");
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_and_their_target_is_checked() {
+    fn target_of_link_is_checked() {
         let outer = tempfile::tempdir().unwrap();
         let target = outer.path().join("target");
         std::fs::create_dir(&target).unwrap();
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_without_list_permission_is_opened() {
+    fn unlistable_folder_is_opened() {
         let outer = tempfile::tempdir().unwrap();
         let inner = outer.path().join("inner");
         std::fs::create_dir(&inner).unwrap();
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn exclusive_folder_is_refused_where_others_may_create_it() {
+    fn exclusive_folder_is_refused_if_others_can_create_it() {
         let outer = tempfile::tempdir().unwrap();
         let refusal = |name: &str| {
             let opened = TrustedFolder::open_exclusive(&outer.path().join(name));

@@ -1,10 +1,10 @@
 //! Waits for a condition, a deadline or an interruption. These functions are the only place where a thread sleeps; a
 //! thread that waits for another CPU, inside what is timed, uses [`Spin`](crate::Spin).
 //!
-//! A wait looks at its condition first, and once more when the deadline has passed, so that a condition that is met in
-//! time is never reported as missed. Between two looks it pauses. A pause is a fixed time, or an eighth of the time
-//! waited so far: the end of a short wait is noticed early, a long one takes little CPU time from what is awaited, and
-//! the wait is at most an eighth longer than needed.
+//! A wait checks its condition first, and once more after the deadline, so that a condition that is met in time is
+//! never reported as missed. Between two checks it pauses. A pause is a fixed time, or an eighth of the waiting
+//! time so far. Thus a short wait ends early, a long wait takes little CPU time, and a wait is at most an eighth
+//! longer than needed.
 //!
 //! If the kernel or another thread signals the condition, [`wait_for_event`] replaces the pause by a call that returns
 //! early: of `poll`, or of a channel with a timeout.
@@ -14,11 +14,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Limits of the pauses of a wait that states none. The shortest is that in which another process can do something; the
-/// longest is below the time that a person notices.
+/// Limits of the pauses of a wait that does not set its own. Within the shortest pause, another process can make
+/// progress; the longest pause is too short for a person to notice.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// Time waited, divided by the next pause.
+/// Waiting time divided by the next pause.
 const WAITED_PER_PAUSE: u32 = 8;
 
 /// Limits of a wait: its deadline, its pauses, and the condition that interrupts it.
@@ -28,7 +28,7 @@ pub struct Wait<'a> {
     shortest: Duration,
     longest: Duration,
     interrupted: Option<&'a dyn Fn() -> bool>,
-    /// Time for which the wait goes on after an interruption.
+    /// Time for which the wait continues after an interruption.
     grace: Duration,
 }
 
@@ -64,31 +64,31 @@ impl<'a> Wait<'a> {
         Self { deadline: Instant::now().checked_add(time), ..Self::unlimited() }
     }
 
-    /// Makes all pauses as long as `interval`, because each look takes time from what is awaited, or because waiters are
-    /// to continue at nearly the same time.
+    /// Makes all pauses as long as `interval`. This is useful if each check takes time away from the awaited
+    /// process, or if several waiters must continue at nearly the same time.
     #[must_use]
     pub fn every(self, interval: Duration) -> Self {
         Self { shortest: interval, longest: interval, ..self }
     }
 
-    /// Interrupts the wait if `interrupted` returns true. After that, it is not called again.
+    /// Sets the function that interrupts the wait by returning true. It is not called again after that.
     #[must_use]
     pub fn unless(self, interrupted: &'a dyn Fn() -> bool) -> Self {
         Self { interrupted: Some(interrupted), ..self }
     }
 
-    /// Lets the wait go on for some time after an interruption, at most until the deadline.
+    /// Sets the time for which the wait continues after an interruption, at most until the deadline.
     #[must_use]
     pub fn grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
     }
 
-    /// Returns the next pause of a wait that has waited for this time.
+    /// Returns the next pause of a wait that has lasted for this time.
     fn pause(&self, waited: Duration) -> Duration {
         (waited / WAITED_PER_PAUSE).clamp(self.shortest, self.longest)
     }
 
-    /// Calls `look` until it returns a value. The argument of `look` is the time that it pauses before it looks.
+    /// Calls `look` until it returns a value. The argument of `look` is the time to pause before the check.
     fn run<T>(
         &self,
         now: &dyn Fn() -> Instant,
@@ -135,7 +135,7 @@ pub fn wait_until<T>(
     })
 }
 
-/// Waits until `look` returns a value. `look` itself waits for the event, at most for the time that is its argument, and
+/// Waits until `look` returns a value. `look` itself waits for the event, at most for the time in its argument, and
 /// returns early if the event occurs.
 ///
 /// # Errors
@@ -147,7 +147,7 @@ pub fn wait_for_event<T>(
     wait.run(&Instant::now, &mut look)
 }
 
-/// Waits until `condition` returns a value, however long this takes, with a look at each interval.
+/// Waits without a time limit until `condition` returns a value; checks it at each interval.
 pub fn wait_without_limit<T>(interval: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
     let wait = Wait::unlimited().every(interval);
     loop {
@@ -158,7 +158,7 @@ pub fn wait_without_limit<T>(interval: Duration, mut condition: impl FnMut() -> 
     }
 }
 
-/// Waits for the whole time of a wait that has a deadline, unless it is interrupted. Returns the reason for the end.
+/// Waits until the deadline, unless the wait is interrupted. Returns the reason for the end.
 pub fn wait_whole_time(wait: &Wait<'_>) -> Unmet {
     let wait = match wait.interrupted {
         Some(_) => *wait,
@@ -183,13 +183,14 @@ pub fn is_readable_within(descriptor: impl AsFd, timeout: Duration) -> io::Resul
     }
 }
 
-/// Returns a time in the form of the kernel's calls; what is longer than they can express is the longest time.
+/// Converts a time to the type of the kernel's calls; a longer time than they support becomes the longest supported
+/// time.
 pub(crate) fn timespec(time: Duration) -> Timespec {
     let tv_sec = time.as_secs().try_into().unwrap_or(i64::MAX);
     Timespec { tv_sec, tv_nsec: time.subsec_nanos().into() }
 }
 
-/// Sleeps; a time of zero does not leave the CPU.
+/// Sleeps; a time of zero does not give up the CPU.
 pub(crate) fn sleep(time: Duration) {
     if !time.is_zero() {
         std::thread::sleep(time);
@@ -215,7 +216,7 @@ mod tests {
             Self { start: Instant::now(), waited: Cell::default(), pauses: RefCell::default() }
         }
 
-        /// Returns a wait of this many milliseconds from the start.
+        /// Returns a wait that ends this many milliseconds after the start.
         fn within(&self, milliseconds: u32) -> Wait<'static> {
             Wait::until(self.start + milliseconds * MILLISECOND)
         }
@@ -225,7 +226,7 @@ mod tests {
             move || self.waited.get() >= milliseconds * MILLISECOND
         }
 
-        /// Waits until a condition is true; returns the milliseconds waited.
+        /// Waits until a condition is true; returns the waiting time in milliseconds.
         fn wait(&self, wait: &Wait<'_>, condition: &dyn Fn() -> bool) -> Result<u128, Unmet> {
             let now = || self.start + self.waited.get();
             let met = wait.run(&now, &mut |pause| {
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn met_condition_ends_the_wait_first() {
+    fn met_condition_takes_precedence() {
         let time = Simulated::new();
         let over = time.within(0).unless(&|| true);
         assert_eq!(time.wait(&over, &|| true), Ok(0));
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn condition_met_at_the_deadline_is_met() {
+    fn condition_met_at_deadline_counts() {
         let time = Simulated::new();
         let wait = time.within(90).every(40 * MILLISECOND);
         assert_eq!(time.wait(&wait, &time.reaches(90)), Ok(90));
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn interruption_ends_a_wait_with_or_without_a_deadline() {
+    fn interruption_ends_wait() {
         for has_deadline in [true, false] {
             let time = Simulated::new();
             let wait = if has_deadline { time.within(90) } else { Wait::unlimited() };
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn wait_lasts_for_the_grace_period_but_not_beyond_the_deadline() {
+    fn grace_period_ends_at_deadline() {
         for (grace, met, end) in [(30, 65, 70), (30, 80, 70), (300, 100, 90)] {
             let time = Simulated::new();
             let calls = Cell::new(0);
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_with_the_elapsed_time_within_limits() {
+    fn pauses_grow_within_limits() {
         let time = Simulated::new();
         assert_eq!(time.wait(&time.within(2000), &|| false), Err(Unmet::TimedOut));
         let pauses = time.pauses.borrow();
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_time_is_waited_unless_interrupted() {
+    fn wait_lasts_whole_time_unless_interrupted() {
         let before = Instant::now();
         assert_eq!(wait_whole_time(&Wait::within(3 * MILLISECOND)), Unmet::TimedOut);
         assert!(before.elapsed() >= 3 * MILLISECOND);
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptor_is_readable_after_a_write_or_a_close() {
+    fn descriptor_is_readable_after_write_or_close() {
         use std::io::Write;
         let (reader, mut writer) = std::io::pipe().unwrap();
         assert!(!is_readable_within(&reader, Duration::ZERO).unwrap());

@@ -1,4 +1,4 @@
-//! Configuration of a point: its threads, its arrays, and the kernels of a pass.
+//! Configuration of a stream point: threads, arrays, and the kernels of a pass.
 
 use crate::kernels::{Element, Kernel, KernelShape};
 use nodegauge_arena::location;
@@ -9,7 +9,7 @@ use nodegauge_placement::MemoryPolicy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Configuration of a point.
+/// Configuration of a [`StreamPoint`](crate::point::StreamPoint).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetConfig {
     /// CPUs of each thread; a thread with an empty list is not bound.
@@ -28,7 +28,7 @@ pub struct TargetConfig {
     pub policy: MemoryPolicy,
     /// Kernels in the order of a pass, each with its native loop.
     pub kernels: Vec<(Kernel, KernelShape)>,
-    /// Size of the caches that may hold data of the arrays after a pass, bytes; 0 if it is unknown.
+    /// Size of the caches that may contain array data after a pass, bytes; 0 if it is unknown.
     pub cache_bytes: u64,
 }
 
@@ -49,8 +49,8 @@ impl TargetConfig {
         self.arrays as u64 * self.elements * self.element.bytes()
     }
 
-    /// Returns the reason why the interleaving of the arrays over the NUMA nodes of the policy cannot be judged if the
-    /// arrays are on pages of these sizes; `None` if it can, or if the arrays are not interleaved.
+    /// Returns the reason if the arrays have too few pages to check that they are interleaved; `None` if they
+    /// have enough, or if the policy does not interleave.
     pub fn too_few_pages(&self, pages: Option<&BTreeMap<u64, Fraction>>) -> Option<String> {
         let MemoryPolicy::Interleave(nodes) = &self.policy else { return None };
         location::too_few_pages(self.bytes(), pages?, nodes.len())
@@ -65,8 +65,8 @@ impl TargetConfig {
         Ok(self.arrays_config().check(processes)?)
     }
 
-    /// Checks that the NUMA nodes to which the arrays are bound have enough huge pages for `processes` processes that
-    /// are bound to them.
+    /// Checks that the NUMA nodes to which the arrays are bound have enough huge pages for the arrays of
+    /// `processes` processes.
     ///
     /// # Errors
     /// Fails if a node has too few pages.

@@ -1,7 +1,8 @@
-//! Passes of STREAM: a loop for each kernel over arrays in memory, which the threads of a process run and time.
+//! Timed passes of STREAM: the threads of a process run and time one loop per kernel over arrays in memory.
 //!
-//! A call enclosed_programs a whole pass and its clock: nothing is inlined into another crate, and no loop calls one
-//! (`docs/benchmarks.md`, "Release file and local build"). The crate plans nothing, judges nothing and does not print.
+//! Each call contains a whole pass and its clock readings; no timed loop spans several crates, so that speed does
+//! not depend on inlining between crates (`docs/benchmarks.md`, "Release file and local build"). The crate neither
+//! plans nor judges measurements, and does not print.
 
 mod config;
 pub mod kernels;

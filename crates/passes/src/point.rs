@@ -1,5 +1,5 @@
-//! A point: one configuration that is measured, i.e. a team, its arrays, and a loop for each kernel. The measurement
-//! protocols (stream, tuner, explain) interleave passes of several points and keep the samples.
+//! A stream point: one configuration that is measured, with a team, arrays, and a loop for each kernel. The callers
+//! (stream, tuner, explain) interleave passes of several points and keep the samples.
 
 use crate::TargetConfig;
 use crate::kernels::values::{Values, WrongValue};
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Size of the part of an array that a thread fills between two checks if the user ends the run.
+/// Size of the part of an array that a thread fills between two checks for the end of the run.
 const FILLED_PART: Bytes = Bytes::mib(16);
 
 /// Time span of each kernel of a pass, from the start on the first thread to the end on the last thread.
@@ -26,7 +26,7 @@ pub type Spans = Vec<Span>;
 /// Function that waits until all processes have called it; `None` for a single process.
 pub type RanksGate<'a> = Option<&'a (dyn Fn() + Sync)>;
 
-/// Observed placement and pages of a point, and results of the checks of its arrays.
+/// Actual placement and pages of a point, and results of the checks of its arrays.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PointSeen {
     /// CPUs on which each thread may run.
@@ -53,7 +53,7 @@ pub struct StreamPoint {
     arrays: Arrays,
     shared_lines: SharedLines,
     values: Values,
-    /// Runs over parts of the arrays since the arrays were filled; afterwards the expected values are unknown.
+    /// Runs over parts of the arrays since the arrays were filled; with such runs, the expected values are unknown.
     parts: RunsOverParts,
     /// Wrong value that the first failed check found.
     pub wrong: Option<WrongValue>,
@@ -88,8 +88,8 @@ impl StreamPoint {
     }
 
     /// Measures the core-to-core latency between the first thread and a thread of another process through the cache
-    /// line `line`. The process whose flag is true initiates the exchange and returns the round trip in seconds. `meet`
-    /// waits for the other process.
+    /// line `line`. In `line`, the flag is true for the process that initiates the exchange and returns the round
+    /// trip in seconds. `meet` waits for the other process.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -150,7 +150,7 @@ impl StreamPoint {
         Ok(())
     }
 
-    /// Checks the arrays and fills them again if their values are too large for another pass.
+    /// Checks the arrays, and fills them again if their values are too large for another pass.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -180,7 +180,7 @@ impl StreamPoint {
         Ok(())
     }
 
-    /// Records that the kernel with index `i` ran, and checks the result of a kernel that only reads.
+    /// Records that the kernel with index `i` has run, and checks the result of a kernel that only reads.
     fn account(&mut self, i: usize, sum: f64) {
         let kernel = self.loops[i].kernel();
         let each = self.values.apply(kernel);
@@ -192,8 +192,8 @@ impl StreamPoint {
         }
     }
 
-    /// Runs [`StreamPoint::pass`]. Before each kernel the team waits for the other processes at `gate`. Also returns
-    /// the time span of each kernel.
+    /// Runs a pass as [`StreamPoint::pass`] does; before each kernel, the team waits for the other processes at
+    /// `gate`. Also returns the time span of each kernel.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -206,8 +206,8 @@ impl StreamPoint {
         Ok((sample, spans))
     }
 
-    /// Runs each kernel once over the whole arrays or over a part of them. With parts, the first kernel runs over
-    /// `part` and each following kernel over a different part, so that no kernel finds data of the previous kernel in a
+    /// Runs each kernel once, over the whole arrays or over a part of them. With a part, the first kernel runs over
+    /// `part` and each following kernel over another part, so that no kernel finds data of the previous kernel in a
     /// cache. Also returns the sum that each kernel computed.
     fn timed(
         &mut self,
@@ -226,8 +226,8 @@ impl StreamPoint {
         Ok((sample, timed.spans, sums))
     }
 
-    /// Runs [`StreamPoint::part`]. Before each kernel the team waits for the other processes at `gate`. The values in
-    /// the part are not checked.
+    /// Runs the kernels as [`StreamPoint::part`] does; before each kernel, the team waits for the other processes
+    /// at `gate`. The values in the part are not checked.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -236,11 +236,11 @@ impl StreamPoint {
         gate: RanksGate<'_>,
         part: ArrayShare,
     ) -> Result<(Sample, Spans), ArenaError> {
-        /// Number of runs of all kernels over an element before the arrays are filled again. Each run multiplies the
-        /// values by at most 50, and single precision overflows at 50^22.
+        /// Maximum number of runs of all kernels over an element before the arrays are filled again. Each run
+        /// multiplies the values by at most 50, and single precision overflows at 50^22.
         const TIMES: usize = 16;
-        /// Number of runs of kernels with the fourth array before the arrays are filled again. The fourth array has a
-        /// product of two arrays, so that its exponents are twice as large.
+        /// Maximum number of runs of kernels with the fourth array before the arrays are filled again. The fourth
+        /// array contains products of two arrays, whose exponents are twice as large.
         const MAX_PRODUCT_RUNS: usize = TIMES / 2;
         let times = if self.config.arrays > STREAM_ARRAYS { MAX_PRODUCT_RUNS } else { TIMES };
         if self.parts.most >= times as f64 {
@@ -343,8 +343,8 @@ impl StreamPoint {
         Ok(())
     }
 
-    /// Queries the actual placement and pages from the operating system. The query is expensive, because the kernel
-    /// walks page tables.
+    /// Reads the actual placement and pages from the operating system. This is expensive, because the kernel walks
+    /// page tables.
     pub fn observed(&self) -> PointSeen {
         let shares = location::observe(&self.arrays, self.team.len());
         PointSeen {
@@ -357,8 +357,8 @@ impl StreamPoint {
         }
     }
 
-    /// Counts the traffic of each kernel with the counters of the memory controllers. Returns the reason if this is not
-    /// possible.
+    /// Counts the memory traffic of each kernel with the counters of the memory controllers, or returns the reason
+    /// why this is not possible.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -375,12 +375,12 @@ impl StreamPoint {
 struct RunsOverParts {
     /// Part of the last run; `None` before the first run.
     last: Option<ArrayShare>,
-    /// Upper bound of the number of runs over an element.
+    /// Upper bound of the number of runs over any element.
     most: f64,
 }
 
 impl RunsOverParts {
-    /// Adds a run. Runs over all parts one after another count as one run over each element.
+    /// Adds a run. One run over each of all parts counts as one run over every element.
     fn add(&mut self, part: ArrayShare) {
         let next =
             self.last.map(|last| ArrayShare { index: (last.index + 1) % last.count, ..last });
@@ -429,10 +429,10 @@ fn member_share(member: &Member<'_>) -> ArrayShare {
     ArrayShare { index: member.index, count: member.count }
 }
 
-/// Checks that no loop uses an array beyond the first `arrays`.
+/// Checks that the loops use only the first `arrays` arrays.
 ///
 /// # Errors
-/// Fails if a loop uses such an array.
+/// Fails if a loop uses another array.
 fn check_arrays(loops: &[Loop], arrays: usize) -> Result<(), ArenaError> {
     let more = loops.iter().find(|each| kernels::array_count([each.kernel()]) > arrays);
     let Some(each) = more else { return Ok(()) };
@@ -480,7 +480,7 @@ mod tests {
         }
     }
 
-    /// Returns a configuration with one thread, and with arrays that have several parts.
+    /// Returns a configuration with one thread, and with arrays of several parts.
     fn config(element: Element, kernels: &[Kernel]) -> TargetConfig {
         TargetConfig {
             places: vec![Vec::new()],
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn vector_triad_has_a_fourth_array_that_is_checked() {
+    fn fourth_array_of_vector_triad_is_checked() {
         for element in [Element::F64, Element::F32] {
             let kernels = [STREAM.as_slice(), &[Kernel::VectorTriad]].concat();
             let mut point = StreamPoint::prepare(config(element, &kernels)).unwrap();
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn three_arrays_refuse_kernels_with_a_fourth() {
+    fn kernel_with_fourth_array_requires_it() {
         let three = config(Element::F64, &STREAM);
         let four = vec![(Kernel::VectorTriad, shape())];
         let error = StreamPoint::prepare(TargetConfig { kernels: four.clone(), ..three.clone() });
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn partial_passes_keep_the_check_valid() {
+    fn arrays_stay_valid_after_partial_passes() {
         for element in [Element::F64, Element::F32] {
             let mut point = point(element);
             point.pass().unwrap();

@@ -1,17 +1,17 @@
 //! Traffic of each kernel between caches and memory, counted by the memory controllers.
 //!
-//! Traffic is counted in separate passes after the timed ones, one kernel at a time, with the counters read before and
-//! after each kernel. Reading the counters takes time and would delay one thread inside a timed pass. A separate pass
+//! Traffic is counted in separate passes after the timed ones, one kernel at a time; the counters are read before
+//! and after each kernel. Reading them takes time and would delay one thread in a timed pass, while a separate pass
 //! moves the same bytes. Without counters, only the reason is reported.
 
 use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
 use nodegauge_machine::{SysRoot, Unavailable};
 use std::time::{Duration, Instant};
 
-/// Number of counted passes. Traffic of other programs is a few per cent of a single pass, and a smaller share of five
-/// passes.
+/// Number of counted passes. Traffic of other programs is a few per cent of a single pass; its share of five passes
+/// is smaller.
 const PASSES: usize = 5;
-/// Duration of the count while the threads are idle.
+/// Time for which traffic is counted while the threads are idle.
 const REST: Duration = Duration::from_millis(50);
 
 /// Traffic that the memory controllers counted.
@@ -21,16 +21,16 @@ pub struct CountedTraffic {
     pub family: String,
     /// Number of counters that were read.
     pub counters: usize,
-    /// Bytes that each kernel of the point moves in one run; `None` if a counter did not count.
+    /// Bytes that each kernel moves in one run; `None` if a counter never ran.
     pub kernels: Vec<Option<MemoryTraffic>>,
     /// Number of counted passes.
     pub passes: usize,
-    /// Traffic while the team is idle, B/s; `None` if a counter did not count.
+    /// Traffic while the team is idle, B/s; `None` if a counter never ran.
     pub idle_rate: Option<f64>,
 }
 
-/// Counts the traffic of each of `kernels`; returns the reason if this is not possible. `run` runs the kernel with the
-/// given index; with `None` it fills the arrays again if necessary.
+/// Counts the traffic of each of `kernels` kernels, or returns the reason why this is not possible. `run` runs the
+/// kernel with the given index; with `None`, it fills the arrays again if necessary.
 pub(crate) fn measure<E>(
     kernels: usize,
     run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
@@ -41,12 +41,12 @@ pub(crate) fn measure<E>(
     }
 }
 
-/// Returns the reason why figures lack traffic when the counters cannot be read.
+/// Returns the reason why figures have no traffic if the counters cannot be read.
 fn unreadable(error: &std::io::Error) -> Unavailable {
     Unavailable(format!("cannot read the counters: {error}"))
 }
 
-/// Returns the traffic of one pass, given that of all [`PASSES`].
+/// Returns the traffic of one pass, given the traffic of all [`PASSES`].
 fn per_pass(moved: MemoryTraffic) -> MemoryTraffic {
     MemoryTraffic {
         read: moved.read.map(|bytes| bytes / PASSES as f64),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_passes_keep_the_values_valid() {
+    fn counting_traffic_keeps_values_valid() {
         let mut point = point();
         for _ in 0..300 {
             // Without new values, this many runs would overflow double precision.
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kernel_is_counted_or_the_reason_is_reported() {
+    fn traffic_is_counted_or_has_reason() {
         let mut point = point();
         match point.traffic().unwrap() {
             Err(why) => assert!(!why.0.is_empty()),

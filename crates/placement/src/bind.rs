@@ -1,8 +1,9 @@
 //! Assignment of threads to places: the policies of `OMP_PROC_BIND`.
 //!
-//! The module performs no system calls. Source: OpenMP 5.2, "Controlling OpenMP Thread Affinity". If the numbers do not
-//! divide, the standard leaves the distribution of the remainder to the implementation. Here the remainder is spread
-//! evenly, so that rounding never gives a socket or cache two threads more than another one.
+//! The module performs no system calls. Source: OpenMP 5.2, "Controlling OpenMP Thread Affinity". If the number of
+//! threads is not a multiple of the number of places, or vice versa, the standard leaves the distribution of the
+//! remainder to the implementation. Here the remainder is spread evenly: the numbers of threads of two sockets or
+//! caches differ by at most one.
 
 use crate::grammar;
 use nodegauge_measure::SyntaxError;
@@ -36,18 +37,18 @@ impl Bind {
         }
     }
 
-    /// Returns the index of the place of each of `threads` threads if there are `places` places; `None` for a thread
+    /// Returns the place of each thread as an index, for `threads` threads and `places` places; `None` for a thread
     /// that is not bound.
     ///
-    /// Close: if there are at most as many threads as places, thread `t` is bound to place `t`. Spread: thread `t` of T
-    /// is bound to place `floor(t * P / T)` of P, which is the first place of the t-th of T groups of floor(P/T) or
-    /// ceil(P/T) consecutive places. If there are more threads than places, both policies give each place floor(T/P) or
-    /// ceil(T/P) consecutive threads.
+    /// Close: if there are at most as many threads as places, thread `t` is bound to place `t`. Spread: the P places
+    /// are divided into T groups of floor(P/T) or ceil(P/T) consecutive places. Thread `t` is bound to the first
+    /// place of group `t`, which is place `floor(t * P / T)`. If there are more threads than places, both policies
+    /// give each place floor(T/P) or ceil(T/P) consecutive threads.
     pub fn assign(self, threads: u32, places: usize) -> Vec<Option<usize>> {
         (0..threads).map(|thread| self.place(thread, threads, places)).collect()
     }
 
-    /// Returns the index of the place of one of the threads.
+    /// Returns the place of one thread as an index.
     fn place(self, thread: u32, threads: u32, places: usize) -> Option<usize> {
         let at = thread as usize;
         match self {
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn openmp_binding_words_are_parsed() {
+    fn openmp_binding_names_are_parsed() {
         for (text, bind) in [
             ("close", Bind::Close),
             (" SPREAD ", Bind::Spread),
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn binding_follows_the_examples_of_the_specification() {
+    fn binding_matches_examples_of_specification() {
         // The example of affinity in the OpenMP examples has 8 places; 4 threads are spread, 4 are close, and 16 use 8
         // places.
         assert_eq!(places(Bind::Spread, 4, 8), [0, 2, 4, 6]);
@@ -134,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn six_spread_threads_are_three_on_each_of_two_sockets() {
+    fn six_spread_threads_use_two_sockets_equally() {
         assert_eq!(places(Bind::Spread, 6, 8), [0, 1, 2, 4, 5, 6]);
     }
 
     proptest! {
         #[test]
-        fn places_are_used_once_before_any_is_used_twice(threads in 1u32..300, count in 1usize..300) {
+        fn each_place_is_used_before_reuse(threads in 1u32..300, count in 1usize..300) {
             for bind in [Bind::Close, Bind::Spread] {
                 let mut uses = vec![0u32; count];
                 let assigned = places(bind, threads, count);
@@ -151,14 +152,14 @@ mod tests {
         }
 
         #[test]
-        fn spread_balances_equal_groups(threads in 1u32..200, groups in 1usize..16, size in 1usize..16) {
+        fn spread_gives_groups_equal_numbers(threads in 1u32..200, groups in 1usize..16, size in 1usize..16) {
             let mut uses = vec![0u32; groups];
             places(Bind::Spread, threads, groups * size).iter().for_each(|place| uses[place / size] += 1);
             prop_assert!(uses.iter().max().unwrap() - uses.iter().min().unwrap() <= 1, "{uses:?}");
         }
 
         #[test]
-        fn parsing_never_panics(text in ".{0,16}") {
+        fn bind_parser_never_panics(text in ".{0,16}") {
             let _ = text.parse::<Bind>();
         }
     }

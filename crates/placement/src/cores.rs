@@ -1,4 +1,4 @@
-//! Choice of cores by their speed: the grammar of `--cores`, and the machine with only these cores.
+//! Choice of cores by their speed: the grammar of `--cores`, and the topology restricted to the chosen cores.
 //!
 //! The module performs no system calls.
 
@@ -25,7 +25,7 @@ const FAST: &str = "fast";
 pub struct CoreChoice(String);
 
 impl CoreChoice {
-    /// Returns the machine on which only the chosen cores may be used, and on which all of them count as equally fast.
+    /// Returns the topology in which only the chosen cores may be used, and all of them count as equally fast.
     ///
     /// # Errors
     /// Fails when the machine has no such class of cores, or when this process may not use any of them.
@@ -50,7 +50,7 @@ impl CoreChoice {
         Ok(Cow::Owned(chosen))
     }
 
-    /// Returns the index of the chosen class; `None` for cores of every class.
+    /// Returns the index of the chosen class; `None` for cores of all classes.
     fn class(&self, topology: &Topology) -> Result<Option<usize>, PlacementError> {
         let classes = &topology.core_classes;
         if self.is_all() || (classes.is_empty() && self.is(FAST)) {
@@ -72,7 +72,7 @@ impl CoreChoice {
         }))
     }
 
-    /// Returns an error if there are fewer hardware threads on the chosen cores of a machine than threads.
+    /// Fails if the chosen cores have fewer hardware threads than the requested number of threads.
     pub(crate) fn check_threads(
         &self,
         chosen: &Topology,
@@ -90,12 +90,12 @@ impl CoreChoice {
         }
     }
 
-    /// True if cores of every class are used.
+    /// True if cores of all classes are used.
     pub(crate) fn is_all(&self) -> bool {
         self.is(ALL)
     }
 
-    /// True if this is the choice with this name.
+    /// True if the choice has this name.
     fn is(&self, name: &str) -> bool {
         self.0.eq_ignore_ascii_case(name)
     }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn class_is_chosen_by_its_speed_or_design() {
+    fn cores_are_chosen_by_speed_or_design() {
         let slow = ("0 2 4 6".to_owned(), "{0},{2},{4},{6}".to_owned());
         assert_eq!(placed("slow", None), slow);
         assert_eq!(placed("intelatom", None), slow);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn choice_that_does_not_fit_is_refused() {
+    fn unavailable_core_class_is_refused() {
         let many = refusal("fast", Some(9));
         assert!(many.contains("on the fast cores: they have 8 hardware threads (8-15)"), "{many}");
         assert!(refusal("class2", None).contains("use all, fast, slow"));

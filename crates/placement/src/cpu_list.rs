@@ -61,7 +61,7 @@ impl FromStr for CpuList {
     }
 }
 
-/// Parses a range and adds the number of its CPUs to `all`, the number of CPUs of the list so far.
+/// Parses a range of CPUs, and adds their number to `all`, the number of CPUs in the list so far.
 fn counted_range(cursor: &mut Cursor<'_>, all: &mut usize) -> Result<Vec<u32>, SyntaxError> {
     let at = cursor.position();
     let cpus = range(cursor)?;
@@ -102,7 +102,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn cpu_list_keeps_its_order() {
+    fn cpu_list_keeps_order() {
         let entries = |text: &str| text.parse::<CpuList>().unwrap().0;
         assert_eq!(entries("3,1, 0-1"), [[3], [1], [0], [1]]);
         assert_eq!(entries("0-6:3"), [[0], [3], [6]]);
@@ -131,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn cpus_missing_on_this_machine_are_named() {
+    fn nonexistent_cpu_is_reported() {
         let error = "0,16".parse::<CpuList>().unwrap().resolve(&machine(T2K)).unwrap_err();
         assert!(error.to_string().starts_with("cpu 16 is not on this machine"), "{error}");
     }
 
     proptest! {
         #[test]
-        fn parsing_never_panics(text in "[0-9{},: -]{0,14}|.{0,8}") {
+        fn cpu_list_parser_never_panics(text in "[0-9{},: -]{0,14}|.{0,8}") {
             let _ = text.parse::<CpuList>();
         }
     }

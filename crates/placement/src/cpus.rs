@@ -1,6 +1,6 @@
 //! Lists of CPUs in the range notation of Linux (`0-31,64`), and the CPUs of a topology.
 //!
-//! The module performs no system calls. Every error and record of this crate formats CPUs with [`ranges`], so that
+//! The module performs no system calls. All errors and records of this crate format CPUs with [`ranges`], so that
 //! users can paste the text into `taskset -c` or a cpuset.
 
 use crate::error::PlacementError;
@@ -32,8 +32,8 @@ pub(crate) fn usable(topology: &Topology) -> String {
     format!("{} ({})", counted(allowed.len(), "hardware thread"), ranges(&allowed))
 }
 
-/// Returns the allowed CPUs of each object (core, cache, ...), in the topology's order of objects. `object` returns the
-/// index of the object that contains a hardware thread. Objects without an allowed CPU are left out.
+/// Groups the allowed CPUs by object (core, cache, ...), in the order of the objects. `object` returns the index of
+/// the object to which a hardware thread belongs. Objects without an allowed CPU are omitted.
 pub(crate) fn grouped(
     topology: &Topology,
     object: impl Fn(&HardwareThread) -> Option<usize>,
@@ -51,7 +51,7 @@ pub(crate) fn grouped(
     groups.into_iter().map(sorted).collect()
 }
 
-/// Index of the CPUs that exist and of the CPUs that this process may use, for fast look-ups.
+/// Existing and usable CPUs of a machine, for fast look-ups.
 pub(crate) struct UsableCpus<'a> {
     topology: &'a Topology,
     allowed: BTreeMap<CpuId, bool>,
@@ -63,7 +63,10 @@ impl<'a> UsableCpus<'a> {
         Self { topology, allowed }
     }
 
-    /// Returns the CPU with this number if this process may use it.
+    /// Returns the CPU with this number.
+    ///
+    /// # Errors
+    /// Fails if the machine has no such CPU, or if this process may not use it.
     pub(crate) fn get(&self, number: i64) -> Result<CpuId, PlacementError> {
         let asked = u32::try_from(number).ok().map(CpuId);
         let known = asked.and_then(|cpu| Some((cpu, *self.allowed.get(&cpu)?)));
@@ -96,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn consecutive_numbers_join_into_ranges() {
+    fn consecutive_cpus_are_printed_as_range() {
         assert_eq!(number_ranges::<u32>([]), "");
         assert_eq!(number_ranges([5, 0, 1, 1, 2, 9, 8]), "0-2,5,8-9");
         assert_eq!(ranges(&[CpuId(u32::MAX - 1), CpuId(u32::MAX)]), "4294967294-4294967295");

@@ -1,4 +1,4 @@
-//! Assignment of devices to ranks, and placement of ranks on the cores near their devices.
+//! Assignment of devices to ranks, and placement of ranks on cores near their devices.
 //!
 //! The module performs no system calls. Devices are numbered as drivers number them: per vendor, in bus order. If no
 //! other option places the ranks, rank r gets the r-th device, because programs usually select the device by the number
@@ -15,7 +15,7 @@ use nodegauge_measure::quantity::counted;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Device of a rank.
+/// Device that is assigned to a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RankDevice {
     /// Number of the device among the devices of its vendor.
@@ -31,8 +31,8 @@ pub struct RankDevice {
     pub near: Option<bool>,
 }
 
-/// Returns the indices of the devices of each of `ranks` ranks. Each rank gets `each` of `count` devices. If `each` is
-/// 1, several ranks may share a device.
+/// Returns for each of `ranks` ranks the indices of its devices. Each rank gets `each` of `count` devices. If
+/// `each` is 1, several ranks may share a device.
 fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, PlacementError> {
     if count == 0 {
         return Err(PlacementError::new(
@@ -116,8 +116,8 @@ pub(crate) fn place(
     Ok(placed.collect())
 }
 
-/// Returns the indices of the devices of each rank: devices with fewer ranks than their share, and among these the
-/// devices near the rank's CPUs.
+/// Returns for each rank the indices of its devices. Devices that have fewer ranks than the others are preferred,
+/// and among these, devices near the rank's CPUs.
 fn nearest(devices: &[&PciDevice], ranks: &[Option<Vec<CpuId>>], each: usize) -> Vec<Vec<usize>> {
     // An equal number of ranks per device has priority over the distance.
     let share = (ranks.len() * each).div_ceil(devices.len());
@@ -140,7 +140,7 @@ fn nearest(devices: &[&PciDevice], ranks: &[Option<Vec<CpuId>>], each: usize) ->
 }
 
 impl RankDevice {
-    /// Describes the device with index `at` for a rank that is bound to `cpus`.
+    /// Describes the device at index `at` for a rank that is bound to `cpus`.
     fn new(devices: &[&PciDevice], at: usize, cpus: Option<&[CpuId]>) -> Self {
         let device = devices[at];
         let same_vendor = devices[..at].iter().filter(|other| other.vendor == device.vendor);

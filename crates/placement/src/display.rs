@@ -1,6 +1,6 @@
 //! One line per thread with its affinity, in the format of OpenMP runtimes.
 //!
-//! The format is that of `OMP_DISPLAY_AFFINITY=true` with libomp, whose default `OMP_AFFINITY_FORMAT` is `OMP: pid %P
+//! This is the output of `OMP_DISPLAY_AFFINITY=true` with libomp, whose default `OMP_AFFINITY_FORMAT` is `OMP: pid %P
 //! tid %i thread %n bound to OS proc set {%A}`. Scripts that read libomp's lines can also read these lines. CPUs are in
 //! range notation.
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn affinity_is_printed_as_by_libomp() {
+    fn affinity_is_printed_in_libomp_format() {
         let observed = ObservedAffinity {
             process: 123,
             kernel_thread: 124,
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn this_thread_has_an_affinity() {
+    fn affinity_of_this_thread_is_read() {
         let observed = ObservedAffinity::current_thread(0).unwrap();
         assert_eq!(observed.process, std::process::id());
         assert!(!observed.cpus.is_empty());

@@ -24,8 +24,8 @@ pub mod script;
 
 pub use script::EmittedRanks;
 
-/// Returns the name of the variable that contains the rank of a process: on its node for Slurm, which starts ranks on
-/// several nodes with the same settings, otherwise in the job.
+/// Returns the name of the variable with the rank of a process. For Slurm, which starts ranks on several nodes with
+/// the same settings, it is the rank on the node; otherwise the rank in the job.
 pub(crate) fn rank_variable(launcher: LauncherKind) -> &'static str {
     match launcher {
         LauncherKind::OpenMpi => "OMPI_COMM_WORLD_RANK",
@@ -43,7 +43,7 @@ pub(crate) struct PerRank {
     prefix: Vec<String>,
 }
 
-/// Returns the additional settings of each rank of a plan, in the order of ranks.
+/// Returns the additional settings of each rank of a plan, in rank order.
 pub(crate) fn per_rank(plan: &RankPlan, launcher: LauncherKind) -> Vec<PerRank> {
     let slurm = launcher == LauncherKind::Slurm;
     let by_srun = slurm && mem_bind(plan).is_some();
@@ -74,12 +74,12 @@ pub enum OpenMpiVersion {
 pub struct OpenMpi {
     version: OpenMpiVersion,
     ranks: usize,
-    /// Content of the rank file; `None` for ranks that are not bound.
+    /// Content of the rank file; `None` if a rank is not bound.
     pub rankfile: Option<String>,
 }
 
 impl OpenMpi {
-    /// Option that Open MPI requires to run as root, e.g. in containers.
+    /// Option that Open MPI requires for running as root, e.g. in containers.
     pub const AS_ROOT: &str = "--allow-run-as-root";
 
     /// Returns the options of `mpirun`. `rankfile` is the path of the rank file, which is used only if there is one.
@@ -103,8 +103,8 @@ impl OpenMpi {
     }
 }
 
-/// Converts a plan into options of Open MPI. Version 5 numbers the CPUs that this process may use in hwloc's logical
-/// order, which is the order of the topology.
+/// Converts a plan into options of Open MPI. Version 5 numbers the CPUs that this process may use in hwloc's
+/// logical order, i.e. the order of the topology.
 pub fn openmpi(plan: &RankPlan, topology: &Topology, version: OpenMpiVersion) -> OpenMpi {
     OpenMpi { version, ranks: plan.ranks.len(), rankfile: rankfile(plan, topology, version) }
 }
@@ -174,9 +174,9 @@ fn cpu_bind(plan: &RankPlan) -> String {
     }
 }
 
-/// Returns the value of `--mem-bind`. The result is `None` for the default policy and for interleaved memory, for which
-/// `srun` has no option. It is also `None` for local allocation, because `srun` would bind the memory, so that a full
-/// node would end the program.
+/// Returns the value of `--mem-bind`; `None` for the default policy, and for interleaved memory, for which `srun`
+/// has no option. It is also `None` for local allocation: `srun` would bind the memory, and the program would be
+/// killed when the NUMA node is full.
 fn mem_bind(plan: &RankPlan) -> Option<String> {
     let nodes: Option<Vec<Vec<NumaNodeId>>> = plan.ranks.iter().map(|p| p.memory.nodes()).collect();
 
@@ -199,8 +199,9 @@ fn mem_masks(nodes: &[Vec<NumaNodeId>]) -> String {
     format!("mask_mem:{}", joined(masks))
 }
 
-/// Returns the options that give each task its devices. Device numbers are those of the node only if the job requests
-/// all devices of the node. Therefore the options request either an equal number of devices per task, or all devices.
+/// Returns the options that assign devices to each task. Slurm's device numbers equal the numbers on the node
+/// only if the job requests all devices of the node. Therefore the options request either an equal number of
+/// devices per task, or all devices.
 fn gpu_bind(plan: &RankPlan) -> Vec<String> {
     let all: Vec<&RankDevice> = plan.devices.iter().flatten().collect();
     let Some(last) = all.iter().map(|device| device.number).max() else { return Vec::new() };
@@ -284,7 +285,7 @@ pub fn omp(place: &RankPlace) -> Vec<(&'static str, String)> {
 }
 
 /// Returns one place per thread in thread order, so that `close` binds thread t to place t. If consecutive threads
-/// share a place and `close` assigns them in the same way, each place is listed only once.
+/// share a place and `close` would assign them in the same way, the place is listed only once.
 fn omp_places(place: &RankPlace) -> String {
     let threads: Vec<&Vec<CpuId>> = place.placement.threads.iter().map(|t| &t.cpus).collect();
     let mut once = threads.clone();

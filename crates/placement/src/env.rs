@@ -1,10 +1,11 @@
 //! Environment variables of OpenMP programs: `OMP_NUM_THREADS`, `OMP_THREAD_LIMIT`, `OMP_PLACES`, `OMP_PROC_BIND`,
 //! `KMP_AFFINITY` and `GOMP_CPU_AFFINITY`, which are used if the corresponding option is absent.
 //!
-//! Options have priority over variables. Among variables, the rule is that of LLVM's libomp: `KMP_AFFINITY` has
+//! Options have priority over variables. Among variables, the rule of LLVM's libomp applies: `KMP_AFFINITY` has
 //! priority over `OMP_PLACES` and `OMP_PROC_BIND` if it contains a type, but not if it contains only modifiers
-//! (`verbose`); these have priority over `GOMP_CPU_AFFINITY`, as in both runtimes. `OMP_DYNAMIC` and `KMP_HW_SUBSET`
-//! have no effect. A notice reports every variable that is set. An invalid value is an error only if it would be used.
+//! (`verbose`). `OMP_PLACES` and `OMP_PROC_BIND` have priority over `GOMP_CPU_AFFINITY`, as in both runtimes.
+//! `OMP_DYNAMIC` and `KMP_HW_SUBSET` have no effect. A notice reports every variable that is set. An invalid value
+//! is an error only if it would be used.
 
 use crate::Bind;
 use crate::grammar;
@@ -69,7 +70,7 @@ impl Environment {
         }
     }
 
-    /// Returns only the variables for the number of threads, without those that place threads.
+    /// Returns only the variables for the number of threads.
     pub(crate) fn count_variables(&self) -> Self {
         Self {
             num_threads: self.num_threads.clone(),
@@ -79,7 +80,7 @@ impl Environment {
         }
     }
 
-    /// Returns the variables that place threads and are set, with their values.
+    /// Returns the variables that are set and affect the placement, with their values.
     pub(crate) fn for_places(&self) -> Vec<(&'static str, &str)> {
         let all = [
             (PLACES, &self.places),
@@ -91,8 +92,8 @@ impl Environment {
         all.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?))).collect()
     }
 
-    /// Fills the fields of `request` that options left empty. Returns a notice for each variable that is
-    /// set: `OMP_PLACES=0:96:2 honoured`, or `... ignored:` with the reason.
+    /// Fills the fields of `request` that no option has set. Returns a notice for each variable that is set:
+    /// `OMP_PLACES=0:96:2 honoured`, or `... ignored:` with the reason.
     ///
     /// # Errors
     /// Fails when a variable that would be used has a syntax error; the error names the variable.
@@ -199,7 +200,7 @@ fn parsed<T: FromStr<Err = SyntaxError>>(
     text.parse().map_err(|error| SyntaxError { what, example, ..error })
 }
 
-/// Reads a list of numbers, one per level of nested parallelism, and returns the first.
+/// Parses a list of numbers, one per level of nested parallelism, and returns the first.
 fn first_count(
     text: &str,
     variable: &'static str,
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_complete_the_options() {
+    fn variables_apply_without_options() {
         let mut request = PlacementRequest::default();
         let environment = environment(&[
             ("OMP_NUM_THREADS", "96,4"),
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn options_take_precedence_over_even_invalid_variables() {
+    fn options_precede_invalid_variables() {
         let mut request = PlacementRequest {
             threads: Some(2),
             places: Some("cores".parse().unwrap()),
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_per_cache_ignore_variables() {
+    fn per_cache_option_ignores_variables() {
         let mut request = PlacementRequest { per_cache: Some(2), ..PlacementRequest::default() };
         let environment = environment(&[("OMP_NUM_THREADS", "1"), ("OMP_PLACES", "cores")]);
         assert_eq!(
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn kmp_affinity_with_a_type_takes_precedence_over_openmp() {
+    fn kmp_affinity_with_type_precedes_openmp_variables() {
         let openmp = [("OMP_PLACES", "cores"), ("OMP_PROC_BIND", "true")];
         let mut request = PlacementRequest::default();
         let with_type =
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_runtimes_are_honoured_or_named() {
+    fn unused_runtime_variables_are_reported() {
         let mut request = PlacementRequest::default();
         let runtime = environment(&[
             ("GOMP_CPU_AFFINITY", "0-3"),
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn error_names_the_variable() {
+    fn error_names_variable() {
         for (name, text, at) in [
             ("OMP_NUM_THREADS", "0", 0),
             ("OMP_NUM_THREADS", "4,", 2),

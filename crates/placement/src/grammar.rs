@@ -3,8 +3,8 @@
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 
-/// Largest accepted count, which is the number of CPUs in the largest affinity mask that this crate requests from the
-/// kernel. Because of this limit, a typing error cannot exhaust the memory.
+/// Largest accepted count: the number of CPUs in the largest affinity mask that this crate requests from the
+/// kernel. Without this limit, a typing error could use up the memory.
 pub(crate) const MAX_COUNT: u32 = 65_536;
 
 /// Parses a number that fits in 32 bits.
@@ -29,7 +29,7 @@ pub(crate) fn count(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, Synta
 /// Function that parses a number. Its text argument is the error message for input that is not a number.
 pub(crate) type Number = fn(&mut Cursor<'_>, &str) -> Result<u32, SyntaxError>;
 
-/// Parses the remaining part `-LAST` of a range. Returns `first` if there is no such part.
+/// Parses the remaining part `-LAST` of a range; returns `first` if there is no such part.
 pub(crate) fn last(
     cursor: &mut Cursor<'_>,
     first: u32,
@@ -62,8 +62,8 @@ pub(crate) fn range(
     Ok((first..=last).step_by(step as usize).collect())
 }
 
-/// Parses numbers and ranges `A-B` separated by commas, up to the end of the text; returns the first and the last number
-/// of each. `problems` are those of [`range`].
+/// Parses numbers and ranges `A-B` separated by commas, up to the end of the text. Returns the first and the last
+/// number of each. `problems` are the same as for [`range`].
 pub(crate) fn ranges(
     cursor: &mut Cursor<'_>,
     number: Number,

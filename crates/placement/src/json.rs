@@ -1,6 +1,6 @@
 //! JSON document of `places --json`, schema `nodegauge/1`.
 //!
-//! The types are plain data for serde. CPU and node numbers are those of the operating system. Threads of several
+//! The types are plain data for serde. CPUs and NUMA nodes have the numbers of the operating system. Threads of several
 //! processes (ranks) are listed rank by rank; a single process has no rank.
 
 use crate::devices::RankDevice;
@@ -20,7 +20,7 @@ pub struct PlacesDocument {
     /// Settings that this process inherited; absent for a described machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inherited: Option<Inherited>,
-    /// Number of nodes that are placed alike; absent if it is not given. The other fields describe one of them.
+    /// Number of nodes with this placement; absent if it is not given. The other fields describe one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
     /// One entry per thread, in thread order; with several ranks, rank by rank.
@@ -139,7 +139,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn single_process_is_listed_without_a_rank() {
+    fn single_process_has_no_rank() {
         let t2k = machine(T2K);
         let placement =
             plan(&t2k, &PlacementRequest { threads: Some(4), ..PlacementRequest::default() })
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn several_processes_are_listed_by_rank() {
+    fn processes_are_listed_by_rank() {
         let t2k = machine(T2K);
         let placement =
             plan(&t2k, &PlacementRequest { threads: Some(2), ..PlacementRequest::default() })

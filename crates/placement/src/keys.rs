@@ -1,8 +1,8 @@
-//! Configuration keys for the place of a measurement.
+//! Configuration keys for the placement of a measurement.
 
 use crate::pairs::Distance;
 
 nodegauge_measure::keys! {
-    /// Distance of the two CPUs or ranks of a pair: what they share, e.g. a cache or a socket.
+    /// Distance between the two CPUs or ranks of a pair, named after what they share.
     distance: Distance = Identity "pairs", omits_label;
 }

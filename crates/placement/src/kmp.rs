@@ -27,8 +27,8 @@ pub struct KmpAffinity {
     pub(crate) flags: [Option<bool>; 4],
     /// Kind of hardware object to which a thread is bound; a core if absent.
     pub granularity: Option<Granularity>,
-    /// Type, which determines the order of threads. It is absent if only modifiers are given; then the variable does
-    /// not affect the placement.
+    /// Type, which determines the order of threads; `None` if only modifiers are given. The variable then does not
+    /// affect the placement.
     pub kind: Option<KmpKind>,
 }
 
@@ -58,7 +58,7 @@ pub enum Granularity {
     Socket,
 }
 
-/// Affinity type, with the numbers that belong to it.
+/// Type of affinity, with its numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KmpKind {
     /// Threads are bound in an order of the hardware threads.
@@ -85,9 +85,8 @@ pub enum KmpOrder {
 /// Numbers `permute` and `offset`; 0 if absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Numbers {
-    /// Number of levels of the machine whose order is changed. For compact, this number of innermost levels varies
-    /// slowest. For scatter, the outermost level and this number of further outer levels are kept in the order of
-    /// compact.
+    /// Number of machine levels whose order is changed. For compact, this number of innermost levels varies
+    /// slowest. For scatter, the outermost level and this number of further outer levels keep the order of compact.
     pub permute: u32,
     /// Position of the first thread in the order of hardware threads.
     pub offset: u32,
@@ -110,7 +109,7 @@ pub enum ProcItem {
 }
 
 impl Granularity {
-    /// Words with their meaning. If several words have the same meaning, the first is the canonical one.
+    /// Accepted words with their meaning. Of several words with the same meaning, the first is canonical.
     const WORDS: [(&'static str, Self); 14] = [
         ("fine", Self::Thread),
         ("thread", Self::Thread),

@@ -1,9 +1,9 @@
 //! Detection of the launcher that has started this process as one of several ranks (MPI launchers and srun), and
 //! placement of the threads of these ranks.
 //!
-//! A launcher is detected by its environment variables. MPI launchers are checked before Slurm, because mpirun may run
-//! within a Slurm allocation. A single rank is treated as a process without ranks. Examples are `srun -n1`, `mpirun -np
-//! 1`, and a batch script, which has `SLURM_PROCID` but is not one of several tasks.
+//! A launcher is detected by its environment variables. MPI launchers are checked before Slurm, because mpirun may
+//! run within a Slurm allocation. A single rank is treated as a process without ranks, e.g. with `srun -n1` or
+//! `mpirun -np 1`, or in a batch script, which has `SLURM_PROCID` but is not one of several tasks.
 
 use crate::{
     Bind, MemoryPolicy, Placement, PlacementError, PlacementRequest, RankPlace, RankPlan,
@@ -13,7 +13,7 @@ use nodegauge_machine::{CpuId, Topology};
 use nodegauge_os::mpi_abi::{LauncherVariables, MpiImplementation, implementations};
 use std::collections::BTreeSet;
 
-/// Launcher that has started this process, with the ranks of its job.
+/// Job of a launcher that has started this process as one of several ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LauncherJob {
     /// Human-readable name of the launcher.
@@ -25,8 +25,8 @@ pub struct LauncherJob {
     /// Number of ranks, at least 2.
     pub ranks: u32,
     /// Number of ranks on this host; `None` if the launcher does not set it.
-    pub here: Option<u32>,
-    /// Text that distinguishes this job from other jobs of this user.
+    pub local_ranks: Option<u32>,
+    /// Text that distinguishes this job from other jobs of the user.
     job: String,
 }
 
@@ -41,7 +41,7 @@ static SLURM: LauncherVariables = LauncherVariables {
     launcher: "Slurm",
     rank: "SLURM_PROCID",
     ranks: "SLURM_STEP_NUM_TASKS",
-    here: &[],
+    local_ranks: &[],
     local_rank: &["SLURM_LOCALID"],
     job: &["SLURM_STEP_ID"],
 };
@@ -59,13 +59,14 @@ fn known_launchers() -> impl Iterator<Item = KnownLauncher> {
     mpi_launchers().chain([KnownLauncher { variables: &SLURM, implementation: None }])
 }
 
-/// Environment variables in which other MPI launchers pass a process its rank and the number of ranks: MPICH on Myrinet,
-/// and the process management interface PMIx. nodegauge itself does not join ranks of these launchers.
+/// Environment variables in which other MPI launchers pass the rank and the number of ranks to a process: MPICH on
+/// Myrinet, and the process management interface PMIx. nodegauge itself does not join ranks of these launchers.
 const OTHER_MPI: [RankVariables; 2] = [("MXMPI_ID", Some("MXMPI_NP")), ("PMIX_RANK", None)];
 /// Variables of Flux, which starts tasks as Slurm does.
 const FLUX: RankVariables = ("FLUX_TASK_RANK", Some("FLUX_JOB_SIZE"));
 
-/// Environment variable with the rank of a process in its job, and the one with the number of ranks, if there is one.
+/// Names of two environment variables: the rank of a process in its job, and the number of ranks if there is such a
+/// variable.
 pub(crate) type RankVariables = (&'static str, Option<&'static str>);
 
 /// Returns the variables that MPI launchers set.
@@ -74,13 +75,14 @@ pub(crate) fn mpi_variables() -> Vec<RankVariables> {
     known.chain(OTHER_MPI).collect()
 }
 
-/// Returns the variables that systems set in the tasks that they start. An MPI launcher may run in such a task.
+/// Returns the variables that batch systems set in the tasks that they start. An MPI launcher may run in such a
+/// task.
 pub(crate) fn system_variables() -> [RankVariables; 2] {
     [FLUX, (SLURM.rank, Some(SLURM.ranks))]
 }
 
-/// Returns the environment variables by which a process finds out that it is one of several ranks. A program that is
-/// started without them runs on its own.
+/// Returns the environment variables by which a process detects that it is one of several ranks. A program that is
+/// started without them runs as a single process.
 pub fn rank_variables() -> impl Iterator<Item = &'static str> {
     known_launchers().flat_map(|known| [known.variables.rank, known.variables.ranks])
 }
@@ -104,25 +106,25 @@ fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<KnownLauncher> {
 }
 
 impl LauncherJob {
-    /// Returns the launcher that started this process as one of several ranks; `None` if there is no such launcher.
+    /// Returns the job of the launcher that started this process as one of several ranks; `None` if there is none.
     pub fn own() -> Option<Self> {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    /// True if an MPI launcher has started this process, as the only rank or as one of several. The output of such a
-    /// process may be a pseudo-terminal of the launcher, which copies everything that is printed.
+    /// True if an MPI launcher has started this process, as the only rank or as one of several. The output of such
+    /// a process may be a pseudo-terminal of the launcher, which copies all output.
     pub fn is_launcher_terminal() -> bool {
         launcher(|name| std::env::var(name).ok())
             .is_some_and(|launcher| launcher.implementation.is_some())
     }
 
-    /// Returns the launcher that started a process with these environment variables, whose values `lookup` returns.
+    /// Returns the job of a process with these environment variables; `lookup` returns their values.
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let KnownLauncher { variables: launcher, implementation } = launcher(&lookup)?;
         let number = number_reader(&lookup);
         let rank = number(launcher.rank)?;
         let ranks = number(launcher.ranks)?;
-        let here = launcher.here.iter().find_map(|name| number(name));
+        let here = launcher.local_ranks.iter().find_map(|name| number(name));
         let here = match implementation {
             Some(_) => here,
             // If a Slurm step uses one node, all its tasks are on this host. For several nodes, the variable of the tasks
@@ -139,7 +141,7 @@ impl LauncherJob {
             implementation,
             rank,
             ranks,
-            here,
+            local_ranks: here,
             job: job.join("/"),
         })
     }
@@ -149,8 +151,8 @@ impl LauncherJob {
         format!("{} has started {} ranks", self.launcher, self.ranks)
     }
 
-    /// Places the ranks on the CPUs that the launcher has given to them; `cpus` contains the CPUs of each rank. Each
-    /// rank has `threads` threads.
+    /// Places the ranks on the CPUs that the launcher has assigned to them; `cpus` contains the CPUs of each rank.
+    /// Each rank has `threads` threads.
     ///
     /// # Errors
     /// Returns the rank and the reason if the threads of a rank do not fit on its CPUs.
@@ -176,8 +178,7 @@ impl LauncherJob {
         })
     }
 
-    /// Returns the tasks of a Slurm step on this node as a job of their own; `node` is the name of the node. Returns
-    /// `None` outside of a step.
+    /// Returns the tasks of a Slurm step on the node `node` as a separate job. Returns `None` outside of a step.
     pub fn node_slurm_tasks(node: &str) -> Option<Self> {
         Self::read_slurm_node(node, |name| std::env::var(name).ok())
     }
@@ -194,7 +195,7 @@ impl LauncherJob {
             implementation: None,
             rank,
             ranks,
-            here: Some(ranks),
+            local_ranks: Some(ranks),
             job,
         };
         Some(whole.on_host(node, rank, ranks))
@@ -207,14 +208,14 @@ impl LauncherJob {
         self.implementation.is_none().then(|| tasks_per_node(&text))?
     }
 
-    /// True if an MPI can be initialised in this process: an MPI launcher has started it, or srun with a process manager
-    /// interface.
+    /// True if MPI can be initialised in this process: it was started by an MPI launcher, or by srun with a process
+    /// manager interface.
     pub fn has_mpi(&self) -> bool {
         self.implementation.is_some()
             || implementations().any(|own| std::env::var_os(own.srun_variable).is_some())
     }
 
-    /// Returns the ranks of this job on the host `host` as a job of their own, in which this process has the number
+    /// Returns the ranks of this job on the host `host` as a separate job, in which this process has the rank
     /// `rank`.
     pub fn on_host(&self, host: &str, rank: u32, ranks: u32) -> Self {
         let job = format!("{}/{host}", self.job);
@@ -223,12 +224,12 @@ impl LauncherJob {
             implementation: self.implementation,
             rank,
             ranks,
-            here: Some(ranks),
+            local_ranks: Some(ranks),
             job,
         }
     }
 
-    /// Returns a name of the job for files: letters, digits, hyphens and points.
+    /// Returns a name of the job for files: it consists of letters, digits, hyphens and points.
     pub fn file_name(&self) -> String {
         let plain = self.job.chars().map(|c| match c {
             '.' | '-' | 'A'..='Z' | 'a'..='z' | '0'..='9' => c,
@@ -239,12 +240,11 @@ impl LauncherJob {
 
     /// True if some ranks are on other hosts.
     pub fn spans_hosts(&self) -> bool {
-        self.here.is_some_and(|here| here < self.ranks)
+        self.local_ranks.is_some_and(|here| here < self.ranks)
     }
 
-    /// Returns the name of the socket by which the ranks of this job find each other. The name depends on the user, the
-    /// launcher, the job and the number of ranks. It contains a hash of these values, because socket names must be
-    /// short.
+    /// Returns the name of the socket by which the ranks of this job connect. The name is a hash of the user, the
+    /// launcher, the job and the number of ranks, because socket names must be short.
     pub fn socket_name(&self) -> String {
         // Hydra does not set an identifier of the job. Its proxy process on a host is the ancestor of all ranks on this
         // host, so that the proxy's process ID is used.
@@ -255,7 +255,7 @@ impl LauncherJob {
     }
 }
 
-/// Returns the number of tasks on each node from Slurm's form: `2(x3),1`. Returns `None` if the text has another form.
+/// Parses the number of tasks on each node in Slurm's form: `2(x3),1`. Returns `None` if the text has another form.
 fn tasks_per_node(text: &str) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for part in text.trim().split(',') {
@@ -274,7 +274,7 @@ fn node_task_count(text: &str, node: u32) -> Option<u32> {
     tasks_per_node(text)?.get(node as usize).copied()
 }
 
-/// Returns the topology with only these CPUs allowed.
+/// Returns the topology in which only these CPUs are allowed.
 pub fn limited<'a>(topology: &Topology, cpus: impl IntoIterator<Item = &'a u32>) -> Topology {
     let cpus: BTreeSet<u32> = cpus.into_iter().copied().collect();
     let mut limited = topology.clone();
@@ -282,8 +282,9 @@ pub fn limited<'a>(topology: &Topology, cpus: impl IntoIterator<Item = &'a u32>)
     limited
 }
 
-/// Places the threads of one rank on the CPUs that the launcher has given to the rank. A single thread may use all
-/// these CPUs; several threads are spread over them. If the rank may use every CPU of the machine, it is not bound.
+/// Places the threads of one rank on the CPUs that the launcher has assigned to the rank. A single thread may use
+/// all these CPUs; several threads are spread over them. If the rank may use every CPU of the machine, it is not
+/// bound.
 fn within(topology: &Topology, cpus: &[u32], threads: u32) -> Result<Placement, PlacementError> {
     if threads > 1 {
         let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn digest_of_a_text_is_fnv_1a() {
+    fn digest_is_fnv_1a() {
         // Test vectors of the authors of the hash.
         assert_eq!(digest(""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(digest("a"), 0xaf63_dc4c_8601_ec8c);
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn launchers_are_identified_by_their_variables() {
+    fn launcher_is_identified_by_variables() {
         let open_mpi = [
             ("OMPI_COMM_WORLD_RANK", "3"),
             ("OMPI_COMM_WORLD_SIZE", "4"),
@@ -352,7 +353,7 @@ mod tests {
         ];
         let found = started(&open_mpi).unwrap();
         assert_eq!(
-            (found.launcher, found.rank, found.ranks, found.here),
+            (found.launcher, found.rank, found.ranks, found.local_ranks),
             ("Open MPI", 3, 4, Some(4))
         );
         assert!(!found.spans_hosts());
@@ -400,7 +401,7 @@ mod tests {
             ("SLURM_STEP_NUM_NODES", "1"),
         ];
         let found = started(&srun).unwrap();
-        assert_eq!((found.launcher, found.here), ("Slurm", Some(2)));
+        assert_eq!((found.launcher, found.local_ranks), ("Slurm", Some(2)));
         // The only rank of an mpirun in a Slurm step of several tasks is treated as a process without ranks.
         let nested = [
             ("OMPI_COMM_WORLD_RANK", "0"),
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn ancestors_are_found_by_name() {
+    fn ancestor_process_is_found_by_name() {
         let parent = std::os::unix::process::parent_id();
         let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).unwrap();
         assert_eq!(ancestor(name.trim()), Some(parent));
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_a_node_are_a_separate_job() {
+    fn slurm_tasks_of_node_are_separate_job() {
         assert_eq!(tasks_per_node("2(x3),1"), Some(vec![2, 2, 2, 1]));
         assert_eq!(tasks_per_node("4"), Some(vec![4]));
         assert_eq!(tasks_per_node("2(y3)"), None);

@@ -2,9 +2,9 @@
 //! system calls that apply a placement and verify that the kernel applied it.
 //!
 //! Planning performs no system calls: it converts a [`PlacementRequest`] and a
-//! [`Topology`](nodegauge_machine::Topology) into a [`Placement`], for this machine or for any machine that can be
-//! described. Only [`pin`], [`numa`], [`display`] and the inherited memory policy of [`PlacementOptions`] use the
-//! kernel, through `nodegauge_os`.
+//! [`Topology`](nodegauge_machine::Topology) into a [`Placement`], for this machine or for a described machine.
+//! Only [`pin`], [`numa`], [`display`] and the inherited memory policy of [`PlacementOptions`] use the kernel,
+//! through `nodegauge_os`.
 
 #![forbid(unsafe_code)]
 

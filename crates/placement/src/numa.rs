@@ -21,7 +21,7 @@ const EXAMPLE: &str = "--numa local, --numa interleave:0,2-3, --numa bind:0 or -
 /// Parsed value of `--numa`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NumaSpec {
-    /// Policy `local`: a page is on the NUMA node of the CPU that first touches it.
+    /// Policy `local`: a page is on the NUMA node of the CPU that touches it first.
     Local,
     /// Policy `interleave[:NODES]`: pages are distributed round-robin over the NUMA nodes; over all NUMA nodes if no
     /// NUMA node is given.
@@ -48,7 +48,7 @@ pub enum MemoryPolicy {
     /// No policy is set. The policy of the process applies, which usually is local allocation.
     #[default]
     Default,
-    /// A page is on the NUMA node of the CPU that first touches it.
+    /// A page is on the NUMA node of the CPU that touches it first.
     Local,
     /// Pages are distributed round-robin over these NUMA nodes.
     Interleave(Vec<NumaNodeId>),
@@ -241,7 +241,7 @@ impl MemoryPolicy {
         Some((mode, self.nodes().unwrap_or_default().iter().map(|node| node.0).collect()))
     }
 
-    /// Returns the kernel's policy for the mapping that contains `address`. Returns `None` for a policy that this type
+    /// Returns the kernel's policy for the mapping that contains `address`; `None` for a policy that this type
     /// cannot represent.
     ///
     /// # Errors
@@ -251,7 +251,7 @@ impl MemoryPolicy {
         Ok(Self::from_kernel(mode, nodes))
     }
 
-    /// Returns the policy that this process inherited, e.g. from numactl, if the policy has nodes. It applies unless
+    /// Returns the policy that this process inherited, e.g. from numactl, if it names NUMA nodes. It applies unless
     /// the user requests another policy.
     pub fn inherited() -> Option<Self> {
         let (mode, nodes) = nodegauge_os::thread_policy().ok()?;
@@ -291,7 +291,7 @@ impl fmt::Display for MemoryPolicy {
 pub struct PageNodes {
     /// Number of pages per NUMA node.
     pub nodes: BTreeMap<NumaNodeId, u64>,
-    /// Number of pages without a known node: never touched, swapped out, or not reported by the kernel.
+    /// Number of pages whose NUMA node is unknown: never touched, swapped out, or not reported by the kernel.
     pub unknown: u64,
 }
 
@@ -318,8 +318,8 @@ pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<Page
     Ok(result)
 }
 
-/// Returns the index of the page with number `k` in a sample of `asked` out of `count` pages; `count` is at least
-/// `asked`.
+/// Returns the index of sampled page number `k`, if `asked` of `count` pages are sampled. `count` must
+/// be at least `asked`.
 fn sampled(k: usize, asked: usize, count: usize) -> usize {
     let start = part_start(k, asked, count);
     let length = part_start(k + 1, asked, count) - start;
@@ -328,7 +328,7 @@ fn sampled(k: usize, asked: usize, count: usize) -> usize {
     start + ((within * length as f64) as usize).min(length.saturating_sub(1))
 }
 
-/// Returns the first index of the part with this number if `count` indices are divided into `parts` parts.
+/// Returns the first index of part `number` if `count` indices are divided into `parts` parts.
 fn part_start(number: usize, parts: usize, count: usize) -> usize {
     (number as u128 * count as u128 / parts as u128) as usize
 }

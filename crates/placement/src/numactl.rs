@@ -12,7 +12,7 @@ pub type NumberRange = (u32, u32);
 /// Parses the value of `--physcpubind` to one place per CPU.
 ///
 /// # Errors
-/// Fails at the first character that is no list of CPUs.
+/// Fails if the text is not a list of CPUs; the error has the position of the first wrong character.
 pub fn cpu_places(text: &str) -> Result<PlacesSpec, SyntaxError> {
     let mut cursor = Cursor::new("CPUs", "--physcpubind 0-3,8", text);
     let problems = ["expected a CPU number", "expected the last CPU after '-'"];
@@ -22,7 +22,7 @@ pub fn cpu_places(text: &str) -> Result<PlacesSpec, SyntaxError> {
 /// Parses the value of `--cpunodebind`.
 ///
 /// # Errors
-/// Fails at the first character that is no list of NUMA nodes.
+/// Fails if the text is not a list of NUMA nodes; the error has the position of the first wrong character.
 pub fn node_ranges(text: &str) -> Result<Vec<NumberRange>, SyntaxError> {
     let mut cursor = Cursor::new("NUMA nodes", "--cpunodebind 0", text);
     // There are at most as many nodes as CPUs.
@@ -30,7 +30,7 @@ pub fn node_ranges(text: &str) -> Result<Vec<NumberRange>, SyntaxError> {
     grammar::ranges(&mut cursor, cpu, problems)
 }
 
-/// Returns the places of CPUs, one per CPU.
+/// Returns one place for each CPU of the ranges.
 ///
 /// # Errors
 /// Fails if there are no CPUs.
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_ranges_that_begin_with_the_smaller_number() {
+    fn numactl_ranges_begin_with_smaller_number() {
         assert_eq!(cpu_places("0-3,8"), "0:4,8:1".parse());
         assert_eq!(node_ranges("0,2-3"), Ok(vec![(0, 0), (2, 3)]));
         for (text, at) in [("3-0", 2), ("x", 0), ("0,", 2), ("65536", 0), ("0 1", 2)] {

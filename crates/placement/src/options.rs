@@ -46,7 +46,7 @@ pub struct RankPlacementOptions {
     pub devices: Option<u32>,
 }
 
-/// Requested team of threads that is not placed yet.
+/// Requested team of threads, before it is placed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TeamRequest {
     /// Number of threads and their places.
@@ -57,7 +57,7 @@ pub struct TeamRequest {
     pub notices: Vec<String>,
 }
 
-/// Placements for each requested number of threads.
+/// Placements of teams, one for each requested number of threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedTeams {
     /// A placement for each number of threads, in the order requested.
@@ -68,7 +68,7 @@ pub struct PlacedTeams {
     pub notices: Vec<String>,
 }
 
-/// Threads and memory of each rank that a launcher has placed.
+/// Threads and memory of one rank that a launcher has placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankShare {
     /// Number of threads per rank.
@@ -90,11 +90,11 @@ impl PlacementOptions {
         self.threads.as_ref().and_then(ThreadList::single)
     }
 
-    /// Returns the request for the team of `mode`, which supports only one number of threads.
+    /// Returns the request for the single team of `mode`, which supports only one number of threads.
     ///
     /// # Errors
-    /// Fails if several numbers of threads are given, if a variable that would be used has a syntax error, or if a NUMA
-    /// node does not exist.
+    /// Fails if several numbers of threads are given, if a variable that would be used has a syntax error, or if a
+    /// NUMA node does not exist.
     pub fn team(&self, topology: &Topology, mode: &str) -> Result<TeamRequest, Failure> {
         let threads = self.one_count(|| {
             Failure::usage(format!("{mode} requires a single thread count"))
@@ -128,8 +128,8 @@ impl PlacementOptions {
         Ok(PlacedTeams { placements, policy, notices })
     }
 
-    /// Places a single team and returns it as a plan of one process, with all notices. `several` returns the error for
-    /// more than one team.
+    /// Places a single team and returns it as a plan of one process, with all notices. `several` returns the error
+    /// if there is more than one team.
     ///
     /// # Errors
     /// Returns the errors of [`Self::teams`] and the error of `several`.
@@ -144,7 +144,7 @@ impl PlacementOptions {
         Ok(RankPlan { notices: placed.notices, ..plan })
     }
 
-    /// Places the requested ranks; `None` if no ranks are requested.
+    /// Places the requested ranks; returns `None` if no ranks are requested.
     ///
     /// The number of threads is given by an option or a variable and applies to each rank. Places and binding, from
     /// options or variables, apply to all threads of all ranks together. If an option places the ranks, the variables
@@ -197,8 +197,8 @@ impl PlacementOptions {
         Ok(Some(plan))
     }
 
-    /// Returns the threads and the memory of each rank that a launcher has placed. The number of threads is that of the
-    /// option, otherwise that of `OMP_NUM_THREADS`, otherwise 1.
+    /// Returns the threads and the memory of each rank that a launcher has placed. The number of threads comes from
+    /// the option, otherwise from `OMP_NUM_THREADS`; the default is 1.
     ///
     /// # Errors
     /// Returns the errors of [`Self::team`].
@@ -229,12 +229,12 @@ impl PlacementOptions {
         Ok((request, notices))
     }
 
-    /// Returns only the variable for the number of threads, without the variables that place threads.
+    /// Returns only the variable for the number of threads.
     fn thread_count_variable(&self) -> Environment {
         self.environment.count_variables()
     }
 
-    /// Returns the number of threads, if it is given; `several` returns the error for more than one number.
+    /// Returns the number of threads, if it is given; `several` returns the error if several numbers are given.
     fn one_count(&self, several: impl FnOnce() -> Failure) -> Result<Option<u32>, Failure> {
         self.threads.as_ref().map(|counts| counts.single().ok_or_else(several)).transpose()
     }
@@ -254,8 +254,8 @@ impl PlacementOptions {
 }
 
 impl RankPlacementOptions {
-    /// Returns options for ranks with `each` devices per rank. If the number of ranks is not given, it is the largest
-    /// number for which there are enough devices.
+    /// Returns options for ranks with `each` devices per rank. If the number of ranks is not given, the largest
+    /// number for which there are enough devices is used.
     #[must_use]
     pub fn near_devices(self, each: u32, topology: &Topology) -> Self {
         let devices = topology.accelerators().count() as u32;
@@ -263,8 +263,8 @@ impl RankPlacementOptions {
         Self { ranks: Some(ranks), devices: Some(each), ..self }
     }
 
-    /// Returns the options for each of `nodes` nodes, among which the ranks are divided evenly. `is_counted` is true if
-    /// the number of ranks per node follows from other options.
+    /// Divides the ranks evenly among `nodes` nodes, and returns the options for one of them. `is_counted` is true
+    /// if the number of ranks per node follows from other options.
     ///
     /// # Errors
     /// Fails if the number of ranks is not given, or is not a multiple of the number of nodes.
@@ -286,13 +286,13 @@ impl RankPlacementOptions {
         Ok(Self { ranks: Some(ranks / nodes), ..self })
     }
 
-    /// Returns the options with this policy, and with its map if it has one.
+    /// Returns the options with this policy, and with the map of the policy if it has one.
     #[must_use]
     pub fn under(self, of: MappedPolicy) -> Self {
         Self { policy: Some(of.policy), map: of.map.or(self.map), ..self }
     }
 
-    /// Returns the name of the first option that was given; `None` if no option was given.
+    /// Returns the name of the first option that is given; `None` if no option is given.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             ("--ranks", self.ranks.is_some()),
@@ -304,7 +304,7 @@ impl RankPlacementOptions {
     }
 }
 
-/// Error for several numbers of threads together with ranks.
+/// Error for several numbers of threads in combination with ranks.
 fn one_per_rank() -> Failure {
     Failure::usage("ranks require a single number of threads")
         .hint("give one number, e.g. --threads 4")
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn team_is_placed_for_each_thread_count_with_one_notice_each() {
+    fn each_thread_count_has_a_placed_team() {
         let environment =
             Environment { places: Some("cores".to_owned()), ..Environment::default() };
         let swept = PlacementOptions { environment, ..options("1,2,4") };
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_options_need_ranks_and_override_place_variables() {
+    fn rank_options_require_ranks() {
         let environment = Environment {
             num_threads: Some("2".to_owned()),
             places: Some("sockets".to_owned()),

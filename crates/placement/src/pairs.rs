@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
-/// Distance between two hardware threads, defined by the objects that they share; nearest first.
+/// Distance between two hardware threads, named after the objects that they share; nearest first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -103,9 +103,9 @@ pub fn distance(topology: &Topology, a: CpuId, b: CpuId) -> Option<Distance> {
     Some(Distance::between(topology.thread(a)?, topology.thread(b)?))
 }
 
-/// Returns one pair for each distance that occurs between hardware threads that this process may use, nearest first.
-/// The first hardware thread of a pair is the first one for which a partner at this distance exists. The partner has
-/// the same number within its core, if this process may use such a hardware thread.
+/// Returns one pair for each distance that occurs between hardware threads that this process may use, nearest
+/// first. The first hardware thread of a pair is the first one that has a partner at this distance. If possible,
+/// the partner has the same number within its core.
 pub fn by_distance(topology: &Topology) -> Vec<CpuPair> {
     let mut pairs: Vec<CpuPair> = Vec::new();
     for whole in [true, false] {
@@ -138,7 +138,7 @@ pub fn core_cpus(topology: &Topology) -> Vec<CpuId> {
     topology.allowed().filter(|thread| cores.insert(thread.core)).map(|t| t.cpu).collect()
 }
 
-/// Row of the JSON document that describes a pair of hardware threads.
+/// Row for a pair of hardware threads in the JSON document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PairRow {
     /// Distance between the two hardware threads.
@@ -153,7 +153,7 @@ pub struct PairRow {
     pub sockets: [u32; 2],
 }
 
-/// Returns the rows of the JSON document for pairs. Numbers are those of the operating system.
+/// Returns the rows for pairs in the JSON document. Numbers are those of the operating system.
 pub fn rows(topology: &Topology, pairs: &[CpuPair]) -> Vec<PairRow> {
     pairs
         .iter()
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_are_the_nearest_pair() {
+    fn smt_siblings_are_nearest_pair() {
         assert_eq!(
             pairs("Package:2 NUMANode:1 L3Cache:2 L2Cache:2 Core:2 PU:2"),
             [
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn numa_node_is_the_nearest_distance_without_a_shared_cache() {
+    fn numa_node_is_nearest_without_shared_cache() {
         assert_eq!(
             pairs("Package:4 NUMANode:1 Core:4 PU:1"),
             [("same node", 0, 1), ("other socket", 0, 4)]
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn distance_missing_at_the_first_cpu_is_found_elsewhere() {
+    fn distance_is_searched_on_all_cpus() {
         let mut rome = machine("Package:1 NUMANode:1 L3Cache:2 L2Cache:4 Core:1 PU:1");
         // This cpuset leaves only one core of the first cache.
         for thread in &mut rome.threads[1..4] {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn partner_has_the_same_sibling_number_if_available() {
+    fn partner_has_same_sibling_number() {
         let of = |allowed: &[u32]| {
             let mut smt = machine("Package:1 NUMANode:1 Core:3 PU:2");
             smt.threads
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn matrix_has_one_rank_per_core() {
+    fn core_matrix_has_one_cpu_per_core() {
         let smt = machine("Package:1 Core:3 PU:2");
         let cpus: Vec<u32> = core_cpus(&smt).iter().map(|cpu| cpu.0).collect();
         assert_eq!(cpus, [0, 2, 4]);

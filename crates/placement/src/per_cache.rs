@@ -1,8 +1,9 @@
 //! Placement by `--per-cache N`: N threads on each last-level cache.
 //!
-//! The module performs no system calls. Within a cache, the threads are spaced evenly over the cores and use the first
-//! hardware thread of each core. Further hardware threads are used when every core has a thread. Caches are used in the
-//! topology's order. If there are not enough threads for all caches, the used caches are spaced evenly.
+//! The module performs no system calls. Within a cache, the threads are spaced evenly over the cores and use the
+//! first hardware thread of each core. Further hardware threads are used only after every core has a thread. Caches
+//! are used in the topology's order. If there are not enough threads for all caches, the used caches are spaced
+//! evenly.
 
 use crate::cpus;
 use crate::error::PlacementError;
@@ -78,8 +79,8 @@ fn caches(topology: &Topology) -> Vec<(u32, Cores)> {
     caches
 }
 
-/// Returns `count` CPUs of the cores in this order: the first hardware threads of all cores, then the second hardware
-/// threads, and so on. If the last of these rounds is not complete, its cores are spaced evenly. Returns `None` if
+/// Returns `count` CPUs of the cores in this order: the first hardware threads of all cores, then the second
+/// hardware threads, and so on. If the last round is incomplete, its cores are spaced evenly. Returns `None` if
 /// there are too few CPUs.
 fn within(cores: &[Vec<CpuId>], count: usize) -> Option<Vec<CpuId>> {
     let mut chosen: Vec<(usize, usize)> = Vec::new();
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_of_a_four_core_cache_use_cores_0_and_2() {
+    fn threads_of_one_cache_are_spaced_evenly() {
         let cpus = numbers(ROME, 2, None);
         assert_eq!(cpus.len(), 64);
         assert_eq!(cpus[..4], [0, 2, 4, 6]);
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_threads_use_evenly_spaced_caches() {
+    fn few_threads_use_evenly_spaced_caches() {
         assert_eq!(
             numbers(ROME, 2, Some(16)),
             [0, 2, 16, 18, 32, 34, 48, 50, 64, 66, 80, 82, 96, 98, 112, 114]
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_precede_their_siblings() {
+    fn first_siblings_of_all_cores_are_used_first() {
         let smt = "Package:1 L3Cache:2 Core:4 PU:2";
         assert_eq!(numbers(smt, 4, Some(4)), [0, 2, 4, 6]);
         assert_eq!(numbers(smt, 6, Some(6)), [0, 1, 2, 4, 5, 6]);
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_state_the_numbers() {
+    fn per_cache_refusals_state_numbers() {
         let error = |description: &str, per_cache, threads| {
             cpus_per_cache(&machine(description), per_cache, threads).unwrap_err().to_string()
         };
@@ -162,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn caches_are_filled_evenly_with_distinct_cpus(per_cache in 1u32..9, threads in 1u32..64) {
+        fn caches_get_equal_numbers_of_distinct_cpus(per_cache in 1u32..9, threads in 1u32..64) {
             let topology = machine("Package:2 L3Cache:4 Core:4 PU:2");
             if let Ok(cpus) = cpus_per_cache(&topology, per_cache, Some(threads)) {
                 prop_assert_eq!(cpus.len(), threads as usize);

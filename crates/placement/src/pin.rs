@@ -65,8 +65,8 @@ pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), PinError> {
     Err(error)
 }
 
-/// Determines the cause of a failed binding by requesting all CPUs, for which the kernel grants the CPUs of the cpuset.
-/// The thread is not bound afterwards.
+/// Determines why a binding failed: requests all CPUs, for which the kernel grants the CPUs of the cpuset. The
+/// thread is not bound afterwards.
 fn diagnose(wanted: &[CpuId]) -> PinError {
     let observed = current_affinity();
     let cpuset = match nodegauge_os::set_affinity_to_all().and_then(|()| current_affinity()) {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bound_thread_runs_on_its_cpus() {
+    fn bound_thread_runs_on_given_cpus() {
         // The test uses a separate thread, because the mask belongs to the thread.
         std::thread::spawn(|| {
             let before = current_affinity().unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_outside_the_cpuset_are_refused_without_effect() {
+    fn cpus_outside_cpuset_are_refused() {
         std::thread::spawn(|| {
             let before = current_affinity().unwrap();
             let outside = CpuId(60_000);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn pin_errors_are_printed_as_sentences() {
+    fn pin_error_names_thread_and_cpus() {
         let cpus = [CpuId(3), CpuId(4)];
         let refused = SysError { call: "sched_setaffinity", errno: libc::EPERM };
         assert_eq!(

@@ -2,8 +2,8 @@
 //!
 //! The module reads no files and binds no threads. [`PlacesSpec::resolve`] returns places that are not empty and
 //! contain only CPUs that this process may use. Otherwise it returns an error with the CPU that the process may not
-//! use. Source: OpenMP 5.2, "OMP_PLACES". As in libgomp, `!` removes a place that is listed before it, or a CPU in the
-//! same braces.
+//! use. Source: OpenMP 5.2, "OMP_PLACES". As in libgomp, `!` removes a place that precedes it in the list, or a CPU
+//! in the same braces.
 
 mod resolve;
 
@@ -90,7 +90,7 @@ pub enum ListEntry<T> {
         first: T,
         /// Number of items; at least 1.
         count: u32,
-        /// Number of CPUs between consecutive items; 1 if there is only one item.
+        /// Number of CPUs between the starts of consecutive items; 1 if there is only one item.
         stride: i32,
     },
     /// Exclusion `!place` or `!cpu`, which removes the item.
@@ -165,8 +165,8 @@ fn place(cursor: &mut Cursor<'_>, problem: &str) -> Result<PlaceExpr, SyntaxErro
     Ok(PlaceExpr::Set(entries))
 }
 
-/// Parses `!item` or `item[:count[:stride]]`. The default of the count and of the stride is 1. A stride without effect
-/// is accepted and ignored. `problems` are the error messages for a missing item at the start and for a missing item
+/// Parses `!item` or `item[:count[:stride]]`. The defaults of count and stride are 1. A stride without effect is
+/// accepted and ignored. `problems` are the error messages for a missing item at the start and for a missing item
 /// after `!`.
 fn interval<T>(
     cursor: &mut Cursor<'_>,

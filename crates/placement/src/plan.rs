@@ -31,7 +31,7 @@ pub struct PlacementRequest {
     pub per_cache: Option<u32>,
     /// Class of cores that threads use.
     pub cores: Option<CoreChoice>,
-    /// Largest number of threads if `threads` is absent.
+    /// Maximum number of threads if `threads` is absent.
     pub max_threads: Option<u32>,
 }
 
@@ -42,8 +42,8 @@ pub struct Placement {
     pub threads: Vec<ThreadPlace>,
     /// Binding policy. For `KMP_AFFINITY` and `--per-cache`, this is the equivalent policy.
     pub bind: Bind,
-    /// Canonical text of the places for the record: `cores`, `0:96:2`, `per-cache 2`, `KMP_AFFINITY=scatter`, or `none`
-    /// for threads that are not bound.
+    /// Canonical text of the places for the record: `cores`, `0:96:2`, `per-cache 2`, `KMP_AFFINITY=scatter`, or
+    /// `none` if threads are not bound.
     pub places: String,
     /// Notices for the user.
     pub notices: Vec<String>,
@@ -260,11 +260,11 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
     Ok(Placement { notices, ..Placement::new(bind, words, cpus) })
 }
 
-/// Returns the default places with their text. The places are the first hardware threads of the cores, or all hardware
-/// threads if there are more threads than cores. If all threads share the first place, the places are whole cores. If
-/// there are several classes of cores (performance and efficiency cores, big.LITTLE), only cores of the fastest class are
-/// used, if there are enough of these. The reason is that all threads have equal work, so that the slowest core would
-/// determine the time.
+/// Returns the default places with their text. The places are the first hardware threads of the cores, or all
+/// hardware threads if there are more threads than cores. If all threads share the first place, the places are
+/// whole cores. If there are several classes of cores (performance and efficiency cores, big.LITTLE), only cores of
+/// the fastest class are used, provided that there are enough: all threads have equal work, so that the slowest
+/// core determines the time.
 fn default_places(
     topology: &Topology,
     threads: Option<u32>,
@@ -315,7 +315,7 @@ fn single_cpus(cpus: impl IntoIterator<Item = CpuId>) -> Vec<Place> {
     cpus.into_iter().filter_map(|cpu| Place::new(vec![cpu])).collect()
 }
 
-/// Returns the cores of the fastest class; all cores if the cores are of the same class.
+/// Returns the cores of the fastest class; all cores if there is only one class.
 fn fastest(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
     let max = cores.iter().filter_map(|core| efficiency(topology, core)).max();
     cores
@@ -325,13 +325,13 @@ fn fastest(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
         .collect()
 }
 
-/// Returns the efficiency class of a core.
+/// Returns the speed class of a core.
 fn efficiency(topology: &Topology, core: &[CpuId]) -> Option<usize> {
     topology.thread(*core.first()?)?.efficiency
 }
 
-/// Returns a placement on a chosen machine with a text of its places that describes the same CPUs on the whole
-/// machine.
+/// Replaces the text of the places of a placement on chosen cores by a text that describes the same CPUs on the
+/// whole machine.
 fn in_own_words(chosen: &Topology, placement: Placement) -> Placement {
     let cores = cpus::grouped(chosen, |thread| Some(thread.core));
     let places: Vec<Vec<CpuId>> = if placement.places == PlaceName::Threads.name() {

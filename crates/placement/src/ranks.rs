@@ -44,7 +44,7 @@ pub enum RankMap {
     Core,
     /// All sockets have equal numbers of ranks, with consecutive ranks on the same socket.
     Spread,
-    /// As [`RankMap::Spread`], but fewer ranks than sockets are on the first sockets.
+    /// As [`RankMap::Spread`], but if there are fewer ranks than sockets, the first sockets are used.
     Even,
 }
 nodegauge_measure::names!(
@@ -108,7 +108,10 @@ impl LecturePolicy {
         })
     }
 
-    /// Returns `nodes`, or an error if there are none.
+    /// Returns `nodes`.
+    ///
+    /// # Errors
+    /// Fails if there are none.
     fn some(self, nodes: Vec<NumaNodeId>) -> Result<Vec<NumaNodeId>, PlacementError> {
         if nodes.is_empty() {
             return Err(PlacementError::new(format!(
@@ -178,7 +181,7 @@ pub struct RankRequest {
     pub inherited: MemoryPolicy,
     /// Number of devices per rank, which are near the cores of the rank.
     pub devices: Option<u32>,
-    /// Places and binding of all threads of all ranks together, which replace map and policy.
+    /// Places and binding for all threads of all ranks together; they replace map and policy.
     pub together: PlacementRequest,
 }
 
@@ -187,7 +190,7 @@ pub struct RankRequest {
 pub struct RankPlan {
     /// Places of the ranks, in the order of rank numbers.
     pub ranks: Vec<RankPlace>,
-    /// Requested policy, if it determines both the CPUs and the memory of the ranks.
+    /// Requested policy; `None` unless it determines both the CPUs and the memory of the ranks.
     pub policy: Option<LecturePolicy>,
     /// Canonical text of the placement for the record: `policy 3 block`, `spread`, `cpus 0,2`.
     pub words: String,
@@ -202,7 +205,7 @@ pub struct RankPlan {
 /// Place of one rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankPlace {
-    /// Rank number; `None` for the only process of a program without ranks.
+    /// Rank number; `None` for the process of a program without ranks.
     pub rank: Option<u32>,
     /// Placement of the rank's threads; with `Bind::None` they are not bound.
     pub placement: Placement,
@@ -211,15 +214,15 @@ pub struct RankPlace {
 }
 
 impl RankPlace {
-    /// Returns the place of a rank with one thread on `cpus`. If there are no CPUs, the rank is not bound. The memory
-    /// policy is not changed.
+    /// Returns the place of a rank with one thread on `cpus`. Without CPUs, the rank is not bound. No memory policy
+    /// is set.
     pub fn single_thread(rank: u32, cpus: Vec<CpuId>) -> Self {
         let bind = if cpus.is_empty() { Bind::None } else { Bind::Close };
         let placement = Placement::new(bind, "as given", vec![cpus]);
         Self { rank: Some(rank), placement, memory: MemoryPolicy::Default }
     }
 
-    /// Returns the place as settings of a child process.
+    /// Returns the settings with which a child process takes this place.
     pub fn child_place(&self) -> ChildPlace {
         let cpus = self.bound_cpus().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect());
         ChildPlace { cpus, memory: self.memory.in_kernel_form(), without_huge_pages: false }
@@ -526,7 +529,7 @@ fn by_policy(
     })
 }
 
-/// Returns the binding policy that is equivalent to a map.
+/// Returns the OpenMP binding policy that is equivalent to a map.
 fn equivalent_bind(map: RankMap) -> Bind {
     match map {
         RankMap::Block | RankMap::Core => Bind::Close,
@@ -552,8 +555,8 @@ fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<
     placements
 }
 
-/// Removes the first CPU of `socket` from the free CPUs, which have the indices of their sockets, and returns it. If
-/// the socket has no free CPU, this is the first free CPU of the machine.
+/// Removes the first CPU of `socket` from the free CPUs, which are stored with the indices of their sockets, and
+/// returns it. If the socket has no free CPU, the first free CPU of the machine is returned.
 fn take(free: &mut Vec<(usize, CpuId)>, socket: Option<usize>) -> Option<CpuId> {
     if free.is_empty() {
         return None;

@@ -1,4 +1,5 @@
-//! Axes of a sweep over threads, ranks and memory, for every command with a sweep. A new axis is a row of the table.
+//! Axes of a sweep over threads, ranks and memory, for every command that sweeps. A new axis is a new row of the
+//! table.
 
 use crate::{
     Bind, CoreChoice, MappedPolicy, NumaSpec, PlacementOptions, PlacesSpec, Policies, RankMap,
@@ -8,7 +9,7 @@ use nodegauge_machine::Topology;
 use nodegauge_measure::sweep::{Axis, AxisSyntax, joined};
 use nodegauge_measure::{Failure, settings};
 
-/// Options for threads, memory and ranks together: those that the axes of a sweep replace.
+/// Options for threads, memory and ranks together, which the axes of a sweep set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobPlacement {
     /// Threads, their places and the memory of one process, or of all ranks together.
@@ -18,7 +19,7 @@ pub struct JobPlacement {
 }
 
 settings! {
-    /// Value of an option of threads, ranks or memory.
+    /// Value of an option for threads, ranks or memory.
     pub enum PlacementSetting sets JobPlacement, e.g. "--sweep threads=1,2-32:2 or --sweep policy=0-5" {
         /// Number of threads, per rank if there are ranks.
         Threads(u32) = "threads", counts(),
@@ -60,7 +61,7 @@ settings! {
     }
 }
 
-/// Returns the syntax of counts, whose lists may have ranges: `1,2-8:2`.
+/// Returns the syntax of counts, in whose lists ranges are allowed: `1,2-8:2`.
 fn counts() -> AxisSyntax<u32> {
     AxisSyntax::with_list_grammar::<ThreadList>().with_formatter(count_list)
 }
@@ -139,9 +140,9 @@ mod tests {
         }
     }
 
-    /// Every value replaces the option of its own axis, and no other.
+    /// Every value sets the option of its own axis, and no other.
     #[test]
-    fn axis_value_sets_its_own_option_only() {
+    fn axis_value_sets_own_option_only() {
         for text in [
             "threads=2",
             "per-cache=1",
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_may_also_set_the_map() {
+    fn policy_value_sets_map() {
         let mut job = JobPlacement::default();
         let mapped = &axis("policy=4/even").settings()[0].clone();
         mapped.apply(&mut job);
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn several_numbers_of_threads_are_an_axis() {
+    fn several_thread_counts_are_an_axis() {
         let mut job = JobPlacement::default();
         job.process.threads = Some("1,2".parse().unwrap());
         assert_eq!(job.take_thread_axis(), Some(axis("threads=1,2")));

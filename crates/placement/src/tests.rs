@@ -1,4 +1,4 @@
-//! Tests with machines from the literature and the placements that are printed there.
+//! Tests with machines of the literature and the placements that are published for them.
 
 use crate::*;
 use nodegauge_machine::{Topology, TopologySource};
@@ -36,7 +36,7 @@ fn placed(topology: &Topology, request: &PlacementRequest) -> Placement {
 }
 
 #[test]
-fn genoa_uses_every_other_core() {
+fn genoa_with_half_the_threads_uses_every_other_core() {
     let genoa = machine(GENOA);
     let request = PlacementRequest {
         threads: Some(96),
@@ -54,7 +54,7 @@ fn genoa_uses_every_other_core() {
 }
 
 #[test]
-fn rome_has_one_or_two_threads_per_cache() {
+fn rome_per_cache_places_match_literature() {
     let rome = machine(ROME);
     for (threads, per_cache, step) in [(64, 2, 2), (32, 1, 4)] {
         let expected: Vec<u32> = (0..threads).map(|k| k * step).collect();
@@ -74,7 +74,7 @@ fn rome_has_one_or_two_threads_per_cache() {
 }
 
 #[test]
-fn xeon_phi_follows_kmp_affinity() {
+fn xeon_phi_places_match_literature() {
     let phi = machine(PHI);
     let with = |kmp: &str, threads| {
         let request = PlacementRequest {
@@ -99,7 +99,7 @@ fn xeon_phi_follows_kmp_affinity() {
 }
 
 #[test]
-fn t2k_has_one_thread_per_core_or_per_socket() {
+fn t2k_places_match_literature() {
     let t2k = machine(T2K);
     let all = placed(&t2k, &PlacementRequest::default());
     assert_eq!(cpus(&all), (0..16).collect::<Vec<_>>());
@@ -112,7 +112,7 @@ fn t2k_has_one_thread_per_core_or_per_socket() {
 }
 
 #[test]
-fn private_cache_per_core_equals_the_default() {
+fn per_cache_with_private_caches_equals_default() {
     let topology = machine(ROME_7F52);
     let by_cache =
         placed(&topology, &PlacementRequest { per_cache: Some(1), ..PlacementRequest::default() });
@@ -122,7 +122,7 @@ fn private_cache_per_core_equals_the_default() {
 
 proptest! {
     #[test]
-    fn default_placements_are_even_with_distinct_cpus(threads in 1u32..=64) {
+    fn default_placements_are_balanced(threads in 1u32..=64) {
         let topology = machine("Package:2 NUMANode:2 L3Cache:2 Core:4 PU:2");
         let placement = placed(&topology, &PlacementRequest { threads: Some(threads), ..PlacementRequest::default() });
         let cpus = cpus(&placement);

@@ -1,7 +1,7 @@
 //! Grammar of `--threads`: one or more numbers of threads, `N | A,B,C | A-B[:STEP]`.
 //!
-//! Several numbers form a sweep, in the order typed. The planner checks later that the machine has enough hardware
-//! threads for each number.
+//! Several numbers form a sweep, in the order typed. Whether the machine has enough hardware threads is checked
+//! later, for each number.
 
 use crate::grammar::{self, MAX_COUNT};
 use nodegauge_measure::SyntaxError;
@@ -27,7 +27,7 @@ impl ThreadList {
         &self.0
     }
 
-    /// Returns the number if the list contains exactly one number, so that there is no sweep.
+    /// Returns the number if the list contains exactly one; several numbers form a sweep.
     pub fn single(&self) -> Option<u32> {
         match self.0[..] {
             [count] => Some(count),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_ranges_and_lists_keep_their_order() {
+    fn thread_list_keeps_order() {
         assert_eq!(parse("8").unwrap().single(), Some(8));
         assert_eq!(parse("1,2-9:2, 64").unwrap().counts(), [1, 2, 4, 6, 8, 64]);
         assert_eq!(parse("4,2,1").unwrap().counts(), [4, 2, 1]);
@@ -142,7 +142,7 @@ mod tests {
         }
 
         #[test]
-        fn parsing_never_panics(text in "[0-9,:\\- x]{0,16}|.{0,16}") {
+        fn thread_list_parser_never_panics(text in "[0-9,:\\- x]{0,16}|.{0,16}") {
             let _ = parse(&text);
         }
     }

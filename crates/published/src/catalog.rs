@@ -283,9 +283,9 @@ pub fn nearest_to(
 /// Returns the fastest published STREAM figures for the device that the driver calls `name`; `None` if the catalog has
 /// no such device.
 pub fn nearest_device(name: &str) -> Option<&'static PublishedNode> {
-    let entry = devices::catalog::named(name)?;
+    let entry = devices::catalog::find(name)?;
     let of_device = all().iter().filter(|node| {
-        node.test == stream::TEST && devices::catalog::named(&node.processor) == Some(entry)
+        node.test == stream::TEST && devices::catalog::find(&node.processor) == Some(entry)
     });
     // Among equally fast figures, the first in the catalog is returned.
     of_device.min_by(|x, y| y.triad().total_cmp(&x.triad()))
@@ -407,7 +407,7 @@ impl PublishedNode {
             .value(Quoted::Single, value)
             .config(&config);
         match self.theoretical.filter(|_| self.test == stream::TEST) {
-            Some(limit) if devices::catalog::named(&self.processor).is_some() => {
+            Some(limit) if devices::catalog::find(&self.processor).is_some() => {
                 m.limit(limit, "data sheet")
             }
             Some(limit) => m.limit(limit, "published: channels x transfers/s x 8 B"),
@@ -432,8 +432,8 @@ mod tests {
             assert!(!node.source().is_empty(), "{node}");
             assert!(
                 node.processor == "Opteron"
-                    || catalog::named(&node.processor).is_ok()
-                    || nodegauge_machine::devices::catalog::named(&node.processor).is_some(),
+                    || catalog::find_by_name(&node.processor).is_ok()
+                    || nodegauge_machine::devices::catalog::find(&node.processor).is_some(),
                 "{node}"
             );
             let figures = node.measurements("asked");

@@ -229,7 +229,7 @@ fn trust(record: &Record) -> (Tone, String) {
         let left_out = match disturbed {
             0 => String::new(),
             n => {
-                let disturbed_part = SAMPLES.part(n, clean + n);
+                let disturbed_part = SAMPLES.sentence_start(n, clean + n);
                 let them = if n == 1 { "it" } else { "them" };
                 format!("; {disturbed_part} disturbed: medians leave {them} out")
             }

@@ -93,7 +93,8 @@ fn nodes(section: &mut Section, machine: &Machine) {
             memory += &format!(" of {rank}{kind}");
         }
         if let Some(figure) = &node.theoretical {
-            memory += &format!(", {}{} theoretical", bound_prefix(figure), BytesPerSec(figure.value));
+            memory +=
+                &format!(", {}{} theoretical", bound_prefix(figure), BytesPerSec(figure.value));
         }
         if let Some(cache) = node.cache_bytes {
             memory += &format!(" behind a memory-side cache of {}", Bytes(cache));
@@ -442,7 +443,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     }
     section.note("machine", processor(machine));
     section.note_if("", facts::CORE_CLASSES.text(machine).map(|text| format!("cores: {text}")));
-    let cache = machine.caches.iter().rev().find(|cache| cache.holds_data());
+    let cache = machine.caches.iter().rev().find(|cache| cache.contains_data());
     let thp = facts::TRANSPARENT_HUGE_PAGES.text(machine);
     let theoretical = match &machine.memory.theoretical {
         Some(figure) => {

@@ -22,9 +22,9 @@ unsafe impl Number for u8 {}
 
 /// Smallest size of a page, bytes.
 const SMALLEST_PAGE: usize = 4096;
-/// Number of pages that a thread touches between two checks if the user ends the run; they take milliseconds.
+/// Number of pages that a thread touches between two checks for the end of the run; they take milliseconds.
 const PAGES_UNCHECKED: usize = 2048;
-/// Number of readable bytes after the last number, so that loops can read a whole vector at the end.
+/// Number of readable bytes after the last number, so that loops can read a whole vector there.
 const READABLE_BEHIND: usize = 64;
 
 /// Array of numbers in a separate memory mapping, initially zero, on huge pages if the kernel provides them. Mapping
@@ -55,7 +55,7 @@ impl<T: Number> Array<T> {
         Ok(Self { mapping, length, numbers: PhantomData })
     }
 
-    /// Returns the address of number `index`, or of the end, for loops that read.
+    /// Returns the address of the number at `index`, or of the end, for reading loops.
     ///
     /// # Panics
     /// Panics if `index` is beyond the end.
@@ -64,7 +64,7 @@ impl<T: Number> Array<T> {
         self.address(index)
     }
 
-    /// Returns the address of number `index`, or of the end, for loops that write.
+    /// Returns the address of the number at `index`, or of the end, for writing loops.
     ///
     /// # Panics
     /// Panics if `index` is beyond the end.
@@ -100,9 +100,9 @@ impl<T: Number> DerefMut for Array<T> {
     }
 }
 
-/// An [`Array`] while several threads write parts of it. Every access is `unsafe`: the caller guarantees that no other
-/// thread writes the numbers that it reads, or uses the numbers that it writes. [`SharedArray::into_array`] ends the
-/// phase.
+/// [`Array`] while several threads write parts of it. Every access is `unsafe`: the caller must guarantee that no
+/// other thread writes the numbers that it reads, or uses the numbers that it writes. [`SharedArray::into_array`]
+/// ends this phase.
 #[derive(Debug)]
 pub(crate) struct SharedArray<T>(Array<T>);
 
@@ -124,7 +124,7 @@ impl<T: Number> SharedArray<T> {
         self.0.address(index)
     }
 
-    /// Returns the number of numbers.
+    /// Returns the length of the array.
     pub fn len(&self) -> usize {
         self.0.length
     }
@@ -147,8 +147,8 @@ impl<T: Number> SharedArray<T> {
         unsafe { std::slice::from_raw_parts_mut(self.at(range.start), range.len()) }
     }
 
-    /// Writes zero to each page of a part of the numbers, which have not been written yet, so that the kernel provides
-    /// the memory. If the user ends the run, some pages are left out; the caller must check this.
+    /// Writes zero to each page of a part of the numbers, which have not been written yet, so that the kernel
+    /// provides the memory. If the user ends the run, some pages are omitted; the caller must check this.
     ///
     /// # Safety
     /// No other code reads or writes these numbers during the call.
@@ -184,7 +184,7 @@ impl<T: Number> SharedArray<T> {
         unsafe { std::slice::from_raw_parts(self.at(range.start), range.len()) }
     }
 
-    /// Returns the array for exclusive use, while no thread uses a part of the array.
+    /// Returns the array for exclusive use. No thread may use a part of it at the same time.
     pub fn get_mut(&mut self) -> &mut Array<T> {
         &mut self.0
     }
@@ -195,7 +195,8 @@ impl<T: Number> SharedArray<T> {
     }
 }
 
-/// Returns part `index` of `0..length`, divided into `count` contiguous parts whose sizes differ by at most one.
+/// Returns part `index` of `0..length`, which is divided into `count` contiguous parts whose sizes differ by at
+/// most one.
 pub(crate) fn share(length: usize, index: usize, count: usize) -> Range<usize> {
     length * index / count..length * (index + 1) / count
 }
@@ -205,7 +206,7 @@ pub(crate) fn divisors(n: usize) -> impl Iterator<Item = usize> {
     (1..=n).filter(move |divisor| n.is_multiple_of(*divisor))
 }
 
-/// Returns a number if it is finite.
+/// Returns a number if it is finite, otherwise `None`.
 pub(crate) fn finite(x: f64) -> Option<f64> {
     Some(x).filter(|x| x.is_finite())
 }
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_written_separately_and_read_as_a_whole() {
+    fn array_parts_are_written_by_threads() {
         let array = SharedArray::<f64>::map(1000).unwrap();
         std::thread::scope(|scope| {
             for index in 0..3 {

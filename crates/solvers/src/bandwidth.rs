@@ -1,5 +1,5 @@
-//! Read and Triad bandwidth on the CPUs of an application, measured alternately with the application. The memory
-//! traffic of the application is compared with these rates.
+//! Read and Triad bandwidth on the CPUs of an application, measured alternately with the application. These rates
+//! are limits for the memory traffic of the application.
 
 use crate::array::Array;
 use nodegauge_kernels::{
@@ -45,8 +45,8 @@ pub fn element_bytes(variant: &Variant) -> usize {
     if variant.kernel() == Kernel::Read { 8 } else { 24 }
 }
 
-/// Measures the time of one pass of every loop with the workers number `at` of the pool, each with arrays of `elements`
-/// numbers.
+/// Measures the time of one pass of each loop, with the workers of description number `at` of the pool and with
+/// arrays of `elements` numbers per worker.
 ///
 /// # Errors
 /// Fails if memory cannot be mapped or a worker fails.
@@ -64,7 +64,7 @@ pub fn sample(
     Ok(sample)
 }
 
-/// Runs the part of one rank in a sample that rank 0 of an MPI launcher has requested.
+/// Runs the part of this rank in a sample that rank 0 of an MPI job has requested.
 ///
 /// # Errors
 /// Fails if a rank fails.
@@ -73,11 +73,11 @@ pub fn follow(world: &World, loops: &[Variant], elements: usize) -> Result<(), F
     Ok(())
 }
 
-/// Measures the time of one pass of every loop in `loops` over arrays of `elements` numbers. This member maps the
-/// arrays and touches them first.
+/// Measures the time of one pass of each loop over arrays of `elements` numbers. This member maps the arrays and
+/// touches them first.
 ///
 /// # Errors
-/// Fails if memory cannot be mapped; the passes are counted nevertheless, because all members must count the same
+/// Fails if memory cannot be mapped. The passes are timed nevertheless, because all members must time the same
 /// number of passes.
 fn pass(
     member: &Member<'_>,
@@ -120,7 +120,7 @@ mod tests {
     use nodegauge_team::Team;
 
     #[test]
-    fn every_loop_is_timed_and_failed_allocation_is_reported() {
+    fn every_bandwidth_loop_is_timed() {
         let all = loops();
         let of = |kernel: Kernel| all.iter().filter(|one| one.kernel() == kernel).count();
         assert!(of(Kernel::Read) >= 1 && of(Kernel::Triad) >= of(Kernel::Read));

@@ -1,7 +1,7 @@
-//! Preconditioned conjugate gradients (M. R. Hestenes, E. Stiefel, 1952) by a team of threads. All threads run every
-//! step together, on different rows.
+//! Preconditioned conjugate gradients (M. R. Hestenes, E. Stiefel, 1952), solved by a team of threads. All threads
+//! perform each step together, on different rows.
 //!
-//! Sums are formed thread by thread in a fixed order, so that runs with the same threads and colours give bitwise
+//! Sums are formed in the order of the threads, so that runs with the same threads and colours give bitwise
 //! identical results.
 
 use crate::array::SharedArray;
@@ -26,7 +26,7 @@ const DOTS: usize = 2;
 const AXPY: usize = 3;
 const HALO: usize = 4;
 
-/// Reason why a solution ended.
+/// Reason why the solver stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SolverEnd {
     /// The residual fell below the tolerance.
@@ -35,24 +35,24 @@ pub enum SolverEnd {
     Limit,
     /// A sum became NaN or infinite.
     NotANumber,
-    /// The matrix is not positive definite, detected along a search direction.
+    /// The matrix is not positive definite; detected along a search direction.
     Indefinite,
 }
 
-/// State of a solution between two iterations.
+/// State of a solve between two iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// Number of completed iterations.
     pub iterations: usize,
-    /// Relative residual `|r| / |b|`, with r from the recursion.
+    /// Relative residual `|r| / |b|`, with the recursively updated r.
     pub residual: f64,
-    /// Reason why the solution ended; `None` while the solution continues.
+    /// Reason why the solver stopped; `None` before it stops.
     pub end: Option<SolverEnd>,
     rho: f64,
     b_squared: f64,
 }
 
-/// Seconds of an iteration, followed by the seconds of the [`PARTS`] of the iteration.
+/// Seconds of an iteration, followed by the seconds of its [`PARTS`].
 pub(crate) type Times = [f64; 1 + PARTS.len()];
 
 /// Bytes and operations of the [`PARTS`] of an iteration.
@@ -64,25 +64,25 @@ pub struct IterationWork {
     pub flops: [usize; PARTS.len()],
 }
 
-/// Criteria for the end of a solution.
+/// Criteria for stopping the solver.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Tolerance {
-    /// Value of `|r| / |b|` below which the solution has converged.
+    /// The solver has converged when `|r| / |b|` is below this value.
     pub residual: f64,
     /// Maximum number of iterations.
     pub iterations: usize,
 }
 
-/// Loops of a solution.
+/// Loops of the solver.
 #[derive(Debug, Clone, Copy)]
 pub struct Codes {
-    /// Loops of products and of vectors.
+    /// Variant of the loops for products and vectors.
     pub products: LoopCode,
-    /// Loops of the preconditioner.
+    /// Variant of the loops for the preconditioner.
     pub preconditioner: LoopCode,
 }
 
-/// Linear system with all data that is needed to solve it.
+/// Linear system, with all data for solving it.
 pub(crate) struct Solver<'a> {
     system: &'a System,
     matrix: &'a Matrix,
@@ -99,19 +99,19 @@ pub(crate) struct Solver<'a> {
     q: SharedArray<f64>,
 }
 
-/// State of one thread during a solution.
+/// State of one thread during a solve.
 struct Walk<'s> {
     solver: &'s Solver<'s>,
     context: &'s ThreadContext<'s>,
     /// Sums over the threads of a rank.
     sums: Sums<'s>,
-    /// Time at which the preceding part of the iteration ended.
+    /// End of the preceding part of the iteration, as a time.
     since: u64,
     times: Times,
 }
 
 impl<'a> Solver<'a> {
-    /// Maps the memory of a solution; a page is first touched by the thread that uses it.
+    /// Maps the memory of the solver; a page is first touched by the thread that uses it.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
@@ -169,18 +169,18 @@ impl<'a> Solver<'a> {
         Walk { solver: self, context, sums, since: 0, times: [0.0; 6] }
     }
 
-    /// Returns the initial state of a solution.
+    /// Returns the initial state of a solve.
     pub fn start(&self) -> State {
         State { iterations: 0, residual: 1.0, end: None, rho: f64::NAN, b_squared: f64::NAN }
     }
 
-    /// Returns the solution in the order of rows.
+    /// Returns the solution in row order.
     pub fn solution(&mut self) -> &[f64] {
         self.x.get_mut()
     }
 
-    /// Runs up to `count` further iterations on all threads and measures the time of every iteration. All threads
-    /// return the same state.
+    /// Runs up to `count` more iterations on all threads, and measures the time of each. All threads return the
+    /// same state.
     ///
     /// # Safety
     /// All threads of all ranks must call this function together, with different contexts. No other code uses the
@@ -268,7 +268,7 @@ impl Walk<'_> {
     /// Runs one iteration.
     ///
     /// # Safety
-    /// The requirements are those of [`Solver::advance`].
+    /// The requirements of [`Solver::advance`] apply.
     unsafe fn iterate(&mut self, state: &mut State, tolerance: Tolerance) -> Times {
         let solver = self.solver;
         let context = self.context;
@@ -344,7 +344,7 @@ impl Walk<'_> {
     /// Computes `q = A p` on this thread's rows.
     ///
     /// # Safety
-    /// No thread writes p, which includes components of other ranks, and no other thread uses these rows of q.
+    /// No thread may write p, including its components of other ranks, and no other thread may use these rows of q.
     unsafe fn multiply(&self) {
         let Solver { system, matrix, p, q, codes, .. } = self.solver;
         // SAFETY: p has all columns, and q the rows; the caller guarantees the rest.
@@ -353,7 +353,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns the scalar product of the parts of two vectors that belong to this thread.
+    /// Returns the scalar product of this thread's parts of two vectors.
     fn dot(&self, x: &[f64], y: &[f64]) -> f64 {
         let n = x.len().min(y.len());
         // SAFETY: both vectors have `n` numbers, and the processor supports the instruction set.
@@ -366,13 +366,13 @@ impl Walk<'_> {
         self.solver.halo.sum(self.context, sum)
     }
 
-    /// Waits for all threads, and adds the time since the last call to the time of a part.
+    /// Waits for all threads, and adds the time since the end of the preceding part to a part of the iteration.
     fn lap(&mut self, part: usize) {
         self.context.wait_for_all();
         self.took(part);
     }
 
-    /// Adds the time since the end of the preceding part to the time of a part.
+    /// Adds the time since the end of the preceding part to a part of the iteration.
     fn took(&mut self, part: usize) {
         let now = monotonic_nanos();
         self.times[1 + part] += (now - self.since) as f64 * 1e-9;

@@ -1,7 +1,7 @@
 //! Loops compiled for each instruction set.
 //!
-//! A loop is written once with arrays of lanes. The compiler translates these arrays to vectors of the instruction set
-//! of the function into which the loop is inlined.
+//! A loop is written once, with arrays of lanes. The compiler translates these arrays to vectors of the instruction
+//! set of the function into which the loop is inlined.
 
 use nodegauge_kernels::{Isa, Prefetch};
 
@@ -37,7 +37,7 @@ impl LoopCode {
 /// IA-32 Architectures Optimization Reference Manual, "Data Prefetching").
 const AHEAD: u32 = 4096;
 
-/// Returns the prefetch setting of a loop in the type that `stream` uses.
+/// Converts the prefetch setting of a loop to the type that `stream` uses.
 pub fn prefetch(ahead: bool) -> Prefetch {
     if ahead { Prefetch::Near(AHEAD) } else { Prefetch::Off }
 }

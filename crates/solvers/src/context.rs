@@ -1,12 +1,12 @@
 //! Context of a thread in a parallel program: the number of the thread, the barrier of the rank and the barrier of all
 //! ranks.
 //!
-//! With it, the same code runs on the threads of a single process and on ranks with one thread.
+//! Code that uses it runs on the threads of a single process as well as on ranks with one thread each.
 
 use nodegauge_measure::Failure;
 use nodegauge_team::{Member, Team};
 
-/// Identity of a thread.
+/// Context of a thread.
 #[derive(Clone, Copy)]
 pub(crate) struct ThreadContext<'a> {
     /// Number of the thread within the rank, from 0.

@@ -1,4 +1,4 @@
-//! Communication between ranks during a solution: exchange of vector components at boundaries (the halo), and sums.
+//! Communication between ranks during a solve: exchange of vector components at boundaries (the halo), and sums.
 
 mod mpi;
 mod shared;
@@ -10,14 +10,15 @@ use crate::array::SharedArray;
 use crate::context::ThreadContext;
 use crate::elasticity::Subdomain;
 use crate::order::Numbering;
+use nodegauge_measure::Failure;
 
 /// Communication with the other ranks, called by the threads of one rank.
 pub(crate) trait Halo: Sync {
     /// Copies the components of mesh points that other ranks own to the end of `vector`.
     ///
     /// # Safety
-    /// Every thread of every rank calls this, and no other code uses the vector during the call. All ranks must
-    /// synchronise between two calls.
+    /// Every thread of every rank must call this method, and no other code may use the vector during the call. All
+    /// ranks must synchronise between two calls.
     unsafe fn exchange(&self, context: &ThreadContext<'_>, vector: &SharedArray<f64>);
     /// Returns the sum of `x` over all ranks, in a fixed order; all threads of a rank must pass the same `x`.
     fn sum(&self, context: &ThreadContext<'_>, x: f64) -> f64;
@@ -31,10 +32,16 @@ pub(crate) trait Ranks {
     type Halo<'h>: Halo + 'h
     where
         Self: 'h;
-    /// Returns true if `condition` is true on any rank; all ranks must call this function.
+    /// Returns true if `condition` is true on any rank. All ranks must call this method.
     fn any(&self, context: &ThreadContext<'_>, condition: bool) -> bool;
-    /// Returns the communication of the rank that owns this part of the mesh and these rows.
+    /// Returns the communication of a rank, given the part of the mesh that it owns and its rows.
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> Self::Halo<'_>;
+}
+
+/// Returns the failure for a mesh with fewer points than `ranks` ranks need.
+pub(crate) fn too_few_points(ranks: usize) -> Failure {
+    Failure::usage(format!("the mesh has too few points for {ranks} ranks"))
+        .hint("use fewer --ranks, or more --elements")
 }
 
 /// Communication of a program with a single rank.

@@ -1,7 +1,8 @@
 //! The 27-point problem of HPCG with a multigrid preconditioner, one domain per worker.
 //!
-//! Every coefficient and its column index are stored and read. Memory traffic is saved by reading only half of a matrix
-//! after a forward sweep, and by computing residuals only at points of the coarser grid; see `loops` and `domain`.
+//! Every coefficient and its column index are stored and read. To reduce memory traffic, only half of a matrix is
+//! read after a forward sweep, and residuals are computed only at points of the coarser grid; see `loops` and
+//! `domain`.
 
 mod domain;
 mod exchange;

@@ -1,5 +1,5 @@
-//! Conjugate gradients with an incomplete factorisation for three-dimensional elasticity: complete solutions by threads or
-//! by ranks.
+//! Conjugate gradients with an incomplete factorisation for three-dimensional elasticity: complete solves by
+//! threads or ranks.
 
 mod method;
 mod solution;

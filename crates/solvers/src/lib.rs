@@ -1,8 +1,9 @@
-//! Solvers and loops that are timed as proxy applications: the trapezoid rule, conjugate gradients with an incomplete
-//! factorisation, and the problem of HPCG.
+//! Timed proxy applications: the trapezoid rule, conjugate gradients with an incomplete factorisation, and the
+//! problem of HPCG.
 //!
-//! A call enclosed_programs a whole timed loop and its clock: nothing is inlined into another crate, and no loop calls one
-//! (`docs/benchmarks.md`, "Release file and local build"). The crate plans nothing, judges nothing and does not print.
+//! Each call contains a whole timed loop and its clock readings; no timed loop spans several crates, so that speed
+//! does not depend on inlining between crates (`docs/benchmarks.md`, "Release file and local build"). The crate
+//! neither plans nor judges measurements, and does not print.
 // Rows, columns and lanes are indices into several arrays simultaneously.
 #![allow(clippy::needless_range_loop)]
 

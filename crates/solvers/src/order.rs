@@ -1,11 +1,11 @@
 //! Order in which unknowns are eliminated, and distribution of the unknowns over threads. Mesh points of the same
-//! colour are not coupled. Rows are numbered by thread, then by colour, then in sequence, so that the rows of a thread
-//! are contiguous.
+//! colour are not coupled. Rows are numbered by thread, then by colour, then in sequence, so that the rows of a
+//! thread are contiguous.
 //!
-//! Reverse Cuthill-McKee by levels of dependence gives the same result as elimination in sequence, while all mesh
-//! points of a level are eliminated simultaneously. With cyclic colours of levels (T. Washio, S. Doi et al., CM-RCM, as
-//! in K. Nakajima, parallel iterative solvers for finite elements), there are fewer steps, but the solver needs more
-//! iterations.
+//! Elimination by levels of dependence gives the same result as elimination in the sequence of reverse
+//! Cuthill-McKee, but all mesh points of a level are eliminated simultaneously. With cyclic colours of levels (T.
+//! Washio, S. Doi et al., CM-RCM, as in K. Nakajima, parallel iterative solvers for finite elements), there are
+//! fewer steps, but the solver needs more iterations.
 
 use crate::array::share;
 use crate::elasticity::Subdomain;
@@ -19,11 +19,12 @@ const CYCLE: usize = 20;
 /// Order in which the unknowns are eliminated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EliminationOrder {
-    /// Numbering of the mesh points (x varies fastest), separately for those of every thread.
+    /// Numbering of the mesh points (x varies fastest), separately for the mesh points of each thread.
     Domain,
     /// Numbering of the mesh points, by levels of dependence.
     Natural,
-    /// Greedy colours in the numbering of the mesh points: each point gets the first colour that no neighbour has.
+    /// Greedy colouring in the numbering of the mesh points: each mesh point gets the first colour that none of its
+    /// neighbours has.
     Multicolour,
     /// Reverse Cuthill-McKee, by levels of dependence.
     Levels,
@@ -41,18 +42,17 @@ impl EliminationOrder {
 /// Numbering of the rows of a rank.
 #[derive(Debug)]
 pub struct Numbering {
-    /// Local number of the mesh point of every row. Rows that the rank owns come first, then rows of
-    /// neighbouring ranks.
+    /// Local number of the mesh point of each row. Owned rows come first, then rows of neighbouring ranks.
     pub nodes: Vec<u32>,
-    /// Row of every mesh point, by local number.
+    /// Row of each mesh point, by local number.
     pub rows: Vec<u32>,
-    /// Colour of every row that the rank owns.
+    /// Colour of each owned row.
     pub colours: Vec<u32>,
     /// Ranges of rows, by thread and then by colour.
     stages: Vec<Vec<Range<usize>>>,
 }
 
-/// Value for a mesh point that has no colour, level or row.
+/// Placeholder for a mesh point without a colour, level or row.
 const NONE: u32 = u32::MAX;
 
 impl Numbering {
@@ -87,7 +87,7 @@ impl Numbering {
         Self::from_sequence(subdomain, &sequence, &colour_of, threads)
     }
 
-    /// Numbers rows by thread, colour and sequence; the mesh points of every colour are divided evenly among the
+    /// Numbers rows by thread, colour and sequence. The mesh points of each colour are divided evenly among the
     /// threads.
     pub(crate) fn from_sequence(
         subdomain: &Subdomain,
@@ -146,17 +146,17 @@ impl Numbering {
     }
 }
 
-/// Returns the first colour that is not in the set `used`, which has one bit per colour. The search is cyclic among
-/// `cycle` colours and begins at `first`. If all these colours are used, the first unused colour after them is
-/// returned. A mesh point has 26 neighbours, so 27 colours always suffice.
+/// Returns a colour that is not in the set `used`, which has one bit per colour. The first `cycle` colours are
+/// searched cyclically, beginning at `first`; if all of them are used, the first unused colour after them is
+/// returned. A mesh point has 26 neighbours, so that 27 colours always suffice.
 fn first_free(used: u64, first: usize, cycle: usize) -> u32 {
     let turns = (0..cycle).map(|step| (first + step) % cycle);
     let free = turns.chain(cycle..64).find(|colour| used >> colour & 1 == 0);
     free.unwrap_or(0) as u32
 }
 
-/// Colours the mesh points in sequence; `choose` returns the colour for a mesh point, given the set of colours of its
-/// neighbours.
+/// Colours the mesh points in sequence. `choose` returns the colour of a mesh point, given the set of its
+/// neighbours' colours.
 fn coloured(
     subdomain: &Subdomain,
     sequence: &[u32],
@@ -175,7 +175,7 @@ fn coloured(
     colours
 }
 
-/// Returns the level of every mesh point: one more than the highest level of the neighbours that precede it in the
+/// Returns the level of each mesh point: one more than the highest level of its neighbours that precede it in the
 /// sequence.
 fn levels(subdomain: &Subdomain, sequence: &[u32]) -> Vec<u32> {
     let mut levels = vec![NONE; subdomain.known_nodes()];
@@ -191,7 +191,7 @@ fn levels(subdomain: &Subdomain, sequence: &[u32]) -> Vec<u32> {
     levels
 }
 
-/// Returns the mesh points in the order of E. Cuthill and J. McKee (1969) from the first corner, reversed.
+/// Returns the mesh points in the order of E. Cuthill and J. McKee (1969), beginning at the first corner, reversed.
 fn reverse_cuthill_mckee(subdomain: &Subdomain, natural: &[u32]) -> Vec<u32> {
     let mut found = vec![false; subdomain.known_nodes()];
     let mut queue = VecDeque::new();
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::elasticity::Mesh;
 
-    /// Returns the local numbers of those neighbours of a mesh point that the rank owns.
+    /// Returns the local numbers of the owned neighbours of a mesh point.
     fn neighbours(subdomain: &Subdomain, local: usize) -> std::vec::IntoIter<usize> {
         let mut all = Vec::new();
         subdomain.visit_owned_neighbours(local, |other| all.push(other));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn every_node_has_a_row_and_equal_colours_do_not_couple() {
+    fn mesh_points_of_equal_colour_are_not_coupled() {
         let part = Subdomain::for_rank(Mesh { elements: [9, 6, 12] }, 1, [1, 1, 2]).unwrap();
         let owned: Vec<usize> = part.owned_nodes().collect();
         for order in EliminationOrder::ALL {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn hexahedra_need_eight_colours_and_levels_keep_the_order() {
+    fn hexahedra_need_eight_colours() {
         let whole = Subdomain::whole(Mesh { elements: [7, 5, 6] });
         let colours = |order| Numbering::new(&whole, order, 2).colour_count();
         assert_eq!(colours(EliminationOrder::Multicolour), 8);

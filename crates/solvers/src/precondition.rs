@@ -3,8 +3,8 @@
 //! Iterative Solution Methods, 1994, chapter 7).
 //!
 //! A row is eliminated after all rows of lower colours and, within a colour, after the preceding rows of the same
-//! thread. Rows of the same colour on different threads may still be coupled, e.g. if there is only one colour. These
-//! couplings are ignored; the method is then additive Schwarz without overlap.
+//! thread. Rows of the same colour on different threads may still be coupled, e.g. if there is only one colour.
+//! Such couplings are ignored; the method is then additive Schwarz without overlap.
 
 mod factorisation;
 mod pattern;
@@ -22,25 +22,25 @@ use nodegauge_measure::Failure;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Initial relative increase (shift) of the diagonals if a pivot is not positive, and factor for further increases (T.
-/// A. Manteuffel, Math. Comp. 34, 1980).
+/// First relative increase (shift) of the diagonals if a pivot is not positive, and factor for further increases
+/// (T. A. Manteuffel, Math. Comp. 34, 1980).
 const SHIFT: (f64, f64) = (0.01, 2.0);
-/// Maximum relative increase of the diagonals; the matrix is then diagonally dominant.
+/// Maximum relative increase of the diagonals, with which the matrix is diagonally dominant.
 const MAX_SHIFT: f64 = 100.0;
 
 /// Preconditioner of the rows of a rank.
 #[derive(Debug)]
 pub(crate) struct Preconditioner {
-    /// Inverse of the diagonal blocks, [`BLOCK`] numbers per row.
+    /// Inverses of the diagonal blocks, [`BLOCK`] numbers per row.
     inverse: Array<f64>,
     /// Factors below and above the diagonal; `None` for the diagonal preconditioner.
     factor: Option<[Blocks; 2]>,
-    /// Relative increase of the diagonals with which every pivot is positive.
+    /// Relative increase of the diagonals with which all pivots are positive.
     pub shift: f64,
 }
 
 impl Preconditioner {
-    /// Creates the diagonal preconditioner: the inverse of the diagonal blocks.
+    /// Creates the diagonal preconditioner: the inverses of the diagonal blocks.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped, or if a block is not positive definite.
@@ -71,7 +71,7 @@ impl Preconditioner {
         Ok(Self { inverse: inverse.into_array(), factor: None, shift: 0.0 })
     }
 
-    /// Computes block-IC(0) in the order of the colours.
+    /// Computes block-IC(0), with elimination in the order of the colours.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped, or if no shift of the diagonal gives positive pivots.
@@ -94,8 +94,8 @@ impl Preconditioner {
         Ok(Self { inverse, factor: Some(factors), shift })
     }
 
-    /// Computes `z = M^-1 r` on the rows of a thread; all threads must call this function together. The result is
-    /// complete after a barrier.
+    /// Computes `z = M^-1 r` on the rows of a thread. All threads must call this method together; the result is
+    /// complete after the next barrier.
     ///
     /// # Safety
     /// `r` and `z` must have all rows of the rank, and no other code may use them.
@@ -132,7 +132,7 @@ impl Preconditioner {
         }
     }
 
-    /// Returns the number of bytes that one application of the preconditioner moves for the rows of a thread, including
+    /// Returns the bytes that one application of the preconditioner moves for the rows of a thread, including
     /// vectors.
     pub fn bytes(&self, rows: &Range<usize>) -> usize {
         let factor =
@@ -149,7 +149,7 @@ impl Preconditioner {
     }
 }
 
-/// Inverts a symmetric block; clears `good` if the block is not positive definite.
+/// Inverts a symmetric block; sets `good` to false if the block is not positive definite.
 #[inline(always)]
 fn invert_into(block: &[f64; BLOCK], inverse: &mut [f64], good: &AtomicBool) {
     let rows = std::array::from_fn(|row| std::array::from_fn(|column| block[3 * column + row]));
@@ -163,7 +163,8 @@ fn invert_into(block: &[f64; BLOCK], inverse: &mut [f64], good: &AtomicBool) {
     }
 }
 
-/// Returns the index of a column. All columns are compared, because the processor could not predict an earlier end.
+/// Returns the index of the column `wanted`. All columns are compared, because the processor could not predict an
+/// earlier end of the loop.
 #[inline(always)]
 fn position(columns: &[u32], wanted: u32) -> Option<usize> {
     let mut at = None;

@@ -1,5 +1,5 @@
-//! Time of a setup without the time in which the kernel provides fresh memory. That time depends on what ran before on
-//! the machine, and on a virtual machine also on the host, and can exceed the time of the computation.
+//! Time of a setup, without the time for which the kernel provides new memory. That time depends on what ran before
+//! on the machine, and on a virtual machine also on its host; it can exceed the time of the computation.
 
 use crate::context::{ThreadContext, Threads};
 use nodegauge_measure::Failure;
@@ -18,8 +18,8 @@ impl SetupClock {
         Self { begun_nanos: monotonic_nanos(), provided_nanos: 0 }
     }
 
-    /// Runs `touch`, which writes to each page of the memory of a thread, on each thread. The clock does not count the
-    /// time.
+    /// Runs `touch` on each thread; it must write to each page of the thread's memory. The clock does not count
+    /// this time.
     ///
     /// # Errors
     /// Fails if a thread fails, or if the user ends the run.
@@ -34,12 +34,12 @@ impl SetupClock {
         if is_end_requested() { Err(Failure::missing("interrupted")) } else { Ok(()) }
     }
 
-    /// Returns the seconds since the start that count.
+    /// Returns the counted seconds since the start.
     pub fn seconds(&self) -> f64 {
         (monotonic_nanos() - self.begun_nanos - self.provided_nanos) as f64 * 1e-9
     }
 
-    /// Returns the seconds in which memory was provided.
+    /// Returns the seconds for which memory was provided; they are not counted.
     pub fn provided_seconds(&self) -> f64 {
         self.provided_nanos as f64 * 1e-9
     }

@@ -22,6 +22,6 @@ nodegauge_measure::names!(Storage, "storage", Bcsr = "bcsr", Sell = "sell");
 pub enum Storage {
     /// Consecutive block rows of different lengths.
     Bcsr,
-    /// Slices of interleaved block rows; a slice is as wide as the longest row of the slice.
+    /// Slices of interleaved block rows; all rows of a slice are padded to the length of its longest row.
     Sell,
 }

@@ -1,7 +1,7 @@
 //! Sums over workers in a fixed order, in memory that processes share.
 //!
-//! There are two sets of partial sums, used alternately. All workers synchronise once between two uses of a set, so no
-//! worker still reads the set that a fast worker writes.
+//! There are two sets of partial sums, used alternately. All workers synchronise between two uses of a set;
+//! therefore no worker still reads a set that a fast worker writes.
 
 use nodegauge_measure::Failure;
 use nodegauge_os::{CacheLine, Mapping};
@@ -52,8 +52,8 @@ pub(crate) struct Sums<'a> {
 }
 
 impl Sums<'_> {
-    /// Returns the sum of `x` over all workers, and true if any worker requests an `end`. All workers get the same
-    /// result and synchronise at `barrier`.
+    /// Returns the sum of `x` over all workers, and true if any worker has requested an `end`. All workers get the
+    /// same result and synchronise at `barrier`.
     pub fn add_up(&self, x: f64, end: bool, barrier: impl FnOnce()) -> (f64, bool) {
         let half = self.number.fetch_add(1, Ordering::Relaxed) % 2;
         let [part, ends] = self.shared.line(half, self.worker);
@@ -74,7 +74,7 @@ mod tests {
     use nodegauge_team::Team;
 
     #[test]
-    fn workers_get_equal_sums_and_see_a_request_to_stop() {
+    fn workers_get_equal_sums() {
         let shared = SharedSums::map(3).unwrap();
         let mut team = Team::start(&vec![Vec::new(); 3]).unwrap();
         let made = team.map(|member| {

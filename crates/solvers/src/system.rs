@@ -1,5 +1,5 @@
-//! Linear system of a rank: the matrix in one of the storage formats, and the right-hand side. The threads that use the
-//! rows create them.
+//! Linear system of a rank: the matrix in one of the storage formats, and the right-hand side. The threads that use
+//! the rows also create them.
 
 use crate::array::{Array, SharedArray, share};
 use crate::code::LoopCode;
@@ -31,7 +31,7 @@ impl Matrix {
         }
     }
 
-    /// Returns the slices of `blocks`, created by the threads that own them.
+    /// Converts `blocks` to slices; each thread converts its own rows.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped, or if the user ends the run.
@@ -63,7 +63,7 @@ impl Matrix {
         Ok(Self::from_slices(parts))
     }
 
-    /// Returns slices that have been filled as a matrix.
+    /// Returns the matrix that consists of these filled slices.
     fn from_slices(parts: Vec<EmptySlices>) -> Self {
         Self::Sell(parts.into_iter().map(EmptySlices::into_sliced).collect())
     }
@@ -107,19 +107,20 @@ impl Matrix {
 pub(crate) struct System {
     pub subdomain: Subdomain,
     pub rows: Numbering,
-    /// Right-hand side, three numbers per row; the memory is first touched by the thread that owns the row.
+    /// Right-hand side, three numbers per mesh point; the memory is first touched by the thread that owns the row.
     pub rhs: Array<f64>,
     /// Number of blocks without padding.
     pub blocks: usize,
 }
 
-/// Number of slices whose rows a thread assembles between two checks if the user ends the run; they take milliseconds.
+/// Number of slices whose rows a thread assembles between two checks for the end of the run; they take
+/// milliseconds.
 const SLICES_UNCHECKED: usize = 512;
 
 /// Returns an error if the user requested the end of the run.
 ///
 /// # Errors
-/// Fails if the run is to end.
+/// Fails if the run must end.
 pub(crate) fn check_end_request() -> Result<(), Failure> {
     if is_end_requested() { Err(Failure::missing("interrupted")) } else { Ok(()) }
 }
@@ -142,7 +143,7 @@ fn empty_slices(
     Ok(parts)
 }
 
-/// Assembled system, and the matrix.
+/// Assembled system and its matrix.
 pub(crate) struct AssembledSystem {
     pub system: System,
     pub blocks: Blocks,

@@ -1,4 +1,4 @@
-//! Tests that compare complete solutions with independently known results.
+//! Tests that compare complete solves with independently known results.
 
 use crate::cg::{Codes, Solver, SolverEnd, State, Tolerance};
 use crate::code::LoopCode;
@@ -34,7 +34,7 @@ impl Problem for Waves {
         exact.map(|value| outside.then_some(value))
     }
 
-    /// Returns `-(lambda + mu) grad div u - mu laplace u` of the displacement below.
+    /// Returns `-(lambda + mu) grad div u - mu laplace u`, for the displacement u of this problem.
     fn force(&self, [x, y, z]: [f64; 3]) -> Option<[f64; 3]> {
         let (lambda, mu) = self.material().lame();
         let (s, c) = (|t: f64| (PI * t).sin(), |t: f64| (PI * t).cos());
@@ -74,10 +74,10 @@ const SMALL: Case<'_> = Case {
     threads: 2,
 };
 
-/// Result of a solution in a test.
+/// Result of a solve in a test.
 struct DomainSolution {
     state: State,
-    /// Displacements by node; the x coordinate varies fastest.
+    /// Displacements by mesh point; x varies fastest.
     x: Vec<f64>,
     error: f64,
     true_residual: f64,
@@ -123,7 +123,7 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> DomainSolution {
 }
 
 #[test]
-fn error_decreases_with_the_square_of_the_edge() {
+fn error_decreases_with_square_of_edge_length() {
     let error = |n: usize| {
         let order = Some(EliminationOrder::Domain);
         let case = Case { elements: [n; 3], problem: &Waves, order, threads: 1, ..SMALL };
@@ -139,7 +139,7 @@ fn error_decreases_with_the_square_of_the_edge() {
 }
 
 #[test]
-fn orders_storages_and_threads_find_the_exact_linear_solution() {
+fn linear_problem_is_solved_exactly() {
     for order in EliminationOrder::ALL.map(Some).into_iter().chain([None]) {
         for storage in [Storage::Bcsr, Storage::Sell] {
             for threads in [1, 2] {
@@ -157,7 +157,7 @@ fn orders_storages_and_threads_find_the_exact_linear_solution() {
 
 /// Compares with the solution of the same system by a dense Cholesky factorisation.
 #[test]
-fn solution_agrees_with_dense_cholesky() {
+fn solution_matches_dense_cholesky() {
     let whole = Subdomain::whole(Mesh { elements: [3, 4, 2] });
     let assembler = crate::elasticity::Assembler::new(&whole, &Waves).unwrap();
     let n = 3 * whole.mesh.count();
@@ -198,7 +198,7 @@ fn solution_agrees_with_dense_cholesky() {
 }
 
 #[test]
-fn equal_threads_and_colours_give_identical_bits() {
+fn equal_threads_and_colours_give_identical_results() {
     for (order, threads) in [
         (EliminationOrder::Domain, 3),
         (EliminationOrder::Multicolour, 2),
@@ -212,7 +212,7 @@ fn equal_threads_and_colours_give_identical_bits() {
 }
 
 #[test]
-fn iterations_depend_on_order_as_expected() {
+fn iteration_count_depends_on_elimination_order() {
     let loose = Tolerance { residual: 1e-8, ..TIGHT };
     let iterations = |order, threads| {
         let case = Case { elements: [9; 3], order, threads, ..SMALL };
@@ -238,7 +238,7 @@ fn iterations_depend_on_order_as_expected() {
 }
 
 #[test]
-fn slices_from_assembly_equal_slices_from_blocks() {
+fn assembled_slices_equal_converted_blocks() {
     const THREADS: usize = 3;
     let mut team = Team::start(&vec![Vec::new(); THREADS]).unwrap();
     let problems: [&dyn Problem; 2] = [&Stretch, &Waves];
@@ -270,12 +270,12 @@ fn slices_from_assembly_equal_slices_from_blocks() {
 }
 
 #[test]
-fn failed_convergence_has_a_reason() {
+fn failed_convergence_has_reason() {
     let few = solve(SMALL, Tolerance { residual: 1e-11, iterations: 3 });
     assert_eq!((few.state.end, few.state.iterations), (Some(SolverEnd::Limit), 3));
     assert!(few.state.residual > 1e-11 && few.true_residual > 1e-11);
 
-    /// Problem with a force that is NaN.
+    /// Problem whose force is NaN.
     struct Odd;
     impl Problem for Odd {
         fn material(&self) -> Material {
@@ -295,9 +295,10 @@ fn failed_convergence_has_a_reason() {
     assert_eq!((odd.state.end, odd.state.iterations), (Some(SolverEnd::NotANumber), 1));
 }
 
-/// Processes compute the same results as threads, with the same number of iterations for both kinds of communication.
+/// Compares processes with threads: both kinds of communication must give the same results in the same number of
+/// iterations.
 #[test]
-fn ranks_agree_with_threads() {
+fn ranks_match_threads() {
     use nodegauge_placement::{Bind, MemoryPolicy, Placement, RankPlace, pin};
     let mesh = Mesh { elements: [5, 4, 6] };
     let cpus = pin::current_affinity().unwrap();

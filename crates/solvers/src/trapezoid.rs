@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Operations per point: two multiplications, two additions, one division.
 pub const FLOPS: f64 = 5.0;
-/// Number of parallel partial sums: eight vectors of four hide the latency of additions, so the divider is the limit.
+/// Number of parallel partial sums. Eight vectors of four hide the latency of additions, so that the divider limits
+/// the rate.
 const LANES: usize = 32;
 /// Number of points of a block. Sums within a block are not compensated; the addition of blocks is compensated (Kahan
 /// summation).
 const BLOCK: u64 = 4096;
 
-/// Loop for the widest instruction set with which the loop is faster on this processor.
+/// Loop for one instruction set; [`Rule::detect`] returns the fastest on this processor.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// Instruction set, which this processor supports.
@@ -26,8 +27,8 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns the loop for this processor. The divider of every known x86 core delivers as many quotients per cycle
-    /// with 256-bit vectors as with 512-bit vectors (uops.info, VDIVPD).
+    /// Returns the loop for this processor. On every known x86 core, the divider has the same rate with 256-bit
+    /// vectors as with 512-bit vectors (uops.info, VDIVPD).
     pub fn detect() -> Self {
         Self::available()
             .pop()
@@ -50,11 +51,17 @@ impl Rule {
 
     /// Returns the part of the integral over `points` intervals that worker `index` of `count` computes.
     pub fn share(self, points: u64, index: usize, count: usize) -> f64 {
-        self.share_unless(&AtomicBool::new(false), points, index, count)
+        self.interruptible_share(&AtomicBool::new(false), points, index, count)
     }
 
-    /// Returns the same as [`Self::share`], or an incomplete sum as soon as `stop` is set.
-    pub fn share_unless(self, stop: &AtomicBool, points: u64, index: usize, count: usize) -> f64 {
+    /// Computes the same as [`Self::share`], but returns an incomplete sum as soon as `stop` is set.
+    pub fn interruptible_share(
+        self,
+        stop: &AtomicBool,
+        points: u64,
+        index: usize,
+        count: usize,
+    ) -> f64 {
         let at = |piece: usize| (u128::from(points - 1) * piece as u128 / count as u128) as u64 + 1;
         let h = 1.0 / points as f64;
         // SAFETY: `available` lists only loops that this processor supports.
@@ -64,8 +71,9 @@ impl Rule {
         (inner + ends) * h
     }
 
-    /// Computes `sums` consecutive sums with the workers number `at` of the pool; a sum ends when all workers have
-    /// synchronised. Returns the time of a sum, and the last sum; `None` if interrupted.
+    /// Computes `sums` consecutive sums with the workers of description number `at` of the pool. A sum ends when
+    /// all workers have synchronised. Returns the time per sum and the last sum; `None` if the user interrupts the
+    /// run.
     ///
     /// # Errors
     /// Fails if a worker fails.
@@ -97,7 +105,7 @@ impl Rule {
         Ok(Some((sample, sum)))
     }
 
-    /// Computes the share of this rank in a sample that rank 0 has requested, if an MPI connects the ranks.
+    /// Computes the share of this rank in a sample that rank 0 of an MPI job has requested.
     ///
     /// # Errors
     /// Fails if a rank fails.
@@ -109,11 +117,12 @@ impl Rule {
         Ok(())
     }
 
-    /// Computes the share of a worker in `sums` consecutive sums. Returns the bits of the number, because JSON has no NaN.
+    /// Computes the share of a worker in `sums` consecutive sums. Returns the bits of the last sum, because JSON
+    /// has no NaN.
     fn repeated_share(self, member: &Member<'_>, points: u64, sums: u64, stop: &AtomicBool) -> u64 {
         let mut share = 0.0;
         for _ in 0..sums {
-            share = self.share_unless(stop, black_box(points), member.index, member.count);
+            share = self.interruptible_share(stop, black_box(points), member.index, member.count);
             member.barrier();
         }
         f64::to_bits(share)
@@ -121,7 +130,7 @@ impl Rule {
 }
 
 dispatched! {
-    /// Returns the sum of f at the points from `first` to `end`, or of the first of these points if `stop` is set.
+    /// Returns the sum of f at the points from `first` to `end`, or only of the first points if `stop` is set.
     ///
     /// # Safety
     /// The processor must support the instruction set.
@@ -131,7 +140,7 @@ dispatched! {
 /// Body of [`sum`].
 ///
 /// # Safety
-/// The requirements are those of [`sum`].
+/// The requirements of [`sum`] apply.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters, reason = "every dispatched body has one")]
 unsafe fn sum_body<S: InstructionSet>(first: u64, end: u64, h: f64, stop: &AtomicBool) -> f64 {
@@ -171,9 +180,9 @@ fn block(first: u64, count: u64, h: f64) -> f64 {
 }
 
 /// Returns the maximum difference between a sum over `points` intervals and pi. It is the error of the rule plus a
-/// bound of the rounding errors. The error of the rule is h^2 / 12 (f'(1) - f'(0)) = -h^2 / 6 to leading order in h.
-/// The bound of the rounding errors follows Higham, "Accuracy and Stability of Numerical Algorithms", 4.2 and 4.3: one
-/// epsilon per addition within a lane and over the lanes, and several per term.
+/// bound of the rounding errors. To leading order in h, the error of the rule is h^2 / 12 (f'(1) - f'(0)) = -h^2 /
+/// 6. The bound of the rounding errors follows Higham, "Accuracy and Stability of Numerical Algorithms", 4.2 and
+/// 4.3: one epsilon per addition within a lane and over the lanes, and several per term.
 pub fn allowed(points: u64) -> f64 {
     let h = 1.0 / points as f64;
     let additions = BLOCK as f64 / LANES as f64 + LANES as f64;
@@ -187,7 +196,7 @@ mod tests {
     use std::f64::consts::PI;
 
     #[test]
-    fn trapezoid_sum_is_pi_within_its_bound() {
+    fn trapezoid_sum_is_pi_within_bound() {
         for rule in Rule::available() {
             for points in [1, 2, 31, 33, 1000, 4097, 1_000_000] {
                 let pi = rule.share(points, 0, 1);
@@ -200,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_or_missing_point_exceeds_the_bound() {
+    fn wrong_or_missing_point_exceeds_bound() {
         let points = 1_000_000_000;
         // A wrong or missing smallest term must exceed the allowed error.
         assert!(2.0 / points as f64 > 100.0 * allowed(points));
@@ -208,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shares_sum_to_the_whole(points in 1u64..200_000, count in 1usize..9) {
+        fn worker_shares_sum_to_whole(points in 1u64..200_000, count in 1usize..9) {
             let rule = Rule::detect();
             let sum: f64 = (0..count).map(|index| rule.share(points, index, count)).sum();
             prop_assert!((sum - PI).abs() <= allowed(points), "{sum}");

@@ -3,8 +3,8 @@
 use crate::code::{ask, compiled};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
-/// Number of elements that are processed together; the number of partial sums is large enough that additions do not
-/// wait for each other.
+/// Number of elements that are processed together, with enough partial sums that additions need not wait for each
+/// other.
 const LANES: usize = 32;
 /// Number of elements per cache line.
 const LINE: usize = 8;
@@ -28,7 +28,7 @@ compiled! {
 /// Body of [`dot`].
 ///
 /// # Safety
-/// The requirements are those of [`dot`].
+/// The requirements of [`dot`] apply.
 #[inline(always)]
 unsafe fn dot_body<S: InstructionSet, const ASK: bool>(
     n: usize,
@@ -66,7 +66,7 @@ compiled! {
 /// Body of [`direction`].
 ///
 /// # Safety
-/// The requirements are those of [`direction`].
+/// The requirements of [`direction`] apply.
 #[inline(always)]
 unsafe fn direction_body<S: InstructionSet, const ASK: bool>(
     n: usize,
@@ -104,7 +104,7 @@ compiled! {
 /// Body of [`update`].
 ///
 /// # Safety
-/// The requirements are those of [`update`].
+/// The requirements of [`update`] apply.
 #[inline(always)]
 unsafe fn update_body<S: InstructionSet, const ASK: bool>(
     n: usize,

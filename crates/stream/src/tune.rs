@@ -237,7 +237,7 @@ impl TunePlan {
             ));
         }
         if search.disturbed > search.measured / 2 {
-            let part = PASSES.part(search.disturbed, search.measured);
+            let part = PASSES.sentence_start(search.disturbed, search.measured);
             gain.validity.suspect(format!("{part} disturbed"));
         }
         outcome.measurements.push(gain);

@@ -1,13 +1,13 @@
 //! Collection of one message from each member of a job, a rank or a host, before a deadline.
 //!
-//! A [`Collection`] knows which members are missing, until when it waits for them, and the sentence that names them. The
-//! link to the members only gives it their messages: a link that brings the messages of all members, a socket or a
-//! channel, by [`Collection::receive`]; a link that is asked for each member, MPI, a file per rank or the streams of
-//! srun, by [`Collection::poll_each`].
+//! A [`Collection`] stores which members are missing, the deadline, and the sentence that names missing members.
+//! Links to the members provide the messages. A link that receives the messages of all members (a socket or a
+//! channel) uses [`Collection::receive`]; a link that is polled for each member (MPI, a file per rank, or the
+//! streams of srun) uses [`Collection::poll_each`].
 //!
-//! Two collections have no deadline. [`World::gather`](crate::mpi::World::gather) waits for ranks that compute, which may
-//! take any time, and the launcher ends the job if a rank is lost. Forked [`ranks`](crate::ranks) close their pipes when
-//! they end.
+//! Two other collections have no deadline: [`World::gather`](crate::mpi::World::gather) waits for ranks that
+//! compute for an unknown time, and the launcher ends the job if a rank is lost; forked [`ranks`](crate::ranks)
+//! close their pipes when they end.
 
 use nodegauge_measure::Failure;
 use nodegauge_os::{Unmet, Wait, wait_for_event, wait_until};
@@ -15,7 +15,7 @@ use nodegauge_placement::cpus::number_ranges;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Messages of the members of a job, and the members that have sent none.
+/// Messages of the members of a job, and the members that have not sent one.
 #[derive(Debug)]
 pub struct Collection<T> {
     messages: BTreeMap<usize, T>,
@@ -27,7 +27,7 @@ pub struct Collection<T> {
 }
 
 impl<T> Collection<T> {
-    /// Creates a collection of the messages of these members, which has no message yet. Its deadline is after `timeout`.
+    /// Creates an empty collection of one message from each of these members. The deadline is after `timeout`.
     pub fn new(members: impl IntoIterator<Item = usize>, timeout: Duration) -> Self {
         Self {
             messages: BTreeMap::new(),
@@ -43,8 +43,8 @@ impl<T> Collection<T> {
         self.deadline.map_or_else(Wait::unlimited, Wait::until)
     }
 
-    /// Asks for the message of each missing member until there is none missing, or until the end of the wait. `poll`
-    /// returns `None` for a member whose message has not arrived.
+    /// Polls each missing member for its message, until none is missing or the wait ends. `poll` returns `None` for
+    /// a member whose message has not arrived.
     ///
     /// # Errors
     /// Fails if `poll` fails.
@@ -57,7 +57,7 @@ impl<T> Collection<T> {
         self.end(end)
     }
 
-    /// Asks for the message of each missing member once; returns a value when there is none missing.
+    /// Polls each missing member once; returns a value if none is missing any more.
     fn poll_once(
         &mut self,
         poll: &mut impl FnMut(usize) -> Result<Option<T>, Failure>,
@@ -70,8 +70,8 @@ impl<T> Collection<T> {
         Ok(self.is_complete().then_some(()))
     }
 
-    /// Receives messages until no member is missing, or until the end of the wait. `next` waits for the next message of
-    /// any member, at most for the time that is its argument.
+    /// Receives messages until no member is missing or the wait ends. `next` waits for the next message of any
+    /// member, at most for the time in its argument.
     ///
     /// # Errors
     /// Fails if `next` fails.
@@ -101,7 +101,7 @@ impl<T> Collection<T> {
         self.end(end)
     }
 
-    /// Keeps the first message of a missing member; others are discarded.
+    /// Stores the first message of a missing member; other messages are discarded.
     fn take(&mut self, member: usize, message: T) {
         if self.missing.remove(&member) {
             self.messages.insert(member, message);
@@ -143,7 +143,8 @@ impl<T> Collection<T> {
         format!("no response {}", self.limit())
     }
 
-    /// Names the ranks without a message: `no response from ranks 1-3 within 30 s`; `None` if there are none.
+    /// Returns a text that names the ranks without a message: `no response from ranks 1-3 within 30 s`; `None` if
+    /// there are none.
     pub fn missing_ranks(&self) -> Option<String> {
         if self.is_complete() {
             return None;
@@ -156,7 +157,7 @@ impl<T> Collection<T> {
     /// Returns the messages of all ranks, in order.
     ///
     /// # Errors
-    /// Fails if ranks are missing; the message names them.
+    /// Fails if ranks are missing; the error names them.
     pub fn all_messages(self) -> Result<Vec<T>, Failure> {
         match self.missing_ranks() {
             Some(missing) => Err(Failure::missing(missing)),
@@ -180,13 +181,13 @@ mod tests {
 
     const LATER: Duration = Duration::from_secs(3600);
 
-    /// Returns a collection from ranks 1 to 4, whose deadline is over if `timeout` is zero.
+    /// Returns a collection from ranks 1 to 4. With a `timeout` of zero, its deadline has passed.
     fn of_four(timeout: Duration) -> Collection<char> {
         Collection::new(1..5, timeout)
     }
 
     #[test]
-    fn messages_are_polled_from_each_member() {
+    fn each_member_is_polled_for_its_message() {
         let mut collection = of_four(LATER);
         let mut rounds = [0; 5];
         let wait = collection.wait().every(Duration::ZERO);
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_received_from_a_common_link() {
+    fn unexpected_messages_are_discarded() {
         let (sender, inbox) = mpsc::channel();
         // The last message of a member that has responded, and that of a stranger, are discarded.
         for message in [(4, 'd'), (1, 'a'), (1, 'x'), (9, 'y'), (3, 'c'), (2, 'b')] {
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn members_without_a_message_at_the_deadline_are_named() {
+    fn missing_members_are_named_at_deadline() {
         let mut collection = of_four(Duration::ZERO);
         let wait = collection.wait();
         collection.poll_each(&wait, |member| Ok((member == 2).then_some('b'))).unwrap();
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn message_at_the_deadline_counts() {
+    fn message_at_deadline_counts() {
         let mut late = Some((3, 'c'));
         let mut collection = Collection::new([3], Duration::ZERO);
         let wait = collection.wait();
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn interruption_ends_a_collection_and_keeps_its_messages() {
+    fn interrupted_collection_keeps_messages() {
         let mut collection = of_four(LATER);
         let wait = collection.wait().unless(&|| true);
         collection.poll_each(&wait, |member| Ok((member < 3).then_some('x'))).unwrap();
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_of_the_link_ends_a_collection() {
+    fn failed_link_ends_collection() {
         let mut collection = of_four(LATER);
         let wait = collection.wait();
         let lost = || Failure::missing("rank 2 is lost");
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn collection_without_members_is_complete() {
+    fn empty_collection_is_complete() {
         let mut collection = Collection::<char>::new([], Duration::ZERO);
         let wait = collection.wait().unless(&|| true);
         collection.receive(&wait, |_| Err(Failure::missing("not called"))).unwrap();

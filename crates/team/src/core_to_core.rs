@@ -1,13 +1,13 @@
-//! Core-to-core latency: the round trip of a cache line between two members of a team, which characterises the CPUs
-//! on which they run.
+//! Core-to-core latency: the round trip of a cache line between two members of a team. It characterises the
+//! distance of their CPUs.
 //!
 //! Neighbouring members form pairs that exchange a cache line (ping-pong), all pairs simultaneously. If a hypervisor
 //! moves the CPUs of the machine, the median over the pairs identifies the regime (see [`nodegauge_measure::regime`]).
 //! The measurement takes a fraction of a millisecond; it is made before and after every pass.
 //!
-//! The latency of one pair ([`PairLines`]) is measured on several lines, each on a page of its own that a member of the
-//! pair has touched first. The address of a line determines which part of the last-level cache, or which directory,
-//! answers for it. A single line whose home is near another core would be slow for one pair and fast for another.
+//! The latency of one pair ([`PairLines`]) is measured on several lines, each on a page of its own that a member of
+//! the pair has touched first. The address of a line determines which slice of the last-level cache, or which
+//! directory, is its home. A single line would be fast for pairs near its home and slow for others.
 
 use crate::{Member, Team, TeamError};
 use nodegauge_machine::CpuId;
@@ -18,21 +18,21 @@ use std::time::{Duration, Instant};
 
 /// Number of round trips in a batch. The fastest batch counts, so that an interrupt during one batch has no effect.
 const TRIPS: u64 = 64;
-/// Number of round trips between two clock readings; a reading after every round trip would increase the result.
+/// Number of round trips between two clock readings. A reading after every round trip would increase the result.
 const TRIPS_PER_LOOK: u64 = 16;
 /// Number of batches of round trips.
 const BATCHES: u64 = 8;
 /// Maximum time for one pair. If the two members share a CPU, each round trip takes a time slice of the scheduler.
 const TIMEOUT: Duration = Duration::from_millis(2);
-/// Time in which a waiting member yields before it sleeps. An answer of a partner that runs arrives much earlier.
+/// Time for which a waiting member yields before it sleeps. A running partner answers much earlier.
 const AWAKE: Duration = Duration::from_millis(1);
-/// Maximum number of waits in which a member slept. Then the partner has no CPU for most of the time, as on a virtual
-/// machine with fewer CPUs than it shows, and no round trip can be measured.
+/// Maximum number of waits in which a member may sleep. With more, the partner has no CPU most of the time, as on a
+/// virtual machine with fewer physical CPUs than virtual ones, and no round trip can be measured.
 const SLEEPS: u32 = 3;
-/// Value of the cache line that ends the loop of the partner.
+/// Value of the cache line that ends the partner's loop.
 const END: u64 = u64::MAX;
 
-/// Cache lines shared by the pairs of a team.
+/// Cache lines that the pairs of a team share.
 #[derive(Debug)]
 pub struct SharedLines(Vec<CacheLine<AtomicU64>>);
 
@@ -42,14 +42,14 @@ impl SharedLines {
         Self((0..members / 2).map(|_| CacheLine::default()).collect())
     }
 
-    /// Creates cache lines for a team on these places. If round trips would not measure a latency, creates none.
+    /// Creates cache lines for a team on these places; none if round trips would not measure a latency.
     pub fn for_places(places: &[Vec<CpuId>]) -> Self {
         Self::new(if have_exclusive_cpus(places) { places.len() } else { 0 })
     }
 }
 
-/// Cache lines of one pair of CPUs, in memory that no thread has touched before. Each line is on a page of its own. The
-/// members of the pair touch the pages alternately, so that the home of each line is near one of them.
+/// Cache lines of one pair of CPUs, in memory that no thread has touched before. Each line has its own page. The
+/// members of the pair touch the pages alternately, so that each page is near one of them.
 #[derive(Debug)]
 pub struct PairLines {
     mapping: Mapping,
@@ -72,15 +72,15 @@ impl PairLines {
         Ok(Self { mapping })
     }
 
-    /// Returns line number `number`. The positions within the pages differ, because some caches choose the home of a
-    /// line by these bits of the address.
+    /// Returns line number `number`. Its position in the page varies, because in some caches these address bits
+    /// select the home of the line.
     fn line(&self, number: usize) -> &AtomicU64 {
         let shift = number * size_of::<CacheLine<AtomicU64>>() % page_bytes();
         self.mapping.view(number * page_bytes() + shift)
     }
 
-    /// Returns the round trip of each line between the two members of `team`, in seconds; infinity for a line during
-    /// which the members did not run at the same time, and for all lines after it.
+    /// Returns the round trip of each line between the two members of `team`, in seconds; infinity for a line on
+    /// which the members did not run at the same time, and for all following lines.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -89,14 +89,14 @@ impl PairLines {
         Ok(trips.swap_remove(0))
     }
 
-    /// Resets the lines of one member, which touches them in the first round.
+    /// Resets the lines of one member; in the first round, this touches their pages.
     fn touch(&self, member: &Member<'_>) {
         for number in (0..Self::COUNT).filter(|number| number % 2 == member.index) {
             self.line(number).store(0, Ordering::Relaxed);
         }
     }
 
-    /// Runs the measurement in one member. Returns the round trip of each line in the first member.
+    /// Runs the measurement in one member. The first member returns the round trip of each line.
     fn exchange(&self, member: &Member<'_>) -> Vec<f64> {
         self.touch(member);
         member.barrier();
@@ -130,7 +130,7 @@ pub fn have_exclusive_cpus(places: &[Vec<CpuId>]) -> bool {
 }
 
 /// Returns the core-to-core latency of `team`: the median round trip over its pairs, in seconds; NaN for a team of
-/// one thread, and if no pair runs simultaneously.
+/// one thread, and if the members of no pair run simultaneously.
 ///
 /// # Errors
 /// Fails if a thread of the team fails.
@@ -159,9 +159,9 @@ fn ping_pong(member: &Member<'_>, lines: &SharedLines) -> Option<f64> {
     None
 }
 
-/// Runs the active member of a pair; returns the round trip in seconds, or infinity if the partner does not run at the
-/// same time. The cache line must contain 0 when both members start. `idle` is called repeatedly if the partner takes
-/// long to answer.
+/// Runs the active member of a pair; returns the round trip in seconds, or infinity if the partner does not run at
+/// the same time. The cache line must contain 0 when both members start. `idle` is called repeatedly while the
+/// partner does not answer.
 pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
     let start = Instant::now();
     let mut best = f64::INFINITY;
@@ -192,7 +192,7 @@ pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
     best
 }
 
-/// Runs the passive member of a pair, which answers.
+/// Runs the passive member of a pair, which answers each value.
 pub fn pong(line: &AtomicU64, idle: &dyn Fn()) {
     loop {
         // Odd values are pings; the pong is the following even value.
@@ -204,7 +204,7 @@ pub fn pong(line: &AtomicU64, idle: &dyn Fn()) {
     }
 }
 
-/// Value of a cache line after a wait.
+/// Value of a cache line at the end of a wait.
 struct Answer {
     value: u64,
     /// True if the member slept while it waited.
@@ -235,7 +235,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn pairs_have_a_round_trip_but_a_single_thread_has_none() {
+    fn round_trip_requires_two_threads() {
         for (members, has) in [(1, false), (2, true), (3, true), (4, true)] {
             let mut team = Team::start(&vec![Vec::new(); members]).unwrap();
             let lines = SharedLines::new(members);
@@ -244,7 +244,7 @@ mod tests {
         }
     }
     #[test]
-    fn pairs_have_lines_of_their_own_that_only_their_members_touch() {
+    fn pairs_use_separate_lines() {
         let pairs: Vec<PairLines> = (0..3).map(|_| PairLines::map().unwrap()).collect();
         let mut pages = BTreeSet::new();
         let mut positions = BTreeSet::new();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn each_member_touches_half_of_the_lines() {
+    fn members_touch_pages_alternately() {
         for index in 0..2 {
             let lines = PairLines::map().unwrap();
             let gate = Gate::default();

@@ -1,4 +1,4 @@
-//! Messages of the ranks of one host, collected by the first of them over a local socket: for ranks that need neither MPI
+//! Messages of the ranks of one host, which the first rank collects over a local socket. They require neither MPI
 //! nor a coordinator.
 
 use crate::collect::Collection;
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 
 pub use crate::rank_service::join_timeout;
 
-/// Time in which a rank that has connected sends its message.
+/// Maximum time for a connected rank to send its message.
 const SENDING: Duration = Duration::from_secs(5);
 
 fn socket(started: &LauncherJob, topic: &str) -> String {
     format!("{}-{topic}", started.socket_name())
 }
 
-/// Collects one message on a topic from all other ranks of a host, until the timeout. Called by the first rank; `started`
-/// are the ranks of the host.
+/// Collects one message on a topic from all other ranks of a host, until the timeout. Only the first rank calls
+/// this function; `started` contains the ranks of the host.
 ///
 /// # Errors
 /// Fails if the socket is in use, or if a message cannot be read.
@@ -55,7 +55,7 @@ fn next<T: DeserializeOwned>(
     serde_json::from_reader(stream).map(Some).map_err(Failure::missing)
 }
 
-/// Sends a message on a topic to the first rank of the host. Called by the other ranks.
+/// Sends a message on a topic to the first rank of the host. Only the other ranks call this function.
 ///
 /// # Errors
 /// Fails if the first rank does not respond before the timeout.
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_rank_collects_the_messages_of_the_others() {
+    fn first_rank_collects_messages() {
         let socket = format!("nodegauge-test-{}", nodegauge_os::monotonic_nanos());
         let timeout = Duration::from_secs(30);
         let others = [2, 1].map(|rank| {

@@ -1,10 +1,10 @@
 //! Hosts of a job: the ranks of a launcher grouped by host, the common start of all hosts, and the collection of their
 //! results before a deadline.
 //!
-//! The first rank of a host is its leader. Leaders measure their hosts, with the other ranks of the host, and do not
-//! know what is measured elsewhere. The leader of the first host, which is rank 0, starts all hosts together and
-//! collects what they found. A host that does not respond before the deadline, or fails, is named with the reason; the
-//! results of the others are kept.
+//! The first rank of a host is its leader. Each leader measures its host with the ranks of the host, independently
+//! of the other hosts. The leader of the first host, rank 0, starts all hosts together and collects their results.
+//! A host that fails or does not respond before the deadline is reported with the reason; the results of the others
+//! are kept.
 //!
 //! # What a host is
 //! Ranks are on the same host if they have the same host name and the same boot identifier of the kernel. The host name
@@ -12,9 +12,9 @@
 //! is the name that the kernel reports, which differs between UTS namespaces.
 //!
 //! # Connections
-//! Leaders talk to rank 0 over the MPI of the launcher. In a step of Slurm without an MPI, rank 0 starts the leaders of
-//! the other hosts itself, with a second srun, and talks to them over the standard streams of that srun; the tasks that
-//! the first srun has started on the other hosts then end immediately.
+//! Leaders communicate with rank 0 over the MPI of the launcher. In a step of Slurm without an MPI, rank 0 starts
+//! the leaders of the other hosts itself, with a second srun, and communicates with them over the standard streams
+//! of that srun; the tasks that the first srun has started on the other hosts then end immediately.
 
 mod cpus;
 mod lines;
@@ -38,20 +38,21 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// Interval between two looks for a message. It is fixed, because the hosts are to start at nearly the same time.
+/// Interval between two checks for a message. It is fixed, because the hosts must start at nearly the same time.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Time in which the other hosts report after an interrupt. Launchers kill ranks about a second after the signal.
+/// Time for the other hosts to report after an interrupt. Launchers kill ranks about a second after the signal.
 const AFTER_INTERRUPT: Duration = Duration::from_millis(700);
-/// Time in which rank 0 ends the other ranks after an interrupt.
+/// Time for rank 0 to end the other ranks after an interrupt.
 const END_AFTER_INTERRUPT: Duration = Duration::from_secs(5);
 /// Variable that Slurm's daemon sets to the name of its node.
 const SLURM_NODE: &str = "SLURMD_NODENAME";
-/// Variable that tells a process that rank 0 has started it with srun, as a rank of another host.
+/// Environment variable by which a process detects that rank 0 has started it with srun, as a rank of another host.
 const STARTED_BY_RANK_0: &str = "NODEGAUGE_OF_RANK_0";
-/// Beginnings of the names of Slurm's variables that a second srun needs; others are options of the first.
+/// Prefixes of Slurm's variables that the second srun needs. All other variables of Slurm contain options of the
+/// first srun.
 const KEPT: [&str; 3] = ["SLURM_CONF", "SLURM_JOB", "SLURM_CLUSTER"];
 
-/// Nodes of a step of Slurm, with the program that starts another step.
+/// Nodes of a Slurm step, with the program that starts another step.
 #[derive(Debug, Clone)]
 pub struct SlurmNodes {
     /// Path of srun.
@@ -100,7 +101,7 @@ impl SlurmNodes {
     }
 }
 
-/// Host of a rank, and the CPUs that the launcher has given to the rank.
+/// Host of a rank, and the CPUs that the launcher has assigned to the rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct RankHost {
     /// Host name.
@@ -126,12 +127,12 @@ impl RankHost {
     }
 }
 
-/// Returns the word in a file of the kernel; an empty one if the file cannot be read.
+/// Returns the word in a file of the kernel; an empty text if the file cannot be read.
 fn file_word(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// Returns a host name that can be written to a list of hosts: characters that no host name has are replaced.
+/// Replaces characters that host names cannot contain, so that the result can be written to a list of hosts.
 fn legible(name: &str) -> String {
     let name: String =
         name.chars().map(|c| if is_host_name_character(c) { c } else { '_' }).collect();
@@ -145,7 +146,7 @@ fn is_host_name_character(c: char) -> bool {
 /// Ranks of one host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct HostRanks {
-    /// Name of the host, which no other host of the job has.
+    /// Name of the host, which is unique in the job.
     name: String,
     /// Ranks on the host, in ascending order; the first is the leader.
     ranks: Vec<u32>,
@@ -198,25 +199,25 @@ enum ToHost {
 /// Message of the leader of a host.
 #[derive(Debug, Serialize, Deserialize)]
 enum FromHost<R> {
-    /// Everything that can be refused was checked.
+    /// The host is ready: everything that can be refused was checked.
     Ready,
     /// Result of the measurement.
     Measured(R),
-    /// Nothing was measured, for this reason.
+    /// The measurement failed before it had a result.
     Failed(Failure),
 }
 
-/// Result of a host, or the reason why there is none.
+/// Name of a host, with its result or the reason why there is none.
 pub type HostResult<R> = (String, Result<R, Failure>);
 
-/// The hosts of a job, as seen by one rank.
+/// Hosts of a job, from the view of one rank.
 #[derive(Debug)]
 pub struct Hosts {
     names: Vec<String>,
-    /// Index of the host of this rank.
+    /// Index of the host on which this rank runs.
     own: usize,
     started: LauncherJob,
-    /// CPUs of all ranks on this host; without MPI, those of this rank.
+    /// CPUs of all ranks on this host; without MPI, the CPUs of this rank only.
     cpus: BTreeSet<u32>,
     link: Link,
     /// At rank 0: the reasons why hosts have no result.
@@ -225,7 +226,7 @@ pub struct Hosts {
     notices: Vec<Notice>,
     /// False if a rank has not joined, or if a host has not responded.
     all_respond: Cell<bool>,
-    /// True if rank 0 has said that all ranks respond.
+    /// True if rank 0 has reported that all ranks respond.
     may_leave: Cell<bool>,
 }
 
@@ -235,7 +236,7 @@ impl Hosts {
         std::env::var_os(STARTED_BY_RANK_0).is_some()
     }
 
-    /// Returns the hosts as seen by a process for which [`Hosts::is_started_by_rank_0`] is true.
+    /// Returns the hosts from the view of a process that rank 0 has started ([`Hosts::is_started_by_rank_0`]).
     ///
     /// # Errors
     /// Fails outside of a step of Slurm.
@@ -269,8 +270,8 @@ impl Hosts {
         }
     }
 
-    /// Joins the tasks of a step of Slurm without MPI. Returns `None` in tasks of other hosts than that of rank 0, which
-    /// are not needed.
+    /// Joins the tasks of a step of Slurm without MPI. Returns `None` in tasks that are not on the host of rank
+    /// 0; they are not needed.
     ///
     /// # Errors
     /// Fails if srun cannot be started.
@@ -292,10 +293,10 @@ impl Hosts {
         Ok(Some(hosts))
     }
 
-    /// Groups the ranks of a job by host. All ranks must call this function. `version` is that of the program. If MPI
-    /// cannot be initialised before the timeout, because a rank is missing, `give_up` is called in another thread.
-    /// Without MPI, the hosts of a step of Slurm are connected by srun, if `nodes` are given. Returns `None` in a process
-    /// that is not needed.
+    /// Groups the ranks of a job by host. All ranks must call this function. `version` is the version of the
+    /// program. If MPI cannot be initialised before the timeout, because a rank is missing, `give_up` is called in
+    /// another thread. Without MPI, the hosts of a step of Slurm are connected by srun, if `nodes` are given.
+    /// Returns `None` in a process that is not needed.
     ///
     /// # Errors
     /// Fails if MPI is missing or does not belong to the launcher, and if ranks run different versions.
@@ -382,12 +383,12 @@ impl Hosts {
         &self.names[self.own]
     }
 
-    /// Returns the ranks on this host as a job of their own, in which the leader has rank 0.
+    /// Returns the ranks on this host as a separate job, in which the leader has rank 0.
     pub fn started(&self) -> &LauncherJob {
         &self.started
     }
 
-    /// True if this process leads its host.
+    /// True if this process is the leader of its host.
     pub fn is_leader(&self) -> bool {
         self.started.rank == 0
     }
@@ -402,8 +403,9 @@ impl Hosts {
         &self.notices
     }
 
-    /// Allows this process to use the CPUs of all ranks on this host, for measurements by the threads of one process.
-    /// Called by the leader of a host; without MPI, the other ranks call [`Hosts::offer_cpus`].
+    /// Allows this process to use the CPUs of all ranks on this host, for measurements by the threads of one
+    /// process. Only the leader of a host calls this function; without MPI, the other ranks call
+    /// [`Hosts::offer_cpus`].
     ///
     /// # Errors
     /// Fails if a rank of this host does not respond, and if the kernel refuses the CPUs.
@@ -416,7 +418,7 @@ impl Hosts {
         pin::pin_current_thread(&cpus).map_err(Failure::missing)
     }
 
-    /// Offers the CPUs of this rank to the leader of its host, which does not know them without MPI.
+    /// Sends the CPUs of this rank to the leader of its host. Without MPI, the leader does not know them otherwise.
     ///
     /// # Errors
     /// Fails if the leader does not respond.
@@ -424,8 +426,8 @@ impl Hosts {
         if matches!(self.link, Link::Nothing) { cpus::offer(&self.started) } else { Ok(()) }
     }
 
-    /// Starts the measurement on all hosts. Rank 0 calls this function when it is ready; it waits for the other hosts,
-    /// at most until the timeout.
+    /// Starts the measurement on all hosts. Rank 0 calls this function when it is ready. The function waits for the
+    /// other hosts, at most until the timeout.
     ///
     /// # Errors
     /// Fails if the timeout in the environment is invalid.
@@ -439,8 +441,8 @@ impl Hosts {
         Ok(())
     }
 
-    /// Reports that this host is ready, and waits for the start. Returns the exit code if the job ends instead. Called
-    /// by the leaders of all hosts but the first.
+    /// Reports that this host is ready, and waits for the start. Returns the exit code if the job ends instead. The
+    /// leaders of all hosts except the first call this function.
     ///
     /// # Errors
     /// Fails if the connection to rank 0 is lost.
@@ -452,8 +454,8 @@ impl Hosts {
         }
     }
 
-    /// Reports the result of this host, and waits for the end; returns the exit code. Called by the leaders of all hosts
-    /// but the first.
+    /// Reports the result of this host, waits for the end of the job and returns the exit code. The leaders of all
+    /// hosts except the first call this function.
     ///
     /// # Errors
     /// Fails if the connection to rank 0 is lost.
@@ -466,7 +468,8 @@ impl Hosts {
         }
     }
 
-    /// Waits for a message of rank 0; after an interrupt, which rank 0 receives too, only for some seconds.
+    /// Waits for a message of rank 0. After an interrupt, which rank 0 also receives, the wait is limited to some
+    /// seconds.
     fn order(&self) -> Result<ToHost, Failure> {
         let wait = Wait::unlimited().every(LOOK_EVERY).unless(&is_end_requested);
         let words = wait_until(&wait.grace(END_AFTER_INTERRUPT), || self.link.poll(0).transpose());
@@ -479,16 +482,16 @@ impl Hosts {
         code
     }
 
-    /// Closes the connection of a rank other than rank 0, if all ranks respond. All ranks wait for each other here, so a
-    /// leader must have ended the ranks of its host before.
+    /// Closes the connection of a rank other than rank 0, if all ranks respond. All ranks wait for each other here,
+    /// so the ranks of a host must be ended before their leader.
     pub fn leave(&self, code: u8) {
         if self.may_leave.get() {
             self.link.leave(code);
         }
     }
 
-    /// Collects the results of all hosts but the first, in order. The deadline is the time that rank 0 needed for its
-    /// own result, `elapsed`, and the timeout.
+    /// Collects the results of all hosts except the first, in order. The time limit is `elapsed`, the time that
+    /// rank 0 needed for its own result, plus the timeout.
     ///
     /// # Errors
     /// Fails if the timeout in the environment is invalid.
@@ -517,8 +520,8 @@ impl Hosts {
         lost[host].clone().unwrap_or_else(|| Failure::missing("no result"))
     }
 
-    /// Collects one message of each host but the first that is not lost. Hosts without a message at the deadline are
-    /// lost.
+    /// Collects one message from each host that is not lost, except the first. Hosts without a message at the
+    /// deadline are marked as lost.
     fn collect_from_hosts<R: DeserializeOwned>(
         &self,
         timeout: Duration,
@@ -536,7 +539,7 @@ impl Hosts {
         Ok(collection.into_messages())
     }
 
-    /// True if the user interrupts the run. The leaders of the other hosts are then interrupted, too.
+    /// True if the user interrupts the run. The leaders of the other hosts are then interrupted as well.
     fn passes_on(&self, interrupted: &dyn Fn() -> bool) -> bool {
         let is_interrupted = interrupted();
         if is_interrupted {
@@ -545,7 +548,7 @@ impl Hosts {
         is_interrupted
     }
 
-    /// Returns the message of a host; `None` if none has arrived. A host that has ended has failed.
+    /// Returns the message of a host; `None` if none has arrived. If the host has ended, returns a failure.
     fn host_message<R: DeserializeOwned>(&self, host: usize) -> Option<FromHost<R>> {
         match self.link.poll(host) {
             Ok(words) => Some(serde_json::from_slice(&words?).unwrap_or_else(|cause| {
@@ -558,8 +561,8 @@ impl Hosts {
         }
     }
 
-    /// Ends the job. Rank 0 calls this function with its exit code when everything is written. Hosts that do not respond
-    /// are ended by the launcher.
+    /// Ends the job. Rank 0 calls this function with its exit code after all output is written. Hosts that do not
+    /// respond are ended by the launcher.
     pub fn end(&self, code: u8) {
         let all_respond = self.all_respond.get();
         // A rank that has ended needs no message.
@@ -571,9 +574,9 @@ impl Hosts {
         }
     }
 
-    /// Waits for the end of the job, and returns the exit code: that of rank 0, or `served`, which the leader of this
-    /// host has sent, if this rank has no connection to rank 0. Called by ranks that do not lead their hosts, when they
-    /// have nothing else to do; their cores are available to other processes.
+    /// Waits for the end of the job, and returns the exit code of rank 0. Without a connection to rank 0, returns
+    /// `served`, the exit code that the leader of this host has sent. Ranks that do not lead their hosts call this
+    /// function when they have nothing else to do; their cores are then available to other processes.
     ///
     /// # Errors
     /// Fails if the connection to rank 0 is lost.
@@ -590,11 +593,11 @@ impl Hosts {
     }
 }
 
-/// Determines the hosts of all ranks of an MPI job ([`World::hosts`]), and collects the CPUs of all ranks at rank 0;
-/// returns `None` at all other ranks. All ranks must call this function.
+/// Determines the hosts of all ranks of an MPI job ([`World::hosts`]), and collects the CPUs of all ranks at rank
+/// 0; returns `None` at all other ranks. All ranks must call this function.
 ///
 /// # Errors
-/// Fails if ranks do not respond before the timeout, and if they run different versions of the program.
+/// Fails if ranks do not respond before the timeout, or if they run different versions of the program.
 pub fn rank_places(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>, Failure> {
     let own = RankHost::own(version);
     let layout: Result<Vec<HostRanks>, Failure>;
@@ -620,11 +623,11 @@ pub fn rank_places(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>
     Ok(cpus)
 }
 
-/// Collects the hosts of all ranks but the first, at rank 0.
+/// Collects the hosts of all other ranks at rank 0.
 ///
 /// # Errors
-/// Fails if a rank sends something else, as another version of the program may do. All ranks then get the failure instead
-/// of their hosts.
+/// Fails if a rank sends something else, as another version of the program may do. All ranks then get the failure
+/// instead of their hosts.
 fn rank_hosts(world: &World, timeout: Duration) -> Result<Collection<RankHost>, Failure> {
     let mut collection = Collection::new(1..world.count, timeout);
     let wait = collection.wait().every(LOOK_EVERY);
@@ -656,7 +659,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_one_name_and_boot_share_a_host() {
+    fn ranks_with_same_name_and_boot_share_host() {
         let ranks = [
             rank("a", "1", &[0]),
             rank("b", "1", &[0]),
@@ -672,14 +675,14 @@ mod tests {
     }
 
     #[test]
-    fn host_names_have_safe_characters_only() {
+    fn unsafe_characters_in_host_names_are_replaced() {
         assert_eq!(legible("n01.site"), "n01.site");
         assert_eq!(legible("a b\n;c"), "a_b__c");
         assert_eq!(legible(""), "unnamed");
     }
 
     #[test]
-    fn other_version_is_refused_with_its_host() {
+    fn rank_with_other_version_is_refused() {
         let other = RankHost { version: "2".to_owned(), ..rank("b", "1", &[0]) };
         let refusal = group(&[(0, rank("a", "1", &[0])), (1, other)]).unwrap_err();
         assert_eq!(refusal.message, "rank 1 on b runs nodegauge 2, rank 0 on a runs 1");

@@ -28,7 +28,7 @@ pub fn stopping<'a>(
 pub struct Interrupt<'a> {
     interval: Duration,
     ask: Option<&'a mut dyn FnMut() -> bool>,
-    /// Panic in `ask`, which is resumed after the end of the job.
+    /// Panic in `ask`, which is resumed after the job has ended.
     panic: Option<Box<dyn Any + Send>>,
 }
 
@@ -61,8 +61,8 @@ impl<'a> Interrupt<'a> {
         self.ask.as_mut().is_some_and(|ask| ask())
     }
 
-    /// Receives a message from threads that run a job, and calls `ask` while it waits. The job itself must end early
-    /// after an interrupt. This function does not unwind.
+    /// Receives a message from the threads of a job, and calls `ask` while it waits. After an interrupt, the job
+    /// itself must end early. This function does not unwind.
     pub(crate) fn receive<T>(&mut self, from: &Receiver<T>) -> Option<T> {
         loop {
             let Some(ask) = &mut self.ask else { return from.recv().ok() };
@@ -78,7 +78,7 @@ impl<'a> Interrupt<'a> {
         }
     }
 
-    /// Resumes a panic in `ask` after the end of the job.
+    /// Resumes a panic in `ask`, after the job has ended.
     pub(crate) fn end(self) {
         if let Some(panic) = self.panic {
             resume_unwind(panic);

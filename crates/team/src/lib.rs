@@ -66,7 +66,7 @@ pub enum TeamError {
     Interrupted,
 }
 
-/// A team that lost a thread or a rank cannot measure any other cell.
+/// The loss of a thread or a rank of a team is the loss of a target that all cells share.
 impl From<TeamError> for TurnFailure {
     fn from(error: TeamError) -> Self {
         match error {
@@ -89,8 +89,8 @@ impl From<TeamError> for Failure {
     }
 }
 
-/// Stack size of a thread, bytes. A job may call an external library that expects the usual size. Only the used part of
-/// the stack occupies memory.
+/// Stack size of a thread, bytes. A job may call a library that expects the usual size. Only the used part of the
+/// stack occupies memory.
 const STACK: usize = 2 << 20;
 
 /// One of the workers that run a job; it is passed to the job as an argument.
@@ -142,14 +142,14 @@ impl Member<'_> {
     }
 }
 
-/// Job of a team, with its lifetime erased; see the safety comment in [`Team::run_until`].
+/// Job of a team, without its lifetime; see the safety comment in [`Team::run_until`].
 struct Job(*const (dyn Fn(&Member<'_>) + Sync));
 
 // SAFETY: the pointer is dereferenced only while `Team::run` keeps the job alive. The job is `Sync`, so that several
 // threads may use it.
 unsafe impl Send for Job {}
 
-/// Report of a member: the index of the member, and true if the job ended without a panic.
+/// Report of a member: its index, and true if the job ended without a panic.
 type Report = (usize, bool);
 
 /// Team of bound threads.
@@ -159,7 +159,7 @@ pub struct Team {
     reports: Receiver<Report>,
     members: Vec<JoinHandle<()>>,
     observed: Vec<ObservedAffinity>,
-    /// Index of the first member that panicked.
+    /// Index of the first member that panicked; `None` if none has.
     failed: Option<usize>,
 }
 
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn barrier_holds_until_all_have_arrived() {
+    fn barrier_waits_for_all_members() {
         let mut team = unbound(3);
         let arrived = AtomicUsize::new(0);
         let seen = team
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn panic_in_one_member_is_an_error_not_a_hang() {
+    fn panic_in_one_member_ends_job() {
         let mut team = unbound(2);
         let outcome = team.run(|member| {
             assert!(member.index != 1, "on purpose");
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_bound_to_their_cpus() {
+    fn members_run_on_their_cpus() {
         let allowed = pin::current_affinity().unwrap();
         let cpu = allowed[allowed.len() - 1];
         let team = Team::start(&[vec![cpu], allowed.clone()]).unwrap();

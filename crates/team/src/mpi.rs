@@ -1,4 +1,4 @@
-//! Ranks that an MPI launcher has started, as seen by one rank. The ranks communicate with MPI only.
+//! Ranks that an MPI launcher has started, from the view of one rank. They communicate only by MPI.
 //!
 //! The MPI library is loaded when it is needed, so that nodegauge can be built and started without MPI. Handles and
 //! constants are those of the binary interface of the library ([`MpiAbi`]).
@@ -20,8 +20,8 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Handle of a communicator, datatype or operation: a 32-bit number or an address. Both are passed in a 64-bit register
-/// or stack slot; a function that expects a number reads the lower half.
+/// Handle of a communicator, datatype or operation: a 32-bit number or an address. Both are passed in a 64-bit
+/// register or stack slot; a function that expects a 32-bit number reads the lower half.
 type Handle = usize;
 /// Return value of MPI functions. It is not checked: by default, errors end the process.
 type Code = c_int;
@@ -42,7 +42,7 @@ type Version = unsafe extern "C" fn(*mut c_char, *mut c_int) -> Code;
 type Finalise = unsafe extern "C" fn() -> Code;
 type Abort = unsafe extern "C" fn(Handle, c_int) -> Code;
 
-/// Buffer size for an `MPI_Status`, sufficient for all binary interfaces, bytes.
+/// Buffer size for an `MPI_Status`, sufficient for all binary interfaces; bytes.
 const STATUS: usize = 64;
 /// Tag of messages of [`World::exchange`].
 const HALO: c_int = 1;
@@ -50,7 +50,7 @@ const HALO: c_int = 1;
 const WORDS: c_int = 2;
 /// Interval between two checks for a message; between the checks, the rank sleeps.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// Number of round trips by which the offset of a clock is determined; the shortest counts.
+/// Number of round trips for determining the offset of a clock; the shortest is used.
 const CLOCK_ROUNDS: usize = 10;
 
 thread_local! {
@@ -67,7 +67,7 @@ pub struct World {
     pub count: usize,
     /// Name and version of the library: `Open MPI v4.1.4`, `MPICH 4.0.2`.
     pub name: String,
-    /// Hosts of the ranks, when they are known.
+    /// Hosts of the ranks; empty if the ranks are on one host or their hosts are not known yet.
     hosts: OnceLock<WorldHosts>,
     calls: Calls,
 }
@@ -77,12 +77,12 @@ pub struct World {
 pub struct WorldHosts {
     /// Names of the hosts, in the order of their first ranks.
     pub names: Vec<String>,
-    /// Index of the host of each rank.
+    /// Index of each rank's host, in rank order.
     pub rank_hosts: Vec<usize>,
 }
 
 impl WorldHosts {
-    /// Returns the ranks on other hosts than that of rank 0, which have other clocks.
+    /// Returns the ranks that are not on the host of rank 0; their clocks differ.
     fn elsewhere(&self) -> impl Iterator<Item = usize> {
         let of_ranks = self.rank_hosts.iter().enumerate();
         of_ranks.filter(|(_, host)| **host > 0).map(|(rank, _)| rank)
@@ -147,7 +147,7 @@ impl Exchanges {
     }
 }
 
-/// All values are equal, because a process has only one world.
+/// All values are equal, because a process has only one `World`.
 impl PartialEq for World {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -161,8 +161,8 @@ impl World {
     /// function once. Only the calling thread may use the result.
     ///
     /// # Errors
-    /// Fails if the MPI library cannot be loaded, or if the number of ranks that MPI reports differs from that of the
-    /// launcher.
+    /// Fails if the MPI library cannot be loaded, or if MPI and the launcher report different numbers of
+    /// ranks.
     pub fn join(started: &LauncherJob) -> Result<&'static Self, Failure> {
         static WORLD: OnceLock<Result<World, Failure>> = OnceLock::new();
         let world = WORLD.get_or_init(|| Self::initialise(started));
@@ -257,7 +257,7 @@ impl World {
         &self.calls
     }
 
-    /// Waits for all ranks.
+    /// Waits until all ranks have called this function.
     pub fn barrier(&self) {
         let calls = self.calls();
         // SAFETY: MPI was initialised by this thread.
@@ -317,7 +317,7 @@ impl World {
         unsafe { (calls.send)(at, n, calls.byte, rank as c_int, WORDS, calls.world) };
     }
 
-    /// Waits for bytes from another rank. While it waits, the core is available to other ranks.
+    /// Waits for bytes from another rank. During the wait, the core is available to other ranks.
     pub fn receive(&self, rank: usize) -> Vec<u8> {
         wait_without_limit(LOOK_EVERY, || self.poll(rank))
     }
@@ -351,7 +351,7 @@ impl World {
         let _ = self.hosts.set(hosts);
     }
 
-    /// Returns the hosts of the ranks, if they are on several hosts.
+    /// Returns the hosts of the ranks; `None` if all ranks are on one host.
     pub fn hosts(&self) -> Option<&WorldHosts> {
         self.hosts.get().filter(|hosts| hosts.names.len() > 1)
     }
@@ -359,7 +359,7 @@ impl World {
     /// Returns the time by which the clock of rank 0 is ahead of the clock of this rank, nanoseconds; 0 on the host of
     /// rank 0. All ranks must call this function.
     ///
-    /// A rank asks for the time of rank 0, which is assumed to have read its clock in the middle of the round trip.
+    /// Rank 0 is assumed to read its clock in the middle of the round trip.
     pub fn clock_offset(&self) -> i64 {
         let Some(hosts) = self.hosts() else { return 0 };
         if self.rank == 0 {
@@ -428,8 +428,8 @@ impl World {
         std::iter::once(Ok(own)).chain(others).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Asks the launcher to end all ranks, with this exit code. The function is for jobs in which a rank does not
-    /// respond, so that [`World::leave`] would wait forever.
+    /// Makes the launcher end all ranks with this exit code. It is for jobs in which a rank does not respond, so
+    /// that [`World::leave`] would wait forever.
     pub fn abort(&self, code: u8) {
         // SAFETY: MPI was initialised by this thread.
         unsafe { (self.calls().abort)(self.calls().world, code.into()) };
@@ -443,10 +443,10 @@ impl World {
     }
 }
 
-/// Loads the first library of these ABIs that can be loaded.
+/// Loads a library with one of these ABIs: the first that can be loaded.
 ///
 /// # Safety
-/// The requirements are those of [`SharedLibrary::open`].
+/// The requirements of [`SharedLibrary::open`] apply.
 unsafe fn load(abis: &[&'static MpiAbi]) -> Result<(SharedLibrary, &'static MpiAbi), LoadError> {
     let mut first = None;
     for &abi in abis {
@@ -478,7 +478,7 @@ fn missing(name: &str) -> Failure {
     Failure::missing(format!("ranks cannot communicate: the MPI library has no {name}"))
 }
 
-/// Returns the options with which srun starts ranks of each implementation.
+/// Returns the srun options for ranks of each implementation.
 fn srun_options() -> String {
     let options = implementations().map(|own| format!("{} for {}", own.srun_option, own.library));
     options.collect::<Vec<_>>().join(", ")
@@ -515,14 +515,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_ranks_of_other_hosts_have_other_clocks() {
+    fn ranks_on_other_hosts_have_other_clocks() {
         let names = ["a", "b"].map(str::to_owned).to_vec();
         let hosts = WorldHosts { names, rank_hosts: vec![0, 1, 0, 1] };
         assert_eq!((hosts.elsewhere().collect::<Vec<_>>(), hosts.first()), (vec![1, 3], 2));
     }
 
     #[test]
-    fn mpi_libraries_have_common_names() {
+    fn mpi_library_name_is_read_from_version_text() {
         let open_mpi = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4";
         assert_eq!(library_name(open_mpi), "Open MPI v4.1.4");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Persistent ranks: processes that a launcher or this program has started and that handle requests.
+//! Persistent ranks: processes, started by a launcher or by this program, that handle requests.
 //!
 //! One process, the [`Coordinator`], sends requests as lines of JSON over a local socket without a file, and measures
 //! nothing. The ranks call [`serve()`] to handle the requests; each rank has its own state. Ranks wait for each other
@@ -24,7 +24,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Environment variable that sets the timeout for the connection of all ranks, in seconds.
 const JOIN_VARIABLE: &str = "NODEGAUGE_JOIN_SECONDS";
 
-/// Hint if ranks do not find each other.
+/// Hint for ranks that do not find each other.
 const SAME_COMMAND: &str = "start all ranks with the same command on one host";
 
 /// Returns the timeout for the connection of all ranks.
@@ -39,7 +39,7 @@ pub fn join_timeout() -> Result<Duration, Failure> {
     }
 }
 
-/// Creates the failure for a system call that failed.
+/// Returns the failure of a system call: `cannot`, followed by `what` and the cause.
 fn cannot(what: &str, cause: impl std::fmt::Display) -> Failure {
     Failure::missing(format!("cannot {what}: {cause}"))
 }

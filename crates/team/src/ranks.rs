@@ -1,5 +1,5 @@
-//! Ranks that are forked for one job, as in flat MPI: single-threaded processes that are bound to their CPUs and have a
-//! memory policy, as set by numactl.
+//! Ranks that are forked for one job, as in flat MPI: single-threaded processes with CPUs and a memory policy, as
+//! numactl sets them.
 //!
 //! Ranks run the same jobs as a team of threads. They wait for each other at the same kind of barrier, in shared
 //! memory. The parts of a job are timed in the same way, because all processes read the same clock. Other shared data,
@@ -103,7 +103,7 @@ fn cannot_start(cause: SysError) -> TeamError {
     TeamError::Start(format!("cannot start a rank: {cause}"))
 }
 
-/// Fails if a rank has reported a failure, or has ended without a report.
+/// Fails if a rank has reported a failure or has ended without a report.
 fn check<T: DeserializeOwned>(children: &mut [ForkedChild]) -> Result<(), TeamError> {
     let mut lost = None;
     for (rank, child) in children.iter().enumerate().filter(|(_, child)| !child.is_open()) {
@@ -138,7 +138,7 @@ fn serve<T: Serialize>(
     }
 }
 
-/// Binds this process to the CPUs of a rank, and sets the memory policy of the rank.
+/// Binds this process to the CPUs of a rank and sets the memory policy of the rank.
 ///
 /// # Errors
 /// Fails with the reason if the kernel refuses the binding or the policy.
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_run_together_in_their_places() {
+    fn forked_ranks_have_their_cpus_and_policy() {
         let shared = Mapping::shared(4096).unwrap();
         let sum: &AtomicU64 = shared.view(0);
         let places = places(3, true);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_rank_is_named_and_the_others_end() {
+    fn dead_rank_ends_job_and_is_reported() {
         let dies = run(&places(3, false), |member, _| {
             if member.index == 1 {
                 std::process::abort();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_policy_and_interruption_are_reported() {
+    fn refused_policy_and_interrupt_are_reported() {
         let mut beyond = places(2, false);
         beyond[1].memory = MemoryPolicy::Bind(vec![NumaNodeId(900)]);
         let refused = run(&beyond, |member, _| member.barrier()).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Timed samples: jobs of a team whose parts are timed individually, with the interference that affects each part.
+//! Timed samples: jobs of a team, with the time of each part and the interference that affects it.
 //!
 //! Every thread reads the clock at the start and the end of a part. The kernel's counters of the thread are read
 //! outside the part, about a microsecond before and after it.
@@ -48,7 +48,7 @@ impl<T> TimedResults<T> {
         }
     }
 
-    /// Returns a sample between two round trips, seconds.
+    /// Returns a sample with the round trips before and after it, seconds.
     pub fn sample(&self, round_trips: (f64, f64)) -> Sample {
         Sample {
             round_trips,
@@ -76,7 +76,7 @@ pub(crate) struct Lap {
 }
 
 impl Lap {
-    /// Returns the lap on a clock that is `nanos` ahead of the clock that timed it.
+    /// Returns the lap in the time of another clock, which is `nanos` ahead of the clock that timed it.
     pub(crate) fn shifted(self, nanos: i64) -> Self {
         let (start, end) = self.span;
         Self {
@@ -165,7 +165,7 @@ impl Team {
 }
 
 /// Share of the duration of a part by which interference may delay its end before the part counts as disturbed. A
-/// kernel thread that runs for some microseconds has no measurable effect.
+/// kernel thread of some microseconds has no measurable effect.
 const DELAY_ALLOWED: f64 = 0.005;
 /// Minimum delay that counts as interference. Shorter delays are affected by the system calls that read the counters.
 const MIN_DELAY_NANOS: f64 = 20_000.0;
@@ -173,8 +173,8 @@ const MIN_DELAY_NANOS: f64 = 20_000.0;
 const FAULTS_ALLOWED: u64 = 16;
 /// Length of a clock tick in which the kernel counts stolen time, nanoseconds.
 const TICK_NANOS: f64 = 1e7;
-/// Minimum share of the stolen time that must appear as off-CPU time of threads, for the kernel to be regarded as
-/// attributing stolen time to threads (`CONFIG_PARAVIRT_TIME_ACCOUNTING`).
+/// Minimum share of the stolen time that must appear as off-CPU time of threads. Otherwise the kernel is assumed
+/// not to attribute stolen time to threads (`CONFIG_PARAVIRT_TIME_ACCOUNTING`).
 const STOLEN_SHOWN: f64 = 0.5;
 
 fn span(laps: &[Lap]) -> Span {
@@ -189,7 +189,7 @@ fn off_cpu(lap: &Lap) -> u64 {
 }
 
 /// Returns the reasons why a part is disturbed. A thread that lost time delays the end of the part only if no other
-/// thread ended as late. With many threads, most threads that lose little time do not delay the end.
+/// thread ended as late. With many threads, a small loss in one thread usually does not delay the end.
 fn causes(laps: &[Lap]) -> Vec<Cause> {
     let (start, end) = span(laps);
     let undelayed = laps.iter().map(|lap| lap.span.1.saturating_sub(off_cpu(lap))).max();
@@ -206,8 +206,8 @@ fn causes(laps: &[Lap]) -> Vec<Cause> {
     causes
 }
 
-/// Returns stolen time that does not appear in the times of the threads and can therefore not be attributed to a part.
-/// Stolen time is counted for the whole machine and is therefore compared with the time of all threads.
+/// Returns the stolen time that does not appear in the times of the threads and therefore cannot be attributed to a
+/// part. Stolen time is counted for the whole machine; it is compared with the time of all threads.
 fn unplaced(parts: &[Vec<Lap>], ticks: u64) -> Option<Cause> {
     let time: f64 = parts.iter().flatten().map(|lap| lap.wall_nanos as f64).sum();
     let stolen = ticks as f64 * TICK_NANOS;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_time_of_a_thread_that_ends_first_is_no_disturbance() {
+    fn lost_time_counts_only_if_it_delays_the_end() {
         let mut laps = vec![lap(10_000, 0); 127];
         laps.push(lap(9_000, 900));
         assert_eq!(causes(&laps), []);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_attributed_to_the_disturbed_parts() {
+    fn stolen_time_is_attributed_to_disturbed_parts() {
         let quiet = vec![lap(50_000, 0); 2];
         let robbed = vec![lap(50_000, 0), lap(59_000, 9_000)];
         let parts = [quiet.clone(), robbed];
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_timed_together_except_for_attendants() {
+    fn parts_include_only_members_with_work() {
         let mut team = Team::start(&vec![Vec::new(); 3]).unwrap();
         let lines = SharedLines::new(0);
         let (sample, timed) = team

@@ -1,6 +1,6 @@
 //! Workers of a job: threads of this process, or ranks in separate processes. A gauge describes its workers with
 //! [`Workers`], starts them with [`WorkerPool::start`], and runs jobs with [`WorkerPool::sample`] or
-//! [`WorkerPool::run`]. This code is independent of the kind of workers.
+//! [`WorkerPool::run`]. The code of the gauge does not depend on the kind of workers.
 //!
 //! # Process models
 //!
@@ -8,14 +8,14 @@
 //!
 //! * **Threads of this process**: a persistent [`Team`], whose threads sleep between jobs.
 //! * **Ranks in other processes**. [`ranks`] are forked for one job, so that they see all memory that existed before
-//!   the fork, and return their results through a pipe. [`rank_service`](crate::rank_service) ranks were started by a launcher,
-//!   or as processes of this program; they are persistent, have their own state and handle requests that they receive
-//!   over a socket. [`mpi`] ranks were also started by a launcher, and exchange data with the MPI library of the
-//!   launcher.
+//! the fork, and return their results through a pipe. [`rank_service`](crate::rank_service) ranks were started by a
+//! launcher, or as processes of this program; they are persistent, have their own state and handle requests that
+//! they receive over a socket. [`mpi`] ranks were also started by a launcher, and exchange data with the MPI
+//! library of the launcher.
 //!
-//! `rank_service` ranks are not a variant of [`Workers`]. Their job cannot be a closure, because they do not share the
-//! memory of their coordinator. Each of these ranks is a team of threads that detects interference itself, which the
-//! samples of STREAM in ranks require.
+//! `rank_service` ranks are not a variant of [`Workers`]. Their job cannot be a closure, because they do not share
+//! the memory of their coordinator. Each of these ranks is a team of threads that detects interference itself, as
+//! samples of STREAM require.
 //!
 //! Common to all workers:
 //!
@@ -28,8 +28,8 @@
 //! * [`Laps`] and [`TimedResults`]: parts of a job, timed from the earliest start to the latest end, with interference;
 //! * [`Interrupt`]: ends a job early. Forked ranks are killed; threads must end by themselves.
 //!
-//! A team binds its threads. [`ranks::apply_place`] binds a forked rank and sets its memory policy. Ranks of a launcher are
-//! bound by the launcher.
+//! A team binds its threads. [`ranks::apply_place`] binds a forked rank and sets its memory policy. Ranks of a
+//! launcher are bound by the launcher.
 //!
 //! No thread or process is started, no memory is allocated and nothing is sent while a part is timed.
 
@@ -104,7 +104,7 @@ impl Workers {
         }
     }
 
-    /// Returns the name of the MPI library for the exchange of data; `None` if the workers share memory.
+    /// Returns the name of the MPI library that transports the data; `None` if the workers share memory.
     pub fn transport(&self) -> Option<String> {
         match self {
             Self::Mpi(_, world) => Some(world.name.clone()),
@@ -112,7 +112,7 @@ impl Workers {
         }
     }
 
-    /// Returns the hosts of the workers, if they are on several hosts.
+    /// Returns the hosts of the workers; `None` if all are on one host.
     pub fn hosts(&self) -> Option<&WorldHosts> {
         match self {
             Self::Mpi(_, world) => world.hosts(),
@@ -125,7 +125,7 @@ impl Workers {
         self.all_threads().cpus()
     }
 
-    /// Returns the placement that results if all workers are threads of one process.
+    /// Returns the placement of all workers as if they were threads of one process.
     pub fn all_threads(&self) -> Placement {
         match self {
             Self::Threads(placement) => placement.clone(),
@@ -150,12 +150,12 @@ impl Workers {
     }
 }
 
-/// Pool of workers for several descriptions, ready to run jobs. There is a team for each description of threads.
+/// Pool of workers for several descriptions, ready to run jobs. It contains a team for each description of threads.
 pub struct WorkerPool<'a> {
     all: Vec<&'a Workers>,
     /// Team of each description; `None` for ranks.
     teams: Vec<Option<Team>>,
-    /// Index of the team with most threads, whose round trips identify regimes.
+    /// Index of the team with most threads; its round trips identify regimes.
     widest: Option<usize>,
     lines: SharedLines,
 }
@@ -185,7 +185,7 @@ impl<'a> WorkerPool<'a> {
         of.into_iter().flat_map(|team| team.observed()).map(ToString::to_string).collect()
     }
 
-    /// Returns the CPUs of the team with most threads, whose round trips identify regimes.
+    /// Returns the CPUs of the team with most threads; its round trips identify regimes.
     pub fn places(&self) -> Vec<Vec<u32>> {
         self.widest.and_then(|at| self.all[at].bound_cpus()).unwrap_or_default()
     }

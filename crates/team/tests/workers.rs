@@ -43,7 +43,7 @@ fn threads_and_ranks_run_a_timed_job() {
 }
 
 #[test]
-fn interruption_ends_ranks_but_threads_end_themselves() {
+fn interrupt_kills_ranks_but_not_threads() {
     let all = both();
     let mut pool = WorkerPool::start(&all).unwrap();
     let shared = Mapping::shared(4096).unwrap();
@@ -73,7 +73,7 @@ fn interruption_ends_ranks_but_threads_end_themselves() {
 }
 
 #[test]
-fn panic_in_a_callback_is_raised_after_the_job() {
+fn panic_in_callback_is_resumed_after_job() {
     let all = both();
     let mut pool = WorkerPool::start(&all).unwrap();
     let ended = AtomicU64::new(0);

@@ -1,5 +1,5 @@
-//! BLAS libraries of the system. They are searched for in the usual folders, tested in a child process, and loaded at
-//! run time; the program is never linked to them.
+//! BLAS libraries of the system. They are searched for in the usual folders, tested in a child process, and loaded
+//! at run time; the program itself is not linked to them.
 //!
 //! [`find`] searches the folders of libraries. `kernels` contains the instruction sets that the kernels of the
 //! libraries require. [`probe`] loads a library in a child process, because it may crash. [`BlasLibrary`] is a library

@@ -1,10 +1,11 @@
 //! Cache of compiled programs, which is kept between runs. A program is started only if it has not changed since it was
 //! compiled.
 //!
-//! If another user placed a program in the cache, it would run as this user. Therefore the folder must belong to this
-//! user, no other user may be able to write into it or to replace a folder on the path to it, and the path must not
-//! contain symbolic links ([`TrustedFolder`]). For each program, the cache also has a file with the program's SHA-256, which was written when the program
-//! was compiled. The program that runs is a copy of the verified bytes, in a private folder of the run.
+//! A program that another user has placed in the cache would run as this user. Therefore the folder must belong to
+//! this user, no other user may be able to write into it or to replace a folder on the path to it, and the path
+//! must not contain symbolic links ([`TrustedFolder`]). For each program, the cache also has a file with the
+//! program's SHA-256, which was written when the program was compiled. The program that runs is a copy of the
+//! verified bytes, in a private folder of the run.
 
 use nodegauge_measure::Bytes;
 use nodegauge_os::{MAX_PROGRAM_BYTES, TrustedFolder, effective_user};
@@ -17,15 +18,15 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Permission bits with which group and others can write.
+/// Permission bits that allow group and others to write.
 const OTHERS_WRITE: u32 = 0o022;
-/// Permissions that only the owner has.
+/// Permissions for the owner only.
 const PRIVATE: Mode = Mode::RWXU;
 /// Number of digits of a digest in the name of a file.
 const DIGITS: usize = 16;
 
-/// Returns the folder of compiled programs and of measured capacities: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder.
-/// A relative `XDG_CACHE_HOME` is ignored, as the XDG specification requires.
+/// Returns the folder of compiled programs and of measured capacities: `NODEGAUGE_CACHE_DIR`, otherwise the XDG
+/// cache folder. A relative `XDG_CACHE_HOME` is ignored, as the XDG specification requires.
 pub fn cache_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let [own, of_caches, home] = ["NODEGAUGE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"]
         .map(|name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from));
@@ -80,8 +81,8 @@ impl ProgramCache {
         }
     }
 
-    /// Stores a program under `name`. The program becomes visible only when it is complete and its seal is there, so
-    /// that another run that looks for it meanwhile does not take it for a changed one.
+    /// Stores a program under `name`. The program becomes visible only when it and its seal are complete, so that
+    /// another run does not take it for a changed program in the meantime.
     ///
     /// # Errors
     /// Fails when the program cannot be written.
@@ -97,12 +98,12 @@ impl ProgramCache {
         Ok(())
     }
 
-    /// Returns the content of a file of the cache; `None` if there is none.
+    /// Returns the content of a file of the cache; `None` if there is no such file.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
         self.content(name).map_err(|why| format!("{} {why}", self.path().join(name).display()))
     }
 
-    /// Returns the content of a file, or the reason why it is not used. The owner is checked on the open file.
+    /// Returns the content of a file, or the reason why it must not be used. The owner of the open file is checked.
     fn content(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match openat(&self.folder, name, flags, Mode::empty()) {
@@ -128,7 +129,7 @@ impl ProgramCache {
     }
 }
 
-/// Returns the reason if another user may have changed a file or folder.
+/// Returns the reason if another user may have changed a file or folder; `None` if not.
 fn why_not_ours(stat: &Stat) -> Option<String> {
     let mode = stat.st_mode & 0o7777;
     if stat.st_uid != effective_user() {
@@ -141,8 +142,8 @@ fn seal_name(name: &str) -> String {
     format!("{name}.key")
 }
 
-/// Returns the content of the file that the cache stores with a program. It contains the digest of the program and the
-/// key from which the program was compiled, because two keys may have the same name.
+/// Returns the content of the file that the cache stores with a program, called its seal. It contains the digest of
+/// the program and the key from which the program was compiled, because two keys may have the same file name.
 fn seal(key: &str, program: &[u8]) -> Vec<u8> {
     format!("sha256 {:x}\n{key}", Sha256::digest(program)).into_bytes()
 }
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_program_is_found_by_its_key() {
+    fn cached_program_is_found_by_key() {
         let folder = tempfile::tempdir().unwrap();
         let cache = filled(&folder.path().join("a/b"));
         assert_eq!(cache.find("q", "key"), Ok(None));
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_folder_follows_the_environment() {
+    fn cache_folder_is_read_from_environment() {
         let folder = |set: &[(&str, &str)]| {
             let set: Vec<(String, String)> =
                 set.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();

@@ -1,7 +1,7 @@
 //! Analysis of a compiled function from its machine code: vector width of the hot loop, non-temporal
 //! stores, fused multiply-add, and calls of memcpy or memset that replace the loop.
 //!
-//! The analysis supports x86-64 shared objects of Linux. Code of other processors is not analysed.
+//! Only x86-64 shared objects of Linux are supported.
 
 mod body;
 mod image;
@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 /// Properties of a function's machine code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
-    /// Number of bits that one instruction of the hot loop processes, which is a vector, or one element in scalar code.
-    /// `None` if the function has no loop that accesses data.
+    /// Number of bits that one instruction of the hot loop processes: the width of a vector, or of one element in
+    /// scalar code. `None` if no loop of the function accesses data.
     pub vector_bits: Option<u32>,
     /// True if the hot loop has non-temporal stores.
     pub nontemporal: bool,
@@ -24,8 +24,8 @@ pub struct Code {
     pub fma: bool,
     /// True if the hot loop has software prefetches.
     pub prefetch: bool,
-    /// Names of the called functions, in the order of the code. `rep movs` and `rep stos` are instructions that work
-    /// like memcpy and memset; `?` is a call through a register.
+    /// Names of the called functions, in the order of the code. `rep movs` and `rep stos` denote instructions that
+    /// work like memcpy and memset; `?` denotes a call through a register.
     pub calls: Vec<String>,
 }
 

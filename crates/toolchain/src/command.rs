@@ -1,5 +1,5 @@
-//! Command with its options, as typed by a user. The text is split into words as by a shell, with quotes, backslashes
-//! and comments. Nothing is expanded, and no shell runs.
+//! Command with its options, as typed by a user. The text is split into words as in a shell, with quotes,
+//! backslashes and comments. Nothing is expanded, and no shell is started.
 
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -36,8 +36,8 @@ impl CommandLine {
         None
     }
 
-    /// Returns the command without the arguments that select its input and output: `-o FILE`, and files named `source`.
-    /// Lines that users copy contain both.
+    /// Returns the command without the arguments that select its input and output: `-o FILE`, and files named
+    /// `source`. Command lines that users copy often contain both.
     pub fn without_files(&self, source: &str) -> Self {
         let mut words = vec![self.program().to_owned()];
         let mut arguments = self.arguments().iter();
@@ -87,7 +87,7 @@ impl CommandLine {
         &self.words[1..]
     }
 
-    /// Returns a copy with more arguments at the end.
+    /// Returns the command with further arguments at the end.
     pub fn with<S: Into<String>>(&self, more: impl IntoIterator<Item = S>) -> Self {
         let mut words = self.words.clone();
         words.extend(more.into_iter().map(Into::into));
@@ -120,7 +120,7 @@ impl fmt::Display for CommandLine {
     }
 }
 
-/// True if a shell reads the character as itself.
+/// True if the character needs no quotes in a shell.
 fn needs_no_quotes(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_=+./,:@%".contains(c)
 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn copied_command_loses_its_files() {
+    fn input_and_output_files_are_removed() {
         let of = |line: &str| {
             let command: CommandLine = line.parse().unwrap();
             command.without_files("stream.c").to_string()
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_split_as_in_a_shell_without_expansion() {
+    fn words_are_split_without_expansion() {
         assert_eq!(words("gcc -O3  -fopenmp"), ["gcc", "-O3", "-fopenmp"]);
         assert_eq!(
             words(r#"'my cc' "-DX=\"a b\"" a\ b '' $HOME `x`; rm"#),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_command_is_reported_with_its_column() {
+    fn invalid_command_is_reported_with_column() {
         for (text, at) in
             [("", 0), ("  ", 0), ("gcc 'x", 6), ("gcc \"x\\\"", 8), ("cc \\", 4), ("''", 0)]
         {

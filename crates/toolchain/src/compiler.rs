@@ -32,7 +32,7 @@ pub struct CompiledProgram {
 pub struct CompileLimits {
     /// Limit for the query of the compiler's version.
     pub version: Duration,
-    /// Limit for the compilation.
+    /// Time limits for the steps of a compilation. A step that exceeds its limit is killed.
     pub compile: Duration,
     /// Limit for the CPU time of the first run of the compiled program.
     pub trial: Duration,

@@ -33,15 +33,15 @@ pub enum ToolchainError {
         status: String,
         /// First error messages of the compiler.
         errors: String,
-        /// Flags of other compilers in the command, and their nearest equals.
+        /// Flags of other compilers in the command, and their nearest equivalents.
         flags: Option<String>,
     },
-    /// The compiler would read a flag of another compiler as the name of its output file.
+    /// A flag of another compiler would be read as the name of the output file.
     #[error("{program} reads a flag that begins with -o as the name of its output file")]
     ForeignFlag {
-        /// Compiler.
+        /// Name of the compiler.
         program: String,
-        /// Flags of other compilers in the command, and their nearest equals.
+        /// Flags of other compilers in the command, and their nearest equivalents.
         flags: String,
     },
     /// The program exceeded its time limit and was killed.
@@ -81,12 +81,12 @@ pub enum ToolchainError {
         command: String,
         /// Exit status as text.
         status: String,
-        /// Reason that the program printed, or the end of its error output.
+        /// Reason that the program printed; without a reason, the end of its error output.
         error_tail: String,
         /// Hint for the user.
         hint: &'static str,
     },
-    /// A program failed, a program cannot be monitored, or the private folder cannot be created.
+    /// A program failed or cannot be monitored, or the private folder cannot be created.
     #[error("{0}")]
     Failed(String),
     /// A library cannot be used.
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failure_has_the_hint_of_its_error() {
+    fn failure_has_hint_of_error() {
         let hint = |error: ToolchainError| Failure::from(error).hint;
         let command = || "prog --size 1".to_owned();
         let start = |text| ToolchainError::Start {

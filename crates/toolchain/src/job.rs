@@ -29,9 +29,9 @@ pub struct Job {
     pub limit: Duration,
     /// Maximum number of bytes of standard output, which is also the maximum for the error output.
     pub output_limit: u64,
-    /// CPUs, memory policy and pages of the process; `None` for those of this process.
+    /// CPUs, memory policy and pages of the process; `None`: as this process.
     pub place: Option<ChildPlace>,
-    /// Limit of the stack of the process; `None` for that of this process.
+    /// Stack limit of the process; `None`: as this process.
     pub stack: Option<StackLimit>,
 }
 
@@ -46,12 +46,13 @@ pub struct JobOutput {
     pub stderr: String,
     /// Elapsed time of the process.
     pub seconds: Seconds,
-    /// Time limit that the process had; zero if no time was left, so that it was not started.
+    /// Time limit that the process had; zero if no time was left and the process was not started.
     pub limit: Duration,
 }
 
-/// Runs `job` to its end and then kills all its descendants. `interrupted` is called repeatedly while the job runs. A
-/// budget of the user ends the job earlier than its own limit; see [`helper_time`].
+/// Runs `job` to its end and then kills all its descendants. `interrupted` is called repeatedly while the job runs.
+/// If the budget of the user is used up before the limit of the job, the job ends with the budget; see
+/// [`helper_time`].
 ///
 /// # Errors
 /// Fails when the program cannot be started or monitored. An unsuccessful status is not an error of this function.
@@ -81,8 +82,8 @@ pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<JobOutput, Toolc
     })
 }
 
-/// Runs a job like [`run`]. `listen` receives the standard output while the job runs, and may stop the job. The job
-/// then has the time `grace` to end by itself.
+/// Runs a job like [`run`]. `listen` receives the standard output while the job runs, and may return a reason to
+/// stop the job. The job then has the time `grace` to end by itself.
 pub(crate) fn listen(
     job: &Job,
     grace: Duration,
@@ -126,7 +127,8 @@ impl Job {
         command
     }
 
-    /// Returns the command for a message. An argument may be a description of a thousand characters.
+    /// Returns the command for a message. Long arguments are shortened, because a description can have a thousand
+    /// characters.
     fn shown(&self) -> String {
         legible::shortened(&self.command.to_string())
     }

@@ -11,8 +11,8 @@ const TUNABLE: &str = "glibc.cpu.x86_non_temporal_threshold:";
 /// Time limit of the query.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Returns the size in bytes from which `memcpy` of the C library uses non-temporal stores; `None` if it is unknown.
-/// The dynamic linker of glibc lists this size since version 2.33.
+/// Returns the size in bytes from which `memcpy` of the C library uses non-temporal stores; `None` if it is
+/// unknown. The dynamic linker of glibc reports this size since version 2.33.
 pub fn nontemporal_memcpy_bytes(interrupted: &dyn Fn() -> bool) -> Option<u64> {
     let linker = LINKERS.into_iter().find(|path| Path::new(path).is_file())?;
     let job = Job::new(CommandLine::new(linker, ["--list-tunables"]), LIMIT);
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memcpy_threshold_is_read_from_the_list_of_tunables() {
+    fn memcpy_threshold_is_read_from_tunables() {
         let list = "glibc.rtld.nns: 0x4 (min: 0x1, max: 0x10)\n\
                     glibc.cpu.x86_non_temporal_threshold: 0x12000000 (min: 0x4040, max: 0xf)\n";
         assert_eq!(threshold(list), Some(288 << 20));

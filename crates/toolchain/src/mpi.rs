@@ -1,5 +1,5 @@
-//! MPI installations of this system: a compiler wrapper, the library that it links, and the matching launcher; or
-//! without a wrapper, a launcher and the library.
+//! MPI installations of this system. An installation is a compiler wrapper with its library and the matching
+//! launcher; or, without a wrapper, a launcher and a library.
 //!
 //! The launcher is searched for in the folder of the wrapper, along the wrapper's symbolic links, and then in `PATH`.
 //! (On Debian, `mpicc` links to `mpicc.openmpi` in the folder of `mpirun.openmpi`.) A launcher is used only if it
@@ -27,10 +27,10 @@ pub use nodegauge_os::mpi_abi::{self as abi, LauncherKind, MpiAbi, launcher_abis
 pub use placed::{LauncherArguments, MpiLaunch, MpiProgram, RankPlaces};
 pub use words::{RecognisedLauncher, library_in_output, recognise_launcher, without_explanations};
 
-/// MPI library according to its compiler wrapper.
+/// MPI library, as its compiler wrapper reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MpiLibrary {
-    /// Implementation from which the library is derived: MPICH for Intel MPI and MVAPICH.
+    /// Implementation on which the library is based, e.g. MPICH for Intel MPI and MVAPICH.
     pub family: &'static MpiImplementation,
     /// Name of the library: `Open MPI`, `MPICH`, `Intel MPI`, `MVAPICH`.
     pub name: String,
@@ -49,7 +49,7 @@ pub struct MpiLauncher {
     pub title: &'static str,
     /// Version of the launcher; `None` if it does not report its version.
     pub version: Option<String>,
-    /// False for a Hydra that was built without a topology library, e.g. that of Debian 11: it cannot bind ranks.
+    /// False for Hydra without a topology library, which cannot bind ranks, e.g. Hydra of Debian 11.
     pub binds: bool,
 }
 
@@ -59,8 +59,8 @@ impl MpiLauncher {
         self.version.as_ref()?.split('.').next()?.parse().ok()
     }
 
-    /// True if this process runs as root and the launcher requires an option for that. Open MPI also accepts environment
-    /// variables instead of the option; version 5 also reads the variables of its runtime (PRRTE).
+    /// True if this process runs as root and the launcher refuses this without an option. Open MPI also accepts
+    /// environment variables instead of the option; version 5 also reads the variables of its runtime (PRRTE).
     pub fn refuses_root(&self) -> bool {
         let allowed = ["OMPI_", "PRTE_"].iter().any(|prefix| {
             let names = ["ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM"];
@@ -72,7 +72,7 @@ impl MpiLauncher {
     /// Checks that the launcher starts programs of the user if this process runs as root.
     ///
     /// # Errors
-    /// Fails if the launcher requires an option for that, which the user must give.
+    /// Fails if the launcher requires an option, which the user must give.
     pub fn check_root(&self) -> Result<(), Failure> {
         if !self.refuses_root() {
             return Ok(());
@@ -93,7 +93,7 @@ fn is_one(name: &str) -> bool {
 pub enum MpiParts {
     /// A compiler wrapper is installed.
     Wrapper {
-        /// Command of the wrapper, with the version of the compiler that the wrapper calls.
+        /// Command of the wrapper, with the version of the compiler that it calls.
         compiler: Compiler,
         /// Path of the wrapper.
         path: PathBuf,
@@ -117,7 +117,7 @@ impl fmt::Display for MpiParts {
     }
 }
 
-/// MPI installation: library, compiler wrapper (if any) and launcher.
+/// MPI installation: library, launcher and, if there is one, compiler wrapper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mpi {
     /// Installed parts: a compiler wrapper, or only the library.
@@ -126,7 +126,7 @@ pub struct Mpi {
     pub library: MpiLibrary,
     /// Launcher that starts ranks of this library.
     pub launcher: MpiLauncher,
-    /// Reason why this MPI was chosen, set by the caller.
+    /// Reason why this MPI was chosen, as text; the caller sets it.
     pub selection_reason: String,
 }
 
@@ -137,7 +137,7 @@ const WRAPPER: &str = "mpicc";
 /// Names of launchers without the suffix of an implementation.
 const LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "mpiexec.hydra"];
 
-/// Returns the names of wrappers that are tried if the user specifies no wrapper.
+/// Returns the names of wrappers that are searched for if the user specifies none.
 pub fn usual_wrappers() -> Vec<String> {
     let suffixed = implementations().map(|own| format!("{WRAPPER}.{}", own.suffix));
     std::iter::once(WRAPPER.to_owned()).chain(suffixed).collect()
@@ -178,8 +178,8 @@ impl Mpi {
         Ok(Self { parts, library, launcher, selection_reason: String::new() })
     }
 
-    /// Finds an MPI without a compiler. The launcher is the one that the user specifies, otherwise the first launcher
-    /// in the search path whose library is found.
+    /// Finds an MPI without a compiler. The launcher is the one that the user specifies, otherwise the first one in
+    /// the search path for which a library is found.
     ///
     /// # Errors
     /// Fails when no launcher with a library is found.
@@ -217,11 +217,11 @@ impl Mpi {
         }
         without.dedup();
         let found = if without.is_empty() { "no mpirun".to_owned() } else { without.join(", ") };
-        Err(Failure::missing(format!("there is no MPI to run programs with: {found}")))
+        Err(Failure::missing(format!("no MPI for running programs was found: {found}")))
     }
 }
 
-/// Returns the library that a wrapper prints when it is called with the option of one of the implementations.
+/// Returns the library that a wrapper reports if it is called with the query option of an implementation.
 fn wrapper_library(
     program: &str,
     interrupted: &dyn Fn() -> bool,
@@ -240,12 +240,13 @@ fn command_line(program: PathBuf) -> CommandLine {
 }
 
 impl MpiLibrary {
-    /// Returns the library of an implementation, whose version is unknown.
+    /// Returns the library of an implementation, with an unknown version.
     fn from_implementation(own: &'static MpiImplementation) -> Self {
         Self { family: own, name: own.library.to_owned(), version: None }
     }
 
-    /// True if the launcher of this implementation, or srun if there is none, can start ranks of this library.
+    /// True if the launcher of this implementation can start ranks of this library; for srun, the implementation is
+    /// `None`.
     fn accepts_launcher(&self, launcher: Option<&MpiImplementation>) -> bool {
         launcher.is_none_or(|own| own == self.family)
     }
@@ -260,8 +261,8 @@ impl fmt::Display for MpiLibrary {
     }
 }
 
-/// Returns the launcher for a compiled program. This is the launcher that the user specifies, otherwise a launcher of
-/// the program's library, or of any library if `library` is unknown.
+/// Returns the launcher for a compiled program. If the user specifies no launcher, it is a launcher of the
+/// program's MPI library, or of any library if `library` is unknown.
 ///
 /// # Errors
 /// Fails when no launcher is found, or when the specified launcher does not start programs of that library.
@@ -286,8 +287,8 @@ pub fn launcher_for(
     Err(failure.unwrap_or_else(|| Failure::missing("no MPI is known")))
 }
 
-/// Returns the launcher that the user specifies, otherwise a launcher in the folder of `path` or in `PATH`. `program`
-/// is the name of the wrapper or program for messages.
+/// Returns the launcher that the user specifies, otherwise a launcher in the folder of `path` or in `PATH`.
+/// `program` is the name of the wrapper or program in messages.
 fn find_launcher(
     path: &Path,
     program: &str,
@@ -403,8 +404,8 @@ mod tests {
     const OPEN_MPI: &str = "mpirun (Open MPI) 4.1.4";
     const HYDRA: &str = "HYDRA build details:\n    Version: 4.0.2";
 
-    /// Makes a launcher whose `--version` prints these words, and returns its path. A child process writes the file: a
-    /// file that this process writes cannot be executed while a child of another test has inherited it.
+    /// Creates a launcher whose `--version` prints this text, and returns its path. A child process writes the
+    /// file, because a file that this process writes cannot be executed while a child of another test has it open.
     fn launcher(folder: &Path, name: &str, words: &str) -> String {
         let path = folder.join(name).display().to_string();
         let text = format!("#!/bin/sh\necho '{words}'\n");
@@ -425,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn library_is_started_by_its_own_launcher_or_slurm() {
+    fn library_accepts_own_launcher_and_srun() {
         let mpich = library(LauncherKind::Hydra);
         assert!(mpich.accepts_launcher(Some(implementation(LauncherKind::Hydra))));
         assert!(mpich.accepts_launcher(None));
@@ -433,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn launchers_of_a_wrapper_are_found_along_its_links() {
+    fn launcher_is_found_along_links_of_wrapper() {
         let root = tempfile::tempdir().unwrap();
         let expected =
             ["mpirun.openmpi", "mpiexec.openmpi"].map(|name| launcher(root.path(), name, ""));
@@ -449,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn launcher_of_another_library_is_refused() {
+    fn launcher_of_other_library_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let open = launcher(root.path(), "mpirun", OPEN_MPI);
         let hydra = launcher(root.path(), "mpiexec", HYDRA);

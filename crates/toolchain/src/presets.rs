@@ -12,20 +12,20 @@ pub struct CompilerFamily {
     pub name: &'static str,
     /// Name of the C compiler's program.
     pub program: &'static str,
-    /// Locations outside the search path. In a location, `*` matches any characters within one folder name; if several
-    /// folders match, the last one in alphabetical order (the newest version) is used.
+    /// Locations outside the search path; `*` matches any characters within one folder name. if several folders
+    /// match, the last one in alphabetical order (the newest version) is used.
     pub places: &'static [&'static str],
-    /// Flags of each variant. The first variant is plain, and is also the default for a compiler that is given without
-    /// flags.
+    /// Sets of flags, one per variant. The first variant is plain, and is also the default for a compiler that is
+    /// given without flags.
     pub variants: &'static [&'static [&'static str]],
     /// Flag that enables OpenMP.
     pub openmp: &'static str,
 }
 
-/// Flag of gcc and clang that generates code for this processor; the name of the flag differs on Arm.
+/// Flag of gcc and clang that generates code for this processor; on Arm it has another name.
 const NATIVE: &str = if cfg!(target_arch = "aarch64") { "-mcpu=native" } else { "-march=native" };
 
-/// Known compiler families. A variant is left out with a notice if the compiler refuses its flags. Therefore variants
+/// Known compiler families. A variant whose flags the compiler refuses is omitted with a notice; therefore variants
 /// may use flags of newer versions or of a single vendor.
 pub static FAMILIES: [CompilerFamily; 7] = [
     GCC,
@@ -158,7 +158,7 @@ impl InstalledCompiler {
     }
 }
 
-/// Returns the compiler of a family in the vendor's locations below `root`, and the command that runs it.
+/// Returns the path of a family's compiler in the vendor's locations below `root`, and the command that starts it.
 fn in_places(family: &CompilerFamily, root: &Path) -> Option<(PathBuf, String)> {
     let mut places = family.places.iter().flat_map(|place| expand(root, place));
     let program = places.find(|program| is_program(program))?;
@@ -167,7 +167,7 @@ fn in_places(family: &CompilerFamily, root: &Path) -> Option<(PathBuf, String)> 
 }
 
 /// Returns the installed compilers of all families. They are searched for in the search path `path` (in the form of
-/// `PATH`) and in the vendors' locations below `root`. A compiler that is found twice is listed once.
+/// `PATH`) and in the vendors' locations below `root`. A compiler that is found several times is listed once.
 pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<InstalledCompiler> {
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut found = Vec::new();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn compiler_found_twice_is_listed_once() {
+    fn duplicate_compiler_is_listed_once() {
         let root = tempfile::tempdir().unwrap();
         program(root.path(), "opt/AMD/aocc-compiler-5.0.0/bin/clang");
         let path = root.path().join("opt/AMD/aocc-compiler-5.0.0/bin").into_os_string();
@@ -241,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn compiler_without_flags_gets_those_of_its_family() {
+    fn compiler_without_flags_gets_family_flags() {
         assert_eq!(usual_flags("/opt/nvidia/bin/nvc"), ["-O3", "-tp=native"]);
         assert_eq!(usual_flags("icx"), ["-O3", "-xHost"]);
         assert_eq!(usual_flags("gcc-12"), UNKNOWN);
     }
 
     #[test]
-    fn families_begin_with_a_plain_variant_and_have_no_duplicates() {
+    fn family_variants_are_distinct_and_begin_with_plain() {
         for family in &FAMILIES {
             let plain = family.variants[0];
             assert_eq!(plain.len(), 2, "{}", family.name);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn each_vendor_has_its_own_folder() {
+    fn vendor_folders_are_distinct() {
         let root = tempfile::tempdir().unwrap();
         for place in FAMILIES.iter().flat_map(|family| family.places) {
             program(root.path(), place.replace('*', "1.0").trim_start_matches('/'));

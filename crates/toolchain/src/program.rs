@@ -1,8 +1,8 @@
 //! Runs of programs that a user has built or installed: HPL, HPCG, the OSU benchmarks, IOzone, fio, STREAM and others.
 //!
-//! [`run`] manages all resources of a run, whether the run succeeds or not. The resources are the input files and the
-//! rank file in a private folder, the launcher's options for ranks, the launcher's session folder and shared memory,
-//! the limits of time and output, the descendants of the program, and the files that the program wrote. Private folders
+//! [`run`] manages all resources of a run, also if the run fails. The resources are the input files and the rank
+//! file in a private folder, the launcher's options for ranks, the launcher's session folder and shared memory, the
+//! limits of time and output, the descendants of the program, and the files that the program wrote. Private folders
 //! are removed at the end of the run.
 
 use crate::job::{self, Job, OUTPUT_LIMIT};
@@ -25,11 +25,11 @@ const RANKFILE: &str = "ranks";
 /// leave these files behind.
 const SHARED_MEMORY_FOLDER: [&str; 2] =
     ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"];
-/// Environment variables for the time in seconds that Open MPI's launcher waits, after SIGTERM, until it kills its ranks,
-/// for versions 4 and 5. By default, an interrupted run lasts one second longer.
+/// Environment variables for the time in seconds that Open MPI's launcher waits between SIGTERM and the killing of
+/// its ranks, for versions 4 and 5. With the default, an interrupted run would last one second longer.
 const KILL_DELAY: [&str; 2] =
     ["OMPI_MCA_odls_base_sigkill_timeout", "PRTE_MCA_odls_base_sigkill_timeout"];
-/// Time between SIGTERM and SIGKILL, in which a launcher can end its ranks on other machines.
+/// Time between SIGTERM and SIGKILL, during which a launcher can end its ranks on other machines.
 const GRACE_PERIOD: Duration = Duration::from_millis(1500);
 
 /// Input file of a program.
@@ -74,9 +74,9 @@ pub struct ProgramJob<'a> {
     pub limit: Duration,
     /// Maximum number of bytes of standard output, which is also the maximum for the error output.
     pub output_limit: u64,
-    /// CPUs, memory policy and pages of the process that is started; `None` for those of this process.
+    /// CPUs, memory policy and pages of the started process; `None`: as this process.
     pub place: Option<ChildPlace>,
-    /// Limit of the stack of the process that is started, and of what it starts; `None` for that of this process.
+    /// Stack limit of the started process and its descendants; `None`: as this process.
     pub stack: Option<StackLimit>,
 }
 
@@ -91,11 +91,11 @@ pub struct ProgramOutput {
     pub stderr: String,
     /// Elapsed time of the run.
     pub seconds: Seconds,
-    /// Text files that were written into the private folder, in the order of their names.
+    /// Text files that the program left in the private folder, in the order of their names.
     pub files: Vec<WrittenFile>,
     /// Launcher with its options for the ranks.
     pub launcher: Option<CommandLine>,
-    /// True if the exit status is that of a launcher.
+    /// True if the exit status comes from a launcher.
     is_launched: bool,
     job: Job,
 }
@@ -157,8 +157,8 @@ pub fn run(
     Ok(ProgramOutput { stdout, ..output })
 }
 
-/// Runs a program like [`run`]. `listen` is called about a hundred times per second with the complete lines of standard
-/// output since the last call; there may be none. `listen` may stop the program.
+/// Runs a program like [`run`]. `listen` is called about a hundred times per second with the complete lines of
+/// standard output since the last call; the text may be empty. `listen` may return a reason to stop the program.
 ///
 /// # Errors
 /// Fails as [`run`] does.
@@ -184,7 +184,7 @@ pub fn run_with_listener(
     })
 }
 
-/// Run whose input files have been written. Its folders are removed when it is dropped.
+/// Run whose input files have been written. Its folders are removed when this value is dropped.
 struct PreparedRun<'a> {
     job: Job,
     launcher: Option<CommandLine>,
@@ -235,8 +235,8 @@ impl<'a> PreparedRun<'a> {
         Ok(Self { job, launcher, folder: &run.folder, private, _shared_memory: shared_memory })
     }
 
-    /// Reads the text files that the program left in its private folder, in the order of their names. Files that are
-    /// not text or are too long (e.g. a core dump) are left out.
+    /// Reads the text files that the program left in its private folder, in the order of their names. Files that
+    /// are not text or are too long, e.g. core dumps, are omitted.
     fn written_files(&self) -> Vec<WrittenFile> {
         let Folder::Private(inputs) = self.folder else { return Vec::new() };
         let Ok(entries) = std::fs::read_dir(self.private.path()) else { return Vec::new() };
@@ -289,7 +289,7 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<(), ToolchainError> {
     })
 }
 
-/// Returns the remedy for a program that may have exceeded this limit of its stack; `None` without a limit.
+/// Returns the remedy if a program may have exceeded this stack limit; `None` if there is no limit.
 fn stack_remedy(StackLimit { soft, hard }: StackLimit) -> Option<String> {
     let soft_bytes = soft?;
     let limited = format!("if its local arrays need more than {} of stack", Bytes(soft_bytes));
@@ -345,15 +345,15 @@ impl ProgramOutput {
         })
     }
 
-    /// Returns the remedy if the program may have exceeded the limit of its stack.
+    /// Returns the remedy if the program may have exceeded its stack limit; otherwise `None`.
     fn stack_hint(&self) -> Option<String> {
         let ChildEnd::Exited(status) = self.end else { return None };
         let limit = self.job.stack.unwrap_or_else(StackLimit::own);
         stack_remedy(limit).filter(|_| is_memory_fault(status, self.is_launched))
     }
 
-    /// Returns the error for a run that ended without a result. The error contains `reason`, which the program printed.
-    /// Without a reason, it contains the last line of the error output that has a word.
+    /// Returns the error for a run that ended without a result. The error contains `reason`, which the program
+    /// printed; without a reason, the last line of the error output that contains a word.
     pub fn no_result(&self, reason: Option<&str>, hint: &'static str) -> ToolchainError {
         let mut lines = self.stderr.lines().rev();
         let reason = reason.or_else(|| lines.find(|line| line.contains(char::is_alphanumeric)));

@@ -1,27 +1,27 @@
-//! Output of other programs, as errors, pages and records quote it: a few lines, each of some hundred characters. A
-//! program may print lines of any length.
+//! Quotation of other programs' output in errors, pages and records: a few lines, each of some hundred characters.
+//! A program may print lines of any length.
 
 use nodegauge_measure::legible;
 use std::time::Duration;
 
-/// Words of compilers and linkers that report an error.
+/// Words by which compilers and linkers mark errors.
 const ERRORS: [&str; 3] = ["error", "undefined reference", "cannot find"];
 /// Number of quoted lines.
 const LINES: usize = 6;
 
-/// Returns the last lines that are not blank.
+/// Returns the last non-blank lines.
 pub fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     join(&lines[lines.len().saturating_sub(LINES)..])
 }
 
-/// Returns the last line that is not blank; empty if there is none.
+/// Returns the last non-blank line; empty if there is none.
 pub fn last_line(text: &str) -> String {
     text.lines().rfind(|line| !line.trim().is_empty()).map(legible::quoted).unwrap_or_default()
 }
 
-/// Returns the first lines of compilers and linkers that report an error, or the first lines of the text if there are
-/// none.
+/// Returns the first lines in which a compiler or linker reports an error; without such lines, the first lines of
+/// the text.
 pub fn first_errors(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let errors = lines.iter().copied();
@@ -34,7 +34,7 @@ fn join(lines: &[&str]) -> String {
     lines.iter().map(|line| legible::quoted(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the last lines of a program's output as the end of a message; empty if there are none.
+/// Returns the last lines of a program's output in the form of the end of a message; empty if there are none.
 pub fn quoted_lines(error_tail: &str) -> String {
     if error_tail.is_empty() { String::new() } else { format!(":\n{error_tail}") }
 }
@@ -44,7 +44,8 @@ pub fn too_long(limit: Duration) -> String {
     killed("took longer than", limit)
 }
 
-/// Returns the end of a reason why a program that reached its time limit gave nothing.
+/// Returns the end of a reason that begins with the name of a program, which reached its time limit without a
+/// result.
 pub fn exceeded(limit: Duration) -> String {
     killed("exceeded", limit)
 }
@@ -56,7 +57,7 @@ fn killed(what: &str, limit: Duration) -> String {
     format!("{what} {} s and was killed", in_tenths(limit))
 }
 
-/// Returns the words for a program that did not answer within its time limit.
+/// Returns the reason for a program that did not respond within its time limit.
 pub fn no_response(limit: Duration) -> String {
     if limit.is_zero() {
         return "no response, because no time is left".to_owned();
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn most_relevant_lines_are_quoted() {
+    fn error_lines_are_quoted_first() {
         assert_eq!(last_lines("1\n2\n\n3\n4\n5\n6\n7\n"), "2\n3\n4\n5\n6\n7");
         assert_eq!(last_line("1\n2\n \n"), "2");
         assert_eq!(first_errors("a.c: In main\na.c:1: error: x\nnote"), "a.c:1: error: x");
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_line_is_shortened() {
+    fn long_line_is_shortened() {
         let endless = format!("error: {}", "y".repeat(1 << 20));
         for quoted in [last_lines(&endless), last_line(&endless), first_errors(&endless)] {
             assert!(quoted.starts_with("error: yyy") && quoted.len() < 600, "{}", quoted.len());
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn time_limit_is_printed_in_tenths_of_a_second() {
+    fn time_limit_is_printed_in_tenths() {
         let said = |seconds| too_long(Duration::from_secs_f64(seconds));
         assert_eq!(said(60.0), "took longer than 60 s and was killed");
         assert_eq!(exceeded(Duration::from_millis(7324)), "exceeded 7.3 s and was killed");

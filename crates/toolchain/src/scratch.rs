@@ -1,9 +1,9 @@
 //! Private folder for compiler output, which is removed when its owner is dropped.
 //!
 //! Other users may have write permission for the folder of `TMPDIR`. If they could rename folders there, they could
-//! exchange a compiled program before it is executed. Such a folder is passed over for `/dev/shm`, or else the private
-//! folder is used by its descriptor, which no rename changes. Programs and libraries are opened once, and executed and
-//! loaded by their descriptor.
+//! exchange a compiled program before it is executed. If others can do so, `/dev/shm` is used instead. If it is not
+//! usable either, the private folder is accessed by its descriptor, which renaming does not affect. Programs and
+//! libraries are opened once, and executed and loaded by their descriptor.
 
 use crate::ToolchainError;
 use nodegauge_measure::{Failure, Notice, NoticeId};
@@ -21,20 +21,20 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// File system for shared memory on Linux. It may permit execution where `TMPDIR` does not.
+/// Folder of shared memory on Linux. It may permit execution where `TMPDIR` does not.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 /// Permissions of private folders, and of programs in them.
 const PRIVATE: u32 = 0o700;
 
-/// Reasons why this process did not use a folder for temporary files.
+/// Reasons why this process did not use certain folders for temporary files.
 static SKIPPED_FOLDERS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Returns the reasons why this process did not use a folder for temporary files, one line for each.
+/// Returns the reasons why this process did not use certain folders for temporary files, one line each.
 pub fn skipped_folders() -> Vec<String> {
     SKIPPED_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
 }
 
-/// Hosts on which programs of a private folder are executed.
+/// Hosts on which programs of a private folder are started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramReach {
     /// This host only.
@@ -48,7 +48,7 @@ pub enum ProgramReach {
 pub struct Scratch {
     folder: PrivateFolder,
     reach: ProgramReach,
-    /// True if neither the folder nor another one permits execution.
+    /// True if no folder permits execution, so that programs are copied to memory.
     in_memory: bool,
     /// Open programs, which are executed or loaded by their descriptors.
     programs: Mutex<Vec<OpenProgram>>,
@@ -74,8 +74,8 @@ impl OpenProgram {
 }
 
 impl Scratch {
-    /// Creates a new folder below `TMPDIR`, or below `/dev/shm` if other users can exchange files in `TMPDIR`. If they can
-    /// do so in both, the folder is used by its descriptor.
+    /// Creates a new folder below `TMPDIR`, or below `/dev/shm` if other users can exchange files in `TMPDIR`. If
+    /// they can exchange files in both, the folder is accessed by its descriptor.
     ///
     /// # Errors
     /// Fails when the folder cannot be created.
@@ -83,13 +83,13 @@ impl Scratch {
         Self::first(&[], |_| Ok(true))?.ok_or_else(Self::not_trusted)
     }
 
-    /// Creates a new folder for programs and libraries that are executed on the hosts of `reach`: below `preferred`,
-    /// `TMPDIR` or `/dev/shm`, whichever is the first whose files may be executed: without `noexec`, and permitted by
-    /// security modules. If there is none, [`Self::executable`] copies programs to anonymous memory. For other hosts,
-    /// the folder is below `preferred` or `TMPDIR`.
+    /// Creates a new folder for programs and libraries that are executed on the hosts of `reach`: below the first
+    /// of `preferred`, `TMPDIR` and `/dev/shm` that permits execution, i.e. without `noexec` and permitted by
+    /// security modules. If there is none, [`Self::executable`] copies programs to anonymous memory. For other
+    /// hosts, the folder is below `preferred` or `TMPDIR`.
     ///
     /// # Errors
-    /// Fails when programs in memory cannot be executed either, or as [`Self::new`] does.
+    /// Fails when programs in memory cannot be executed either. Also returns the errors of [`Self::new`].
     pub fn for_programs(
         preferred: Option<&Path>,
         reach: ProgramReach,
@@ -126,9 +126,9 @@ impl Scratch {
             .into())
     }
 
-    /// Creates a new folder below the first of `preferred`, `TMPDIR` and `/dev/shm` that no other user can exchange and
-    /// that is `suitable`. If other users can exchange all of them, the folder is used by its descriptor. Returns `None` if
-    /// no folder is suitable.
+    /// Creates a new folder below the first of `preferred`, `TMPDIR` and `/dev/shm` that no other user can exchange
+    /// and that is `suitable`. If other users can exchange all of them, the folder is accessed by its descriptor.
+    /// Returns `None` if no folder is suitable.
     fn first(
         preferred: &[&Path],
         suitable: impl Fn(&Self) -> Result<bool, ToolchainError>,
@@ -138,8 +138,8 @@ impl Scratch {
         Self::create_first(&[preferred, &usual].concat(), &temporary, suitable)
     }
 
-    /// Creates a new folder as [`Self::first`] does, below the first of `parents`. It is an error if a folder cannot be
-    /// created in `required`.
+    /// Creates a new folder below the first suitable one of `parents`, as [`Self::first`] does. Fails if no folder
+    /// can be created in `required`.
     fn create_first(
         parents: &[&Path],
         required: &Path,
@@ -181,7 +181,8 @@ impl Scratch {
         Ok(None)
     }
 
-    /// Returns the error when other users can exchange files in all folders, and none can be used by its descriptor.
+    /// Returns the error for the case that other users can exchange files in all folders, and that no folder can be
+    /// accessed by its descriptor.
     fn not_trusted() -> ToolchainError {
         let temporary = temporary_folder();
         Failure::missing("no folder for temporary files is safe from other users")
@@ -206,7 +207,7 @@ impl Scratch {
         })
     }
 
-    /// Creates a file in the folder that may be executed by its mode, and returns it for reading.
+    /// Creates a file in the folder whose mode permits execution, and opens it for reading.
     fn tried_file(&self) -> io::Result<File> {
         let path = self.path().join("execution");
         std::fs::write(&path, [0])?;
@@ -216,7 +217,7 @@ impl Scratch {
         Ok(file)
     }
 
-    /// Returns the error when neither a folder nor memory permits execution.
+    /// Returns the error for the case that neither a folder nor memory permits execution.
     fn not_executable(cause: &io::Error) -> ToolchainError {
         let temporary = temporary_folder();
         Failure::missing("no folder for compiled programs permits execution")
@@ -237,9 +238,9 @@ impl Scratch {
         self.in_memory.then(|| Notice::new(NoticeId::Method, gauge, text))
     }
 
-    /// Returns the path at which a program or library of this folder is executed or loaded until this value is dropped. On
-    /// this host, it is the path of an open descriptor: of the file, or of a copy in memory if no folder permits
-    /// execution. Other hosts use `path` itself, and so does a host without `/proc`.
+    /// Returns the path at which a program or library of this folder is executed or loaded until this value is
+    /// dropped. On this host, it is the path of an open descriptor: of the file, or of a copy in memory if no
+    /// folder permits execution. On other hosts, and on a host without `/proc`, it is `path` itself.
     ///
     /// # Errors
     /// Fails when the file is not a regular file of this user, and when it cannot be read or copied.
@@ -268,14 +269,14 @@ impl Scratch {
     /// Creates a new folder below `parent`.
     ///
     /// # Errors
-    /// Fails when another user could exchange the folder, and as [`Self::new`] does.
+    /// Fails when another user could exchange the folder. Also returns the errors of [`Self::new`].
     pub fn new_in(parent: &Path) -> Result<Self, ToolchainError> {
         let trusted = TrustedFolder::open(parent, OtherUsers::MayAdd);
         let trusted = trusted.map_err(|why| Self::error(parent, why))?;
         PrivateFolder::by_path(trusted.path()).map(Self::from_folder)
     }
 
-    /// Returns the beginning of the names of the folders of a process.
+    /// Returns the prefix of the names of a process's private folders.
     pub(crate) fn prefix(process: u32) -> String {
         format!("nodegauge-{process}-")
     }
@@ -284,7 +285,7 @@ impl Scratch {
     pub fn error(folder: &Path, cause: impl Display) -> ToolchainError {
         Failure::missing(format!("cannot create a folder in {folder:?} for compiled programs"))
             .cause(cause.to_string())
-            .hint("set TMPDIR to a folder that you may write to")
+            .hint("set TMPDIR to a folder that you can write to")
             .into()
     }
 
@@ -315,24 +316,25 @@ impl Scratch {
     }
 }
 
-/// New folder that belongs to this user, with permissions for this user only. It is removed when it is dropped.
+/// New folder that belongs to this user, with permissions for this user only. It is removed when this value is
+/// dropped.
 #[derive(Debug)]
 enum PrivateFolder {
     /// No other user can exchange the folder.
     ByPath(tempfile::TempDir),
-    /// Another user may have put another folder at the path `name`. `path` is that of the descriptor, which no rename
-    /// changes. The content is removed by this path, and `name` only if it is an empty folder.
+    /// Another user may have put another folder at the path `name`. `path` is the path of the descriptor, which
+    /// renaming does not affect. The content is removed by `path`; `name` is removed only if it is an empty folder.
     ByDescriptor { path: PathBuf, name: PathBuf, _descriptor: OwnedFd },
 }
 
 impl PrivateFolder {
-    /// Creates a folder below `parent`, which no other user can exchange.
+    /// Creates a folder below `parent` that no other user can exchange.
     fn by_path(parent: &Path) -> Result<Self, ToolchainError> {
         let folder = Self::create(parent).map_err(|cause| Scratch::error(parent, cause))?;
         Ok(Self::ByPath(folder))
     }
 
-    /// Creates a folder below `parent`, in which other users can exchange folders.
+    /// Creates a folder below `parent`, where other users can exchange folders.
     fn by_descriptor(parent: &Path) -> io::Result<Self> {
         let name = Self::create(parent)?.keep();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -378,13 +380,13 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Returns the folder for temporary files: that of `TMPDIR`, or `/tmp`.
+/// Returns the folder for temporary files: `TMPDIR`, or `/tmp` if it is not set.
 pub(crate) fn temporary_folder() -> PathBuf {
     let folder = std::env::temp_dir();
     if folder.as_os_str().is_empty() { PathBuf::from("/tmp") } else { folder }
 }
 
-/// True if the path is that of a program in a private folder.
+/// True if the path denotes a program in a private folder of this process.
 pub(crate) fn is_own_program(path: &Path) -> bool {
     let descriptors = format!("/proc/{}/fd", std::process::id());
     path.starts_with(temporary_folder()) || path.starts_with(descriptors)
@@ -398,7 +400,7 @@ fn pass_over(exposed: &[(&Path, FolderTrustError)], instead: &str) {
     }
 }
 
-/// Opens a regular file of this user for reading. Its permissions allow only this user to write it afterwards.
+/// Opens a regular file of this user for reading, and removes the write permission of other users.
 fn open_own(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(CWD, path, flags, Mode::empty())?);
@@ -419,7 +421,7 @@ fn is_mounted_with_noexec(folder: &Path) -> bool {
         .is_ok_and(|stat| stat.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
 }
 
-/// True if the kernel and its security modules permit the execution of a file; also if this is unknown.
+/// True if the kernel and its security modules permit the execution of a file, or if this is unknown.
 fn permits_execution(file: &File) -> bool {
     match Mapping::check_executable(file).map_err(io::Error::from) {
         // Both EPERM and EACCES.
@@ -439,8 +441,8 @@ mod tests {
         std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Exchanges the folder of a private folder in `parent`, as another user could who may rename it: the new folder
-    /// has the same files with other content.
+    /// Exchanges a private folder in `parent`, as another user could who may rename it: the new folder contains the
+    /// same files with other content.
     fn exchange(parent: &Path) {
         let entry = std::fs::read_dir(parent).unwrap().next().unwrap().unwrap().path();
         let files: Vec<_> =
@@ -466,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_cannot_be_mapped_is_not_executed() {
+    fn file_without_exec_mapping_is_not_executed() {
         let scratch = Scratch::new().unwrap();
         // The kernel refuses a mapping of a file that is not open for reading with EACCES, as a security module does.
         let unreadable = File::create(scratch.path().join("file")).unwrap();
@@ -481,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_where_others_can_replace_files_is_skipped() {
+    fn folder_exchangeable_by_others_is_skipped() {
         let outer = tempfile::tempdir().unwrap();
         let other = tempfile::tempdir().unwrap();
         mode(outer.path(), 0o777);
@@ -506,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn replaced_folder_is_neither_written_nor_loaded_nor_removed() {
+    fn exchanged_folder_is_not_used() {
         let outer = tempfile::tempdir().unwrap();
         mode(outer.path(), 0o777);
         let scratch =
@@ -531,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn executed_program_is_the_opened_file() {
+    fn opened_program_is_executed_after_exchange() {
         let scratch = Scratch::new().unwrap();
         let path = scratch.write("program", "own").unwrap();
         let opened = scratch.executable(path.clone()).unwrap();
@@ -549,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_for_other_hosts_are_executed_by_their_path() {
+    fn programs_for_other_hosts_run_by_path() {
         let folder = tempfile::tempdir().unwrap();
         let scratch = Scratch::for_programs(Some(folder.path()), ProgramReach::OtherHosts).unwrap();
         let path = scratch.write_script("program", "#!/bin/sh\n").unwrap();

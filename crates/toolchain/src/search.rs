@@ -32,8 +32,7 @@ pub fn find_program(named: &Path) -> Option<PathBuf> {
     which(named)?.canonicalize().ok()
 }
 
-/// Returns `hint`. If `named` is the name of a file in the current folder, the path that the user can type for this
-/// file is added.
+/// Returns `hint`. If a file named `named` is in the current folder, the path that denotes this file is added.
 pub fn with_path_hint(named: impl AsRef<Path>, hint: &str) -> String {
     let named = named.as_ref();
     if is_path(named) || !named.is_file() {
@@ -42,17 +41,17 @@ pub fn with_path_hint(named: impl AsRef<Path>, hint: &str) -> String {
     format!("{hint}; ./{} is the file in the current folder", named.display())
 }
 
-/// Returns the absolute folders of a search path. Relative elements (`.`, empty and others) are skipped. They depend on
-/// the current folder, so that any user who can write to this folder could determine which program runs.
+/// Returns the absolute folders of a search path. Relative elements (`.`, empty and others) are skipped: they
+/// depend on the current folder, and every user who can write to it could determine which program runs.
 pub(crate) fn folders(path: &OsStr) -> impl Iterator<Item = PathBuf> {
     std::env::split_paths(path).filter(|folder| folder.is_absolute())
 }
 
-/// Search path from an environment variable that has skipped elements.
+/// Search path, from an environment variable, with elements that are skipped.
 struct UnsafePath {
     /// Name of the environment variable.
     name: &'static str,
-    /// Value without the skipped elements; `None` if there are no other elements.
+    /// Value without the skipped elements; `None` if no element remains.
     left: Option<OsString>,
     /// Elements that are skipped because they are relative.
     skipped: Vec<PathBuf>,
@@ -69,8 +68,8 @@ fn unsafe_paths(variable: impl Fn(&str) -> Option<OsString>) -> impl Iterator<It
     })
 }
 
-/// Returns the search paths of child processes that differ from the inherited search paths. Each entry is the name of
-/// the variable with its value, or with `None` to remove the variable.
+/// Returns the search paths of child processes that differ from the inherited ones. Each entry is the name of a
+/// variable and its value; a value of `None` removes the variable.
 pub(crate) fn for_children() -> impl Iterator<Item = (&'static str, Option<OsString>)> {
     unsafe_paths(|name| std::env::var_os(name)).map(|path| (path.name, path.left))
 }
@@ -102,8 +101,8 @@ fn target(link: &Path) -> Option<PathBuf> {
     Some(link.parent()?.join(target))
 }
 
-/// Returns the folders of the system's libraries: the folder of the target triplet, and the folders that are common to
-/// all systems.
+/// Returns the folders of the system's libraries: the folder of the target triplet, and the folders that all
+/// systems have.
 pub(crate) fn system_folders() -> impl Iterator<Item = PathBuf> {
     let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let all = ["/usr/local/lib", "/usr/local/lib64", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_expand_to_the_newest_first() {
+    fn pattern_matches_newest_first() {
         let root = tempfile::tempdir().unwrap();
         for name in ["cc-1/bin", "cc-2/bin", "dd-3/bin"] {
             std::fs::create_dir_all(root.path().join(name)).unwrap();
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_word_is_not_a_file_in_the_current_folder() {
+    fn plain_name_is_not_searched_in_current_folder() {
         // The current folder of unit tests is the folder of their crate.
         assert!(Path::new("Cargo.toml").is_file());
         assert!(!is_path("Cargo.toml") && is_path("./Cargo.toml"));
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_elements_of_search_paths_are_skipped_and_named() {
+    fn relative_search_path_elements_are_skipped() {
         let environment = |name: &str| match name {
             "PATH" => Some(OsString::from(":/usr/bin:.:bin:/bin")),
             "LD_LIBRARY_PATH" => Some(OsString::from(".")),

@@ -1,8 +1,8 @@
 //! Flags of one vendor's compiler that published command lines contain, and the nearest equal elsewhere.
 //!
-//! Two traps are covered. A compiler that does not know a flag refuses it, without a word about the compiler that does.
-//! And gcc and clang read every flag that begins with `-o` as the name of the output file: they accept `-openmp` and
-//! `-opt-prefetch-distance=64,8`, and neither enables OpenMP nor prefetches.
+//! Two problems are detected. A compiler refuses an unknown flag, but does not report which compiler supports it.
+//! gcc and clang read every flag that begins with `-o` as the name of the output file: they accept `-openmp` and
+//! `-opt-prefetch-distance=64,8`, which then enable neither OpenMP nor prefetching.
 
 use crate::CommandLine;
 
@@ -22,21 +22,21 @@ const fn flag(flag: &'static str, compiler: &'static str, instead: &'static str)
 
 /// Intel's classic compiler.
 const ICC: &str = "Intel's icc";
-/// The generations of Intel's classic compiler that compile for Knights Corner.
+/// Versions of Intel's classic compiler that compile for Knights Corner.
 const ICC_PHI: &str = "Intel's icc up to 2017";
 
-/// Non-temporal stores: what replaces a flag that requests them.
-const NONTEMPORAL: &str = "no equal in gcc and llvm.org's clang; the native loops use non-temporal stores (--stores nontemporal)";
-/// OpenMP: what replaces another vendor's flag.
+/// Equivalent of flags that request non-temporal stores.
+const NONTEMPORAL: &str = "no equivalent in gcc and llvm.org's clang; the native loops use non-temporal stores (--stores nontemporal)";
+/// Equivalent of other vendors' flags for OpenMP.
 const OPENMP: &str = "-fopenmp";
 
-/// Software prefetch: what replaces a flag that sets its distances.
+/// Equivalent of flags that set the distances of software prefetch.
 const PREFETCH: &str =
     "--prefetch with distances in bytes (64,8 lines are 4096,512), or gcc's -fprefetch-loop-arrays";
-/// Instructions of the Xeon Phi: why a flag that selects them has no equal.
-const EVICT: &str = "no equal, because it selects instructions of the Xeon Phi";
+/// Reason why flags that select instructions of the Xeon Phi have no equivalent.
+const EVICT: &str = "no equivalent, because it selects instructions of the Xeon Phi";
 
-/// Flags of published command lines. A longer flag precedes a flag with which it begins.
+/// Flags in published command lines. A flag precedes all flags that are a prefix of it.
 ///
 /// Sources: AOCC user guide ("-fnt-store"); Intel C++ Compiler XE 13.1 and Classic 2021 "Developer Guide and Reference"
 /// (`-opt-...` became `-qopt-...` in version 15, `-openmp` became `-qopenmp`); NVIDIA "HPC Compilers Reference Guide".
@@ -45,7 +45,7 @@ const FLAGS: [VendorFlag; 14] = [
     flag(
         "-mmic",
         ICC_PHI,
-        "no equal, because it compiles for the coprocessor Xeon Phi (Knights Corner)",
+        "no equivalent, because it compiles for the coprocessor Xeon Phi (Knights Corner)",
     ),
     flag("-opt-prefetch-distance=", ICC, PREFETCH),
     flag("-qopt-prefetch-distance=", ICC, PREFETCH),
@@ -61,22 +61,22 @@ const FLAGS: [VendorFlag; 14] = [
     flag(
         "-noparallel",
         "Hitachi's optimizing compilers",
-        "no equal, because other compilers parallelise only with a flag",
+        "no equivalent, because other compilers parallelise only with a flag",
     ),
 ];
 
-/// Returns the vendor's flag to which a word of a command line belongs.
+/// Returns the vendor's flag that a word of a command line contains.
 fn known(word: &str) -> Option<&'static VendorFlag> {
     FLAGS.iter().find(|row| word.strip_prefix(row.flag).is_some_and(|rest| ends(row, rest)))
 }
 
-/// True if the rest of a word after a flag is a value of this flag, and not the rest of another flag's name.
+/// True if the rest of a word after a flag is a value of the flag, not the rest of another flag's name.
 fn ends(row: &VendorFlag, rest: &str) -> bool {
     row.flag.ends_with('=') || rest.is_empty() || rest.starts_with('=')
 }
 
-/// Returns a sentence for each flag of `command` that another vendor's compiler has and that `errors`, the output of the
-/// compiler, names. A refused flag is named by its beginning, e.g. `unknown argument: '-fnt-store'`.
+/// Returns a sentence for each flag of another vendor in `command` that the compiler refused; `errors` is its
+/// output. The output may contain only the beginning of a refused flag, e.g. `unknown argument: '-fnt-store'`.
 pub(crate) fn refused(command: &CommandLine, errors: &str) -> Option<String> {
     // gcc names a wrong level of optimisation by the flag without the level.
     let is_level = errors.contains("argument to") && errors.contains("-O");
@@ -88,7 +88,7 @@ pub(crate) fn refused(command: &CommandLine, errors: &str) -> Option<String> {
     )
 }
 
-/// Returns a sentence for each flag of another vendor in `command`, if the version line is that of a compiler that would
+/// Returns a sentence for each flag of another vendor in `command`, if the compiler with this version line would
 /// read one of them as the name of the output file.
 pub(crate) fn misread(command: &CommandLine, version: Option<&str>) -> Option<String> {
     if version.is_none_or(|line| line.contains("ICC") || line.contains("Intel")) {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_flag_is_named_with_its_compiler_and_an_equivalent() {
+    fn refused_flag_is_reported_with_equivalent() {
         let line = command("clang -O3 -fnt-store -mcmodel=large");
         let words = refused(&line, "clang: error: unknown argument: '-fnt-store'").unwrap();
         assert!(words.starts_with("-fnt-store is a flag of AMD's AOCC; elsewhere: "), "{words}");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn flag_taken_as_an_output_file_is_found_before_compiling() {
+    fn flag_read_as_output_file_is_reported_before_compiling() {
         let line =
             command("gcc -O3 -openmp -opt-prefetch-distance=64,8 -opt-streaming-cache-evict=0");
         let words = misread(&line, Some("gcc (Debian 12.2.0) 12.2.0")).unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn flag_with_the_same_prefix_is_another_flag() {
+    fn flag_with_same_prefix_is_not_matched() {
         assert!(known("-openmp-stubs").is_none());
         assert!(known("-openmp").is_some());
         assert!(known("-mmicro").is_none());

@@ -1,5 +1,5 @@
-//! Process that cleans up after this one if it is killed by a signal that it cannot catch: it kills the programs that this
-//! process has started, with their descendants, and removes the private folders.
+//! Process that cleans up if this process is killed by a signal that cannot be caught. It kills the programs that
+//! this process has started, with their descendants, and removes the private folders.
 
 use crate::Scratch;
 use crate::scratch::{SHARED_MEMORY, temporary_folder};
@@ -9,9 +9,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Name of the hidden command of this process.
+/// Name of the hidden command that runs the watchdog.
 pub const COMMAND: &str = "clean-up-after";
-/// Byte that this process sends before it ends normally.
+/// Byte that the monitored process sends before it ends normally.
 const DONE: [u8; 1] = [1];
 
 /// Running watchdog. When this value is dropped, the watchdog ends without cleaning up.
@@ -19,8 +19,8 @@ const DONE: [u8; 1] = [1];
 pub struct Watchdog(Option<Child>);
 
 impl Watchdog {
-    /// Starts the watchdog of this process; `program` is the path of nodegauge. If it cannot be started, only the
-    /// protection against being killed is missing.
+    /// Starts the watchdog of this process; `program` is the path of nodegauge. If it cannot be started, nothing
+    /// cleans up after SIGKILL, and the run continues.
     pub fn start(program: &Path) -> Self {
         let child = Command::new(program)
             .args([COMMAND, &std::process::id().to_string()])
@@ -43,7 +43,8 @@ impl Drop for Watchdog {
     }
 }
 
-/// Waits for the end of `process`, whose pipe is the standard input, and cleans up unless it ended normally.
+/// Runs the watchdog: waits for the end of `process`, whose pipe is the standard input, and cleans up unless it
+/// ended normally.
 pub fn serve(process: u32) {
     let mut end = [0; 1];
     if matches!(std::io::stdin().read(&mut end), Ok(1..)) {

@@ -60,7 +60,7 @@ fn of(object: &SharedObject, name: &str) -> (Option<u32>, bool, bool) {
 }
 
 #[test]
-fn code_properties_follow_the_flags() {
+fn code_properties_follow_compiler_flags() {
     let v256 = "-O3 -mavx2 -mfma";
     let v512 = "-O3 -mavx512f -mprefer-vector-width=512 -ffp-contract=off";
     for compiler in ["gcc", "clang"] {
@@ -83,7 +83,7 @@ fn code_properties_follow_the_flags() {
 }
 
 #[test]
-fn loops_replaced_by_calls_are_named_for_every_linkage() {
+fn calls_that_replace_loops_are_named() {
     for flags in ["-O3", "-O3 -fno-plt", "-O3 -fcf-protection=full", "-O3 -Wl,-z,now", "-O3 -s"] {
         for compiler in ["gcc", "clang"] {
             let Some((_scratch, object)) = compiled(&format!("{compiler} {flags}"), LOOPS) else {
@@ -103,7 +103,7 @@ fn loops_replaced_by_calls_are_named_for_every_linkage() {
 }
 
 #[test]
-fn streaming_stores_are_detected_in_every_form() {
+fn nontemporal_stores_are_detected_in_every_form() {
     let intrinsics = r#"
         #include <emmintrin.h>
         #include <stddef.h>
@@ -147,7 +147,7 @@ fn streaming_stores_are_detected_in_every_form() {
 }
 
 #[test]
-fn hot_loop_is_distinguished_from_heads_and_tails() {
+fn hot_loop_is_not_prologue_or_remainder() {
     let assembly = r#"
         __asm__(".globl by_hand\n.type by_hand,@function\nby_hand:\n"
             "1: movsd (%rsi),%xmm0\n movsd %xmm0,(%rdi)\n add $8,%rsi\n add $8,%rdi\n dec %rcx\n jnz 1b\n"

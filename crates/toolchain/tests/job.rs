@@ -1,4 +1,4 @@
-//! Tests with real compilers and real programs, which succeed or fail in every possible way.
+//! Tests with real compilers and programs that succeed, fail, crash, hang or print too much.
 #![allow(clippy::unwrap_used)]
 
 use nodegauge_measure::Failure;
@@ -36,7 +36,7 @@ fn job(scratch: &Scratch, source: &str, limit: Duration) -> Result<Job, Toolchai
 const LONG: Duration = Duration::from_secs(30);
 
 #[test]
-fn successful_program_returns_its_output_and_its_folder_is_removed() {
+fn successful_program_returns_output() {
     let scratch = Scratch::new().unwrap();
     let folder = scratch.path().to_owned();
     let source = r#"#include <stdio.h>
@@ -51,7 +51,7 @@ fn successful_program_returns_its_output_and_its_folder_is_removed() {
 }
 
 #[test]
-fn failed_compilation_is_reported_with_its_errors() {
+fn failed_compilation_is_reported_with_errors() {
     let scratch = Scratch::new().unwrap();
     let error = job(&scratch, "int main(void) { return nothing; }", LONG).unwrap_err().to_string();
     assert!(error.starts_with("gcc -O1 "), "{error}");
@@ -62,7 +62,7 @@ fn failed_compilation_is_reported_with_its_errors() {
 }
 
 #[test]
-fn missing_compiler_is_named() {
+fn missing_compiler_is_reported() {
     let command = "no-such-cc -O3".parse().unwrap();
     let error = Compiler::find(command, LONG, &no).unwrap_err();
     assert!(matches!(&error, ToolchainError::NoCompiler { program } if program == "no-such-cc"));
@@ -70,7 +70,7 @@ fn missing_compiler_is_named() {
 }
 
 #[test]
-fn crash_and_failure_are_reported_with_the_last_output() {
+fn crash_and_failure_are_reported_with_last_output() {
     let scratch = Scratch::new().unwrap();
     let source = r#"#include <stdio.h>
         #include <signal.h>
@@ -86,8 +86,7 @@ fn crash_and_failure_are_reported_with_the_last_output() {
     assert!(failed_error.ends_with("ended with exit status 9"), "{failed_error}");
 }
 
-/// Source of a program that starts a child and never ends. The child never ends either. The program prints the child's
-/// process ID.
+/// Source of a program that starts a child and prints the child's process ID. Neither of them ends.
 const HANGS: &str = r#"#include <stdio.h>
     #include <unistd.h>
     int main(void) {
@@ -112,7 +111,7 @@ fn is_gone(number: &str) -> bool {
 }
 
 #[test]
-fn hanging_program_is_killed_with_its_children() {
+fn hanging_program_is_killed_with_children() {
     let scratch = Scratch::new().unwrap();
     let job = job(&scratch, HANGS, Duration::from_millis(300)).unwrap();
     let output = run(&job, &no).unwrap();
@@ -123,7 +122,7 @@ fn hanging_program_is_killed_with_its_children() {
 }
 
 #[test]
-fn interrupted_program_is_killed_with_its_children() {
+fn interrupted_program_is_killed_with_children() {
     let scratch = Scratch::new().unwrap();
     let job = job(&scratch, HANGS, LONG).unwrap();
     let started = Instant::now();
@@ -134,7 +133,7 @@ fn interrupted_program_is_killed_with_its_children() {
 }
 
 #[test]
-fn processes_left_by_a_program_are_killed() {
+fn processes_left_by_program_are_killed() {
     let scratch = Scratch::new().unwrap();
     let source = HANGS.replace("for (;;) pause();\n    }", "return 0; }");
     let job = job(&scratch, &source, LONG).unwrap();
@@ -143,7 +142,7 @@ fn processes_left_by_a_program_are_killed() {
 }
 
 #[test]
-fn endless_output_ends_a_program_with_one_line() {
+fn endless_output_kills_program() {
     let scratch = Scratch::new().unwrap();
     let source = r#"#include <stdio.h>
         int main(void) { for (;;) puts("more and more and more and more"); }"#;

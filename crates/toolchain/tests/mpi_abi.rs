@@ -11,8 +11,8 @@ use nodegauge_toolchain::{Scratch, which};
 use skip::{Part, skip};
 use std::process::Command;
 
-/// Returns a program that compares each value of the table with that in the header. It prints 1 if the values are
-/// equal, otherwise 0 and the name.
+/// Returns the source of a program that compares each value of the table with that in the header. The program
+/// prints 1 if the values are equal, otherwise 0 and the name.
 fn comparison(abi: &MpiAbi) -> String {
     let mut source = "#include <mpi.h>\n#include <stdio.h>\nstatic void same(const char *name, \
                       int is_same) { printf(\"%d %s\\n\", is_same, name); }\nint main(void) {\n"

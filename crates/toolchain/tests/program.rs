@@ -1,4 +1,4 @@
-//! Tests with programs of users, with and without a launcher. No process and no file may remain after a run.
+//! Tests with the user's programs, with and without a launcher. After a run, no process and no file may remain.
 #![allow(clippy::unwrap_used)]
 
 use nodegauge_machine::{Topology, TopologySource};
@@ -16,8 +16,8 @@ use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// Script of a launcher with Open MPI's options. It starts the program once, in a new session as for ranks, and leaves
-/// files in its session folder and in its folder of shared memory.
+/// Script of a launcher with Open MPI's options. It starts the program once, in a new session as Open MPI does for
+/// ranks, and leaves files in its session folder and in its folder for shared memory.
 const LAUNCHER: &str = r#"
     mkdir "$TMPDIR/ompi.host.0"; echo x >"$TMPDIR/ompi.host.0/contact"
     echo segment >"$OMPI_MCA_btl_vader_backing_directory/vader_segment.0"
@@ -58,7 +58,7 @@ fn with_launcher<'a>(
     ProgramJob::new(script(text), LONG).with_launcher(launch).within(Folder::Private(vec![input]))
 }
 
-/// Returns the session folder and the folder of shared memory, which the launcher printed.
+/// Returns the session folder and the folder for shared memory, which the launcher printed.
 fn folders(stdout: &str) -> Vec<String> {
     let line = stdout.lines().find_map(|line| line.strip_prefix("folders ")).unwrap();
     line.split(' ').map(str::to_owned).collect()
@@ -78,7 +78,7 @@ fn is_alive(pid: &str) -> bool {
 }
 
 #[test]
-fn launched_program_reads_its_input_and_its_output_is_read() {
+fn launched_program_reads_input_and_returns_output() {
     let launcher = launcher();
     let topology = topology();
     let plan = plan(&topology);
@@ -104,7 +104,7 @@ fn launched_program_reads_its_input_and_its_output_is_read() {
 const HANGS: &str = "setsid sh -c 'trap \"\" TERM INT; echo daemon $$; exec sleep 60' & \
                      echo rank $$; wait";
 
-/// Returns the process IDs of the rank and of the daemon, as far as these have been printed.
+/// Returns the process IDs of the rank and of the daemon, if these have been printed.
 fn processes(stdout: &str) -> Vec<&str> {
     let number = |line: &'_ str| {
         let printed = line.strip_prefix("rank ").or_else(|| line.strip_prefix("daemon "));
@@ -123,7 +123,7 @@ fn assert_ended(stdout: &str) {
 }
 
 #[test]
-fn interrupted_program_leaves_no_process_and_no_folder() {
+fn interrupted_program_leaves_nothing_behind() {
     let launcher = launcher();
     let topology = topology();
     let plan = plan(&topology);
@@ -141,7 +141,7 @@ fn interrupted_program_leaves_no_process_and_no_folder() {
 }
 
 #[test]
-fn hanging_program_leaves_no_process_and_no_folder() {
+fn hanging_program_leaves_nothing_behind() {
     let launcher = launcher();
     let topology = topology();
     let plan = plan(&topology);
@@ -156,7 +156,7 @@ fn hanging_program_leaves_no_process_and_no_folder() {
 }
 
 #[test]
-fn endless_output_ends_a_program_with_one_line() {
+fn endless_output_ends_launched_program() {
     let endless = ProgramJob { output_limit: 1 << 20, ..ProgramJob::new(script("exec yes"), LONG) };
     let output = run(&endless, &|| false).unwrap();
     assert_eq!(output.stdout.len(), 1 << 20);
@@ -169,7 +169,7 @@ fn endless_output_ends_a_program_with_one_line() {
 }
 
 #[test]
-fn memory_fault_has_a_hint_on_the_stack_limit() {
+fn memory_fault_has_hint_about_stack_limit() {
     let remedy = |soft: Option<u64>, hard: Option<u64>| {
         let job = ProgramJob::new(script("kill -SEGV $$"), LONG);
         let job = job.with_stack(Some(StackLimit { soft, hard }));
@@ -189,7 +189,7 @@ fn memory_fault_has_a_hint_on_the_stack_limit() {
 }
 
 #[test]
-fn failures_are_reported_with_the_last_output_and_a_hint() {
+fn failures_are_reported_with_last_output_and_hint() {
     let fails = |text: &str| -> ProgramOutput {
         run(&ProgramJob::new(script(text), LONG), &|| false).unwrap()
     };

@@ -79,7 +79,7 @@ fn read_only_folder_is_refused() {
     outcome
         .exits(3)
         .warns("cannot write in")
-        .warns("hint: give a folder that you may write to")
+        .warns("hint: give a folder that you can write to")
         .prints_nothing();
     let folder = folder(&harness, "ro");
     let path = folder.to_str().unwrap();

@@ -43,7 +43,7 @@ fn signal_ends_a_blocked_write() {
     let full = "exec 3<>pipe; dd if=/dev/zero bs=65536 count=1 >&3 2>dd.err; exec";
     let to_output = format!("{full} \"$@\" >&3");
     let to_file = format!("{full} \"$@\"");
-    let nobody_reads = "nobody reads it";
+    let nobody_reads = "no program reads it";
     for (script, json, code) in
         [(&to_output, "out.json", 143), (&to_output, "-", 143), (&to_file, "pipe", 3)]
     {

@@ -1,6 +1,6 @@
-//! Engine with a shared mapping of the file: blocks are copied from and to memory that the kernel keeps consistent with
-//! the file. A device error or a full file system raises a signal at the access. [`BusErrorGuard`] catches the signal,
-//! and the mover reports the error.
+//! Engine that uses a shared mapping of the file: blocks are copied from and to memory that the kernel keeps
+//! consistent with the file. A device error or a full file system raises a signal at the access. [`BusErrorGuard`]
+//! catches the signal, and the mover reports the error.
 
 use super::{Mover, Msync};
 use nodegauge_os::{BusErrorGuard, Mapping};
@@ -31,8 +31,8 @@ impl Mapped {
         place.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Returns the error if the signal handler caught an error since the last call. The signal does not contain the
-    /// cause: for a write it may be a full file system, otherwise it is a device error.
+    /// Returns an error if an access has failed since the last call. The signal does not contain the cause: a
+    /// failed write may mean a full file system; otherwise, the device failed.
     fn failure(&self) -> io::Result<()> {
         if self.guard.take_failure() {
             Err(io::Error::from_raw_os_error(libc::EIO))
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shrunken_file_is_an_error_not_the_end() {
+    fn access_beyond_shortened_file_is_an_error() {
         let file = tempfile::tempfile().unwrap();
         let mut mapped = Mapped::new(&file, 1 << 16, Msync::Sync).unwrap();
         let mut block = vec![0; 8192];

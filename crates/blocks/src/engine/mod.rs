@@ -1,8 +1,8 @@
 //! Engines that transfer blocks between memory and files.
 //!
-//! An `Engine` keeps several blocks in flight. A `Mover` transfers one block at a time, and `SynchronousEngine` adapts it
-//! to the interface of an engine. An engine and a mover receive only offsets and lengths, so that they do not depend on
-//! patterns, clocks or contents.
+//! An `Engine` can have several blocks in flight. A `Mover` transfers one block at a time; `SynchronousEngine`
+//! adapts it to the interface of an engine. Engines and movers receive only offsets and blocks; they do not depend
+//! on patterns, clocks or contents.
 
 mod mapped;
 mod stdio;
@@ -26,7 +26,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// System calls that carry out the plain operations.
+/// System calls for plain operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IoEngine {
@@ -68,25 +68,25 @@ impl IoEngine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Msync {
-    /// Written at a time that the kernel chooses.
+    /// The kernel chooses the time.
     None,
-    /// Write scheduled at the end of the operation (`MS_ASYNC`).
+    /// The write is scheduled at the end of the operation (`MS_ASYNC`).
     Async,
-    /// Written before the operation ends (`MS_SYNC`).
+    /// The write is complete before the operation ends (`MS_SYNC`).
     Sync,
 }
 
-/// Data that must be on the device before each write call returns.
+/// Data that must be on the device before a write call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SyncWrites {
     /// Data and all metadata of the file (`O_SYNC`).
     Sync,
-    /// Data, and the metadata that is required to read the data (`O_DSYNC`).
+    /// Data, and the metadata that reading the data requires (`O_DSYNC`).
     Dsync,
 }
 
-/// Parses a choice by its name in records. `what` names the choice, and `known` are all names, for the error.
+/// Parses a choice by its name in records. For the error, `what` names the choice, and `known` contains all names.
 pub(crate) fn choice<T: DeserializeOwned>(
     text: &str,
     what: &'static str,
@@ -118,7 +118,7 @@ impl FromStr for SyncWrites {
     }
 }
 
-/// Opens a file for reading and writing: with `new` a file that does not exist yet, otherwise an existing file.
+/// Opens a file for reading and writing: a new file if `new` is true, otherwise an existing file.
 pub(crate) fn open(
     path: &Path,
     new: bool,
@@ -139,7 +139,7 @@ pub(crate) fn open(
 /// in flight, and the caller after completion.
 #[derive(Debug)]
 pub(crate) struct BlockRequest {
-    /// Memory block, whose address does not change.
+    /// Memory block; its address never changes.
     pub(crate) block: Buffer,
     pub(crate) write: bool,
     /// Offset of the block in the file.
@@ -152,8 +152,8 @@ pub(crate) struct BlockRequest {
 pub(crate) type Completion = (BlockRequest, io::Result<()>);
 
 impl BlockRequest {
-    /// Completes a request after a call that transferred `moved` bytes. If the call transferred only a part of the
-    /// block, the rest is transferred immediately.
+    /// Completes a request after a call that transferred `moved` bytes. If this is only a part of the block, the
+    /// rest is transferred immediately.
     fn completed(mut self, moved: io::Result<usize>, file: &File) -> Completion {
         let moved = moved.and_then(|moved| match moved {
             0 if self.write => Err(io::ErrorKind::WriteZero.into()),
@@ -175,7 +175,7 @@ pub(crate) trait Engine {
     fn submit(&mut self, request: BlockRequest) -> io::Result<()>;
     /// Waits for the completion of a request.
     fn wait(&mut self) -> io::Result<Completion>;
-    /// Flushes buffered data after the last request; this time is included in the measurement.
+    /// Flushes buffered data after the last request. This time is included in the measurement.
     fn finish(&mut self, _wrote: bool) -> io::Result<()> {
         Ok(())
     }
@@ -183,7 +183,7 @@ pub(crate) trait Engine {
 
 /// Interface that transfers one block at a time.
 pub(crate) trait Mover {
-    /// Writes `block` to the file at `offset`, or with `write` false reads `block` from there.
+    /// Writes `block` to the file at `offset` if `write` is true; otherwise reads `block` from there.
     fn transfer(&mut self, write: bool, offset: u64, block: &mut [u8]) -> io::Result<()>;
     /// Flushes buffered data after the last transfer, as [`Engine::finish`] does.
     fn finish(&mut self, _wrote: bool) -> io::Result<()> {
@@ -215,7 +215,7 @@ impl<M: Mover> Engine for SynchronousEngine<M> {
 
     #[inline]
     fn wait(&mut self) -> io::Result<Completion> {
-        self.ended.take().ok_or_else(|| io::Error::other("no request is under way"))
+        self.ended.take().ok_or_else(|| io::Error::other("no request is in flight"))
     }
 
     fn finish(&mut self, wrote: bool) -> io::Result<()> {

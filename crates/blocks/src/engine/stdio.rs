@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{IntoRawFd, OwnedFd};
 
 /// Stream of the C library over a duplicate of the file's descriptor, with the library's buffer. The stream is
-/// sequential: it ignores offsets and uses its own position.
+/// sequential: it uses its own position and ignores offsets.
 pub(crate) struct Stdio(*mut libc::FILE);
 
 impl Stdio {
@@ -23,7 +23,8 @@ impl Stdio {
         Ok(Self(stream))
     }
 
-    /// Returns the stream's error or an unexpected end of the file, unless the call was complete (`done`).
+    /// Returns an error if the call was incomplete (`done` is false): the stream's error, or an unexpected end of
+    /// the file.
     fn checked(&self, done: bool, write: bool) -> io::Result<()> {
         let error = io::Error::last_os_error();
         if done {

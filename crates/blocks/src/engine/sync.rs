@@ -1,4 +1,4 @@
-//! Engine with calls that return when the block is transferred, with one row per kind of calls.
+//! Engine with calls that return after the block was transferred; one row per kind of calls.
 
 use super::Mover;
 use rustix::io::{Errno, preadv, pwritev};
@@ -50,9 +50,9 @@ impl Mover for Calls<'_> {
     }
 }
 
-/// Maximum number of buffers into which a block is divided.
+/// Maximum number of buffers per block.
 const PIECES: usize = 8;
-/// Alignment of these buffers, which direct I/O may require.
+/// Alignment of the buffers; direct I/O may require it.
 const ALIGNED: usize = 4096;
 
 /// Returns the length of the buffers into which a block is divided; the last buffer may be shorter.
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_cover_the_block_and_stay_aligned() {
+    fn pieces_cover_block_and_are_aligned() {
         for length in [1, 100, 4096, 8192, 12_288, 40_960, 65_536, 1 << 24] {
             assert!(piece(length).is_multiple_of(ALIGNED));
             assert!((1..=PIECES).contains(&length.div_ceil(piece(length))), "{length}");

@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Ring with the requests that are in flight on one file.
+/// Ring with the requests in flight for one file.
 pub(crate) struct Uring<'f> {
     ring: IoUring,
     file: &'f File,
-    /// Requests in flight, indexed by the number that the kernel returns; `None` if the number is free.
+    /// Requests in flight, by the number that the kernel returns; `None` if the number is free.
     under_way: Vec<Option<BlockRequest>>,
     free: Vec<usize>,
 }
@@ -29,7 +29,7 @@ impl<'f> Uring<'f> {
         Ok(Self { ring, file, under_way, free: (0..depth).rev().collect() })
     }
 
-    /// Returns a completed request, if there is one.
+    /// Returns a completed request; `None` if there is none.
     fn done(&mut self) -> Option<Completion> {
         let entry = self.ring.completion().next()?;
         let number = entry.user_data() as usize;
@@ -44,7 +44,7 @@ impl<'f> Uring<'f> {
 impl Engine for Uring<'_> {
     fn submit(&mut self, mut request: BlockRequest) -> io::Result<()> {
         let Some(number) = self.free.last().copied() else {
-            return Err(io::Error::other("more requests than the ring holds"));
+            return Err(io::Error::other("more requests than the ring can hold"));
         };
         let fd = types::Fd(self.file.as_raw_fd());
         let length = u32::try_from(request.block.len()).map_err(io::Error::other)?;

@@ -1,9 +1,9 @@
 //! Workers (threads or processes), each with its own file. This corresponds to IOzone's throughput mode.
 //!
-//! All workers start together. With the stonewall option, the first worker that finishes stops the others, so that only
-//! the time in which all workers are active is measured. The rate of a worker is computed from the worker's own time.
-//! The rate of the parent is the total number of bytes divided by the time from the common start to the end of the last
-//! worker.
+//! All workers start together. With the stonewall option, the first worker that finishes stops the others, so that
+//! only the time in which all workers are active is measured. The rate of a worker is computed from its own time.
+//! The rate of the parent is the number of bytes of all workers divided by the time from the common start to the
+//! end of the last worker.
 
 mod shared;
 
@@ -35,7 +35,7 @@ pub enum WorkerKind {
     Processes,
 }
 
-/// Requested workers, each of which uses its own file.
+/// Requested workers, each with its own file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileWorkers {
     /// Kind of the workers.
@@ -53,13 +53,13 @@ pub struct OperationSample {
     pub rate: f64,
     /// Time of all operations, seconds.
     pub seconds: f64,
-    /// Number of transferred blocks and total number of blocks in the file.
+    /// Number of transferred blocks, and number of blocks in the file.
     pub operations: (u64, u64),
     /// Reason why the operation ended.
     pub ended: PassEnd,
     /// Latencies in ticks of the clock, with their counts.
     pub latencies: Vec<(u64, u64)>,
-    /// Share of the data that the device moved; `None` if it is unknown.
+    /// Share of the data that was read from or written to the device; `None` if it is unknown.
     pub share: Option<DeviceShare>,
     /// Share of the file's pages that could not be dropped from the page cache.
     pub not_dropped: Option<f64>,
@@ -67,14 +67,14 @@ pub struct OperationSample {
     pub workers: Option<WorkerFigures>,
 }
 
-/// Rates of several workers, each of which used its own file.
+/// Rates of several workers, each with its own file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerFigures {
     /// Total bytes divided by the time from the common start to the end of the last worker, B/s.
     pub parent: f64,
     /// Rate of each worker, B/s.
     pub rates: Vec<f64>,
-    /// Minimum number of bytes that a worker transferred.
+    /// Smallest number of bytes that a worker transferred.
     pub min_bytes: u64,
 }
 
@@ -83,18 +83,19 @@ pub struct WorkerFigures {
 pub(crate) struct WorkerReport {
     pub(crate) done: PassResult,
     latencies: Vec<(u64, u64)>,
-    /// Increase of the kernel counters of the worker's process; zero if the parent's counters include this increase.
+    /// Increase of the kernel's counters for the process of the worker; zero if the counters of the parent include
+    /// it.
     pub(crate) rise: Counters,
 }
 
-/// Interval at which the parent checks for interrupts and for workers that died.
+/// Interval at which the parent checks for interrupts and for dead workers.
 const CHECK_INTERRUPT: Duration = Duration::from_millis(5);
 
 /// Result of a worker, in the form in which a worker process sends it.
 type Message = Result<WorkerReport, Failure>;
 
-/// Guard that registers a worker as ready to start. If the worker fails or panics early, dropping the guard registers
-/// the worker nevertheless, so that the other workers do not wait for it.
+/// Guard that registers a worker as ready. If the worker fails or panics early, dropping the guard registers it, so
+/// that the other workers do not wait for it.
 struct Arrival<'a> {
     shared: &'a SharedFlags,
     count: usize,
@@ -109,7 +110,7 @@ impl Drop for Arrival<'_> {
     }
 }
 
-/// Operation for one or several workers.
+/// Operation that one or several workers perform.
 pub(crate) struct WorkerTask<'a> {
     pub(crate) operation: &'static Operation,
     pub(crate) task: &'a Task,
@@ -119,8 +120,8 @@ pub(crate) struct WorkerTask<'a> {
 }
 
 impl WorkerTask<'_> {
-    /// Runs all workers. Returns the reports in worker order. If there are several workers, also returns the time at
-    /// which they were released.
+    /// Runs all workers. Returns the reports in worker order and, for several workers, the time at which they were
+    /// released.
     pub(crate) fn run(
         &self,
         benches: &mut [Bench],
@@ -165,7 +166,7 @@ impl WorkerTask<'_> {
         Ok((reports, Some(shared.release_ticks())))
     }
 
-    /// Carries out the operation in a worker process, and adds the increase of the process's kernel counters.
+    /// Performs the operation in a worker process, and adds the increase of the kernel's counters for this process.
     fn carry_out_counted(
         &self,
         bench: &mut Bench,
@@ -180,8 +181,8 @@ impl WorkerTask<'_> {
         report.map(|report| WorkerReport { rise, ..report })
     }
 
-    /// Carries out the operation in one worker: opens its file, waits for the other workers, runs the pass, and stops
-    /// the other workers when it has finished.
+    /// Performs the operation in one worker: opens its file, waits for the other workers, runs the pass, and then
+    /// stops the other workers if requested.
     fn carry_out(
         &self,
         bench: &mut Bench,

@@ -1,4 +1,4 @@
-//! Flags in memory that the workers share, used for threads and for processes.
+//! Flags in memory that the workers share; used for threads and for processes.
 
 use crate::clock::Clock;
 use nodegauge_os::{Mapping, SharedBytes, SysError};
@@ -45,7 +45,7 @@ impl Flags {
         }
     }
 
-    /// Registers a worker as ready. The last of `workers` workers releases all workers.
+    /// Registers a worker as ready. The last of `workers` workers releases all of them.
     pub(crate) fn arrive(&self, workers: usize) {
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == workers as u64 {
             self.released.store(Clock::get().now(), Ordering::Relaxed);
@@ -53,8 +53,8 @@ impl Flags {
         }
     }
 
-    /// Registers a worker as ready and waits until all workers may begin. The CPU is yielded during the wait: if there
-    /// are more workers than CPUs, a spinning worker would delay a worker that is not ready yet.
+    /// Registers a worker as ready, and waits until all workers may begin. The CPU is yielded during the wait,
+    /// because with more workers than CPUs a spinning worker would delay workers that are not ready yet.
     pub(crate) fn arrive_and_wait(&self, workers: usize) {
         self.arrive(workers);
         while self.go.load(Ordering::Acquire) == 0 {

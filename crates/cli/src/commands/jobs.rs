@@ -177,7 +177,8 @@ impl<'a> WhereRun<'a> {
             return Ok(Exit::Success);
         }
         // The program may itself be a rank of this MPI job, and MPI can be initialised only once per rank.
-        let may_connect = self.args.program.is_empty() && started.spans_hosts() && started.has_mpi();
+        let may_connect =
+            self.args.program.is_empty() && started.spans_hosts() && started.has_mpi();
         if may_connect {
             let is_rank_0 = started.rank == 0;
             let joined = Hosts::join(started, &session::version(), None, move |refusal| {
@@ -329,7 +330,7 @@ fn ranks_here(started: &LauncherJob, host: &str) -> Option<LauncherJob> {
         return LauncherJob::node_slurm_tasks(&name);
     }
     let local = local_rank_variables().find_map(|name| std::env::var(name).ok()?.parse().ok())?;
-    Some(started.on_host(host, local, started.here?))
+    Some(started.on_host(host, local, started.local_ranks?))
 }
 
 /// Returns the time until the next reading.

@@ -129,6 +129,6 @@ impl PlacedReference {
         // The plan describes one host; all hosts use the same numbers of ranks and threads.
         let each = self.plan.ranks.len();
         let threads = Some(self.threads_per_rank());
-        RankPlaces::Hosts(HostRanks { hosts: &self.hosts, each, threads })
+        RankPlaces::Hosts(HostRanks { hosts: &self.hosts, per_host: each, threads })
     }
 }

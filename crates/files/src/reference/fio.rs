@@ -306,7 +306,7 @@ fn figure(output: &FioOutput, command: &str) -> Result<Option<ReferenceFigure>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_blocks::operation::named;
+    use nodegauge_blocks::operation;
     use nodegauge_blocks::task::CacheMode;
     use nodegauge_blocks::task::CellSize;
     use nodegauge_blocks::task::TaskSetup;
@@ -392,8 +392,10 @@ mod tests {
             drop_before_reads: false,
             operations: Vec::new(),
         };
-        let words =
-            |name| arguments(&task, named(name).unwrap(), None, None).map(|words| words.join(" "));
+        let words = |name| {
+            arguments(&task, operation::find(name).unwrap(), None, None)
+                .map(|words| words.join(" "))
+        };
         let write = words("random_write").unwrap();
         for part in [
             "--rw=randwrite",

@@ -98,7 +98,7 @@ fn figures(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_blocks::operation::named;
+    use nodegauge_blocks::operation;
     use nodegauge_blocks::task::CacheMode;
     use nodegauge_blocks::task::CellSize;
     use nodegauge_blocks::task::TaskSetup;
@@ -110,7 +110,7 @@ mod tests {
             cache: CacheMode::Cached,
             setup,
             drop_before_reads: false,
-            operations: names.iter().filter_map(|name| named(name)).collect(),
+            operations: names.iter().filter_map(|name| operation::find(name)).collect(),
         }
     }
 

@@ -58,7 +58,7 @@ fn failing_turn_ends_its_cell_and_others_continue() {
             assert_eq!(
                 series.schedule.rounds().len(),
                 SAMPLES,
-                "rounds are those of remaining_cells cells"
+                "rounds are those of the remaining cells"
             );
             let mut outcome = Outcome::default();
             series.end(&mut outcome);

@@ -1,10 +1,12 @@
-//! Factorisation of one panel by a group of threads. The columns are halved recursively, down to leaves of a few
-//! columns. In a leaf, the search for the pivot, the exchange and the elimination of a column are done in one pass.
+//! Factorisation of one panel by a group of threads. The columns are halved recursively, until leaves of a few
+//! columns remain. In a leaf, the search for the pivot, the exchange and the elimination of a column are done in
+//! one pass.
 //!
-//! Every member of the group owns rows of the panel. A leaf has one barrier per column. Every member publishes the best
-//! pivot candidate of the owned rows, together with the row of the candidate. The owner of the row on the diagonal
-//! publishes that row. All members can then exchange and eliminate in the owned rows, as the processes of HPL do.
-//! Between leaves, the members divide the columns among themselves for exchanges and solves, and the rows for products.
+//! Every member of the group owns rows of the panel. A leaf has one barrier per column. Every member publishes the
+//! best pivot candidate of its own rows, together with the candidate's row. The owner of the row on the diagonal
+//! publishes that row. All members can then exchange and eliminate in their own rows, as the processes of HPL do.
+//! Between leaves, the members divide the columns among themselves for exchanges and solves, and the rows for
+//! products.
 
 use super::{LuShared, swaps};
 use crate::leaf::{self, Elimination, Largest};
@@ -13,7 +15,7 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Maximum number of columns of a leaf; every pass over a leaf reads and writes all of these columns.
+/// Maximum number of columns of a leaf. Each pass over a leaf reads and writes all of its columns.
 const LEAF: usize = 12;
 
 /// Data that a member publishes for a column.
@@ -22,9 +24,9 @@ const LEAF: usize = 12;
 struct Slot {
     /// Best pivot candidate, with the row number in the matrix.
     best: Largest,
-    /// Elements of the candidate's row in the columns of the leaf.
+    /// Elements of the candidate's row, in the columns of the leaf.
     row: [f64; LEAF],
-    /// Elements of the row on the diagonal, if this member owns that row.
+    /// Elements of the row on the diagonal; `None` if another member owns that row.
     top: Option<[f64; LEAF]>,
 }
 
@@ -34,8 +36,8 @@ pub(super) struct PanelGroup {
     pub size: usize,
     /// Number of panels that have been applied to the block of the current panel.
     pub step: AtomicUsize,
-    /// Two sets of slots, used alternately. A set is written again only after every member has read the set and passed
-    /// a barrier.
+    /// Two sets of slots, used alternately. A set is overwritten only after every member has read it and passed a
+    /// barrier.
     slots: [Vec<UnsafeCell<Slot>>; 2],
 }
 
@@ -71,7 +73,7 @@ impl PanelGroup {
 
 pub(super) struct NoPivot(pub usize);
 
-/// View of one panel for one member.
+/// Panel from the view of one member.
 pub(super) struct Panel<'a> {
     shared: &'a LuShared<'a>,
     rank: usize,
@@ -79,7 +81,7 @@ pub(super) struct Panel<'a> {
 }
 
 impl<'a> Panel<'a> {
-    /// Returns the panel of block `block`, for member `rank` of the panel group.
+    /// Returns the panel in block `block`, from the view of member `rank` of the panel group.
     pub(super) fn new(shared: &'a LuShared<'a>, block: usize, rank: usize) -> Self {
         let all = shared.columns(block).start..shared.view.n;
         // Members own whole cache lines, so that no two members write to one line.
@@ -123,7 +125,7 @@ impl<'a> Panel<'a> {
     /// Factors at most [`LEAF`] columns.
     ///
     /// # Safety
-    /// The requirements are those of [`Panel::factor`].
+    /// The requirements of [`Panel::factor`] apply.
     unsafe fn leaf(&self, columns: Range<usize>) -> Result<(), NoPivot> {
         let LuShared { view, engine, group, pivots, .. } = self.shared;
         let first = columns.start;

@@ -1,12 +1,12 @@
 //! Schedule of the factorisation: panels first, then the columns that are furthest behind.
 //!
-//! A block has as many columns as a panel; the step of a block is the number of panels that have been applied to the
-//! block. The panel group takes the next panel as soon as the columns after that panel are not too far behind. The
-//! group applies the missing panels to the block and then factors it. All other threads, and the panel group between
-//! panels, update neighbouring blocks with the same step together, because a product of many columns copies less data
-//! per operation. If there are fewer such ranges of blocks than threads, the rows of a product are divided into pieces
-//! for several threads. On several NUMA nodes, a thread prefers columns on the local node, but takes columns of other
-//! nodes before it waits.
+//! A block has as many columns as a panel; the step of a block is the number of panels that have been applied to
+//! the block. The panel group takes the next panel as soon as the following columns are not too far behind. The
+//! group applies the missing panels to the block and then factors it. All other threads, and the panel group
+//! between panels, update neighbouring blocks of equal step together, because a product of many columns copies less
+//! data per operation. If there are fewer such ranges of blocks than threads, the rows of a product are divided
+//! into pieces for several threads. With several NUMA nodes, a thread prefers columns on its own NUMA node, but
+//! takes columns of others before it waits.
 
 use super::LuShared;
 use super::panel::{NoPivot, Panel};
@@ -17,19 +17,19 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum number of columns that are updated together. A product of this width does about a thousand operations per
-/// copied element of A, so the copy costs less than one per cent of the time.
+/// Maximum number of columns that are updated together. A product of this width performs about a thousand
+/// operations per copied element of A; therefore copying takes less than one per cent of the time.
 pub const WIDEST: usize = 1024;
-/// Minimum number of rows of a piece of a product, so that copying B costs little time.
+/// Minimum number of rows in a piece of a product. With fewer rows, copying B would take a considerable part of the
+/// time.
 const MIN_ROWS: usize = 512;
-/// Maximum number of panels that may be missing in a block when the next panel is factored. With a depth of one, panels
-/// wait for the slowest thread. With a depth of more than two, the products that update the block of the panel become
-/// narrow.
+/// Maximum number of panels that may be missing in a block when the next panel is factored. With one, panels wait
+/// for the slowest thread. With more than two, the products that update the block of the panel become narrow.
 const DEPTH: usize = 2;
 /// Number of checks for new work before a waiting thread yields the CPU.
 const SPINS_BEFORE_YIELD: u32 = 2_000;
-/// Time in which a waiting thread yields before it sleeps. It is much longer than a piece takes: threads share CPUs, or
-/// other programs run.
+/// Time for which a waiting thread yields before it sleeps. A piece of work takes much less time, unless threads
+/// share CPUs or other programs run.
 const AWAKE: Duration = Duration::from_millis(100);
 
 /// Update of neighbouring blocks with one panel, identified by the first block.
@@ -47,7 +47,7 @@ struct Update {
 struct State {
     /// Number of panels that have been applied to every block.
     steps: Vec<usize>,
-    /// True for each block that a thread works on.
+    /// True for each block on which a thread is working.
     claimed: Vec<bool>,
     updates: Vec<Update>,
 }
@@ -55,33 +55,32 @@ struct State {
 #[derive(Debug)]
 pub(super) struct LuSchedule {
     state: Mutex<State>,
-    /// Counter of changes of the schedule, after which waiting threads look for work.
+    /// Number of changes of the schedule. After each change, waiting threads look for work.
     version: AtomicU64,
     factored: AtomicUsize,
-    /// Number of panels for which the panel group has been called.
+    /// Number of panels to which the panel group has been called.
     called: AtomicUsize,
     nb: usize,
     threads: usize,
     distribution: ColumnDistribution,
 }
 
-/// Value of `called` after the panel group's first member has left.
+/// Value of `called` after the first member of the panel group has left.
 const OVER: usize = usize::MAX;
 
 struct Work {
     blocks: Range<usize>,
     step: usize,
-    /// Rows of a piece of the product; `None` for the row exchanges and the triangular solve, which precede the
-    /// product.
+    /// Rows of a piece of the product; `None` for the row exchanges and the triangular solve before the product.
     rows: Option<Range<usize>>,
 }
 
-/// Breakdown of a thread's time, seconds.
+/// Use of a thread's time, seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TimeBreakdown {
     pub panels: f64,
     pub waiting: f64,
-    /// Part of the waiting time in which the thread slept.
+    /// Time for which the thread slept, a part of the waiting time.
     pub slept: f64,
 }
 
@@ -127,7 +126,7 @@ impl LuSchedule {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Claims the block of the next panel for the panel group and returns the step of the block; returns `None` if
+    /// Claims the block of the next panel for the panel group, and returns the step of the block. Returns `None` if
     /// other blocks are too far behind.
     fn claim_panel(&self) -> Option<usize> {
         let next = self.factored.load(Ordering::Acquire);
@@ -144,7 +143,7 @@ impl LuSchedule {
         self.distribution.column_node(block * self.nb)
     }
 
-    /// Returns the next work for one thread of a system of order `n`.
+    /// Returns the next work of a thread for a system of order `n`; `None` if there is none at the moment.
     fn take(&self, n: usize, thread: usize) -> Option<Work> {
         let own = self.distribution.thread_node(thread);
         let mut state = self.lock();
@@ -152,8 +151,8 @@ impl LuSchedule {
             .or_else(|| self.take_wanted(&mut state, n, &|_| true))
     }
 
-    /// Returns the next work in the blocks for which `wanted` is true: a piece of an update in progress, or else the
-    /// blocks that are furthest behind.
+    /// Returns the next work in blocks for which `wanted` returns true: a piece of an update in progress, otherwise
+    /// an update of the blocks that are furthest behind.
     fn take_wanted(
         &self,
         state: &mut State,
@@ -198,8 +197,8 @@ impl LuSchedule {
         Some(Work { blocks, step, rows: None })
     }
 
-    /// Makes the rows of the product available to all threads, after the row exchanges and the triangular solve of the
-    /// update that begins at `block`. Returns a piece of the product for the caller.
+    /// Makes the rows of the product available to all threads, after the row exchanges and the triangular solve of
+    /// the update that begins at `block`. Returns a piece of the product for the caller.
     fn open(&self, block: usize, rows: Range<usize>) -> Option<Work> {
         let mut state = self.lock();
         let update = state.updates.iter_mut().find(|update| update.blocks.start == block)?;
@@ -213,7 +212,7 @@ impl LuSchedule {
         Some(piece)
     }
 
-    /// Marks a piece as finished; returns the next piece of the same update, if there is one.
+    /// Marks a piece as completed; returns the next piece of the same update, if there is one.
     fn finish_piece(&self, block: usize) -> Option<Work> {
         let mut state = self.lock();
         let at = state.updates.iter().position(|update| update.blocks.start == block)?;
@@ -301,7 +300,7 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> TimeBreakdown {
     spent
 }
 
-/// Waits until the schedule changes; returns the seconds in which the thread slept.
+/// Waits until the schedule changes; returns the seconds for which the thread slept.
 fn wait_for_change(shared: &LuShared<'_>, version: u64, index: usize, joined: usize) -> f64 {
     let schedule = &shared.schedule;
     let mut spin = Spin::new(SPINS_BEFORE_YIELD);
@@ -360,7 +359,7 @@ fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
     }
 }
 
-/// Carries out one item of work; returns the item that follows directly, if any.
+/// Performs one item of work; returns the item that must follow directly, if there is one.
 fn carry_out(shared: &LuShared<'_>, work: Work) -> Option<Work> {
     let LuShared { view, engine, schedule, .. } = shared;
     let Work { blocks, step, rows } = work;
@@ -392,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn abandoned_group_is_not_called_again() {
+    fn dismissed_panel_group_is_not_called() {
         let schedule = LuSchedule::new(4, 8, 2, ColumnDistribution::single_node());
         schedule.call();
         assert_eq!(schedule.called.load(Ordering::Relaxed), 1);

@@ -1,11 +1,11 @@
-//! Back-substitution: solves U x = y, where y is in the column of the right-hand side.
+//! Back-substitution: solves U x = y; y is the column of the right-hand side.
 
 use super::LuShared;
 use nodegauge_team::Member;
 use std::ops::Range;
 
-/// Solves block by block, from the last block to the first. One member solves the triangle of the block; then every
-/// member subtracts the columns of the block from a part of y.
+/// Solves block by block, from the last to the first. One member solves the triangle of the block; then every
+/// member subtracts the columns of the block from its part of y.
 pub(super) fn back_substitute(shared: &LuShared<'_>, member: &Member<'_>) {
     let view = shared.view;
     let n = view.n;

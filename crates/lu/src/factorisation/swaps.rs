@@ -1,14 +1,14 @@
-//! Row exchanges within a range of columns. Each exchange touches one cache line, so lines are prefetched.
+//! Row exchanges within a range of columns. Each exchange accesses one cache line, and the lines are prefetched.
 
 use crate::matrix::MatrixView;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Number of columns by which cache lines are prefetched ahead. The lines for the exchanges in a column, about 16 KiB,
-/// arrive while two other columns are processed.
+/// Number of columns by which cache lines are prefetched ahead. The lines for the exchanges in a column (about 16
+/// KiB) arrive while two other columns are processed.
 const AHEAD: usize = 2;
 
-/// Exchanges row i with row `pivots[i]` in `columns`, for all i in `rows` in ascending order.
+/// Exchanges row i with row `pivots[i]` in `columns`, for all i in `rows`, in ascending order.
 ///
 /// # Safety
 /// No other thread may use those columns during the call.

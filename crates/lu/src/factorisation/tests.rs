@@ -33,8 +33,8 @@ fn solved(
     Ok((x, residual.value))
 }
 
-/// Solves the same system by textbook elimination with partial pivoting: column after column, with exchanges of
-/// complete rows and without blocks.
+/// Solves the same system by textbook elimination with partial pivoting: column by column, without blocks, with
+/// exchanges of complete rows.
 fn by_elimination(n: usize, source: &dyn MatrixSource) -> Vec<f64> {
     let mut columns = vec![vec![0.0; n]; n + 1];
     columns.iter_mut().enumerate().for_each(|(j, column)| source.column(j, column));
@@ -78,7 +78,7 @@ fn agrees(n: usize, nb: usize, threads: usize, seed: u64) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn random_systems_agree_with_plain_elimination(
+    fn random_systems_match_plain_elimination(
         n in 1usize..260, nb in 1usize..100, threads in 1usize..6, seed: u64,
     ) {
         agrees(n, nb, threads, seed);
@@ -86,7 +86,7 @@ proptest! {
 }
 
 #[test]
-fn panel_edges_agree_with_plain_elimination() {
+fn panel_edges_match_plain_elimination() {
     for nb in [1, 7, 12, 13, 24, 32] {
         for n in [nb - 1, nb, nb + 1, 2 * nb - 1, 2 * nb, 2 * nb + 1, 5 * nb + 3] {
             if n > 0 {
@@ -97,13 +97,13 @@ fn panel_edges_agree_with_plain_elimination() {
 }
 
 #[test]
-fn wide_ranges_and_cut_rows_agree_with_plain_elimination() {
+fn wide_and_divided_products_match_plain_elimination() {
     agrees(1201, 64, 2, 5);
     agrees(700, 192, 3, 6);
 }
 
 #[test]
-fn matrix_without_a_pivot_is_singular() {
+fn matrix_without_pivot_is_singular() {
     let n = 50;
     let mut elements = vec![0.0; n * (n + 1)];
     Sequence::new(3).fill(0, &mut elements);
@@ -117,7 +117,7 @@ fn matrix_without_a_pivot_is_singular() {
 }
 
 #[test]
-fn rows_are_divided_by_pivots_with_an_overflowing_inverse() {
+fn pivot_with_overflowing_inverse_divides_rows() {
     let (n, tiny) = (30, 1e-310);
     let mut elements = vec![0.0; n * (n + 1)];
     Sequence::new(4).fill(0, &mut elements);
@@ -128,7 +128,7 @@ fn rows_are_divided_by_pivots_with_an_overflowing_inverse() {
 }
 
 #[test]
-fn threads_per_panel_do_not_change_results() {
+fn panel_group_size_does_not_change_results() {
     // Pivots do not depend on the distribution of rows over threads, but rounding errors in sums of products may.
     let source = Sequence::new(9);
     let (one, _) = solved(&mut team(1), 200, 16, &source).unwrap();
@@ -138,7 +138,7 @@ fn threads_per_panel_do_not_change_results() {
 }
 
 #[test]
-fn stopped_factorisation_ends_at_once() {
+fn stopped_factorisation_ends_immediately() {
     let progress = LuProgress::default();
     progress.stop.store(true, Ordering::Relaxed);
     let mut team = team(2);
@@ -149,7 +149,7 @@ fn stopped_factorisation_ends_at_once() {
 }
 
 #[test]
-fn wrong_solution_fails_the_residual_check() {
+fn wrong_solution_fails_residual_check() {
     let (n, source) = (40, Sequence::new(2));
     let mut team = team(1);
     let mut x = by_elimination(n, &source);
@@ -161,13 +161,13 @@ fn wrong_solution_fails_the_residual_check() {
 }
 
 #[test]
-fn panel_groups_grow_with_threads_and_shrink_with_the_order() {
+fn panel_group_grows_with_threads_and_shrinks_with_order() {
     assert_eq!(panel_group_size(8000, 192, 2), 1);
     assert_eq!(panel_group_size(100_000, 256, 128), 6);
     assert_eq!(panel_group_size(1000, 256, 4), 2);
 }
 
 #[test]
-fn operations_are_counted_as_by_hpl() {
+fn lu_operations_are_counted_as_in_hpl() {
     assert_eq!(flops(8000), 2.0 / 3.0 * 5.12e11 + 1.5 * 6.4e7);
 }

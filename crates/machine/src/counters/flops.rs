@@ -1,8 +1,8 @@
 //! Floating-point operations of a program, counted by the cores.
 //!
-//! The counters include the calling thread and all processes and threads that it starts afterwards; the kernel adds up
-//! their counts. The counters exclude the kernel's own work, so that every user may count the operations of their own
-//! programs.
+//! The counters include the calling thread and all processes and threads that it starts afterwards; the kernel adds
+//! up their counts. The counters exclude the work of the kernel; therefore every user may count the operations of
+//! own programs.
 
 use super::open::{Count, INHERITED, open, read, refused};
 use super::{DEVICES, Event, TrafficDirection, encoded, table};
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::fs::File;
 use std::io;
 
-/// Row of the table, with the events that count operations on a family of processors.
+/// Row of the table: events that count operations on a family of processors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FlopFamily {
@@ -33,7 +33,7 @@ struct WeightedEvent {
     operations: f64,
 }
 
-/// Name of the PMU of cores, on processors whose cores are all of the same kind.
+/// Name of the PMU of the cores if all cores are of one kind.
 const CORES: &str = "cpu";
 
 /// Open counters of floating-point operations.
@@ -60,12 +60,12 @@ impl FlopCounters {
         Ok(Self { family, events })
     }
 
-    /// Returns the name of the event family.
+    /// Returns the name of the processor family.
     pub fn family(&self) -> &str {
         &self.family
     }
 
-    /// Returns the number of operations since the start; `None` if a counter was never scheduled.
+    /// Returns the number of operations since the start; `None` if a counter never ran.
     ///
     /// # Errors
     /// Fails if a counter cannot be read.
@@ -75,8 +75,8 @@ impl FlopCounters {
     }
 }
 
-/// Sums the operations of all events. If the kernel multiplexed a counter among events, the count is scaled to the
-/// whole time.
+/// Sums the operations of all events. If a counter ran only for a part of the time because the kernel multiplexed
+/// it, its count is scaled to the whole time.
 fn sum(counts: &[(f64, Count)]) -> Option<f64> {
     let mut sum = 0.0;
     for (operations, count) in counts {
@@ -145,8 +145,8 @@ mod tests {
         of.iter().map(|(operations, value)| (*operations, count(*value))).collect()
     }
 
-    /// Compares the sum with published counts and results of other programs, because the counters of these processors
-    /// were not available for tests.
+    /// Compares the sum with published counts and results of other programs. The counters of these processors were
+    /// not available for tests.
     #[test]
     fn flop_counts_match_published_results() {
         // suanPan's manual, perf stat on an i7-1185G7: "roughly 114 GFLOPS" in 39.43 s.
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn multiplexed_counts_are_scaled_and_idle_counters_excluded() {
+    fn multiplexed_flop_counts_are_scaled() {
         let half = Count { value: 100, enabled: 20, running: 10 };
         assert_eq!(sum(&[(4.0, half), (1.0, Count { running: 20, ..half })]), Some(900.0));
         assert_eq!(sum(&[(4.0, half), (1.0, Count { running: 0, ..half })]), None);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn flop_events_match_the_processor() {
+    fn flop_events_match_processor() {
         let chip = |vendor: &str, family: u32, model: u32, flags: &str| {
             format!(
                 "vendor_id : {vendor}\ncpu family : {family}\nmodel : {model}\nmodel name : x\nstepping : 1\nflags : fpu {flags}"

@@ -10,8 +10,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// Structure `perf_event_attr` up to `config2` (`PERF_ATTR_SIZE_VER1`), which consists of the fields of the first
-/// version (Linux 2.6.32) and the fields up to `config2`. Fields that are not set are zero.
+/// Structure `perf_event_attr` up to `config2` (`PERF_ATTR_SIZE_VER1`): the fields of Linux 2.6.32, followed by
+/// those up to `config2`. Fields that are not set are zero.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Attributes {
@@ -78,7 +78,7 @@ pub(super) fn open(
     }
 }
 
-/// Count, with the time for which the counter was enabled and the time for which it was running.
+/// Count of a counter, with the times for which it was enabled and for which it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Count {
     pub value: u64,
@@ -153,15 +153,15 @@ impl MemoryCounters {
         self.files.iter().map(read).collect::<io::Result<_>>().map(CounterReading)
     }
 
-    /// Returns the bytes transferred in all `intervals` together. Each interval consists of a first and a second
-    /// reading. Returns `None` if a counter never ran in the intervals, because other events occupied it.
+    /// Returns the bytes transferred in all `intervals` together. Each interval has a first and a second reading.
+    /// Returns `None` if a counter never ran in the intervals because other events occupied it.
     pub fn traffic(&self, intervals: &[(CounterReading, CounterReading)]) -> Option<MemoryTraffic> {
         traffic(&self.plan.events, intervals)
     }
 }
 
-/// Sums the traffic of all intervals. If the kernel multiplexed a counter among events, its counts are scaled to the
-/// whole time.
+/// Sums the traffic of all intervals. If a counter ran only for a part of the time because the kernel multiplexed
+/// it, its counts are scaled to the whole time.
 fn traffic(
     events: &[Event],
     intervals: &[(CounterReading, CounterReading)],
@@ -199,7 +199,7 @@ fn traffic(
     })
 }
 
-/// Counter of the core's cycles during the calling thread's work.
+/// Counter of core cycles while the calling thread works.
 #[derive(Debug)]
 pub struct CycleCounter {
     file: File,
@@ -207,8 +207,8 @@ pub struct CycleCounter {
 }
 
 impl CycleCounter {
-    /// Starts to count cycles. The counter is `PERF_COUNT_HW_CPU_CYCLES` of the thread outside the kernel, or APERF if
-    /// the kernel provides it. Returns `None` if neither is available, as in most guests.
+    /// Starts to count cycles. The event is `PERF_COUNT_HW_CPU_CYCLES` of the thread outside the kernel, or APERF
+    /// if the kernel provides it. Returns `None` if neither is available, as in most guests.
     pub fn start(root: &SysRoot) -> Option<Self> {
         let file = open(&cycle_event(0, [0; 3]), 0, -1, USER_ONLY).ok().or_else(|| {
             let (config, _) = super::encoded(root, "msr", "aperf", 1.0)?;
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::print_stderr)]
-    fn page_faults_of_this_process_are_counted() {
+    fn page_fault_event_counts_faults() {
         /// Event `PERF_COUNT_SW_PAGE_FAULTS`.
         const PAGE_FAULTS: u64 = 2;
         let event = software(PAGE_FAULTS);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn unavailable_event_is_refused_with_a_reason() {
+    fn unavailable_event_has_reason() {
         let event = Event { kind: u32::MAX - 1, pmu: "amd_umc_0".to_owned(), ..software(0) };
         let error = open(&event, 0, -1, 0).unwrap_err();
         let absent = refused(&SysRoot::recorded("/nonexistent"), &event, &error);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_event_states_the_cause() {
+    fn refused_event_has_cause_and_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let kernel = folder.path().join("proc/sys/kernel");
         std::fs::create_dir_all(&kernel).unwrap();

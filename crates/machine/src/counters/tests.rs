@@ -2,8 +2,9 @@ use super::*;
 use std::fs;
 use std::path::Path;
 
-/// Creates the kernel's files of a machine from a list of the processor and lines `pmu/file content`. The lists are
-/// derived from the kernel's sources and documentation, which each list names; they were not recorded on such machines.
+/// Creates the kernel's files of a machine from a list of the processor and lines `pmu/file content`. The lists
+/// were not recorded on such machines; they are derived from sources and documentation of the kernel, which each
+/// list names.
 fn machine(name: &str) -> (tempfile::TempDir, SysRoot) {
     let folder = tempfile::tempdir().unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pmus/{name}.txt"));
@@ -62,7 +63,7 @@ fn counter_table_is_consistent() {
 }
 
 #[test]
-fn zen_4_memory_controllers_are_counted_separately() {
+fn zen_4_memory_controllers_have_own_events() {
     let (family, events) = events("genoa");
     assert_eq!(family, "AMD UMC");
     assert_eq!(
@@ -77,7 +78,7 @@ fn zen_4_memory_controllers_are_counted_separately() {
 }
 
 #[test]
-fn zen_2_data_fabric_is_counted_on_each_socket() {
+fn zen_2_data_fabric_has_events_per_socket() {
     let (family, events) = events("rome");
     assert_eq!((family.as_str(), events.len()), ("AMD data fabric", 16));
     assert_eq!(events[0], "amd_df 13 0x3807 0 Both 64");
@@ -87,7 +88,7 @@ fn zen_2_data_fabric_is_counted_on_each_socket() {
 }
 
 #[test]
-fn intel_memory_controllers_are_counted_by_model() {
+fn intel_memory_events_depend_on_model() {
     assert_eq!(
         events("icelake-server").1,
         [
@@ -127,7 +128,7 @@ fn intel_memory_controllers_are_counted_by_model() {
 }
 
 #[test]
-fn arm_memory_traffic_is_counted_by_the_fabric() {
+fn arm_memory_events_are_those_of_fabric() {
     assert_eq!(
         events("grace").1,
         [
@@ -141,7 +142,7 @@ fn arm_memory_traffic_is_counted_by_the_fabric() {
 }
 
 #[test]
-fn guest_without_memory_counters_is_reported() {
+fn guest_without_memory_counters_has_reason() {
     let (_folder, root) = machine("kvm-guest");
     let absent = find(&root).unwrap_err();
     assert!(
@@ -151,7 +152,7 @@ fn guest_without_memory_counters_is_reported() {
 }
 
 #[test]
-fn incomplete_counters_are_not_used() {
+fn pmu_with_missing_events_is_not_used() {
     let (folder, root) = machine("genoa");
     fs::remove_file(folder.path().join(DEVICES).join("amd_umc_1/format/rdwrmask")).unwrap();
     assert_eq!(
@@ -168,7 +169,7 @@ fn incomplete_counters_are_not_used() {
 }
 
 #[test]
-fn event_terms_are_encoded_by_their_format() {
+fn event_terms_are_encoded_by_format() {
     let format = |term: &str| {
         let place = match term {
             "event" => "config:0-7,32-35",

@@ -1,6 +1,6 @@
-//! Memory that a theoretical bandwidth concerns, on machines with several kinds of memory, with caches in front of it,
-//! or with sockets without memory. Channels of modules are those of DRAM; memory on the package, memory behind CXL and
-//! memory of devices have a theoretical bandwidth of their own.
+//! Memory to which a theoretical bandwidth applies, on machines with several kinds of memory, with caches in front
+//! of it, or with sockets without memory. The memory modules that the firmware lists are DRAM. Memory on the
+//! package, memory behind CXL and device memory have their own theoretical bandwidth.
 
 use crate::catalog::{ProcessorEntry, SocketMemory};
 use crate::cxl;
@@ -13,8 +13,8 @@ use nodegauge_measure::record::{Device, Figure, Machine, NumaNode, PciLink};
 use nodegauge_measure::{Bytes, BytesPerSec};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns the number of sockets whose channels have modules: all sockets but those whose NUMA nodes are known to have
-/// no memory.
+/// Returns the number of sockets whose channels have modules. Sockets whose NUMA nodes are known to have no memory
+/// are excluded.
 pub(super) fn sockets_with_memory(topology: &Topology) -> u32 {
     let with_memory: BTreeSet<usize> = topology
         .threads
@@ -32,7 +32,7 @@ pub(super) fn sockets_with_memory(topology: &Topology) -> u32 {
 /// Kind of memory on the package of a processor in hwloc.
 const PACKAGE_KIND: &str = "HBM";
 
-/// Adds their theoretical bandwidth to the NUMA nodes whose memory is not DRAM, where it is known. `root` is that of a live
+/// Adds the theoretical bandwidth to the NUMA nodes whose memory is not DRAM, if it is known. `root` is that of a live
 /// machine.
 pub(super) fn add_to_nodes(
     machine: &mut Machine,
@@ -71,7 +71,7 @@ fn of_node(
     None
 }
 
-/// Returns the theoretical bandwidth of one of the NUMA nodes with memory on the package.
+/// Returns the theoretical bandwidth of one NUMA node with memory on the package.
 fn of_package(machine: &Machine, memory: &SocketMemory) -> Figure {
     let of_kind = |node: &&NumaNode| node.kind.as_deref() == Some(PACKAGE_KIND);
     let nodes = machine.numa_nodes.iter().filter(of_kind).count().max(1);
@@ -93,8 +93,8 @@ fn of_package(machine: &Machine, memory: &SocketMemory) -> Figure {
     }
 }
 
-/// Returns the theoretical bandwidth of memory that alternates among devices with these links: that of reads, which pass
-/// each link in one direction. The slowest link limits all. `None` without links, or if the rate of one is unknown.
+/// Returns the theoretical read bandwidth of memory that is interleaved over devices with these links. Reads pass each
+/// link in one direction. The slowest link limits all. `None` without links, or if the rate of one is unknown.
 fn of_links(links: &[PciLink]) -> Option<Figure> {
     let rates: Option<Vec<f64>> = links.iter().map(|link| Some(link.bytes_per_s?.0)).collect();
     let slowest = rates?.into_iter().reduce(f64::min)?;
@@ -107,7 +107,7 @@ fn of_links(links: &[PciLink]) -> Option<Figure> {
     })
 }
 
-/// Adds to the theoretical bandwidth which memory it concerns, if this is not all of the memory.
+/// Adds to a theoretical bandwidth the part of the memory to which it applies, if it does not apply to all memory.
 pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Figure {
     let mut figure = figure;
     let mut parts = Vec::new();
@@ -124,7 +124,7 @@ pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Fig
             None => "unknown".to_owned(),
         };
         parts.push(format!(
-            "of DRAM only, that of {kind} (NUMA nodes {}) is {of_kind}",
+            "of DRAM only; the bandwidth of {kind} (NUMA nodes {}) is {of_kind}",
             number_ranges(&ids)
         ));
     }
@@ -138,7 +138,7 @@ pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Fig
             // The data of memory in such a mode pass through the DRAM that caches it.
             figure.at_most = true;
             parts.push(format!(
-                "of the DRAM that is a memory-side cache of {largest}; that of the memory behind it is unknown"
+                "of the DRAM that is a memory-side cache of {largest}; the bandwidth of the memory behind it is unknown"
             ));
         }
     }
@@ -159,8 +159,8 @@ fn other_kinds(machine: &Machine) -> BTreeMap<&str, Vec<&NumaNode>> {
     kinds
 }
 
-/// True for processors with memory on their package, which may be a cache of the modules' memory: Xeon Phi and Xeon
-/// Max.
+/// True for processors with memory on the package, which may be a cache for the memory of modules: Xeon Phi and
+/// Xeon Max.
 fn has_memory_on_package(machine: &Machine) -> bool {
     let processor = &machine.processor;
     let model = processor.model.as_deref().unwrap_or_default();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn theory_of_memory_mode_is_that_of_the_cache() {
+    fn memory_mode_has_bandwidth_of_modules_behind_cache() {
         let machine = described(&recorded("memory-mode"), "Xeon Gold 6230");
         assert!(machine.memory.theoretical.as_ref().unwrap().at_most);
         let text = detail(&machine);
@@ -201,10 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn theory_of_modules_is_not_that_of_memory_on_the_package() {
+    fn module_bandwidth_excludes_memory_on_package() {
         let machine = described(&recorded("hybrid-mode"), "Xeon Phi 7110P");
         let text = detail(&machine);
-        assert!(text.contains("of DRAM only, that of MCDRAM (NUMA nodes 1) is unknown"), "{text}");
+        assert!(
+            text.contains("of DRAM only; the bandwidth of MCDRAM (NUMA nodes 1) is unknown"),
+            "{text}"
+        );
         assert!(text.contains("of the memory behind memory-side caches of 2 GiB"), "{text}");
         assert!(!machine.memory.theoretical.as_ref().unwrap().at_most);
         assert!(node_bandwidth(&machine, &[0]).is_some());
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_of_dram_and_package_is_their_sum_at_most() {
+    fn bandwidth_of_dram_and_package_memory_is_at_most_their_sum() {
         let text = "Package:1 NUMANode:1(memory=64GB) Core:2 PU:1".to_owned();
         let mut topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
         let mut package = topology.nodes[0].clone();
@@ -270,11 +273,14 @@ mod tests {
         let both = node_bandwidth(&machine, &[0, 1]).unwrap();
         assert!((both.value - 1945.6e9).abs() < 1.0 && both.at_most, "{both:?}");
         let text = detail(&machine);
-        assert!(text.contains("that of HBM (NUMA nodes 1) is 1.638 TB/s theoretical"), "{text}");
+        assert!(
+            text.contains("the bandwidth of HBM (NUMA nodes 1) is 1.638 TB/s theoretical"),
+            "{text}"
+        );
     }
 
     #[test]
-    fn slowest_link_limits_memory_that_alternates_among_devices() {
+    fn slowest_link_limits_interleaved_memory() {
         let link = |width| PciLink {
             transfers_per_s: Some(TransfersPerSec(32e9)),
             width: Some(width),

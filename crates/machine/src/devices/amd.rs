@@ -1,5 +1,5 @@
 //! Data of AMD GPUs from the files of the amdgpu driver in sysfs: memory, clocks, power, partitions, errors, other
-//! users. The files are described in Linux' Documentation/gpu/amdgpu and in the sources of drivers/gpu/drm/amd.
+//! processes. The files are described in Linux' Documentation/gpu/amdgpu and in the sources of drivers/gpu/drm/amd.
 
 use super::some_state;
 use crate::pci::{PciDevice, file};
@@ -10,7 +10,7 @@ use nodegauge_measure::{Hertz, Watts};
 /// Folder of the driver's compute interface.
 const KFD: &str = "sys/class/kfd/kfd";
 
-/// Files of the kernel about a device.
+/// Files of the kernel for one device.
 struct DeviceFiles<'a> {
     root: &'a SysRoot,
     /// Address of the device on the PCI bus.
@@ -64,7 +64,7 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     });
 }
 
-/// Returns the active level and the last level from a list with lines such as `1: 1600Mhz *`.
+/// Returns the clock of the active level and of the last level, from a list with lines such as `1: 1600Mhz *`.
 fn levels(text: &str) -> (Option<Hertz>, Option<Hertz>) {
     let now = text.lines().find(|line| line.trim_end().ends_with('*'));
     (now.and_then(level_clock), text.lines().last().and_then(level_clock))
@@ -78,8 +78,8 @@ fn level_clock(line: &str) -> Option<Hertz> {
     Some(Hertz(megahertz * 1e6))
 }
 
-/// Returns the number of other processes that have allocated memory of the device, according to the compute interface
-/// of the driver.
+/// Returns the number of other processes that have allocated memory of the device, as the compute interface of the
+/// driver reports it.
 fn others(pci: &PciDevice, root: &SysRoot) -> Option<u32> {
     let nodes = format!("{KFD}/topology/nodes");
     let gpu = root.names(&nodes).into_iter().find_map(|node| {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn current_level_of_a_clock_is_read() {
+    fn active_clock_level_is_read() {
         assert_eq!(
             levels("0: 500Mhz\n1: 800Mhz *\n2: 1700Mhz "),
             (Some(Hertz(800e6)), Some(Hertz(1700e6)))

@@ -1,5 +1,5 @@
-//! Catalog of accelerators, by PCI IDs and by name, with the memory and its maximum bandwidth. The data are in
-//! `data/devices.toml`, each with its source. A device that is not in the catalog is unknown.
+//! Catalog of accelerators, by PCI IDs and by name, with their memory and its maximum bandwidth. The data and their
+//! sources are in `data/devices.toml`.
 
 use nodegauge_measure::record::Figure;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceEntry {
-    /// Name of the device in its driver.
+    /// Name of the device as its driver reports it.
     pub name: String,
     /// PCI vendor and device IDs; empty if several devices share the same IDs.
     #[serde(default)]
@@ -58,9 +58,9 @@ pub fn identified(identification: &str) -> Option<&'static DeviceEntry> {
     tables().device.iter().find(|entry| entry.ids.iter().any(|id| id == identification))
 }
 
-/// Returns the catalog's entry for a device whose name in the driver is `name`, e.g. `NVIDIA H100 80GB HBM3`. Among the
-/// entries whose words are all in the name, this is the first one with the largest number of words.
-pub fn named(name: &str) -> Option<&'static DeviceEntry> {
+/// Returns the catalog entry for a device whose driver reports this name, e.g. `NVIDIA H100 80GB HBM3`. The entry
+/// whose words are all in the name and that has most words is used; of several such entries, the first.
+pub fn find(name: &str) -> Option<&'static DeviceEntry> {
     let typed = words(name);
     // The list is reversed, because `max_by_key` returns the last of several equal entries.
     let entries = tables().device.iter().rev();
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn device_table_is_consistent() {
+    fn device_catalog_is_consistent() {
         let DeviceTables { sources, device } = tables();
         let mut ids: Vec<&String> = device.iter().flat_map(|entry| &entry.ids).collect();
         let all = ids.len();
@@ -91,7 +91,7 @@ mod tests {
         for entry in device {
             assert!(sources.contains_key(&entry.source), "{}", entry.name);
             // Each name that a driver reports must find its own entry.
-            assert_eq!(named(&entry.name), Some(entry), "{}", entry.name);
+            assert_eq!(find(&entry.name), Some(entry), "{}", entry.name);
             assert!(entry.bytes.is_none_or(|bytes| (1e9..1e12).contains(&bytes)), "{}", entry.name);
             assert!((100e9..20e12).contains(&entry.bandwidth), "{}", entry.name);
         }
@@ -99,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn device_names_are_distinguished() {
-        let rate = |name: &str| named(name).map(|entry| entry.bandwidth().value);
+    fn device_names_find_their_entries() {
+        let rate = |name: &str| find(name).map(|entry| entry.bandwidth().value);
         assert_eq!(rate("NVIDIA H200"), Some(4.8e12));
         assert_eq!(rate("NVIDIA H100 80GB HBM3"), Some(3.35e12));
         assert_eq!(rate("NVIDIA H100 PCIe"), Some(2.0e12));

@@ -7,7 +7,8 @@ use crate::root::SysRoot;
 use nodegauge_measure::record::{Device, DeviceState, Figure};
 use nodegauge_measure::{BytesPerSec, Hertz};
 
-/// Number of transfers per cycle of the memory clock that NVML reports, which is two for memory with double data rate.
+/// Number of transfers per cycle of the memory clock that NVML reports: two, because the memory has double data
+/// rate.
 const TRANSFERS_PER_CYCLE: f64 = 2.0;
 
 /// Adds the data of the driver's files.
@@ -54,7 +55,7 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
     memory.corrected_errors = gpu.corrected.or(memory.corrected_errors);
     memory.uncorrected_errors = gpu.uncorrected.or(memory.uncorrected_errors);
     let known = catalog::identified(&device.identification)
-        .or_else(|| catalog::named(device.name.as_deref()?));
+        .or_else(|| catalog::find(device.name.as_deref()?));
     let clock = gpu.memory_clock.map(|clock| clock.max);
     let sheet = known.map(|known| format!("; catalog: {}", BytesPerSec(known.bandwidth().value)));
     let driver = gpu.bus_bits.zip(clock).map(|(bits, hz)| Figure {
@@ -96,7 +97,7 @@ mod tests {
     use nodegauge_measure::record::DeviceKind;
 
     #[test]
-    fn nvml_readings_are_added_to_devices() {
+    fn nvml_state_is_added_to_devices() {
         let text = r#"{"kind": "gpu", "address": "0000:1b:00.0", "identification": "10de:2335"}"#;
         let mut devices: Vec<Device> = vec![serde_json::from_str(text).unwrap()];
         assert_eq!(devices[0].kind, DeviceKind::Gpu);

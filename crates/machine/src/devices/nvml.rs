@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Name of the library for the dynamic linker.
 const LIBRARY: &str = "libnvidia-ml.so.1";
-/// Timeout of a reading. It is long because a driver that does not stay loaded first initialises every GPU.
+/// Limits of a reading. They are long, because a driver that does not stay loaded first initialises every GPU.
 const LIMITS: AnswerLimits = AnswerLimits { elapsed: Duration::from_secs(60), cpu_seconds: None };
 
 /// Reason why NVML returned no reading.
@@ -38,7 +38,7 @@ pub enum NvmlError {
     /// The process that loaded the library ended without a result.
     #[error("{LIBRARY} crashed")]
     Crashed,
-    /// The library did not return within the timeout.
+    /// The library did not respond before the time limit.
     #[error("{LIBRARY} did not respond within {} s", LIMITS.elapsed.as_secs())]
     TimedOut,
 }
@@ -63,7 +63,7 @@ pub struct NvmlReading {
     pub driver: Option<String>,
     /// GPUs that respond.
     pub gpus: Vec<GpuState>,
-    /// GPUs that do not respond, with NVML's index and the error.
+    /// GPUs that do not respond: NVML's index and the error.
     pub unresponsive: Vec<(u32, NvmlError)>,
 }
 
@@ -89,7 +89,7 @@ pub struct GpuState {
     pub bus_bits: Option<u32>,
     /// True if ECC is enabled.
     pub ecc: Option<bool>,
-    /// True if ECC will be enabled after the next restart.
+    /// True if ECC will be enabled after the next reboot; false if it will be disabled.
     pub ecc_pending: Option<bool>,
     /// Number of errors that ECC has corrected since the driver was loaded.
     pub corrected: Option<u64>,
@@ -99,7 +99,7 @@ pub struct GpuState {
     pub clock: Option<CurrentAndMax<Hertz>>,
     /// Current and maximum clock of the memory, Hz.
     pub memory_clock: Option<CurrentAndMax<Hertz>>,
-    /// Current reasons for limited clocks as a bit mask, which [`GpuState::clock_limit_names`] converts to text.
+    /// Current reasons for reduced clocks as a bit mask; [`GpuState::clock_limit_names`] converts it to text.
     pub clock_limits: Option<u64>,
     /// Enforced power limit, watts.
     pub power_limit_w: Option<Watts>,
@@ -113,7 +113,7 @@ pub struct GpuState {
     pub processes: Option<Vec<(u32, Option<u64>)>>,
     /// True if the GPU is divided into MIG instances.
     pub mig: Option<bool>,
-    /// Number of processes that may use the GPU.
+    /// Compute mode, which limits the number of processes on the GPU.
     pub compute_mode: Option<ComputeMode>,
 }
 
@@ -137,7 +137,7 @@ pub enum ComputeMode {
     Exclusive,
 }
 
-/// Reasons for limited clocks that reduce the speed under load, as bits of `nvmlClocksEventReason…`. Idle GPUs and
+/// Reasons for reduced clocks that lower the speed under load, as bits of `nvmlClocksEventReason…`. Idle GPUs and
 /// clocks that the user has set are not included.
 const CLOCK_LIMITS: [(u64, &str); 6] = [
     (0x04, "power limit"),
@@ -148,13 +148,13 @@ const CLOCK_LIMITS: [(u64, &str); 6] = [
     (0x10, "sync boost with other GPUs"),
 ];
 
-/// Returns the descriptions of those bits that indicate reduced speed.
+/// Returns the descriptions of the bits that indicate reduced speed.
 pub fn clock_limits(bits: u64) -> Vec<&'static str> {
     CLOCK_LIMITS.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, words)| *words).collect()
 }
 
 impl GpuState {
-    /// Returns the current reasons for limited clocks.
+    /// Returns the descriptions of the current reasons for reduced clocks.
     pub fn clock_limit_names(&self) -> Vec<&'static str> {
         clock_limits(self.clock_limits.unwrap_or(0))
     }
@@ -185,7 +185,7 @@ pub fn read() -> Result<NvmlReading, NvmlError> {
 type Handle = *mut c_void;
 /// Function that returns one value of a device.
 type Get<T> = unsafe extern "C" fn(Handle, *mut T) -> c_int;
-/// Function that returns a value of a device; an argument selects the kind of value.
+/// Function that returns a value of a device; an argument selects the quantity.
 type GetKind<T> = unsafe extern "C" fn(Handle, c_uint, *mut T) -> c_int;
 /// Function that returns two values of a device.
 type GetTwo<T> = unsafe extern "C" fn(Handle, *mut T, *mut T) -> c_int;
@@ -223,7 +223,8 @@ struct Process {
 }
 
 impl Process {
-    /// Returns the memory of the process in bytes. If it is unknown, all bits of the number are set.
+    /// Returns the memory of the process in bytes; `None` if it is unknown, for which NVML sets all bits of the
+    /// number.
     fn known_memory(&self) -> Option<u64> {
         (self.memory != u64::MAX).then_some(self.memory)
     }
@@ -242,7 +243,7 @@ impl Drop for Nvml {
     }
 }
 
-/// Returns `value` if the NVML call returned success.
+/// Returns `value` if the return code of the NVML call means success.
 fn given<T>(code: c_int, value: T) -> Option<T> {
     (code == 0).then_some(value)
 }
@@ -375,7 +376,7 @@ impl Nvml {
         Some(CurrentAndMax { now: Hertz(f64::from(now) * 1e6), max: Hertz(f64::from(max) * 1e6) })
     }
 
-    /// Returns the results of two functions, for the current and for the maximum value.
+    /// Returns the results of two functions, which report the current and the maximum value.
     fn current_and_max(&self, now: &str, max: &str, device: Handle) -> Option<CurrentAndMax<u32>> {
         Some(CurrentAndMax { now: self.get(now, device)?, max: self.get(max, device)? })
     }
@@ -449,8 +450,8 @@ impl Nvml {
 
     fn processes(&self, device: Handle) -> Option<Vec<(u32, Option<u64>)>> {
         type Processes = unsafe extern "C" fn(Handle, *mut c_uint, *mut Process) -> c_int;
-        /// Maximum number of processes in the list, which is larger than the number of cores of a node. NVML reports an
-        /// error if there are more processes.
+        /// Maximum number of processes in the list. It is larger than the number of cores of a node; NVML reports
+        /// an error if there are more processes.
         const MAX_PROCESSES: usize = 256;
         let names = ["_v3", "_v2"].map(|v| format!("nvmlDeviceGetComputeRunningProcesses{v}"));
         // SAFETY: the type matches the function's declaration, which is the same for both versions.
@@ -466,7 +467,7 @@ impl Nvml {
     }
 }
 
-/// Name of the function that returns the reasons for limited clocks in drivers before version 535.
+/// Name of the function for the reasons for reduced clocks in drivers before version 535.
 const OLDER_LIMITS: &str = "nvmlDeviceGetCurrentClocksThrottleReasons";
 
 #[cfg(test)]
@@ -474,20 +475,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structures_have_the_sizes_of_nvml() {
+    fn nvml_structures_have_correct_sizes() {
         assert_eq!(size_of::<PciInfo>(), 68);
         assert_eq!(size_of::<Process>(), 24);
         assert_eq!(size_of::<NvmlMemory>(), 24);
     }
 
     #[test]
-    fn clock_limits_have_words_except_idle() {
+    fn clock_limits_are_named_except_idle() {
         assert_eq!(clock_limits(0x1 | 0x4 | 0x40), ["power limit", "temperature (hardware)"]);
         assert!(clock_limits(0x1 | 0x2 | 0x100).is_empty());
     }
 
     #[test]
-    fn nvml_reading_round_trips_through_the_child() {
+    fn nvml_reading_round_trips_as_json() {
         let gpu = GpuState { pci: "0000:3b:00.0".into(), ecc: Some(true), ..GpuState::default() };
         let unresponsive = vec![(1, NvmlError::from_code(4))];
         let reading: Result<_, NvmlError> =

@@ -12,26 +12,26 @@ use nodegauge_os::mpi_abi::implementations;
 use std::collections::BTreeMap;
 
 /// Environment variables that restrict the visible devices of a vendor; the first variable that is set is used. The
-/// last element is the setting with which the driver numbers devices in bus order, if its default order may differ.
+/// last element is the variable with the value that makes the driver number devices in bus order, if its default
+/// order may differ.
 pub const VISIBLE: [(u16, &[&str], Option<&str>); 3] = [
     (pci::NVIDIA, &["CUDA_VISIBLE_DEVICES"], Some("CUDA_DEVICE_ORDER=PCI_BUS_ID")),
     (pci::AMD, &["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"], None),
     (pci::INTEL, &["ZE_AFFINITY_MASK"], Some("ZE_ENABLE_PCI_ID_DEVICE_ORDER=1")),
 ];
 
-/// Environment variables with the local rank of which no MPI launcher alone is the owner. Those of Slurm and Flux are
-/// the last, because an MPI launcher may run in one of their tasks. `PLE_RANK_ON_NODE` is set by Fujitsu's launcher.
+/// Environment variables with the local rank that no MPI launcher of the table sets alone. Slurm's and Flux's are
+/// last, because an MPI launcher may run in one of their tasks. `PLE_RANK_ON_NODE` is set by Fujitsu's launcher.
 const OTHER_LOCAL_RANK: [&str; 4] =
     ["PLE_RANK_ON_NODE", "PMI_LOCAL_RANK", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"];
 
-/// Returns the environment variables in which launchers pass the local rank to a process, in the order in which they are
-/// checked.
+/// Returns the environment variables with the local rank of a process, in the order in which they are checked.
 pub fn local_rank_variables() -> impl Iterator<Item = &'static str> {
     let launchers = implementations().flat_map(|implementation| implementation.variables);
     launchers.flat_map(|launcher| launcher.local_rank).copied().chain(OTHER_LOCAL_RANK)
 }
 
-/// Returns the environment with which this process was started.
+/// Returns the environment of this process; empty for a recorded machine.
 pub(crate) fn environment(root: &SysRoot) -> BTreeMap<String, String> {
     let text = root.bytes("proc/self/environ").unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -68,7 +68,7 @@ pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot)
     }
 }
 
-/// Devices that a variable leaves visible.
+/// Devices that an environment variable makes visible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VisibleDevices<'d> {
     /// Name of the variable.
@@ -79,8 +79,8 @@ pub struct VisibleDevices<'d> {
     pub devices: Vec<&'d PciDevice>,
 }
 
-/// Returns the devices that the variables of a process leave visible of those that it may use, in the order of the bus;
-/// `None` if no variable restricts them.
+/// Returns the usable devices that the environment variables of a process make visible; `None` if no
+/// variable restricts them. `usable` is in bus order.
 pub fn visible_devices<'d>(
     usable: &[&'d PciDevice],
     variables: &BTreeMap<String, String>,
@@ -113,14 +113,14 @@ pub fn nvidia_minor(root: &SysRoot, address: &str) -> Option<u32> {
     nvidia::driver_value(root, address, "information", "Device Minor")?.parse().ok()
 }
 
-/// Returns the positions of the devices that remain visible with the value `list` of a variable; `uuids` are the UUIDs
-/// of the devices. Entries are numbers (`0,2`), UUIDs (`GPU-5e0b...`), slices (`MIG-GPU-5e0b.../1/0`) and halves of
+/// Returns the indices of the devices that the value `list` of a variable makes visible; `uuids` are the UUIDs of
+/// the devices. Entries are numbers (`0,2`), UUIDs (`GPU-5e0b...`), slices (`MIG-GPU-5e0b.../1/0`) and halves of
 /// devices (`0.1`). The list ends at the first entry that matches no device.
 fn visible_to(list: &str, uuids: &[Option<&str>]) -> Vec<usize> {
     list.split(',').map_while(|entry| position(entry.trim(), uuids)).collect()
 }
 
-/// Returns the position of the device that an entry of such a list names.
+/// Returns the index of the device that an entry of such a list denotes.
 fn position(entry: &str, uuids: &[Option<&str>]) -> Option<usize> {
     let number = entry.split('.').next().unwrap_or(entry);
     if let Ok(number) = number.parse::<usize>() {
@@ -158,7 +158,7 @@ pub(super) fn access_problem(device: &Device, pci: &PciDevice, root: &SysRoot) -
     (!usable(root, &file)).then(|| format!("/{file} cannot be opened"))
 }
 
-/// True if a device file exists and its permissions and control groups allow this process to open it.
+/// True if a device file exists and this process may open it, according to permissions and control groups.
 fn usable(root: &SysRoot, file: &str) -> bool {
     nodegauge_os::may_read_and_write(&root.path(file))
 }
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn visible_device_list_ends_at_the_first_invalid_entry() {
+    fn visible_device_list_ends_at_invalid_entry() {
         let uuids = [Some("GPU-5e0b"), Some("GPU-77aa"), None];
         assert_eq!(visible_to("0,2", &uuids), [0, 2]);
         assert_eq!(visible_to("1, 0", &uuids), [1, 0]);

@@ -7,7 +7,7 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, NumaNode, Quoted};
 use proptest::prelude::*;
 
-/// Returns an SMBIOS type 17 structure (version 3.3, 84 bytes) with the fields that are read.
+/// Returns an SMBIOS type 17 structure (version 3.3, 84 bytes) with the given fields.
 fn device(slot: &str, bank: &str, mib: u32, mts: u16, kind: u8) -> Vec<u8> {
     let mut bytes = vec![0u8; 84];
     bytes[0] = 17;
@@ -40,7 +40,7 @@ fn table(devices: &[Vec<u8>]) -> Modules {
 }
 
 #[test]
-fn dimms_option_is_channels_times_transfers() {
+fn dimms_option_sets_channels_and_transfer_rate() {
     let spec: DimmSpec = "16x3200".parse().unwrap();
     assert_eq!(spec, DimmSpec { channels: 16, mts: 3200 });
     let known = bandwidth(Some(spec), None, None, 2, false);
@@ -53,7 +53,7 @@ fn dimms_option_is_channels_times_transfers() {
 }
 
 #[test]
-fn more_modules_than_channels_do_not_add_bandwidth() {
+fn second_module_per_channel_adds_no_bandwidth() {
     let rome = SocketMemory {
         channels: 8,
         channel_bytes: CHANNEL_BYTES,
@@ -105,7 +105,7 @@ fn invalid_dimms_option_is_reported_with_its_column() {
 }
 
 #[test]
-fn two_modules_in_the_firmware_table_give_two_channels() {
+fn two_modules_are_two_channels() {
     let modules = table(&[
         device("DIMM_A1", "P0 CHANNEL A", 65536, 4800, DDR5),
         device("DIMM_B1", "P0 CHANNEL B", 16384, 4400, DDR5),
@@ -126,7 +126,7 @@ fn two_modules_in_the_firmware_table_give_two_channels() {
 }
 
 #[test]
-fn empty_slots_and_flash_are_not_memory() {
+fn empty_slots_and_flash_are_excluded() {
     let table = [
         device("A1", "BANK 0", 0, 0, DDR4),
         device("ROM", "BANK 1", 64, 0, 0x09),
@@ -137,7 +137,7 @@ fn empty_slots_and_flash_are_not_memory() {
 }
 
 #[test]
-fn two_modules_on_a_channel_are_one_channel() {
+fn two_modules_of_one_channel_are_one_channel() {
     let counted = |slots: &[&str]| {
         let devices: Vec<Vec<u8>> =
             slots.iter().map(|slot| device(slot, "BANK", 16384, 3200, DDR4)).collect();
@@ -154,10 +154,10 @@ fn two_modules_on_a_channel_are_one_channel() {
 }
 
 #[test]
-fn modules_without_channel_names_are_limited_to_the_known_channels() {
+fn unnamed_channels_are_limited_to_known_channels() {
     let devices: Vec<Vec<u8>> =
         (1..=16).map(|n| device(&format!("A{n}"), "NONE", 16384, 2933, DDR4)).collect();
-    let rome = crate::catalog::named("EPYC 7H12").unwrap().memory.unwrap();
+    let rome = crate::catalog::find_by_name("EPYC 7H12").unwrap().memory.unwrap();
     let known = bandwidth(None, Some(&table(&devices)), Some((&rome, "EPYC 7H12")), 1, false);
     assert_eq!(known.channels, Some(8));
     assert_eq!(
@@ -170,7 +170,7 @@ fn modules_without_channel_names_are_limited_to_the_known_channels() {
 }
 
 #[test]
-fn channels_are_distinguished_by_node_and_channel() {
+fn channel_name_includes_node() {
     let names = ["NODE 0 CHANNEL 0 DIMM 0", "NODE 0 CHANNEL 0 DIMM 1", "NODE 1 CHANNEL 0 DIMM 0"];
     let devices: Vec<Vec<u8>> =
         names.iter().map(|bank| device("DIMM", bank, 16384, 2666, DDR4)).collect();
@@ -178,7 +178,7 @@ fn channels_are_distinguished_by_node_and_channel() {
 }
 
 #[test]
-fn channel_is_empty_if_all_its_slots_are_empty() {
+fn channel_with_only_empty_slots_is_empty() {
     let slot = |name: &str, gib: u32| device(name, "BANK", gib << 10, 3200, DDR4);
     // Two slots per channel: A and B have two modules, C one, and D none.
     let modules = table(&[
@@ -210,7 +210,7 @@ fn channel_is_empty_if_all_its_slots_are_empty() {
 }
 
 #[test]
-fn error_correction_does_not_widen_the_channel() {
+fn error_correction_adds_no_channel_width() {
     let modules = table(&[device("DIMM_A1", "BANK", 16384, 3200, DDR4)]);
     assert_eq!((modules.dimms[0].data_bits, modules.dimms[0].total_bits), (Some(64), Some(72)));
     assert_eq!(modules.channel_bytes, 8);
@@ -243,8 +243,8 @@ fn mixed_memory_technologies_have_no_bandwidth() {
 }
 
 #[test]
-fn catalog_is_the_last_source_and_states_its_assumption() {
-    let genoa = crate::catalog::named("EPYC 9654").unwrap();
+fn catalog_bandwidth_states_assumption() {
+    let genoa = crate::catalog::find_by_name("EPYC 9654").unwrap();
     let memory = genoa.memory.unwrap();
     let known = bandwidth(None, None, Some((&memory, "EPYC 9654")), 2, false);
     assert_eq!((known.channels, known.transfers_per_s), (Some(24), Some(TransfersPerSec(4800e6))));
@@ -266,7 +266,7 @@ fn catalog_is_the_last_source_and_states_its_assumption() {
 }
 
 #[test]
-fn guest_limit_includes_all_sockets_of_its_memory() {
+fn guest_limit_includes_all_sockets() {
     let sockets = |text: &str| {
         let source = TopologySource::Synthetic(text.to_owned());
         sockets_behind_guest(&Topology::load(&source).unwrap())
@@ -276,7 +276,7 @@ fn guest_limit_includes_all_sockets_of_its_memory() {
     // One socket per core, and more sockets than nodes.
     assert_eq!(sockets("Package:4 NUMANode:1 Core:1 PU:1"), 1);
     assert_eq!(sockets("NUMANode:1 Package:4 Core:2 PU:1"), 1);
-    let memory = crate::catalog::named("EPYC 9654").unwrap().memory.unwrap();
+    let memory = crate::catalog::find_by_name("EPYC 9654").unwrap().memory.unwrap();
     let figure = bandwidth(None, None, Some((&memory, "EPYC 9654")), 2, true).theoretical.unwrap();
     assert_eq!((figure.value, figure.at_most), (921.6e9, true));
     assert_eq!(
@@ -306,7 +306,7 @@ fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
 }
 
 #[test]
-fn bandwidth_of_some_numa_nodes_is_their_share() {
+fn bandwidth_of_some_numa_nodes_is_proportional() {
     let rome = of_eight_nodes(16, false);
     let of = |machine: &Machine, nodes: &[u32]| node_bandwidth(machine, nodes).unwrap();
     assert_eq!(of(&rome, &[3]).value, 51.2e9);
@@ -326,7 +326,7 @@ fn bandwidth_of_some_numa_nodes_is_their_share() {
 }
 
 #[test]
-fn figure_above_an_upper_bound_has_no_limit() {
+fn figure_above_upper_bound_has_no_limit() {
     let figure =
         |at_most| Figure { value: 307.2e9, basis: "catalog".to_owned(), detail: None, at_most };
     let limit = |value: f64, at_most| {

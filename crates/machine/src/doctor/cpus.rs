@@ -1,4 +1,4 @@
-//! Checks of CPUs: number of CPUs available to this process, clock, and virtualization.
+//! Checks of CPUs: number of CPUs available to this process, clock, and virtualisation.
 
 use super::{DetectedProblem, ExaminedNode, found};
 use crate::root::number_ranges;
@@ -6,7 +6,7 @@ use crate::{cgroup, host};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::ClockBasis;
 
-/// Ratio to the base clock below which a clock cannot be explained by noise, so that the processor must be limited.
+/// Ratio of a clock to the base clock below which noise cannot be the cause, so that the processor must be limited.
 const FAR_UNDER: f64 = 0.92;
 
 pub(super) fn quota(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
@@ -51,7 +51,8 @@ pub(super) fn governor(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-/// Reports a measured clock far below the base clock, which comes from the catalog, the processor's name or the kernel.
+/// Reports a measured clock far below the base clock, which comes from the catalog, from the processor's name or
+/// from the kernel.
 pub(super) fn clock(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let processor = &node.machine.processor;
     let base = processor.hz.filter(|_| processor.hz_basis != Some(ClockBasis::Measured))?;
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offline_cpus_are_printed_in_shell_syntax() {
+    fn offline_cpus_are_printed_as_shell_braces() {
         assert_eq!(brace(&[5]), "5");
         assert_eq!(brace(&[4, 5, 6, 7]), "{4..7}");
         assert_eq!(brace(&[1, 3]), "{1,3}");

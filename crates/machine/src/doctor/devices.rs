@@ -1,5 +1,4 @@
-//! Checks of accelerators: access by this process, distance to the process's CPUs, link, errors, clocks and other
-//! users.
+//! Checks of accelerators: access by this process, distance to its CPUs, link, errors, clocks and other processes.
 
 use super::{DetectedProblem, ExaminedNode, found};
 use crate::devices::{environment, local_rank_variables};
@@ -7,8 +6,8 @@ use crate::ids::CpuId;
 use crate::root::number_ranges;
 use nodegauge_measure::record::{Device, Severity};
 
-/// Returns the texts that `what` returns for computing devices, with the names and addresses of the devices. Devices
-/// with the same name and text are combined.
+/// Returns the texts that `what` returns for computing devices, each with the names and addresses of the devices.
+/// Devices with the same name and text are combined.
 fn each(node: &ExaminedNode<'_>, what: impl Fn(&Device) -> Option<String>) -> Vec<String> {
     let mut reported: Vec<(String, String, Vec<&str>)> = Vec::new();
     for device in node.machine.devices.iter().filter(|device| device.computes()) {
@@ -31,7 +30,7 @@ fn devices_problem(reported: &[String], remedy: &str) -> Option<DetectedProblem>
     (!reported.is_empty()).then(|| found(reported.join("; "), remedy))
 }
 
-/// Reports a device that this process uses although none of the process's CPUs is near to it.
+/// Reports a device that this process uses although none of its CPUs is near the device.
 pub(super) fn far(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let topology = node.topology;
     let own: Vec<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn only_devices_assigned_to_a_process_may_be_far() {
+    fn far_device_is_reported_only_if_assigned() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/dgx-h100.xml");
         let mut topology = Topology::load(&TopologySource::Xml(path.into())).unwrap();
         let root = SysRoot::recorded("/nonexistent");

@@ -12,7 +12,7 @@ pub const MACHINE_CHECKS: &str = "machine-checks";
 pub const THERMAL: &str = "thermal-throttled";
 /// Identifier of the finding that links had errors.
 pub const LINK_ERRORS: &str = "pcie-errors";
-/// Identifier of the finding that a link lost lanes.
+/// Identifier of the finding that a link has lost lanes.
 pub const NARROW: &str = "pcie-lanes";
 /// Identifier of the finding that a link runs at a low rate.
 pub const SLOW: &str = "pcie-rate";
@@ -24,7 +24,7 @@ pub const NETWORK: &str = "network-errors";
 pub(super) const IDS: [&str; 7] =
     [MEMORY_ERRORS, MACHINE_CHECKS, THERMAL, LINK_ERRORS, NARROW, SLOW, NETWORK];
 
-/// Maximum number of components in a text.
+/// Maximum number of components named in a text.
 const NAMED: usize = 4;
 
 /// Finding about events: its identifier, its severity, the kinds of events, and the remedy.
@@ -74,7 +74,7 @@ const ROWS: [EventRow; 5] = {
 pub(super) fn ledger_problems(
     node: &ExaminedNode<'_>,
 ) -> Vec<(&'static str, Severity, DetectedProblem)> {
-    let ledger = LedgerReading::take(node.root).ledger(node.root, None);
+    let ledger = LedgerReading::read(node.root).ledger(node.root, None);
     let mut all = Vec::new();
     for (id, severity, kinds, remedy) in ROWS {
         let events: Vec<&EventCount> =
@@ -92,7 +92,7 @@ pub(super) fn ledger_problems(
     all
 }
 
-/// Returns the severity of events that were not corrected.
+/// Returns the severity of events that were not corrected; `None` for other events.
 fn worse(kind: HardwareEvent) -> Option<Severity> {
     match kind {
         HardwareEvent::MemoryUncorrected | HardwareEvent::MachineCheck => Some(Severity::Critical),
@@ -101,7 +101,7 @@ fn worse(kind: HardwareEvent) -> Option<Severity> {
     }
 }
 
-/// Returns the worst events in words, by severity and then by count, and the number of the others.
+/// Describes the worst events, ordered by severity and count, and the number of other events.
 fn listed(events: &[&EventCount]) -> String {
     let mut sorted = events.to_vec();
     // Uncorrected errors come first; `HardwareEvent` is in the order of severity.
@@ -113,7 +113,7 @@ fn listed(events: &[&EventCount]) -> String {
     words.join("; ")
 }
 
-/// Reports links that lost lanes.
+/// Reports links that have lost lanes.
 fn narrow(node: &ExaminedNode<'_>, ledger: &Ledger) -> Option<DetectedProblem> {
     reduced(node, &ledger.narrow_links, |link| &link.address)
 }
@@ -123,7 +123,7 @@ fn slow(node: &ExaminedNode<'_>, ledger: &Ledger) -> Option<DetectedProblem> {
     reduced(node, &ledger.slow_links, |link| &link.address)
 }
 
-/// Reports links except those of accelerators, which have a check of their own.
+/// Reports links with reduced width or rate, except those of accelerators, which have their own check.
 fn reduced<T: ToString>(
     node: &ExaminedNode<'_>,
     links: &[T],
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_errors_since_boot_are_findings_with_the_slot() {
+    fn memory_error_finding_names_slot() {
         let all = found_in("rome-ghes");
         let [(id, severity, finding)] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!((*id, *severity, finding.severity), (MEMORY_ERRORS, Severity::Warning, None));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_lanes_and_errors_of_links_are_findings() {
+    fn link_errors_and_lost_lanes_are_findings() {
         let all = found_in("h100-links");
         let ids: Vec<&str> = all.iter().map(|(id, ..)| *id).collect();
         assert_eq!(ids, [LINK_ERRORS, NETWORK, NARROW, SLOW]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_or_missing_counters_give_no_findings() {
+    fn zero_or_missing_counters_are_not_findings() {
         assert!(found_in("kvm-guest").is_empty());
         assert!(found_in("nonexistent").is_empty());
     }

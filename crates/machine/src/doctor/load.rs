@@ -14,17 +14,18 @@ const WATCH: Duration = Duration::from_millis(25);
 /// Minimum number of busy ticks in an observation. A smaller number may be the kernel's own work.
 const TICKS: u64 = 3;
 
-/// Share of CPU time used by other processes above which results are affected; the next constant is the share above
+/// Share of CPU time used by other processes above which results are affected. The next constant is the share above
 /// which results are wrong. Memory-bound kernels lose at least this share, because a spinning barrier waits for the
 /// slowest thread.
 const NOTICED: f64 = 0.02;
 const WRONG: f64 = 0.20;
 
-/// Share of CPU time given to other guests since boot above which the samples of a guest are doubtful.
+/// Share of CPU time that the hypervisor gave to other guests since boot, above which samples in a guest are
+/// doubtful.
 const STOLEN: f64 = 0.005;
 
-/// Load average per CPU above which the last minute counts as busy. The next constant is the minimum load average for
-/// this.
+/// Load average per CPU above which the last minute counts as busy. The next constant is the minimum load average
+/// for this.
 const BUSY_MINUTE: f64 = 0.05;
 const BUSY_LOAD: f64 = 0.5;
 
@@ -77,7 +78,7 @@ impl CpuTimes {
 struct LoadSample {
     /// CPU time during the observation.
     times: CpuTimes,
-    /// Number of other tasks that were running at the start or at the end of the observation, whichever is lower.
+    /// Number of other running tasks at the start or at the end of the observation, whichever is lower.
     running: u64,
     /// Load average of the last minute.
     load: f64,
@@ -179,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn idle_node_has_no_load_finding() {
+    fn idle_node_has_no_finding_about_load() {
         let times = CpuTimes { busy: 1, idle: 5, stolen: 0 };
         assert_eq!(judge_load(&LoadSample { times, running: 0, load: 0.1 }, 2), None);
         assert_eq!(judge_load(&LoadSample { times, running: 0, load: 0.6 }, 128), None);
     }
 
     #[test]
-    fn severity_increases_with_load() {
+    fn load_severity_increases_with_load() {
         let severity = |busy, idle, running, load| {
             let times = CpuTimes { busy, idle, stolen: 0 };
             judge_load(&LoadSample { times, running, load }, 128).and_then(|found| found.severity)
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn load_finding_lists_tasks_and_cpu_time() {
+    fn load_finding_states_tasks_and_cpu_time() {
         let times = CpuTimes { busy: 3, idle: 3, stolen: 0 };
         let found = judge_load(&LoadSample { times, running: 2, load: 1.9 }, 2).unwrap();
         assert_eq!(
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_a_share_since_boot() {
+    fn stolen_time_is_reported_as_share_since_boot() {
         let times = CpuTimes { busy: 900, idle: 90, stolen: 10 };
         assert!(judge_steal(&times).unwrap().text.contains("gave 1 % of this guest's CPU time"));
         assert_eq!(judge_steal(&CpuTimes { stolen: 4, ..times }), None);

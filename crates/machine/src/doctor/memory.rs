@@ -6,21 +6,22 @@ use crate::{dimms, host, memory};
 use nodegauge_measure::record::Severity;
 use nodegauge_measure::{Bytes, BytesPerSec, stream_rule};
 
-/// Share of free memory in blocks of 2 MiB below which huge pages are scarce. Above this share, the kernel finds enough
-/// such blocks for arrays of half the free memory.
+/// Share of free memory in blocks of at least 2 MiB, below which huge pages are scarce. Above it, the kernel finds
+/// enough blocks for arrays in half of the free memory.
 const FRAGMENTED: f64 = 0.5;
 
-/// Used swap space as a share of memory above which a program's own pages may be swapped out.
+/// Used swap space as a share of memory, above which pages of a program may be swapped out.
 const SWAPPED: f64 = 0.01;
 
 /// File data that are not yet written to disk, as a share of memory, above which disk and memory stay busy for a while.
 const DIRTY: f64 = 0.01;
 
-/// Maximum relative difference between the sum of the nodes' memory and the machine's memory. Normally there is no
-/// difference, because the kernel counts both in the same way.
+/// Maximum relative difference between the total memory of the NUMA nodes and the memory of the machine. Normally
+/// there is no difference, because the kernel counts both in the same way.
 const NODES_DIFFER: f64 = 0.02;
 
-/// Ratio of the memory speed to the supported speed below which the difference cannot be a rounded number (2666, 2667).
+/// Ratio of the memory speed to the supported speed, below which rounding (2666, 2667) cannot explain the
+/// difference.
 const SLOWER: f64 = 0.98;
 
 pub(super) fn process_limit(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
@@ -111,8 +112,8 @@ pub(super) fn fragmented(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-/// Reports that memory is fragmented or swapped out since the node was booted. A reboot, as some procedures for record
-/// runs begin with, restores both.
+/// Reports that memory was fragmented or swapped out since the node was booted. A reboot restores both; some
+/// procedures for record runs begin with one.
 pub(super) fn aged(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let all = memory.bytes?;
@@ -149,13 +150,14 @@ pub(super) fn dirty(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-/// Returns the memory of the processor in the catalog, unless the catalog contains only an upper limit.
+/// Returns the memory of the processor according to the catalog; `None` if the catalog contains only an upper
+/// bound.
 fn sure(node: &ExaminedNode<'_>) -> Option<SocketMemory> {
     node.processor()?.memory.filter(|memory| !memory.at_most)
 }
 
-/// Reports memory channels without a module, according to the firmware. The number of channels is that of the
-/// processors in the catalog; for other processors, it is the number of channels for which the board has slots.
+/// Reports memory channels without a module, according to the firmware. The catalog has the number of
+/// channels of the processor; for an unknown processor, it is the number of channels for which the board has slots.
 pub(super) fn channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let figure = memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
@@ -181,8 +183,8 @@ pub(super) fn channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     Some(found(text, "install a module of the same kind in every channel"))
 }
 
-/// Reports channels with different amounts of memory, according to the firmware. Addresses are interleaved over all
-/// channels only as far as every channel has memory.
+/// Reports channels with different amounts of memory, according to the firmware. The kernel interleaves addresses
+/// over all channels only for the part of the memory that every channel has.
 pub(super) fn unequal(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let channels = dimms::by_channel(&node.machine.memory.dimms);
     let min = channels.iter().min_by_key(|channel| channel.bytes)?;
@@ -264,8 +266,8 @@ pub(super) fn none_reserved(node: &ExaminedNode<'_>) -> Option<DetectedProblem> 
 /// Number of arrays of `stream`.
 const ARRAYS: u64 = 3;
 
-/// Returns the number of pages of this size that the arrays of `stream` need: by STREAM's rule, at most half of the
-/// available memory.
+/// Returns the number of pages of this size that the arrays of `stream` need: the size of STREAM's rule, at most
+/// half of the available memory.
 fn stream_array_pages(node: &ExaminedNode<'_>, page: u64) -> Option<u64> {
     let array = stream_rule::array_bytes(node.machine)?.0;
     // One more page per array, because each array may begin within a page.
@@ -295,7 +297,7 @@ mod tests {
     use crate::{DescribeOptions, SysRoot, Topology, TopologySource, describe};
     use nodegauge_measure::record::Circumstances;
 
-    /// Returns the advice to reboot for a recorded system, `days` after it was booted.
+    /// Returns the advice to reboot for a recorded system that was booted `days` ago.
     fn advice(system: &str, days: Option<u64>) -> Option<String> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/systems/");
         let root = SysRoot::recorded(format!("{folder}{system}"));
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn reboot_is_advised_if_memory_is_fragmented_or_swapped_out() {
+    fn fragmented_memory_of_old_boot_advises_reboot() {
         let fragmented = advice("turin-kvm-guest", Some(40)).unwrap();
         assert!(
             fragmented.starts_with("the node has been up for 40 days, and only "),
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn page_sizes_are_printed_as_option_values() {
+    fn page_size_is_printed_as_option_value() {
         assert_eq!(short(2 << 20), "2m");
         assert_eq!(short(1 << 30), "1g");
     }

@@ -1,5 +1,5 @@
-//! Checks of what is unusual in the machine itself: cores of several speeds, no cores, memory of several kinds, caches
-//! in front of memory, and shares of the last-level cache.
+//! Checks for unusual machines: cores of several speeds, unknown cores, memory of several kinds, caches in front of
+//! memory, and limited shares of the last-level cache.
 
 use super::{DetectedProblem, ExaminedNode, found};
 use crate::memory::is_known_not_dram;
@@ -8,10 +8,10 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::quantity::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Share of the memory bandwidth, percent, that a group without a limit has.
+/// Share of the memory bandwidth in percent of a resctrl group without a limit.
 const WHOLE_BANDWIDTH: u32 = 100;
 
-/// Reports classes of cores.
+/// Reports that cores belong to several speed classes.
 pub(super) fn classes(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let classes = &node.machine.processor.core_classes;
     let parts: Vec<String> = classes
@@ -29,7 +29,7 @@ pub(super) fn classes(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-/// Reports that no cores are described.
+/// Reports that the description has no cores.
 pub(super) fn without_cores(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     node.topology.lacks_cores.then(|| {
         found(
@@ -72,7 +72,7 @@ pub(super) fn kinds(examined: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     ))
 }
 
-/// Reports limits of the last-level cache and of the memory bandwidth by resctrl.
+/// Reports limits of the last-level cache and of the memory bandwidth that resctrl sets.
 pub(super) fn resctrl(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let group = own_group(node.root)?;
     let folder = format!("sys/fs/resctrl/{}", group.trim_matches('/'));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_machines_have_findings() {
+    fn unusual_shapes_are_findings() {
         assert_eq!(ids("five-kinds"), ["core-classes"]);
         assert_eq!(ids("memory-mode"), ["memory-side-cache"]);
         assert_eq!(ids("hybrid-mode"), ["memory-side-cache", "memory-kinds"]);
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(examined(&Topology::load(&sandbox).unwrap()), ["no-cores"]);
     }
 
-    /// Returns the finding of a node whose group has this schemata.
+    /// Returns the finding for a node whose resctrl group has this schemata.
     fn limit(schemata: &str) -> Option<String> {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in [
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_the_cache_are_found() {
+    fn resctrl_limits_are_findings() {
         assert_eq!(limit("    MB:0=100\n    L3:0=fffff;1=fffff\n"), None);
         assert_eq!(
             limit("    MB:0=100;1=50\n    L3:0=fffff;1=f\n").as_deref(),

@@ -39,7 +39,7 @@ fn numbered(reader: &SourceReader<'_>, folder: &str, prefixes: &[&str]) -> Vec<S
     names
 }
 
-/// Reads the counters of a module; returns true if there are any.
+/// Adds the counters of a module; returns false if there are none.
 fn add_module(reader: &mut SourceReader<'_>, folder: &str, controller: &str, module: &str) -> bool {
     let path = format!("{folder}/{module}");
     let label = reader.text(&format!("{path}/dimm_label")).filter(|label| !label.is_empty());
@@ -54,7 +54,7 @@ fn add_module(reader: &mut SourceReader<'_>, folder: &str, controller: &str, mod
     corrected || uncorrected
 }
 
-/// Returns the name of a module: its place in EDAC and the label that the driver or the site gave it.
+/// Returns the name of a module: its position in EDAC, and the label that the driver or the site has set.
 fn component(controller: &str, module: &str, label: Option<String>) -> String {
     match label {
         Some(label) => format!("{controller} {module}, {label}"),
@@ -62,7 +62,7 @@ fn component(controller: &str, module: &str, label: Option<String>) -> String {
     }
 }
 
-/// Reads the counters of older kernels, which count per row and channel; returns true if there are any.
+/// Adds the counters of older kernels, which count per row and channel; returns false if there are none.
 fn rows(reader: &mut SourceReader<'_>, folder: &str, controller: &str) -> bool {
     let mut counted = false;
     for row in numbered(reader, folder, &["csrow"]) {

@@ -5,14 +5,14 @@ use crate::pci;
 use crate::root::SysRoot;
 use nodegauge_measure::record::{HardwareEvent, NarrowLink, SlowLink};
 
-/// Files of Advanced Error Reporting, with the line that contains the sum.
+/// Files of Advanced Error Reporting, each with the line that contains the total.
 const FILES: [(&str, &str, HardwareEvent); 3] = [
     ("aer_dev_fatal", "TOTAL_ERR_FATAL ", HardwareEvent::PcieFatal),
     ("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL ", HardwareEvent::PcieNonfatal),
     ("aer_dev_correctable", "TOTAL_ERR_COR ", HardwareEvent::PcieCorrected),
 ];
 
-/// PCI base classes of devices whose links matter to figures: storage, networks, displays, processors, accelerators.
+/// PCI base classes of devices whose links affect figures: storage, networks, displays, processors, accelerators.
 const CLASSES: [&str; 5] = ["0x01", "0x02", "0x03", "0x0b", "0x12"];
 
 /// Reads the error counters of all devices and ports.
@@ -31,7 +31,7 @@ pub(super) fn errors(reader: &mut SourceReader<'_>) {
     }
 }
 
-/// Links below what both of their ends have.
+/// Links with fewer lanes or a lower rate than both of their ends support.
 #[derive(Default)]
 pub(super) struct ReducedLinks {
     pub(super) narrow: Vec<NarrowLink>,

@@ -5,15 +5,15 @@ use crate::root::list;
 use nodegauge_measure::record::HardwareEvent;
 use std::collections::BTreeSet;
 
-/// Lines of `/proc/interrupts`: exceptions and deferred errors, which were not corrected, and interrupts about a number
-/// of corrected errors. Polls (`MCP`) are no errors.
+/// Lines of `/proc/interrupts`: exceptions and deferred errors, which were not corrected, and interrupts about
+/// corrected errors. Polls (`MCP`) are not errors.
 const LINES: [(&str, HardwareEvent, &str); 3] = [
     ("MCE:", HardwareEvent::MachineCheck, "exceptions"),
     ("DFR:", HardwareEvent::MachineCheck, "deferred errors"),
     ("THR:", HardwareEvent::MachineCheckCorrected, "threshold interrupts"),
 ];
 
-/// Reads the numbers of interrupts about machine checks, summed over CPUs.
+/// Reads the numbers of machine-check interrupts, summed over CPUs.
 pub(super) fn machine_checks(reader: &mut SourceReader<'_>) {
     let Some(text) = reader.text("proc/interrupts") else { return };
     // The lines are the last ones of a file that has a line for each interrupt and a column for each CPU.
@@ -29,8 +29,8 @@ pub(super) fn machine_checks(reader: &mut SourceReader<'_>) {
 
 const CPUS: &str = "sys/devices/system/cpu";
 
-/// Reads the numbers of throttling events. Events of cores are summed. All CPUs of a package count the same events of
-/// the package, so that one of them is read.
+/// Reads the numbers of throttling events. Events of cores are summed. All CPUs of a package count the same events
+/// of the package, so that only one CPU per package is read for these.
 pub(super) fn throttling(reader: &mut SourceReader<'_>) {
     let mut cpus = reader.root.names(CPUS);
     cpus.retain(|name| is_numbered(name, &["cpu"]));

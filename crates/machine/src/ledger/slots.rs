@@ -1,8 +1,8 @@
-//! Slots of memory modules: assigns the EDAC driver's names of modules to the slots in the firmware's list (SMBIOS).
+//! Slots of memory modules: assigns the module names of the EDAC driver to slots in the firmware's list (SMBIOS).
 //!
-//! A slot is named only if the assignment is certain: the label contains the name of the slot, as those of `ghes_edac`
-//! and of `ras-mc-ctl --register-labels` do, or both sides number sockets, channels and modules. Otherwise a module that
-//! works would be replaced.
+//! A slot is named only if the assignment is certain: the label contains the name of the slot, like the
+//! labels of `ghes_edac` and `ras-mc-ctl --register-labels`, or both sides number sockets, channels and modules. A
+//! wrong assignment would lead to the replacement of an intact module.
 
 use crate::dimms::{self, ModuleLocator};
 use crate::root::SysRoot;
@@ -24,7 +24,7 @@ pub(super) fn name(root: &SysRoot, events: &mut [EventCount]) {
     }
 }
 
-/// Returns the slot of the module with this name; `None` if it is not certain.
+/// Returns the slot of the module with this name; `None` if the assignment is uncertain.
 fn slot(component: &str, locators: &[ModuleLocator]) -> Option<String> {
     let (_, label) = component.split_once(", ")?;
     let mut found: Vec<&ModuleLocator> =
@@ -60,8 +60,8 @@ fn has_words(text: &str, words: &str) -> bool {
 type ModulePlace = [u32; 3];
 
 /// Returns the numbers in a label of Intel's drivers with one memory controller per socket, such as
-/// `CPU_SrcID#0_Ha#0_Chan#2_DIMM#1`. With several controllers, the channels of the label begin again at each controller,
-/// and their number in the firmware's list is not known.
+/// `CPU_SrcID#0_Ha#0_Chan#2_DIMM#1`. With several controllers, the channel numbers of labels restart at each
+/// controller, and the channel in the firmware's list is unknown.
 fn numbers_in_label(label: &str) -> Option<ModulePlace> {
     let numbers = numbers_after(label, &["SrcID#", "Chan#", "DIMM#"])?;
     (is_absent_or_zero(label, "MC#") && is_absent_or_zero(label, "Ha#")).then_some(numbers)
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn label_that_contains_a_slot_names_it() {
+    fn label_containing_slot_name_identifies_slot() {
         let board = locators(&[("DIMM_A1", "P0 CHANNEL A"), ("DIMM_A12", "P0 CHANNEL L")]);
         assert_eq!(slot("mc0 dimm0, P0 CHANNEL A DIMM_A1", &board).as_deref(), Some("DIMM_A1"));
         assert_eq!(slot("mc0 dimm0, DIMM_A12", &board).as_deref(), Some("DIMM_A12"));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn matching_numbers_name_the_slot_if_there_is_one_controller() {
+    fn matching_numbers_identify_slot_with_one_controller() {
         let board = locators(&[
             ("CPU1_DIMM_A1", "NODE 0 CHANNEL 0 DIMM 0"),
             ("CPU2_DIMM_C1", "NODE 1 CHANNEL 2 DIMM 0"),

@@ -19,7 +19,7 @@ struct Case {
     slow_links: Vec<String>,
     /// State of each source.
     sources: BTreeMap<String, SourceState>,
-    /// Files that cannot be read. A folder takes their place, because root can read any file.
+    /// Files that must be unreadable. A folder replaces each, because root can read any file.
     #[serde(default)]
     unreadable: Vec<String>,
     /// Files and folders that vanish during the run.
@@ -62,14 +62,14 @@ fn check(path: &Path) {
         std::fs::remove_file(root.path(file)).unwrap();
         std::fs::create_dir(root.path(file)).unwrap();
     }
-    let before = LedgerReading::take(&root);
+    let before = LedgerReading::read(&root);
     for (file, text) in &case.after {
         std::fs::write(root.path(file), text).unwrap();
     }
     for file in &case.removed {
         std::fs::remove_dir_all(root.path(file)).unwrap();
     }
-    let after = LedgerReading::take(&root);
+    let after = LedgerReading::read(&root);
     let ledger = after.ledger(&root, Some(&before));
     assert_eq!(words(&ledger.since_boot), case.since_boot, "{name}");
     assert_eq!(words(&ledger.during), case.during, "{name}");
@@ -87,7 +87,7 @@ fn check(path: &Path) {
 }
 
 #[test]
-fn recorded_ledgers_are_compared_before_and_after_a_run() {
+fn recorded_ledgers_give_expected_events() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/ledgers");
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let cases: Vec<PathBuf> =
@@ -99,9 +99,9 @@ fn recorded_ledgers_are_compared_before_and_after_a_run() {
 }
 
 #[test]
-fn all_events_count_after_a_reboot() {
+fn all_events_count_after_reboot() {
     let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ledgers/skylake-hot");
-    let now = LedgerReading::take(&SysRoot::recorded(tree));
+    let now = LedgerReading::read(&SysRoot::recorded(tree));
     let earlier = LedgerReading { boot: Some("another".to_owned()), ..now.clone() };
     assert_eq!(now.since(&earlier).events, now.all());
     assert!(!now.all().is_empty() && now.since(&now).events.is_empty());
@@ -112,7 +112,7 @@ fn all_events_count_after_a_reboot() {
 
 #[test]
 fn counters_of_this_machine_are_read() {
-    let reading = LedgerReading::take(&SysRoot::live());
+    let reading = LedgerReading::read(&SysRoot::live());
     assert_eq!(reading.sources.len(), 5);
     assert!(reading.since(&reading).events.is_empty());
 }

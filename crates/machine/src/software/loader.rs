@@ -5,9 +5,9 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 /// Sizes of the header and of an entry.
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
-/// Part of the flags that names the architecture and the width of pointers.
+/// Bits of the flags that contain the architecture and the width of pointers.
 const ARCHITECTURE: u32 = 0xff00;
-/// Value of this part for libraries of this program's architecture; `None` accepts all.
+/// Value of these bits for libraries that this program can load; `None` accepts all libraries.
 const OWN: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0x0300)
 } else if cfg!(target_arch = "aarch64") {
@@ -19,13 +19,13 @@ const OWN: Option<u32> = if cfg!(target_arch = "x86_64") {
 /// Library in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CachedLibrary<'a> {
-    /// Name that programs request.
+    /// Name by which programs request the library.
     pub(super) name: &'a str,
-    /// File.
+    /// Path of the library file.
     pub(super) path: &'a str,
 }
 
-/// Returns the libraries of this architecture, without builds for certain processors. Damaged entries are left out.
+/// Returns the libraries of this architecture, without builds for specific processors. Damaged entries are omitted.
 pub(super) fn entries(cache: &[u8]) -> Vec<CachedLibrary<'_>> {
     let Some(start) = cache.windows(MAGIC.len()).position(|bytes| bytes == MAGIC) else {
         return Vec::new();
@@ -56,7 +56,7 @@ fn word(table: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-/// Returns the text whose position is the number at `at`.
+/// Returns the text whose position is stored at `at`.
 fn referenced_text(table: &[u8], at: usize) -> Option<&str> {
     text(table, word(table, at)? as usize)
 }
@@ -94,7 +94,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn loader_cache_after_an_older_table_is_read() {
+    fn loader_cache_behind_older_table_is_read() {
         let mut bytes = b"ld.so-1.7.0\0\0\0\0\0".to_vec();
         bytes.extend(cache(&[("libm.so.6", "/lib/libm.so.6")]));
         let found = entries(&bytes);

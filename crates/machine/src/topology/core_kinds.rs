@@ -1,23 +1,23 @@
-//! Classes of cores of equal speed. hwloc distinguishes kinds of cores by every difference of capacity, so that cores
-//! of one design whose maximum clocks differ by a few percent are several kinds. Work that is divided equally is not
-//! slower on them than on the fastest cores alone, as long as there are more of them. Pure.
+//! Classes of cores of equal speed. hwloc treats every difference of capacity as another kind, even if cores of one
+//! design have maximum clocks that differ by a few percent. Such kinds are combined: equally divided work is not
+//! slower on all these cores than on the fastest ones alone, because there are more cores. The functions are pure.
 
 use super::HardwareThread;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Smallest ratio of the speed of a kind to that of the fastest kind of its class. hwloc treats maximum clocks that
-/// differ by at most a tenth as equal when it ranks cores (`HWLOC_CPUKINDS_MAXFREQ`, default `adjust=10`); here the
-/// same applies to capacities.
+/// Minimum speed of a kind, divided by the speed of the fastest kind in its class. hwloc ranks cores as equal if
+/// their maximum clocks differ by at most a tenth (`HWLOC_CPUKINDS_MAXFREQ`, default `adjust=10`); here the same
+/// applies to capacities.
 const EQUAL_SPEED: f64 = 0.9;
 
 /// Kind of cores that hwloc found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct CoreKind {
-    /// Rank by hwloc, higher is faster; `None` if unknown.
+    /// Rank that hwloc assigns, higher is faster; `None` if unknown.
     pub rank: Option<usize>,
-    /// Capacity by Linux: speed relative to the fastest core, which has 1024.
+    /// Capacity that Linux reports; the fastest core has 1024.
     pub capacity: Option<f64>,
     /// Maximum clock, MHz.
     pub clock: Option<f64>,
@@ -26,7 +26,7 @@ pub(super) struct CoreKind {
 }
 
 impl CoreKind {
-    /// True if cores of this kind are as fast as those of the faster kind `fastest`, within [`EQUAL_SPEED`].
+    /// True if cores of this kind are as fast as those of `fastest`, within [`EQUAL_SPEED`].
     fn is_as_fast_as(&self, fastest: &Self) -> bool {
         let designs = self.design.as_ref().zip(fastest.design.as_ref());
         if designs.is_some_and(|(own, other)| own != other) {
@@ -37,7 +37,7 @@ impl CoreKind {
         speeds.is_some_and(|(own, max)| own >= EQUAL_SPEED * max)
     }
 
-    /// Compares by speed: by capacity if both are known, else by rank.
+    /// Compares the speeds of two kinds: by capacity if both are known, otherwise by rank.
     fn by_speed(&self, other: &Self) -> Ordering {
         match self.capacity.zip(other.capacity) {
             Some((own, theirs)) => own.total_cmp(&theirs).then(self.rank.cmp(&other.rank)),
@@ -46,7 +46,7 @@ impl CoreKind {
     }
 }
 
-/// Cores of equal speed, with what their kinds have in common.
+/// Cores of equal speed, with the properties of their kinds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SpeedClass {
     /// Names of the designs, such as `IntelAtom`; empty if unknown.
@@ -57,7 +57,7 @@ pub struct SpeedClass {
     pub clocks: Option<[u32; 2]>,
 }
 
-/// Returns the classes that [`classes`] found, the slowest first; empty if there are no classes.
+/// Describes the classes that [`classes`] found, the slowest first; empty if there are no classes.
 pub(super) fn described(kinds: &[CoreKind], classes: &[Option<usize>]) -> Vec<SpeedClass> {
     let count = classes.iter().flatten().max().map_or(0, |max| max + 1);
     let mut found = vec![SpeedClass::default(); count];
@@ -73,15 +73,15 @@ pub(super) fn described(kinds: &[CoreKind], classes: &[Option<usize>]) -> Vec<Sp
     found
 }
 
-/// Returns the range with a further value.
+/// Extends a range so that it contains a further value.
 fn widened(range: Option<[u32; 2]>, value: Option<f64>) -> Option<[u32; 2]> {
     let Some(value) = value.map(|value| value.round() as u32) else { return range };
     let [min, max] = range.unwrap_or([value, value]);
     Some([min.min(value), max.max(value)])
 }
 
-/// Gives all hardware threads of a core the class of the fastest of them. Hypervisors may report several kinds for one
-/// core.
+/// Assigns to all hardware threads of a core the class of the fastest of them. Hypervisors may report several kinds
+/// for one core.
 pub(super) fn unify(threads: &mut [HardwareThread]) {
     let mut fastest: BTreeMap<usize, Option<usize>> = BTreeMap::new();
     for thread in threads.iter() {
@@ -102,7 +102,7 @@ pub(super) fn class_name(class: usize, count: usize) -> String {
     }
 }
 
-/// Returns the speed class of each kind; higher is faster. Returns `None` for all kinds if they are of one class, or if
+/// Returns the speed class of each kind; higher is faster. All are `None` if the kinds are of one class, or if
 /// neither ranks nor capacities are known.
 pub(super) fn classes(kinds: &[CoreKind]) -> Vec<Option<usize>> {
     let all_ranked = kinds.iter().all(|kind| kind.rank.is_some());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn capacities_within_a_tenth_of_the_fastest_are_one_class() {
+    fn similar_capacities_are_one_class() {
         // Capacities of the ten Cortex-A725 and ten Cortex-X925 of a GB10.
         let gb10: Vec<CoreKind> = [718.0, 731.0, 997.0, 1017.0, 1024.0]
             .into_iter()
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_within_a_tenth_of_the_fastest_are_one_class() {
+    fn similar_clocks_are_one_class() {
         // Cortex-A55 and two clusters of Cortex-A76 of an RK3588.
         let kinds = [clocked(1800.0, 0, None), clocked(2304.0, 1, None), clocked(2352.0, 2, None)];
         assert_eq!(classes(&kinds), [Some(0), Some(1), Some(1)]);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_relative_to_their_fastest_kind() {
+    fn class_is_relative_to_its_fastest_kind() {
         let steps: Vec<CoreKind> =
             [600.0, 700.0, 800.0, 920.0, 1024.0].map(|capacity| rated(capacity, 0)).to_vec();
         // 920 is below nine tenths of 1024, 800 below those of 920, and so on.
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_have_names_and_the_bounds_of_their_kinds() {
+    fn classes_have_names_and_ranges() {
         let names = |count: usize| (0..count).map(|class| class_name(class, count)).collect();
         let of_two: Vec<String> = names(2);
         assert_eq!(of_two, ["slow", "fast"]);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_without_order_or_difference_have_no_class() {
+    fn kinds_of_unknown_or_equal_speed_have_no_class() {
         let unknown = [CoreKind::default(), CoreKind::default()];
         assert_eq!(classes(&unknown), [None, None]);
         assert_eq!(classes(&[rated(1000.0, 0), rated(1024.0, 1)]), [None, None]);

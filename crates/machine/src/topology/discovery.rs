@@ -33,14 +33,14 @@ mod io_objects;
 mod memory_nodes;
 
 /// Limits for reading a description. The CPU time is thousands of times longer than the largest machine needs, and
-/// independent of other load.
+/// does not depend on other load.
 const LIMITS: AnswerLimits =
     AnswerLimits { elapsed: Duration::from_secs(60), cpu_seconds: Some(5) };
 /// Limits for the live machine, which hwloc reads file by file: one day.
 const LIMITS_LIVE: AnswerLimits =
     AnswerLimits { elapsed: Duration::from_secs(24 * 3600), cpu_seconds: None };
 
-/// Cause of a failure at one of the limits.
+/// Reason of the failure if a limit is exceeded.
 const TOO_LONG: &str = "hwloc takes too long to read it";
 
 /// Environment variable with a list of plug-ins that hwloc must not load. Disabling components with
@@ -113,7 +113,7 @@ const WRITE: &str = "write one with `lstopo FILE.xml`";
 const CUT_OFF: &str =
     "the file does not end with </topology>: copy it again, or write one with `lstopo FILE.xml`";
 
-/// Returns the failure of reading the file that is `shown`.
+/// Returns the failure for a file that cannot be read; `shown` is its name for messages.
 fn unreadable(shown: &str, cause: String, hint: &str) -> Failure {
     Failure::usage(format!("{shown} is not an XML topology that hwloc can read"))
         .cause(cause)
@@ -125,7 +125,7 @@ fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns the topology of the live machine or of a description, which hwloc determines in a child process.
+/// Returns the topology of the live machine or of a description, as hwloc determines it in a child process.
 fn described(source: &TopologySource, text: &str) -> Result<Topology, String> {
     let limits = if *source == TopologySource::Live { LIMITS_LIVE } else { LIMITS };
     let topology = in_child(limits, || built(source, text))?;
@@ -153,7 +153,7 @@ fn in_child<T: Serialize + DeserializeOwned>(
     }
 }
 
-/// Returns the XML of this machine, with the types of objects that `lstopo` exports.
+/// Returns the XML of this machine, with the object types that `lstopo` exports.
 fn exported() -> Result<String, Box<dyn Error>> {
     let hwloc = Hwloc::builder()
         .with_common_type_filter(TypeFilter::KeepAll)?
@@ -188,8 +188,8 @@ fn loaded(source: &TopologySource, text: &str) -> Result<Hwloc, Box<dyn Error>> 
     Ok(builder.build()?)
 }
 
-/// Adds the data that hwloc does not provide: the devices, which hwloc lists only with the vendors' plug-ins, and the
-/// NUMA nodes of device memory, which older versions of hwloc hide.
+/// Adds the data that hwloc does not provide: devices, which hwloc lists only with vendors' plug-ins, and NUMA
+/// nodes of device memory, which older versions of hwloc hide.
 fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
     topology.devices = pci::listed(root);
     let of_devices = pci::memory_nodes(root);
@@ -271,7 +271,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     }
 }
 
-/// Returns the text that hwloc stores for an object under `key`; `None` if it is empty.
+/// Returns the text of an object under `key` in hwloc; `None` if it is empty.
 fn info(object: &TopologyObject, key: &str) -> Option<String> {
     let text = object.info(key)?.to_string_lossy().trim().to_owned();
     (!text.is_empty()).then_some(text)
@@ -285,7 +285,7 @@ fn identification(package: &TopologyObject) -> Option<(String, u32, u32)> {
     Some((vendor, family, model))
 }
 
-/// Reads the speed of a kind of cores. The names of the texts are those of hwloc's documentation.
+/// Reads the speed of a kind of cores. The names of the entries are in hwloc's documentation.
 fn core_kind(found: &CpuKind<'_>) -> CoreKind {
     CoreKind {
         rank: found.efficiency,
@@ -295,13 +295,13 @@ fn core_kind(found: &CpuKind<'_>) -> CoreKind {
     }
 }
 
-/// Returns the text that hwloc stores for a kind of cores under `name`.
+/// Returns the text of a kind of cores under `name` in hwloc.
 fn kind_info(found: &CpuKind<'_>, name: &str) -> Option<String> {
     let info = found.infos.iter().find(|info| info.name().to_bytes() == name.as_bytes())?;
     Some(info.value().to_string_lossy().into_owned())
 }
 
-/// Assigns indices to objects in order of first appearance, and stores the numbers of the objects.
+/// Assigns indices to objects in order of first appearance, and stores their numbers.
 #[derive(Default)]
 struct Numbering {
     seen: BTreeMap<(String, usize), usize>,
@@ -309,7 +309,7 @@ struct Numbering {
 }
 
 impl Numbering {
-    /// Returns the index of the ancestor of `pu` that has the type `kind`. A machine without such objects is treated as
+    /// Returns the index of the ancestor of `pu` with the type `kind`. A machine without such objects is treated as
     /// one object.
     fn index(&mut self, pu: &TopologyObject, kind: ObjectType) -> usize {
         let object = pu.first_ancestor_with_type(kind);
@@ -323,8 +323,8 @@ impl Numbering {
         })
     }
 
-    /// Returns the index of the core of `pu`. Sandboxes and some guests report no cores; there, each hardware thread is
-    /// a core.
+    /// Returns the index of the core of `pu`. If no cores are reported, as in sandboxes and some guests, each
+    /// hardware thread counts as a core.
     fn core(&mut self, pu: &TopologyObject) -> usize {
         if pu.first_ancestor_with_type(ObjectType::Core).is_some() {
             return self.index(pu, ObjectType::Core);
@@ -352,7 +352,7 @@ fn cpus(set: Option<BitmapRef<'_, CpuSet>>) -> Vec<CpuId> {
     cpus
 }
 
-/// Returns the version of an hwloc XML text if the version is 3 or later; hwloc 2 rejects such texts without a reason.
+/// Returns the version of an hwloc XML text if it is 3 or later. hwloc 2 refuses such texts without a reason.
 pub(super) fn newer_xml_version(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("<topology version=\"")?;
     let (version, _) = rest.split_once('"')?;
@@ -366,7 +366,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn numa_node_hidden_by_hwloc_is_the_memory_of_its_device() {
+    fn hidden_numa_node_is_device_memory() {
         let folder = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| {
             let path = folder.path().join(path);

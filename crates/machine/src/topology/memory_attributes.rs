@@ -1,19 +1,20 @@
 //! Memory attributes in hwloc's XML (version 2): bandwidth and latency from CPUs to the memory of each NUMA node.
 //!
-//! hwloc fills them with the values of firmware's HMAT, if there is one. Programs that choose memory by these attributes
-//! use measured values if an XML with them replaces the discovery (`HWLOC_XMLFILE`). Names, units and flags are those of
-//! hwloc's documentation, *Comparing memory node attributes for finding where to allocate on*.
+//! hwloc reads these values from the firmware's HMAT, if there is one. Programs that choose memory by these
+//! attributes use the measured values if hwloc reads an XML file that contains them (`HWLOC_XMLFILE`). Names, units
+//! and flags are those of hwloc's documentation, *Comparing memory node attributes for finding where to allocate
+//! on*.
 
 use crate::ids::NumaNodeId;
 use nodegauge_measure::{BytesPerSec, Seconds};
 use std::collections::BTreeMap;
 
-/// Measured bandwidth and latency from the CPUs of one NUMA node to the memory of a node.
+/// Measured bandwidth and latency from the CPUs of one NUMA node to the memory of another or the same NUMA node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryAccess {
-    /// Node whose CPUs access the memory.
+    /// NUMA node whose CPUs access the memory.
     pub initiator: NumaNodeId,
-    /// Node of the memory.
+    /// NUMA node of the memory.
     pub target: NumaNodeId,
     /// Read bandwidth.
     pub read: Option<BytesPerSec>,
@@ -27,11 +28,11 @@ pub struct MemoryAccess {
 const HIGHER_FIRST: u32 = 1 | 4;
 /// Flags of an attribute whose lower values are better: `HWLOC_MEMATTR_FLAG_LOWER_FIRST` and `_NEED_INITIATOR`.
 const LOWER_FIRST: u32 = 2 | 4;
-/// Bytes of the unit in which hwloc stores bandwidth, MiB/s.
+/// Number of bytes in hwloc's unit of bandwidth, MiB/s.
 const MIB: f64 = (1u64 << 20) as f64;
 /// Nanoseconds per second; hwloc stores latency in nanoseconds.
 const NANO: f64 = 1e9;
-/// Beginning of the names under which the values of firmware are kept.
+/// Prefix of the names under which the values of the firmware are kept.
 const FIRMWARE: &str = "Firmware";
 
 /// Standard attribute of hwloc.
@@ -42,8 +43,9 @@ struct Attribute {
     value: fn(&MemoryAccess) -> Option<f64>,
 }
 
-/// Attributes in hwloc's order. hwloc defines bandwidth and latency without a direction as the mean of reads and writes;
-/// with one of them, as that one. The latency of a write cannot be measured by dependent loads.
+/// Attributes in hwloc's order. If both directions are known, hwloc defines bandwidth and latency without a
+/// direction as their mean; otherwise as the known one. The latency of a write cannot be measured by dependent
+/// loads.
 const ATTRIBUTES: [Attribute; 6] = [
     Attribute { name: "Bandwidth", flags: HIGHER_FIRST, value: mean_bandwidth },
     Attribute { name: "Latency", flags: LOWER_FIRST, value: latency },
@@ -72,7 +74,7 @@ fn latency(access: &MemoryAccess) -> Option<f64> {
     access.latency.map(|time| time.0 * NANO)
 }
 
-/// NUMA node of an XML.
+/// NUMA node of an XML topology.
 struct XmlNode<'a> {
     /// Identifier of the object in the XML.
     object: &'a str,
@@ -80,11 +82,11 @@ struct XmlNode<'a> {
     cpus: &'a str,
 }
 
-/// Returns an XML of hwloc with measured memory attributes. Values that it already has, which are those of firmware, are
-/// kept under names that begin with `Firmware`. Everything else is unchanged.
+/// Returns an XML of hwloc with measured memory attributes. Existing values, which come from the firmware, are kept
+/// under names that begin with `Firmware`. Everything else is unchanged.
 ///
 /// # Errors
-/// Fails if the text is not an XML of hwloc, or if it lacks one of the nodes; the text is the reason.
+/// Returns the reason if the text is not an XML of hwloc, or if one of the NUMA nodes is missing.
 pub fn with_measured(xml: &str, accesses: &[MemoryAccess]) -> Result<String, String> {
     let nodes = nodes(xml);
     let mut kept = xml.to_owned();
@@ -123,7 +125,7 @@ fn opening(name: &str) -> String {
     format!("<memattr name=\"{name}\"")
 }
 
-/// Returns the node with a number.
+/// Returns the NUMA node with this number.
 fn found<'n, 'a>(
     nodes: &'n BTreeMap<NumaNodeId, XmlNode<'a>>,
     id: NumaNodeId,
@@ -146,7 +148,7 @@ fn nodes(xml: &str) -> BTreeMap<NumaNodeId, XmlNode<'_>> {
     nodes
 }
 
-/// Returns the value of an attribute of a tag.
+/// Returns the value of an attribute of an XML tag.
 fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
     rest.split_once('"').map(|(value, _)| value)
@@ -187,12 +189,12 @@ mod tests {
         }
     }
 
-    /// Returns the lines without those of memory attributes.
+    /// Returns the lines of the document that do not describe memory attributes.
     fn without_attributes(xml: &str) -> Vec<&str> {
         xml.lines().filter(|line| !line.contains("memattr")).collect()
     }
 
-    /// Returns the values of an attribute, each with the node of the memory and the CPUs.
+    /// Returns the values of a memory attribute, each with the NUMA node of the memory and the CPUs.
     fn values<'a>(xml: &'a str, name: &str) -> Vec<[&'a str; 3]> {
         let opening = opening(name);
         let lines = xml.lines().skip_while(|line| !line.contains(&opening)).skip(1);
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn measured_values_stand_next_to_those_of_firmware() {
+    fn measured_values_are_added_to_firmware_values() {
         let accesses = [
             access(0, 0, 3000.0, Some(2000.0)),
             access(0, 1, 1000.4, None),
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_node_and_other_texts_are_refused() {
+    fn missing_numa_node_and_invalid_text_are_refused() {
         let far = with_measured(TWO, &[access(0, 9, 1.0, None)]).unwrap_err();
         assert_eq!(far, "hwloc does not list NUMA node 9");
         assert!(with_measured("not an XML", &[]).is_err());

@@ -36,7 +36,7 @@ crate::keys! {
 }
 
 crate::config! {
-    /// Keys of figures that one host or several hosts together have.
+    /// Keys of the figures of one host or of several hosts together.
     pub struct HostConfig {
         host: host;
         hosts: hosts;
@@ -77,11 +77,11 @@ crate::keys! {
     thread_bytes: u64 = Setting "set per thread";
     /// Number of elements of one array.
     array_elements: u64 = Observation "array elements";
-    /// Size of an array divided by the size of the last-level caches in use: the measured capacity, if it was measured,
-    /// or the reported size.
+    /// Size of an array divided by the size of the last-level caches in use. The size is the
+    /// measured capacity, or the reported size if the capacity was not measured.
     array_times_llc: f64 = Observation "array/cache ratio";
-    /// Capacity of the last-level caches in use that was found by measuring, with which the array is compared; absent if
-    /// it is compared with the reported size.
+    /// Measured capacity of the last-level caches in use, if arrays are compared with it; absent if
+    /// they are compared with the reported size.
     measured_cache_bytes: u64 = Observation "measured cache";
     /// Size of the last-level caches in use that the system reports.
     reported_cache_bytes: u64 = Observation "reported cache";
@@ -89,7 +89,7 @@ crate::keys! {
     message_bytes: u64 = Size "messages", omits_label;
     /// Size of the file, bytes.
     file_bytes: u64 = Size "files", omits_label;
-    /// Size of each operation's block, bytes.
+    /// Size of the block of each operation, bytes.
     block_bytes: u64 = Size "blocks", omits_label;
     /// Order of the problem.
     n: u64 = Identity "N";

@@ -14,14 +14,14 @@ crate::config! {
 }
 
 crate::config! {
-    /// Configuration that another one includes.
+    /// Configuration that [`Cells`] includes.
     pub struct Bindings {
         bind: shared::bind;
     }
 }
 
 crate::config! {
-    /// Keys that follow the keys of other configurations.
+    /// Configuration whose fields follow included keys.
     pub struct Cells including sizes: Sizes, bindings: Bindings {
         /// Number of cells.
         cells: usize = Setting "cells";
@@ -29,7 +29,7 @@ crate::config! {
 }
 
 #[test]
-fn included_keys_precede_the_others_in_one_map() {
+fn included_keys_precede_own_keys() {
     let names: Vec<&str> = Cells::KEYS.iter().map(|key| key.name).collect();
     assert_eq!(names, ["array_bytes", "threads", "trials", "bind", "cells"]);
     let sizes = Sizes { trials: Some(2), ..Sizes::default() };
@@ -48,7 +48,7 @@ fn included_keys_precede_the_others_in_one_map() {
 }
 
 #[test]
-fn shared_key_equals_its_declaration_except_for_exceptions() {
+fn shared_key_differs_from_declaration_only_by_exceptions() {
     let [array_bytes, threads, trials] = Sizes::KEYS else { unreachable!() };
     assert_eq!(*array_bytes, shared::array_bytes::KEY);
     let expected = shared::threads::KEY.except(Role::Observation, "a test");
@@ -58,7 +58,7 @@ fn shared_key_equals_its_declaration_except_for_exceptions() {
 }
 
 #[test]
-fn map_round_trips_and_values_of_other_types_are_absent() {
+fn values_of_wrong_type_are_absent() {
     let sizes = Sizes { array_bytes: Some(8), threads: None, trials: Some(3) };
     assert_eq!(Value::Object(sizes.to_map()), json!({"array_bytes": 8, "trials": 3}));
     assert_eq!(Sizes::from_map(&sizes.to_map()), sizes);
@@ -81,7 +81,7 @@ fn columns_are_in_declared_order() {
 }
 
 #[test]
-fn key_position_is_counted_in_its_kind_of_figure() {
+fn key_position_counts_within_kind_of_figure() {
     let registry = Registry::new([
         ConfigKind::from_config::<Sizes>("memory", &["stream"]),
         ConfigKind::from_config::<Cells>("files", &["io"]),
@@ -97,7 +97,7 @@ fn key_position_is_counted_in_its_kind_of_figure() {
 }
 
 #[test]
-fn size_keys_end_with_their_unit() {
+fn names_of_size_keys_end_with_unit() {
     assert!(is_size("array_bytes"));
     assert!(!is_size("threads") && !is_size("flops_per_byte"));
 }
@@ -121,7 +121,7 @@ crate::config! {
 }
 
 #[test]
-fn renamed_keys_are_read_under_their_former_names() {
+fn former_key_names_are_read() {
     let registry = Registry::new([ConfigKind::from_config::<Tables>("memory", &["stream"])]);
     let names = registry.former_names();
     let expected_names = [

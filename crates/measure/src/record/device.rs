@@ -42,7 +42,8 @@ pub struct Device {
     /// Vendor of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    /// Product name from the driver; if the driver reports none, from a list of devices.
+    /// Product name as the driver reports it; without such a report, the name in the list of PCI
+    /// devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Names in the operating system: `card1`, `renderD128`, `mlx5_0`.
@@ -126,14 +127,14 @@ pub struct PciLink {
     pub width: Option<u32>,
     /// Maximum rate that both the device and the slot support, transfers per second and lane.
     pub most_transfers_per_s: Option<TransfersPerSec>,
-    /// Maximum number of lanes that both the device and the slot have.
+    /// Maximum number of lanes that both the device and the slot support.
     pub most_width: Option<u32>,
     /// Bandwidth in one direction, including packet headers, B/s.
     pub bytes_per_s: Option<BytesPerSec>,
 }
 
 impl PciLink {
-    /// True if fewer lanes are in use than both the device and the slot have.
+    /// True if fewer lanes are in use than both the device and the slot support.
     pub fn is_narrow(&self) -> bool {
         matches!((self.width, self.most_width), (Some(now), Some(max)) if now < max)
     }
@@ -218,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_described_by_generation_lanes_and_loss() {
+    fn link_text_has_generation_and_lanes() {
         let link = |now: f64, width, max: f64, most_width| PciLink {
             transfers_per_s: Some(TransfersPerSec(now)),
             width: Some(width),

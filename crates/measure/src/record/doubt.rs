@@ -1,9 +1,9 @@
-//! Rule of doubt: decides from the samples of a figure, and from its limit, if the figure is suspect. The table is in
-//! the chapter on the method.
+//! Rule of doubt: decides from a figure's samples and limit if the figure is suspect. The table is in
+//! docs/method.md.
 //!
-//! This is the only home of the minimum numbers of samples and of the widest intervals. Every measured figure passes
-//! [`Measurement::with_validity`], which applies the rule. A gauge adds reasons of its own and may be stricter. The functions are
-//! pure.
+//! Only this module defines the minimum numbers of samples and the widest intervals. Every measured figure passes
+//! [`Measurement::with_validity`], which applies the rule. A gauge adds reasons of its own and may be stricter. The
+//! functions are pure.
 
 use super::{Category, Counts, Measurement, Quoted, Status, Validity};
 use crate::Fraction;
@@ -12,35 +12,35 @@ use crate::samples::SAMPLES;
 use crate::stats::Better;
 use std::cmp::Ordering;
 
-/// Row of the table of doubt: the rule for the figures that quote one of several statistics.
+/// Row of the table of doubt: rule for all figures that quote one of these statistics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DoubtRule {
     /// Statistics to which the rule applies.
     pub quoted: &'static [Quoted],
     /// Minimum number of samples that count.
     pub min: usize,
-    /// Maximum distance from the value, as a share of the value: of both ends of the 95 % interval, or of the second best
-    /// sample.
+    /// Maximum distance from the value, as a share of the value. For the best of the samples, it is
+    /// the distance of the second best; otherwise, the distance of each end of the 95 % interval.
     pub max_distance: Fraction,
 }
 
-/// Rule for statistics of all samples. With six samples, a 95 % interval of the median exists.
+/// Rule for statistics of all samples. A 95 % interval of the median requires at least six samples.
 pub const TYPICAL: DoubtRule = DoubtRule {
     quoted: &[Quoted::Median, Quoted::Mean, Quoted::HarmonicMean],
     min: 6,
     max_distance: Fraction(0.1),
 };
 
-/// Rule for the best of the samples. The best of few samples depends on chance, and a best that no other sample
-/// approaches is not a property of the node.
+/// Rule for the best of the samples. With few samples, the best depends on chance; a best sample
+/// that is far from all others is not a property of the node.
 pub const BEST: DoubtRule =
     DoubtRule { quoted: &[Quoted::Best], min: 5, max_distance: Fraction(0.1) };
 
-/// Table of doubt. Statistics without a row are exempt: single values, and factors, whose verdict has an interval of its
-/// own.
+/// Table of doubt. Statistics without a row are exempt: single values, and factors, which are
+/// judged by their own interval.
 pub const DOUBT_RULES: [DoubtRule; 2] = [TYPICAL, BEST];
 
-/// Share by which a rate may exceed a limit that was measured, too, because of the noise of the two measurements.
+/// Share by which a rate may exceed a measured limit, because both measurements have noise.
 const ABOVE: f64 = 0.03;
 
 /// Returns the rule for figures that quote this statistic; `None` if they are exempt.
@@ -48,9 +48,9 @@ pub fn doubt_rule(quoted: Quoted) -> Option<DoubtRule> {
     DOUBT_RULES.into_iter().find(|rule| rule.quoted.contains(&quoted))
 }
 
-/// Returns the reason why the samples make a measured figure suspect; `None` if they do not. A figure without samples,
-/// and a figure that another program reports, are exempt. The text has no values, except at the beginning, so that a
-/// page prints equal reasons once.
+/// Returns the reason why the samples make a measured figure suspect; `None` if they do not. A
+/// figure without samples, and a figure that another program reports, are exempt. Values occur only
+/// at the beginning of the text, so that a page can combine equal reasons.
 pub fn samples_reason(m: &Measurement) -> Option<String> {
     let rule = doubt_rule(m.quoted).filter(|_| m.value.is_some() && !m.is_reported())?;
     let DoubtRule { min, max_distance, .. } = rule;
@@ -83,7 +83,8 @@ pub fn samples_reason(m: &Measurement) -> Option<String> {
     })
 }
 
-/// True if a statistic is further from the value of its figure than this share. An unknown distance is far, too.
+/// True if the distance of a statistic from the value of its figure exceeds this share of the
+/// value, or is unknown.
 fn is_far(statistic: f64, value: f64, max_distance: Fraction) -> bool {
     let distance = (statistic - value).abs();
     !matches!(
@@ -92,8 +93,8 @@ fn is_far(statistic: f64, value: f64, max_distance: Fraction) -> bool {
     )
 }
 
-/// Returns the samples among which the best is chosen, best first: those that count, and those that only count for the
-/// best.
+/// Returns the samples from which the best is chosen, best first. These include samples that count
+/// only for the best.
 fn ranked(m: &Measurement) -> Vec<f64> {
     let disturbed = m.disturbed.iter().filter(|one| one.counts == Counts::Best);
     let mut all: Vec<f64> = m.samples.clone();
@@ -105,8 +106,8 @@ fn ranked(m: &Measurement) -> Vec<f64> {
     all
 }
 
-/// Returns the reason why a rate above its limit makes the figure or the limit suspect; `None` if it is not above. A limit
-/// that a figure may exceed, because it is only the highest known value, is not set in this case
+/// Returns the reason why a rate above its limit is suspect; `None` if the rate is not above its
+/// limit. Limits that are only the highest known value are removed before if a figure exceeds them
 /// ([`Measurement::with_theoretical_limit`]).
 pub fn limit_reason(m: &Measurement) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.unit.direction() == Some(Better::Higher))?;
@@ -122,9 +123,10 @@ pub fn limit_reason(m: &Measurement) -> Option<String> {
 }
 
 impl Measurement {
-    /// True if another program reports the figure: a published one, a standard result, or that of a reference program. The
-    /// rule of doubt does not apply to it, because what the other program reports counts. The time and the figure of a
-    /// user's program, whose runs this program repeats, are measured.
+    /// True if another program reported the figure: a published figure, a standard result, or a
+    /// figure of a reference program. The rule of doubt does not apply to these, because the other
+    /// program judges them. Times and figures of a user's program are not included: this program
+    /// repeats its runs and measures them.
     pub fn is_reported(&self) -> bool {
         match self.category {
             Category::Standard => true,
@@ -133,8 +135,8 @@ impl Measurement {
         }
     }
 
-    /// Applies the rule of doubt to a figure with its samples, configuration and limit. A reason that the figure already
-    /// has is not added again. The gauge may already have judged the figure more strictly.
+    /// Applies the rule of doubt to a figure with samples, configuration and limit. A reason that
+    /// the figure already has is not added again. A stricter status that the gauge has set is kept.
     pub(crate) fn doubt_by_rule(&mut self) {
         if let Some(reason) =
             samples_reason(self).filter(|_| self.validity.status != Status::Invalid)
@@ -145,7 +147,7 @@ impl Measurement {
         self.doubt_limit();
     }
 
-    /// Marks a valid figure above its limit as suspect.
+    /// Marks a valid figure as suspect if it is above its limit.
     pub fn doubt_limit(&mut self) {
         if self.validity.status != Status::Valid || self.is_published() {
             return;
@@ -155,7 +157,8 @@ impl Measurement {
         }
     }
 
-    /// Adds the doubts about a figure from which this one is derived, which is at most as valid: `of` names that figure.
+    /// Adds the doubts about the figure `of`, from which this figure is derived. A derived figure
+    /// is at most as valid as its source.
     pub fn inherit_doubts(&mut self, source: &Validity, of: &str) {
         for reason in &source.reasons {
             if self.validity.reasons.iter().any(|known| known.ends_with(reason.as_str())) {
@@ -166,14 +169,14 @@ impl Measurement {
     }
 }
 
-/// Words of the reasons of this module.
+/// Words in the reasons of this module.
 const TOO_FEW: &str = "too few";
 const SECOND_BEST: &str = "second best";
 const INTERVAL: &str = "95 % interval";
 const ABOVE_LIMIT: &str = "above the limit";
 
-/// Kind of evidence for a reason of doubt. A page names the cause that explains most figures; of several, the one with
-/// the strongest evidence.
+/// Kind of evidence for a cause of doubt. A page names the cause that explains most figures; if
+/// several do, the cause with the strongest evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CauseEvidence {
     /// A counter of the kernel or of the hardware proves the cause.
@@ -186,8 +189,8 @@ pub enum CauseEvidence {
     Symptom,
 }
 
-/// Words by which reasons with counted causes are recognised: [`THROTTLED`], stolen time, hardware events, a clock that
-/// other clocks refute.
+/// Words that identify reasons with counted causes: [`THROTTLED`], stolen time, hardware events,
+/// and a clock that other clocks contradict.
 const COUNTED: [&str; 5] = [
     THROTTLED,
     "the hypervisor gave",
@@ -195,11 +198,11 @@ const COUNTED: [&str; 5] = [
     "during the run",
     "the clock of this process",
 ];
-/// Words by which reasons are recognised that attribute lost time to other programs.
+/// Words that identify reasons which attribute lost time to other programs.
 const OTHERS: [&str; 4] = ["other load", "other program", "another program", "other processes"];
-/// Words by which other reasons with inferred causes are recognised.
+/// Words that identify other reasons with inferred causes.
 const INFERRED: [&str; 2] = [" disturbed", "preempted"];
-/// Words by which consequences of another cause are recognised.
+/// Words that identify reasons which are consequences of another cause.
 const SYMPTOMS: [&str; 9] = [
     TOO_FEW,
     SECOND_BEST,
@@ -212,11 +215,12 @@ const SYMPTOMS: [&str; 9] = [
     "depends on chance",
 ];
 
-/// Words of the reason for figures of a run during which the CPU quota of a control group stopped threads.
+/// Beginning of the reason for figures of a run during which a CPU quota of a control group stopped
+/// threads.
 pub const THROTTLED: &str = "the CPU quota of the control group throttled";
 
-/// True if a reason of doubt attributes lost time to other programs. It does so by inference: a CPU quota that stops
-/// threads looks alike.
+/// True if a reason attributes lost time to other programs. The attribution is inferred; a CPU
+/// quota that stops threads has the same effect.
 pub fn blames_other_programs(reason: &str) -> bool {
     contains_word(reason, &OTHERS)
 }
@@ -227,7 +231,7 @@ fn contains_word(reason: &str, words: &[&str]) -> bool {
 }
 
 impl CauseEvidence {
-    /// All kinds of evidence, the strongest first.
+    /// All kinds of evidence, strongest first.
     const STRONGEST_FIRST: [Self; 4] = [Self::Counted, Self::Stated, Self::Inferred, Self::Symptom];
 
     /// Returns the kind of evidence for a reason of doubt.
@@ -244,8 +248,8 @@ impl CauseEvidence {
     }
 }
 
-/// Returns the cause that explains most of the suspect figures: of the causes that explain half of them or more, the one
-/// with the strongest evidence. Returns `None` if no figure is suspect.
+/// Returns the cause that explains most of the suspect figures. Among causes that explain at least
+/// half of them, the cause with the strongest evidence is returned; `None` if no figure is suspect.
 pub fn main_cause<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<&'a str> {
     let suspect: Vec<&[String]> = figures
         .into_iter()
@@ -270,8 +274,8 @@ pub fn main_cause<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Opt
     Some(commonest_reason(found).unwrap_or(UNKNOWN))
 }
 
-/// Returns the reason that most figures have; reasons that differ only in numbers are the same. Of equally frequent
-/// reasons, the first is returned.
+/// Returns the most frequent reason. Reasons that differ only in numbers are equal; of equally
+/// frequent reasons, the first is returned.
 fn commonest_reason<'a>(reasons: &[&'a str]) -> Option<&'a str> {
     let mut kinds: Vec<(String, usize)> = Vec::new();
     for reason in reasons {
@@ -287,14 +291,14 @@ fn commonest_reason<'a>(reasons: &[&'a str]) -> Option<&'a str> {
     reasons.find(|reason| reason.replace(|c: char| c.is_ascii_digit(), "") == *kind)
 }
 
-/// Reason of a figure that has none, e.g. in a record of another program.
+/// Reason of a suspect figure without a reason, e.g. in a record of another program.
 const UNKNOWN: &str = "?";
 
-/// Words of reasons that contain their remedy.
+/// Words of reasons that already contain a remedy.
 const REMEDIES: [&str; 7] =
     ["; use ", ": use ", "; repeat ", ": raise ", ": increase ", "; run ", "tune again"];
 
-/// Returns what would remove a reason of doubt; `None` if it is unknown, or if the reason contains it.
+/// Returns the remedy for a reason of doubt; `None` if it is unknown, or if the reason contains it.
 pub fn remedy(reason: &str) -> Option<&'static str> {
     if REMEDIES.iter().any(|words| reason.contains(words)) {
         return None;

@@ -39,8 +39,8 @@ pub enum HardwareEvent {
 }
 
 impl HardwareEvent {
-    /// Returns the validity of a figure during whose measurement such an event was counted; `None` if the event is
-    /// reported only.
+    /// Returns the validity of figures that were measured while such an event was counted; `None`
+    /// if the event does not affect validity.
     pub fn effect(self) -> Option<Status> {
         match self {
             Self::MemoryUncorrected | Self::MachineCheck | Self::PcieFatal => Some(Status::Invalid),
@@ -55,12 +55,12 @@ impl HardwareEvent {
         }
     }
 
-    /// True if the event concerns data on their way to a device, a network or a disk, and no other data.
+    /// True if the event concerns only data on a link to a device, a network or a disk.
     pub fn is_link_event(self) -> bool {
         matches!(self, Self::PcieFatal | Self::PcieNonfatal | Self::PcieCorrected | Self::Network)
     }
 
-    /// Returns the name of such events in the plural.
+    /// Returns the plural noun for such events.
     pub fn plural(self) -> &'static str {
         match self {
             Self::MemoryUncorrected => "uncorrected memory errors",
@@ -78,11 +78,11 @@ impl HardwareEvent {
     }
 }
 
-/// Property of a counter that limits the knowledge of the number of events.
+/// Property of a counter because of which the number of events is uncertain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CounterNote {
-    /// The counter stands at its maximum and counts no further events.
+    /// The counter is at its maximum and counts no further events.
     Saturated,
     /// The counter was reset during the interval, e.g. by loading its driver again; the number is a lower bound.
     Reset,
@@ -91,7 +91,7 @@ pub enum CounterNote {
 }
 
 impl CounterNote {
-    /// Returns the words after the number of events.
+    /// Returns the words that follow the number of events.
     fn in_words(self) -> &'static str {
         match self {
             Self::Saturated => " (the counter is at its maximum)",
@@ -106,21 +106,22 @@ impl CounterNote {
 pub struct EventCount {
     /// Kind of the events.
     pub kind: HardwareEvent,
-    /// Component that counts them: a memory module by the driver's name, a PCI address, a port.
+    /// Component that counts the events: a memory module by the driver's name, a PCI address, or a
+    /// port.
     pub component: String,
-    /// Slot of the memory module in the firmware's list (SMBIOS); absent if the driver's name of the module cannot be
-    /// assigned to a slot.
+    /// Slot of the memory module in the firmware's list (SMBIOS); absent if the driver's name
+    /// cannot be assigned to a slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
     /// Number of events.
     pub events: u64,
-    /// Property of the counter that limits the knowledge of this number.
+    /// Property of the counter because of which the number is uncertain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<CounterNote>,
 }
 
 impl EventCount {
-    /// Returns the place: the slot if it is known, otherwise the component.
+    /// Returns the location: the slot if it is known, otherwise the component.
     pub fn place(&self) -> &str {
         self.slot.as_deref().unwrap_or(&self.component)
     }
@@ -145,7 +146,7 @@ impl fmt::Display for EventCount {
 pub enum SourceState {
     /// The counters were read.
     Read,
-    /// The kernel has no such counters: there is no hardware or no driver that counts.
+    /// The kernel has no such counters, because the hardware or the driver is missing.
     Absent,
     /// There are counters that this process cannot read.
     Unreadable,
@@ -163,14 +164,14 @@ pub struct LedgerSource {
     pub reason: Option<String>,
 }
 
-/// PCI Express link with fewer lanes than both of its ends have.
+/// PCI Express link that uses fewer lanes than both of its ends support.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NarrowLink {
     /// PCI address of the device.
     pub address: String,
     /// Number of lanes in use.
     pub width: u32,
-    /// Number of lanes that the device and the slot have.
+    /// Number of lanes that both the device and the slot support.
     pub most_width: u32,
 }
 
@@ -180,14 +181,15 @@ impl fmt::Display for NarrowLink {
     }
 }
 
-/// PCI Express link that runs at a lower rate than both of its ends support. This is normal for an idle accelerator.
+/// PCI Express link at a lower rate than both of its ends support. This is normal for an idle
+/// accelerator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowLink {
     /// PCI address of the device.
     pub address: String,
     /// Current rate, transfers per second and lane.
     pub transfers_per_s: TransfersPerSec,
-    /// Rate that the device and the slot support, transfers per second and lane.
+    /// Rate that both the device and the slot support, transfers per second and lane.
     pub most_transfers_per_s: TransfersPerSec,
 }
 
@@ -202,7 +204,8 @@ impl fmt::Display for SlowLink {
 /// Ledger of hardware errors and throttling.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ledger {
-    /// Sources of counters, and which of them could be read. Without a source that was read, nothing is known.
+    /// Sources of counters, and which of them could be read. If no source could be read, the number
+    /// of events is unknown.
     pub sources: Vec<LedgerSource>,
     /// Counters above zero at the end of the run: events since boot, or since the driver was loaded.
     #[serde(default)]
@@ -213,7 +216,7 @@ pub struct Ledger {
     /// Counters that could be read before the measurements and no longer after them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vanished: Vec<String>,
-    /// Links with fewer lanes than both of their ends have.
+    /// Links that use fewer lanes than both of their ends support.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub narrow_links: Vec<NarrowLink>,
     /// Links at a lower rate than both of their ends support.
@@ -228,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_named_with_their_slot() {
+    fn event_text_names_slot() {
         let mut count = EventCount {
             kind: HardwareEvent::MemoryCorrected,
             component: "mc0 dimm3".to_owned(),
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn event_kind_of_a_later_version_has_no_effect() {
+    fn unknown_event_kind_has_no_effect() {
         let kind: HardwareEvent = serde_json::from_str("\"gravity-wave\"").unwrap();
         assert_eq!((kind, kind.effect()), (HardwareEvent::Other, None));
         let known: HardwareEvent = serde_json::from_str("\"memory-corrected\"").unwrap();

@@ -16,7 +16,7 @@ pub struct Machine {
     pub processor: Processor,
     /// Caches, in ascending order of level.
     pub caches: Vec<Cache>,
-    /// Last-level cache that was found by measuring; absent if it was not measured, and in older records.
+    /// Measured last-level cache; absent if it was not measured, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_cache: Option<MeasuredCache>,
     /// NUMA nodes, in the order of their numbers.
@@ -53,17 +53,18 @@ pub struct Machine {
     pub source: MachineSource,
 }
 
-/// Capacity of the last-level caches that was found by measuring, for all CPUs that the process may use together.
+/// Measured capacity of the last-level caches, for all CPUs that the process may use together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredCache {
     /// Capacity, bytes.
     pub bytes: u64,
-    /// Total size of the same caches that the system reports, bytes; `null` if it is unknown.
+    /// Total size of these caches that the system reports, bytes; `null` if it is unknown.
     pub reported: Option<u64>,
 }
 
 impl MeasuredCache {
-    /// Returns the capacity of a part of the caches, of which the system reports a total size of `reported`.
+    /// Returns the capacity of some of the caches, whose total size the system reports as
+    /// `reported`.
     pub fn part_capacity(&self, reported: Option<u64>) -> u64 {
         match (reported, self.reported) {
             (Some(part), Some(all)) if all > 0 => {
@@ -73,8 +74,8 @@ impl MeasuredCache {
         }
     }
 
-    /// Returns the capacity of all caches if a part of them, of which the system reports a total size of `reported`,
-    /// has this capacity; at least the known one.
+    /// Returns the capacity of all caches, extrapolated from the `measured` capacity of some of
+    /// them, whose total size the system reports as `reported`; at least the known capacity.
     #[must_use]
     pub fn with_part(&self, measured: u64, reported: Option<u64>) -> Self {
         let all = match (reported, self.reported) {
@@ -97,10 +98,10 @@ pub enum MachineSource {
     Xml,
     /// The description is a synthetic topology in hwloc's syntax.
     Synthetic,
-    /// The record is imported output of another program, perhaps from another machine. Only values that the user gives
-    /// are known.
+    /// The record is imported output of another program, perhaps from another machine. Only values
+    /// that the user provides are known.
     Import,
-    /// The origin is absent, as in older records, or unknown to this version.
+    /// The origin is absent, as in older records, or has a name that this version does not support.
     #[default]
     #[serde(rename = "", other)]
     Unknown,
@@ -162,7 +163,8 @@ pub struct Circumstances {
     pub firmware: Option<Firmware>,
 }
 
-/// Firmware of the node and the board that it is made for, as SMBIOS names them. Serial numbers are not recorded.
+/// Firmware of the node, and the board for which it is made, as SMBIOS names them. Serial numbers
+/// are not recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Firmware {
     /// Vendor of the firmware, e.g. `American Megatrends International, LLC.`.
@@ -193,7 +195,7 @@ pub struct Inherited {
     pub memory_nodes: Vec<u32>,
 }
 
-/// Returns the product name of a processor without signs of trademarks: `Intel Xeon Platinum 8480+`.
+/// Returns the product name of a processor without trademark signs: `Intel Xeon Platinum 8480+`.
 pub fn product_name(model: &str) -> String {
     let model = model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "");
     model.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -262,8 +264,8 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// Describes the peak in single precision and without fused multiply-adds, in proportion to the `peak` in double
-    /// precision; `None` if these are unknown.
+    /// Describes the peaks in single precision and without fused multiply-adds, which are
+    /// proportional to `peak`, the peak in double precision; `None` if these are unknown.
     pub fn other_peaks(&self, peak: &Figure) -> Option<String> {
         let double = f64::from(self.flops_per_cycle?);
         let rate = |per_cycle: u32| FlopsPerSec(peak.value * f64::from(per_cycle) / double);
@@ -344,7 +346,7 @@ impl fmt::Display for CacheKind {
 
 impl Cache {
     /// True if the cache contains data, with or without instructions.
-    pub fn holds_data(&self) -> bool {
+    pub fn contains_data(&self) -> bool {
         self.kind != CacheKind::Instruction
     }
 }
@@ -361,7 +363,8 @@ pub struct CoreClass {
     /// Names of the designs, such as `IntelAtom`; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub designs: Vec<String>,
-    /// Lowest and highest capacity that Linux reports, relative to 1024 of the fastest core; absent if unknown.
+    /// Lowest and highest capacity that Linux reports; the fastest core has 1024. Absent if
+    /// unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacities: Option<[u32; 2]>,
     /// Lowest and highest maximum clock, Hz; absent if unknown.
@@ -381,9 +384,11 @@ pub struct Cache {
     pub bytes: Option<u64>,
     /// Number of these caches on the node.
     pub count: u32,
-    /// Number of cores that share one cache; if it differs between the caches, the largest number.
+    /// Number of cores that share one cache; if this number differs between the caches, the
+    /// largest.
     pub cores: u32,
-    /// Smallest number of cores that share one of the caches; absent if all are shared by `cores`.
+    /// Smallest number of cores that share one of the caches; absent if the number is the same for
+    /// all caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_cores: Option<u32>,
     /// Line size in bytes.
@@ -409,12 +414,12 @@ pub struct NumaNode {
     pub cache_bytes: Option<u64>,
     /// Hardware threads of the NUMA node, by their numbers in the operating system.
     pub cpus: Vec<u32>,
-    /// Hardware threads of the NUMA node on which this process may not run, because its cpuset or its affinity mask
-    /// leaves them out, or, on a described machine, because they are offline; absent if there are none.
+    /// Hardware threads of the NUMA node on which this process may not run because of its cpuset or
+    /// affinity mask; on a described machine, the hardware threads that are offline. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unusable_cpus: Vec<u32>,
-    /// Kind of the memory, as hwloc names it: `DRAM`, `HBM`, `MCDRAM`, `NVM`, `CXL-DRAM`, or its rank among the kinds
-    /// of the node, `tier 1`; absent if unknown.
+    /// Kind of the memory as hwloc names it: `DRAM`, `HBM`, `MCDRAM`, `NVM`, `CXL-DRAM`; without a
+    /// name, its rank among the kinds of the machine, e.g. `tier 1`. Absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Theoretical bandwidth of memory that the machine's theoretical bandwidth leaves out: memory on the package,
@@ -468,7 +473,7 @@ pub struct Memory {
 /// An installed memory module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Dimm {
-    /// Name of the slot that the firmware reports.
+    /// Name of the slot, as the firmware reports it.
     pub slot: String,
     /// Size of the module in bytes.
     pub bytes: u64,
@@ -482,7 +487,8 @@ pub struct Dimm {
     /// Width of the data bus in bits, e.g. 64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_bits: Option<u32>,
-    /// Width of the bus with the bits of error correction, e.g. 72; equal to `data_bits` without ECC.
+    /// Width of the bus in bits including error correction, e.g. 72; equal to `data_bits` without
+    /// ECC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_bits: Option<u32>,
 }
@@ -492,7 +498,7 @@ pub struct Dimm {
 pub struct Disk {
     /// Name in the kernel, e.g. `nvme0n1`.
     pub name: String,
-    /// Model that the disk reports; `null` if unknown, as for many virtual disks.
+    /// Model that the disk reports; `null` if unknown, e.g. for many virtual disks.
     pub model: Option<String>,
     /// Capacity, bytes.
     pub bytes: u64,
@@ -529,7 +535,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn imported_and_described_machines_are_not_the_running_system() {
+    fn imported_and_described_machines_are_not_live() {
         let of = |source: MachineSource| {
             let machine = Machine { source, ..Machine::default() };
             (machine.is_imported(), machine.is_described())
@@ -541,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_basis_round_trips() {
+    fn clock_basis_round_trips_through_text() {
         let known =
             [ClockBasis::Measured, ClockBasis::Catalog, ClockBasis::Name, ClockBasis::Kernel];
         for basis in known {

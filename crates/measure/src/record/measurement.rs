@@ -47,7 +47,7 @@ pub enum Quoted {
     /// Geometric mean of the samples, for factors.
     #[serde(rename = "geometric mean")]
     GeometricMean,
-    /// Single value without statistics: measured once, or printed by another program.
+    /// Single value without statistics: measured once, or reported by another program.
     #[serde(rename = "single")]
     Single,
 }
@@ -60,9 +60,9 @@ pub enum Quoted {
 pub enum Status {
     /// The figure is a valid result.
     Valid,
-    /// The figure must be used with care, for the given reasons.
+    /// The figure may be wrong, for the given reasons.
     Suspect,
-    /// The figure is not a result.
+    /// The figure is not a valid result, for the given reasons.
     Invalid,
 }
 
@@ -92,8 +92,8 @@ impl Validity {
         Self { status: Status::Valid, reasons: Vec::new() }
     }
 
-    /// Adds a reason, and lowers the status to `status` if the current status is better. The reason that last lowered
-    /// the status is the first in the list.
+    /// Adds a reason. The status changes to `status` if this is worse than the current status. The
+    /// reason that last changed the status is the first in the list.
     pub fn add(&mut self, status: Status, reason: impl Into<String>) {
         // A reason may quote another program.
         let reason = legible::bounded(&reason.into()).into_owned();
@@ -127,7 +127,7 @@ pub struct Limit {
     pub fraction: Fraction,
 }
 
-/// Data that crosses the memory bus, which can be more than the bytes that the benchmark counts.
+/// Data that crosses the memory bus. It can be more than the bytes that the benchmark counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
     /// Value, in the unit of the measurement.
@@ -136,7 +136,7 @@ pub struct Traffic {
     pub basis: String,
 }
 
-/// Samples of one regime: a period in which the hypervisor did not move the virtual CPUs.
+/// Samples whose core-to-core round trips belong to one regime (docs/method.md, Regimes).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RegimeSamples {
     /// Median core-to-core round trip that identifies the regime, seconds.
@@ -175,7 +175,7 @@ pub struct Measurement {
     /// Core-to-core round trips before and after each of these samples, seconds; empty if not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_round_trip_s: Vec<[Option<f64>; 2]>,
-    /// Disturbed samples with the reason; the warm-up is the first.
+    /// Disturbed samples with their causes; the warm-up is the first.
     #[serde(default)]
     pub disturbed: Vec<Disturbed>,
     /// All detected regimes, fastest first; empty if there was only one or regimes were not monitored.
@@ -193,14 +193,14 @@ pub struct Measurement {
     pub validity: Validity,
 }
 
-/// A sample with interference.
+/// Sample that was disturbed, with the cause.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbed {
     /// Value of the sample, in the unit of the measurement.
     pub value: f64,
     /// Cause of the interference.
     pub reason: String,
-    /// Statistics that include the sample despite the interference.
+    /// Statistics in which the sample counts although it was disturbed.
     #[serde(default)]
     pub counts: Counts,
     /// End of the sample, seconds since the start of the program.
@@ -211,17 +211,18 @@ pub struct Disturbed {
     pub round_trip_s: Option<[Option<f64>; 2]>,
 }
 
-/// Statistics that include a disturbed sample.
+/// Statistics in which a disturbed sample counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Counts {
-    /// No statistic includes the sample. The sample is the warm-up, has no known regime, or belongs to another regime
-    /// than the figure.
+    /// The sample counts in no statistic: it is the warm-up, has no known regime, or belongs to
+    /// another regime than the figure.
     #[default]
     Nothing,
-    /// Only the best includes the sample, because interference makes samples slower, never faster.
+    /// The sample counts only for the best, because interference makes samples slower, never
+    /// faster.
     Best,
-    /// All statistics include the sample, because there are too few undisturbed samples.
+    /// The sample counts in all statistics, because there are too few undisturbed samples.
     All,
 }
 
@@ -263,8 +264,9 @@ impl Quoted {
     }
 }
 
-/// A figure is built with [`Measurement::new`] and the setters. [`Measurement::with_validity`] must be the last setter,
-/// because it applies the rule of doubt to the samples, and removes the value of an invalid figure.
+/// Setters that build a figure, beginning with [`Measurement::new`]. [`Measurement::with_validity`]
+/// must be the last setter, because it applies the rule of doubt to the samples, and removes the
+/// value of an invalid figure.
 impl Measurement {
     /// Compares the values of two figures of one unit; a figure without value counts as zero.
     pub fn cmp_value(&self, other: &Self) -> Ordering {
@@ -316,9 +318,10 @@ impl Measurement {
         self
     }
 
-    /// Sets the samples of the figure from timed passes of one regime: of each pass, the time of part number `part`,
-    /// which `value_of` converts to a value. Adds the disturbed samples and the samples of other regimes. The best is
-    /// taken from all samples of the regime; the other statistics are computed from the samples that count.
+    /// Sets the samples of the figure from timed passes of one regime. Each sample is the time of
+    /// part number `part` of a pass; `value_of` converts it to a value. Disturbed samples and
+    /// samples of other regimes are added as well. The best is chosen from all samples of the
+    /// regime; the other statistics include only the samples that count.
     pub fn with_timed_samples(
         self,
         quoted: Quoted,
@@ -346,7 +349,7 @@ impl Measurement {
         timed
     }
 
-    /// Returns the samples that interference affected, without the warm-up and without those of other regimes.
+    /// Returns the disturbed samples, without the warm-up and without samples of other regimes.
     pub fn disturbed_samples(&self) -> impl Iterator<Item = &Disturbed> {
         let own = self.own_regime();
         let is_other =
@@ -359,7 +362,7 @@ impl Measurement {
         self.disturbed.iter().filter(move |one| one.reason != warm_up)
     }
 
-    /// Returns the number of samples, disturbed or not, in regimes that the figure does not describe.
+    /// Returns the number of samples that are not in the regime of the figure, including disturbed samples.
     pub fn other_regime_count(&self) -> usize {
         let Some(own) = self.own_regime() else { return 0 };
         let others = self.regimes.iter().enumerate().filter(|(i, _)| *i != own);
@@ -367,13 +370,13 @@ impl Measurement {
         clean + self.all_disturbed_samples().filter(|one| self.is_in_other_regime(one, own)).count()
     }
 
-    /// Returns the index of the regime that the figure describes; `None` if there is only one.
+    /// Returns the index of the figure's regime; `None` if there is only one regime.
     fn own_regime(&self) -> Option<usize> {
         self.regimes.iter().position(|regime| regime.samples == self.samples)
     }
 
-    /// True if the round trips before and after a disturbed sample are known and are nearest to another regime than `own`,
-    /// which the figure describes.
+    /// True if the round trips before and after a disturbed sample are known and belong to another
+    /// regime than `own`, the figure's regime.
     fn is_in_other_regime(&self, sample: &Disturbed, own: usize) -> bool {
         let Some([Some(before), Some(after)]) = sample.round_trip_s else { return false };
         let trip = (before * after).sqrt();
@@ -383,18 +386,18 @@ impl Measurement {
         sample.counts == Counts::Nothing && nearest.is_some_and(|nearest| nearest != own)
     }
 
-    /// Returns the samples that no interference affected, with their indices.
+    /// Returns the undisturbed samples that count, with their indices.
     pub fn undisturbed_samples(&self) -> impl Iterator<Item = (usize, f64)> {
         self.samples.iter().copied().enumerate().filter(|(_, value)| !self.is_disturbed(*value))
     }
 
-    /// True if the sample of this value is disturbed and counts. Such samples are contained both in the samples and in the
-    /// list of disturbed samples.
+    /// True if a sample with this value is disturbed and counts. Such samples are contained in both
+    /// the samples and the disturbed samples.
     fn is_disturbed(&self, value: f64) -> bool {
         self.disturbed.iter().any(|one| one.counts == Counts::All && one.value == value)
     }
 
-    /// Sets the requested and actual configuration, and discards a configuration set before.
+    /// Sets the requested and actual configuration; replaces a configuration that was set before.
     pub fn config(mut self, config: &impl crate::keys::Config) -> Self {
         self.config = config.to_map();
         self
@@ -418,7 +421,8 @@ impl Measurement {
         self.config.get(<shared::host as keys::SharedKey>::KEY.name)?.as_str()
     }
 
-    /// Sets the limit that the value is compared with, in the unit of the value. The value must be set before.
+    /// Sets the limit that the value is compared with, in the unit of the value. Must be called
+    /// after the value was set.
     pub fn limit(mut self, value: f64, basis: impl Into<String>) -> Self {
         self.limit = self.value.map(|measured| Limit {
             value,
@@ -428,8 +432,8 @@ impl Measurement {
         self
     }
 
-    /// Sets a theoretical figure as the limit. If the figure is marked `at_most` and is below the measured value, it is
-    /// wrong, and no limit is set.
+    /// Sets a theoretical figure as the limit. A figure that is marked `at_most` and is below the
+    /// measured value is not set, because it is wrong.
     pub fn with_theoretical_limit(self, figure: &super::Figure) -> Self {
         if !figure.at_most {
             return self.limit(figure.value, figure.basis.clone());
@@ -446,7 +450,8 @@ impl Measurement {
         self
     }
 
-    /// Adds a reason for doubt to a complete figure; removes the value if the figure becomes invalid.
+    /// Adds a reason why a complete figure is suspect or invalid; removes the value of an invalid
+    /// figure.
     pub fn doubt(&mut self, status: Status, reason: impl Into<String>) {
         self.validity.add(status, reason);
         if self.validity.status == Status::Invalid {
@@ -455,8 +460,8 @@ impl Measurement {
         }
     }
 
-    /// Adds the reasons of doubt that the gauge found to those that the figure has, e.g. those of its samples, and applies
-    /// the rule of doubt ([`super::doubt`]), which may add another. Removes the value of an invalid figure.
+    /// Adds the reasons of doubt that the gauge found, and applies the rule of doubt
+    /// ([`super::doubt`]), which may add more reasons. Removes the value of an invalid figure.
     #[must_use]
     pub fn with_validity(mut self, found: Validity) -> Self {
         let earlier = std::mem::replace(&mut self.validity, found);
@@ -518,16 +523,16 @@ impl Measurement {
             && self.read_key::<shared::engine>().as_deref() == Some(PUBLISHED)
     }
 
-    /// True if an expectation applies to the figure only if the expectation contains the test name. This prevents
-    /// figures of messages without MPI from being taken for figures of an MPI library.
+    /// True if the figure meets an expectation only if the expectation names the test. Otherwise,
+    /// figures of messages without MPI could be mistaken for figures of an MPI library.
     pub fn needs_scope(&self) -> bool {
         self.category == Category::Transport
     }
 }
 
 impl RegimeAssignment {
-    /// Returns the statistics and samples of one part of the passes for each regime; empty if there is only one regime.
-    /// `value` converts seconds to a value.
+    /// Returns for each regime the statistics and samples of part number `part` of the passes;
+    /// empty if there is only one regime. `value` converts seconds to a value.
     pub fn regimes(
         &self,
         samples: &[Sample],
@@ -553,8 +558,8 @@ impl RegimeAssignment {
         regimes
     }
 
-    /// Returns the disturbed samples of one part of the passes in order of time, with the reasons as text. `group`
-    /// contains the samples of the figure's regime.
+    /// Returns the disturbed samples of part number `part` of the passes in order of time, with
+    /// their causes as text. `group` contains the samples of the figure's regime.
     fn disturbed(
         &self,
         samples: &[Sample],

@@ -1,11 +1,11 @@
-//! Core-to-core round trips that saved runs contain.
+//! Core-to-core round trips in saved runs.
 
 use super::Measurement;
 use crate::keys::shared;
 use crate::regime::is_line_round_trip;
 
-/// Core-to-core round trips in saved runs of a node, in seconds. Each round trip is stored with the CPUs of the threads
-/// between which it was measured.
+/// Core-to-core round trips in saved runs of a node, in seconds. Each round trip has the CPUs of
+/// the threads that measured it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SavedTrips(Vec<(Vec<Vec<u32>>, f64)>);
 
@@ -28,7 +28,7 @@ impl SavedTrips {
         Self(all)
     }
 
-    /// Returns the round trips from figures whose threads ran on these CPUs.
+    /// Returns the round trips of figures whose threads ran on these CPUs.
     pub fn between(&self, places: &[Vec<u32>]) -> Vec<f64> {
         self.0.iter().filter(|(other, _)| *other == places).map(|(_, trip)| *trip).collect()
     }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn saved_trips_are_found_for_the_same_cpus() {
+    fn saved_round_trips_are_found_by_cpus() {
         let figure = |places: &[[u32; 1]], trip: f64| {
             let unit = crate::Unit::BytesPerSecond;
             let mut m = Measurement::new("memory", "stream", "triad", unit);

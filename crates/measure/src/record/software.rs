@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Software and settings that may differ between nodes of one kind. An entry that is absent from a map does not exist
-/// on the node.
+/// Software and settings that may differ between nodes of one kind. What is missing in a map does
+/// not exist on the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Software {
     /// Name and version of the distribution, e.g. `Rocky Linux 9.4 (Blue Onyx)`.
@@ -17,7 +17,8 @@ pub struct Software {
     pub modules: BTreeMap<String, String>,
     /// File systems that store data, by mount point.
     pub mounts: BTreeMap<String, MountedFileSystem>,
-    /// Libraries that programs of this kind load, by the name that the dynamic loader resolves, e.g. `libmpi.so.40`.
+    /// Libraries that programs often load, by the name that the dynamic loader resolves, e.g.
+    /// `libmpi.so.40`.
     pub libraries: BTreeMap<String, InstalledLibrary>,
 }
 
@@ -27,13 +28,13 @@ pub struct MountedFileSystem {
     /// Type: `ext4`, `nfs4`, `lustre`, ...
     #[serde(rename = "type")]
     pub kind: String,
-    /// Server and its export; `null` for a device of this node.
+    /// Server and exported path; `null` for a device of this node.
     pub export: Option<String>,
     /// Options of the mount and of the file system, without addresses of this node.
     pub options: String,
 }
 
-/// Displays `nfs4 server:/home rw,hard`.
+/// Displays the type, the source and the options: `nfs4 server:/home rw,hard`.
 impl fmt::Display for MountedFileSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.kind)?;
@@ -47,13 +48,13 @@ impl fmt::Display for MountedFileSystem {
 /// Library that the dynamic loader finds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct InstalledLibrary {
-    /// File after all links; its name often has the version.
+    /// Path of the library file after all symbolic links; the file name often contains the version.
     pub file: String,
-    /// Identifier that the linker gave to this build, shortened; `null` if the file has none.
+    /// Build ID that the linker has written to the file, shortened; `null` if the file has none.
     pub build_id: Option<String>,
 }
 
-/// Displays `/usr/lib64/libmpi.so.40.30.4, build 1f2e3d4c`.
+/// Displays the file and the build ID: `/usr/lib64/libmpi.so.40.30.4, build 1f2e3d4c`.
 impl fmt::Display for InstalledLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;

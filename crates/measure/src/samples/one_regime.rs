@@ -1,5 +1,5 @@
-//! Evaluation of all cells of a run in the same regime, so that a change of regime does not appear as a step in a
-//! curve.
+//! Evaluation of all cells of a run in the same regime, so that a change of the regime does not
+//! appear as a step in a curve.
 
 use super::{
     MIN_SAMPLES_IN_REGIME, RegimeAssignment, RegimeGroup, SAMPLES, Sample,
@@ -8,7 +8,7 @@ use super::{
 use crate::quantity::Seconds;
 use crate::regime::{self, Regime};
 
-/// Samples of all cells of a run, sorted by regime, and the regime of the run's figures.
+/// Samples of all cells of a run, grouped by regime, and the regime of the run's figures.
 #[derive(Debug)]
 pub struct OneRegime {
     cells: Vec<(Vec<Sample>, RegimeAssignment)>,
@@ -19,18 +19,19 @@ pub struct OneRegime {
     pub trips: Vec<f64>,
 }
 
-/// Samples of a cell, and the group of samples from which the figures of the cell are computed.
+/// Samples of a cell, and the group from which the figures of the cell are computed.
 #[derive(Debug, Clone, Copy)]
 pub struct CellSamples<'a> {
     /// All samples of the cell.
     pub samples: &'a [Sample],
-    /// Samples of the cell, sorted by regime.
+    /// Samples of the cell, grouped by regime.
     pub sorted: &'a RegimeAssignment,
     /// Samples of the regime from which the figures are computed.
     pub group: &'a RegimeGroup,
 }
 
-/// Returns the number of cells with enough samples of a regime, and the number of their samples.
+/// Returns how many cells have enough samples in a regime, and how many samples these cells have in
+/// it.
 fn in_regime(cells: &[(Vec<Sample>, RegimeAssignment)], regime: &Regime) -> (usize, usize) {
     let mut enough = 0;
     let mut all = 0;
@@ -44,9 +45,9 @@ fn in_regime(cells: &[(Vec<Sample>, RegimeAssignment)], regime: &Regime) -> (usi
 }
 
 impl OneRegime {
-    /// Sorts the samples of each cell by regime, and chooses the regime in which most cells were measured. If several
-    /// regimes have the same number of cells, the regime with most samples is chosen. `known` contains round trips of
-    /// other runs.
+    /// Groups the samples of each cell by regime, and chooses the regime in which most cells have
+    /// enough samples. Of several such regimes, the one with most samples is chosen. `known` are
+    /// round trips of other runs.
     pub fn new(samples: Vec<Vec<Sample>>, known: &[f64]) -> Self {
         let mut cells: Vec<(Vec<Sample>, RegimeAssignment)> = Vec::new();
         for of_cell in samples {
@@ -66,7 +67,7 @@ impl OneRegime {
         Self { cells, regime: chosen, guest: false, trips }
     }
 
-    /// Sets whether the machine is a guest, whose hypervisor may be the cause of a doubt.
+    /// Sets if the machine is a guest, whose hypervisor may be the cause of a doubt.
     #[must_use]
     pub fn with_guest(self, guest: bool) -> Self {
         Self { guest, ..self }
@@ -77,8 +78,9 @@ impl OneRegime {
         self.guest
     }
 
-    /// Returns the samples of a cell, and the group of samples that counts. This is the group of the run's regime; if
-    /// the cell has no such group, it is the headline group of the cell. Returns `None` if no group counts.
+    /// Returns the samples of a cell, and the group of samples that counts: the group in the run's
+    /// regime, or the headline group of the cell if it has no samples in that regime. Returns
+    /// `None` if no samples count.
     pub fn cell_samples(&self, cell: usize) -> Option<CellSamples<'_>> {
         let (samples, sorted) = &self.cells[cell];
         let finish_run = sorted.groups.iter().find(|group| self.is_in_run(group));
@@ -103,8 +105,9 @@ impl OneRegime {
         group.values(samples, part, &|seconds| seconds)
     }
 
-    /// Returns the reasons why the figures of a part of a cell are suspect: the samples are disturbed, or belong to
-    /// another regime than the run. If the machine is a `guest`, its hypervisor may be the cause.
+    /// Returns the reasons why the figures of a part of a cell are suspect: disturbed samples,
+    /// or samples in a regime that is not the regime of the run. In a `guest`, the hypervisor may be the
+    /// cause.
     pub fn doubts(&self, cell: usize, part: usize, guest: bool) -> Vec<String> {
         let Some(CellSamples { samples, sorted, group }) = self.cell_samples(cell) else {
             return Vec::new();
@@ -118,7 +121,7 @@ impl OneRegime {
     }
 }
 
-/// Returns the reason why a figure is suspect whose group does not belong to the run's regime.
+/// Returns the reason why a figure is suspect whose samples are not in the run's regime.
 fn other_regime(group: &RegimeGroup) -> String {
     if group.round_trip.is_finite() {
         let trip = Seconds(group.round_trip);
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn all_cells_use_the_regime_of_most_cells() {
+    fn all_cells_use_regime_of_most_cells() {
         let (near, far) = (90e-9, 380e-9);
         // The first cell was faster in the regime with the long round trip, in which the second cell has only one
         // sample.
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn cell_without_the_common_regime_keeps_its_samples_with_a_doubt() {
+    fn cell_in_another_regime_is_suspect() {
         let (near, far) = (90e-9, 380e-9);
         let judged = OneRegime::new(
             vec![

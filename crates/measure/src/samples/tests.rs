@@ -11,7 +11,7 @@ const NEAR: f64 = 115e-9;
 const FAR: f64 = 390e-9;
 
 #[test]
-fn unmeasured_sample_has_no_value_in_the_record() {
+fn unmeasured_sample_is_not_recorded() {
     // The threads did not run at the same time in the warm-up and in the fourth sample.
     let mut samples = vec![sample(2e-7, NEAR, NEAR, vec![]); 8];
     for unmeasured in [0, 3] {
@@ -33,7 +33,7 @@ fn unmeasured_sample_has_no_value_in_the_record() {
 }
 
 #[test]
-fn regimes_are_never_pooled_and_the_faster_is_the_headline() {
+fn fastest_regime_is_headline() {
     let mut samples = vec![sample(9.0, FAR, FAR, vec![])];
     for _ in 0..6 {
         samples.push(sample(2.0, NEAR, NEAR, vec![]));
@@ -55,7 +55,7 @@ fn regimes_are_never_pooled_and_the_faster_is_the_headline() {
 }
 
 #[test]
-fn disturbance_excludes_one_part_but_not_the_best() {
+fn disturbed_part_counts_only_for_best() {
     let part = |copy, triad, cause: [Option<Cause>; 2]| Sample {
         round_trips: (NEAR, NEAR),
         part_causes: cause.map(|cause| cause.into_iter().collect()).to_vec(),
@@ -88,7 +88,7 @@ fn disturbance_excludes_one_part_but_not_the_best() {
 }
 
 #[test]
-fn best_is_not_from_another_regime() {
+fn best_is_chosen_within_regime() {
     let mut samples = vec![sample(2.0, NEAR, NEAR, vec![]); 30];
     // These samples are faster, but the CPUs were in another regime or were moved.
     samples.push(sample(1.0, FAR, FAR, vec![Cause::Faults(99)]));
@@ -100,7 +100,7 @@ fn best_is_not_from_another_regime() {
 }
 
 #[test]
-fn fast_regime_seen_once_is_no_headline() {
+fn fast_regime_with_few_samples_is_not_headline() {
     let mut samples = vec![sample(2.0, NEAR, NEAR, vec![]); 30];
     samples.push(sample(1.0, FAR, FAR, vec![]));
     assert_eq!(assign_regimes(&samples).headline().unwrap().all.len(), 29);
@@ -112,7 +112,7 @@ fn fast_regime_seen_once_is_no_headline() {
 }
 
 #[test]
-fn few_samples_are_separated_by_round_trips_of_other_runs() {
+fn known_round_trips_separate_few_samples() {
     let samples = vec![
         sample(9.0, 90e-9, 90e-9, vec![]),
         sample(2.0, 90e-9, 120e-9, vec![]),
@@ -124,7 +124,7 @@ fn few_samples_are_separated_by_round_trips_of_other_runs() {
 }
 
 #[test]
-fn single_thread_has_one_group() {
+fn samples_of_single_thread_are_one_group() {
     let samples = vec![sample(1.0, f64::NAN, f64::NAN, vec![]); 5];
     let sorted = assign_regimes(&samples);
     assert_eq!((sorted.groups.len(), sorted.sample_count()), (1, 4));
@@ -132,7 +132,7 @@ fn single_thread_has_one_group() {
 }
 
 #[test]
-fn regime_change_in_every_pass_still_gives_a_figure_with_a_reason() {
+fn regime_change_in_every_pass_makes_figure_suspect() {
     let doubt = |samples: &[Sample], guest| {
         let sorted = assign_regimes(samples);
         let headline = sorted.headline().unwrap();
@@ -150,7 +150,7 @@ fn regime_change_in_every_pass_still_gives_a_figure_with_a_reason() {
 }
 
 #[test]
-fn all_samples_count_if_all_are_disturbed() {
+fn disturbed_samples_count_if_all_are_disturbed() {
     let mut samples = vec![sample(1.0, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]); 20];
     samples[7] = sample(0.5, 1e-7, 1e-7, vec![]);
     let sorted = assign_regimes(&samples);
@@ -173,7 +173,7 @@ fn all_samples_count_if_all_are_disturbed() {
 }
 
 #[test]
-fn reason_for_doubt_counts_passes_without_the_warm_up() {
+fn reason_for_doubt_excludes_warm_up() {
     let mut samples = vec![sample(1.0, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]); 14];
     for one in &mut samples[1..6] {
         *one = sample(0.5, 1e-7, 1e-7, vec![]);
@@ -191,7 +191,7 @@ fn reason_for_doubt_counts_passes_without_the_warm_up() {
 }
 
 #[test]
-fn disturbances_in_less_than_half_of_the_passes_are_accepted() {
+fn few_disturbed_passes_are_not_suspect() {
     let mut samples = vec![sample(1.0, 1e-7, 1e-7, vec![]); 14];
     for one in &mut samples[1..6] {
         *one = sample(1.5, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]);
@@ -202,7 +202,7 @@ fn disturbances_in_less_than_half_of_the_passes_are_accepted() {
 }
 
 #[test]
-fn round_counts_if_its_bound_steps_are_undisturbed_in_one_regime() {
+fn clean_round_has_undisturbed_cells_of_one_regime() {
     let sample = |trip, causes| super::tests::sample(1.0, trip, trip, causes);
     let (near, far, none) = (90e-9, 380e-9, f64::NAN);
     let preempted = || vec![Cause::Faults(99)];
@@ -217,10 +217,10 @@ fn round_counts_if_its_bound_steps_are_undisturbed_in_one_regime() {
     assert_eq!(clean_numbers(&rounds[..1], &[false, true, true]), Vec::<usize>::new());
 }
 
-/// Simulates passes of four kernels; each kernel is disturbed independently with a probability of 1/8. Compares the
-/// number of samples that count if whole passes are judged with the number if each kernel is judged separately.
+/// Simulates passes of four kernels, each of which is disturbed independently with a probability of
+/// 1/8. More samples count if each kernel is judged separately than if whole passes are judged.
 #[test]
-fn disturbed_kernels_lose_their_own_samples_only() {
+fn kernels_are_judged_separately() {
     let mut state = 1u64;
     let mut random = || {
         state =

@@ -1,17 +1,18 @@
-//! Decides if the time is sufficient to set up and measure one more cell in addition to the existing cells.
+//! Decides if the remaining time is sufficient to set up and measure one more cell.
 
 use super::policy::{RepetitionPolicy, WarmUp};
 use super::{Limits, clock};
 use std::time::{Duration, Instant};
 
-/// Available time for cells that are set up one after another and then measured in rounds.
+/// Remaining time for cells that are set up one after another and then measured in rounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Affordable {
-    /// End of the available time; `None` if the run ends after a number of samples instead.
+    /// End of the available time; `None` if the run ends after a number of samples instead of a
+    /// time.
     end: Option<Instant>,
     /// Minimum number of measurements (turns) of each cell.
     turns: u32,
-    /// Duration of a round of the accepted cells.
+    /// Duration of a round of all accepted cells.
     round: Duration,
 }
 
@@ -28,13 +29,14 @@ impl Affordable {
         Self { end, turns: turns as u32, round: Duration::ZERO }
     }
 
-    /// True if the time is sufficient for one more cell, which takes `set_up` once and `turn` in every round.
+    /// True if the time is sufficient for one more cell, whose setup takes `set_up` and each of
+    /// whose measurements takes `turn`.
     pub fn allows(&self, set_up: Duration, turn: Duration) -> bool {
-        let expected_cost = clock::now() + set_up + (self.round + turn) * self.turns;
-        self.end.is_none_or(|end| expected_cost <= end)
+        let expected_end = clock::now() + set_up + (self.round + turn) * self.turns;
+        self.end.is_none_or(|end| expected_end <= end)
     }
 
-    /// Accepts a cell, each measurement of which takes `turn`.
+    /// Accepts a cell whose measurements take `turn` each.
     pub fn take(&mut self, turn: Duration) {
         self.round += turn;
     }
@@ -46,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_accepted_until_setup_and_turns_fill_the_time() {
+    fn cells_are_accepted_while_time_suffices() {
         let second = Duration::from_secs(1);
         let mut affordable = Affordable::until(clock::now() + 100 * second, 3);
         // Two cells of 15 s take 90 s in three turns.
@@ -60,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_samples_is_always_affordable() {
+    fn requested_samples_are_always_affordable() {
         let hour = Duration::from_secs(3600);
         let limits = |samples| Limits::new(Duration::from_secs(10), samples);
         let of = |samples| Affordable::new(&policy::SWEEP, &limits(samples));

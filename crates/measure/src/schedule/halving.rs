@@ -1,7 +1,8 @@
-//! Successive halving that takes noise into account. Candidates are measured alternately, and the slower half is
-//! eliminated after each round. Candidates that differ from the slowest remaining candidate by no more than the noise
-//! are not eliminated. After Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits" (2013);
-//! rates are compared only within a regime. [`Halving`] does not measure; its only caller, [`choose`], does.
+//! Successive halving that takes noise into account. Candidates are measured alternately, and the
+//! slower half is eliminated after each round, except for candidates that differ from the slowest
+//! survivor by no more than the noise. After Karnin, Koren and Somekh, "Almost Optimal Exploration
+//! in Multi-Armed Bandits" (2013); rates are compared only within a regime. [`Halving`] does not
+//! measure; its only caller, [`choose`], does.
 
 mod search;
 
@@ -17,11 +18,12 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone)]
 struct Candidate<T> {
     what: T,
-    /// Samples: the rate in any unit, and the core-to-core round trip that identifies the regime.
+    /// Samples: the rate in any unit, and the core-to-core round trip that identifies the regime,
+    /// seconds.
     samples: Vec<(f64, f64)>,
 }
 
-/// Candidates of a search, including those that were eliminated.
+/// Candidates of a search, including eliminated candidates.
 #[derive(Debug, Clone)]
 pub struct Halving<T> {
     /// Remaining candidates, followed by the eliminated ones.
@@ -39,7 +41,7 @@ pub struct Lead {
 }
 
 impl Lead {
-    /// True if the advantage exceeds the noise.
+    /// True if the difference exceeds the noise.
     pub fn is_significant(self) -> bool {
         self.ratio > 1.0 + self.noise
     }
@@ -51,7 +53,7 @@ const ERRORS_APART: f64 = 2.0;
 /// is eliminated. Five samples that are all slower than the five samples of the fastest candidate reach this deviation;
 /// the probability that this occurs by chance is 1/252.
 const BEHIND: f64 = 2.6;
-/// Quantile of its rates that represents a candidate.
+/// Quantile of a candidate's rates that is its score.
 pub const TYPICAL: f64 = 0.9;
 /// Standard deviation of normal noise divided by its median absolute deviation.
 const SIGMA_OVER_MAD: f64 = 1.4826;
@@ -79,7 +81,7 @@ impl<T> Halving<T> {
         &self.candidates[i].what
     }
 
-    /// Returns remaining candidate number `i`, mutable, to measure it.
+    /// Returns remaining candidate number `i` for a measurement.
     pub fn get_mut(&mut self, i: usize) -> &mut T {
         &mut self.candidates[i].what
     }
@@ -129,7 +131,8 @@ impl<T> Halving<T> {
         measured.map(|(_, candidate)| &candidate.what).collect()
     }
 
-    /// Returns the ratio of the scores of two measured candidates; `None` if one of them was not measured.
+    /// Returns the score of `over` divided by that of `under`; `None` if one of them was not
+    /// measured.
     pub fn ratio(&self, over: &T, under: &T) -> Option<f64>
     where
         T: PartialEq,
@@ -142,8 +145,9 @@ impl<T> Halving<T> {
         Some(score(over)? / score(under)?)
     }
 
-    /// Returns the advantage of the first candidate over the best of all others, including eliminated ones. Returns
-    /// `None` if there are no others, or if no candidate has two samples.
+    /// Returns the advantage of the first candidate over the best of all others, including
+    /// eliminated candidates. Returns `None` if there are no others, or if no candidate has two
+    /// samples.
     pub fn lead(&self) -> Option<Lead> {
         let relative = relative(&self.candidates);
         let scored = scores(&relative).into_iter().zip(relative.iter().map(Vec::len));
@@ -163,8 +167,8 @@ impl<T> Halving<T> {
         Some(ERRORS_APART * scatter(&relative)? * (2.0 / samples as f64).sqrt())
     }
 
-    /// Eliminates the slower half, at least one candidate. Candidates that differ from the slowest remaining candidate
-    /// by no more than the noise are kept. The remaining candidates are then in order of rank.
+    /// Eliminates the slower half, at least one candidate. Candidates that differ from the slowest
+    /// survivor by no more than the noise are kept. The remaining candidates are sorted by rank.
     pub fn eliminate_half(&mut self) {
         let scores = self.rank();
         let all = scores.len();
@@ -181,8 +185,9 @@ impl<T> Halving<T> {
         self.still_in = stay;
     }
 
-    /// Ranks the candidates and eliminates those that are significantly slower than the fastest, by a test on the ranks
-    /// of the rates (Mann and Whitney 1947). A candidate is not eliminated on fewer than five samples.
+    /// Sorts the candidates by rank, and eliminates those that are significantly slower than the
+    /// fastest, by a test on the ranks of the rates (Mann and Whitney 1947). Candidates with fewer
+    /// than five samples are not eliminated.
     pub fn eliminate_slower(&mut self) {
         self.rank();
         let relative = relative(&self.candidates[..self.still_in]);
@@ -204,8 +209,8 @@ impl<T> Halving<T> {
         self.candidates.extend(left);
     }
 
-    /// Ranks the candidates. Returns true if no candidate can be faster than the current fastest by more than
-    /// `tolerance`, so that further rounds would not improve the choice.
+    /// Sorts the candidates by rank. Returns true if no other candidate can be faster than the
+    /// first by more than `tolerance`, so that further rounds would not improve the choice.
     pub fn is_settled(&mut self, tolerance: f64) -> bool {
         let scores = self.rank();
         match (scores.get(1), self.margin()) {
@@ -218,7 +223,7 @@ impl<T> Halving<T> {
     }
 }
 
-/// Returns the rates of each candidate; each rate is divided by the median rate of its regime.
+/// Returns the rates of each candidate, divided by the median rate of their regime.
 fn relative<T>(candidates: &[Candidate<T>]) -> Vec<Vec<f64>> {
     let all: Vec<(f64, f64)> = candidates.iter().flat_map(|c| c.samples.iter().copied()).collect();
     let trips: Vec<f64> = all.iter().map(|(_, trip)| *trip).collect();
@@ -239,15 +244,16 @@ fn relative<T>(candidates: &[Candidate<T>]) -> Vec<Vec<f64>> {
     relative
 }
 
-/// Returns the score of each candidate: the upper decile of its relative rates, because interference only makes a sample
-/// slower, and may meet more than half of the samples. A candidate without samples scores 0.
+/// Returns the score of each candidate: the upper decile of its relative rates. Interference only
+/// makes a sample slower, and can affect more than half of the samples. A candidate without samples
+/// has the score 0.
 fn scores(relative: &[Vec<f64>]) -> Vec<f64> {
     let scores = relative.iter().map(|rates| stats::quantile(rates, TYPICAL));
     scores.map(|score| if score.is_nan() { 0.0 } else { score }).collect()
 }
 
-/// Returns the relative standard deviation of a sample, from the pooled deviations of each candidate's samples from
-/// their median; `None` if no candidate has two samples.
+/// Returns the relative standard deviation of a sample, estimated from the deviations of all
+/// samples from the median of their candidate; `None` if no candidate has two samples.
 fn scatter(relative: &[Vec<f64>]) -> Option<f64> {
     let mut scatter = Vec::new();
     for rates in relative.iter().filter(|rates| rates.len() > 1) {
@@ -263,7 +269,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn competitors_are_ranked_within_their_regime() {
+    fn candidates_are_ranked_within_regime() {
         // The second candidate is faster in both regimes, but most of its samples are from the slow regime.
         let (slow, fast) = (100e-9, 400e-9);
         let mut halving = Halving::new(["first", "second"]);
@@ -282,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_indistinguishable_from_the_last_survivor_stay() {
+    fn candidates_within_noise_of_last_survivor_are_kept() {
         // The noise is 2 %. Candidates 0 to 2 differ by less than the noise; candidate 3 is much slower.
         let mut halving = Halving::new([0, 1, 2, 3]);
         for i in 0..4 {
@@ -320,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_slower_than_the_leader_leave() {
+    fn significantly_slower_candidates_are_eliminated() {
         // The second candidate is as fast as the first, except for one disturbed sample. The third candidate is slower
         // in all samples except one.
         let mut halving = Halving::new([0, 1, 2]);
@@ -346,7 +352,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn halving_ends_and_finds_the_fastest_without_noise(
+        fn halving_without_noise_finds_fastest(
             rates in proptest::collection::vec(1.0f64..100.0, 1..40)
         ) {
             let mut halving = Halving::new(rates.iter().copied());

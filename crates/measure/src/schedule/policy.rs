@@ -47,17 +47,18 @@ pub struct RepetitionPolicy {
     pub seed: u64,
     /// Position of the warm-up of each cell.
     pub warm_up: WarmUp,
-    /// Minimum number of rounds, which are measured even if the time is used up, unless one more round would exceed the
-    /// grace time, too. It follows the statistic that the figures quote ([`doubt`]): with fewer rounds they are suspect.
+    /// Minimum number of rounds. They are measured even if the time is used up, unless one more
+    /// round would also exceed the grace time. With fewer rounds, the figures are suspect
+    /// ([`doubt`]).
     pub min_rounds: usize,
-    /// Minimum number of samples before a figure may count as stable.
+    /// Minimum number of samples at which a figure may count as stable.
     pub min: usize,
     /// Maximum number of rounds; `None` for no limit.
     pub max: Option<usize>,
-    /// Interval in rounds between checks of the stop conditions.
+    /// Number of rounds between two checks of the stop conditions.
     pub check_interval: usize,
-    /// Minimum time before any figure counts as stable: a share of the time, and an upper bound. Regimes of a virtual
-    /// machine last seconds, and the samples should cover all regimes.
+    /// Minimum time before a figure may count as stable: a share of the time, and an upper bound.
+    /// Regimes of a virtual machine last seconds, and the samples should cover all regimes.
     pub min_time: (f64, Duration),
     /// True if the share in `min_time` refers to the whole budget; false if it refers to the time left when the
     /// rounds begin.
@@ -71,20 +72,22 @@ pub struct RepetitionPolicy {
     pub ends_within_round: bool,
     /// True if a requested number of samples is taken even if the time is used up.
     pub samples_despite_time: bool,
-    /// Maximum number of rounds per requested sample. If it is greater than one, only undisturbed rounds of the most
-    /// frequent regime count as requested samples.
+    /// Maximum number of rounds per requested sample. With more than one, only undisturbed rounds
+    /// of the most frequent regime count as requested samples.
     pub tries: usize,
-    /// Share of the budget for the choice of kernel variants before the rounds.
+    /// Share of the budget for the choice of kernel variants, before the rounds.
     pub choose: Fraction,
     /// Share of the budget at which the rounds must end; the rest is for checks and cleanup.
     pub measure: Fraction,
 }
 
-/// Rounds of a run for which arrays and cells are chosen, if its figures have to be stable: STREAM's NTIMES.
+/// Number of rounds with which figures that must be stable are expected to become stable: STREAM's
+/// NTIMES.
 const SUFFICIENT: usize = 10;
 
 impl RepetitionPolicy {
-    /// Returns the number of rounds for which the time of a run should suffice. A run with less time is shortened.
+    /// Returns the number of rounds for which the time should suffice when arrays and cells are
+    /// chosen. A run with less time is shortened.
     pub fn sufficient(&self) -> usize {
         let stable = self.min.min(SUFFICIENT).max(self.min_rounds);
         self.max.map_or(stable, |max| stable.min(max))
@@ -120,8 +123,8 @@ pub const STREAM: RepetitionPolicy = RepetitionPolicy {
     measure: Fraction(0.95),
 };
 
-/// Check of `stream` if caches accelerate accesses to the arrays: passes over whole arrays and over half arrays
-/// alternate, each with a warm-up.
+/// Check of `stream` for arrays that the caches accelerate: passes over whole arrays and over half
+/// arrays alternate, each with a warm-up.
 pub const SIZE: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::Shuffled,
     seed: 0x7369_7A65,
@@ -162,7 +165,7 @@ pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
     ..SWEEP
 };
 
-/// Only the last step of `explain`, with consecutive passes as in `stream`.
+/// Last step of `explain`: consecutive passes as in `stream`.
 pub const EXPLAIN_END: RepetitionPolicy = RepetitionPolicy {
     min_rounds: FOR_BEST,
     max: Some(20),
@@ -217,7 +220,7 @@ pub const CURVES: RepetitionPolicy = RepetitionPolicy {
     ..SWEEP
 };
 
-/// Same as [`CURVES`], for cells that were already measured once during their setup.
+/// Policy [`CURVES`] for cells that were already measured once during their setup.
 pub const CURVES_AFTER_SETUP: RepetitionPolicy =
     RepetitionPolicy { warm_up: WarmUp::Turn, ..CURVES };
 
@@ -232,7 +235,7 @@ pub const LOOPS: RepetitionPolicy = RepetitionPolicy {
     ..CURVES
 };
 
-/// Node-to-node part of `memory matrix`; the rest of the time is available to the CPU-to-CPU part.
+/// NUMA-node part of `memory matrix`; the rest of the time is for the CPU part.
 pub const NODES: RepetitionPolicy = RepetitionPolicy { measure: Fraction(0.6), ..CURVES };
 
 /// `io`: the grid of file and block sizes. It is repeated for the requested number of samples; without such a number,
@@ -261,7 +264,7 @@ pub const FILES: RepetitionPolicy = RepetitionPolicy {
 pub const OSU: RepetitionPolicy =
     RepetitionPolicy { tries: 3, samples_despite_time: true, ..FILES };
 
-/// `apps`: workers on different placements, which are compared with each other. A round takes seconds.
+/// `apps`: workers on different placements, which are compared. A round takes seconds.
 pub const APPS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6170_7073,
     // Rates are medians and harmonic means.
@@ -270,8 +273,8 @@ pub const APPS: RepetitionPolicy = RepetitionPolicy {
     ..SWEEP
 };
 
-/// `apps iccg`: each measurement of a cell is a complete solution, and each iteration is a sample. The rest of the
-/// budget is used to count the iterations in natural ordering.
+/// `apps iccg`: each measurement of a cell is a complete solve, and each iteration is a sample. The
+/// rest of the budget is used to count the iterations in natural ordering.
 pub const ICCG: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::AsGiven,
     warm_up: WarmUp::Turn,
@@ -287,11 +290,12 @@ pub const ICCG: RepetitionPolicy = RepetitionPolicy {
 pub const DEVICES: RepetitionPolicy =
     RepetitionPolicy { seed: 0x6465_7669, measure: Fraction(0.95), ..SWEEP };
 
-/// `device links`: a cell for each copy size, pair of ends and direction; a measurement takes milliseconds.
+/// `device links`: a cell for each combination of copy size, pair of ends and direction; a
+/// measurement takes milliseconds.
 pub const LINKS: RepetitionPolicy = RepetitionPolicy { seed: 0x6C69_6E6B, ..CURVES };
 
-/// `memory curves` with a program: runs of the program, which take a second, and known loads by turns. The first round is
-/// the warm-up.
+/// `memory curves` with a program: runs of the program, which take about a second, and known loads
+/// alternate. The first round is the warm-up.
 pub const PLACED: RepetitionPolicy = RepetitionPolicy {
     seed: 0x706C_6163,
     // The bandwidth of the program is a median.
@@ -304,8 +308,8 @@ pub const PLACED: RepetitionPolicy = RepetitionPolicy {
     ..SWEEP
 };
 
-/// `sweep`: runs of the user's program, which take between milliseconds and minutes. The warm-up of each combination is
-/// not part of the rounds.
+/// `sweep`: runs of the user's program, which take between milliseconds and minutes. The warm-up of
+/// each combination precedes the rounds.
 pub const PROGRAMS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x7072_6F67,
     warm_up: WarmUp::None,

@@ -1,5 +1,6 @@
-//! Decision before a run: a run that is predicted to exceed its time is shortened, and refused only if the user set the
-//! budget and nothing shorter exists. It is made once, before the set-up. Later, a run that is late delivers.
+//! Decision before a run: a run that is predicted to exceed its budget is shortened. It is refused
+//! only if the user set the budget and the run cannot be shortened further. The decision is made
+//! once, before the setup. Later, a late run is not refused; it ends with the results so far.
 
 use super::Limits;
 use crate::failure::Failure;
@@ -7,8 +8,8 @@ use std::iter::Sum;
 use std::ops::Add;
 use std::time::Duration;
 
-/// Factor between the predicted time and the budget in the hint of a refusal. Other load that begins after the
-/// prediction halves the rates of a node whose CPUs are all in use.
+/// Factor by which the budget in the hint of a refusal exceeds the predicted time. Other load that
+/// begins after the prediction halves the rates of a node whose CPUs are all in use.
 const UNCERTAINTY: f64 = 2.0;
 
 /// Predicted time of a run.
@@ -16,18 +17,18 @@ const UNCERTAINTY: f64 = 2.0;
 pub struct PredictedTime {
     /// Time of the shortest run that has a figure of every cell: set-up, one round after the warm-up, and checks.
     pub min: Duration,
-    /// Time with a sufficient number of rounds of the policy, and with steps whose length can only be assumed.
+    /// Time with a sufficient number of rounds, including steps whose length can only be assumed.
     pub likely: Duration,
 }
 
 impl PredictedTime {
-    /// Returns the prediction of a part that always takes this time.
+    /// Returns the prediction for a part that always takes this time.
     pub fn from_time(time: Duration) -> Self {
         Self { min: time, likely: time }
     }
 }
 
-/// Time of two parts of a run, one after the other.
+/// Adds the times of two consecutive parts of a run.
 impl Add for PredictedTime {
     type Output = Self;
 
@@ -42,21 +43,22 @@ impl Sum for PredictedTime {
     }
 }
 
-/// Run before its set-up.
+/// Run that can predict its time and be shortened, before its setup.
 pub trait Predictable {
     /// Returns the predicted time of the run as it is now, from the start of the set-up.
     fn predicted(&self) -> PredictedTime;
 
-    /// Shortens the run by a step: arrays first, then cells. Returns `false` if it cannot be shortened.
+    /// Shortens the run by one step: first the arrays, then the cells. Returns `false` if it cannot
+    /// be shortened further.
     fn shorten(&mut self) -> bool;
 
-    /// Returns the options with which the user makes the run shorter, e.g. `smaller arrays (--size)`.
+    /// Returns the options with which the user can shorten the run, e.g. `smaller arrays (--size)`.
     fn smaller(&self) -> &str;
 }
 
 impl Limits {
-    /// Shortens a run until its predicted time keeps the budget. Returns a remark for the announcement of a run that
-    /// exceeds its default budget all the same; empty for any other.
+    /// Shortens a run until its predicted time keeps the budget. Returns a remark for the announcement of the run
+    /// if it still exceeds a default budget, otherwise an empty text.
     ///
     /// # Errors
     /// Fails if the user set the budget and the shortest run exceeds it. The hint gives a budget that suffices.
@@ -73,8 +75,8 @@ impl Limits {
         self.admit_as_planned(run.predicted(), run.smaller())
     }
 
-    /// Returns the remark of [`Self::admit`] for a run that cannot be shortened. `smaller` names the options with which
-    /// the user makes it shorter.
+    /// Does the same as [`Self::admit`] for a run that cannot be shortened. `smaller` names the options with which
+    /// the user can shorten it.
     ///
     /// # Errors
     /// Fails as [`Self::admit`].
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn run_is_shortened_until_it_keeps_the_budget() {
+    fn run_is_shortened_to_fit_budget() {
         let mut run = Halved { time: 80 * SECOND, left: 10 };
         assert_eq!(asked(10).admit(&mut run).unwrap(), "");
         assert_eq!(run.left, 5);
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_budget_is_refused_with_a_sufficient_one() {
+    fn impossible_budget_is_refused_with_sufficient_budget() {
         let mut run = Halved { time: 80 * SECOND, left: 2 };
         let refused = asked(10).admit(&mut run).unwrap_err();
         assert_eq!(refused.message, "--budget 10 is too short: the run takes at least 20.0 s");
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn default_budget_is_exceeded_or_shortened_but_never_refused() {
+    fn default_budget_never_refuses_run() {
         let usual = Limits::new(10 * SECOND, None);
         let mut short = Halved { time: 9 * SECOND, left: 4 };
         assert_eq!(usual.admit(&mut short).unwrap(), "");
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn given_number_of_samples_has_no_budget() {
+    fn requested_samples_ignore_budget() {
         let mut run = Halved { time: 90 * SECOND, left: 1 };
         assert_eq!(Limits { samples: Some(3), ..asked(2) }.admit(&mut run).unwrap(), "");
         assert_eq!(run.left, 1);

@@ -15,8 +15,8 @@ impl Shuffler {
         self.shuffle_while(items, || true);
     }
 
-    /// Puts `items` into a random order, as long as `goes_on` returns true, which is called for every item. Returns
-    /// false if the order is incomplete.
+    /// Puts `items` into a random order. `goes_on` is called for each item; if it returns false,
+    /// the function stops and returns false.
     pub fn shuffle_while<T>(&mut self, items: &mut [T], mut goes_on: impl FnMut() -> bool) -> bool {
         for i in (1..items.len()).rev() {
             if !goes_on() {

@@ -18,17 +18,17 @@ fn turns(policy: RepetitionPolicy, limits: Limits, cells: usize) -> (Vec<Turn>, 
 }
 
 #[test]
-fn given_number_of_samples_excludes_the_warm_up() {
+fn requested_samples_exclude_warm_up() {
     for policy in [policy::STREAM, policy::SWEEP, policy::CURVES, policy::EXPLAIN] {
         let (seen, schedule, stop) = turns(policy, Limits::new(Duration::ZERO, Some(4)), 3);
         assert_eq!((seen.len(), stop), (15, Stop::Samples));
         assert!(schedule.samples.iter().all(|samples| samples.len() == 5));
-        assert_eq!(seen.last().unwrap().due, Some(1));
+        assert_eq!(seen.last().unwrap().remaining, Some(1));
     }
 }
 
 #[test]
-fn baseline_is_measured_before_each_other_cell() {
+fn baseline_precedes_each_other_cell() {
     let limits = Limits::new(Duration::ZERO, None);
     let (seen, ..) = turns(policy::COMPILED, limits, 4);
     assert!(!seen.is_empty());
@@ -38,7 +38,7 @@ fn baseline_is_measured_before_each_other_cell() {
 }
 
 #[test]
-fn cells_are_measured_in_the_order_of_the_policy() {
+fn cells_follow_order_of_policy() {
     let cells = |policy| {
         let (seen, ..) = turns(policy, Limits::new(FOREVER, Some(4)), 5);
         seen.iter().map(|turn| turn.cell).collect::<Vec<usize>>()
@@ -56,7 +56,7 @@ fn cells_are_measured_in_the_order_of_the_policy() {
 }
 
 #[test]
-fn shuffler_gives_all_orders_equally_often() {
+fn shuffled_orders_are_uniform() {
     for seed in [0, 1, policy::SWEEP.seed] {
         let mut shuffler = Shuffler::new(seed);
         let mut times = std::collections::BTreeMap::new();
@@ -72,7 +72,7 @@ fn shuffler_gives_all_orders_equally_often() {
 }
 
 #[test]
-fn minimum_rounds_are_measured_without_time() {
+fn minimum_rounds_are_measured_despite_time() {
     for policy in [policy::STREAM, policy::SWEEP, policy::CURVES] {
         let (_, schedule, stop) = turns(policy, Limits::new(Duration::ZERO, None), 2);
         assert_eq!(stop, Stop::Budget);
@@ -82,7 +82,7 @@ fn minimum_rounds_are_measured_without_time() {
 }
 
 #[test]
-fn cell_without_samples_leaves_the_schedule() {
+fn cell_without_samples_is_excluded() {
     let mut schedule = Schedule::new(policy::SWEEP, Limits::new(Duration::ZERO, Some(3)), 2);
     let stop = schedule.run(&mut SilentObserver, None, |turn| {
         let gives = turn.cell == 0 || turn.round == 0;
@@ -94,7 +94,7 @@ fn cell_without_samples_leaves_the_schedule() {
 }
 
 #[test]
-fn stable_cell_ends_early_and_scattered_cell_continues() {
+fn stable_cell_ends_before_unstable_cell() {
     let limits = Limits::new(Duration::from_millis(100), None);
     let mut schedule = Schedule::new(policy::CURVES, limits, 2);
     let mut n = 0u32;
@@ -111,7 +111,7 @@ fn stable_cell_ends_early_and_scattered_cell_continues() {
 }
 
 #[test]
-fn interruption_and_error_keep_samples() {
+fn samples_are_kept_after_interruption_or_error() {
     struct After(std::cell::Cell<u32>);
     impl Observer for After {
         fn phase(&mut self, _: &str) {}
@@ -132,7 +132,7 @@ fn interruption_and_error_keep_samples() {
 }
 
 #[test]
-fn disturbed_measurement_is_repeated_and_the_last_try_counts() {
+fn disturbed_measurement_is_repeated() {
     let mut n = 0;
     let mut count = || {
         n += 1;
@@ -143,7 +143,7 @@ fn disturbed_measurement_is_repeated_and_the_last_try_counts() {
 }
 
 #[test]
-fn progress_of_a_number_of_samples_follows_the_turns() {
+fn progress_of_requested_samples_follows_turns() {
     struct Progress(Vec<f64>);
     impl Observer for Progress {
         fn phase(&mut self, _: &str) {}
@@ -165,7 +165,7 @@ fn progress_of_a_number_of_samples_follows_the_turns() {
 }
 
 #[test]
-fn time_ends_the_files_policy_before_its_samples() {
+fn files_policy_ends_by_time_before_samples() {
     let (seen, _, stop) = turns(policy::FILES, Limits::new(Duration::ZERO, Some(3)), 2);
     assert_eq!((seen.len(), stop), (0, Stop::Budget));
     let limits = Limits::new(Duration::from_secs(3600), Some(3));
@@ -174,11 +174,14 @@ fn time_ends_the_files_policy_before_its_samples() {
 }
 
 #[test]
-fn disturbed_rounds_are_repeated_up_to_a_limit() {
+fn disturbed_rounds_are_repeated_within_limit() {
     for (moved, rounds, clean) in [(2, 5, 3), (usize::MAX, 9, 0)] {
         let mut schedule = Schedule::new(policy::OSU, Limits::new(FOREVER, Some(3)), 1);
         let stop = schedule.run(&mut SilentObserver, None, |turn| {
-            assert_eq!(turn.due, Some(3usize.saturating_sub(turn.round.saturating_sub(moved))));
+            assert_eq!(
+                turn.remaining,
+                Some(3usize.saturating_sub(turn.round.saturating_sub(moved)))
+            );
             let mut sample = Sample::from_times(vec![1.0]);
             sample.causes.extend((turn.round < moved).then_some(Cause::Moved));
             Ok::<_, Infallible>(vec![sample])
@@ -188,8 +191,8 @@ fn disturbed_rounds_are_repeated_up_to_a_limit() {
     }
 }
 
-/// Simulates a run of `cells` cells with given times of the setup, of each measurement, and of the check at the end.
-/// Returns the elapsed seconds and the smallest number of samples of a cell.
+/// Simulates a run of `cells` cells with the given times of the setup, of each measurement, and of
+/// the check at the end. Returns the elapsed seconds and the smallest number of samples of a cell.
 fn simulated(
     policy: RepetitionPolicy,
     budget: f64,
@@ -214,7 +217,7 @@ fn simulated(
 }
 
 #[test]
-fn budgets_are_kept_with_set_up_and_slow_turns() {
+fn budget_includes_setup_and_slow_turns() {
     let policies = [
         policy::STREAM,
         policy::SWEEP,
@@ -240,7 +243,7 @@ fn budgets_are_kept_with_set_up_and_slow_turns() {
 }
 
 #[test]
-fn exceeded_budget_is_reported() {
+fn exceeded_budget_has_notice() {
     let limits = Limits::new(Duration::from_secs(5), None);
     clock::advance_clock(Duration::from_secs_f64(5.9));
     assert_eq!(limits.overrun("memory", Duration::ZERO), None);
@@ -267,7 +270,7 @@ fn late(limits: Limits, turn: Duration) -> (Vec<usize>, Stop) {
 }
 
 #[test]
-fn late_run_ends_with_its_samples() {
+fn late_run_keeps_samples() {
     let asked = |seconds| {
         Limits::from_budget(Budget::new(Some(Duration::from_secs(seconds)), FOREVER), None)
     };
@@ -286,18 +289,18 @@ fn late_run_ends_with_its_samples() {
 }
 
 #[test]
-fn notice_of_a_late_run_has_a_cause() {
+fn late_run_notice_names_cause() {
     let limits = Limits::new(Duration::from_secs(10), None);
     clock::advance_clock(Duration::from_secs_f64(20.0));
     let reported = limits.overrun("memory", Duration::from_secs(3)).unwrap().message;
     assert!(reported.starts_with("budget exceeded: 20.0 s instead of 10.0 s (3.0 s for setup, "));
     assert!(
-        reported.ends_with("and measuring took longer than expected_cost, as beside other load)")
+        reported.ends_with("and measuring took longer than predicted, e.g. because of other load)")
     );
 }
 
 #[test]
-fn prediction_ends_before_a_refusal_would_be_late() {
+fn prediction_ends_in_time_for_refusal() {
     let time = Duration::from_secs(10);
     let asked = Limits::from_budget(Budget::new(Some(time), FOREVER), None);
     let usual = Limits::from_budget(Budget::new(None, time), None);

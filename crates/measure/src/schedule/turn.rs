@@ -1,4 +1,4 @@
-//! Turn of a cell, and the failure of a turn.
+//! Turn of a cell, and failure of a turn.
 
 use crate::failure::Failure;
 use std::fmt;
@@ -10,23 +10,24 @@ pub struct Turn {
     pub cell: usize,
     /// Number of rounds completed before.
     pub round: usize,
-    /// Number of samples that the cell still needs, without the warm-up; `None` if the user requested no number of
-    /// samples.
-    pub due: Option<usize>,
+    /// Number of samples that the cell still needs, without the warm-up; `None` if no number of
+    /// samples was requested.
+    pub remaining: Option<usize>,
 }
 
-/// Failure of a turn, which determines what else can be measured.
+/// Failure of a turn, with its effect on the other cells.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnFailure {
     /// The cell cannot be measured; the other cells can.
     Cell(Failure),
-    /// A target that cells share is lost: a device, a rank, a launcher. No other cell can be measured.
+    /// A target that cells share is lost, e.g. a device, a rank or a launcher. No other cell can be
+    /// measured.
     Target(Failure),
-    /// The time of the run ended within the turn. This is the end of the run, not a failure of the cell.
+    /// The time of the run was used up during the turn. The run ends; the cell has not failed.
     OutOfTime,
 }
 
-/// A failure without an extent concerns the cell that was measured.
+/// A failure of unknown extent counts as a failure of the measured cell.
 impl From<Failure> for TurnFailure {
     fn from(failure: Failure) -> Self {
         Self::Cell(failure)

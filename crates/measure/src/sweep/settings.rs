@@ -1,11 +1,12 @@
-//! Table of settings, from which an enum of values and its [`Setting`](super::Setting) are made.
+//! Macro that declares a table of settings: an enum of values that implements
+//! [`Setting`](super::Setting).
 
 /// Declares the values of options that can be swept: an enum that implements [`sweep::Setting`](crate::sweep::Setting).
 ///
-/// A row has the value's type, the name of the axis, which is that of the option, the
-/// [syntax](crate::sweep::AxisSyntax) of the values, whether the user has given the option, and its application to the
-/// options. `including` adds the axes of another table, whose options are a field of these. `also` names the axis of
-/// another option that a value sets too.
+/// A row contains the type of the value, the name of the axis and option, the
+/// [syntax](crate::sweep::AxisSyntax) of the values, a test if the user has given the option, and
+/// the code that sets the option. `including` adds the axes of another table, whose options are a
+/// field of these options. `also` names the axis of another option that a value sets too.
 #[macro_export]
 macro_rules! settings {
     (

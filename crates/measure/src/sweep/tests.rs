@@ -1,14 +1,14 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Options that the axes of the tests replace.
+/// Options that the axes of the tests set.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Journey {
     rate: Option<u32>,
     name: Option<String>,
 }
 
-/// Axis of another table.
+/// Options that include [`Journey`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ticket {
     journey: Journey,
@@ -16,13 +16,13 @@ pub struct Ticket {
 }
 
 crate::settings! {
-    /// Setting with two axes: numbers, and names between semicolons.
+    /// Settings with two axes: numbers, and names separated by semicolons.
     pub enum Typed sets Journey, e.g. "--sweep rate=1,2" {
         /// Number.
         Rate(u32) = "rate", AxisSyntax::comma_separated().with_parser(rate),
             given |journey| journey.rate.is_some(),
             set |journey, rate| journey.rate = Some(*rate);
-        /// Text; `fast` sets the rate too.
+        /// Text; `fast` sets the rate as well.
         Name(String) = "name", AxisSyntax::semicolon_separated().with_parser(name).with_default(&["all".to_owned()]),
             given |journey| journey.name.is_some(),
             set |journey, name| journey.name = Some(name.clone()),
@@ -32,7 +32,7 @@ crate::settings! {
 use Typed::{Name, Rate};
 
 crate::settings! {
-    /// Setting with the axes of another table.
+    /// Settings with the axes of another table.
     pub enum OfTicket including OfJourney(Typed) of journey sets Ticket, e.g. "--sweep rate=1,2" {
         /// Class.
         Class(String) = "class", AxisSyntax::comma_separated().with_parser(name),
@@ -66,7 +66,7 @@ fn axis(text: &str) -> Axis<Typed> {
 }
 
 #[test]
-fn axes_are_parsed_and_errors_have_a_column() {
+fn axes_are_parsed_with_error_column() {
     assert_eq!(axis("rate=1, 22").settings(), [Rate(1), Rate(22)]);
     assert_eq!(axis("name").settings(), [Name("all".into())]);
     assert_eq!(axis("name='a;b';c").settings(), [Name("'a;b'".into()), Name("c".into())]);
@@ -76,7 +76,7 @@ fn axes_are_parsed_and_errors_have_a_column() {
 }
 
 #[test]
-fn combinations_are_unique_in_the_order_of_the_axes() {
+fn combinations_are_distinct_and_ordered_by_axis() {
     let (all, notices) = combinations(&[axis("rate=1,2,1"), axis("name=a;b")], "gauge");
     let words: Vec<String> = all.iter().map(in_words).collect();
     assert_eq!(words, ["rate 1, name a", "rate 1, name b", "rate 2, name a", "rate 2, name b"]);
@@ -86,7 +86,7 @@ fn combinations_are_unique_in_the_order_of_the_axes() {
 }
 
 #[test]
-fn unavailable_combinations_are_reported_once_with_the_reason() {
+fn unavailable_combinations_have_one_notice_per_reason() {
     let (settings, _) = combinations(&[axis("rate=1,9"), axis("name=a;b;c")], "gauge");
     let why = |text: &str| Failure::missing(format!("no {text}")).hint("buy some");
     let gone = [(1, "b"), (3, "nine"), (4, "b"), (2, "c")];
@@ -103,7 +103,7 @@ fn unavailable_combinations_are_reported_once_with_the_reason() {
 }
 
 #[test]
-fn values_omitted_for_one_reason_share_a_notice() {
+fn values_with_same_reason_share_notice() {
     let (settings, _) = combinations(&[axis("rate=1,7,8,9"), axis("name=a;b")], "gauge");
     let gone: Vec<(Vec<Typed>, Failure)> =
         settings[2..].iter().map(|one| (one.clone(), Failure::missing("too fast"))).collect();
@@ -114,7 +114,7 @@ fn values_omitted_for_one_reason_share_a_notice() {
 }
 
 #[test]
-fn option_and_axis_exclude_each_other() {
+fn option_cannot_be_fixed_and_swept() {
     let checked = |axes: &[Axis<Typed>], fixed: &str| {
         let rate = (fixed == "rate").then_some(1);
         let options = Journey { rate, ..Journey::default() };
@@ -139,7 +139,7 @@ fn option_and_axis_exclude_each_other() {
 }
 
 #[test]
-fn axis_table_includes_the_axes_of_another() {
+fn settings_table_includes_axes_of_another_table() {
     let axes: Vec<Axis<OfTicket>> =
         ["rate=3,4", "class=1,2"].iter().map(|text| text.parse().unwrap()).collect();
     assert_eq!(axes[0].settings()[1], OfTicket::from(Rate(4)));
@@ -156,7 +156,7 @@ fn axis_table_includes_the_axes_of_another() {
 }
 
 #[test]
-fn cells_of_other_machines_are_omitted() {
+fn cells_for_other_machines_are_omitted() {
     let kept_of = |text: &str| {
         let (all, _) = combinations(&[axis(text)], "gauge");
         let planned = all.into_iter().map(|settings| match settings[0] {

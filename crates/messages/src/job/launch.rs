@@ -192,7 +192,7 @@ impl Launch {
         }
         let ranks = match &self.ranks {
             RankLocations::Hosts(hosts) => {
-                RankPlaces::Hosts(HostRanks { hosts, each: 1, threads: None })
+                RankPlaces::Hosts(HostRanks { hosts, per_host: 1, threads: None })
             }
             RankLocations::Here(ranks) => {
                 RankPlaces::Planned { plan: Cow::Owned(rank_plan(ranks)), topology }

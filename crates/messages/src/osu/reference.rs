@@ -136,7 +136,7 @@ fn run_interleaved(
     let limits = Limits::new(time.unwrap_or(UNLIMITED), Some(rounds as usize));
     let mut schedule = Schedule::new(policy, limits, 1);
     let ended = schedule.run(&mut &observer, None, |turn| {
-        let counting = rounds as usize - turn.due.unwrap_or_default();
+        let counting = rounds as usize - turn.remaining.unwrap_or_default();
         let mut observer = &observer;
         observer.phase(&format!(
             "{} osu_{pattern} and the probe interleaved, round {} of {rounds}",

@@ -150,10 +150,10 @@ impl Timing<'_, '_, '_> {
                 (n, batches) =
                     if left < n { (left, 1) } else { (n, batches.min((left / n) as usize)) };
             }
-            let before = self.participant.trip()?;
+            let before = self.participant.round_trip()?;
             let values: Vec<[f64; 2]> =
                 (0..batches).map(|_| self.batch(n)).collect::<Result<_, _>>()?;
-            let after = self.participant.trip()?;
+            let after = self.participant.round_trip()?;
             left -= left.min(batches as u64 * n);
             have += batches;
             let order = self.order;

@@ -190,7 +190,7 @@ impl Rank<'_> {
                 operation: pattern_operation(pattern),
                 together: pattern.row().participants == Participants::Pairs,
                 window: self.order.window,
-                each: self.order.each,
+                timed_separately: self.order.each,
                 link: &mut link,
                 sent: messages(buffers, largest),
                 received: messages(buffers, largest),

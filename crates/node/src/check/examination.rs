@@ -41,7 +41,7 @@ impl Examination {
     pub fn new(topology: &Topology, machine: Machine, since: u64) -> Self {
         let root = SysRoot::live();
         let findings = nodegauge_machine::examine(topology, &root, &machine);
-        let reading = LedgerReading::take(&root);
+        let reading = LedgerReading::read(&root);
         let uptime = root.text("proc/uptime").and_then(|text| text.split(' ').next()?.parse().ok());
         let uptime = uptime.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let boot = uptime.and_then(|uptime| SystemTime::now().checked_sub(uptime));

@@ -1,4 +1,4 @@
-//! Loops in shared objects that compilers of this system built from `crates/kernels/probes/kernels.c`.
+//! Loops in shared objects that a compiler of this system has built from `crates/kernels/probes/kernels.c`.
 
 use super::{Args, Element, Kernel, SideBySide, Stores};
 use libloading::Library;
@@ -16,11 +16,11 @@ pub fn side_by_side(command: &CommandLine) -> Option<u8> {
     command.defined(PAGES)?.parse().ok().and_then(SideBySide::new)?.above_one()
 }
 
-/// Type of the functions in `crates/kernels/probes/kernels.c`; the arguments are the arrays, the number of elements, and STREAM's
-/// scalar.
+/// Type of the functions in `crates/kernels/probes/kernels.c`; the arguments are the arrays, the number of
+/// elements, and STREAM's scalar.
 type CompiledFn = unsafe extern "C" fn(*mut u8, *mut u8, *mut u8, *mut u8, isize, f64) -> f64;
 
-/// Compiled loop. The library of the loop stays loaded as long as the loop exists.
+/// Compiled loop. Its library stays loaded as long as the loop exists.
 #[derive(Debug)]
 pub struct CompiledLoop {
     /// Kernel that the loop computes.
@@ -36,7 +36,7 @@ pub struct CompiledLoop {
 }
 
 impl CompiledLoop {
-    /// Returns the kind of store; `None` if the code is unknown, or if a library function stores.
+    /// Returns the kind of store; `None` if the code is unknown, or if a library function performs the stores.
     pub fn stores(&self) -> Option<Stores> {
         if !self.kernel.writes() {
             return Some(Stores::Regular);
@@ -67,8 +67,9 @@ pub fn symbol(kernel: Kernel) -> String {
     format!("nodegauge_{kernel}")
 }
 
-/// Loads a shared object in a temporary thread. Code compiled for fast arithmetic disables denormal numbers in the
-/// thread that loads it, and in all threads that this thread starts; the temporary thread limits this effect.
+/// Loads a shared object in a temporary thread. Code that is compiled for fast arithmetic disables denormal numbers
+/// in the thread that loads it, and in all threads that this thread starts. The temporary thread limits this
+/// effect.
 ///
 /// # Errors
 /// Fails with the message of the dynamic linker.

@@ -1,4 +1,4 @@
-//! Loops that can be measured: nodegauge's own loops, and loops built by a compiler of this system.
+//! Loops that can be measured: loops of nodegauge, and loops built by a compiler of this system.
 
 use super::compiled::CompiledLoop;
 use super::{Args, Element, Kernel, KernelShape, Stores, Variant, find};
@@ -40,7 +40,7 @@ impl Loop {
         }
     }
 
-    /// Returns the kind of store; `None` if it is unknown, because a library function stores.
+    /// Returns the kind of store; `None` if it is unknown, because a library function performs the stores.
     pub fn stores(&self) -> Option<Stores> {
         match self {
             Self::Native(variant) => Some(variant.shape().stores),

@@ -1,7 +1,8 @@
 //! Conversion of a placement into shell scripts. `sh run.sh PROGRAM [ARGUMENT]...` starts a program as planned.
 //!
 //! The scripts are for a POSIX shell. They contain only numbers and constant words of this crate, so that only the
-//! braces of places need quotes. `job` writes job scripts, `rank` the code with which a process finds its rank.
+//! braces of places need quotes. `job` writes job scripts; `rank` writes the code by which a process determines its
+//! rank.
 
 use super::{OpenMpi, OpenMpiVersion, PerRank, rank_variable, visible};
 use crate::numa::MemoryPolicy;
@@ -18,7 +19,7 @@ pub use job::{nqs, pbs, pjm};
 
 const RUN: &str = "run: sh FILE PROGRAM [ARGUMENT]...";
 
-/// Ranks to start: the placement on one node, and the number of nodes that are placed alike.
+/// Ranks to start: the placement on one node, and the number of nodes with this placement.
 #[derive(Debug, Clone, Copy)]
 pub struct EmittedRanks<'a> {
     /// Placement on each node.
@@ -100,8 +101,8 @@ pub fn omp(job: &EmittedRanks<'_>) -> String {
     }
 }
 
-/// Returns a script that starts all ranks of one node concurrently with one command per rank. The script fails if a rank
-/// fails.
+/// Returns a script that starts all ranks of one node concurrently with one command per rank. The script fails if a
+/// rank fails.
 pub fn numactl(job: &EmittedRanks<'_>) -> String {
     let plan = job.plan;
     let mut text = head(job, RUN);
@@ -115,8 +116,8 @@ pub fn numactl(job: &EmittedRanks<'_>) -> String {
     text + "status=0\nfor pid in $pids; do wait \"$pid\" || status=$?; done\nexit $status\n"
 }
 
-/// Returns a script that starts the program of one rank, bound as planned, under any launcher, on one node or on several
-/// identical nodes. It fails if it finds no rank, and if there are more ranks than planned.
+/// Returns a script that starts the program of one rank, bound as planned, under any launcher, on one node or on
+/// several identical nodes. It fails if the rank is unknown, or if there are more ranks than planned.
 pub fn wrapper(job: &EmittedRanks<'_>) -> String {
     let np = match job.nodes {
         Some(_) => job.total().to_string(),
@@ -129,7 +130,7 @@ pub fn wrapper(job: &EmittedRanks<'_>) -> String {
     head(job, &remark) + &by_rank(job, QUOTE)
 }
 
-/// Returns the code that starts the program of the rank that this process is, bound as planned.
+/// Returns the code that determines the rank of this process and starts the program of this rank, bound as planned.
 fn by_rank(job: &EmittedRanks<'_>, quote: char) -> String {
     let places = job.plan.ranks.iter().enumerate();
     let commands: Vec<String> = places
@@ -138,8 +139,8 @@ fn by_rank(job: &EmittedRanks<'_>, quote: char) -> String {
     rank::cases(job, &commands)
 }
 
-/// Returns the code that puts [`by_rank`] before the program's command, for launchers on several nodes. These start the
-/// ranks unbound, a fixed number per node.
+/// Returns the code that puts [`by_rank`] before the program's command, for launchers on several nodes. The
+/// launchers start the ranks unbound, with a fixed number per node.
 fn with_rank_code(job: &EmittedRanks<'_>) -> String {
     format!("set -- sh -c '\n{}' wrapper \"$@\"\n", by_rank(job, INNER_QUOTE))
 }
@@ -201,8 +202,8 @@ fn started(plan: &RankPlan, rank: usize, place: &RankPlace, quote: char) -> Stri
     format!("env {environment}{words}\"$@\"")
 }
 
-/// Returns a script for Slurm, which must be run in an allocation of whole nodes or outside any allocation. Numbers of
-/// CPUs and NUMA nodes apply to the tasks of every node, in their order.
+/// Returns a script for Slurm, which must be run in an allocation of whole nodes or outside any allocation. The
+/// numbers of CPUs and NUMA nodes apply to the tasks of each node, in order.
 pub fn slurm(job: &EmittedRanks<'_>) -> String {
     let args = super::slurm(job.plan, job.node_count()).join(" ");
     let wrapped = wrapped(job.plan, LauncherKind::Slurm);
@@ -218,7 +219,7 @@ fn with_settings(rank: &PerRank, quote: char) -> String {
 }
 
 /// Returns the shell code that puts the settings of each rank before the program's command. Settings that all ranks
-/// share are passed with `env`. If the settings differ, a shell selects them by the number of its rank on its node.
+/// share are passed with `env`. If the settings differ, a shell selects them by the rank on the node.
 fn wrapped(plan: &RankPlan, launcher: LauncherKind) -> String {
     let each = super::per_rank(plan, launcher);
     let Some(first) = each.first() else { return String::new() };
@@ -239,9 +240,9 @@ fn wrapped(plan: &RankPlan, launcher: LauncherKind) -> String {
     text + "esac' sh \"$@\"\n"
 }
 
-/// Quote of values in scripts.
+/// Quote character for values in scripts.
 const QUOTE: char = '\'';
-/// Quote of values in code that is itself in quotes.
+/// Quote character for values in code that is itself quoted.
 const INNER_QUOTE: char = '"';
 
 /// Returns the variables as words of a shell command: `A='1' B='2' `.

@@ -37,7 +37,7 @@ fn hybrid(description: &str) -> RankPlan {
 }
 
 #[test]
-fn openmp_variables_have_a_place_for_each_thread() {
+fn openmp_places_have_one_place_per_thread() {
     let rank = &hybrid(T2K).ranks[1];
     assert_eq!(
         omp(rank),
@@ -60,7 +60,7 @@ fn openmp_variables_have_a_place_for_each_thread() {
 }
 
 #[test]
-fn numactl_options_exist_for_every_policy() {
+fn every_policy_has_numactl_options() {
     let command = |policy| numactl(&t2k(policy).ranks[2]).join(" ");
     assert_eq!(command(0), "");
     assert_eq!(command(1), "numactl --physcpubind=4-7 --interleave=0-1");
@@ -71,7 +71,7 @@ fn numactl_options_exist_for_every_policy() {
 }
 
 #[test]
-fn rank_files_of_open_mpi_4_and_5_number_cpus_differently() {
+fn rank_file_numbering_depends_on_open_mpi_version() {
     // The system numbers CPUs alternately on the sockets, as many servers do.
     let text = "Package:2 NUMANode:1 Core:2 PU:2(indexes=0,4,1,5,2,6,3,7)";
     let topology = machine(text);
@@ -100,13 +100,13 @@ fn rank_files_of_open_mpi_4_and_5_number_cpus_differently() {
 }
 
 #[test]
-fn hydra_binding_joins_the_cpus_of_a_rank() {
+fn hydra_binding_lists_cpus_of_each_rank() {
     assert_eq!(mpich(&hybrid(T2K)).join(" "), "-np 2 -bind-to user:0+1,4+5");
     assert_eq!(mpich(&t2k(0)).join(" "), "-np 4 -bind-to none");
 }
 
 #[test]
-fn srun_binding_has_numbers_or_masks() {
+fn srun_binding_uses_numbers_or_masks() {
     let one = "--nodes=1 --ntasks=4 --cpus-per-task=1 --cpu-bind=";
     assert_eq!(
         slurm(&t2k(3), 1).join(" "),
@@ -127,7 +127,7 @@ fn srun_binding_has_numbers_or_masks() {
 }
 
 #[test]
-fn script_of_variables_selects_them_by_rank_where_they_differ() {
+fn variables_script_selects_values_by_rank() {
     let head = "#!/bin/sh\n# 2 ranks, 4 threads in all: cyclic\n\
                 # use: . ./FILE, in the shell that starts the program\n";
     let expected = "0) export OMP_NUM_THREADS='2' OMP_PLACES='{0},{1}' OMP_PROC_BIND='close' ;;\n\
@@ -142,7 +142,7 @@ fn script_of_variables_selects_them_by_rank_where_they_differ() {
 }
 
 #[test]
-fn wrapper_has_a_command_for_each_rank_of_a_node() {
+fn wrapper_has_command_for_each_rank() {
     let text = script::wrapper(&on_nodes(&t2k(3), None));
     let commands: Vec<&str> = text.lines().filter(|line| line.contains(") exec ")).collect();
     assert_eq!(commands.len(), 4);
@@ -172,7 +172,7 @@ fn rank_detection_code_has_no_single_quotes() {
 }
 
 #[test]
-fn ranks_on_several_nodes_are_started_per_node() {
+fn ranks_on_several_nodes_are_distributed_per_node() {
     let plan = t2k(3);
     let of = |script: fn(&EmittedRanks<'_>) -> String| script(&on_nodes(&plan, Some(24)));
     let last = |text: String| text.lines().last().unwrap_or_default().to_owned();

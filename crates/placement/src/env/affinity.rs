@@ -1,4 +1,4 @@
-//! Places of `GOMP_CPU_AFFINITY`, the list of CPUs of GNU's runtime: `0 3 1-2 4-15:2`. Source: manual of libgomp.
+//! Places in `GOMP_CPU_AFFINITY`, the CPU list of GNU's runtime: `0 3 1-2 4-15:2`. Source: manual of libgomp.
 
 use crate::places::PlacesSpec;
 use crate::{CpuList, cpus};
@@ -15,7 +15,7 @@ pub(super) fn places(text: &str) -> Result<PlacesSpec, SyntaxError> {
     super::parsed(&cpus::joined(places), GOMP, EXAMPLE)
 }
 
-/// Returns the list with a comma between entries, which blanks may separate too; every character stays in its place.
+/// Returns the list with commas instead of the blanks between entries; no character changes its position.
 fn with_commas(text: &str) -> String {
     let mut found = String::new();
     let mut is_after_entry = false;
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_separated_by_blanks_or_commas() {
+    fn gomp_entries_are_separated_by_blanks_or_commas() {
         for (text, words) in [
             ("0 3 1-2", "{0},{3},{1},{2}"),
             ("0,3, 1-2 ", "{0},{3},{1},{2}"),

@@ -1,9 +1,9 @@
 //! Conversion of `KMP_AFFINITY` into the CPUs of each thread.
 //!
-//! libomp sorts the hardware threads by their position on each level of the machine (socket, NUMA node, cache, core,
-//! thread). The most significant level is the outermost for compact and the innermost for scatter. The t-th thread is
-//! bound to the object of the given granularity that contains the t-th hardware thread. A level is ignored if no object
-//! of the level above contains several objects of this level.
+//! libomp sorts the hardware threads by their position on each level of the machine (socket, NUMA node, cache,
+//! core, thread). The most significant level is the outermost for compact and the innermost for scatter. The t-th
+//! thread is bound to the object of the given granularity that contains the t-th hardware thread. A level is
+//! ignored if every object of the level above contains only one object of this level.
 
 use super::{Granularity, KmpAffinity, KmpKind, KmpOrder, Numbers, ProcItem, RESPECT};
 use crate::cpus::{self, UsableCpus};
@@ -46,8 +46,8 @@ impl KmpAffinity {
         Ok((0..threads as usize).map(|t| masks[(start + t) % masks.len()].clone()).collect())
     }
 
-    /// Returns the default number of threads. This is one per entry if there is a proclist, one per hardware thread
-    /// with granularity fine, and one per core otherwise.
+    /// Returns the default number of threads: one per entry with a proclist, one per hardware thread with
+    /// granularity fine, otherwise one per core.
     pub fn default_threads(&self, topology: &Topology) -> u32 {
         let count = match (&self.kind, self.granularity) {
             (Some(KmpKind::Explicit(items)), _) => items.iter().map(|item| item.len()).sum(),
@@ -58,7 +58,7 @@ impl KmpAffinity {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// Returns notices on accepted words that have no effect.
+    /// Returns notices about accepted words that have no effect.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
         if self.flags[RESPECT] == Some(false) {
@@ -77,7 +77,7 @@ impl KmpAffinity {
 }
 
 impl ProcItem {
-    /// Returns the number of threads that the entry provides CPUs for.
+    /// Returns the number of threads to which the entry assigns CPUs.
     fn len(&self) -> u64 {
         match self {
             Self::Range { first, last, stride } => {
@@ -96,7 +96,7 @@ fn cores(topology: &Topology) -> Vec<Vec<CpuId>> {
 /// Objects of the machine as libomp distinguishes them.
 struct Objects<'a> {
     topology: &'a Topology,
-    /// For each allowed CPU, the allowed CPUs of the object of the given granularity that contains it.
+    /// For each allowed CPU, the allowed CPUs of the object (of the given granularity) that contains it.
     group_of: BTreeMap<CpuId, Vec<CpuId>>,
 }
 
@@ -111,8 +111,8 @@ impl<'a> Objects<'a> {
         Self { topology, group_of }
     }
 
-    /// Returns the masks of all hardware threads, sorted by level. For a number of levels, `compact` returns how many
-    /// of the innermost levels vary slowest.
+    /// Returns the CPU sets of all hardware threads, sorted by level. Given the number of levels, `compact` returns
+    /// how many of the innermost levels vary slowest.
     fn sorted(
         &self,
         compact: impl Fn(u32) -> u32,
@@ -142,8 +142,8 @@ impl<'a> Objects<'a> {
         self.group_of.get(&cpu).cloned().unwrap_or_else(|| vec![cpu])
     }
 
-    /// Returns one mask for each of exactly `threads` threads. Cores are used in order, and consecutive threads are on
-    /// the same core. Cores of equal size get equal numbers of threads, and the first cores get the remainder.
+    /// Returns one CPU set for each of exactly `threads` threads. Cores are used in order, and consecutive threads
+    /// are on the same core. Cores of equal size get equal numbers of threads; the first cores get the remainder.
     fn balanced(&self, threads: u32) -> Vec<Vec<CpuId>> {
         let cores = cores(self.topology);
         let mut counts = vec![0usize; cores.len()];
@@ -192,10 +192,10 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Returns the index of the object of the given granularity that contains a hardware thread. If the machine has no such
-/// object, a core is used instead of a cache, and a socket instead of a NUMA node.
+/// Returns the index of the object (of the given granularity) that contains a hardware thread. If the machine has
+/// no such object, a core replaces a cache, and a socket replaces a NUMA node.
 fn object(topology: &Topology, granularity: Granularity, thread: &HardwareThread) -> Option<usize> {
-    let last = topology.caches.iter().rfind(|cache| cache.holds_data());
+    let last = topology.caches.iter().rfind(|cache| cache.contains_data());
     let last_level = last.map_or(0, |cache| cache.level);
     let cache = thread.llc.unwrap_or(thread.core);
     Some(match granularity {

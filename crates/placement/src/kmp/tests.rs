@@ -15,7 +15,7 @@ fn resolved(topology: &Topology, text: &str, threads: u32) -> Vec<String> {
 }
 
 #[test]
-fn scatter_puts_60_threads_on_60_xeon_phi_cores() {
+fn scatter_uses_60_xeon_phi_cores_for_60_threads() {
     let phi = machine(PHI);
     let masks = resolved(&phi, "scatter", 60);
     assert_eq!(masks[..3], ["0-3", "4-7", "8-11"]);
@@ -26,7 +26,7 @@ fn scatter_puts_60_threads_on_60_xeon_phi_cores() {
 }
 
 #[test]
-fn compact_fills_the_threads_of_each_xeon_phi_core() {
+fn compact_fills_each_xeon_phi_core() {
     let phi = machine(PHI);
     assert_eq!(resolved(&phi, "compact", 5), ["0-3", "0-3", "0-3", "0-3", "4-7"]);
     assert_eq!(resolved(&phi, "granularity=thread,compact", 5), ["0", "1", "2", "3", "4"]);
@@ -35,7 +35,7 @@ fn compact_fills_the_threads_of_each_xeon_phi_core() {
 }
 
 #[test]
-fn balanced_keeps_consecutive_threads_on_a_xeon_phi_core() {
+fn balanced_puts_consecutive_threads_on_one_core() {
     let phi = machine(PHI);
     assert_eq!(resolved(&phi, "granularity=fine,balanced", 3), ["0", "4", "8"]);
     let masks = resolved(&phi, "granularity=fine,balanced", 122);
@@ -47,7 +47,7 @@ fn balanced_keeps_consecutive_threads_on_a_xeon_phi_core() {
 }
 
 #[test]
-fn scatter_cycles_through_sockets_then_numa_nodes_then_caches() {
+fn scatter_distributes_by_outermost_level_first() {
     let t2k = machine(T2K);
     assert_eq!(resolved(&t2k, "scatter", 6), ["0", "4", "8", "12", "1", "5"]);
     assert_eq!(resolved(&t2k, "compact", 5), ["0", "1", "2", "3", "4"]);
@@ -59,7 +59,7 @@ fn scatter_cycles_through_sockets_then_numa_nodes_then_caches() {
 }
 
 #[test]
-fn granularity_is_the_object_around_the_thread() {
+fn granularity_selects_object_of_thread() {
     let rome = machine(ROME);
     let phi = machine(PHI);
     let t2k = machine(T2K);
@@ -80,7 +80,7 @@ fn granularity_is_the_object_around_the_thread() {
 }
 
 #[test]
-fn proclist_has_one_entry_per_thread() {
+fn proclist_entry_places_one_thread() {
     let t2k = machine(T2K);
     let text = "proclist=[3,0,{1,2},4-12:4,7-6:-1],explicit";
     assert_eq!(parse(text).default_threads(&t2k), 8);
@@ -91,7 +91,7 @@ fn proclist_has_one_entry_per_thread() {
 }
 
 #[test]
-fn types_without_binding_give_all_cpus() {
+fn unbound_types_allow_all_cpus() {
     let t2k = machine(T2K);
     for text in ["none", "disabled", "verbose"] {
         assert_eq!(resolved(&t2k, text, 2), ["0-15", "0-15"]);
@@ -99,7 +99,7 @@ fn types_without_binding_give_all_cpus() {
 }
 
 #[test]
-fn default_number_of_threads_follows_the_granularity() {
+fn default_thread_count_depends_on_granularity() {
     let phi = machine(PHI);
     assert_eq!(parse("scatter").default_threads(&phi), 61);
     assert_eq!(parse("granularity=fine,scatter").default_threads(&phi), 244);
@@ -120,7 +120,7 @@ fn modifiers_without_effect_are_reported() {
 }
 
 #[test]
-fn refusals_state_the_numbers() {
+fn kmp_refusals_state_numbers() {
     let t2k = machine(T2K);
     let error = |text: &str| parse(text).resolve(&t2k, 2).unwrap_err().to_string();
     assert_eq!(
@@ -137,7 +137,7 @@ fn refusals_state_the_numbers() {
 }
 
 #[test]
-fn only_usable_cpus_are_assigned() {
+fn kmp_affinity_assigns_usable_cpus_only() {
     let mut phi = machine(PHI);
     phi.threads.iter_mut().for_each(|thread| thread.allowed = (4..11).contains(&thread.cpu.0));
     assert_eq!(resolved(&phi, "norespect,granularity=fine,scatter", 4), ["4", "8", "5", "9"]);
@@ -146,7 +146,7 @@ fn only_usable_cpus_are_assigned() {
 }
 
 #[test]
-fn modifiers_are_printed_in_canonical_order() {
+fn kmp_modifiers_are_printed_canonically() {
     for (text, canonical) in [
         ("Verbose,granularity=THREAD,compact,1,0", "verbose,granularity=fine,compact,1"),
         ("compact,0,3,gran = core", "granularity=core,compact,0,3"),
@@ -252,7 +252,7 @@ proptest! {
     }
 
     #[test]
-    fn parsing_and_resolving_never_panic(
+    fn kmp_parsing_and_resolving_never_panic(
         text in "((no)?(verbose|respect)|compact|scatter|balanced|proclist=\\[[0-9{},:-]{0,8}\\]|gran=(fine|l3)|[0-9]{1,3}|,){0,6}|.{0,16}",
         threads in 0u32..40,
     ) {
@@ -264,7 +264,7 @@ proptest! {
     }
 
     #[test]
-    fn all_cpus_are_used_before_any_is_used_twice(
+    fn all_cpus_are_used_before_reuse(
         threads in 1u32..80,
         kind in prop::sample::select(vec!["compact", "compact,1", "scatter", "scatter,2", "balanced"]),
     ) {

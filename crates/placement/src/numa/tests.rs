@@ -7,7 +7,7 @@ fn parse(text: &str) -> NumaSpec {
 }
 
 #[test]
-fn policies_resolve_to_numa_nodes() {
+fn numa_option_resolves_to_numa_nodes() {
     let t2k = machine(T2K);
     for (text, policy) in [
         ("local", "local"),
@@ -25,7 +25,7 @@ fn policies_resolve_to_numa_nodes() {
 }
 
 #[test]
-fn nonexistent_numa_nodes_are_named() {
+fn nonexistent_numa_node_is_reported() {
     let error = |text: &str, description: &str| {
         parse(text).resolve(&machine(description)).unwrap_err().to_string()
     };
@@ -64,7 +64,7 @@ fn invalid_policy_is_reported_with_its_column() {
     }
 }
 
-/// Returns whole pages of this process that are page-aligned and not touched yet.
+/// Returns whole, page-aligned pages of this process that have not been touched yet.
 fn untouched(pages: usize) -> (Vec<u8>, usize, usize) {
     let page = nodegauge_os::page_bytes();
     let memory: Vec<u8> = Vec::with_capacity((pages + 1) * page);
@@ -73,7 +73,7 @@ fn untouched(pages: usize) -> (Vec<u8>, usize, usize) {
 }
 
 #[test]
-fn applied_policy_equals_the_policy_of_the_kernel() {
+fn applied_policy_is_read_back_from_kernel() {
     // The memory is large enough that the allocator uses a separate mapping.
     let (_memory, address, bytes) = untouched(1024);
     let node = Topology::load(&nodegauge_machine::TopologySource::Live).unwrap().nodes[0].id;
@@ -95,7 +95,7 @@ fn applied_policy_equals_the_policy_of_the_kernel() {
 }
 
 #[test]
-fn thread_policy_with_numa_nodes_is_inherited() {
+fn thread_policy_is_inherited() {
     let node = Topology::load(&nodegauge_machine::TopologySource::Live).unwrap().nodes[0].id;
     let inherited = |policy: MemoryPolicy| {
         // The test uses a separate thread, because the policy belongs to the thread.
@@ -120,7 +120,7 @@ fn thread_policy_with_numa_nodes_is_inherited() {
 }
 
 #[test]
-fn touched_pages_have_a_numa_node_and_others_have_none() {
+fn only_touched_pages_have_numa_node() {
     let (mut memory, address, bytes) = untouched(64);
     let before = match pages_by_node(address, bytes, 16) {
         Ok(before) => before,
@@ -135,7 +135,7 @@ fn touched_pages_have_a_numa_node_and_others_have_none() {
 }
 
 #[test]
-fn sample_of_interleaved_pages_contains_every_numa_node() {
+fn sampled_interleaved_pages_cover_all_numa_nodes() {
     for nodes in [2, 3, 4, 8] {
         for (asked, count) in [(1000, 262_144), (1000, 1_000_000), (64, 4096), (1000, 1500)] {
             let mut seen = vec![0; nodes];
@@ -158,7 +158,7 @@ fn nodes() -> impl Strategy<Value = NodeList> {
 
 proptest! {
     #[test]
-    fn printed_policy_is_parsed_to_itself(spec in prop_oneof![
+    fn numa_policy_round_trips(spec in prop_oneof![
         Just(NumaSpec::Local),
         nodes().prop_map(NumaSpec::Interleave),
         nodes().prop_map(NumaSpec::Bind),
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn parsing_never_panics(text in "(local|bind|interleave|preferred)?[:0-9,\\-al ]{0,12}|.{0,16}") {
+    fn numa_parser_never_panics(text in "(local|bind|interleave|preferred)?[:0-9,\\-al ]{0,12}|.{0,16}") {
         let _ = text.parse::<NumaSpec>();
     }
 }

@@ -1,4 +1,4 @@
-//! Conversion of the parsed `OMP_PLACES` into CPUs.
+//! Conversion of a parsed `OMP_PLACES` into CPUs.
 
 use super::{ListEntry, Place, PlaceExpr, PlaceName, PlacesSpec};
 use crate::cpus::{self, UsableCpus};

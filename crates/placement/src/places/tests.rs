@@ -15,7 +15,7 @@ fn resolved(text: &str) -> String {
 }
 
 #[test]
-fn three_forms_of_the_specification_are_equal() {
+fn equivalent_forms_of_specification_resolve_equally() {
     let expected = "{0:4} {4:4} {8:4} {12:4}";
     assert_eq!(resolved("{0,1,2,3},{4,5,6,7},{8,9,10,11},{12,13,14,15}"), expected);
     assert_eq!(resolved("{0:4},{4:4},{8:4},{12:4}"), expected);
@@ -36,7 +36,7 @@ fn strides_and_exclusions_are_resolved() {
 }
 
 #[test]
-fn abstract_names_follow_the_topology() {
+fn abstract_places_follow_topology() {
     assert_eq!(resolved("cores(2)"), "{0:2} {2:2}");
     assert_eq!(resolved("THREADS(3)"), "{0} {1} {2}");
     assert_eq!(resolved("sockets"), "{0:16} {16:16}");
@@ -63,7 +63,7 @@ fn abstract_places_exclude_unusable_cpus() {
 }
 
 #[test]
-fn place_refusals_state_the_numbers() {
+fn place_refusals_state_numbers() {
     let topology = machine("Package:2 NUMANode:1 Core:4 PU:1");
     let error = |text: &str| parse(text).resolve(&topology).unwrap_err().to_string();
     for (text, expected) in [
@@ -108,7 +108,7 @@ fn place_refusals_state_the_numbers() {
 }
 
 #[test]
-fn invalid_places_are_reported_with_their_column() {
+fn invalid_places_are_reported_with_column() {
     for (text, at, problem) in [
         ("", 0, "expected a place: a number or '{'"),
         ("core", 0, "expected threads, cores, sockets, ll_caches, numa_domains, a number or '{'"),
@@ -142,7 +142,7 @@ fn invalid_places_are_reported_with_their_column() {
 }
 
 #[test]
-fn error_shows_text_column_and_example() {
+fn places_error_has_column_and_example() {
     assert_eq!(
         "{0:4}:x:8".parse::<PlacesSpec>().unwrap_err().to_string(),
         "places \"{0:4}:x:8\": expected a count after ':', found 'x'\n  {0:4}:x:8\n        ^\nhint: e.g. --places cores, --places '{0:4}:4:8' or --places 0:96:2"
@@ -199,14 +199,14 @@ proptest! {
     }
 
     #[test]
-    fn parsing_and_resolving_never_panic(text in "[0-9{}:,!()a-z_ -]{0,24}|.{0,16}") {
+    fn places_parsing_and_resolving_never_panic(text in "[0-9{}:,!()a-z_ -]{0,24}|.{0,16}") {
         if let Ok(spec) = text.parse::<PlacesSpec>() {
             let _ = spec.resolve(&machine("Package:1 Core:4 PU:2"));
         }
     }
 
     #[test]
-    fn printed_place_resolves_to_itself(numbers in prop::collection::btree_set(0u32..32, 1..9)) {
+    fn printed_place_resolves_to_same_cpus(numbers in prop::collection::btree_set(0u32..32, 1..9)) {
         let place = Place::new(numbers.into_iter().map(CpuId)).unwrap();
         prop_assert_eq!(resolved(&place.to_string()), place.to_string());
     }

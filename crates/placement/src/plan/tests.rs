@@ -13,7 +13,7 @@ fn request(threads: Option<u32>, places: &str, bind: Option<Bind>) -> PlacementR
 }
 
 #[test]
-fn default_is_the_first_hardware_thread_of_each_core() {
+fn default_places_use_first_sibling_of_each_core() {
     let topology = machine(SMT);
     let all = plan(&topology, &PlacementRequest::default()).unwrap();
     assert_eq!(cpus(&all), ["0", "2", "4", "6", "8", "10", "12", "14"]);
@@ -27,7 +27,7 @@ fn default_is_the_first_hardware_thread_of_each_core() {
 }
 
 #[test]
-fn fastest_core_kind_is_used_unless_more_threads_are_given() {
+fn fastest_core_class_is_used_by_default() {
     // The machine has four small cores and four large cores with two hardware threads each, as in a phone or a laptop.
     let mut topology = machine("Package:1 L3Cache:1 Core:8 PU:2");
     topology.threads.retain(|thread| thread.core >= 4 || thread.sibling == 0);
@@ -62,7 +62,7 @@ fn unusable_cpus_are_not_used() {
 }
 
 #[test]
-fn bindings_without_places_use_cores_then_siblings() {
+fn default_places_use_cores_before_siblings() {
     let topology = machine(SMT);
     let with = |threads, bind| plan(&topology, &request(Some(threads), "", Some(bind))).unwrap();
     assert_eq!(cpus(&with(3, Bind::Close)), ["0", "2", "4"]);
@@ -76,7 +76,7 @@ fn bindings_without_places_use_cores_then_siblings() {
 }
 
 #[test]
-fn places_without_a_thread_count_have_one_thread_each() {
+fn each_place_has_one_thread_by_default() {
     let topology = machine(SMT);
     let sockets = plan(&topology, &request(None, "sockets", None)).unwrap();
     assert_eq!(cpus(&sockets), ["0-7", "8-15"]);
@@ -84,7 +84,7 @@ fn places_without_a_thread_count_have_one_thread_each() {
 }
 
 #[test]
-fn deviations_from_the_request_are_notices() {
+fn deviation_from_request_has_notice() {
     let topology = machine(SMT);
     let notices = |request: &PlacementRequest| plan(&topology, request).unwrap().notices;
     assert_eq!(
@@ -181,7 +181,7 @@ fn too_many_or_no_threads_are_refused() {
 }
 
 #[test]
-fn objects_of_a_thread_are_found() {
+fn objects_of_thread_are_found() {
     let t2k = machine(T2K);
     let sockets = plan(&t2k, &request(None, "sockets", None)).unwrap();
     let second = &sockets.threads[1];

@@ -14,7 +14,7 @@ fn request(ranks: u32, each: u32) -> RankRequest {
     RankRequest { ranks, devices: Some(each), ..RankRequest::default() }
 }
 
-/// Returns for each rank the numbers of its devices, the NUMA node of the device, and the CPUs.
+/// Returns for each rank the numbers of its devices, the NUMA node of the first device, and the CPUs.
 fn table(plan: &RankPlan) -> Vec<(Vec<u32>, Option<u32>, Vec<u32>)> {
     let row = |(rank, devices): (&crate::RankPlace, &Vec<crate::RankDevice>)| {
         let cpus = rank.placement.cpus().iter().map(|cpu| cpu.0).collect();
@@ -29,7 +29,7 @@ fn all_near(plan: &RankPlan) -> bool {
 }
 
 #[test]
-fn eight_mi250x_dies_have_ranks_on_near_numa_nodes() {
+fn ranks_of_eight_mi250x_dies_are_near_devices() {
     // On Frontier, the first two dies are near the last node, and so on.
     let plan = planned("mi250x", RankRequest { threads: Some(2), ..request(8, 1) });
     assert!(all_near(&plan));
@@ -58,7 +58,7 @@ fn eight_mi250x_dies_have_ranks_on_near_numa_nodes() {
 }
 
 #[test]
-fn four_a100_have_ranks_on_numa_nodes_in_reverse_order() {
+fn ranks_of_four_a100_are_near_devices() {
     let plan = planned("four-a100", request(4, 1));
     let nodes: Vec<_> = table(&plan).into_iter().map(|(_, node, cpus)| (node, cpus)).collect();
     assert_eq!(
@@ -69,7 +69,7 @@ fn four_a100_have_ranks_on_numa_nodes_in_reverse_order() {
 }
 
 #[test]
-fn few_ranks_spread_over_devices_and_many_share_them() {
+fn many_ranks_share_devices() {
     let plan = planned("dgx-h100", request(4, 2));
     let numbers: Vec<_> = table(&plan).into_iter().map(|(numbers, ..)| numbers).collect();
     assert_eq!(numbers, [[0, 1], [2, 3], [4, 5], [6, 7]]);

@@ -1,4 +1,4 @@
-//! Grammar of lists of the ccNUMA lecture's numactl policies, each with a map of ranks if one is given.
+//! Grammar of lists of the ccNUMA lecture's numactl policies, each with an optional map of ranks.
 
 use super::{LecturePolicy, RankMap};
 use crate::grammar;
@@ -7,12 +7,12 @@ use nodegauge_measure::{SyntaxError, UnknownName};
 use std::fmt;
 use std::str::FromStr;
 
-/// Policy of ranks, and the map of ranks to sockets if one is given with it: `4` or `4/even`.
+/// Policy of ranks, with an optional map of ranks to sockets: `4` or `4/even`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MappedPolicy {
     /// Policy for the CPUs and the memory of ranks.
     pub policy: LecturePolicy,
-    /// Map that belongs to this policy; `None` if the map is given elsewhere, or is the default.
+    /// Map that belongs to this policy; `None` if the map is given elsewhere or is the default.
     pub map: Option<RankMap>,
 }
 
@@ -74,7 +74,7 @@ impl FromStr for Policies {
     }
 }
 
-/// Reads the number of a policy.
+/// Parses the number of a policy.
 fn number(cursor: &mut Cursor<'_>) -> Result<LecturePolicy, SyntaxError> {
     let at = cursor.position();
     let number = cursor.number("expected the number of a policy, 0 to 5")?;
@@ -84,7 +84,7 @@ fn number(cursor: &mut Cursor<'_>) -> Result<LecturePolicy, SyntaxError> {
     })
 }
 
-/// Reads a map if there is a slash.
+/// Parses the map after a slash; returns `None` if there is no slash.
 fn map_after_slash(cursor: &mut Cursor<'_>) -> Result<Option<RankMap>, SyntaxError> {
     if !cursor.eat('/') {
         return Ok(None);

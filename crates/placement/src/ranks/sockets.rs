@@ -4,14 +4,14 @@ use super::RankMap;
 use crate::cpus;
 use nodegauge_machine::{CpuId, Topology};
 
-/// Sockets that contain CPUs that this process may use.
+/// Sockets with CPUs that this process may use.
 pub(super) struct Sockets {
     /// CPUs of each socket.
     pub(super) cpus: Vec<Vec<CpuId>>,
     /// Socket of each core, in the order in which ranks fill the cores.
     pub(super) fill: Vec<usize>,
-    /// All CPUs with the index of their socket, in this order: the first hardware thread of each core, then the second,
-    /// and so on.
+    /// All CPUs with the indices of their sockets: the first hardware threads of all cores, then the second, and so
+    /// on.
     pub(super) turns: Vec<(usize, CpuId)>,
 }
 
@@ -50,8 +50,9 @@ impl Sockets {
             .collect()
     }
 
-    /// Distributes the ranks in blocks of consecutive ranks, whose lengths differ by at most one, the longer blocks first.
-    /// A socket with too few usable CPUs for its block has as many ranks as fit, and the other sockets have the rest.
+    /// Distributes blocks of consecutive ranks over the sockets. The lengths of the blocks differ by at most one,
+    /// with longer blocks first. A socket with too few usable CPUs gets as many ranks as fit, and the other sockets
+    /// get the rest.
     fn evenly(&self, ranks: u32, threads: u32) -> Vec<usize> {
         let threads = threads.max(1) as usize;
         let max: Vec<usize> = self.cpus.iter().map(|cpus| cpus.len() / threads).collect();

@@ -33,7 +33,7 @@ fn sockets(request: RankRequest) -> Vec<u32> {
 }
 
 #[test]
-fn sixteen_ranks_follow_the_lecture() {
+fn sixteen_ranks_match_lecture() {
     let block: Vec<u32> = (0..16).map(|rank| rank / 4 % 4).collect();
     let cyclic: Vec<u32> = (0..16).map(|rank| rank % 4).collect();
     assert_eq!(sockets(lecture(16, 3, RankMap::Block)), block);
@@ -45,14 +45,14 @@ fn sixteen_ranks_follow_the_lecture() {
 }
 
 #[test]
-fn eight_ranks_use_two_sockets_or_two_per_socket() {
+fn eight_ranks_follow_rank_map() {
     assert_eq!(sockets(lecture(8, 3, RankMap::Block)), [0, 0, 0, 0, 1, 1, 1, 1]);
     assert_eq!(sockets(lecture(8, 3, RankMap::Cyclic)), [0, 1, 2, 3, 0, 1, 2, 3]);
     assert_eq!(sockets(lecture(8, 3, RankMap::Spread)), [0, 0, 1, 1, 2, 2, 3, 3]);
 }
 
 #[test]
-fn even_map_follows_the_lecture() {
+fn even_map_distributes_ranks_over_sockets() {
     let even = |ranks| sockets(lecture(ranks, 4, RankMap::Even));
     assert_eq!(even(1), [0]);
     assert_eq!(even(2), [0, 1]);
@@ -89,7 +89,7 @@ fn even_map_counts_usable_cpus_only() {
 }
 
 #[test]
-fn policies_of_a_list_accept_a_map() {
+fn policy_list_accepts_maps() {
     let of = |text: &str| -> Vec<String> {
         text.parse::<Policies>().unwrap().into_iter().map(|of| of.to_string()).collect()
     };
@@ -102,7 +102,7 @@ fn policies_of_a_list_accept_a_map() {
 }
 
 #[test]
-fn each_policy_has_its_cpus_and_memory() {
+fn policies_have_cpus_and_memory_of_lecture() {
     let of_rank_5 = |policy| rows(lecture(16, policy, RankMap::Block)).swap_remove(5);
     let all: Vec<u32> = (0..16).collect();
     let (own, everywhere) = (vec![1], vec![0, 1, 2, 3]);
@@ -125,7 +125,7 @@ fn each_policy_has_its_cpus_and_memory() {
 }
 
 #[test]
-fn policy_description_matches_its_effect() {
+fn policy_description_matches_effect() {
     for number in 0..=5 {
         let policy = LecturePolicy::new(number).unwrap();
         let plan = planned(T2K, lecture(16, number, RankMap::Block));
@@ -146,7 +146,7 @@ fn policy_description_matches_its_effect() {
 }
 
 #[test]
-fn socket_of_several_numa_nodes_owns_all_of_them() {
+fn socket_policy_uses_all_numa_nodes_of_socket() {
     let plan = planned(ROME, lecture(2, 3, RankMap::Spread));
     assert_eq!(plan.ranks[1].memory.to_string(), "bind:4-7");
     let by_core = planned(ROME, lecture(128, 3, RankMap::Core));
@@ -154,7 +154,7 @@ fn socket_of_several_numa_nodes_owns_all_of_them() {
 }
 
 #[test]
-fn threads_have_distinct_cpus_without_a_policy() {
+fn threads_without_policy_have_distinct_cpus() {
     let cpus = |ranks, threads, map| -> Vec<Vec<u32>> {
         let plan = planned(
             "Package:2 NUMANode:1 Core:4 PU:2",
@@ -173,7 +173,7 @@ fn threads_have_distinct_cpus_without_a_policy() {
 }
 
 #[test]
-fn places_or_binding_replace_the_map() {
+fn places_or_binding_replace_map() {
     let default = PlacementRequest::default;
     for (together, words, cpus) in [
         (default(), "spread", [0, 64]),
@@ -198,7 +198,7 @@ fn places_or_binding_replace_the_map() {
 }
 
 #[test]
-fn cpu_list_is_by_thread_or_by_rank() {
+fn cpu_list_has_entries_per_thread_or_rank() {
     let cpus = |list: &str, ranks, threads| {
         let request = RankRequest {
             ranks,
@@ -219,7 +219,7 @@ fn cpu_list_is_by_thread_or_by_rank() {
 }
 
 #[test]
-fn policy_places_only_memory_if_cpus_are_given() {
+fn policy_with_cpus_places_memory_only() {
     let of = |policy| {
         let cpus = "4,0,12".parse().ok();
         let policy = LecturePolicy::new(policy);
@@ -245,7 +245,7 @@ fn policy_places_only_memory_if_cpus_are_given() {
 }
 
 #[test]
-fn refusals_state_the_numbers() {
+fn rank_refusals_state_numbers() {
     let error = |request: RankRequest| plan_ranks(&machine(T2K), &request).unwrap_err().to_string();
     let some = RankRequest { ranks: 2, ..RankRequest::default() };
     assert_eq!(
@@ -282,7 +282,7 @@ fn refusals_state_the_numbers() {
 
 proptest! {
     #[test]
-    fn even_blocks_differ_by_at_most_one_rank(
+    fn even_map_balances_ranks(
         sockets in 1usize..9, cores in 1usize..9, share in 0.0f64..1.0,
     ) {
         let all = sockets * cores;
@@ -303,7 +303,7 @@ proptest! {
     }
 
     #[test]
-    fn threads_share_no_cpu_without_a_policy(
+    fn threads_without_policy_share_no_cpu(
         ranks in 1u32..20, threads in 1u32..6, map in 0usize..RankMap::ALL.len(),
     ) {
         let topology = machine("Package:2 NUMANode:1 L3Cache:2 Core:4 PU:2");

@@ -31,7 +31,7 @@ pub type Block3x3 = [[f64; 3]; 3];
 /// Stiffness matrix of an element; `[a][b]` is the block that couples corners `a` and `b`.
 pub type Stiffness = [[Block3x3; CORNERS]; CORNERS];
 
-/// Error: the volume of an element is not positive, or is NaN, at a Gauss point.
+/// Error of a degenerate element: its volume at a Gauss point is not positive, or is NaN.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("degenerate element: the determinant of its Jacobian is {determinant} at a Gauss point")]
 pub struct DegenerateElement {
@@ -39,8 +39,8 @@ pub struct DegenerateElement {
     pub determinant: f64,
 }
 
-/// Minimum determinant of the Jacobian, relative to that of a cube with the longest edge of the element. Below this
-/// minimum, the inverse has no correct digit.
+/// Minimum determinant of the Jacobian, divided by the determinant for a cube with the longest edge of the element.
+/// Below it, the inverse has no correct digits.
 const FLATTEST: f64 = 1e-14;
 
 /// Gauss point of an element.
@@ -54,7 +54,7 @@ pub struct GaussPoint {
     pub weight: f64,
 }
 
-/// Returns the largest extent of an element along an axis.
+/// Returns the largest extent of an element along any axis.
 fn longest_edge(corners: &[[f64; 3]; CORNERS]) -> f64 {
     let mut longest = 0.0_f64;
     for corner in corners {
@@ -122,7 +122,7 @@ pub fn stiffness(
     Ok(stiffness)
 }
 
-/// Returns the sign of a corner's reference coordinate.
+/// Returns the sign of the reference coordinate of a corner along an axis.
 fn sign(corner: usize, axis: usize) -> f64 {
     if corner >> axis & 1 == 1 { 1.0 } else { -1.0 }
 }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn element_stiffness_is_symmetric_and_rigid_motion_has_no_force() {
+    fn element_stiffness_is_symmetric() {
         let stiffness = stiffness(&distorted(), STEEL).unwrap();
         let scale = stiffness[0][0][0][0];
         for (a, row) in stiffness.iter().enumerate() {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn gauss_points_fill_the_volume() {
+    fn gauss_point_weights_sum_to_volume() {
         let points = gauss_points(&distorted()).unwrap();
         for point in &points {
             assert!((point.shapes.iter().sum::<f64>() - 1.0).abs() < 1e-14);

@@ -1,28 +1,28 @@
-//! Kinds of mesh points, by which mesh points with equal rows are found.
+//! Kinds of mesh points, for finding mesh points with equal rows.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Kind of a mesh point that belongs to none of the numbered kinds.
+/// Kind of mesh points that belong to no numbered kind.
 pub(super) const UNNUMBERED: u8 = u8::MAX;
-/// Kind of a neighbour that does not exist.
+/// Kind of neighbours that do not exist.
 pub(super) const ABSENT: u8 = UNNUMBERED - 1;
 
 /// Prescribed components of the displacement of a mesh point, as bits.
 type Prescribed = [Option<u64>; 3];
 
-/// Kinds of mesh points: two mesh points are of the same kind if the same displacements are prescribed. Threads add
-/// kinds as they find them.
+/// Kinds of mesh points. Two mesh points are of the same kind if their prescribed displacements are equal. Threads
+/// add kinds when they find them.
 #[derive(Debug, Default)]
 pub struct NodeKinds(Mutex<Vec<Prescribed>>);
 
 impl NodeKinds {
-    /// Returns the finder of a thread.
+    /// Returns the kind finder for one thread.
     pub(super) fn finder(&self) -> KindFinder<'_> {
         KindFinder { all: self, known: Vec::new() }
     }
 }
 
-/// Kinds that a thread has seen.
+/// Finder of kinds for one thread, with the kinds that the thread has found.
 pub(super) struct KindFinder<'a> {
     all: &'a NodeKinds,
     known: Vec<Prescribed>,
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_beyond_the_number_limit_are_unnumbered() {
+    fn kinds_above_limit_are_unnumbered() {
         let all = NodeKinds::default();
         let mut finders = [all.finder(), all.finder()];
         for number in 0..300 {

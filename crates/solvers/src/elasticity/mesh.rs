@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Maximum number of mesh points that share an element with a mesh point, including the mesh point itself.
 pub const NEIGHBOURS: usize = 27;
-/// Position of a mesh point in the list of its neighbours.
+/// Index of a mesh point in the list of its neighbours.
 pub const SELF: usize = 13;
 
 /// Mesh of cubes in a box; the longest edge of the box is 1.
@@ -43,12 +43,12 @@ impl Mesh {
         node.map(|i| i as f64 * self.edge())
     }
 
-    /// Returns the coordinates of the corner of the box opposite the origin.
+    /// Returns the coordinates of the corner of the box that is opposite the origin.
     pub fn far(&self) -> [f64; 3] {
         self.point(self.elements)
     }
 
-    /// True if a mesh point is a corner of eight elements.
+    /// True if the mesh point is a corner of eight elements.
     #[inline]
     pub fn is_inner(&self, node: [usize; 3]) -> bool {
         (0..3).all(|axis| (1..self.elements[axis]).contains(&node[axis]))
@@ -70,7 +70,7 @@ impl Mesh {
     }
 }
 
-/// Mesh points that a rank owns, which form a box, and the adjacent mesh points of other ranks.
+/// Mesh points that a rank owns (they form a box), and the adjacent mesh points of other ranks.
 ///
 /// All of these mesh points have local numbers; x varies fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub struct Subdomain {
     pub mesh: Mesh,
     /// Ranges of the mesh points that the rank owns, along x, y and z.
     pub owned: [Range<usize>; 3],
-    /// Ranges of the mesh points with local numbers (owned and adjacent mesh points), along x, y and z.
+    /// Ranges of the mesh points that have local numbers, i.e. owned and adjacent ones, along x, y and z.
     pub known: [Range<usize>; 3],
 }
 
@@ -90,7 +90,8 @@ impl Subdomain {
         Self { mesh, owned: all.clone(), known: all }
     }
 
-    /// Returns the part of rank `rank` of a grid of ranks, in which x varies fastest; `None` if it has no mesh points.
+    /// Returns the subdomain of rank `rank` in a grid of ranks, in which x varies fastest; `None` if the rank has
+    /// no mesh points.
     pub fn for_rank(mesh: Mesh, rank: usize, grid: [usize; 3]) -> Option<Self> {
         let place = [rank % grid[0], rank / grid[0] % grid[1], rank / grid[0] / grid[1]];
         let nodes = mesh.nodes();
@@ -149,14 +150,14 @@ impl Subdomain {
         (0..3).map(|axis| adjacent(node[axis], &(0..nodes[axis])).len()).product()
     }
 
-    /// Returns the number of mesh points of the rank that share an element with a mesh point of the rank, including the
-    /// mesh point itself.
+    /// Returns the number of owned mesh points that share an element with an owned mesh point, including the mesh
+    /// point itself.
     pub fn owned_neighbour_count(&self, node: [usize; 3]) -> usize {
         (0..3).map(|axis| adjacent(node[axis], &self.owned[axis]).len()).product()
     }
 
-    /// Calls `visit` with the local number of each mesh point of the rank that shares an element with a mesh point of
-    /// the rank, in ascending order; the mesh point itself is left out.
+    /// Calls `visit` with the local number of each owned mesh point that shares an element with the owned mesh
+    /// point `local`, in ascending order; the mesh point itself is excluded.
     #[inline]
     pub fn visit_owned_neighbours(&self, local: usize, mut visit: impl FnMut(usize)) {
         let node = self.node(local);
@@ -174,8 +175,8 @@ impl Subdomain {
         }
     }
 
-    /// Returns the local numbers of the 27 neighbours of an inner mesh point of the rank, as the first of three
-    /// consecutive numbers in each of nine lines along x, in ascending order.
+    /// Returns the local numbers of the 27 neighbours of an inner mesh point of the rank, given as the first of
+    /// three consecutive numbers in each of nine lines along x, in ascending order.
     #[inline]
     pub fn lines_around(&self, node: [usize; 3]) -> [usize; 9] {
         let [width, depth] = [0, 1].map(|axis| self.known[axis].len());
@@ -183,7 +184,7 @@ impl Subdomain {
         std::array::from_fn(|line| first + width * (line % 3 + depth * (line / 3)))
     }
 
-    /// Returns the mesh points that share an element with a mesh point of the rank, with their positions among the 27
+    /// Returns the mesh points that share an element with an owned mesh point, each with its position among the 27
     /// neighbours. The position of the mesh point itself is [`SELF`].
     pub fn neighbours(&self, node: [usize; 3]) -> impl Iterator<Item = (usize, [usize; 3])> {
         let nodes = self.mesh.nodes();
@@ -211,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mesh_counts_its_blocks() {
+    fn mesh_has_expected_number_of_blocks() {
         let mesh = Mesh { elements: [3, 1, 2] };
         let whole = Subdomain::whole(mesh);
         let counted: usize =
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn inner_node_has_nine_lines_of_neighbours() {
+    fn inner_mesh_point_has_nine_lines_of_neighbours() {
         let whole = Subdomain::whole(Mesh { elements: [4, 2, 3] });
         let adjacent = whole.neighbours([2, 1, 2]).map(|(_, other)| whole.local(other));
         let lines = whole.lines_around([2, 1, 2]);
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_own_every_node_once_and_know_their_neighbours() {
+    fn every_mesh_point_is_owned_by_one_rank() {
         let mesh = Mesh { elements: [4, 3, 6] };
         let mut owners = vec![0; mesh.count()];
         let whole = Subdomain::whole(mesh);

@@ -12,7 +12,7 @@ pub trait Problem: Sync {
     /// Returns the prescribed components of the displacement at a point; `far` is the corner of the box opposite the
     /// origin.
     fn fixed(&self, at: [f64; 3], far: [f64; 3]) -> [Option<f64>; 3];
-    /// Returns the force per volume; `None` if there is no force anywhere in the box.
+    /// Returns the force per volume at a point; `None` if there is no force in the whole box.
     fn force(&self, at: [f64; 3]) -> Option<[f64; 3]>;
     /// Returns the exact displacement at a point.
     fn exact(&self, at: [f64; 3], far: [f64; 3]) -> [f64; 3];
@@ -47,13 +47,13 @@ impl Problem for Stretch {
 /// Three matrix rows of a mesh point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Blocks that couple the mesh point with the neighbours, by position; zero if a neighbour does not exist.
+    /// Blocks that couple the mesh point with its neighbours, by position; zero for neighbours that do not exist.
     pub blocks: [Block3x3; NEIGHBOURS],
     /// Right-hand side of the three rows.
     pub rhs: [f64; 3],
 }
 
-/// Data from which the rows of a rank are assembled.
+/// Assembler of the matrix rows of a rank.
 pub struct Assembler<'a> {
     pub(super) subdomain: &'a Subdomain,
     problem: &'a dyn Problem,
@@ -84,14 +84,14 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// True if a force acts on a mesh point.
+    /// True if a force acts on the mesh point.
     #[inline]
     pub(super) fn is_loaded(&self, node: [usize; 3]) -> bool {
         self.problem.force(self.subdomain.mesh.point(node)).is_some()
     }
 
-    /// Returns the rows of a mesh point that the rank owns. In the row and the column of a prescribed component, only
-    /// the diagonal element is kept, so that the matrix stays symmetric and uniformly scaled.
+    /// Returns the rows of a mesh point that the rank owns. In the row and the column of a prescribed component,
+    /// only the diagonal element is kept; the matrix thus stays symmetric and uniformly scaled.
     pub fn row(&self, node: [usize; 3]) -> Row {
         let Self { subdomain, problem, .. } = *self;
         let mesh = &subdomain.mesh;
@@ -151,7 +151,7 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// Returns the elements of a block by columns.
+/// Returns the elements of a block, column by column.
 pub fn by_columns(block: &Block3x3) -> [f64; 9] {
     std::array::from_fn(|at| block[at % 3][at / 3])
 }
@@ -167,7 +167,7 @@ fn add_element(blocks: &mut [Block3x3; NEIGHBOURS], stiffness: &Stiffness, a: us
     }
 }
 
-/// Adds the force on corner `a` of an element.
+/// Adds the force that acts on corner `a` of an element.
 fn load(rhs: &mut [f64; 3], problem: &dyn Problem, corners: &[[f64; 3]; CORNERS], a: usize) {
     // Meshes with degenerate elements have been refused when the assembler was created.
     let Ok(points) = element::gauss_points(corners) else { return };
@@ -188,7 +188,7 @@ mod tests {
     use crate::elasticity::Mesh;
 
     #[test]
-    fn rows_are_symmetric_and_the_exact_displacement_solves_them() {
+    fn exact_displacement_solves_assembled_rows() {
         let whole = Subdomain::whole(Mesh { elements: [4, 3, 5] });
         let assembler = Assembler::new(&whole, &Stretch).unwrap();
         let row = |node| assembler.row(node);

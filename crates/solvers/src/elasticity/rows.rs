@@ -1,37 +1,37 @@
-//! Rows of mesh points: those of mesh points with equal surroundings are made once.
+//! Rows of mesh points. Rows of mesh points with equal surroundings are computed once.
 
 use super::kinds::{ABSENT, UNNUMBERED};
 use super::mesh::NEIGHBOURS;
 use super::problem::{Assembler, by_columns};
 use std::collections::HashMap;
 
-/// Maximum number of rows that are kept for later mesh points.
+/// Maximum number of rows that are kept for other mesh points.
 const KEPT: usize = 1024;
 
-/// Rows of a mesh point, as the matrix stores them.
+/// Rows of a mesh point, in the form in which the matrix stores them.
 #[derive(Debug, Default)]
 pub struct MadeRow {
     /// Differences between the local numbers of the neighbours and of the mesh point, in ascending order.
     pub offsets: Vec<isize>,
-    /// Blocks of the neighbours, by columns.
+    /// Blocks of the neighbours, column by column.
     pub blocks: Vec<[f64; 9]>,
     /// Right-hand side of the three rows.
     pub rhs: [f64; 3],
 }
 
-/// Kinds of the neighbours of a mesh point; the rows of mesh points without a force depend only on them.
+/// Kinds of the neighbours of a mesh point. They determine the rows of a mesh point without a force.
 type Surroundings = [u8; NEIGHBOURS];
 
-/// Number of rows of a [`RowMaker`].
+/// Number by which rows of a [`RowMaker`] are found.
 #[derive(Debug, Clone, Copy)]
 pub enum RowNumber {
-    /// Number of rows that are kept for later mesh points.
+    /// Rows that are kept for other mesh points.
     Kept(usize),
-    /// Number of rows that belong to one node.
+    /// Rows of a single mesh point.
     Single(usize),
 }
 
-/// Rows of mesh points, made by one thread. Rows with equal surroundings are computed once.
+/// Computes rows of mesh points for one thread. Rows with equal surroundings are computed once.
 pub struct RowMaker<'a> {
     assembler: &'a Assembler<'a>,
     /// Kinds of all mesh points with a local number.
@@ -40,12 +40,12 @@ pub struct RowMaker<'a> {
     kept: Vec<MadeRow>,
     /// Surroundings of the last mesh point with kept rows, and the number of the rows.
     last: (Surroundings, usize),
-    /// Rows that are not kept.
+    /// Rows that belong to a single mesh point.
     single: Vec<MadeRow>,
 }
 
 impl<'a> RowMaker<'a> {
-    /// Creates a maker; `kinds` has the results of [`Assembler::classify`] for all local numbers.
+    /// Creates a row maker; `kinds` contains the results of [`Assembler::classify`] for all local numbers.
     pub fn new(assembler: &'a Assembler<'a>, kinds: &'a [u8]) -> Self {
         Self {
             assembler,
@@ -58,7 +58,7 @@ impl<'a> RowMaker<'a> {
         }
     }
 
-    /// Finds or makes the rows of the mesh point with a local number.
+    /// Finds or computes the rows of the mesh point with a local number.
     #[inline]
     pub fn make(&mut self, local: usize) -> RowNumber {
         let node = self.assembler.subdomain.node(local);
@@ -75,7 +75,7 @@ impl<'a> RowMaker<'a> {
         RowNumber::Single(self.single.len() - 1)
     }
 
-    /// Returns rows that were made.
+    /// Returns the rows with a number that [`RowMaker::make`] has returned.
     #[inline]
     pub fn row(&self, number: RowNumber) -> &MadeRow {
         match number {
@@ -84,7 +84,7 @@ impl<'a> RowMaker<'a> {
         }
     }
 
-    /// Removes the rows that belong to one node; their numbers become invalid.
+    /// Removes the rows of single mesh points; their numbers become invalid.
     pub fn remove_single(&mut self) {
         self.single.clear();
     }
@@ -107,8 +107,8 @@ impl<'a> RowMaker<'a> {
         surroundings
     }
 
-    /// Returns the number of the kept rows with these surroundings, which are made if necessary; `None` if they cannot
-    /// be kept.
+    /// Returns the number of the kept rows with these surroundings, and computes the rows if necessary; `None` if
+    /// they cannot be kept.
     fn kept_row(
         &mut self,
         node: [usize; 3],
@@ -129,7 +129,7 @@ impl<'a> RowMaker<'a> {
         Some(number)
     }
 
-    /// Makes the rows of a mesh point.
+    /// Computes the rows of a mesh point.
     fn made(&self, node: [usize; 3], local: usize) -> MadeRow {
         let subdomain = self.assembler.subdomain;
         let row = self.assembler.row(node);
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::elasticity::{Material, Mesh, NodeKinds, Problem, Stretch, Subdomain};
 
-    /// Problem in which a different displacement is prescribed at every mesh point of a face, and nothing elsewhere.
+    /// Problem with a different prescribed displacement at every mesh point of one face, and none elsewhere.
     struct Uneven;
 
     impl Problem for Uneven {
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Problem with a force that depends on the place.
+    /// Problem with a force that depends on the position.
     struct Loaded;
 
     impl Problem for Loaded {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn reused_rows_equal_rows_computed_for_every_node() {
+    fn reused_rows_equal_computed_rows() {
         let mesh = Mesh { elements: [6, 18, 17] };
         let parts = [Subdomain::whole(mesh), Subdomain::for_rank(mesh, 3, [2, 2, 1]).unwrap()];
         let problems: [&dyn Problem; 3] = [&Stretch, &Uneven, &Loaded];
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn few_kinds_of_nodes_need_few_rows() {
+    fn rows_are_reused_for_equal_surroundings() {
         let whole = Subdomain::whole(Mesh { elements: [9, 8, 7] });
         let assembler = Assembler::new(&whole, &Stretch).unwrap();
         let kinds = kinds_of(&assembler, whole.known_nodes());

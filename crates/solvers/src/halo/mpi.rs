@@ -1,6 +1,6 @@
 //! Halo exchange and sums by MPI, between ranks started by an MPI launcher.
 
-use super::{Halo, Ranks};
+use super::{Halo, Ranks, too_few_points};
 use crate::array::SharedArray;
 use crate::context::ThreadContext;
 use crate::elasticity::{Mesh, Subdomain};
@@ -21,11 +21,11 @@ impl<'a> MpiRanks<'a> {
     /// Creates the communication of the ranks of `world`; `grid` is the number of ranks along x, y and z.
     ///
     /// # Errors
-    /// Fails if a rank has no mesh points.
+    /// Fails if the mesh has too few points, so that a rank would have none.
     pub fn new(world: &'a World, mesh: Mesh, grid: [usize; 3]) -> Result<Self, Failure> {
         let parts: Option<Vec<Subdomain>> =
             (0..world.count).map(|rank| Subdomain::for_rank(mesh, rank, grid)).collect();
-        let parts = parts.ok_or_else(|| Failure::usage("a rank has no mesh points"))?;
+        let parts = parts.ok_or_else(|| too_few_points(world.count))?;
         Ok(Self { world, parts })
     }
 
@@ -71,7 +71,7 @@ impl Ranks for MpiRanks<'_> {
     }
 }
 
-/// Returns the rows of mesh points with their numbers in the mesh.
+/// Returns the matrix rows of mesh points; each mesh point has three.
 fn node_rows(nodes: BTreeSet<(usize, usize)>) -> impl Iterator<Item = usize> {
     nodes.into_iter().map(|(_, row)| row)
 }
@@ -81,8 +81,8 @@ fn node_rows(nodes: BTreeSet<(usize, usize)>) -> impl Iterator<Item = usize> {
 pub(crate) struct MpiHalo<'a> {
     world: &'a World,
     neighbours: Vec<Neighbour>,
-    /// Buffers for the components that are sent to and received from the neighbours. The rank has one thread, so the
-    /// lock is never contended.
+    /// Buffers for components that are sent to and received from the neighbours. The rank has one thread, so that
+    /// the lock is never contended.
     exchanges: Mutex<Exchanges>,
 }
 
@@ -95,7 +95,7 @@ struct Neighbour {
 }
 
 impl Neighbour {
-    /// Returns the buffers of the components that are exchanged.
+    /// Returns buffers for the components that are exchanged.
     fn exchange(&self) -> Exchange {
         Exchange {
             with: self.rank,

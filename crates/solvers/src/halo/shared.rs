@@ -9,8 +9,8 @@ use crate::sums::{SharedSums, Sums};
 use nodegauge_measure::Failure;
 use nodegauge_os::Mapping;
 
-/// Memory shared by the ranks on one node. It contains partial sums and a vector for the complete mesh. Only pages with
-/// mesh points on the boundaries of ranks are touched.
+/// Memory shared by the ranks on one node. It contains partial sums and a vector for the complete mesh, of which
+/// only pages with mesh points at boundaries between ranks are touched.
 #[derive(Debug)]
 pub(crate) struct SharedHalo {
     sums: SharedSums,
@@ -34,7 +34,7 @@ impl SharedHalo {
         SharedRank { shared: self, sums: self.sums.worker_access(rank) }
     }
 
-    /// Returns the address of the three vector components of a mesh point of the mesh.
+    /// Returns the address of the three vector components of a mesh point.
     fn components(&self, node: usize) -> *mut [f64; 3] {
         self.vector.at(24 * node, 24).as_ptr().cast()
     }
@@ -80,7 +80,7 @@ impl Ranks for SharedRank<'_> {
 pub(crate) struct RankHalo<'a> {
     shared: &'a SharedHalo,
     sums: &'a Sums<'a>,
-    /// Rows that the rank sends, with the numbers of their mesh points in the mesh.
+    /// Rows that the rank sends, each with the number of its mesh point in the mesh.
     sent: Vec<(usize, usize)>,
     received: Vec<(usize, usize)>,
 }

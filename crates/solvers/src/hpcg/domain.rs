@@ -1,6 +1,6 @@
-//! Part of the solution in one domain, and the tests of HPCG. The solver is conjugate gradients, preconditioned by a
-//! multigrid cycle with symmetric Gauss-Seidel sweeps within the domain. The steps are those of the reference code of
-//! HPCG.
+//! Part of a solve in one domain, and the tests of HPCG. The solver is conjugate gradients, preconditioned by a
+//! multigrid cycle with symmetric Gauss-Seidel sweeps within the domain. The steps are those of HPCG's reference
+//! code.
 
 use super::exchange::DomainExchangePoint;
 use super::loops;
@@ -25,7 +25,7 @@ struct Level {
     r: Array<f64>,
     /// Solution, including points of neighbouring domains; on the finest grid, the preconditioned residual.
     x: Array<f64>,
-    /// Product of the matrix part below the diagonal and x.
+    /// Product of x and the part of the matrix below the diagonal.
     t: Array<f64>,
 }
 
@@ -52,7 +52,7 @@ fn touched(shape: &VectorShape) -> Result<Array<f64>, Failure> {
     Ok(vector)
 }
 
-/// Number of sweeps with every candidate loop; the shortest time counts.
+/// Number of sweeps with every candidate loop; the shortest time is used.
 const TURNS: usize = 3;
 
 /// Domain of one thread, in memory that the thread has touched first.
@@ -67,23 +67,23 @@ pub(crate) struct Domain {
     ap: Array<f64>,
 }
 
-/// Result of a solution in one domain.
+/// Result of a solve in one domain.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct DomainSolution {
     /// Number of completed iterations.
     pub iterations: usize,
-    /// Relative residual `|r| / |r0|`, with r from the recursion.
+    /// Relative residual `|r| / |r0|`, with the recursively updated r.
     pub residual: f64,
-    /// Seconds that this domain spent in the [`PARTS`].
+    /// Seconds that this domain spent in each of the [`PARTS`].
     pub seconds: [f64; PARTS.len()],
 }
 
-/// Criteria for the end of a solution.
+/// Criteria for stopping the solver.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StopCriteria<'a> {
     /// Maximum number of iterations.
     pub iterations: usize,
-    /// Relative residual at which the solution ends.
+    /// Relative residual at which the solver stops.
     pub tolerance: f64,
     /// True if the multigrid cycle is used as preconditioner.
     pub preconditioned: bool,
@@ -114,8 +114,8 @@ impl Domain {
         Ok(domain)
     }
 
-    /// Chooses the variant of `all` that is fastest in sweeps of the domains; the variants are measured alternately.
-    /// All domains choose the same variant, because the times are added over all domains.
+    /// Chooses the variant of `all` with the fastest sweeps; the variants are measured alternately. All domains
+    /// choose the same variant, because the times of all domains are added.
     pub fn choose(&mut self, place: &DomainExchangePoint<'_>, all: &[LoopCode]) {
         let mut best = vec![f64::INFINITY; all.len()];
         let Level { matrix, r, x, t } = &mut self.levels[0];
@@ -153,8 +153,8 @@ impl Domain {
         bytes as u64
     }
 
-    /// Returns the number of bytes that an iteration moves, computed from the storage format. It includes products,
-    /// sweeps over both halves of the matrix, and a cycle over all grids. Every loop moves each of its vectors once.
+    /// Returns the number of bytes that an iteration moves, computed from the storage format: products, sweeps over
+    /// both halves of the matrix, and a cycle over all grids. Every loop moves each of its vectors once.
     pub fn moved(layout: &DomainLayout) -> u64 {
         let mut moved = 0;
         for level in 0..LEVELS {
@@ -175,7 +175,7 @@ impl Domain {
         moved
     }
 
-    /// Sets b to the product of the matrix and the vector 1, multiplied by `factor` at every point.
+    /// Sets b to the product of the matrix and a vector of ones, multiplied by `factor` at every point.
     fn set_right_hand_side(
         &mut self,
         factor: &dyn Fn([usize; 3]) -> f64,
@@ -203,7 +203,7 @@ impl Domain {
         }
     }
 
-    /// Solves the system from x = 0; returns `None` if the solution was stopped early.
+    /// Solves the system from x = 0; returns `None` if the solver was stopped before the end.
     pub fn solve(
         &mut self,
         place: &DomainExchangePoint<'_>,
@@ -272,7 +272,7 @@ impl Domain {
         }
     }
 
-    /// Runs a multigrid cycle, beginning at grid `level`; computes x from r.
+    /// Runs a multigrid cycle, beginning at grid `level`: computes x from r.
     fn cycle(&mut self, place: &DomainExchangePoint<'_>, level: usize) {
         let code = self.code;
         let (here, coarser) = self.levels[level..].split_at_mut(1);
@@ -364,7 +364,7 @@ impl Domain {
     }
 
     /// Returns the largest difference between x and the exact solution 1.
-    pub fn distance(&self) -> f64 {
+    pub fn max_error(&self) -> f64 {
         let shape = self.levels[0].shape();
         let of =
             |first: usize| self.x[first..first + shape.grid[0]].iter().map(|x| (x - 1.0).abs());
@@ -382,7 +382,7 @@ fn fill_randomly(shape: &VectorShape, vector: &mut [f64], seed: u64) {
     }
 }
 
-/// Returns a random number from 0 to 1, generated by Marsaglia's xorshift64.
+/// Returns a random number from 0 to 1 (Marsaglia's xorshift64).
 fn random(state: &mut u64) -> f64 {
     *state = state.wrapping_mul(0x2545_F491_4F6C_DD1D).wrapping_add(1);
     for shift in [13, -7, 17] {
@@ -391,7 +391,7 @@ fn random(state: &mut u64) -> f64 {
     (*state >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Measures the seconds spent in the parts of a solution.
+/// Stopwatch for the parts of a solve, seconds.
 struct Stopwatch {
     seconds: [f64; PARTS.len()],
     since: u64,
@@ -405,7 +405,7 @@ impl Stopwatch {
     }
 }
 
-/// Returns x'y over the points that a domain owns, line by line, in eight parallel sums.
+/// Returns x'y over the points of a domain, line by line, in eight parallel sums.
 fn dot(shape: &VectorShape, x: &[f64], y: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     for first in shape.lines() {
@@ -445,7 +445,7 @@ fn add_to(shape: &VectorShape, y: &mut [f64], a: f64, x: &[f64], b: f64) {
     }
 }
 
-/// Adds the solution of the coarser grid at every other point.
+/// Adds the solution on the coarser grid at every other point in each direction.
 fn prolong(shape: &VectorShape, x: &mut [f64], coarser: &Level) {
     let coarse = coarser.shape();
     let lines = coarse.grid[1];

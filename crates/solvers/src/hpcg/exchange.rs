@@ -1,6 +1,6 @@
-//! Communication of domains: exchange of the points at boundaries, and sums over all domains in a fixed order.
+//! Communication between domains: exchange of boundary points, and sums over all domains in a fixed order.
 //!
-//! There are two sets of buffers, used alternately, as for the partial sums in `sums`.
+//! Two sets of buffers are used alternately, as for the partial sums in `sums`.
 
 use super::matrix::VectorShape;
 use super::problem::DomainLayout;
@@ -17,8 +17,8 @@ fn directions() -> impl Iterator<Item = [isize; 3]> {
     all.filter(|steps| *steps != [0; 3])
 }
 
-/// Returns the points at one face, edge or corner of a domain: the points of the domain next to the neighbour, or, with
-/// `others`, the points of the neighbour next to the domain.
+/// Returns the points at one face, edge or corner of a domain. With `others` they are the points of the
+/// neighbouring domain, otherwise the domain's own points.
 fn side(shape: &VectorShape, steps: [isize; 3], others: bool) -> [Range<isize>; 3] {
     std::array::from_fn(|axis| {
         let points = shape.grid[axis] as isize;
@@ -36,18 +36,18 @@ fn side_size(shape: &VectorShape, steps: [isize; 3]) -> usize {
     side(shape, steps, false).iter().map(|range| range.len()).product()
 }
 
-/// Memory that the domains share.
+/// Memory that all domains share.
 #[derive(Debug)]
 pub struct DomainExchange {
     layout: DomainLayout,
     sums: SharedSums,
     memory: Mapping,
-    /// Number of values that a domain sends per exchange at most, summed over all directions.
+    /// Maximum number of values that a domain sends per exchange, in all directions together.
     sent: usize,
 }
 
 impl DomainExchange {
-    /// Maps the memory of these domains.
+    /// Maps the shared memory for these domains.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
@@ -99,7 +99,7 @@ impl<'a> DomainExchangePoint<'a> {
     /// Copies the boundary points of neighbouring domains into `vector`.
     ///
     /// # Safety
-    /// `vector` has this shape and is used only by this thread.
+    /// `vector` must have this shape, and only this thread may use it.
     pub unsafe fn exchange(&self, shape: &VectorShape, vector: *mut f64) {
         let exchange = self.exchange;
         let domain = self.member.index;
@@ -134,8 +134,8 @@ impl<'a> DomainExchangePoint<'a> {
         directions().filter_map(move |steps| Some((steps, layout.neighbour(domain, steps)?)))
     }
 
-    /// Returns the sum of `x` over all domains, and true if any domain requests an `end`. All domains get the same
-    /// result.
+    /// Returns the sum of `x` over all domains, and true if any domain has requested an `end`. All domains get the
+    /// same result.
     pub fn sum(&self, x: f64, end: bool) -> (f64, bool) {
         self.sums.add_up(x, end, || self.member.barrier())
     }

@@ -1,9 +1,9 @@
 //! Loops over slices, compiled for each instruction set: products, and the two halves of a symmetric Gauss-Seidel sweep
 //! in natural order.
 //!
-//! A forward sweep stores in `t` the product of the matrix part below the diagonal and x. The backward sweep needs
-//! exactly this value in every row, because the neighbours below the diagonal change later. Therefore, the backward
-//! sweep reads only half of the matrix. In a forward sweep from x = 0, the part above the diagonal contributes nothing.
+//! A forward sweep stores in `t` the product of x and the part of the matrix below the diagonal. The backward sweep
+//! needs this value in every row, because it changes the neighbours below the diagonal only later; therefore it
+//! reads only half of the matrix. In a forward sweep from x = 0, the part above the diagonal contributes nothing.
 
 use super::matrix::{LANES, Matrix, OUTER, SIDE, VectorShape};
 use crate::code::{ask, compiled};
@@ -25,7 +25,7 @@ compiled! {
     /// Runs a forward sweep with right-hand side r; computes x and t.
     ///
     /// # Safety
-    /// The requirements are those of [`forward_from_zero`].
+    /// The requirements of [`forward_from_zero`] apply.
     forward = forward_full_body(a: &Matrix, r: *const f64, x: *mut f64, t: *mut f64)
 }
 
@@ -33,7 +33,7 @@ compiled! {
     /// Runs a backward sweep, which uses the vector t of the preceding forward sweep.
     ///
     /// # Safety
-    /// The requirements are those of [`forward_from_zero`].
+    /// The requirements of [`forward_from_zero`] apply.
     backward = backward_body(a: &Matrix, r: *const f64, x: *mut f64, t: *const f64)
 }
 
@@ -41,7 +41,7 @@ compiled! {
     /// Computes `y = A x`.
     ///
     /// # Safety
-    /// The requirements are those of [`forward_from_zero`].
+    /// The requirements of [`forward_from_zero`] apply.
     product = product_body(a: &Matrix, x: *const f64, y: *mut f64)
 }
 
@@ -49,7 +49,7 @@ compiled! {
     /// Computes `r - A x` at every other point in each direction, as a vector of the coarser grid.
     ///
     /// # Safety
-    /// The requirements are those of [`forward_from_zero`]; `coarse` must have half the number of points in every
+    /// The requirements of [`forward_from_zero`] apply; `coarse` must have half the number of points in every
     /// direction.
     restrict = restrict_body(a: &Matrix, r: *const f64, x: *const f64, coarse: *mut f64)
 }
@@ -64,11 +64,11 @@ unsafe fn load(from: *const f64) -> Lanes {
     unsafe { from.cast::<Lanes>().read_unaligned() }
 }
 
-/// Returns the numbers of x in the eight columns of slot number `slot`; slot number [`OUTER`] has the neighbours in the
-/// same line.
+/// Returns the numbers of x in the eight columns of slot `slot`; slot [`OUTER`] contains the neighbours in the same
+/// line.
 ///
 /// # Safety
-/// `columns` must have the columns of the slice, and `x` must have eight readable numbers at each of them.
+/// `columns` must contain the columns of the slice, and `x` must have eight readable numbers at each of them.
 #[inline(always)]
 unsafe fn gather(columns: *const u32, slot: usize, x: *const f64) -> Lanes {
     // SAFETY: the caller guarantees that the columns exist and are within x.
@@ -78,12 +78,12 @@ unsafe fn gather(columns: *const u32, slot: usize, x: *const f64) -> Lanes {
     }
 }
 
-/// Returns the sum of the products of x with the slots whose columns are outside the slice. Two partial sums are used,
-/// so that additions do not wait for each other.
+/// Returns the sum of the products of x and those slots whose columns are outside the slice. Two partial sums are
+/// used, so that additions need not wait for each other.
 ///
 /// # Safety
-/// The processor must support the instruction set. `values` and `columns` must be those of a slice, and `x` must have its
-/// columns.
+/// The processor must support the instruction set. `values` and `columns` must be those of a slice, and `x` must
+/// have its columns.
 #[inline(always)]
 unsafe fn outer<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     values: *const f64,
@@ -112,7 +112,7 @@ fn inner<S: InstructionSet>(a: Lanes, x: Lanes, sum: Lanes) -> Lanes {
 /// Body of [`forward_from_zero`].
 ///
 /// # Safety
-/// The requirements are those of [`forward_from_zero`].
+/// The requirements of [`forward_from_zero`] apply.
 #[inline(always)]
 unsafe fn forward_from_zero_body<S: InstructionSet, const ASK: bool>(
     a: &Matrix,
@@ -127,7 +127,7 @@ unsafe fn forward_from_zero_body<S: InstructionSet, const ASK: bool>(
 /// Body of [`forward`].
 ///
 /// # Safety
-/// The requirements are those of [`forward`].
+/// The requirements of [`forward`] apply.
 #[inline(always)]
 unsafe fn forward_full_body<S: InstructionSet, const ASK: bool>(
     a: &Matrix,
@@ -142,7 +142,7 @@ unsafe fn forward_full_body<S: InstructionSet, const ASK: bool>(
 /// Body of [`forward_from_zero`] and [`forward`].
 ///
 /// # Safety
-/// The requirements are those of [`forward`].
+/// The requirements of [`forward`] apply.
 #[inline(always)]
 unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool>(
     a: &Matrix,
@@ -199,7 +199,7 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool
 /// Body of [`backward`].
 ///
 /// # Safety
-/// The requirements are those of [`backward`].
+/// The requirements of [`backward`] apply.
 #[inline(always)]
 unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     a: &Matrix,
@@ -243,7 +243,7 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
 /// Returns the product of one slice and x.
 ///
 /// # Safety
-/// The requirements are those of [`product`], and the slice must exist.
+/// The requirements of [`product`] apply, and the slice must exist.
 #[inline(always)]
 unsafe fn slice_product<S: InstructionSet, const ASK: bool>(
     a: &Matrix,
@@ -271,7 +271,7 @@ unsafe fn slice_product<S: InstructionSet, const ASK: bool>(
 /// Body of [`product`].
 ///
 /// # Safety
-/// The requirements are those of [`product`].
+/// The requirements of [`product`] apply.
 #[inline(always)]
 unsafe fn product_body<S: InstructionSet, const ASK: bool>(a: &Matrix, x: *const f64, y: *mut f64) {
     let slices = a.shape.slices();
@@ -290,7 +290,7 @@ unsafe fn product_body<S: InstructionSet, const ASK: bool>(a: &Matrix, x: *const
 /// Body of [`restrict`].
 ///
 /// # Safety
-/// The requirements are those of [`restrict`].
+/// The requirements of [`restrict`] apply.
 #[inline(always)]
 unsafe fn restrict_body<S: InstructionSet, const ASK: bool>(
     a: &Matrix,

@@ -1,9 +1,10 @@
-//! Part of the matrix in one domain, stored as slices of eight rows (sliced ELL). All coefficients of a row are stored.
-//! A slot contains one coefficient for each of the eight rows of a slice, and each coefficient has its column index.
+//! Part of the matrix in one domain, stored in slices of eight rows (sliced ELL). All coefficients of a row are
+//! stored. A slot contains one coefficient of each of the eight rows of a slice; each coefficient has a column
+//! index.
 //!
-//! The rows of a slice are neighbours in a line of the grid. Only the columns of the preceding and the following point
-//! may be within the slice. These coefficients have separate slots, so that the remaining work of a sweep uses vectors.
-//! The parts below and above the diagonal are stored separately, for sweeps that need only one of them.
+//! The rows of a slice are neighbours in a line of the grid. Only the columns of the preceding and the following
+//! point can be within the slice. Their coefficients have separate slots, so that the rest of a sweep can use
+//! vectors. The parts below and above the diagonal are stored separately, for sweeps that need only one of them.
 
 use super::problem::{DomainLayout, GridPoints};
 use crate::array::Array;
@@ -15,11 +16,11 @@ use nodegauge_os::is_end_requested;
 pub(crate) const LANES: usize = 8;
 /// Number of slots below (or above) the diagonal whose columns are outside the slice.
 pub(crate) const OUTER: usize = 12;
-/// Number of slots below (or above) the diagonal; the last slot is for the neighbour in the same line.
+/// Number of slots below (or above) the diagonal; the last one is for the neighbour in the same line.
 pub(crate) const SIDE: usize = OUTER + 1;
 
-/// Steps from a point to the neighbours below the diagonal; the neighbour in the same line is last. The steps to the
-/// neighbours above the diagonal have the opposite signs.
+/// Steps from a point to its neighbours below the diagonal; the neighbour in the same line is last. The steps to
+/// neighbours above the diagonal have opposite signs.
 const BELOW: [[isize; 3]; SIDE] = {
     let mut steps = [[0; 3]; SIDE];
     let mut slot = 0;
@@ -35,13 +36,13 @@ const BELOW: [[isize; 3]; SIDE] = {
     steps
 };
 
-/// Layout of the points of a domain in vectors. The lines are surrounded by points of other domains; every line starts
-/// at a multiple of [`LANES`].
+/// Layout of a vector with the points of a domain. Its lines are surrounded by points of neighbouring domains; each
+/// line starts at a multiple of [`LANES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct VectorShape {
     /// Number of points in each direction.
     pub grid: GridPoints,
-    /// Distance from a line to the next one.
+    /// Distance between the starts of two successive lines.
     line: usize,
 }
 
@@ -84,7 +85,7 @@ impl VectorShape {
     }
 }
 
-/// Number of slices between two checks if the user ends the run; they take milliseconds.
+/// Number of slices between two checks for the end of the run; they take milliseconds.
 const SLICES_UNCHECKED: usize = 1024;
 
 /// Matrix rows of a domain on one grid.
@@ -94,7 +95,7 @@ pub(crate) struct Matrix {
     /// Coefficients below the diagonal: [`SIDE`] slots of [`LANES`] coefficients per slice.
     pub lower: Array<f64>,
     pub upper: Array<f64>,
-    /// Diagonal coefficients and their inverses, [`LANES`] per slice.
+    /// Diagonal coefficients, and their inverses: [`LANES`] per slice.
     pub diagonal: Array<f64>,
     pub inverse: Array<f64>,
     /// Columns of the coefficients, as indices into vectors, in the order of the coefficients.
@@ -103,7 +104,8 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    /// Creates the rows of a domain; must be called by the thread that uses the rows, which then touches them first.
+    /// Creates the rows of a domain. It must be called by the thread that uses the rows, so that this thread
+    /// touches them first.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped, or if the user ends the run.
@@ -169,7 +171,7 @@ impl Matrix {
         }
     }
 
-    /// Multiplies the diagonal by `factor` of each point, in the order of rows.
+    /// Multiplies the diagonal by `factor` at each point, in row order.
     pub fn scale_diagonal(&mut self, mut factor: impl FnMut([usize; 3]) -> f64) {
         let [points, lines, _] = self.shape.grid;
         for slice in 0..self.shape.all_slices() {
@@ -183,7 +185,7 @@ impl Matrix {
         }
     }
 
-    /// Replaces the diagonal; padding rows have 0.
+    /// Replaces the diagonal; the diagonal of padding rows is 0.
     pub fn set_diagonal(&mut self, diagonal: &[f64]) {
         self.diagonal.copy_from_slice(diagonal);
         for (inverse, x) in self.inverse.iter_mut().zip(diagonal) {

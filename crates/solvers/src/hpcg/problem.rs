@@ -1,5 +1,5 @@
-//! Problem of HPCG, and number of operations as counted by HPCG. Every point of a grid is coupled with the 26 points
-//! around it. The grid is divided into equal domains.
+//! Problem of HPCG, and the number of operations that HPCG counts. Every point of a grid is coupled with the 26
+//! points around it. The grid is divided into equal domains.
 //!
 //! The definitions are those of HPCG 3.1 (github.com/hpcg-benchmark/hpcg, ReportResults and GenerateProblem).
 
@@ -7,10 +7,10 @@ use crate::array::divisors;
 
 /// Number of iterations of a set.
 pub const ITERATIONS: usize = 50;
-/// Number of grids of the multigrid preconditioner; a grid has half as many points in every direction as the next finer
-/// grid.
+/// Number of grids of the multigrid preconditioner; each grid has half as many points in every direction as the
+/// next finer one.
 pub const LEVELS: usize = 4;
-/// Number of which the points of a domain in every direction must be a multiple.
+/// Divisor of the number of points of a domain in each direction.
 pub const MULTIPLE: usize = 1 << (LEVELS - 1);
 /// Minimum number of points of a domain in each direction, as in xhpcg.
 pub const MIN_POINTS: usize = 16;
@@ -28,7 +28,7 @@ pub struct DomainLayout {
 }
 
 impl DomainLayout {
-    /// Returns the layout of `count` domains with the smallest possible surface.
+    /// Returns the layout of `count` domains with the smallest possible total surface.
     pub fn new(local: GridPoints, count: usize) -> Self {
         let shapes =
             divisors(count).flat_map(|x| divisors(count / x).map(move |y| [x, y, count / x / y]));
@@ -81,7 +81,7 @@ impl DomainLayout {
     }
 }
 
-/// Parts of a set, in the order of the entries of [`Operations`] and of the measured times.
+/// Parts of a set, in the order of [`Operations`] and of the measured times.
 pub const PARTS: [&str; 4] = ["ddot", "waxpby", "spmv", "mg"];
 
 /// Numbers of operations that HPCG counts for a set of [`ITERATIONS`], per part in [`PARTS`].
@@ -89,8 +89,7 @@ pub const PARTS: [&str; 4] = ["ddot", "waxpby", "spmv", "mg"];
 pub struct Operations(pub [f64; PARTS.len()]);
 
 impl Operations {
-    /// Returns the numbers of operations of a set on this grid. They are those of the reference code, although this
-    /// program saves some of these operations.
+    /// Returns the operations of a set on this grid, as in the reference code. This program performs fewer of them.
     pub fn from_layout(layout: &DomainLayout) -> Self {
         let iterations = ITERATIONS as f64;
         let rows = layout.rows();
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_have_small_surface_and_known_neighbours() {
+    fn domain_layout_minimises_surface() {
         let of = |count| DomainLayout::new([16; 3], count).domains;
         assert_eq!(
             [1, 2, 4, 6, 8, 12, 7, 128].map(of),

@@ -1,4 +1,4 @@
-//! One set of iterations as defined by HPCG: creation of the domains, tests, and solution.
+//! One set of iterations as HPCG defines it: creation of the domains, tests, and solve.
 
 use super::domain::{Domain, StopCriteria};
 use super::exchange::{DomainExchange, DomainExchangePoint};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Interval at which interrupts are checked during a set.
+/// Interval between two checks for interrupts during a set.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Results of HPCG's tests; a value that is not finite is `None`.
@@ -25,7 +25,7 @@ pub struct Tests {
     pub iterations: [usize; 2],
 }
 
-/// Result of a set in one domain or in all domains.
+/// Result of a set, in one domain or in all domains together.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Set {
     /// Time until all domains were created, seconds.
@@ -36,37 +36,37 @@ pub struct Set {
     pub tests: Option<Tests>,
     /// Number of iterations; `None` if the set was stopped early.
     pub iterations: Option<usize>,
-    /// Relative residual `|r| / |r0|`.
+    /// Relative residual `|r| / |r0|`; `None` if the set was stopped early.
     pub residual: Option<f64>,
     /// Largest difference between the solution and 1, the exact solution.
-    pub distance: Option<f64>,
+    pub max_error: Option<f64>,
     /// Seconds per part; for all domains together, the seconds of the slowest domain.
     pub seconds: [f64; PARTS.len()],
 }
 
-/// Data from which a member creates a domain.
+/// Data for creating the domain of a member.
 #[derive(Clone, Copy)]
 pub struct DomainPlan<'a> {
     /// Layout of the domains.
     pub layout: &'a DomainLayout,
     /// Exchange of halos between the domains.
     pub exchange: &'a DomainExchange,
-    /// Candidate loops; the first candidate is used until the fastest is chosen.
+    /// Candidate loops; the first is used until the fastest has been chosen.
     pub codes: &'a [LoopCode],
 }
 
 /// Request for one set.
 #[derive(Clone, Copy)]
 struct SetRequest<'a> {
-    /// True if HPCG's tests have already been run.
+    /// True if HPCG's tests were already run.
     pub tested: bool,
     /// Criteria for the end of the iterations.
     pub until: StopCriteria<'a>,
 }
 
 impl DomainPlan<'_> {
-    /// Runs one set on newly created domains, by the workers number `at` of the pool. HPCG's tests are run as well, unless
-    /// `is_tested`. Returns `None` if interrupted.
+    /// Runs one set on newly created domains, with the workers of description number `at` of the pool. HPCG's tests
+    /// are run as well, unless `is_tested` is true. Returns `None` if the user interrupts the run.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped or a worker fails.
@@ -135,17 +135,17 @@ impl Set {
             tests,
             iterations: solved.map(|solved| solved.iterations),
             residual: solved.and_then(|solved| finite(solved.residual)),
-            distance: finite(domain.distance()),
+            max_error: finite(domain.max_error()),
             seconds: solved.unwrap_or_default().seconds,
         })
     }
 
-    /// Combines the results of all domains to the result of a set.
+    /// Combines the results of all domains into the result of a set.
     fn combine(all: Vec<Self>) -> Option<Self> {
         all.into_iter().reduce(|mut of_all, next| {
             of_all.setup_s = of_all.setup_s.max(next.setup_s);
             of_all.iterations = of_all.iterations.and(next.iterations);
-            of_all.distance = of_all.distance.zip(next.distance).map(|(x, y)| x.max(y));
+            of_all.max_error = of_all.max_error.zip(next.max_error).map(|(x, y)| x.max(y));
             for (max, seconds) in of_all.seconds.iter_mut().zip(next.seconds) {
                 *max = max.max(seconds);
             }

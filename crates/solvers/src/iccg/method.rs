@@ -11,7 +11,7 @@ pub enum Method {
     Domain,
     /// Block-IC(0) with the smallest number of colours.
     Multicolour,
-    /// Block-IC(0) with the levels of reverse Cuthill-McKee, distributed cyclically over colours.
+    /// Block-IC(0) with the levels of reverse Cuthill-McKee, which are distributed cyclically over colours.
     CyclicLevels,
     /// Block-IC(0) in reverse Cuthill-McKee order.
     Levels,

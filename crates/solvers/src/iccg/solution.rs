@@ -1,4 +1,4 @@
-//! One complete solution, from the numbering of the mesh points to the check, computed by threads or by ranks.
+//! One complete solve by threads or ranks, from numbering the mesh points to checking the solution.
 
 use super::method::Method;
 use crate::array::{SharedArray, divisors, finite};
@@ -6,7 +6,7 @@ use crate::cg::{Codes, IterationWork, PARTS, Solver, SolverEnd, State, Times, To
 use crate::code::LoopCode;
 use crate::context::{ThreadContext, Threads};
 use crate::elasticity::{Mesh, Stretch, Subdomain};
-use crate::halo::{Halo, MpiRanks, Ranks, SharedHalo, SingleRank};
+use crate::halo::{Halo, MpiRanks, Ranks, SharedHalo, SingleRank, too_few_points};
 use crate::order::Numbering;
 use crate::precondition::Preconditioner;
 use crate::setup_clock::SetupClock;
@@ -25,9 +25,9 @@ use std::time::Duration;
 /// Approximate time between two checks for an interruption, and between two measurements of the core-to-core round
 /// trip.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Number of products measured with every candidate; the shortest time counts.
+/// Number of products measured with every candidate; the shortest time is used.
 const TURNS: usize = 5;
-/// Number of products over which the time of creating a storage format is distributed when formats are compared.
+/// Number of products to which the time for creating a storage format is distributed when formats are compared.
 const WORTH: f64 = 100.0;
 
 /// Storage format of the matrix, and prefetching of the loops.
@@ -51,41 +51,41 @@ impl SolutionLoops {
     }
 }
 
-/// Description of a solution to compute: problem, size and method.
+/// Description of a solve: problem, size and method.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SolutionJob {
     /// Mesh of the problem.
     pub mesh: Mesh,
-    /// Storage format of the matrix; with `None`, the faster format is used.
+    /// Storage format of the matrix; `None` to choose the faster one.
     pub storage: Option<Storage>,
-    /// Criteria for the end of the solution.
+    /// Criteria for stopping the solver.
     pub tolerance: Tolerance,
-    /// Storage format and loops; with `None`, the fastest are chosen by measurement.
+    /// Storage format and loops; `None` to choose the fastest by measurement.
     pub loops: Option<SolutionLoops>,
     /// Preconditioner and order of elimination.
     pub method: Method,
 }
 
-/// Result of a solution; numbers that are not finite are `None`.
+/// Result of a solve; numbers that are not finite are `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Solution {
     /// Number of iterations.
     pub iterations: usize,
-    /// Reason why the solution ended.
+    /// Reason why the solver stopped.
     pub end: SolverEnd,
-    /// Relative residual `|b - A x| / |b|`, recomputed after the solution.
+    /// Relative residual `|b - A x| / |b|`, recomputed after the solve.
     pub residual: Option<f64>,
     /// Largest difference from the exact displacements, divided by the largest displacement.
     pub error: Option<f64>,
-    /// Time in seconds for numbering, assembly, factorisation and creation of the storage format, without `memory_s`.
+    /// Time for numbering, assembly, factorisation and creation of the storage format, without `memory_s`; seconds.
     pub setup_s: Seconds,
-    /// Time in seconds in which the kernel provided memory during the setup.
+    /// Time for which the kernel provided memory during the setup; seconds.
     pub memory_s: Seconds,
     /// Storage format and loops that were used.
     pub loops: SolutionLoops,
-    /// Time in seconds of a product in BCSR and in sliced ELL, if the format was chosen by measurement.
+    /// Time of a product in BCSR and in sliced ELL, if the format was chosen by measurement; seconds.
     pub product_s: [Option<Seconds>; 2],
-    /// Number of colours of the order of elimination.
+    /// Number of colours of the elimination order.
     pub colours: usize,
     /// Shift of the diagonal with which the factorisation succeeded.
     pub shift: f64,
@@ -93,13 +93,13 @@ pub struct Solution {
     pub work: IterationWork,
 }
 
-/// Returns the parts of an iteration that move any data.
+/// Returns the indices of the parts of an iteration that move data.
 pub fn parts(work: &IterationWork) -> impl Iterator<Item = usize> {
     (0..PARTS.len()).filter(|part| work.bytes[*part] > 0)
 }
 
-/// Solves with the workers number `at` of the pool; returns one sample per iteration, with the time of the iteration
-/// and the times of its [`parts`]. `None` if the user interrupted the solution.
+/// Solves with the workers of description number `at` of the pool. Returns one sample per iteration, with the time
+/// of the iteration and the times of its [`parts`]; `None` if the user interrupts the solve.
 ///
 /// # Errors
 /// Fails if memory cannot be mapped or a worker fails.
@@ -184,7 +184,7 @@ fn by_ranks(
     }
 }
 
-/// Solves with the ranks of an MPI launcher; the ranks have already received the job.
+/// Solves with the ranks of an MPI launcher, which have already received the job.
 fn by_mpi(
     world: &World,
     job: &SolutionJob,
@@ -196,10 +196,10 @@ fn by_mpi(
     joined(&sample, timed)
 }
 
-/// Result of a rank: the solution and the times of the iterations, or `None` if the solution was interrupted.
+/// Result of a rank: the solution and the times of the iterations; `None` if the solve was interrupted.
 type RankSolution = Result<Option<(Solution, Vec<Times>)>, Failure>;
 
-/// Runs the part of one rank under an MPI launcher. Rank 0 gets the results of all ranks.
+/// Runs the part of this rank in a solve under an MPI launcher. Rank 0 gets the results of all ranks.
 fn mpi_rank(
     world: &World,
     job: &SolutionJob,
@@ -210,7 +210,7 @@ fn mpi_rank(
     mpi::timed(world, |member, laps| run_rank(member, laps, job, &ranks, grid, interrupted))
 }
 
-/// Runs the part of one rank that rank 0 of an MPI launcher has requested.
+/// Runs the part of this rank in a solve that rank 0 of an MPI job has requested.
 ///
 /// # Errors
 /// Fails if memory cannot be mapped or a rank fails.
@@ -234,7 +234,7 @@ fn joined(
     Ok(Some((combine, samples)))
 }
 
-/// Runs the part of one rank in a solution.
+/// Runs the part of one rank in a solve.
 fn run_rank(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
@@ -244,7 +244,7 @@ fn run_rank(
     interrupted: &mut dyn FnMut() -> bool,
 ) -> RankSolution {
     let subdomain = Subdomain::for_rank(job.mesh, member.index, grid);
-    let subdomain = subdomain.ok_or_else(|| Failure::missing("a rank has no mesh points"))?;
+    let subdomain = subdomain.ok_or_else(|| too_few_points(member.count))?;
     let context = &mut ThreadContext::from_rank(member);
     as_rank(context, laps, subdomain, job, ranks, interrupted)
 }
@@ -293,12 +293,12 @@ fn as_rank(
     Ok(Some((prepared.solution(&mut solver, state, residual), times)))
 }
 
-/// Returns the number of iterations until the next check for an interruption, given the seconds of one iteration.
+/// Returns the number of iterations until the next check for interrupts, given the seconds per iteration.
 fn until_next_look(seconds: f64) -> usize {
     ((LOOK_EVERY.as_secs_f64() / seconds.max(1e-6)) as usize).clamp(1, 10_000)
 }
 
-/// Ends the process of a rank that cannot continue while the other ranks wait for it.
+/// Ends the process of a rank that cannot continue while other ranks wait for it.
 fn lost<T>(failure: Failure) -> T {
     resume_unwind(Box::new(failure))
 }
@@ -328,7 +328,7 @@ fn combine(solutions: &[Solution]) -> Solution {
     }
 }
 
-/// Returns one sample per iteration. All samples contain the core-to-core round trips of the complete solution.
+/// Returns one sample per iteration. Each has the core-to-core round trips before and after the complete solve.
 fn iteration_samples(all: &Sample, times: &[Times], work: &IterationWork) -> Vec<Sample> {
     let parts: Vec<usize> = parts(work).collect();
     let of = |(number, iteration): (usize, &Times)| {
@@ -343,7 +343,7 @@ fn iteration_samples(all: &Sample, times: &[Times], work: &IterationWork) -> Vec
             at: all.at,
             round_trips: all.round_trips,
             causes: all.causes.clone(),
-            each: Vec::new(),
+            per_process: Vec::new(),
         }
     };
     times.iter().enumerate().map(of).collect()
@@ -352,9 +352,9 @@ fn iteration_samples(all: &Sample, times: &[Times], work: &IterationWork) -> Vec
 /// Times of a setup, seconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct SetupSeconds {
-    /// Time without that in which the kernel provided memory.
+    /// Time without the time for which the kernel provided memory.
     computed: f64,
-    /// Time in which the kernel provided memory.
+    /// Time for which the kernel provided memory.
     provided: f64,
 }
 
@@ -368,9 +368,10 @@ impl SetupSeconds {
 struct UnstoredSystem {
     system: System,
     preconditioner: Preconditioner,
-    /// Matrix in every candidate storage format, with the time for creating the format in addition to `setup`.
+    /// Matrix in every candidate storage format, with the times for creating the format; these are not included in
+    /// `setup`.
     matrices: Vec<(Matrix, SetupSeconds)>,
-    /// Storage format and loops of an earlier solution.
+    /// Storage format and loops of an earlier solve.
     chosen: Option<SolutionLoops>,
     setup: SetupSeconds,
     /// Vectors for measuring products; `None` if nothing must be chosen.
@@ -461,7 +462,7 @@ impl UnstoredSystem {
         Ok((Self { system, preconditioner, matrices, chosen, setup, vectors }, halo))
     }
 
-    /// Uses storage format and loops of an earlier solution, or else chooses the fastest by measurement. All ranks
+    /// Uses the storage format and the loops of an earlier solve, or chooses the fastest by measurement. All ranks
     /// choose the same.
     fn choose(
         mut self,
@@ -483,8 +484,8 @@ impl UnstoredSystem {
         Ok(PreparedSystem { system, preconditioner, matrix, loops, setup, product_s })
     }
 
-    /// Measures storage formats and loops, and returns the fastest. `product_s` gets the best time of a product in each
-    /// storage format.
+    /// Measures storage formats and loops, and returns the fastest. `product_s` receives the best time of a product
+    /// in each storage format.
     fn fastest(
         &self,
         threads: &mut impl Threads,
@@ -533,7 +534,7 @@ impl UnstoredSystem {
     }
 }
 
-/// Times of the loops that are compared, in seconds; equal on all threads and ranks.
+/// Times of compared loops, in seconds; equal on all threads and ranks.
 struct TrialTimes {
     /// Results of [`products`].
     products: Vec<[f64; 2]>,
@@ -541,12 +542,12 @@ struct TrialTimes {
     preconditioners: [f64; 2],
 }
 
-/// Check of a trial if the user ends the run.
+/// Check in a trial if the user ends the run.
 #[derive(Debug, Default)]
 struct EndCheck(AtomicBool);
 
 impl EndCheck {
-    /// True if the user ends the run. All threads of all ranks must call this function, and get the same answer.
+    /// True if the user ends the run. All threads of all ranks must call this method; all get the same answer.
     fn is_ended(&self, context: &ThreadContext<'_>, halo: &dyn Halo) -> bool {
         if context.thread == 0 {
             self.0.store(is_end_requested(), Ordering::Relaxed);
@@ -558,8 +559,8 @@ impl EndCheck {
     }
 }
 
-/// Measures the preconditioner with loops that do not prefetch and with loops that do, alternately. Returns the best
-/// time of each, as the mean over the ranks; infinity if the user ends the run.
+/// Measures the preconditioner with loops that do not prefetch and with loops that do, alternately. Returns the
+/// best time of each variant, averaged over the ranks; infinity if the user ends the run.
 ///
 /// # Safety
 /// All threads of all ranks must call this function, with different contexts. No other code may use the vectors during
@@ -591,9 +592,9 @@ unsafe fn preconditioners(
     best.map(|seconds| halo.sum(context, seconds) / ranks)
 }
 
-/// Measures the methods of products alternately. Returns two times per method: the best time, and the best time plus a
-/// share of the time for creating the storage format. The times are means over the ranks; infinity if the user ends the
-/// run.
+/// Measures the variants of products alternately. Returns two times per variant: the best time, and the best time
+/// plus a share of the time for creating the storage format. The times are averaged over the ranks; they are
+/// infinite if the user ends the run.
 ///
 /// # Safety
 /// All threads of all ranks must call this function, with different contexts. No other code may use the vectors during
@@ -633,8 +634,8 @@ unsafe fn products(
     costs
 }
 
-/// Returns the number of ranks along x, y and z. Every rank must have mesh points; of the possible grids, the grid with
-/// the smallest surface is returned.
+/// Returns the number of ranks along x, y and z, such that every rank has mesh points. Of several grids, the one
+/// with the smallest surface is returned.
 ///
 /// # Errors
 /// Fails if there is no such grid.
@@ -664,7 +665,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_divide_a_mesh_with_the_smallest_surface() {
+    fn rank_grid_has_smallest_surface() {
         let mesh = Mesh { elements: [9, 9, 39] };
         assert_eq!(rank_grid(mesh, 4).unwrap(), [1, 1, 4]);
         assert_eq!(rank_grid(Mesh { elements: [9; 3] }, 8).unwrap(), [2, 2, 2]);

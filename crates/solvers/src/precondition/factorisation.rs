@@ -13,8 +13,8 @@ use nodegauge_measure::Failure;
 use nodegauge_os::is_end_requested;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Number of rows that a thread eliminates before it transposes the rows that are complete. The blocks that a
-/// transposition reads are then still in a cache.
+/// Number of rows that a thread eliminates before it transposes the completed rows. The blocks that it transposes
+/// are then still in a cache.
 const ROWS_PER_GROUP: usize = 64;
 
 /// Block-IC(0) while the threads compute it.
@@ -22,7 +22,7 @@ pub(super) struct Factorisation<'a> {
     matrix: &'a Blocks,
     rows: &'a Numbering,
     pattern: Pattern,
-    /// Inverse of the diagonal blocks, as in [`Preconditioner`](super::Preconditioner).
+    /// Inverses of the diagonal blocks, as in [`Preconditioner`](super::Preconditioner).
     inverse: SharedArray<f64>,
     /// Factor below the diagonal.
     lower: SharedBlocks,
@@ -66,14 +66,14 @@ impl<'a> Factorisation<'a> {
         Ok(good.load(Ordering::Relaxed))
     }
 
-    /// Returns the inverse of the diagonal blocks and the factors below and above the diagonal.
+    /// Returns the inverses of the diagonal blocks, and the factors below and above the diagonal.
     pub fn into_factors(self) -> (Array<f64>, [Blocks; 2]) {
         let Self { inverse, lower, upper, .. } = self;
         (inverse.into_array(), [lower.into_blocks(), upper.into_blocks()])
     }
 
-    /// Runs the part of one thread in the factorisation. If the user ends the run, some rows are left out; the caller
-    /// must check this.
+    /// Runs the part of one thread in the factorisation. If the user ends the run, some rows are omitted; the
+    /// caller must check this.
     ///
     /// # Safety
     /// All threads must call this function, with different contexts. No other code may use `self` during the call.
@@ -112,8 +112,8 @@ impl<'a> Factorisation<'a> {
     }
 }
 
-/// Consecutive rows of a stage during the elimination: `W_ij = A_ij - sum of W_ik L_jk^T`, `L_ij = W_ij D_j^-1`, `D_i =
-/// A_ii - sum of W_ij L_ij^T`.
+/// Consecutive rows of a stage that are eliminated as follows: `W_ij = A_ij - sum of W_ik L_jk^T`, `L_ij = W_ij
+/// D_j^-1`, `D_i = A_ii - sum of W_ij L_ij^T`.
 pub(super) struct RowGroup<'a> {
     factor: &'a Factorisation<'a>,
     /// Rows of the thread.
@@ -124,7 +124,7 @@ pub(super) struct RowGroup<'a> {
 }
 
 compiled! {
-    /// Eliminates rows; clears `good` if a pivot block is not positive definite.
+    /// Eliminates rows; sets `good` to false if a pivot block is not positive definite.
     ///
     /// # Safety
     /// The processor must support the instruction set, and no other thread may use the rows. Rows of lower colours and
@@ -135,7 +135,7 @@ compiled! {
 /// Body of [`eliminate`].
 ///
 /// # Safety
-/// The requirements are those of [`eliminate`].
+/// The requirements of [`eliminate`] apply.
 #[inline(always)]
 unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
     group: &RowGroup<'_>,
@@ -151,7 +151,7 @@ unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
 /// Eliminates a row.
 ///
 /// # Safety
-/// The requirements are those of [`eliminate`].
+/// The requirements of [`eliminate`] apply.
 #[inline(always)]
 unsafe fn eliminate_row<S: InstructionSet>(
     group: &RowGroup<'_>,
@@ -217,43 +217,43 @@ unsafe fn eliminate_row<S: InstructionSet>(
     invert_into(&pivot, inverse, good);
 }
 
-/// Lower coupling of a row, ordered by elimination.
+/// Lower coupling of a row, in the order of elimination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct LowerCoupling {
     colour: u32,
     column: u32,
     /// Index of the block in the row.
     position: usize,
-    /// Start of the part of the coupling in [`RowScratch::common`].
+    /// Start of this coupling's part of [`RowScratch::common`].
     common_start: usize,
     /// End of this part.
     common_end: usize,
-    /// True if the current row is not coupled with the row after `column`.
+    /// True if the current row is not coupled with the row that follows `column`.
     is_front: bool,
 }
 
 impl LowerCoupling {
-    /// Returns the part of the coupling in the common rows of all couplings.
+    /// Returns this coupling's part of the common rows of all couplings.
     #[inline(always)]
     fn common<'a>(&self, all: &'a [Common]) -> &'a [Common] {
         &all[self.common_start..self.common_end]
     }
 }
 
-/// Row that the current row and one of its lower couplings are both coupled with.
+/// Row with which both the current row and one of its lower couplings are coupled.
 #[derive(Debug, Clone, Copy)]
 struct Common {
-    /// Number of the coupling of the current row with the common row.
+    /// Number of the current row's coupling with the common row.
     coupling: u32,
-    /// Index of the common row in the row of the lower coupling.
+    /// Index of the common row's block in the row of the lower coupling.
     index: u32,
 }
 
-/// Scratch memory for the elimination of rows, with the couplings of the last row.
+/// Scratch memory for the elimination of rows, with the couplings of the last eliminated row.
 pub(super) struct RowScratch {
-    /// Row to which the couplings belong; `None` before the first row.
+    /// Row whose couplings are stored; `None` before the first row.
     row: Option<usize>,
-    /// For every row: number of the coupling with the current row, from 1; 0 if the rows are not coupled.
+    /// For each row, the number of the current row's coupling with it, from 1; 0 if the rows are not coupled.
     number_of: Vec<u32>,
     /// Lower couplings in the order of elimination.
     coupled: Vec<LowerCoupling>,
@@ -261,7 +261,7 @@ pub(super) struct RowScratch {
     diagonal: Option<usize>,
     /// Common rows of each lower coupling.
     common: Vec<Common>,
-    /// Block `W` of every coupling.
+    /// Block `W` of each coupling.
     unscaled: Vec<PaddedBlock>,
 }
 
@@ -277,9 +277,9 @@ impl RowScratch {
         }
     }
 
-    /// Shifts the couplings of the last row to `row`; returns false if this is not possible, because the row does not
-    /// follow the last row, or because the row or one of its lower couplings does not repeat the pattern of the row
-    /// before.
+    /// Shifts the couplings of the last row to `row`. Returns false if this is not possible, because `row` does not
+    /// follow the last row, or because `row` or one of its lower couplings does not repeat the pattern of the
+    /// preceding row.
     #[inline(always)]
     fn shift_to(&mut self, pattern: &Pattern, row: usize) -> bool {
         if !(self.row.is_some_and(|last| last + 1 == row) && pattern.is_repetition(row)) {
@@ -350,8 +350,8 @@ impl RowScratch {
 #[derive(Debug, Clone, Copy)]
 struct UpperCoupling {
     column: u32,
-    /// Index of the transposed block in row `column` of the lower factor. The sparsity pattern is symmetric, so the
-    /// block exists; `None` in rows that were left out at the end of a run.
+    /// Index of the transposed block in row `column` of the lower factor. The sparsity pattern is symmetric, so
+    /// that the block exists; `None` for rows that were omitted because the user ended the run.
     index: Option<usize>,
 }
 
@@ -369,11 +369,11 @@ struct Transposition<'a> {
     next: usize,
     /// Upper couplings of the next row.
     coupled: Vec<UpperCoupling>,
-    /// True if the indices of the couplings are those of the row before.
+    /// True if the couplings have the same indices as the couplings of the preceding row.
     has_indices: bool,
-    /// Row of the thread before which all rows must be complete; `None` if rows of other threads must be complete.
+    /// Row of this thread up to which all rows must be complete; `None` if rows of other threads must be complete.
     needed: Option<usize>,
-    /// Blocks of the last row, which arrive while the next row is found.
+    /// Blocks of the last row; they are being prefetched while the couplings of the next row are found.
     pending: Vec<BlockPair<'a>>,
 }
 
@@ -412,7 +412,7 @@ impl<'a> Transposition<'a> {
         self.needed = is_own.then_some(needed);
     }
 
-    /// Transposes all rows that need only rows of this thread before `complete`.
+    /// Transposes all rows that need no row of this thread from `complete` on.
     ///
     /// # Safety
     /// These rows of the lower factor must be complete, and no other code may use the upper rows of the thread.
@@ -467,7 +467,7 @@ impl<'a> Transposition<'a> {
         self.find_next();
     }
 
-    /// Finds the upper couplings of the next row from those of the row before.
+    /// Derives the upper couplings of the next row from the upper couplings of the preceding row.
     fn find_next(&mut self) {
         if self.next == self.own.end || !self.factor.pattern.is_repetition(self.next) {
             return self.find();
@@ -490,17 +490,18 @@ mod tests {
 
     const MESH: Mesh = Mesh { elements: [6, 4, 5] };
 
-    /// Factors of a system, and the system.
+    /// Factors of a system, with the system.
     struct Factorised {
         rows: Numbering,
         matrix: Blocks,
         inverse: Array<f64>,
         factors: [Blocks; 2],
-        /// Number of rows that repeat the row before.
+        /// Number of rows that repeat the pattern of the preceding row.
         repetitions: usize,
     }
 
-    /// Factorises the system of [`MESH`]; if `general`, the positions of every row are searched.
+    /// Factorises the system of [`MESH`]. If `general` is true, no row is treated as a repetition of the preceding
+    /// row.
     fn factorised(numbering: Numbering, general: bool) -> Factorised {
         let mut team = Team::start(&vec![Vec::new(); numbering.threads()]).unwrap();
         let mut clock = SetupClock::start();
@@ -519,7 +520,7 @@ mod tests {
         Factorised { rows, matrix, inverse, factors, repetitions }
     }
 
-    /// Returns the numberings of [`MESH`] in every order, and in a shuffled sequence with a single colour.
+    /// Returns the numberings of [`MESH`] in every order, and a shuffled sequence with a single colour.
     fn numberings(threads: usize) -> Vec<Numbering> {
         let whole = Subdomain::whole(MESH);
         let count = whole.known_nodes();
@@ -535,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_rows_have_the_factors_of_a_general_search() {
+    fn repeated_rows_have_factors_of_general_search() {
         for threads in [1, 3] {
             for (fast, general) in numberings(threads).into_iter().zip(numberings(threads)) {
                 let [fast, general] = [factorised(fast, false), factorised(general, true)];
@@ -552,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn most_rows_repeat_unless_shuffled() {
+    fn most_rows_repeat_pattern_unless_shuffled() {
         let repetitions: Vec<usize> =
             numberings(1).into_iter().map(|rows| factorised(rows, false).repetitions).collect();
         let nodes = MESH.count();
@@ -560,12 +561,12 @@ mod tests {
         assert!(repetitions[EliminationOrder::ALL.len()] < nodes / 4, "{repetitions:?}");
     }
 
-    /// Returns a block of the matrix or of a factor by rows.
+    /// Returns a block of the matrix or of a factor, row by row.
     fn by_rows(block: &[f64; BLOCK]) -> Block3x3 {
         std::array::from_fn(|row| std::array::from_fn(|column| block[3 * column + row]))
     }
 
-    /// Adds `a d b^T`.
+    /// Adds `a d b^T` to `sum`.
     fn add(sum: &mut Block3x3, a: &Block3x3, d: &Block3x3, b: &Block3x3) {
         for (i, row) in sum.iter_mut().enumerate() {
             for (j, entry) in row.iter_mut().enumerate() {
@@ -578,9 +579,9 @@ mod tests {
         }
     }
 
-    /// On the pattern of the matrix, the product of the factors is the matrix.
+    /// Tests that, on the sparsity pattern of the matrix, the product of the factors equals the matrix.
     #[test]
-    fn factors_multiply_to_the_matrix() {
+    fn product_of_factors_equals_matrix() {
         const UNIT: Block3x3 = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
         for threads in [1, 3] {
             for rows in numberings(threads) {

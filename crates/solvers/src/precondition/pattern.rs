@@ -1,7 +1,8 @@
 //! Couplings of rows: their roles in the elimination, and the rows that repeat the pattern of the row before.
 //!
-//! A row repeats the row before if every column is larger by one and has the same role. Most rows of a mesh do, so that
-//! positions which were found for a row are valid for the next row. The patterns are compared, not assumed.
+//! A row repeats the pattern of the preceding row if every column is larger by one and has the same role. This
+//! holds for most rows of a mesh; positions that were found for a row are then valid for the next row. The patterns
+//! are always compared.
 
 use crate::array::{Array, SharedArray};
 use crate::context::Threads;
@@ -28,7 +29,7 @@ pub(super) struct Role {
     pub colour: u32,
 }
 
-/// Rows of a thread, and the numbering that determines the roles of their couplings.
+/// Rows of a thread, with the numbering that determines the roles of their couplings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnRows<'a> {
     pub numbering: &'a Numbering,
@@ -72,11 +73,11 @@ impl<'a> OwnRows<'a> {
 /// Pattern of the factors of all rows of a rank.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    /// 1 for a row that repeats the row before, otherwise 0.
+    /// For each row, 1 if it repeats the pattern of the preceding row, otherwise 0.
     repeats: Array<u8>,
-    /// Number of lower couplings of every row.
+    /// Number of lower couplings of each row.
     pub lower: Array<u32>,
-    /// Number of upper couplings of every row.
+    /// Number of upper couplings of each row.
     pub upper: Array<u32>,
 }
 
@@ -137,20 +138,21 @@ impl Pattern {
         })
     }
 
-    /// True if the couplings of a row are those of the row before, each shifted by one row, with the same roles.
+    /// True if the couplings of a row equal the couplings of the preceding row, shifted by one column, with the
+    /// same roles.
     #[inline(always)]
     pub fn is_repetition(&self, row: usize) -> bool {
         self.repeats[row] != 0
     }
 
-    /// Marks all rows as rows that do not repeat the row before.
+    /// Marks all rows as rows that do not repeat the pattern of the preceding row.
     #[cfg(test)]
     pub fn forget_repetitions(&mut self) {
         self.repeats.fill(0);
     }
 }
 
-/// True if a row repeats the row before, which belongs to the same stage.
+/// True if a row repeats the pattern of the preceding row, which belongs to the same stage.
 fn is_repetition(matrix: &Blocks, own: &OwnRows<'_>, stage: &Range<usize>, row: usize) -> bool {
     let earlier = matrix.row(row - 1).0;
     let columns = matrix.row(row).0;

@@ -14,7 +14,7 @@ use std::ops::Range;
 /// Number of elements of a block, which is stored by columns.
 pub(crate) const BLOCK: usize = 9;
 
-/// Blocks of a row, and their columns.
+/// Blocks of a row, with their columns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BlockRow<'a> {
     pub columns: &'a [u32],
@@ -38,8 +38,9 @@ pub(crate) struct SharedBlocks {
 }
 
 impl SharedBlocks {
-    /// Maps memory for rows with these numbers of blocks and sets the start of every row; the threads that own the rows
-    /// first write to the memory of their blocks. The clock does not count the time in which the kernel provides memory.
+    /// Maps memory for rows with these numbers of blocks and sets the start of each row. The threads that own the
+    /// rows touch the memory of their blocks first. The clock does not count the time for which the kernel provides
+    /// memory.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped, or if a thread fails.
@@ -72,7 +73,7 @@ impl SharedBlocks {
         Ok(made)
     }
 
-    /// Returns columns and values of a row; the thread that owns the row writes them.
+    /// Returns the columns and the values of a row, for the thread that owns the row.
     ///
     /// # Safety
     /// While the results live, no other code reads or writes the row.
@@ -114,7 +115,7 @@ impl SharedBlocks {
         unsafe { (self.columns.part(blocks), self.values.part(numbers).as_chunks().0) }
     }
 
-    /// Prefetches block `index` of a row, which other code may write.
+    /// Prefetches block `index` of a row, which other code may be writing.
     #[inline(always)]
     pub fn prefetch(&self, row: usize, index: usize) {
         prefetch_block(self.values.at(0).wrapping_add(BLOCK * (self.starts[row] + index)));
@@ -146,7 +147,7 @@ impl Blocks {
         (&self.columns[blocks], self.values[numbers].as_chunks().0)
     }
 
-    /// Returns a range of rows in the form that loops use.
+    /// Returns a range of rows in the form that the loops use.
     pub fn rows(&self, range: &Range<usize>) -> Rows {
         assert!(range.end < self.starts.len());
         Rows {
@@ -196,7 +197,7 @@ pub(crate) fn transpose(block: &[f64; BLOCK]) -> [f64; BLOCK] {
     std::array::from_fn(|at| block[3 * (at % 3) + at / 3])
 }
 
-/// Block whose columns have four lanes, the last of which is undefined, so that a vector instruction updates a column.
+/// Block with four lanes per column, so that one vector instruction updates a column. The last lane is undefined.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 pub(crate) struct PaddedBlock([[f64; 4]; 3]);
@@ -206,7 +207,7 @@ impl PaddedBlock {
     pub const ZERO: Self = Self([[0.0; 4]; 3]);
 }
 
-/// Block in three registers, one per column. The last lane of a column is undefined.
+/// Block in three registers, one per column. The last lane of each register is undefined.
 pub(crate) struct Columns<S: InstructionSet>([S::Four; 3]);
 
 impl<S: InstructionSet> Columns<S> {

@@ -6,11 +6,11 @@ use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 /// Number of block rows of a slice: the number of lanes of the widest vectors.
 pub(crate) const LANES: usize = 8;
 
-/// Number of independent rows or slices that are processed side by side; hardware prefetchers follow each of these
+/// Number of independent rows or slices that are processed side by side; hardware prefetchers follow each of their
 /// streams.
 const SIDE_BY_SIDE: usize = 2;
 
-/// Block rows in the form that loops use. Row `i` has the blocks from `starts[i]` to `starts[i + 1]`.
+/// Block rows in the form that the loops use. Row `i` has the blocks from `starts[i]` to `starts[i + 1]`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rows {
     /// First row, and the row after the last one.
@@ -23,12 +23,12 @@ pub(crate) struct Rows {
     pub values: *const f64,
 }
 
-/// Returns the product of row `i` and `x`. `BACKWARD` is the direction in which rows and their blocks are visited, so that
-/// the addresses rise or fall throughout: hardware prefetchers follow such a stream, and the block that needs the row
-/// solved before comes last in the sums. Lane 3 is undefined.
+/// Returns the product of row `i` and `x`. `BACKWARD` is true if rows and their blocks are visited backwards. The
+/// addresses thus always rise or always fall, which hardware prefetchers can follow, and the block that needs the
+/// previously solved row comes last in the sum. Lane 3 is undefined.
 ///
 /// # Safety
-/// The requirements are those of [`product`].
+/// The requirements of [`product`] apply.
 #[inline(always)]
 unsafe fn row_product<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     rows: &Rows,
@@ -91,7 +91,7 @@ compiled! {
 /// Body of [`product`].
 ///
 /// # Safety
-/// The requirements are those of [`product`].
+/// The requirements of [`product`] apply.
 #[inline(always)]
 unsafe fn product_body<S: InstructionSet, const ASK: bool>(
     rows: &Rows,
@@ -119,7 +119,7 @@ compiled! {
     /// Runs a forward substitution on unit lower rows: `z_i = r_i - sum of L_ij z_j`.
     ///
     /// # Safety
-    /// The requirements are those of [`product`]; the columns of a row refer to preceding rows, or to rows of other
+    /// The requirements of [`product`] apply; the columns of a row refer to preceding rows, or to rows of other
     /// threads that no longer change.
     forward = forward_body(rows: &Rows, r: *const f64, z: *mut f64)
 }
@@ -127,7 +127,7 @@ compiled! {
 /// Body of [`forward`].
 ///
 /// # Safety
-/// The requirements are those of [`forward`].
+/// The requirements of [`forward`] apply.
 #[inline(always)]
 unsafe fn forward_body<S: InstructionSet, const ASK: bool>(
     rows: &Rows,
@@ -151,7 +151,7 @@ compiled! {
     /// z_j`, with `D` as 3 x 3 numbers per row.
     ///
     /// # Safety
-    /// The requirements are those of [`forward`], with following rows instead of preceding rows. `diagonal` must have
+    /// The requirements of [`forward`] apply, with following rows instead of preceding rows. `diagonal` must have
     /// the rows and one number after them.
     backward = backward_body(rows: &Rows, diagonal: *const f64, z: *mut f64)
 }
@@ -159,7 +159,7 @@ compiled! {
 /// Body of [`backward`].
 ///
 /// # Safety
-/// The requirements are those of [`backward`].
+/// The requirements of [`backward`] apply.
 #[inline(always)]
 unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     rows: &Rows,
@@ -189,7 +189,7 @@ compiled! {
 /// Body of [`scale`].
 ///
 /// # Safety
-/// The requirements are those of [`scale`].
+/// The requirements of [`scale`] apply.
 #[inline(always)]
 unsafe fn scale_body<S: InstructionSet, const ASK: bool>(
     range: (usize, usize),
@@ -207,8 +207,8 @@ unsafe fn scale_body<S: InstructionSet, const ASK: bool>(
     }
 }
 
-/// Slices of block rows in the form that loops use. Slice `s` has the columns of blocks from `starts[s]` to `starts[s +
-/// 1]`. A column of blocks contains one block of every row of the slice.
+/// Slices of block rows, in the form that the loops use. Slice `s` has the columns of blocks from `starts[s]` to
+/// `starts[s + 1]`. A column of blocks contains one block of each row of the slice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slices {
     /// Number of slices.
@@ -219,7 +219,7 @@ pub(crate) struct Slices {
     pub end: usize,
     /// First column of blocks of every slice.
     pub starts: *const usize,
-    /// Index of the first vector component that a block is multiplied with; [`LANES`] indices per column of blocks.
+    /// Index of the first vector component by which a block is multiplied; [`LANES`] indices per column of blocks.
     pub columns: *const u32,
     /// Elements of the blocks. The same element of the [`LANES`] blocks of a column is stored consecutively.
     pub values: *const f64,
@@ -229,14 +229,14 @@ compiled! {
     /// Computes `y = A x` on slices.
     ///
     /// # Safety
-    /// The requirements are those of [`product`].
+    /// The requirements of [`product`] apply.
     slices = slices_body(slices: &Slices, x: *const f64, y: *mut f64)
 }
 
 /// Body of [`slices`].
 ///
 /// # Safety
-/// The requirements are those of [`slices`].
+/// The requirements of [`slices`] apply.
 #[inline(always)]
 unsafe fn slices_body<S: InstructionSet, const ASK: bool>(
     slices: &Slices,
@@ -258,10 +258,10 @@ unsafe fn slices_body<S: InstructionSet, const ASK: bool>(
     }
 }
 
-/// Computes the products of some slices, one column of blocks after another.
+/// Computes the products of several slices side by side, one column of blocks after another.
 ///
 /// # Safety
-/// The requirements are those of [`slices`], and `these` must be slices of the thread.
+/// The requirements of [`slices`] apply, and `these` must be slices of the thread.
 #[inline(always)]
 unsafe fn slice_group_product<S: InstructionSet, const ASK: bool, const N: usize>(
     slices: &Slices,
@@ -295,7 +295,7 @@ unsafe fn slice_group_product<S: InstructionSet, const ASK: bool, const N: usize
 /// Adds the products of one column of blocks.
 ///
 /// # Safety
-/// The requirements are those of [`slices`], and `place` must be in one of the slices.
+/// The requirements of [`slices`] apply, and `place` must be in one of the slices.
 #[inline(always)]
 unsafe fn add_place<S: InstructionSet, const ASK: bool>(
     slices: &Slices,

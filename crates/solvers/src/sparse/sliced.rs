@@ -10,10 +10,10 @@ use nodegauge_kernels::{LINE_NUMBERS, stream_line};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
-/// Checks that one element of the blocks of a column of blocks fills a cache line.
+/// Checks that the numbers of one block element, taken over a whole slice, fill a cache line.
 const _: () = assert!(LANES == LINE_NUMBERS);
 
-/// Matrix rows of a thread in sliced ELL.
+/// Matrix rows of a thread, in sliced ELL.
 #[derive(Debug)]
 pub(crate) struct SlicedRows {
     rows: Range<usize>,
@@ -22,7 +22,7 @@ pub(crate) struct SlicedRows {
     values: Array<f64>,
 }
 
-/// [`SlicedRows`] before it is filled.
+/// [`SlicedRows`] before they are filled.
 #[derive(Debug)]
 pub(crate) struct EmptySlices {
     rows: Range<usize>,
@@ -32,7 +32,7 @@ pub(crate) struct EmptySlices {
 }
 
 impl EmptySlices {
-    /// Maps memory for the rows of a thread; the memory is not touched. `length_of` returns the number of blocks of a
+    /// Maps memory for the rows of a thread; no memory is touched. `length_of` returns the number of blocks of a
     /// row.
     ///
     /// # Errors
@@ -51,7 +51,8 @@ impl EmptySlices {
         Ok(Self { rows, starts, columns, values })
     }
 
-    /// Writes zero to each page; must be called by the thread of the rows, which touches the memory first.
+    /// Writes zero to each page. It must be called by the thread that owns the rows, so that this thread touches
+    /// the memory first.
     ///
     /// # Safety
     /// No other code uses the slices during the call.
@@ -74,8 +75,8 @@ impl EmptySlices {
         self.starts.len() - 1
     }
 
-    /// Copies the rows of a slice with streaming stores; must be called by the thread of the rows. Rows after the last
-    /// row of the thread are empty.
+    /// Copies the rows of a slice with streaming stores. It must be called by the thread that owns the rows. Rows
+    /// after the last row of the thread are empty.
     ///
     /// # Safety
     /// No other code uses the slice during the call.
@@ -102,7 +103,7 @@ compiled! {
 /// Body of [`fill`].
 ///
 /// # Safety
-/// The requirements are those of [`fill`].
+/// The requirements of [`fill`] apply.
 #[inline(always)]
 unsafe fn fill_body<S: InstructionSet, const ASK: bool>(
     slices: &EmptySlices,
@@ -133,7 +134,7 @@ impl SlicedRows {
     /// Computes `y = A x` on the rows of the thread.
     ///
     /// # Safety
-    /// The requirements are those of [`super::blocks::Blocks::multiply`].
+    /// The requirements of [`super::blocks::Blocks::multiply`] apply.
     pub unsafe fn multiply(&self, code: LoopCode, x: *const f64, y: *mut f64) {
         let slices = Slices {
             count: self.starts.len() - 1,

@@ -47,7 +47,7 @@ impl MeasuredKernels {
     fn turn(&mut self, point: &mut StreamPoint, turn: Turn) -> Result<Vec<Sample>, ArenaError> {
         // The first round is short, so that a round can be completed even with a short budget.
         let kept = if turn.round == 0 { 1 } else { KEPT };
-        let due = turn.due.map_or(kept, |due| kept.min(due));
+        let due = turn.remaining.map_or(kept, |due| kept.min(due));
         if due == 0 {
             return Ok(Vec::new());
         }

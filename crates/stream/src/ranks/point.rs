@@ -236,7 +236,7 @@ fn joined(parts: &[PassResult]) -> Sample {
         ),
         causes: parts.iter().flat_map(|part| part.causes.clone()).collect(),
         part_causes,
-        each: parts
+        per_process: parts
             .iter()
             .map(|part| part.spans.iter().map(|span| seconds(*span)).collect())
             .collect(),
@@ -282,7 +282,7 @@ mod tests {
         };
         let sample = joined(&[part(1000, 3000), part(1500, 4000)]);
         assert!((sample.seconds[0] - 3e-6).abs() < 1e-12);
-        assert!((sample.each[1][0] - 2.5e-6).abs() < 1e-12);
+        assert!((sample.per_process[1][0] - 2.5e-6).abs() < 1e-12);
         assert!(sample.round_trips.0.is_nan());
     }
 

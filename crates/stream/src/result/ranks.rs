@@ -28,7 +28,7 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
     let mut ranks = Vec::new();
     for rank in seen {
         let number = rank.config.rank as usize;
-        let own = passes.iter().filter_map(|pass| evidence.samples[*pass].each.get(number));
+        let own = passes.iter().filter_map(|pass| evidence.samples[*pass].per_process.get(number));
         let rates: Vec<f64> = own.map(|seconds| bytes / seconds[i]).collect();
         let summary = Summary::from_samples(&rates, Better::Higher);
         let (best, median) = summary.map(|summary| (summary.best, summary.median)).unzip();

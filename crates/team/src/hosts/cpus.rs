@@ -1,14 +1,15 @@
-//! CPUs that a launcher has given to the ranks of one host, collected by the leader of the host, for ranks without an MPI.
+//! CPUs that a launcher has assigned to the ranks of one host. Without an MPI, the leader of the host collects
+//! them.
 
 use crate::host_ranks::{collect as collect_messages, join_timeout, send};
 use nodegauge_measure::Failure;
 use nodegauge_placement::launchers::LauncherJob;
 use nodegauge_placement::pin;
 
-/// Topic of the messages.
+/// Topic of the messages with CPUs.
 const TOPIC: &str = "cpus";
 
-/// Returns the CPUs of all other ranks of the host. Called by the leader.
+/// Returns the CPUs of all other ranks of the host. Only the leader calls this function.
 pub(super) fn collect(started: &LauncherJob) -> Result<Vec<u32>, Failure> {
     let collection = collect_messages::<Vec<u32>>(started, TOPIC, join_timeout()?)?;
     let of_ranks =

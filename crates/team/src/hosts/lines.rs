@@ -1,8 +1,8 @@
-//! Lines over the standard streams of srun, for jobs without an MPI: rank 0 starts the leaders of the other hosts with a
-//! second srun, writes to its standard input and reads its standard output.
+//! Messages as lines over the standard streams of srun, for jobs without an MPI: rank 0 starts the leaders of the
+//! other hosts with a second srun, writes to its standard input and reads its standard output.
 //!
-//! srun copies its input to all tasks, so a line begins with the host that it is meant for. It may divide long lines, so
-//! a message is divided into parts of [`PART`] bytes.
+//! srun copies its input to all tasks; therefore a line begins with the name of its receiver. srun may divide long
+//! lines; therefore a message is divided into parts of [`PART`] bytes.
 
 use nodegauge_measure::Failure;
 use nodegauge_os::KillOnDrop;
@@ -18,14 +18,15 @@ use std::time::Duration;
 const MARK: &str = "nodegauge-host";
 /// Maximum length of the part of a message in a line, bytes.
 const PART: usize = 400;
-/// Host of messages for all hosts.
+/// Receiver of messages for all hosts.
 const ALL: &str = "*";
-/// Message that interrupts a leader, because a signal to the step of rank 0 does not reach the second step.
+/// Message that interrupts a leader. It is necessary because a signal to the step of rank 0 does not reach the
+/// second step.
 const INTERRUPT: &str = "interrupt";
-/// Time in which srun ends after the last message.
+/// Time for srun to end after the last message.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Writes a message to or from `host` in parts; the mark of the last part is `=`, of the others `+`.
+/// Writes a message to or from `host` in parts. The mark of the last part is `=`, of the other parts `+`.
 fn write(to: &mut impl Write, host: &str, message: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(message).map_err(Failure::missing)?;
     let mut rest = text.as_str();
@@ -41,12 +42,12 @@ fn write(to: &mut impl Write, host: &str, message: &impl Serialize) -> Result<()
     written.map_err(|cause| Failure::missing(format!("cannot write to the other hosts: {cause}")))
 }
 
-/// Messages of several hosts, put together from their lines.
+/// Incomplete messages of several hosts, assembled from their lines.
 #[derive(Debug, Default)]
 struct Parts(HashMap<String, String>);
 
 impl Parts {
-    /// Takes a line; returns the message that it completes, with its host.
+    /// Adds a line. If it completes a message, returns the host and the message.
     fn take(&mut self, line: &str) -> Option<(String, String)> {
         // srun precedes the lines of a task with its number.
         let (_, line) = line.split_once(MARK)?;
@@ -58,7 +59,8 @@ impl Parts {
     }
 }
 
-/// Reads messages in a thread, until the stream ends. A message that interrupts does so while this process measures.
+/// Reads messages in a thread until the stream ends. A message that interrupts takes effect immediately, even while
+/// this process measures.
 fn listen(from: impl Read + Send + 'static) -> Result<Receiver<(String, String)>, Failure> {
     let (sender, receiver) = mpsc::channel();
     let started = std::thread::Builder::new().spawn(move || {
@@ -81,13 +83,13 @@ fn cannot_start_srun(cause: impl std::fmt::Display) -> Failure {
     Failure::missing(format!("cannot start srun for the other hosts: {cause}"))
 }
 
-/// The leaders of the other hosts, as rank 0 sees them.
+/// Leaders of the other hosts, from the view of rank 0.
 #[derive(Debug)]
 pub(super) struct SrunStep {
     child: RefCell<KillOnDrop>,
     input: RefCell<Option<ChildStdin>>,
     inbox: Receiver<(String, String)>,
-    /// Messages of each host that have not been read.
+    /// Messages of each host that have not been read yet.
     waiting: RefCell<HashMap<String, VecDeque<String>>>,
 }
 
@@ -109,7 +111,7 @@ impl SrunStep {
         })
     }
 
-    /// Sends a message to a host; without a host, to all.
+    /// Sends a message to a host; to all hosts if `host` is `None`.
     pub fn send(&self, host: Option<&str>, message: &impl Serialize) -> Result<(), Failure> {
         match &mut *self.input.borrow_mut() {
             Some(input) => write(input, host.unwrap_or(ALL), message),
@@ -142,7 +144,7 @@ impl SrunStep {
         }
     }
 
-    /// Waits for the end of srun; tasks that do not end are ended by srun.
+    /// Waits for the end of srun, which ends tasks that do not end themselves.
     pub fn end(&self, all_respond: bool) {
         self.input.borrow_mut().take();
         let mut child = self.child.borrow_mut();
@@ -154,7 +156,7 @@ impl SrunStep {
     }
 }
 
-/// Rank 0, as the leader of another host sees it.
+/// Rank 0, from the view of the leader of another host.
 #[derive(Debug)]
 pub(super) struct SrunLeader {
     name: String,
@@ -165,7 +167,7 @@ impl SrunLeader {
     /// Listens on standard input.
     ///
     /// # Errors
-    /// Fails if no thread can be started.
+    /// Fails if the thread for listening cannot be started.
     pub fn new(name: &str) -> Result<Self, Failure> {
         Ok(Self { name: name.to_owned(), inbox: listen(io::stdin())? })
     }
@@ -198,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_of_several_hosts_arrive_complete() {
+    fn interleaved_messages_of_hosts_are_assembled() {
         let long = "\u{e4}".repeat(1000);
         let mut streams = [Vec::new(), Vec::new()];
         write(&mut streams[0], "a", &long).unwrap();

@@ -9,29 +9,29 @@ use serde::Serialize;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// Time in which all ranks finalise MPI.
+/// Time for all ranks to finalise MPI.
 const LEAVING: Duration = Duration::from_secs(10);
 
 /// Connection between rank 0 and the leaders of the other hosts.
 #[derive(Debug)]
 pub(super) enum Link {
-    /// Messages of MPI between the leaders, whose ranks are given.
+    /// MPI messages between the leaders.
     Mpi {
         /// All ranks of the job.
         world: &'static World,
         /// Rank of the leader of each host.
         leaders: Vec<usize>,
     },
-    /// Lines to and from a step of srun, on rank 0.
+    /// Lines to and from a second step of srun; on rank 0.
     Step {
-        /// The tasks on the other hosts.
+        /// Tasks on the other hosts.
         step: SrunStep,
         /// Names of all hosts.
         names: Vec<String>,
     },
-    /// Lines to and from rank 0, on the leader of another host.
+    /// Lines to and from rank 0; on the leader of another host.
     Leader(SrunLeader),
-    /// Ranks that only their leader talks to.
+    /// No connection: only the leader of its host communicates with this rank.
     Nothing,
 }
 
@@ -59,7 +59,8 @@ impl Link {
         }
     }
 
-    /// Interrupts the leaders of the other hosts, at rank 0. The launchers of MPI send signals to all ranks.
+    /// Interrupts the leaders of the other hosts, at rank 0. With MPI, the launcher sends signals to all ranks
+    /// itself.
     pub fn interrupt(&self) {
         if let Self::Step { step, .. } = self {
             // A step that has ended has no leaders.
@@ -70,7 +71,7 @@ impl Link {
     /// Returns a message of a host; `None` if none has arrived.
     ///
     /// # Errors
-    /// Fails if the host has ended, as far as that is known.
+    /// Fails if the host is known to have ended.
     pub fn poll(&self, host: usize) -> Result<Option<Vec<u8>>, Failure> {
         match self {
             Self::Mpi { world, leaders } => Ok(world.poll(leaders[host])),
@@ -80,8 +81,8 @@ impl Link {
         }
     }
 
-    /// Closes the connection of a rank. All ranks must call this function; if one does not, because it was killed, this
-    /// process ends with the exit code after some seconds.
+    /// Closes the connection of a rank. All ranks must call this function. If a rank does not, e.g. because it was
+    /// killed, this process ends with the exit code after some seconds.
     pub fn leave(&self, code: u8) {
         match self {
             Self::Mpi { world, .. } => {
@@ -97,7 +98,7 @@ impl Link {
         }
     }
 
-    /// Ends all processes of the job, of which some do not respond.
+    /// Ends all processes of the job when some of them do not respond.
     pub fn abort(&self, code: u8) {
         match self {
             Self::Mpi { world, .. } => world.abort(code),

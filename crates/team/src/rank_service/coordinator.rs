@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// Timeout for a response. It is sufficient to touch and check the whole memory of a node.
+/// Timeout for a response. It is long enough to touch and check the whole memory of a node.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time after which ranks that have not ended are killed.
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ pub struct Coordinator<P: Protocol> {
     inbox: Receiver<(usize, Option<FromRank<P::Response>>)>,
     barrier: ProcessBarrier,
     children: BTreeMap<u32, KillOnDrop>,
-    /// Reason why no more requests are possible.
+    /// Reason why no further requests are possible; `None` if they are.
     broken: Option<Failure>,
     /// Exit code with which the ranks will end.
     code: u8,
@@ -128,7 +128,7 @@ impl<P: Protocol> Coordinator<P> {
         self.joined.iter().map(|member| &member.handshake)
     }
 
-    /// Returns the reason why no more requests are possible; `None` if all ranks are usable.
+    /// Returns the reason why no further requests are possible; `None` if all ranks are usable.
     pub fn failure(&self) -> Option<&Failure> {
         self.broken.as_ref()
     }
@@ -157,7 +157,7 @@ impl<P: Protocol> Coordinator<P> {
         Ok(responses.into_iter().filter_map(handled).collect())
     }
 
-    /// Sends a message to each of the first `ranks` ranks, and waits for all responses. If `together` is true, the
+    /// Sends a message to each of the first `ranks` ranks, and waits for all responses. `together` is true if the
     /// ranks wait for each other while they handle the message.
     fn exchange(
         &mut self,
@@ -184,7 +184,8 @@ impl<P: Protocol> Coordinator<P> {
     /// Waits for the next response of a rank: its message, or its failure.
     ///
     /// # Errors
-    /// Fails if the other ranks cannot continue: a rank is lost, or has failed in a message that is handled `together`.
+    /// Fails if the other ranks cannot continue, because a rank is lost, or has failed in a message that is handled
+    /// `together`.
     fn response(
         &mut self,
         pause: Duration,
@@ -212,7 +213,7 @@ impl<P: Protocol> Coordinator<P> {
         error
     }
 
-    /// Creates the failure for a rank whose connection has ended.
+    /// Returns the failure for a rank whose connection has ended.
     fn lost(&mut self, index: usize) -> Failure {
         let Handshake { rank, process, .. } = self.joined[index].handshake;
         let status = self.children.get_mut(&rank).and_then(|child| child.wait_within(GRACE_PERIOD));
@@ -257,7 +258,7 @@ fn check_started<P: Protocol>(
     Ok(())
 }
 
-/// Returns the response to a request of the gauge.
+/// Returns the response to a request of the gauge; `None` for other messages.
 fn handled<R>(response: FromRank<R>) -> Option<R> {
     match response {
         FromRank::Handled(response) => Some(response),
@@ -269,13 +270,13 @@ fn cannot_communicate(cause: io::Error) -> Failure {
     cannot("communicate with a rank", cause)
 }
 
-/// Creates the failure for a lost rank.
+/// Returns the failure for a lost rank.
 fn lost<P: Protocol>(rank: u32, process: u32, status: Option<ExitStatus>) -> Failure {
     let lost = TeamError::Lost { rank: rank as usize, process, how: status.map(describe) };
     Failure::missing(lost).hint(P::LOST_HINT)
 }
 
-/// Creates the failure for an error that a rank has reported.
+/// Returns the failure for an error that a rank has reported.
 fn failed(rank: u32, failure: Failure) -> Failure {
     failure.with_context(format_args!("rank {rank}")).kind(FailureKind::Missing)
 }
@@ -291,7 +292,7 @@ fn receive_handshake<P: Protocol>(stream: UnixStream) -> Option<JoinedRank> {
     Some(JoinedRank { handshake, stream })
 }
 
-/// Fails if a rank belongs to another run or to another build of the program.
+/// Fails if the rank belongs to another run or to another build of the program.
 fn refuse_others(handshake: &Handshake, ranks: u32, version: &str) -> Result<(), Failure> {
     let message = if handshake.ranks != ranks || handshake.rank >= ranks {
         format!("started as one of {} ranks, not of {ranks}", handshake.ranks)
@@ -303,7 +304,7 @@ fn refuse_others(handshake: &Handshake, ranks: u32, version: &str) -> Result<(),
     Err(failed(handshake.rank, Failure::missing(message)))
 }
 
-/// Starts a thread that forwards the responses of a rank, and reports the end of the connection.
+/// Starts a thread that forwards the responses of a rank and reports the end of its connection.
 fn forward<R: DeserializeOwned + Send + 'static>(
     index: usize,
     stream: UnixStream,

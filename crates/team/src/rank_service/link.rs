@@ -1,5 +1,5 @@
-//! Connection between ranks and coordinator: a local socket with an abstract name, for which there is no file and which
-//! disappears with the process. Only processes of the same user are accepted.
+//! Connection between ranks and coordinator: a local socket with an abstract name. It has no file and disappears
+//! with the process. Only processes of the same user are accepted.
 #![allow(unsafe_code)]
 
 use super::cannot;
@@ -72,17 +72,18 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
 
-    /// Another user.
+    /// User ID of another user.
     const NOBODY: libc::uid_t = 65_534;
 
-    /// Changes the effective user of the calling thread only. The C library would change that of all threads.
+    /// Changes the effective user of the calling thread only; the function of the C library would change it for all
+    /// threads.
     fn become_user(user: libc::uid_t) -> bool {
         // SAFETY: the call changes only the user of this thread; -1 leaves the other user IDs unchanged.
         unsafe { libc::syscall(libc::SYS_setresuid, -1, user, -1) == 0 }
     }
 
     #[test]
-    fn processes_of_another_user_are_neither_accepted_nor_joined() {
+    fn connections_of_other_users_are_refused() {
         let name = format!("nodegauge-test-{}", nodegauge_os::monotonic_nanos());
         let far = Instant::now() + Duration::from_secs(30);
         let listener = listen(&name).unwrap();

@@ -36,7 +36,7 @@ pub(super) enum ToRank<Q> {
     End { code: u8 },
 }
 
-/// Description of a rank, which it sends when it connects.
+/// Description of a rank, which it sends after connecting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handshake {
     /// Number of the rank.

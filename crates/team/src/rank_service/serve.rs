@@ -12,10 +12,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-/// Time after which the process ends if the main thread does not end it.
+/// Time after which the process ends if the main thread does not end it before.
 const GRACE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Service of a rank: it handles requests and contains the state of the rank.
+/// Service of a rank: handles requests and stores the state of the rank.
 pub trait Service {
     /// Types of the requests and responses.
     type Protocol: Protocol;
@@ -31,7 +31,7 @@ pub trait Service {
     ) -> Result<<Self::Protocol as Protocol>::Response, Failure>;
 }
 
-/// Barrier of all ranks, and the cache lines that pairs of ranks share, as seen by one rank.
+/// Barrier of all ranks and cache lines for pairs of ranks, from the view of one rank.
 #[derive(Debug)]
 pub struct RankBarrier {
     rank: usize,
@@ -39,8 +39,8 @@ pub struct RankBarrier {
 }
 
 impl RankBarrier {
-    /// Returns this rank as a member of the first `count` ranks. If another rank is lost, the barrier ends this
-    /// process.
+    /// Returns this rank as a member of the first `count` ranks. If another rank is lost, waiting at the barrier
+    /// ends this process.
     pub fn member(&self, count: usize) -> Member<'_> {
         Member { index: self.rank, count, barrier: MemberBarrier::Processes(&self.shared) }
     }
@@ -104,7 +104,7 @@ fn cannot_communicate(cause: io::Error) -> Failure {
     cannot("communicate with rank 0", cause)
 }
 
-/// Reads requests in a separate thread. This process thus ends when the coordinator ends, even while its team waits at
+/// Reads requests in a separate thread, so that this process ends with the coordinator even while its team waits at
 /// the barrier.
 fn listen<Q: DeserializeOwned + Send + 'static>(
     stream: UnixStream,
@@ -116,7 +116,7 @@ fn listen<Q: DeserializeOwned + Send + 'static>(
         .map_err(|cause| cannot("start the thread for requests", cause))
 }
 
-/// Passes requests on until the connection ends; returns the exit code of this process.
+/// Forwards requests until the connection ends; returns the exit code of this process.
 fn pass_on<Q: DeserializeOwned>(stream: UnixStream, requests: &Sender<ToRank<Q>>) -> u8 {
     let mut reader = BufReader::new(stream);
     let mut exit_code = ABANDONED;

@@ -58,7 +58,7 @@ const ROOTS: [&str; 13] = [
 pub struct BlasRequest {
     /// Name of a vendor or path of a library, as typed.
     pub name: String,
-    /// Name of the kernels that the library must use, as the library calls them.
+    /// Name of the kernels that the library must use; libraries name kernels differently.
     pub kernel: Option<String>,
 }
 
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blas_request_is_a_library_with_optional_kernels() {
+    fn blas_request_has_library_and_optional_kernels() {
         let request = |text: &str| text.parse::<BlasRequest>().unwrap();
         assert_eq!(request("openblas"), BlasRequest { name: "openblas".into(), kernel: None });
         assert_eq!(request("blis@skx").kernel.as_deref(), Some("skx"));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_are_found_by_the_environment_once() {
+    fn library_in_environment_folder_is_found_once() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("libopenblas.so.0"), "").unwrap();
         std::os::unix::fs::symlink("libopenblas.so.0", folder.path().join("libopenblas.so"))

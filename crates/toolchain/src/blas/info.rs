@@ -74,15 +74,15 @@ impl fmt::Display for BlasInfo {
     }
 }
 
-/// Library whose results a child process has verified. Only [`BlasProber`](super::BlasProber) creates values of this
-/// type, and a value of this type is required to load a library into this process.
+/// Library whose results were verified in a child process. Only [`BlasProber`](super::BlasProber) creates values of
+/// this type, and loading a library into this process requires such a value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbedBlas {
     pub(super) about: BlasInfo,
-    /// Rate in FLOP/s of a short DGEMM with the threads of the run.
+    /// Rate of a short DGEMM with the threads of the run.
     pub rate: FlopsPerSec,
-    /// Environment variable and value that select these kernels, if required. The variable must be set before the
-    /// library is loaded.
+    /// Environment variable and value that select the tested kernels; `None` if the library selects them itself.
+    /// The variable must be set before the library is loaded.
     pub environment: Option<(String, String)>,
 }
 

@@ -1,8 +1,8 @@
 //! Kernels of BLAS libraries, with the names that the libraries use and the instruction sets that the kernels require.
 //!
-//! If the processor cannot run the selected kernels, the library ends the process with an illegal instruction. BLIS
-//! interprets an unknown name as number 0, which are its AVX-512 kernels. Therefore selections that cannot run and
-//! unknown names are refused before the library is loaded.
+//! If the processor does not support the selected kernels, the process ends with an illegal instruction. BLIS
+//! interprets an unknown name as number 0, its AVX-512 kernels. Therefore unsupported kernels and unknown names are
+//! refused before the library is loaded.
 
 use super::info::Vendor;
 use crate::ToolchainError;
@@ -15,8 +15,8 @@ struct BlasKernel {
     name: &'static str,
     /// Required instruction sets, by their names in `/proc/cpuinfo`.
     needs: &'static [&'static str],
-    /// True if these kernels are tried even if they are not requested, because they may be faster than the kernels that
-    /// the library selects.
+    /// True if these kernels are tested even if they are not requested, because they may be faster than the
+    /// kernels that the library selects.
     tried: bool,
 }
 
@@ -28,8 +28,8 @@ const fn tried(vendor: Vendor, name: &'static str, needs: &'static [&'static str
     BlasKernel { vendor, name, needs, tried: true }
 }
 
-/// Kernels with known requirements, in the order in which they are tried. Instruction sets that every current processor
-/// supports are not listed.
+/// Kernels with known requirements, in the order in which they are tested. Instruction sets that every current
+/// processor supports are omitted.
 const KERNELS: &[BlasKernel] = &[
     tried(Vendor::OpenBlas, "SkylakeX", &["avx512dq"]),
     tried(Vendor::OpenBlas, "Cooperlake", &["avx512_bf16"]),
@@ -63,13 +63,13 @@ const KERNELS: &[BlasKernel] = &[
 ];
 
 impl BlasKernel {
-    /// Returns the first required instruction set that the processor does not support.
+    /// Returns the first required instruction set that the processor does not support; `None` if it supports all.
     fn lacks(&self, isa: &dyn Fn(&str) -> bool) -> Option<&'static str> {
         self.needs.iter().copied().find(|needed| !isa(needed))
     }
 }
 
-/// Returns the names of the kernels that may be fast on this processor, in the order in which they are tried.
+/// Returns the names of the kernels that may be fast on this processor, in the order in which they are tested.
 pub(super) fn promising_kernels(
     vendor: Vendor,
     isa: &dyn Fn(&str) -> bool,
@@ -78,7 +78,7 @@ pub(super) fn promising_kernels(
     of_vendor.filter(move |kernel| kernel.lacks(isa).is_none()).map(|kernel| kernel.name)
 }
 
-/// Returns the number of the kernel `wanted` in `names`, the list of kernels of a library.
+/// Returns the index of the kernel `wanted` in `names`, a library's list of kernels.
 ///
 /// # Errors
 /// Fails when the list does not contain the kernel.
@@ -91,7 +91,7 @@ pub(super) fn kernel_number(wanted: &str, names: &[String]) -> Result<usize, Too
     })
 }
 
-/// Checks that this processor supports the known required instruction sets of the kernel `wanted`.
+/// Checks that this processor supports the instruction sets that the kernel `wanted` is known to require.
 ///
 /// # Errors
 /// Fails when the processor does not support a required instruction set.
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn unlisted_kernels_are_refused_with_the_list() {
+    fn unknown_kernel_is_refused_with_list() {
         let names = ["skx", "haswell", "generic"].map(str::to_owned);
         assert_eq!(kernel_number("Generic", &names).unwrap(), 2);
         assert_eq!(
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_kernels_are_refused_with_the_missing_feature() {
+    fn unsupported_kernel_is_refused_with_missing_feature() {
         let check = |vendor, name| check_is_supported(vendor, name, &avx2);
         for (vendor, name, lacking) in [
             (Vendor::Blis, "skx", "avx512dq"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn supported_kernels_are_tried() {
+    fn supported_kernels_are_tested() {
         let names = |vendor, isa| promising_kernels(vendor, isa).collect::<Vec<_>>();
         assert_eq!(names(Vendor::Blis, &avx2), ["zen3", "haswell"]);
         assert_eq!(names(Vendor::OpenBlas, &avx2), ["Haswell"]);

@@ -12,7 +12,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::path::Path;
 
-/// Integer that is valid in both widths, because its lower half and the whole integer have the same value.
+/// Integer that is valid in both widths: for small values, its lower half equals the whole integer.
 type Int = i64;
 
 type Dgemm = unsafe extern "C" fn(
@@ -69,7 +69,7 @@ pub struct Product {
     pub c: ColumnsMut,
 }
 
-/// Function of a library that restricts it to the calling thread.
+/// Function of a library that restricts it to one thread.
 #[derive(Clone, Copy)]
 enum Threads {
     /// Function `void set(int)`.
@@ -122,7 +122,8 @@ impl Symbols {
         unsafe { self.library.function(name) }
     }
 
-    /// Returns the text of a function of OpenBLAS, whose name may have a suffix in builds with 64-bit integers.
+    /// Returns the text that a function of OpenBLAS returns. The name of the function may have a suffix in builds
+    /// with 64-bit integers.
     fn suffixed_text(&self, name: &str) -> Option<String> {
         self.text(name).or_else(|| self.text(&format!("{name}64_")))
     }
@@ -130,7 +131,7 @@ impl Symbols {
     /// Returns a routine by its Fortran name, which may have a suffix in builds with 64-bit integers.
     ///
     /// # Safety
-    /// The requirements are those of [`Symbols::function`].
+    /// The requirements of [`Symbols::function`] apply.
     unsafe fn routine<F: Copy>(&self, path: &Path, name: &str) -> Result<F, ToolchainError> {
         let mut names = ["", "64_", "_64_"].into_iter().map(|suffix| format!("{name}{suffix}"));
         // SAFETY: the caller guarantees the type of the function.
@@ -198,8 +199,8 @@ impl BlasLibrary {
         &self.about
     }
 
-    /// Restricts the library to the calling thread. Some libraries have this setting per process and others per thread.
-    /// Therefore every thread that calls routines must call this function once.
+    /// Restricts the library to the calling thread. Some libraries store this setting per process, others per
+    /// thread. Therefore every thread that calls routines must call this function once.
     pub fn use_calling_thread(&self) {
         // SAFETY: the functions have the declared types, and 1 is a valid number of threads.
         unsafe {
@@ -277,7 +278,7 @@ impl BlasLibrary {
         self.check_entries("dtrsm", &x, n, entry)
     }
 
-    /// Compares the entries of a result, which has `rows` rows, with the expected ones.
+    /// Compares a result with `rows` rows with the expected entries.
     fn check_entries(
         &self,
         routine: &str,
@@ -298,17 +299,17 @@ impl BlasLibrary {
     }
 }
 
-/// Returns a matrix in column-major order with the entry `at(i, j)` in row `i` and column `j`.
+/// Returns a matrix in column-major order; `at(i, j)` is the entry in row `i` and column `j`.
 fn filled(rows: usize, columns: usize, at: impl Fn(usize, usize) -> f64) -> Vec<f64> {
     (0..rows * columns).map(|x| at(x % rows, x / rows)).collect()
 }
 
-/// Returns an entry of the test's matrices: a small integer.
+/// Returns an entry of the test matrices: a small integer.
 fn entry(i: usize, j: usize) -> f64 {
     ((i * 7 + j * 5) % 9) as f64 - 4.0
 }
 
-/// Returns an entry of the test's triangular matrix L, which is zero on and above the diagonal.
+/// Returns an entry of the triangular test matrix L, which is zero on and above the diagonal.
 fn entry_below_diagonal(i: usize, j: usize) -> f64 {
     if i > j { ((i + 2 * j) % 3) as f64 - 1.0 } else { 0.0 }
 }
@@ -320,9 +321,9 @@ fn wrong(path: &Path, routine: &str, what: String) -> ToolchainError {
     )
 }
 
-/// Returns the width of a library's integers. It is detected with a dot product of vectors of length 2. The length is
-/// passed as 64 bits with all bits of the upper half set. A library with 64-bit integers reads a negative length, for
-/// which DDOT is zero by definition.
+/// Returns the width of a library's integers. It is detected with a dot product of vectors of length 2. The length
+/// is passed as 64 bits, with all bits of the upper half set. A library with 64-bit integers reads a negative
+/// length, for which DDOT is zero by definition; a library with 32-bit integers reads 2.
 fn integer_bits(ddot: Ddot) -> Option<u32> {
     let x = [3.0, 5.0];
     let y = [7.0, 11.0];
@@ -369,8 +370,8 @@ fn blis_kernel(symbols: &Symbols) -> Option<String> {
     }
 }
 
-/// Returns the names of the kernels of a BLIS library. The index of a name is the number of the kernel. The result is
-/// empty if the library does not list its kernels. The numbers differ between versions, and most versions accept only
+/// Returns the names of the kernels of a BLIS library. The index of a name is the number of the kernel. The result
+/// is empty if the library has no such list. The numbers differ between versions, and most versions accept only
 /// numbers in `BLIS_ARCH_TYPE`.
 ///
 /// # Errors
@@ -425,7 +426,7 @@ fn armpl_version(symbols: &Symbols) -> Option<String> {
     }
 }
 
-/// Returns the function that restricts a library to the calling thread.
+/// Returns the function of the library that restricts it to one thread; `None` if there is none.
 fn threads(symbols: &Symbols, vendor: Vendor) -> Option<Threads> {
     let names: &[&str] = match vendor {
         Vendor::OpenBlas => &["openblas_set_num_threads", "openblas_set_num_threads64_"],
@@ -452,7 +453,7 @@ mod tests {
     /// Returns the dot product of `n` elements.
     ///
     /// # Safety
-    /// The requirements are those of the function of the library.
+    /// The requirements of the library function apply.
     unsafe fn product(n: i64, x: *const f64, y: *const f64) -> f64 {
         let at = |i: i64| i as usize;
         // SAFETY: the vectors have `n` elements.
@@ -460,7 +461,7 @@ mod tests {
     }
 
     /// # Safety
-    /// The requirements are those of the function of the library.
+    /// The requirements of the library function apply.
     unsafe extern "C" fn of_32_bits(
         n: *const Int,
         x: *const f64,
@@ -473,7 +474,7 @@ mod tests {
     }
 
     /// # Safety
-    /// The requirements are those of the function of the library.
+    /// The requirements of the library function apply.
     unsafe extern "C" fn of_64_bits(
         n: *const Int,
         x: *const f64,
@@ -486,7 +487,7 @@ mod tests {
     }
 
     /// # Safety
-    /// The requirements are those of the function of the library.
+    /// The requirements of the library function apply.
     unsafe extern "C" fn wrong_product(
         _: *const Int,
         _: *const f64,
@@ -498,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn library_version_is_read_as_text() {
+    fn version_text_of_library_is_read() {
         // The C library of the system stands for a BLAS library.
         let Ok(symbols) = Symbols::open(Path::new("libc.so.6")) else { return };
         let version = symbols.text("gnu_get_libc_version").unwrap();
@@ -507,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn integer_width_is_detected() {
+    fn integer_width_of_library_is_detected() {
         assert_eq!(integer_bits(of_32_bits), Some(32));
         assert_eq!(integer_bits(of_64_bits), Some(64));
         assert_eq!(integer_bits(wrong_product), None);

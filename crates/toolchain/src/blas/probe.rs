@@ -2,9 +2,8 @@
 //! DGEMM rate. The library is tested with the kernels that it selects itself, and with other kernels that this
 //! processor can run.
 //!
-//! If a library is older than the processor, it silently falls back to kernels of an older processor, which can be
-//! slower by a factor of two or more. Therefore kernels that can be selected by a variable of the library are tested as
-//! well.
+//! A library that is older than the processor silently uses kernels for older processors, which can be slower by a
+//! factor of two or more. Therefore kernels that can be selected by an environment variable are tested as well.
 
 use super::find::BlasCandidate;
 use super::info::{BlasInfo, ProbedBlas, Vendor};
@@ -23,14 +22,14 @@ type Answer = Result<(BlasInfo, f64), Failure>;
 
 /// Time limit of a test, which includes loading the library from a slow file system.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Option with which the child process prints [`list_kernels`] instead of [`answer`].
+/// Option with which the child process prints the output of [`list_kernels`] instead of the output of [`answer`].
 pub const LIST_KERNELS: &str = "--list-kernels";
 
 /// Runs tests of libraries in child processes.
 #[derive(Debug, Clone)]
 pub struct BlasProber {
-    /// Command that starts this program so that it prints [`answer`]. The path of a library is appended, and optionally
-    /// [`LIST_KERNELS`].
+    /// Command that starts this program so that it prints the output of [`answer`]. The path of a library is
+    /// appended, and optionally [`LIST_KERNELS`].
     pub command: CommandLine,
 }
 
@@ -79,7 +78,7 @@ impl BlasProber {
         }
     }
 
-    /// Measures the rate of a library in FLOP/s again, in a new process.
+    /// Measures the rate of a tested library in FLOP/s again, in a new process.
     ///
     /// # Errors
     /// Fails as [`BlasProber::probe`] does.
@@ -154,8 +153,8 @@ impl BlasProber {
         Ok(probed)
     }
 
-    /// Returns the environment variable and the value that select the kernels `wanted`; `None` if the library has no
-    /// such variable.
+    /// Returns the environment variable and the value that select the kernels `wanted`; `None` if the library has
+    /// no such variable.
     fn setting(
         &self,
         candidate: &BlasCandidate,
@@ -206,7 +205,7 @@ impl BlasProber {
     }
 }
 
-/// Returns the error for a process that tested the library at `path` and ended with `how`, without an answer.
+/// Returns the error for a child process that tested the library at `path` and ended with `how`, without an answer.
 fn crashed(path: &Path, how: &str, stderr: &str) -> ToolchainError {
     let path = path.display();
     let reason = quoted_lines(&last_line(stderr));
@@ -225,7 +224,7 @@ pub fn threads_environment(threads: usize) -> Vec<(String, Option<String>)> {
         .to_vec()
 }
 
-/// Returns the tested library; `None` if the library cannot be used.
+/// Returns the tested library; `None` if the library cannot be used. Other errors are returned.
 fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas>, ToolchainError> {
     match tried {
         Err(ToolchainError::Unusable(_)) => Ok(None),
@@ -233,8 +232,8 @@ fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas
     }
 }
 
-/// Returns the output of the child process, which may crash. It is one line of JSON about the library at `path`. `rate`
-/// measures the rate of the library in FLOP/s.
+/// Returns the output of the child process that tests the library at `path`: one line of JSON. The process may
+/// crash. `rate` measures the rate of the library in FLOP/s.
 pub fn answer(path: &Path, rate: impl FnOnce(BlasLibrary) -> Result<f64, Failure>) -> String {
     let answer: Answer = BlasLibrary::open(path)
         .map_err(Failure::from)

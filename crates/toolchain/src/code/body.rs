@@ -1,23 +1,23 @@
 //! Instructions of one function: detection and analysis of its hot loop.
 //!
-//! A loop is the code between a backward jump and the target of the jump. The hot loop is the innermost loop that moves
-//! the most bytes per iteration, because a vectorised loop moves several vectors, while its prologue and remainder
-//! loops move one element. This rule does not depend on the compiler. If several loops move the same number of bytes
-//! (because the program selects one of them at run time), the hot loop is the one with the widest vectors, or the first
-//! of these.
+//! A loop is the code between a backward jump and the target of the jump. The hot loop is the innermost loop that
+//! moves the most bytes per iteration: a vectorised loop moves several vectors, while its prologue and remainder
+//! loops move one element. This rule does not depend on the compiler. If several loops move the same number of
+//! bytes, because the program selects one of them at run time, the hot loop is the first one with the widest
+//! vectors.
 
 use super::Code;
 use super::image::{Function, Image};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-/// Instructions of a function, including the parts that the compiler placed elsewhere.
+/// Instructions of a function, including parts that the compiler placed elsewhere.
 pub(super) struct Body {
     instructions: Vec<Instruction>,
     /// Address range of each part of the function; the end is exclusive.
     parts: Vec<(u64, u64)>,
 }
 
-/// Loop within the instructions of a function.
+/// Loop in the instructions of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Loop {
     /// Index of the first instruction of the loop.
@@ -140,8 +140,8 @@ fn string_operation(instruction: &Instruction) -> Option<&'static str> {
     }
 }
 
-/// Returns the number of bytes of arrays that an instruction reads or writes; `None` if it accesses no array. The stack
-/// and constants are not arrays, and computing an address is not an access.
+/// Returns the number of bytes of arrays that an instruction reads or writes; `None` if it accesses no array. Stack
+/// and constants do not count as arrays; computing an address does not count as access.
 fn data_bytes(instruction: &Instruction) -> Option<u32> {
     let has_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
     // Without a frame pointer, RBP may point to an array. If RBP points to a stack frame, displacements are negative.
@@ -160,9 +160,9 @@ fn data_bytes(instruction: &Instruction) -> Option<u32> {
     }
 }
 
-/// Returns the number of bytes that an instruction processes together, if it is known. This is the number of bytes that
-/// the instruction moves, or the width of its widest vector register. The width of XMM registers is not used, because
-/// they may also contain scalars.
+/// Returns the number of bytes that an instruction processes together, if it is known. It is the number of bytes
+/// that the instruction moves, or the width of its widest vector register. XMM registers are not considered,
+/// because they may contain scalars.
 fn width(instruction: &Instruction) -> Option<u32> {
     let registers = (0..instruction.op_count())
         .filter(|i| instruction.op_kind(*i) == OpKind::Register)
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn only_array_accesses_have_bytes() {
+    fn only_array_accesses_count_bytes() {
         let bytes = |code: &[u8]| data_bytes(&decoded(code));
         // movaps xmm0,[rax]; mov rax,[rbp+0x10]: RBP may point to an array.
         assert_eq!(bytes(&[0x0f, 0x28, 0x00]), Some(16));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn string_instructions_are_distinguished_from_vector_moves() {
+    fn string_instructions_are_recognised() {
         let name = |code: &[u8]| string_operation(&decoded(code));
         // rep movsb; rep movsd; rep stosq; movsq without a prefix; movsd xmm0,[rax].
         assert_eq!(name(&[0xf3, 0xa4]), Some("rep movs"));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn nontemporal_stores_and_fused_operations_are_recognised() {
+    fn nontemporal_stores_and_fma_are_recognised() {
         // vmovntpd [rax],zmm0; vmovapd [rax],zmm0; vfmadd231pd ymm0,ymm1,ymm2; vmulpd ymm0,ymm1,ymm2.
         assert!(is_nontemporal(&decoded(&[0x62, 0xf1, 0xfd, 0x48, 0x2b, 0x00])));
         assert!(!is_nontemporal(&decoded(&[0x62, 0xf1, 0xfd, 0x48, 0x29, 0x00])));

@@ -1,5 +1,5 @@
-//! Contents of a shared object: its code, its functions by name and address, and the symbol names of the slots whose
-//! addresses the dynamic linker fills in.
+//! Contents of a shared object: its code, its functions by name and address, and the symbol names of the slots that
+//! the dynamic linker fills with addresses.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use object::{
@@ -25,7 +25,8 @@ pub(super) struct Function {
 
 /// Maximum number of instructions in a stub of the procedure linkage table: a landing pad and the jump.
 const STUB: usize = 3;
-/// Maximum size of a function whose symbol contains no size. The function ends no later than the next function begins.
+/// Maximum size of a function whose symbol has no size. The function ends at the latest where the next function
+/// begins.
 const LONGEST: u64 = 1 << 20;
 
 impl<'a> Image<'a> {
@@ -71,7 +72,8 @@ impl<'a> Image<'a> {
         self.functions.iter().find(|function| function.name == name).cloned()
     }
 
-    /// Returns the parts of a function that the compiler placed elsewhere and named e.g. `name.cold` or `name.part.0`.
+    /// Returns the parts of a function that the compiler placed elsewhere under names such as `name.cold` or
+    /// `name.part.0`.
     pub(super) fn parts(&self, function: &Function) -> Vec<Function> {
         let prefix = format!("{}.", function.name);
         self.functions.iter().filter(|other| other.name.starts_with(&prefix)).cloned().collect()
@@ -103,7 +105,7 @@ impl<'a> Image<'a> {
         self.symbol_slot(&jump)
     }
 
-    /// Returns the symbol name of the slot that contains the target of a call or jump instruction.
+    /// Returns the symbol name of the slot from which a call or jump instruction reads its target.
     pub(super) fn symbol_slot(&self, instruction: &Instruction) -> Option<&str> {
         let through_slot = instruction.op0_kind() == OpKind::Memory
             && instruction.memory_base() == Register::RIP

@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-/// List of hosts in the notation of users and of Slurm: names (RFC 1123, and underscores, which Slurm permits) or IPv6
-/// addresses, separated by commas, with any number of ranges in brackets per name.
+/// List of hosts in the notation of users and of Slurm: names (RFC 1123, and underscores, which Slurm permits) or
+/// IPv6 addresses, separated by commas. A name may contain any number of ranges in brackets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostList(pub Vec<String>);
 
-/// Maximum number of hosts in a list. Slurm's limit for a job (`MAX_SLURM_NODES`) is not larger.
+/// Maximum number of hosts in a list. It is Slurm's limit for a job (`MAX_SLURM_NODES`).
 const MAX_HOSTS: usize = 65_536;
 /// Maximum number of characters of a host name. The next constant is the maximum for each part between points (RFC
 /// 1123, 2.1; RFC 1035, 2.3.4).
@@ -48,15 +48,16 @@ impl FromStr for HostList {
 }
 
 impl HostList {
-    /// Returns the names that are valid in this grammar, and the others, which must not reach another program.
+    /// Separates the names that are valid in this grammar from the invalid ones, which must not be passed to
+    /// another program.
     pub fn partition(names: &[String]) -> (Vec<String>, Vec<String>) {
         names.iter().cloned().partition(|name| {
             name.parse::<Self>().is_ok_and(|list| list.0.len() == 1 && list.0[0] == *name)
         })
     }
 
-    /// Returns the names as one word with ranges, as Slurm and ClusterShell write them: `n[01-04,09],login`. Parsing
-    /// the word returns the same names, sorted, without duplicates.
+    /// Returns the names as one word with ranges, as Slurm and ClusterShell write them: `n[01-04,09],login`.
+    /// Parsing the word returns the names sorted and without duplicates.
     pub fn folded(names: &[String]) -> String {
         let mut families: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         let mut words: BTreeSet<String> = BTreeSet::new();
@@ -93,8 +94,8 @@ fn is_padded(digits: &str) -> bool {
     digits.len() > 1 && digits.starts_with('0')
 }
 
-/// Splits a name at its last number: the part before it, its digits, the part after it. A number of more than 18 digits
-/// is part of a name.
+/// Splits a name at its last number into the part before it, the digits, and the part after it. A number of more
+/// than 18 digits is treated as text.
 fn last_number(name: &str) -> Option<(&str, &str, &str)> {
     const MAX_DIGITS: usize = 18;
     if name.contains(':') {
@@ -148,8 +149,7 @@ fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     }
 }
 
-/// Parses the remaining text of a bracket such as `01-04,7]`. The numbers of a range have as many digits as its first
-/// number.
+/// Parses the rest of a bracket such as `01-04,7]`. The numbers of a range have as many digits as its first number.
 fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     let mut all = Vec::new();
     loop {
@@ -186,7 +186,7 @@ fn wrong(name: &str) -> Option<&'static str> {
     )
 }
 
-/// True if a host name may have this part between points.
+/// True if the text is a valid part of a host name between points.
 fn is_name_part(part: &str) -> bool {
     let has_hyphen_at_end = part.starts_with('-') || part.ends_with('-');
     !part.is_empty() && part.len() <= MAX_PART_CHARACTERS && !has_hyphen_at_end
@@ -198,36 +198,37 @@ pub struct HostRanks<'a> {
     /// Names of the hosts.
     pub hosts: &'a [String],
     /// Number of ranks per host.
-    pub each: usize,
-    /// Number of cores per rank; `None` leaves this number to the launcher.
+    pub per_host: usize,
+    /// Number of cores per rank; `None` if the launcher decides.
     pub threads: Option<usize>,
 }
 
 impl HostRanks<'_> {
     /// Returns the arguments of the launcher.
     pub fn arguments(&self, launcher: LauncherKind) -> Vec<String> {
-        let Self { hosts, each, threads } = *self;
+        let Self { hosts, per_host, threads } = *self;
         let nodes = hosts.len();
-        let ranks = nodes * each;
+        let ranks = nodes * per_host;
         let names = hosts.join(",");
         let text = match launcher {
             LauncherKind::OpenMpi => {
                 let slots: Vec<String> =
-                    hosts.iter().map(|host| format!("{host}:{each}")).collect();
-                let map = threads
-                    .map_or("node".to_owned(), |threads| format!("ppr:{each}:node:PE={threads}"));
+                    hosts.iter().map(|host| format!("{host}:{per_host}")).collect();
+                let map = threads.map_or("node".to_owned(), |threads| {
+                    format!("ppr:{per_host}:node:PE={threads}")
+                });
                 let slots = slots.join(",");
                 format!("-np {ranks} --host {slots} --map-by {map} --bind-to core")
             }
             LauncherKind::Hydra => {
                 let cores = threads.map_or(String::new(), |threads| format!(":{threads}"));
-                format!("-np {ranks} -ppn {each} -hosts {names} -bind-to core{cores}")
+                format!("-np {ranks} -ppn {per_host} -hosts {names} -bind-to core{cores}")
             }
             LauncherKind::Slurm => {
                 let cores =
                     threads.map_or(String::new(), |threads| format!(" --cpus-per-task={threads}"));
                 format!(
-                    "--nodes={nodes} --ntasks={ranks} --ntasks-per-node={each}{cores} --nodelist={names} --cpu-bind=cores"
+                    "--nodes={nodes} --ntasks={ranks} --ntasks-per-node={per_host}{cores} --nodelist={names} --cpu-bind=cores"
                 )
             }
         };
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn names_addresses_and_ranges_are_hosts() {
+    fn host_list_accepts_names_addresses_and_ranges() {
         assert_eq!(read("a,b-1.site,10.0.0.7,fe80::1"), ["a", "b-1.site", "10.0.0.7", "fe80::1"]);
         assert_eq!(read("n[08-10,3],x"), ["n08", "n09", "n10", "n3", "x"]);
         assert_eq!(read("r[0-1]n[1-2]-ib"), ["r0n1-ib", "r0n2-ib", "r1n1-ib", "r1n2-ib"]);
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn host_names_unsafe_for_ssh_or_a_shell_are_refused() {
+    fn unsafe_host_names_are_refused() {
         let at = |text: &str| text.parse::<HostList>().unwrap_err().at;
         assert_eq!((at("-oProxyCommand=id"), at("a,-oX"), at("a,b=c")), (0, 2, 3));
         assert_eq!((at("$(id)"), at("a;id"), at("a b"), at("a,,b"), at("")), (0, 1, 1, 2, 0));
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn names_fold_into_ranges_that_round_trip() {
+    fn folded_host_names_round_trip() {
         let folded = |names: &[&str]| {
             HostList::folded(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
         };
@@ -292,10 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn each_launcher_has_its_own_arguments() {
+    fn host_arguments_depend_on_launcher() {
         let hosts = ["a".to_owned(), "b".to_owned()];
-        let words = |kind, each, threads| {
-            HostRanks { hosts: &hosts, each, threads }.arguments(kind).join(" ")
+        let words = |kind, per_host, threads| {
+            HostRanks { hosts: &hosts, per_host, threads }.arguments(kind).join(" ")
         };
         assert_eq!(
             words(LauncherKind::OpenMpi, 2, Some(3)),

@@ -25,7 +25,7 @@ pub fn job_hosts() -> Result<Vec<String>, Failure> {
 }
 
 impl HostList {
-    /// Returns the hosts of several lists, in order; `slurm` stands for the hosts of the Slurm job.
+    /// Returns the hosts of several lists, in order; the name `slurm` means all hosts of the Slurm job.
     ///
     /// # Errors
     /// Fails if a list contains `slurm` and this process does not run in a Slurm job.

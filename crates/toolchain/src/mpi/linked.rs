@@ -7,14 +7,14 @@ use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, elf};
 use std::path::Path;
 
-/// Returns the MPI library that `program` requires. Returns `None` if it requires no MPI library (because it is linked
-/// statically or is a script), or if it cannot be read.
+/// Returns the MPI library that `program` requires. Returns `None` if the program requires none, e.g. because it is
+/// statically linked or a script, or if it cannot be read.
 pub fn program_library(program: &Path) -> Option<MpiLibrary> {
     let data = read_file(program, MAX_PROGRAM_BYTES).ok()?;
     needed(&data)?.iter().find_map(|name| library_by_file(name))
 }
 
-/// Returns the library whose file has this name.
+/// Returns the MPI library with this file name; `None` for other libraries.
 fn library_by_file(name: &str) -> Option<MpiLibrary> {
     for abi in &MPI_ABIS {
         let Some(own) = &abi.implementation else { continue };
@@ -25,7 +25,8 @@ fn library_by_file(name: &str) -> Option<MpiLibrary> {
     None
 }
 
-/// Returns the names of the shared libraries that an ELF program with this machine's word size requires.
+/// Returns the names of the shared libraries that an ELF program requires; `None` for programs of another word
+/// size.
 fn needed(data: &[u8]) -> Option<Vec<String>> {
     let header = elf::FileHeader64::<Endianness>::parse(data).ok()?;
     let endian = header.endian().ok()?;
@@ -45,14 +46,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn needed_libraries_of_a_program_are_read() {
+    fn required_libraries_of_program_are_read() {
         let me = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         assert!(needed(&me).unwrap().iter().any(|name| name.starts_with("libc.so")));
         assert_eq!(needed(b"#!/bin/sh\n"), None);
     }
 
     #[test]
-    fn mpi_family_follows_from_library_files() {
+    fn mpi_family_is_detected_from_file_name() {
         let family = |name: &str| library_by_file(name).map(|library| library.family.library);
         assert_eq!(family("libmpi.so.40"), Some("Open MPI"));
         assert_eq!(family("libmpich.so.12"), Some("MPICH"));

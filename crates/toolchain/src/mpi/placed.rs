@@ -10,7 +10,7 @@ use nodegauge_placement::emit::{self, OpenMpi, OpenMpiVersion};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// MPI program of the user, with the launcher of its ranks.
+/// MPI program of the user, with the launcher that starts its ranks.
 #[derive(Debug, Clone)]
 pub struct MpiProgram {
     /// Path of the program.
@@ -22,9 +22,9 @@ pub struct MpiProgram {
 }
 
 impl MpiProgram {
-    /// Finds a program and its launcher. The launcher is the one that the user specifies, otherwise that of the MPI
-    /// library that the program requires. With `allow_root`, the launcher starts programs as root. `hint` is the hint in
-    /// the error for a missing program.
+    /// Finds a program and its launcher. If the user specifies no launcher, the launcher of the program's MPI
+    /// library is used. With `allow_root`, the launcher may start programs as root. `hint` is the hint if the
+    /// program is missing.
     ///
     /// # Errors
     /// Fails when the program or a launcher for it is missing, or the launcher refuses to start programs as root.
@@ -47,7 +47,7 @@ impl MpiProgram {
         Ok(Self { path, launcher, as_root: allow_root && is_root() })
     }
 
-    /// Returns the launcher of the program with these places of the ranks.
+    /// Returns the launcher of the program, with these places of the ranks.
     pub fn launch<'a>(&'a self, ranks: RankPlaces<'a>) -> MpiLaunch<'a> {
         MpiLaunch { launcher: &self.launcher, as_root: self.as_root, options: Vec::new(), ranks }
     }
@@ -80,7 +80,7 @@ pub struct MpiLaunch<'a> {
     pub ranks: RankPlaces<'a>,
 }
 
-/// Options of a launcher for the places of ranks.
+/// Arguments of a launcher that place the ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LauncherArguments {
     /// Words of the options.
@@ -101,7 +101,7 @@ impl MpiLaunch<'_> {
     }
 
     /// Returns the launcher's options for the ranks, with the content of the rank file. The caller must write this
-    /// content to `rankfile`.
+    /// content to the file `rankfile`.
     pub fn words(&self, rankfile: &str) -> LauncherArguments {
         self.words_in(rankfile, Self::is_in_job())
     }
@@ -145,12 +145,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_open_mpi_needs_an_option_to_run_as_root() {
+    fn open_mpi_requires_option_to_run_as_root() {
         let hosts = ["a".to_owned()];
         let words = |kind, as_root| {
             let command = CommandLine::new("mpirun", []);
             let launcher = MpiLauncher { command, kind, title: "", version: None, binds: true };
-            let ranks = RankPlaces::Hosts(HostRanks { hosts: &hosts, each: 2, threads: None });
+            let ranks = RankPlaces::Hosts(HostRanks { hosts: &hosts, per_host: 2, threads: None });
             let options = vec!["--quiet".to_owned()];
             let launch = MpiLaunch { launcher: &launcher, as_root, options, ranks };
             launch.words_in("file", false).words

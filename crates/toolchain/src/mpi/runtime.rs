@@ -1,4 +1,5 @@
-//! Search for the shared library of an MPI without a compiler. The name of the library file determines its ABI.
+//! Search for the shared library of an MPI installation without a compiler. The file name of the library determines
+//! its ABI.
 
 use super::{MpiAbi, launcher_abis};
 use crate::search::{self, expand};
@@ -9,8 +10,8 @@ use std::path::{Path, PathBuf};
 const BELOW: [&str; 5] =
     ["lib", "lib64", "lib/release", "lib/*-linux-gnu", "lib/*-linux-gnu/openmpi/lib"];
 
-/// Returns the library whose ranks the launcher of this implementation can start. The installation of the launcher is searched
-/// first, along the launcher's symbolic links, and then the folders of the dynamic linker.
+/// Returns the library whose ranks the launcher of this implementation can start. The installation of the launcher
+/// is searched first, along the launcher's symbolic links, and then the folders of the dynamic linker.
 pub(super) fn launcher_library(
     launcher: &Path,
     own: &MpiImplementation,
@@ -26,7 +27,7 @@ pub(super) fn launcher_library(
     library_in(&folders, own)
 }
 
-/// Returns the first library with the most likely ABI of the launcher's ranks.
+/// Returns the library in these folders that most likely has the same ABI as the launcher's ranks.
 fn library_in(folders: &[PathBuf], own: &MpiImplementation) -> Option<(PathBuf, &'static MpiAbi)> {
     for abi in launcher_abis(Some(own), |_| false) {
         for folder in folders {
@@ -45,7 +46,7 @@ mod tests {
     use nodegauge_os::mpi_abi::implementations;
 
     #[test]
-    fn library_matches_the_family_of_the_launcher() {
+    fn library_of_launcher_family_is_found() {
         let root = tempfile::tempdir().unwrap();
         let (bin, lib) = (root.path().join("bin"), root.path().join("lib"));
         std::fs::create_dir(&bin).unwrap();

@@ -4,7 +4,7 @@ use super::{LauncherKind, MpiLauncher, MpiLibrary};
 use crate::CommandLine;
 use nodegauge_os::mpi_abi::{MpiImplementation, VersionPlace, implementations};
 
-/// Launcher as its output for `--version` describes it.
+/// Launcher, as recognised from its `--version` output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecognisedLauncher {
     /// Implementation to which the launcher belongs; `None` for srun.
@@ -19,7 +19,7 @@ impl RecognisedLauncher {
         self.implementation.map_or("Slurm", |own| own.launcher_title)
     }
 
-    /// Returns the launcher that this command starts, which has this output for `--version`.
+    /// Returns the launcher that `command` starts and that prints `output` for `--version`.
     pub(super) fn launcher(self, command: CommandLine, output: &str) -> MpiLauncher {
         MpiLauncher {
             command,
@@ -67,7 +67,7 @@ pub fn recognise_launcher(output: &str) -> Option<RecognisedLauncher> {
     None
 }
 
-/// Returns the version of a launcher whose output has this line.
+/// Returns the version from a launcher's output, given the line that identified the launcher.
 fn version_in(output: &str, line: &str, place: &VersionPlace) -> Option<String> {
     match place {
         VersionPlace::LastOfLine => last_number(line),
@@ -104,8 +104,8 @@ fn version_at(text: &str) -> Option<String> {
     number.then(|| word.to_owned())
 }
 
-/// Returns the error output of a launcher without the explanations of Open MPI, which are printed between two lines of
-/// dashes; of an explanation, the lines of its first sentence remain.
+/// Shortens the error output of a launcher: of Open MPI's explanations, which are between two lines of dashes, only
+/// the lines of the first sentence remain.
 pub fn without_explanations(text: &str) -> String {
     let mut kept = Vec::new();
     let mut is_explanation = false;
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn explanations_are_reduced_to_their_first_sentence() {
+    fn open_mpi_explanations_are_shortened() {
         let rule = "-".repeat(74);
         let text = format!(
             "ssh: cannot connect to n2\n{rule}\nORTE was unable to reliably start one or more \
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn library_is_read_from_wrapper_output() {
+    fn mpi_library_is_read_from_wrapper_output() {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(
             library("mpicc.openmpi: Open MPI 4.1.4 (Language: C)\n"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn hydra_without_a_topology_library_does_not_bind() {
+    fn hydra_without_topology_library_cannot_bind() {
         let of = |libraries: &str| {
             let line = format!("    Topology libraries available:            {libraries}\n");
             binds_ranks(&format!("HYDRA build details:\n{line}    Demux engines available: poll\n"))
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn launcher_is_read_from_its_version_output() {
+    fn launcher_is_recognised_from_version_output() {
         let some = |text: &str| Some(text.to_owned());
         let cases = [
             (

@@ -1,6 +1,6 @@
-//! Simulation of the schedule on synthetic machines. Virtual threads execute the schedule in virtual time, and the
-//! bytes that are moved between NUMA nodes are counted. The results compare two distributions of columns by shares of
-//! bytes and ratios of times; they are not absolute times.
+//! Simulation of the schedule on synthetic machines. Virtual threads execute the schedule in virtual time, and
+//! bytes moved between NUMA nodes are counted. The results are shares of bytes and ratios of times for a comparison
+//! of two distributions of columns, not absolute times.
 
 use super::{LuSchedule, WIDEST, Work};
 use crate::distribution::{self, ColumnDistribution};
@@ -10,8 +10,8 @@ use nodegauge_placement::{Bind, PlacementRequest};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Rate of a core in FLOP/s, and memory bandwidth per core in B/s on the local NUMA node and on a remote NUMA node: 30
-/// GFLOP/s, 5 GB/s, and half of that bandwidth from another socket. Only the ratios matter.
+/// Rate of a core in FLOP/s, and memory bandwidth per core in B/s on its own and on another NUMA node: 30 GFLOP/s,
+/// 5 GB/s, and half of that for another socket. Only the ratios matter.
 const CORE: f64 = 30e9;
 const LOCAL: f64 = 5e9;
 const REMOTE: f64 = 2.5e9;
@@ -19,9 +19,9 @@ const REMOTE: f64 = 2.5e9;
 struct Machine {
     n: usize,
     nb: usize,
-    /// Node of each thread.
+    /// NUMA node of each thread.
     nodes: Vec<usize>,
-    /// Function that returns the NUMA node of a column.
+    /// Function that returns the NUMA node on which a column is stored.
     lies: Box<dyn Fn(usize) -> usize>,
     schedule: LuSchedule,
     group: usize,
@@ -47,7 +47,7 @@ impl Machine {
         blocks.start * self.nb..(blocks.end * self.nb).min(self.n)
     }
 
-    /// Returns the time that `thread` needs to move bytes of these columns, and adds the bytes to the counters.
+    /// Returns the time for `thread` to move bytes of these columns, and counts the bytes.
     fn moves(
         &self,
         thread: usize,
@@ -63,8 +63,8 @@ impl Machine {
         (all - remote) * per_column / LOCAL + remote * per_column / REMOTE
     }
 
-    /// Returns the time of an item of work. Products read and write C, and read A and B. Exchanges read and write two
-    /// rows of every column, with one element per cache line. Arithmetic and memory accesses overlap.
+    /// Returns the time of an item of work. Products read and write C, and read A and B. Exchanges read and write
+    /// two rows of every column, with one element per cache line. Arithmetic and memory accesses overlap.
     fn takes(
         &self,
         thread: usize,
@@ -171,8 +171,8 @@ impl Machine {
 }
 
 /// Simulates a factorisation with one thread per core on a machine described in the literature. In the first
-/// simulation, columns are on the nodes that update them; in the second, columns are spread over all threads and any
-/// thread updates them.
+/// simulation, columns are on the NUMA nodes that update them; in the second, columns are spread over all threads,
+/// and any thread updates them.
 fn both(topology: &str, n: usize, nb: usize) -> (usize, SimulatedRun, SimulatedRun) {
     let topology = Topology::load(&TopologySource::Synthetic(topology.to_owned())).unwrap();
     let request = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };
@@ -197,7 +197,7 @@ fn both(topology: &str, n: usize, nb: usize) -> (usize, SimulatedRun, SimulatedR
 }
 
 #[test]
-fn columns_are_updated_on_their_own_numa_node() {
+fn placement_reduces_remote_bytes() {
     let machines = [
         ("Package:2 NUMANode:1 Core:8 PU:1", 16_000, 192),
         ("Package:4 NUMANode:1 Core:4 PU:1", 16_000, 192),
@@ -218,7 +218,7 @@ fn columns_are_updated_on_their_own_numa_node() {
 }
 
 #[test]
-fn single_numa_node_schedule_is_unchanged_by_placement() {
+fn placement_has_no_effect_on_single_numa_node() {
     let (_, placed, spread) = both("Package:1 NUMANode:1 Core:8 PU:1", 8_000, 128);
     assert_eq!((placed.seconds, placed.remote), (spread.seconds, 0.0));
 }

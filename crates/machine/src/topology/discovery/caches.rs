@@ -1,4 +1,4 @@
-//! Caches of an hwloc topology: those of cores, and those in front of memory.
+//! Caches of an hwloc topology: caches of cores, and caches in front of memory.
 
 use super::info;
 use crate::ids::CpuId;
@@ -10,10 +10,10 @@ use hwlocality::object::types::{CacheType, ObjectType};
 use nodegauge_measure::record::{Cache, CacheKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Subtype of a cache of which hwloc knows that it is in front of memory, such as MCDRAM in cache mode.
+/// Subtype by which hwloc marks a cache in front of memory, e.g. MCDRAM in cache mode.
 const MEMORY_SIDE: &str = "MemorySideCache";
 
-/// Kinds of memory that may serve as a cache of other memory. Nodes of these kinds have no such cache themselves.
+/// Kinds of memory that can be a cache of other memory. NUMA nodes of these kinds have no such cache themselves.
 const FAST_KINDS: [&str; 2] = ["HBM", "MCDRAM"];
 
 /// Types of caches of cores, in ascending order of level.
@@ -28,7 +28,7 @@ const TYPES: [ObjectType; 8] = [
     ObjectType::L5Cache,
 ];
 
-/// True if the object is a cache in front of memory, which older descriptions list among the caches of cores.
+/// True if the object is a cache in front of memory. Older descriptions list such caches among the caches of cores.
 fn is_memory_side(cache: &TopologyObject) -> bool {
     let by_subtype = cache.subtype().is_some_and(|name| name.to_bytes() == MEMORY_SIDE.as_bytes());
     by_subtype || info(cache, "Type").as_deref() == Some(MEMORY_SIDE)
@@ -39,7 +39,7 @@ fn core_caches(hwloc: &Hwloc, kind: ObjectType) -> Vec<&TopologyObject> {
     hwloc.objects_with_type(kind).filter(|cache| !is_memory_side(cache)).collect()
 }
 
-/// Returns the type of the highest level of data or unified cache beyond level 1.
+/// Returns the type of the highest level of data or unified caches above level 1.
 pub(super) fn last_level(hwloc: &Hwloc) -> Option<ObjectType> {
     [ObjectType::L5Cache, ObjectType::L4Cache, ObjectType::L3Cache, ObjectType::L2Cache]
         .into_iter()
@@ -57,8 +57,7 @@ pub(super) fn levels(
     TYPES.iter().filter_map(|kind| level(&core_caches(hwloc, *kind), source, &cores)).collect()
 }
 
-/// Returns the description of the caches of one type; `None` if there are none. `cores` has the core of each hardware
-/// thread.
+/// Describes the caches of one type; `None` if there are none. `cores` contains the core of each hardware thread.
 fn level(
     caches: &[&TopologyObject],
     source: &TopologySource,
@@ -95,7 +94,8 @@ fn cache_cores(cache: &TopologyObject, cores: &BTreeMap<CpuId, usize>) -> u32 {
     sharing.len() as u32
 }
 
-/// Adds the sizes of the caches in front of memory to the NUMA nodes behind them, whose CPUs and kinds are known.
+/// Adds the sizes of caches in front of memory to the NUMA nodes behind them. The CPUs and kinds of the NUMA nodes
+/// must be set.
 pub(super) fn add_memory_side(hwloc: &Hwloc, nodes: &mut [TopologyNumaNode]) {
     for cache in hwloc.objects_with_type(ObjectType::MemCache) {
         let behind: BTreeSet<u32> = cache
@@ -128,8 +128,8 @@ fn add<'a>(cache: &TopologyObject, nodes: impl Iterator<Item = &'a mut TopologyN
     }
 }
 
-/// Returns the size in the text in which hwloc describes a cache in full, where it is in KiB: `size=1048576KB`. The
-/// bindings have no attributes of caches in front of memory.
+/// Returns the size in hwloc's full text of a cache, in which it is in KiB: `size=1048576KB`. The bindings have no
+/// attributes for caches in front of memory.
 fn size_in_text(text: &str) -> Option<u64> {
     let (_, rest) = text.split_once("size=")?;
     let digits = rest.find(|c: char| !c.is_ascii_digit())?;
@@ -143,7 +143,7 @@ mod tests {
     use super::size_in_text;
 
     #[test]
-    fn sizes_are_read_from_the_full_text() {
+    fn memory_side_cache_size_is_read_from_text() {
         assert_eq!(size_in_text("MemCache (size=1048576KB, linesize=64)"), Some(1 << 30));
         assert_eq!(size_in_text("MemCache (size=16KiB)"), Some(16 << 10));
         assert_eq!(size_in_text("MemCache (size=16GB)"), None);

@@ -7,7 +7,7 @@ use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::{ObjectAttributes, PCIDeviceAttributes};
 use hwlocality::object::types::{OSDeviceType, ObjectType};
 
-/// Returns the devices of a description, in the order of the bus.
+/// Returns the devices of a description, in bus order.
 pub(super) fn devices(hwloc: &Hwloc) -> Vec<PciDevice> {
     let one_node = hwloc.objects_with_type(ObjectType::NUMANode).count() == 1;
     let all = hwloc.objects_with_type(ObjectType::PCIDevice);
@@ -54,7 +54,7 @@ fn device(object: &TopologyObject, one_node: bool) -> Option<PciDevice> {
     })
 }
 
-/// True if a part of a device is a network interface that bypasses the kernel.
+/// True if a part of the device is a network interface that bypasses the kernel.
 fn is_fast(part: &TopologyObject) -> bool {
     match part.attributes() {
         Some(ObjectAttributes::OSDevice(os)) => os.device_type() == OSDeviceType::OpenFabrics,
@@ -62,7 +62,7 @@ fn is_fast(part: &TopologyObject) -> bool {
     }
 }
 
-/// Returns the first text that hwloc stores for the parts of a device, or for the device, under one of `names`.
+/// Returns the first text that hwloc has under one of `names`, for a part of the device or for the device itself.
 fn info(device: &TopologyObject, names: &[&str]) -> Option<String> {
     for object in device.io_children().chain([device]) {
         if let Some(text) = names.iter().find_map(|name| object.info(name)) {
@@ -83,8 +83,7 @@ fn address(pci: &PCIDeviceAttributes) -> String {
     format!("{:04x}:{bus:02x}:{device:02x}.{function:x}", pci.domain())
 }
 
-/// Returns the bridges above a device that are on the PCI bus themselves, beginning with the bridge that is nearest to
-/// the processor.
+/// Returns the PCI bridges above a device, beginning with the one nearest to the processor.
 fn bridges(object: &TopologyObject) -> Vec<String> {
     use hwlocality::object::attributes::UpstreamAttributes::PCI;
     let mut bridges = Vec::new();

@@ -8,10 +8,10 @@ use hwlocality::object::TopologyObject;
 use hwlocality::object::types::ObjectType;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// NUMA nodes while the machine is read. Which CPUs are near to a node follows from the CPUs of all nodes.
+/// NUMA nodes while a topology is read. The CPUs near a NUMA node follow from the CPUs of all NUMA nodes.
 pub(super) struct MemoryNodes {
     nodes: Vec<TopologyNumaNode>,
-    /// Hardware threads of each NUMA node, including those that the description does not contain.
+    /// Hardware threads of each NUMA node, including threads that the description does not contain.
     complete: Vec<Vec<CpuId>>,
     /// Nearest NUMA node of each hardware thread.
     nearest: BTreeMap<CpuId, usize>,
@@ -61,8 +61,8 @@ impl MemoryNodes {
         self.nearest.get(&cpu).copied()
     }
 
-    /// Returns the NUMA nodes, each with the CPUs to which it is the nearest. To memory without CPUs, such as device
-    /// memory, hwloc assigns the CPUs of other nodes.
+    /// Returns the NUMA nodes, each with the CPUs for which it is the nearest. hwloc assigns the CPUs of other NUMA
+    /// nodes to memory without CPUs, such as device memory.
     pub(super) fn with_own_cpus(mut self, threads: &[HardwareThread]) -> Vec<TopologyNumaNode> {
         let absent = nearest(self.complete.iter().map(Vec::as_slice), &self.nodes);
         let listed: BTreeSet<CpuId> = threads.iter().map(|thread| thread.cpu).collect();
@@ -81,7 +81,7 @@ fn subtype(object: &TopologyObject) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Returns the index of the smallest set that contains each CPU, without the memory of devices.
+/// Returns for each CPU the index of the smallest set that contains it; NUMA nodes of devices are ignored.
 fn nearest<'a>(
     sets: impl Iterator<Item = &'a [CpuId]>,
     nodes: &[TopologyNumaNode],

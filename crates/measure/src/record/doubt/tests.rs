@@ -13,7 +13,7 @@ fn rate(quoted: Quoted, samples: &[f64]) -> Measurement {
 }
 
 #[test]
-fn mean_of_few_scattered_batches_is_suspect() {
+fn mean_of_few_scattered_samples_is_suspect() {
     // Batches of 8 B over Open MPI on a busy node: the mean was printed as valid, with two to three times the latency of
     // the neighbouring sizes.
     let busy = [0.357e-6, 0.42e-6, 0.48e-6, 0.511e-6, 0.9e-6, 1.4e-6, 4.079e-6];
@@ -26,7 +26,7 @@ fn mean_of_few_scattered_batches_is_suspect() {
 }
 
 #[test]
-fn fewer_samples_than_required_are_suspect() {
+fn too_few_samples_make_figure_suspect() {
     let even = [1.0, 1.01, 1.0, 1.0, 1.01, 1.0];
     for rule in DOUBT_RULES {
         for quoted in rule.quoted {
@@ -54,7 +54,7 @@ fn single_values_and_factors_are_exempt() {
 }
 
 #[test]
-fn isolated_best_sample_is_suspect() {
+fn best_far_from_second_best_is_suspect() {
     let others = [50.0, 51.0, 52.0, 50.5];
     let of = |best: f64| [&others[..], &[best]].concat();
     assert_eq!(samples_reason(&rate(Quoted::Best, &of(57.0))), None);
@@ -66,7 +66,7 @@ fn isolated_best_sample_is_suspect() {
 }
 
 #[test]
-fn disturbed_sample_counts_for_the_best() {
+fn disturbed_sample_counts_for_best() {
     let mut m = rate(Quoted::Best, &[50.0, 50.0, 50.0, 50.0]);
     assert!(samples_reason(&m).is_some());
     m.disturbed = vec![Disturbed { value: 49.0, counts: Counts::Best, ..Disturbed::default() }];
@@ -74,7 +74,7 @@ fn disturbed_sample_counts_for_the_best() {
 }
 
 #[test]
-fn judging_twice_adds_no_reason() {
+fn rule_applied_twice_adds_no_reason() {
     let few = || rate(Quoted::Best, &[50.0, 50.0]);
     let m = few().with_validity(Validity::valid());
     assert_eq!((m.validity.status, m.value), (Status::Suspect, Some(50.0)));
@@ -111,7 +111,7 @@ fn figures_of_other_programs_are_exempt() {
 }
 
 #[test]
-fn derived_figure_is_at_most_as_valid_as_its_sources() {
+fn derived_figure_inherits_doubts() {
     let base = rate(Quoted::Best, &[50.0]).with_validity(Validity::valid());
     let factor = Measurement::new("memory", "sweep", "relative", Unit::Factor);
     let mut factor = factor.value(Quoted::Single, 2.0);
@@ -148,7 +148,7 @@ fn rate_above_its_limit_is_suspect() {
 }
 
 #[test]
-fn reasons_are_classified_by_evidence() {
+fn evidence_is_recognised_from_reason() {
     let cases = [
         ("the CPU quota of the control group throttled 144 of 147 periods", CauseEvidence::Counted),
         ("the hypervisor gave 12 % of the CPU time to other guests", CauseEvidence::Counted),
@@ -190,7 +190,7 @@ const QUOTA: &str = "the CPU quota of the control group throttled 144 of 147 per
 const SMALL: &str = "arrays are 0.5 times the last-level caches in use";
 
 #[test]
-fn main_cause_explains_at_least_half_of_the_figures() {
+fn main_cause_explains_half_of_suspect_figures() {
     let cause = |figures: &[Measurement]| main_cause(figures).map(str::to_owned);
     assert_eq!(cause(&[rate(Quoted::Single, &[1.0])]), None);
     assert_eq!(cause(&[suspect(&[FEW]), suspect(&[FEW, LOAD])]).unwrap(), LOAD);
@@ -200,7 +200,7 @@ fn main_cause_explains_at_least_half_of_the_figures() {
 }
 
 #[test]
-fn remedy_is_named_unless_the_reason_has_one() {
+fn remedy_is_added_unless_reason_has_one() {
     assert_eq!(remedy(FEW), None);
     assert_eq!(remedy(LOAD), Some("repeat the run on an idle node"));
     assert_eq!(remedy(SMALL), None);
@@ -209,7 +209,7 @@ fn remedy_is_named_unless_the_reason_has_one() {
 }
 
 #[test]
-fn method_chapter_has_the_table_of_doubt_rules() {
+fn method_chapter_contains_doubt_rules() {
     let chapter =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/method.md"))
             .unwrap();

@@ -9,7 +9,7 @@ fn triad() -> Measurement {
 }
 
 #[test]
-fn reason_that_lowers_the_status_comes_first() {
+fn reason_of_worst_status_comes_first() {
     let mut validity = Validity::valid();
     validity.suspect("short");
     validity.suspect("disturbed");
@@ -35,7 +35,7 @@ fn invalid_figure_has_no_value() {
 }
 
 #[test]
-fn statistics_are_computed_from_the_samples() {
+fn statistics_are_computed_from_samples() {
     let samples = [1.0, 4.0, 2.0];
     let of = |quoted: Quoted| quoted.statistic(&samples, Unit::BytesPerSecond).unwrap();
     let expected = [
@@ -55,7 +55,7 @@ fn statistics_are_computed_from_the_samples() {
 }
 
 #[test]
-fn upper_bound_below_the_value_is_no_limit() {
+fn value_above_upper_bound_has_no_limit() {
     let figure = |value: f64, at_most: bool| Figure {
         value,
         basis: "catalog".to_owned(),
@@ -82,7 +82,7 @@ fn upper_bound_below_the_value_is_no_limit() {
 }
 
 #[test]
-fn name_that_is_a_size_is_printed_with_its_unit() {
+fn size_name_is_printed_with_unit() {
     let named = |name: &str, key: &str| {
         let config = [(key.to_owned(), json!(4096))].into_iter().collect();
         let m = Measurement::new("messages", "latency", name, Unit::Seconds);
@@ -94,7 +94,7 @@ fn name_that_is_a_size_is_printed_with_its_unit() {
 }
 
 #[test]
-fn published_figures_and_those_without_mpi_are_distinguished() {
+fn published_and_transport_figures_are_recognised() {
     let with = |category: Category, engine: &str| {
         let config = [("engine".to_owned(), json!(engine))].into_iter().collect();
         Measurement { config, ..triad().category(category) }
@@ -107,7 +107,7 @@ fn published_figures_and_those_without_mpi_are_distinguished() {
 }
 
 #[test]
-fn samples_of_another_regime_are_not_disturbances() {
+fn samples_in_other_regime_are_not_counted_as_disturbed() {
     let regime = |round_trip_s: f64, samples: &[f64]| RegimeSamples {
         round_trip_s,
         share: Fraction(0.5),
@@ -138,7 +138,7 @@ fn samples_of_another_regime_are_not_disturbances() {
 }
 
 #[test]
-fn figure_with_an_infinite_number_is_invalid_and_can_be_read_back() {
+fn figure_with_infinite_value_is_invalid_in_json() {
     let figures = [
         triad().with_samples(Quoted::Median, vec![1.0, f64::INFINITY]),
         triad().value(Quoted::Single, f64::NAN).limit(2.0, "theory"),

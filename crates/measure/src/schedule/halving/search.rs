@@ -1,4 +1,5 @@
-//! Driver of [`Halving`]: the loop that measures candidates alternately until one candidate per group is left.
+//! Driver of [`Halving`]: measures the candidates alternately until one candidate per group is
+//! left.
 
 use super::{Halving, Shuffler};
 use crate::clock;
@@ -11,13 +12,13 @@ pub struct Rules {
     pub seed: u64,
     /// Number of passes over the candidates in a round.
     pub passes: Passes,
-    /// Rule that determines which candidates are eliminated after a round.
+    /// Rule for the elimination of candidates after a round.
     pub leave: RoundRule,
-    /// Minimum number of rounds before the search may end with a decision.
+    /// Minimum number of rounds before the search can be decided.
     pub min_rounds: usize,
-    /// Maximum number of rounds, after which the search ends without a decision; `None` for no limit.
+    /// Maximum number of rounds, after which the search ends undecided; `None` for no limit.
     pub max_rounds: Option<usize>,
-    /// Number of rounds at the beginning that are completed even after the deadline.
+    /// Number of rounds at the beginning that are completed even if the deadline has passed.
     pub whole_rounds: usize,
     /// Point of the search at which the deadline is checked.
     pub check: DeadlineCheck,
@@ -28,16 +29,16 @@ pub struct Rules {
 pub enum Passes {
     /// Each round has one pass.
     One,
-    /// The first round has one pass, the second has two, and so on. The fewer candidates are left, the more samples per
-    /// round are taken of each.
+    /// The first round has one pass, the second has two, and so on. Fewer remaining candidates thus
+    /// get more samples per round.
     Growing,
 }
 
 /// Rule that determines which candidates are eliminated after a round, and when the search is decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RoundRule {
-    /// From round `from` on, [`Halving::eliminate_half`] eliminates candidates. The search is decided when each group has at most
-    /// `left` candidates.
+    /// From round `from` on, [`Halving::eliminate_half`] eliminates candidates. The search is decided when each
+    /// group has at most `left` candidates.
     SlowerHalf {
         /// First round after which candidates are eliminated, counted from 1.
         from: usize,
@@ -46,8 +47,8 @@ pub enum RoundRule {
     },
     /// [`Halving::eliminate_slower`] eliminates candidates. The search is decided when each group has one candidate.
     SignificantlySlower,
-    /// No candidate is eliminated. The search is decided when no candidate can be faster than the current fastest by
-    /// more than this share.
+    /// No candidate is eliminated. The search is decided when no candidate can be faster than the
+    /// first by more than this share.
     KeepAll(f64),
 }
 
@@ -65,7 +66,8 @@ pub enum DeadlineCheck {
 pub struct TurnRate {
     /// Measured rate, in any unit.
     pub rate: f64,
-    /// Core-to-core round trip that identifies the regime, seconds; NaN if there is only one regime.
+    /// Core-to-core round trip that identifies the regime, seconds; NaN if there is only one
+    /// regime.
     pub round_trip: f64,
 }
 
@@ -76,17 +78,18 @@ pub trait Candidates {
     /// Error of a measurement; it ends the search.
     type Error;
 
-    /// Measures one candidate of each group, in the order of the groups, and returns a rate for each.
+    /// Measures one candidate of each group and returns their rates, in the order of the groups.
     ///
     /// # Errors
     /// Fails if nothing more can be measured.
     fn turn(&mut self, picked: &mut [&mut Self::Candidate]) -> Result<Vec<TurnRate>, Self::Error>;
 
-    /// True if the search must end now, because the user interrupts it or a limit other than the deadline is reached.
+    /// True if the search must end now, because the user interrupts it or because of a limit other
+    /// than the deadline.
     fn must_end(&mut self) -> bool;
 
-    /// Reports the end of a round, with the elapsed share of the time until the deadline and the number of remaining
-    /// candidates in the largest group.
+    /// Called at the end of a round, with the elapsed share of the time until the deadline and the
+    /// number of remaining candidates in the largest group.
     fn round_ended(&mut self, _elapsed: f64, _left: usize) {}
 
     /// Returns the key by which the candidates of a pass are sorted. Candidates with the smallest key are measured
@@ -167,8 +170,8 @@ impl<T: Candidates> Search<'_, T> {
         Ok(true)
     }
 
-    /// Measures candidate number `turn` of each group. Groups with fewer candidates start again with their first
-    /// candidate.
+    /// Measures candidate number `turn` of each group. A group with fewer candidates starts again
+    /// at its first candidate.
     fn measure_turn(
         &mut self,
         groups: &mut [Halving<T::Candidate>],
@@ -192,8 +195,8 @@ impl<T: Candidates> Search<'_, T> {
 }
 
 impl Rules {
-    /// True if the search is decided or has completed the maximum number of rounds. `rounds` is the number of completed
-    /// rounds.
+    /// True if the search is decided or the maximum number of rounds is reached. `rounds` is the
+    /// number of completed rounds.
     fn is_over<C>(&self, groups: &mut [Halving<C>], rounds: usize) -> bool {
         if self.max_rounds.is_some_and(|max| rounds >= max) {
             return true;
@@ -212,7 +215,7 @@ impl Passes {
 }
 
 impl RoundRule {
-    /// Eliminates candidates of a group after this round, as the rule requires.
+    /// Eliminates candidates of a group after round number `round`, according to the rule.
     fn after<C>(self, round: usize, group: &mut Halving<C>) {
         match self {
             Self::SlowerHalf { from, left } if round >= from && group.len() > left => {
@@ -241,12 +244,12 @@ pub enum PreparedCandidate<C, E> {
     Refused(E),
 }
 
-/// Function that prepares a candidate; the first argument is the number of its group.
+/// Function that prepares a candidate; the first argument is the index of its group.
 pub type Prepare<'a, P, C, E> = dyn FnMut(usize, &P) -> Result<PreparedCandidate<C, E>, E> + 'a;
 
-/// Prepares candidates, and returns those that can be measured. First the first candidate of every group is prepared,
-/// then the second of every group, and so on. When `must_end` returns true and each group has a usable candidate, the
-/// remaining candidates are omitted.
+/// Prepares candidates, and returns those that can be measured. First the first candidate of every group is
+/// prepared, then the second of every group, and so on. If `must_end` returns true and each group has a usable
+/// candidate, the remaining candidates are omitted.
 ///
 /// # Errors
 /// Returns an error of `prepare`, or the first refusal if no candidate of a group can be measured.
@@ -290,7 +293,8 @@ mod tests {
         check: DeadlineCheck::Turn,
     };
 
-    /// Candidates that are numbers, equal to their rates; the search ends after a given number of measurements.
+    /// Candidates that are numbers and whose rates are these numbers; the search ends after a given
+    /// number of measurements.
     #[derive(Default)]
     struct Numbers {
         turns: usize,
@@ -333,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn search_keeps_the_fastest_of_each_group() {
+    fn search_finds_fastest_of_each_group() {
         let mut groups = [Halving::new(1..=8), Halving::new([7, 9, 8]), Halving::new([3])];
         let mut numbers = Numbers::default();
         choose(&mut numbers, &mut groups, &HALVE, hour()).unwrap();
@@ -344,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn deadline_ends_a_search_as_its_rules_require() {
+    fn deadline_is_checked_per_turn_or_per_round() {
         let rounds = |rules: Rules, seconds| {
             let mut numbers = Numbers { lasts: Duration::from_secs(10), ..Numbers::default() };
             let deadline = clock::now() + Duration::from_secs(seconds);
@@ -360,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn search_without_elimination_ends_when_settled() {
+    fn search_without_elimination_ends_when_decided() {
         let rules =
             Rules { passes: Passes::One, leave: RoundRule::KeepAll(0.5), min_rounds: 3, ..HALVE };
         let mut groups = [Halving::new([10, 1])];
@@ -374,14 +378,14 @@ mod tests {
     }
 
     #[test]
-    fn error_of_a_turn_ends_the_search() {
+    fn failed_turn_ends_search() {
         let mut groups = [Halving::new([0, 1])];
         let failed = choose(&mut Numbers::default(), &mut groups, &HALVE, hour());
         assert_eq!(failed, Err("zero".to_owned()));
     }
 
     #[test]
-    fn refused_candidates_are_skipped() {
+    fn unusable_candidates_are_skipped() {
         let mut prepare = |_: usize, number: &u32| match number {
             0 => Ok(PreparedCandidate::Refused("refused".to_owned())),
             1 => Err("broken".to_owned()),

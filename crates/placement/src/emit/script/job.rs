@@ -1,17 +1,18 @@
-//! Job scripts of batch systems. Fields that only the user knows are words in capitals (`QUEUE`), which the user
-//! replaces; PBS has options of `qsub` for them.
+//! Job scripts of batch systems. Values that only the user knows are words in capitals (`QUEUE`), which the user
+//! replaces; for PBS, they are options of `qsub`.
 //!
-//! Sources: qsub(1) and pbs_resources(7) of OpenPBS; the job scripts of the ccNUMA lecture for NQS; public job scripts for
-//! Fujitsu's PJM (`pjsub`).
+//! Sources: qsub(1) and pbs_resources(7) of OpenPBS; the job scripts of the ccNUMA lecture for NQS; public job
+//! scripts for Fujitsu's PJM (`pjsub`).
 
 use super::{EmittedRanks, QUOTE, head, mpich_commands, openmpi_commands, started, with_rank_code};
 use std::fmt::Write as _;
 
-/// Program in scripts that the user edits.
+/// Placeholder for the program in scripts that the user edits.
 const PROGRAM: &str = "./PROGRAM";
 
-/// Returns a job script for PBS (OpenPBS, PBS Professional), which gives a job's script no arguments: the program is in
-/// the variable `PROGRAM`. The job has its nodes to itself. Ranks are started by the `mpirun` of Open MPI or MPICH.
+/// Returns a job script for PBS (OpenPBS, PBS Professional), which passes no arguments to a job script: the program
+/// is in the variable `PROGRAM`. The job requests its nodes exclusively. Ranks are started by the `mpirun` of Open
+/// MPI or MPICH.
 pub fn pbs(job: &EmittedRanks<'_>) -> String {
     let nodes = job.node_count();
     let place = if nodes > 1 { "scatter:excl" } else { "excl" };
@@ -39,8 +40,8 @@ pub fn pbs(job: &EmittedRanks<'_>) -> String {
     text + ";;\nesac\n"
 }
 
-/// Returns a job script for NQS as on the T2K cluster, with the ranks per node after `-J T`. The batch system passes the
-/// number of ranks to `mpirun`.
+/// Returns a job script for NQS as on the T2K cluster, with the ranks per node in the option `-J T`. The batch
+/// system passes the number of ranks to `mpirun`.
 pub fn nqs(job: &EmittedRanks<'_>) -> String {
     let remark = format!(
         "replace NAME, QUEUE, MEMORY (per node, e.g. 28GB), HH:MM:SS and {PROGRAM}, then: qsub FILE\n\
@@ -89,7 +90,8 @@ pub fn pjm(job: &EmittedRanks<'_>) -> String {
     text + &edited(job, &format!("exec \"${{MPIRUN:-mpiexec}}\" -n {}", job.total()))
 }
 
-/// Returns the commands that start a program that the user writes into the script; `launcher` starts the ranks.
+/// Returns the commands that start the program whose name the user writes into the script; `launcher` starts the
+/// ranks.
 fn edited(job: &EmittedRanks<'_>, launcher: &str) -> String {
     let program = format!("set -- {PROGRAM}\n");
     match single(job) {

@@ -1,10 +1,11 @@
 //! Shell code with which a process finds its rank on its node, under any launcher.
 //!
-//! The code reads the variables of [`local_rank_variables`], otherwise those of the rank in the job, which it divides by the number
-//! of ranks per node: `rank mod ranks per node`. A variable that the user names (`RANK_VARIABLE`) replaces all others. The
-//! code never guesses: it fails with one line if no variable is set, if the value is not a number, and if there are more
-//! ranks than planned. The name that the user gives is expanded only if it is a name of a shell variable; values are
-//! used in arithmetic only if they are numbers. Variables of a batch script, which is not a rank, do not count.
+//! The code reads the variables of [`local_rank_variables`]. If none is set, it reads the rank in the job
+//! and computes `rank mod ranks per node`. A variable that the user names
+//! (`RANK_VARIABLE`) replaces all others. The code never guesses: it fails with one line if no variable is set, if
+//! the value is not a number, and if there are more ranks than planned. The name that the user gives is expanded
+//! only if it is a name of a shell variable; values are used in arithmetic only if they are numbers. Variables of a
+//! batch script, which is not a rank, do not count.
 //!
 //! The code contains no single quotes, so that it can be in single quotes itself, and it sets no variables of the shell
 //! that runs it.
@@ -14,8 +15,8 @@ use crate::launchers::{self, RankVariables};
 use nodegauge_machine::devices::local_rank_variables;
 use std::fmt::Write as _;
 
-/// Functions of the code. `first` finds the first variable that is set, given as RANK or RANK/RANKS; `fits` compares the
-/// rank and the number of ranks with the planned number.
+/// Functions of the code. `first` finds the first variable that is set, given as RANK or RANK/RANKS; `fits`
+/// compares the rank and the number of ranks with the planned number.
 const FUNCTIONS: &str = r#"LC_ALL=C IFS=" "
 fail() { printf "%s\n" "$0: $*" >&2; exit 1; }
 first() {
@@ -34,8 +35,8 @@ fail "more ranks than planned ($2): $name=$value${ranks:+ of $ranks}"
 }
 "#;
 
-/// Selection of the variable: the one that the user names, or else one of a launcher. A batch script of Slurm has the
-/// variables of a task, but is not a rank; nor is a task in which another launcher starts ranks.
+/// Selection of the variable: the one that the user names, otherwise one of a launcher. A batch script of Slurm has
+/// the variables of a task, but is not a rank; nor is a task in which another launcher starts ranks.
 const SELECTION: &str = r#"if [ -n "${RANK_VARIABLE-}" ]; then
 case $RANK_VARIABLE in ([0-9]*|*[!A-Za-z0-9_]*) fail "RANK_VARIABLE is not the name of a variable" ;; esac
 first "$RANK_VARIABLE" || fail "no rank: $RANK_VARIABLE is not set (RANK_VARIABLE)"
@@ -54,13 +55,14 @@ fits $node_ranks "$node_plan"
 elif first $mpi $system; then
 fits $job_ranks "$job_plan"
 else
-fail "no rank: no variable of a known launcher is set; RANK_VARIABLE=NAME names the one of this launcher"
+fail "no rank: no variable of a known launcher is set; set RANK_VARIABLE to the name of the variable of this launcher"
 fi
 fi
 echo $((value % node_ranks))
 "#;
 
-/// Returns code that runs the command of the rank that this process is; `commands` are those of the ranks of a node.
+/// Returns the code that determines the rank of this process and runs the command of this rank; `commands`
+/// has one command per rank of a node.
 pub(super) fn cases(job: &EmittedRanks<'_>, commands: &[String]) -> String {
     let mut text = format!("# the rank of this process on its node\ncase $(\n{}) in\n", code(job));
     for (rank, command) in commands.iter().enumerate() {
@@ -81,7 +83,7 @@ fn words(variables: &[RankVariables]) -> String {
     words.join(" ")
 }
 
-/// Returns the code that prints the rank on the node, or fails with one line.
+/// Returns the code that prints the rank on the node, or fails with a message of one line.
 fn code(job: &EmittedRanks<'_>) -> String {
     let mpi = words(&launchers::mpi_variables());
     let system = words(&launchers::system_variables());

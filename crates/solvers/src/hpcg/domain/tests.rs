@@ -27,11 +27,12 @@ fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> DomainSolution {
     domain.solve(place, until).unwrap()
 }
 
-/// Compares with the residual that the reference code of HPCG 3.1 printed after 50 iterations on each of `count` domains.
+/// Compares the residual with the value that the reference code of HPCG 3.1 printed after 50 iterations on each of
+/// `count` domains.
 fn residual_is(printed: f64, local: [usize; 3], count: usize) {
     let solved = each(local, count, LoopCode::widest(true), |domain, place, _, _| {
         let solved = set(domain, place);
-        (solved, domain.distance())
+        (solved, domain.max_error())
     });
     for (solution, distance) in solved {
         assert_eq!(solution.iterations, ITERATIONS);
@@ -46,14 +47,14 @@ fn residuals_match_xhpcg() {
     residual_is(1.26595e-16, [32; 3], 2);
 }
 
-/// Eight times as many points, so that emulated processors omit it.
+/// Tests a domain with eight times as many points; emulated processors omit this test.
 #[test]
 fn residual_of_a_larger_domain_matches_xhpcg() {
     residual_is(1.13589e-11, [64; 3], 1);
 }
 
 #[test]
-fn equal_domains_give_identical_bits() {
+fn equal_domains_give_identical_results() {
     let run =
         || each([16, 24, 32], 2, LoopCode::widest(true), |domain, place, _, _| set(domain, place));
     let residuals =
@@ -63,9 +64,10 @@ fn equal_domains_give_identical_bits() {
     assert_eq!(first[0], first[1]);
 }
 
-/// xhpcg printed 11 and 1 iterations on one domain of 32 x 32 x 32 points, and 11 and 2 on two.
+/// Compares with the output of xhpcg: 11 and 1 iterations on one domain of 32 x 32 x 32 points, 11 and 2 on two
+/// domains.
 #[test]
-fn hpcg_tests_pass_without_side_effects() {
+fn hpcg_tests_match_xhpcg() {
     for (count, expected) in [(1, [11, 1]), (2, [11, 2])] {
         each([32; 3], count, LoopCode::widest(true), |domain, place, layout, number| {
             let before = set(domain, place).residual;
@@ -81,7 +83,7 @@ fn hpcg_tests_pass_without_side_effects() {
 }
 
 #[test]
-fn asymmetric_matrix_is_detected() {
+fn symmetry_test_detects_asymmetric_matrix() {
     let departures = each([16; 3], 1, LoopCode::widest(true), |domain, place, _, number| {
         let slices = domain.levels[0].matrix.shape.all_slices();
         // This is the coefficient of the neighbour before the second point of a line.
@@ -92,7 +94,7 @@ fn asymmetric_matrix_is_detected() {
 }
 
 #[test]
-fn stop_is_seen_by_all_workers() {
+fn stop_request_ends_all_workers() {
     let ended = each([16; 3], 3, LoopCode::widest(true), |domain, place, _, number| {
         let stop = AtomicBool::new(number == 0);
         let until =
@@ -135,7 +137,7 @@ fn plain_sweep<'a>(
 }
 
 #[test]
-fn loop_variants_agree_for_any_coefficients() {
+fn sweep_variants_match_plain_sweep() {
     let grids = [[16, 16, 16], [24, 16, 8], [2, 2, 2], [13, 6, 4]];
     for code in LoopCode::available() {
         for grid in grids {
