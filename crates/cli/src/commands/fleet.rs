@@ -127,7 +127,7 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
     };
     if matches!(format, RankFormat::Exclude | RankFormat::Nhc) {
         note_each(
-            "slow, but left out because it is no host name",
+            "slow, but left out because of an invalid host name",
             &formats::invalid_names(ranking),
         );
     }
@@ -171,10 +171,7 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     }
     let more = powers.len().saturating_sub(POWERS);
     if more > 0 {
-        output::note(&format!(
-            "loss_found of {} is in the reference",
-            counted(more, "more figure")
-        ));
+        output::note(&format!("{}: see loss_found in the reference", counted(more, "more figure")));
     }
     let document = match args.format {
         BaselineFormat::Json => output::json(&made)?,
