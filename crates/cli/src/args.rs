@@ -683,7 +683,7 @@ pub(crate) fn command() -> clap::Command {
     definition().long_version(long_version())
 }
 
-/// Returns the definition of the command line. DocumentArgs such as the man page are generated from it, too.
+/// Returns the definition of the command line. Documents such as the man page are generated from it, too.
 pub(crate) fn definition() -> clap::Command {
     let command = Args::command()
         .mut_subcommand("explain", with_one_team)

@@ -81,7 +81,7 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
 }
 
 /// Keeps only figures of one size per kind of node: the size that most runs have, because a reference has a single
-/// size. Returns one remark per figure of which runs were left out.
+/// size. Returns one remark for each figure whose runs were partly left out.
 pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     let mut counts: BTreeMap<SizedFigure, BTreeMap<Option<u64>, usize>> = BTreeMap::new();
     for run in runs.iter() {

@@ -16,10 +16,10 @@ pub fn survive_file_size_limit() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
-/// Number of the last signal that this process has handled_signal.
+/// Number of the last signal that this process has handled.
 static NUMBER: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// Returns the last signal that this process has handled_signal, if any.
+/// Returns the last signal that this process has handled, if any.
 pub fn handled_signal() -> Option<u8> {
     let number = NUMBER.get()?;
     Signals(Arc::clone(number)).received_signal()

@@ -52,7 +52,7 @@ pub(crate) struct CheckArgs {
     /// Exit with node-problem-detector's codes: 0 good, 1 bad, 2 unknown; print one line
     #[arg(long, help_heading = "Output")]
     pub(crate) npd: bool,
-    /// Keep the N best nodes of a job with several ranks; exit with 1 if too few are not bad
+    /// Keep the N best nodes of a job with several ranks; exit with 1 if fewer than N remain
     ///
     /// With one rank per node: srun -N6 --ntasks-per-node=1 nodegauge check --level 2 --vet 4 --exclude-file bad.txt.
     /// The ranks communicate through files next to the list, so its folder must be on a shared file system.

@@ -26,7 +26,7 @@ use std::path::Path;
 const WORDS: usize = 16;
 /// Maximum number of remarks of one kind on standard error; further remarks are only counted.
 const REMARKS: usize = 10;
-/// Maximum number of figures for which the power is printed.
+/// Maximum number of figures for which the statistical power is printed.
 const POWERS: usize = 20;
 
 pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Time for which rank 0 waits for the other ranks after the deadline. They may start later, and a shared file system
 /// may show their files later.
 const LATE: Duration = Duration::from_secs(10);
-/// Interval between two looks for the files.
+/// Interval at which rank 0 looks for the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum size of the file of a rank, in bytes.
 const LONGEST: u64 = 1 << 20;

@@ -14,8 +14,9 @@ const THICK: f64 = 14.0;
 const LANES: usize = 5;
 /// Height of the names above the drawing, in pixels.
 const NAMES: f64 = 14.0;
-/// Maximum number of characters of a name above the drawing, and share of a narrow drawing that it takes.
+/// Maximum number of characters of a name above the drawing.
 const NAME: usize = 12;
+/// Share of the width of a narrow drawing that a name takes.
 const NAME_SHARE: f64 = 0.28;
 /// Maximum number of names below the drawing.
 const MAX_NAMES: usize = 8;
