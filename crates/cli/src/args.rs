@@ -254,7 +254,7 @@ pub(crate) enum Command {
         "nodegauge noise --budget 60 --threads 1",
     ]))]
     Noise(Box<noise::NoiseArgs>),
-    /// Run your own program under placements and settings, compared
+    /// Compare your own program under several placements and settings
     ///
     /// Each round runs the program once under each combination of values, in random order. Speeds are compared within a
     /// round, with the first combination. The 95 % intervals are simultaneous: they hold for all combinations together.

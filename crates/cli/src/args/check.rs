@@ -40,7 +40,7 @@ pub(crate) struct CheckArgs {
     /// Maximum time until the verdict [default: 1, 10 or 180, by level]
     #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
     pub(crate) deadline: Option<Duration>,
-    /// Reference of the site, which fleet baseline writes; without it, earlier runs of this node
+    /// Reference of the site, from fleet baseline [default: earlier runs of this node]
     #[arg(long, value_name = "FILE", help_heading = "What")]
     pub(crate) reference: Option<PathBuf>,
     /// What to do from level 2 on while other programs use the node
