@@ -149,11 +149,12 @@ impl FromStr for CompilerList {
                 parts = by_comma;
             }
         }
-        let choice = |(at, part): (usize, &str)| {
-            let choice = part.trim().parse();
-            choice.map_err(|e: SyntaxError| InvalidAxisValue { at: at + e.at, ..e.into() })
-        };
-        parts.into_iter().map(choice).collect::<Result<_, _>>().map(Self)
+        let mut all = Vec::new();
+        for (at, part) in parts {
+            let choice = part.trim().parse::<CompilerChoice>();
+            all.push(choice.map_err(|e| InvalidAxisValue { at: at + e.at, ..e.into() })?);
+        }
+        Ok(Self(all))
     }
 }
 
