@@ -1,5 +1,5 @@
-//! Timed operations on the blocks of files: engines, workers, latencies, the scratch folders that contain the files, and
-//! the counters that distinguish cache and device.
+//! Timed operations on files: on their blocks, with engines, workers and latencies, and on their entries in directories
+//! ([`entries`]); the scratch folders that contain the files, and the counters that distinguish cache and device.
 //!
 //! A call ([`cell::CellRunner::run`]) encloses all operations on a file with their loops and the clock: nothing is inlined
 //! into another crate, and no loop calls one (`docs/benchmarks.md`, "Release file and local build"). The crate plans
@@ -11,6 +11,7 @@ pub mod clock;
 pub mod counters;
 pub mod data;
 pub mod engine;
+pub mod entries;
 pub mod error;
 pub mod latency;
 pub mod operation;
