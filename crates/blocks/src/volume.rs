@@ -45,8 +45,7 @@ pub struct Volume {
 /// Types of file systems that keep all data in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 /// Types of file systems of servers, whose clients keep attributes of files for some time.
-const OF_SERVERS: [&str; 9] =
-    ["nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "beegfs", "gpfs", "9p"];
+const REMOTE: [&str; 9] = ["nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "beegfs", "gpfs", "9p"];
 
 impl Volume {
     /// Returns a description of the file system of `folder`.
@@ -108,7 +107,7 @@ impl Volume {
 
     /// True if the file system is that of a server.
     pub fn is_remote(&self) -> bool {
-        self.kind.as_deref().is_some_and(|kind| OF_SERVERS.contains(&kind))
+        self.kind.as_deref().is_some_and(|kind| REMOTE.contains(&kind))
     }
 }
 

@@ -1,5 +1,6 @@
-//! Operations on files as in IOzone, for many combinations of file size and block size. The gauge distinguishes the
-//! page cache from the device and records a latency for every operation.
+//! Operations on files as in IOzone, for many combinations of file size and block size, and on their entries in
+//! directories as in mdtest ([`metadata`]). The gauge distinguishes the page cache from the device and records a latency
+//! for every operation.
 //!
 //! The implementation follows the definitions of the operations in IOzone's documentation and in the manual pages of
 //! the calls. It does not use IOzone's source, whose licence restricts derivative works.
@@ -11,6 +12,8 @@ mod choice;
 mod config;
 pub mod export;
 mod grid;
+mod keys;
+pub mod metadata;
 mod plan;
 mod precision;
 mod prediction;
@@ -30,7 +33,7 @@ pub use nodegauge_blocks::workers::{FileWorkers, WorkerKind};
 pub use plan::{FilesOptions, FilesPlan, ShortGrid, plan};
 pub use run::{latency_cost, run};
 
-use crate::reference::{FioReader, IozoneReader};
+use crate::reference::{FioReader, IozoneReader, Mdtest};
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::{Reach, Section};
 use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
@@ -44,8 +47,11 @@ use std::path::PathBuf;
 
 /// The gauge's name in records.
 pub const GAUGE: &str = nodegauge_measure::figure_names::io::GAUGE;
-/// The test's name in the record for all figures.
+/// The test's name in the record for figures of data.
 pub const TEST: &str = nodegauge_measure::figure_names::io::TEST;
+
+/// The test's name in the record for figures of metadata.
+pub const METADATA: &str = "metadata";
 
 /// Headline figures: read through the page cache, and past it, which is preferred if it was measured.
 const THROUGH_CACHE: &str = "read with the largest blocks, through the page cache";
@@ -79,7 +85,11 @@ impl Gauge for Files {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<config::FilesConfig>(GAUGE, &[TEST]).headed(&["write", READ])]
+        vec![
+            ConfigKind::of::<config::FilesConfig>(GAUGE, &[TEST]).headed(&["write", READ]),
+            ConfigKind::of::<metadata::MetadataConfig>(GAUGE, &[METADATA])
+                .headed(&["create", "stat"]),
+        ]
     }
 
     /// Plans a short measurement in the current folder, or in the folder for temporary files if the current folder is
@@ -95,7 +105,7 @@ impl Gauge for Files {
     }
 
     fn readers(&self) -> Vec<&dyn Reader> {
-        vec![&FioReader, &IozoneReader]
+        vec![&FioReader, &IozoneReader, &Mdtest]
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
@@ -111,10 +121,12 @@ impl Gauge for Files {
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {
-        view::conclusion(record)
+        view::conclusion(record).or_else(|| metadata::conclusion(record))
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
-        view::sections(record, detail)
+        let mut sections = view::sections(record, detail);
+        sections.extend(metadata::section(record, detail));
+        sections
     }
 }

@@ -164,7 +164,7 @@ fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
 }
 
 /// Returns the notice on files that a killed run has left, with the command that removes these files.
-fn offered(left: &Leftover) -> Notice {
+pub(crate) fn offered(left: &Leftover) -> Notice {
     let text = format!("a killed run left {} ({})", left.folder.display(), left.bytes);
     let parent = left.folder.parent().unwrap_or(Path::new(".")).display();
     Notice::new(NoticeId::Other, GAUGE, text)

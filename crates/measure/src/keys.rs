@@ -31,7 +31,7 @@ pub enum Role {
 }
 
 /// Keys that have a column in CSV, in the order of the columns. New keys are added at the end.
-pub const COLUMNS: [&str; 49] = [
+pub const COLUMNS: [&str; 50] = [
     "threads",
     "bind",
     "array_bytes",
@@ -81,6 +81,7 @@ pub const COLUMNS: [&str; 49] = [
     "host_node",
     "peer",
     "case",
+    "layout",
 ];
 
 /// One key of a configuration.

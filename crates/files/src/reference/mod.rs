@@ -2,10 +2,13 @@
 
 mod fio;
 mod iozone;
+mod mdtest;
 mod output;
 mod reader;
 mod saved;
 
+pub(crate) use fio::{FioOperations, fio_operations};
+pub(crate) use mdtest::Mdtest;
 pub(crate) use output::{COLUMNS, TESTS, USUAL, wide};
 pub(crate) use reader::{FioReader, IozoneReader};
 
@@ -110,6 +113,12 @@ impl ReferenceProgram {
         })?;
         let version = version.to_owned();
         Ok(Self { kind, name, path, version, workers, limit })
+    }
+
+    /// Returns a run of the program in a folder, with these arguments.
+    pub(crate) fn job<'a>(&self, arguments: Vec<String>, folder: &'a Path) -> ProgramJob<'a> {
+        let command = CommandLine::new(self.path.clone(), arguments);
+        ProgramJob::new(command, LONGEST).within(Folder::Existing(folder))
     }
 
     /// Runs the operations of a task that the program supports, on files in `scratch`.
