@@ -70,6 +70,23 @@ impl MetadataCell {
         if self.fsync { vec![EntryOperation::Create] } else { EntryOperation::ALL.to_vec() }
     }
 
+    /// Describes the cell: `2 threads in shared directories, fsync`.
+    pub(super) fn in_words(&self, options: &MetadataOptions) -> String {
+        let noun = match options.kind {
+            WorkerKind::Threads => "threads",
+            WorkerKind::Processes => "processes",
+        };
+        let mut words =
+            format!("{} {noun} in {} directories", options.workers[self.workers], self.layout);
+        if self.fsync {
+            words += ", fsync";
+        }
+        if self.drops {
+            words += ", caches dropped";
+        }
+        words
+    }
+
     /// True if the operations of another cell take a similar time per file.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
         Self { workers: other.workers, layout: other.layout, ..*self } == *other

@@ -79,16 +79,10 @@ impl<'a> PredictedTurns<'a> {
             notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
         }
         let left_out = &self.plan.cells[self.kept..];
-        let names = left_out.iter().map(|cell| {
-            let fsync = if cell.fsync { ", fsync" } else { "" };
-            let dropped = if cell.drops { ", caches dropped" } else { "" };
-            let count = self.plan.options.workers[cell.workers];
-            format!("{count} in {} directories{fsync}{dropped}", cell.layout)
-        });
-        let names: Vec<String> = names.collect();
+        let names: Vec<String> =
+            left_out.iter().map(|cell| cell.in_words(&self.plan.options)).collect();
         if !names.is_empty() {
-            let text =
-                format!("left out, so that the run keeps its budget: workers {}", names.join("; "));
+            let text = format!("left out, so that the run keeps its budget: {}", names.join("; "));
             let hint = "use a longer --budget, or fewer --files";
             notices.push(Notice::new(NoticeId::Budget, GAUGE, text).hint(hint));
         }

@@ -18,9 +18,10 @@ use nodegauge_gauge::series::{ReferenceRun, Series};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::progress::SharedObserver;
+use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Turn, TurnFailure, policy};
-use nodegauge_measure::{Failure, Observer, Outcome, Unit};
+use nodegauge_measure::{Failure, Notice, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::Workers;
 use std::time::Instant;
 
@@ -87,7 +88,7 @@ pub(super) fn run(
     let cells = &plan.cells[..kept];
     let measured = MeasuredCells {
         cells: cells.iter().map(|cell| MeasuredCell::new(&plan.options, cell, files)).collect(),
-        overhead: latency::overhead(Clock::get()),
+        overhead: overhead(Clock::get()),
         clock: Clock::get(),
     };
     let mut run = MetadataRun { runner, contexts, measured };
@@ -110,11 +111,24 @@ pub(super) fn run(
         references = series.around(program, &mut |turn: Turn| run.turn(&plan, turn), &mut &shared);
         notices.extend(plan.programs.notices(&plan.options));
     }
+    let unmeasured = series.unmeasured().into_iter();
+    let unmeasured = unmeasured.filter(|_| series.stop() == Stop::Budget);
+    notices.extend(
+        unmeasured.map(|at| Notice::no_time_left(GAUGE, &cells[at].in_words(&plan.options))),
+    );
     let mut outcome = Outcome { notices, ..Outcome::default() };
     outcome.measurements = figures::measurements(&plan, &run.measured, &series);
     outcome.measurements.extend(references);
     series.end(&mut outcome);
     Ok(outcome)
+}
+
+/// Returns the time that reading the clock and recording takes, of some trials the shortest: other programs only make it
+/// longer.
+fn overhead(clock: Clock) -> Seconds {
+    const TRIALS: usize = 5;
+    let trials = (0..TRIALS).map(|_| latency::overhead(clock).0);
+    Seconds(trials.fold(f64::INFINITY, f64::min))
 }
 
 /// Describes a number of workers, which are not bound.
@@ -195,7 +209,6 @@ fn keep_disturbances(sample: &mut Sample, is_in_memory: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_measure::Seconds;
 
     #[test]
     fn waiting_for_a_device_is_no_disturbance() {

@@ -1,6 +1,6 @@
 //! View of metadata: a table of operations for each folder, with latencies, and the ratios to reference programs.
 
-use super::MetadataConfig;
+use super::{DirectoryLayout, MetadataConfig};
 use crate::view::{latency_cell, volume_in_words};
 use crate::{GAUGE, METADATA};
 use nodegauge_gauge::Detail;
@@ -66,7 +66,6 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             .right("workers", |(_, config)| workers(config).to_string())
             .left("directories", |(_, config)| directories(config))
             .stated("median", unit)
-            .quantiles(unit)
             .known("p50", |(_, config)| latency_cell(config.latency_s.as_ref(), |all| all.p50))
             .known("p99", |(_, config)| latency_cell(config.latency_s.as_ref(), |all| all.p99))
             .known("max", |(_, config)| latency_cell(config.latency_s.as_ref(), |all| all.max))
@@ -138,15 +137,9 @@ fn workers_in_words(config: &MetadataConfig) -> String {
         (true, count) => format!("{count} processes"),
     };
     match config.layout.filter(|_| count > 1) {
-        Some(layout) => format!("{words} in {} {}", layout.name(), directory_noun(layout)),
+        Some(DirectoryLayout::Own) => format!("{words} in own directories"),
+        Some(DirectoryLayout::Shared) => format!("{words} in a shared directory"),
         None => words,
-    }
-}
-
-fn directory_noun(layout: super::DirectoryLayout) -> &'static str {
-    match layout {
-        super::DirectoryLayout::Own => "directories",
-        super::DirectoryLayout::Shared => "directory",
     }
 }
 
