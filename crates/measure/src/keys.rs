@@ -81,7 +81,7 @@ pub const COLUMNS: [&str; 50] = [
     "host_node",
     "peer",
     "case",
-    "layout",
+    "directories",
 ];
 
 /// One key of a configuration.

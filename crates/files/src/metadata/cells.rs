@@ -116,7 +116,7 @@ impl MetadataCell {
         let workers = options.workers[self.workers] as u64;
         let are_threads = options.kind == WorkerKind::Threads;
         MetadataConfig {
-            layout: Some(self.layout),
+            directories: Some(self.layout),
             fsync: Some(self.fsync),
             dropped: Some(self.drops),
             written_bytes: Some(options.bytes.0).filter(|bytes| *bytes > 0),

@@ -9,7 +9,7 @@ nodegauge_measure::config! {
     /// Configuration of figures of operations on entries, own ones and those of reference programs.
     pub struct MetadataConfig {
         /// Directories of the files: `own` of each worker, or `shared` by all.
-        layout: DirectoryLayout = Identity "directories";
+        directories: DirectoryLayout = Identity "directories";
         /// True if a created file is written to the device (`fsync`) before it is closed.
         fsync: bool = Identity "fsync";
         /// True if the caches of the node were dropped before the operation, so that its accesses are the first.

@@ -108,7 +108,7 @@ fn compared<'f, 'a>(all: &[&'f EntryFigure<'a>]) -> Vec<Compared<'f, 'a>> {
         let own = all.iter().copied().find(|own| {
             is_own(own)
                 && own.0.name == theirs.0.name
-                && own.1.layout == theirs.1.layout
+                && own.1.directories == theirs.1.directories
                 && workers(&own.1) == workers(&theirs.1)
         });
         pairs.extend(own.map(|own| Compared { own, theirs }));
@@ -126,7 +126,7 @@ fn workers(config: &MetadataConfig) -> u64 {
 
 /// Returns the words for the directories of a figure; a single worker shares its directory with nobody.
 fn directories(config: &MetadataConfig) -> &'static str {
-    config.layout.filter(|_| workers(config) > 1).map_or("one", |layout| layout.name())
+    config.directories.filter(|_| workers(config) > 1).map_or("one", |layout| layout.name())
 }
 
 fn workers_in_words(config: &MetadataConfig) -> String {
@@ -136,7 +136,7 @@ fn workers_in_words(config: &MetadataConfig) -> String {
         (true, 1) => "1 process".to_owned(),
         (true, count) => format!("{count} processes"),
     };
-    match config.layout.filter(|_| count > 1) {
+    match config.directories.filter(|_| count > 1) {
         Some(DirectoryLayout::Own) => format!("{words} in own directories"),
         Some(DirectoryLayout::Shared) => format!("{words} in a shared directory"),
         None => words,
