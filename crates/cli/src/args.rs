@@ -225,6 +225,7 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::section(&[
         "nodegauge io",
         "nodegauge io --path . --quick",
+        "nodegauge io --metadata --files 100 --budget 5",
         "nodegauge io --operations write,read --file-sizes 64MiB --block-sizes 1MiB",
         "nodegauge io --operations random_read --engine uring --bs 4KiB --iodepth 8",
     ]))]
