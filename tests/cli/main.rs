@@ -34,6 +34,8 @@ mod imports;
 mod io;
 mod io_folders;
 mod jobs;
+#[path = "../long_log.rs"]
+mod long_log;
 mod machine;
 mod memory;
 mod mpi;

@@ -237,6 +237,7 @@ fn files_are_written_in_listed_modules_only() {
         "File :: options",
         "OpenOptions :: new",
         "OFlags :: CREATE",
+        "OFlags :: TMPFILE",
         "create_dir_all",
         "DirBuilder :: new",
         "mkdirat",
@@ -266,8 +267,8 @@ fn files_are_written_in_listed_modules_only() {
             "crates/history/src/store.rs",
             // The compiled probe, in a private folder.
             "crates/messages/src/probe/build.rs",
-            // Memory without a name, the order in which the kernel ends processes, /dev/null, outputs. `input.rs` only
-            // reads.
+            // Memory without a name, the order in which the kernel ends processes, /dev/null, outputs. `input.rs` keeps
+            // long pipes in a file without a name.
             "crates/os/src/barrier.rs",
             "crates/os/src/child.rs",
             "crates/os/src/fork.rs",

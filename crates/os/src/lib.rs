@@ -50,7 +50,7 @@ pub use child_place::{ChildPlace, disable_transparent_huge_pages};
 pub use end_request::{end_request, is_end_requested};
 pub use fork::{AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_alone, fork, receive};
 pub use helpers::{end_helpers_at, helper_time};
-pub use input::{LONGEST_PROGRAM, LONGEST_TEXT, read_file, read_input, read_part};
+pub use input::{Input, LONGEST_PROGRAM, LONGEST_TEXT, read_file, read_input, read_part};
 pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use memory_program::{MemoryProgram, descriptor_path};
