@@ -7,6 +7,7 @@ mod elbencho;
 mod imb;
 mod ior;
 mod likwid_bench;
+mod mbw;
 mod mdtest;
 mod mlc;
 mod multichase;
@@ -41,6 +42,7 @@ pub static MEMORY: OutputGauge = OutputGauge {
         &likwid_bench::LikwidBench,
         &mlc::Mlc,
         &multichase::Multichase,
+        &mbw::Mbw,
         &tinymembench::Tinymembench,
         &sysbench::Sysbench,
         &core_to_core::CoreToCore,
