@@ -78,9 +78,10 @@ impl Reader for HpccReader {
         let mut figures = OutputFigures::new("hpcc", version(text));
         let mut config = figures.config();
         config.processes = count(text, "CommWorldProcs")?;
-        let hpl: Vec<Measurement> = {
-            let found = output::read(text);
-            if found.rows.is_empty() { Vec::new() } else { reference::figures_by(&found, "hpcc") }
+        let table = output::read(text);
+        let hpl: Vec<Measurement> = match table.rows[..] {
+            [] => Vec::new(),
+            _ => reference::figures_by(&table, "hpcc"),
         };
         for (key, name, case, unit, factor) in RATES {
             let Some(value) = only(text, key)? else { continue };
@@ -88,11 +89,15 @@ impl Reader for HpccReader {
             own.case = Some(case.to_owned()).filter(|case| !case.is_empty());
             if name == "hpl" {
                 own.n = count(text, "HPL_N")?;
-                own.nb = count(text, "HPL_NB")?;
-                own.p = count(text, "HPL_nprow")?;
-                own.q = count(text, "HPL_npcol")?;
                 let seconds = only(text, "HPL_time")?;
                 contradiction(value * factor, own.n, seconds)?;
+                let nb = count(text, "HPL_NB")?;
+                // Nothing else in the summary depends on NB, P and Q.
+                if let Some(row) = table.rows.iter().find(|row| Some(row.nb as u64) == nb) {
+                    own.nb = nb;
+                    own.p = Some(row.p as u64);
+                    own.q = Some(row.q as u64);
+                }
             }
             figures.push(
                 OutputFigure {

@@ -371,8 +371,9 @@ fn read_run(reader: &dyn Reader, part: &parts::RunText<'_>, context: &ReadContex
     let FoundRun { line, rank, .. } = *part.run;
     let printed = read_figures(reader, part.text, context).map_err(|unread| {
         if part.is_overlong {
-            let cause = format!("it has more than {} MiB", LONGEST_RUN >> 20);
-            return UnreadOutput { problem: None, cause, hint: WHOLE.to_owned() };
+            let cause =
+                format!("{} (only its first {} MiB were read)", unread.cause, LONGEST_RUN >> 20);
+            return UnreadOutput { cause, ..unread };
         }
         if line == 1 || !unread.cause.contains("line ") {
             return unread;

@@ -1,6 +1,6 @@
 //! IOR: the lines `Max Write` and `Max Read` in two units, rows of repetitions, and the form of CSV.
 
-use crate::text::{agree, behind, document, lines, number, size, unread};
+use crate::text::{agree, behind, count, document, lines, number, size, unread};
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
@@ -89,13 +89,27 @@ fn config(text: &str, figures: &OutputFigures) -> OutputConfig {
     OutputConfig {
         processes: tasks.and_then(|word| word.parse().ok()),
         block_bytes: property(text, &["xfersize"]).and_then(size),
-        file_bytes: property(text, &["aggregate filesize"]).and_then(size),
+        file_bytes: file_bytes(text),
         case: [property(text, &["api"]).map(str::to_owned), access]
             .into_iter()
             .flatten()
             .reduce(|a, b| a + ", " + &b),
         ..figures.config()
     }
+}
+
+/// Returns the bytes of all tasks; `None` if they are not those of the blocks of all tasks and segments.
+fn file_bytes(text: &str) -> Option<u64> {
+    let printed = property(text, &["aggregate filesize"])?;
+    let bytes = size(printed)?;
+    let tasks = property(text, &["tasks", "clients"]).and_then(count)?;
+    let block = property(text, &["blocksize"]).and_then(size)?;
+    let segments = property(text, &["segments"]).and_then(count).unwrap_or(1);
+    let exact = block.checked_mul(tasks)?.checked_mul(segments)?;
+    // A printed size has two decimals of its unit, of which it has at least one.
+    let is_same =
+        bytes == exact || printed.contains('.') && agree(bytes as f64, exact as f64, 5e-3);
+    is_same.then_some(bytes)
 }
 
 /// Reads the best rates, and the rates of operations in the summary.
@@ -148,8 +162,20 @@ fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), Str
     }
     let mut columns: Option<usize> = None;
     let mut at = 0;
+    let mut has_operations = false;
     for line in lines(text) {
         let words: Vec<&str> = line.split_whitespace().collect();
+        // The summary of version 2 has rates of data and of transfers.
+        has_operations |= line.starts_with("Operation ") && line.contains("Max (OPs)");
+        if has_operations
+            && let ["write" | "read", data, _, _, _, transfers, ..] = words[..]
+            && let (Some(data), Some(transfers)) = (number(data), number(transfers))
+            && bytes.is_some_and(|bytes| {
+                !agree(data * MEBI, transfers * bytes as f64, 1e-3 + 0.006 / data.max(0.01))
+            })
+        {
+            return Err("its rate is not that of its transfers".to_owned());
+        }
         if let Some(position) = words.iter().position(|word| *word == "xfer(KiB)") {
             columns = Some(words.len());
             at = position;

@@ -6,6 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::output;
 use crate::session;
+use nodegauge_analysis::compare::IMPORT;
 use nodegauge_gauge::readers::{self, KnownRun, LONGEST_RUN, PrintedRun, ReadContext, RunPosition};
 use nodegauge_history::records;
 use nodegauge_machine::{SysRoot, TopologySource};
@@ -20,8 +21,6 @@ use std::time::Duration;
 
 /// Maximum size of a file in bytes: about ten thousand runs with all their samples.
 const LONGEST_EXPORT: u64 = 1 << 30;
-/// Label of the records of a file.
-const LABEL: &str = "import";
 
 /// Description of the runs by the user.
 pub(crate) struct RunDescription<'a> {
@@ -138,7 +137,7 @@ impl RunFile<'_> {
         }
         let complete = run.cut().is_none();
         let mut labels: BTreeMap<String, String> = self.described.labels.iter().cloned().collect();
-        labels.entry(LABEL.to_owned()).or_insert_with(|| {
+        labels.entry(IMPORT.to_owned()).or_insert_with(|| {
             let name = self.path.file_name().unwrap_or(self.path.as_os_str());
             legible::path(Path::new(name))
         });

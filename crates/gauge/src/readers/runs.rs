@@ -80,6 +80,8 @@ struct OpenRun {
     reader: u8,
     phase: u8,
     is_proven: bool,
+    /// True if the run is a JSON document, to which no other line of the program belongs.
+    is_document: bool,
 }
 
 /// Readers with the first characters of the lines that they know.
@@ -209,6 +211,7 @@ impl RunFinder {
                 && let Some(earlier) = earlier
                 && earlier.is_proven
                 && earlier.ended.is_none()
+                && !earlier.is_document
                 && earlier.phase < mark.phase
             {
                 let programs = [readers[reader].program(), readers[of_open].program()];
@@ -238,12 +241,16 @@ impl RunFinder {
             reader: reader as u8,
             phase: mark.phase,
             is_proven: !is_weak,
+            is_document: mark.kind == MarkKind::InDocument,
         });
         Ok(())
     }
 
     /// True if a line of the program of the last run belongs to this run.
     fn continues(&self, open: &OpenRun, mark: RunMark, place: &PlacedLine<'_>) -> bool {
+        if open.is_document != (mark.kind == MarkKind::InDocument) {
+            return false;
+        }
         if mark.phase != open.phase {
             return mark.phase > open.phase;
         }

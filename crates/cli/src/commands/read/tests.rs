@@ -23,10 +23,11 @@ const INVALID_AT_THE_END: [&str; 2] =
 
 /// Returns the texts of the corpus, sorted by path.
 fn texts() -> Vec<PathBuf> {
+    let chosen = std::env::var("CORPUS").unwrap_or_default();
     let mut found = Vec::new();
     for program in std::fs::read_dir(CORPUS).unwrap() {
         let program = program.unwrap().path();
-        if !program.is_dir() {
+        if !program.is_dir() || !chosen.is_empty() && !program.ends_with(&chosen) {
             continue;
         }
         for text in std::fs::read_dir(program).unwrap() {
@@ -72,6 +73,10 @@ fn in_words(m: &Measurement) -> String {
 fn figures_in_words(read: &Result<Vec<ReadRun>, String>) -> String {
     let runs = match read {
         Ok(runs) => runs,
+        // The reason lists all programs.
+        Err(reason) if reason.contains(" is not the output of ") => {
+            return "refused: no program is recognised\n".to_owned();
+        }
         Err(reason) => return format!("refused: {reason}\n"),
     };
     let mut words = String::new();
@@ -117,7 +122,8 @@ fn corpus_has_the_expected_figures() {
     }
     assert!(different.is_empty(), "UPDATE_CORPUS=1 writes the figures: {different:#?}");
     assert!(20 * unread <= all.len(), "{unread} of {} are not read", all.len());
-    assert!(all.len() >= 200, "{}", all.len());
+    let is_whole = std::env::var_os("CORPUS").is_none();
+    assert!(!is_whole || all.len() >= 200, "{}", all.len());
 }
 
 /// Figure of an output, without its doubts.
