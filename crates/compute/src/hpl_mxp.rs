@@ -52,6 +52,12 @@ impl Reader for HplMxpReader {
         let mut config = figures.config();
         [config.n, config.nb, config.p, config.q] =
             ["N", "NB", "NPROW", "NPCOL"].map(|name| value(size, name));
+        // Nothing else in the output depends on N and NB; N is a multiple of NB.
+        let is_multiple = config.n.zip(config.nb).is_some_and(|(n, nb)| nb > 0 && n % nb == 0);
+        if !is_multiple {
+            config.n = None;
+            config.nb = None;
+        }
         let residual =
             lines(text).find(|line| line.starts_with("||Ax-b||_oo") && line.contains("......"));
         let mut validity = Validity::valid();

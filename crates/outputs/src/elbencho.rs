@@ -35,6 +35,11 @@ impl Reader for Elbencho {
         let mut figures = OutputFigures::new("elbencho", None);
         let mut block = Block::default();
         for line in lines(text).skip(1) {
+            if line == "---" {
+                block.finish(&mut figures)?;
+                block = Block::default();
+                continue;
+            }
             let Some((label, values)) = line.split_once(" : ").or_else(|| line.split_once(": "))
             else {
                 continue;

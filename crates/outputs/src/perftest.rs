@@ -297,7 +297,8 @@ fn json(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("perftest", None);
     let mut config = figures.config();
     config.device_name = info["Device"].as_str().map(str::to_owned);
-    config.message_bytes = results["MsgSize"].as_u64();
+    // The digits of the bandwidth confirm a size only roughly.
+    config.message_bytes = results["MsgSize"].as_u64().filter(|bytes| bytes.is_power_of_two());
     if let Some(values) = numbers(results, &RATE) {
         // Two decimals, and six.
         let row =

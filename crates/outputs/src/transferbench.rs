@@ -57,9 +57,15 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             test = format!("test {number}");
             continue;
         }
+        if line.is_empty() {
+            test.clear();
+        }
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         if cells.len() < 4 || !cells[1].ends_with("GB/s") {
             continue;
+        }
+        if test.is_empty() {
+            return Err(format!("a line belongs to no test: {}", quoted(line)));
         }
         let rate = number_with(cells[1], "GB/s").ok_or_else(|| unread(line))? * 1e9;
         let time = number_with(cells[2], "ms").ok_or_else(|| unread(line))? * 1e-3;
