@@ -9,13 +9,14 @@ use std::sync::OnceLock;
 
 /// Functions that read environment variables. Every name in capitals in a file with one of them is a variable.
 const READERS: [&str; 4] = ["var", "var_os", "variable", "lookup"];
-/// Prefixes of names in capitals that are not environment variables: constants of MPI and NVML, macros of C, variables
-/// of the build and of tests.
-const NO_VARIABLES: [&str; 23] = [
+/// Prefixes of names in capitals that are not environment variables: constants of MPI and NVML, macros of C, keys of HPCC,
+/// variables of the build and of tests.
+const NO_VARIABLES: [&str; 24] = [
     "CARGO_",
     "COMMIT",
     "FAILED",
     "FUZZ_CASES",
+    "HPL_N",
     "MPICH",
     "MPIR_CVAR_",
     "MPI_",
