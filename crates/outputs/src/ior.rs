@@ -85,15 +85,12 @@ fn property<'a>(text: &'a str, labels: &[&str]) -> Option<&'a str> {
 fn config(text: &str, figures: &OutputFigures) -> OutputConfig {
     let tasks = property(text, &["tasks", "clients"]);
     let tasks = tasks.and_then(|words| words.split([' ', '(']).next());
-    let access = property(text, &["access"]).map(str::to_owned);
+    let access = property(text, &["access"]);
     OutputConfig {
         processes: tasks.and_then(|word| word.parse().ok()),
         block_bytes: property(text, &["xfersize"]).and_then(size),
         file_bytes: file_bytes(text),
-        case: [property(text, &["api"]).map(str::to_owned), access]
-            .into_iter()
-            .flatten()
-            .reduce(|a, b| a + ", " + &b),
+        case: property(text, &["api"]).zip(access).map(|(api, access)| format!("{api}, {access}")),
         ..figures.config()
     }
 }

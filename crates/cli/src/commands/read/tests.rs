@@ -206,7 +206,11 @@ fn mutations(text: &str, values: &[f64]) -> Vec<(String, Vec<u8>)> {
         // A number that is 0 may be the place of a figure.
         let is_value = has_value(line, values) || line.contains(" 0.0");
         for (unit, other) in UNITS {
-            if line.contains(unit) {
+            let is_word = line.match_indices(unit).any(|(at, _)| {
+                let before = line[..at].chars().next_back();
+                before.is_none_or(|c| !c.is_ascii_lowercase() || unit.len() > 3)
+            });
+            if is_word {
                 all.push((
                     format!("line {}: {unit} is {other}", at + 1),
                     with(line.replace(unit, other)).into_bytes(),
