@@ -1,13 +1,13 @@
 //! Implementation of the gauge interface for devices.
 
-use crate::config::{DevicePeakConfig, DeviceStreamConfig, LinkConfig};
+use crate::config::{DeviceCurveConfig, DevicePeakConfig, DeviceStreamConfig, LinkConfig};
 use crate::drivers::{self, DeviceChoice};
 use crate::info::{Class, DeviceInfo};
 use crate::links::{LinkOptions, LinkPlan};
 use crate::peaks::{self, PeakPlan};
 use crate::readers::{BabelStreamReader, NvbandwidthReader};
 use crate::stream::{DeviceStreamOptions, DeviceStreamPlan};
-use crate::{GAUGE, links, stream, view};
+use crate::{GAUGE, curves, links, stream, view};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::Section;
@@ -122,6 +122,7 @@ impl Gauge for Devices {
                 .headed(&[links::TO_DEVICE, links::TO_HOST]),
             ConfigKind::of::<DevicePeakConfig>(GAUGE, &[peaks::TEST])
                 .headed(&[peaks::FMA, peaks::DGEMM]),
+            ConfigKind::of::<DeviceCurveConfig>(GAUGE, &[curves::TEST]),
         ]
     }
 

@@ -3,6 +3,8 @@
 nodegauge_measure::keys! {
     /// Work-items per group; absent if the driver selects them.
     group_items: u64 = Choice "work-items per group";
+    /// Number of groups.
+    groups: u64 = Choice "groups";
     /// Elements per vector.
     vector_elements: u64 = Choice "elements per vector";
     /// Largest relative deviation of a result.

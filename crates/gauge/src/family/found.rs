@@ -4,7 +4,7 @@
 //! The samples of each point are divided into parts of the run. The knee of each part is a sample of the knee, so that it
 //! has an interval like a measured figure, and passes the rule of doubt.
 
-use crate::loaded::{Knee, LoadPoint, knee};
+use super::knee::{Knee, LoadPoint, knee};
 use nodegauge_measure::record::doubt::TYPICAL;
 use nodegauge_measure::stats::{self, Better, Summary};
 use nodegauge_measure::{BytesPerSec, Fraction, names};
@@ -16,7 +16,7 @@ const SAMPLES_PER_PART: usize = 3;
 
 /// Samples of a point of the curve.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct MeasuredPoint {
+pub struct MeasuredPoint {
     /// Share of the full rate, percent.
     pub share: u32,
     /// Times per load, seconds, in order of time.
@@ -28,18 +28,18 @@ pub(super) struct MeasuredPoint {
 }
 
 /// Returns the number of parts of a run with this number of samples of each cell.
-pub(super) fn part_count(samples: usize) -> usize {
+pub fn part_count(samples: usize) -> usize {
     (samples / SAMPLES_PER_PART).clamp(TYPICAL.min.min(samples), MAX_PARTS).max(1)
 }
 
 /// Returns part number `part` of `parts` equal parts of the samples.
-pub(super) fn slice(samples: &[f64], part: usize, parts: usize) -> &[f64] {
+pub fn slice(samples: &[f64], part: usize, parts: usize) -> &[f64] {
     &samples[part * samples.len() / parts..(part + 1) * samples.len() / parts]
 }
 
 impl MeasuredPoint {
     /// Returns the point of the whole run.
-    pub(super) fn whole(&self) -> LoadPoint {
+    pub fn whole(&self) -> LoadPoint {
         self.in_part(0, 1)
     }
 
@@ -56,7 +56,7 @@ impl MeasuredPoint {
 
 /// Definition of a knee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum KneeBasis {
+pub enum KneeBasis {
     /// Latency is twice that without load.
     Doubled,
     /// The curve bends most, because latency does not reach twice that without load.
@@ -72,7 +72,8 @@ names!(
 
 /// Knee that was found in the parts of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct FoundKnee {
+pub struct FoundKnee {
+    /// Definition of the knee.
     pub basis: KneeBasis,
     /// Rate of the loaders at the knee in each part of the run, bytes per second.
     pub rates: Vec<f64>,
@@ -82,7 +83,7 @@ pub(super) struct FoundKnee {
 
 impl FoundKnee {
     /// Returns the knee of a curve whose first point is idle; `None` if latency does not rise with load.
-    pub(super) fn from_points(points: &[MeasuredPoint]) -> Option<Self> {
+    pub fn from_points(points: &[MeasuredPoint]) -> Option<Self> {
         let fewest = points.iter().map(|point| point.latencies.len()).min()?;
         let parts = part_count(fewest);
         let whole: Vec<LoadPoint> = points.iter().map(MeasuredPoint::whole).collect();
@@ -158,7 +159,7 @@ fn bend(curve: &[LoadPoint]) -> Option<f64> {
 
 /// Returns the sentence that more load lowers the bandwidth; `None` if it does not by more than the intervals, or if one of
 /// the two points is suspect.
-pub(super) fn falling_in_words(mix: &str, points: &[MeasuredPoint]) -> Option<String> {
+pub fn falling_in_words(mix: &str, points: &[MeasuredPoint]) -> Option<String> {
     let loaded = points.iter().filter(|point| !point.rates.is_empty());
     let highest =
         loaded.max_by(|a, b| stats::median(&a.rates).total_cmp(&stats::median(&b.rates)))?;
