@@ -189,8 +189,8 @@ pub fn conclusion(of: &[FamilyFigure<'_>], all: &str) -> Vec<String> {
     let rates =
         of_path.iter().filter_map(|row| Some((row.mix, row.all.filter(|m| quoted(m).is_some())?)));
     let rates: Vec<(&str, &Measurement)> = rates.collect();
-    let lowest = rates.iter().min_by(|a, b| a.1.by_value(b.1));
-    let highest = rates.iter().max_by(|a, b| a.1.by_value(b.1));
+    let lowest = rates.iter().min_by(|a, b| a.1.cmp_value(b.1));
+    let highest = rates.iter().max_by(|a, b| a.1.cmp_value(b.1));
     let latency = idle.map(|idle| format!("memory latency is {idle} without load"));
     let range = lowest.zip(highest).and_then(|((low_mix, low), (high_mix, high))| {
         let [from, to] = [quoted(low)?, quoted(high)?];
