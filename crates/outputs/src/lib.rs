@@ -8,7 +8,6 @@ mod imb;
 mod ior;
 mod likwid_bench;
 mod mbw;
-mod mdtest;
 mod mlc;
 mod multichase;
 mod nccl;
@@ -20,7 +19,7 @@ mod tinymembench;
 mod transferbench;
 
 use nodegauge_gauge::outputs::{self, OutputConfig, OutputTest};
-use nodegauge_gauge::readers::{Reader, text};
+use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::keys::ConfigKind;

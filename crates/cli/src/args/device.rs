@@ -55,7 +55,7 @@ pub(crate) enum DeviceCommand {
     ]))]
     Peaks(DevicePeakArgs),
     /// Latency under increasing load, by ratio of reads to writes: memory curves on devices
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge device curves",
         "nodegauge device curves --device cuda:0 --mixes 1:0,1:1",
     ]))]
@@ -162,7 +162,7 @@ pub(crate) struct DeviceCurveArgs {
     #[arg(long, value_name = "SIZE", value_parser = working_set, help_heading = "What")]
     pub(crate) size: Option<Bytes>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Parses a size for `--sizes`, in bytes or with a unit.

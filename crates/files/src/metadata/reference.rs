@@ -187,7 +187,7 @@ impl ReferencePlace<'_> {
             let Some((m, config)) = self.figure(operation, "mdtest") else { continue };
             let command = Some(output.command());
             let config = MetadataConfig { version: version.clone(), command, ..config };
-            all.push(m.value(Quoted::Mean, value).config(&config).judged(Validity::valid()));
+            all.push(m.value(Quoted::Mean, value).config(&config).with_validity(Validity::valid()));
         }
         Ok(all)
     }
@@ -217,7 +217,7 @@ impl ReferencePlace<'_> {
             };
             let mut validity = Validity::valid();
             doubt.into_iter().for_each(|doubt| validity.suspect(doubt));
-            all.push(m.value(Quoted::Single, rate).config(&config).judged(validity));
+            all.push(m.value(Quoted::Single, rate).config(&config).with_validity(validity));
         }
         Ok(all)
     }

@@ -1,6 +1,6 @@
 //! `nodegauge history import`: saves records from other histories, and outputs of other programs as records.
 
-use crate::args::Database;
+use crate::args::DatabaseArgs;
 use crate::commands::read::{self, FileRun, RunDescription, RunFile, shown};
 use crate::failure::{Exit, Failure};
 use crate::gauges;
