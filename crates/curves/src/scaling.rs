@@ -304,7 +304,7 @@ impl Scaling {
         let loops = with_kernels(&prepared, &KERNELS);
         let order = by_importance(&self.counts);
         let mut first = Vec::new();
-        let mut time = Affordable::new(&policy::CURVES_BEHIND, &run.limits);
+        let mut time = Affordable::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         for number in 0..of.cells.len() {
             let begun = clock::now();
             first.push(vec![of.turn(number)?]);
@@ -504,7 +504,7 @@ impl<'a> PredictionInputs<'a> {
         for reason in &all.validity.reasons {
             validity.add(all.validity.status, reason.clone());
         }
-        m.value(Quoted::Single, rate).config(&config).judged(validity)
+        m.value(Quoted::Single, rate).config(&config).with_validity(validity)
     }
 }
 
@@ -558,7 +558,7 @@ impl Mode for Scaling {
         let first = self.set_up(run, &mut of)?;
         let phase = "measuring all numbers of threads, interleaved";
         let judged =
-            run.samples_behind(policy::CURVES_BEHIND, first, phase, |number| of.turn(number))?;
+            run.samples_behind(policy::CURVES_AFTER_SETUP, first, phase, |number| of.turn(number))?;
         self.add_measured(run, &of, &region, &judged);
         self.add_predicted(run);
         Ok(())

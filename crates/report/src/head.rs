@@ -139,7 +139,7 @@ fn is_description(record: &Record) -> bool {
     record.command.first().is_some_and(|word| word == "machine")
 }
 
-/// Returns the subject and verb of a sentence about `part` of `all` figures: `2 of 3 figures are`, `all 3 figures are`,
+/// Returns the beginning of a sentence about `part` of `all` figures: `2 of 3 figures are`, `all 3 figures are`,
 /// `both figures are`, `the only figure is`.
 fn part(part: usize, all: usize) -> String {
     match part {
