@@ -39,7 +39,7 @@ const COMMANDS: [&str; 19] = [
 ];
 /// Minimum share of budgets that must be kept.
 const ENOUGH: f64 = 0.95;
-/// Maximum time of a refusal.
+/// Maximum time until a budget is refused.
 const REFUSAL: Duration = Duration::from_secs(2);
 /// Exit code of a refused budget.
 const REFUSED: i32 = 2;

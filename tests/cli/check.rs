@@ -32,7 +32,7 @@ pub fn triad(value: f64) -> Value {
     json!([{
         "gauge": "memory", "test": "stream", "name": "triad", "unit": "B/s", "category": "variant",
         "value": value, "bound": 0.96 * value, "nodes": 8, "runs": 8, "spread_nodes": 0.01,
-        "spread_runs": null, "basis": "median of 8 nodes less 4 %", "size": 16 << 20,
+        "spread_runs": null, "basis": "median of 8 nodes minus 4 %", "size": 16 << 20,
     }])
 }
 
@@ -156,7 +156,8 @@ fn file_without_check_state_is_not_changed() {
         let state = harness.write("state.json", content);
         let code = harness.run(&["check", "--deadline", "60", "--no-save"]).code.unwrap();
         let said = harness.run(&["check", "--deadline", "60", "--state", &state]).exits(code);
-        said.prints("state not saved: ").prints(" is no state of check (nodegauge-check-state/1)");
+        said.prints("state not saved: ")
+            .prints(" is not a state file of check (nodegauge-check-state/1)");
         assert_eq!(std::fs::read_to_string(&state).unwrap(), content);
     }
 }

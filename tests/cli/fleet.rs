@@ -273,7 +273,7 @@ fn invalid_host_names_are_not_in_lists_for_other_programs() {
     }
     for format in ["exclude", "nhc"] {
         let listed = harness.run(&["fleet", "rank", "fleet", "--format", format]).exits(1);
-        let listed = listed.warns("left out because it is no host name: n 07");
+        let listed = listed.warns("left out because of an invalid host name: n 07");
         assert!(listed.stdout.is_empty(), "{format}: {:?}", listed.stdout);
     }
     harness

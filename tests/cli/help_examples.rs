@@ -36,6 +36,7 @@ const SHORT: &[Short] = &[
     short("hpl", "--plan", "", &[0]),
     short("hpl", "", "--order=400 --nb=64 --blas=builtin --budget=3 --samples=1", &[0, 3]),
     short("io", "--bs", "--samples=2 --budget=1 --file-sizes=256KiB", &[0, 3]),
+    short("io", "--metadata", "--samples=2", &[0]),
     short("io", "--quick", "--samples=2 --budget=2", &[0]),
     short(
         "io",

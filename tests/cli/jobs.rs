@@ -107,7 +107,7 @@ fn conditions_decide_the_exit_code() {
 #[test]
 fn missing_processes_programs_and_jobs_are_reported() {
     let harness = Harness::new();
-    harness.run(&["where", "4194305"]).exits(3).warns("process 4194305 has ended");
+    harness.run(&["where", "4194305"]).exits(3).warns("process 4194305 does not exist");
     harness.run(&["where", "--", "./missing"]).exits(3).warns("no program");
     harness.run(&["where", "--job", "999999999"]).exits(3).warns("--overlap");
 }

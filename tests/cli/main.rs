@@ -33,6 +33,7 @@ mod hpl_blas;
 mod imports;
 mod io;
 mod io_folders;
+mod io_metadata;
 mod jobs;
 mod machine;
 mod memory;

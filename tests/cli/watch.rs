@@ -36,7 +36,7 @@ fn watch_is_stopped_and_continued() {
     let ended = second_running.end().exits(143);
     ended.prints(&format!("; continues after {before} run"));
     let over = [&SHORT[..], &["--for=1s"]].concat();
-    harness.run(&over).exits(2).warns("--for 1s of series watch=night has ended");
+    harness.run(&over).exits(2).warns("series watch=night has ended: --for 1s, ");
     // Each sample is a normal record.
     harness.run(&["report", "--trend", "night", "--output", "trend.html"]).exits(0);
     let page = std::fs::read_to_string(harness.path("trend.html")).unwrap();

@@ -236,7 +236,7 @@ mod tests {
         let newest = |test: &str, _: &str| (test == hpcg::TEST).then(|| solved.clone());
         let NoPoint(reason) = points(&newest).remove(0).unwrap_err();
         assert!(
-            reason.starts_with("hpcg: no point of memory, because last-level caches of"),
+            reason.starts_with("hpcg: no point of main memory, because the last-level caches of"),
             "{reason}"
         );
     }

@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(words(&with_map(None, "")), ["4 ranks, policy 4 even"]);
         for options in [with_map(Some(RankMap::Block), ""), with_map(None, "rank-map")] {
             let refusal = options.swept(&topology(), None, &mut Vec::new()).unwrap_err();
-            let problem = "--policy 4/even and the rank map both decide where threads go";
+            let problem = "--policy 4/even and the rank map both place the threads";
             assert_eq!(refusal.reason(), problem);
             let refused = options.compared(&topology(), &mut Vec::new()).unwrap_err();
             assert_eq!(refused.reason(), problem);

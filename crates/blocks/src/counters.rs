@@ -36,6 +36,16 @@ impl Counters {
         }
     }
 
+    /// Reads the counters of this process only.
+    pub fn process(root: &SysRoot) -> Self {
+        Self::now(root, &Volume::default())
+    }
+
+    /// Returns the bytes that this process has caused the kernel to fetch from storage.
+    pub fn read_bytes(&self) -> Option<u64> {
+        self.process_read
+    }
+
     /// Returns the increase since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

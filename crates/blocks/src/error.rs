@@ -15,7 +15,17 @@ pub fn file_error(what: &str, file: &Path, offset: Option<u64>, cause: io::Error
     Failure::new(kind, format!("{what} {file:?}{at}")).cause(cause).hint_if(hint)
 }
 
-/// Returns the error for a folder that cannot be written to.
+/// Returns the error for a failed operation on an entry of a directory.
+pub fn entry_error(what: &str, path: &Path, cause: io::Error) -> Failure {
+    let of_number = match cause.raw_os_error() {
+        Some(libc::ENOSPC) => "free inodes (df -i) or space (df), or use fewer --files",
+        Some(libc::EDQUOT) => "the quota is used up; use fewer --files, or another --path",
+        _ => return file_error(what, path, None, cause),
+    };
+    Failure::missing(format!("{what} {path:?}")).cause(cause).hint(of_number)
+}
+
+/// Returns the error for a folder that is not writable.
 pub fn unwritable(path: &Path, cause: io::Error) -> Failure {
     let hint = remedy(&cause).map(str::to_owned);
     Failure::missing(format!("cannot write in {path:?}")).cause(cause).hint_if(hint)

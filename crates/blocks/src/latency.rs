@@ -36,6 +36,12 @@ pub const MEMORY: u64 = 8 * (2048 + (44 - 10) * 1024);
 #[derive(Debug, Clone)]
 pub struct Latency(Histogram<u64>);
 
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Latency {
     /// Creates an empty histogram of about 300 KiB; its size does not change.
     pub(crate) fn new() -> Self {
@@ -47,6 +53,11 @@ impl Latency {
     #[inline]
     pub fn record(&mut self, ticks: u64) {
         self.0.saturating_record(ticks);
+    }
+
+    /// Adds values with their counts.
+    pub fn add<'p>(&mut self, pairs: impl IntoIterator<Item = &'p (u64, u64)>) {
+        pairs.into_iter().for_each(|(value, count)| self.0.saturating_record_n(*value, *count));
     }
 
     /// Removes all recorded latencies.
@@ -65,7 +76,7 @@ impl Latency {
     /// Creates a histogram from values with their counts.
     pub fn from_pairs<'p>(pairs: impl IntoIterator<Item = &'p (u64, u64)>) -> Self {
         let mut latency = Self::new();
-        pairs.into_iter().for_each(|(value, count)| latency.0.saturating_record_n(*value, *count));
+        latency.add(pairs);
         latency
     }
 

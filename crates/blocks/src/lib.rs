@@ -1,5 +1,5 @@
-//! Timed operations on blocks of files: engines, workers, latencies, scratch folders for the files, and counters
-//! that distinguish transfers from cache and device.
+//! Timed operations on files: on their blocks, with engines, workers and latencies, and on their entries in directories
+//! ([`entries`]); the scratch folders that contain the files, and the counters that distinguish cache and device.
 //!
 //! A call of [`cell::CellRunner::run`] contains all operations on a file with their loops and clock readings; no
 //! timed loop spans several crates, so that speed does not depend on inlining between crates (`docs/benchmarks.md`,
@@ -11,6 +11,7 @@ pub mod clock;
 pub mod counters;
 pub mod data;
 pub mod engine;
+pub mod entries;
 pub mod error;
 pub mod latency;
 pub mod operation;

@@ -1,15 +1,16 @@
 //! Scratch folder for the files of a run. It is created for the run, used only by this run, and removed at the end.
 //!
 //! The name of the folder begins with `PREFIX`. The folder contains a file `lock`, which the run keeps locked, and
-//! files whose names begin with `data-`. A killed run leaves its folder behind. The kernel releases the locks of
-//! ended processes; therefore a later run can recognise such a folder. Only such folders, and only files with these
-//! names, are ever removed.
+//! files and trees of directories whose names begin with `data-`. A killed run leaves its folder behind. The kernel
+//! releases the locks of ended processes, so that a later run can distinguish such a folder from a folder in use. Only
+//! such folders, and only files with these names and the entries of such trees, are ever removed.
 
 use crate::error;
 use nodegauge_measure::{Bytes, Failure, legible};
 use nodegauge_os::effective_user;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
-use std::fs::{DirBuilder, File};
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, File, FileType};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
@@ -20,7 +21,11 @@ use std::time::{Duration, SystemTime};
 const PREFIX: &str = "nodegauge-io-";
 const LOCK: &str = "lock";
 const DATA: &str = "data-";
-/// A folder without a lock that is younger than this counts as in use, because a run may be creating it.
+/// Beginnings of the names of directories in a tree: those of this program and of mdtest.
+const DIRECTORIES: [&str; 3] = ["dir.", "test-dir.", "mdtest_tree."];
+/// Beginnings of the names of files in a tree; those of mdtest and of fio's jobs begin like those of created files.
+const FILES: [&str; 2] = ["file.", "name."];
+/// Age below which a folder without a lock counts as in use, because a run may be creating it.
 const BEING_MADE: Duration = Duration::from_secs(60);
 
 /// Scratch folder of this run.
@@ -64,6 +69,27 @@ impl ScratchDirectory {
     pub fn file_path(&self, what: &str) -> PathBuf {
         let number = self.files.replace(self.files.get() + 1);
         self.folder.join(format!("{DATA}{what}-{number}"))
+    }
+
+    /// Makes a directory for a tree of files; its name contains `what`.
+    ///
+    /// # Errors
+    /// Fails if the directory cannot be made.
+    pub fn tree(&self, what: &str) -> Result<PathBuf, Failure> {
+        let path = self.file(what);
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .map_err(|cause| error::entry_error("cannot make", &path, cause))?;
+        Ok(path)
+    }
+
+    /// Removes a tree with its files.
+    ///
+    /// # Errors
+    /// Fails if something in the tree is not of this program, or cannot be removed.
+    pub fn clear(&self, tree: &Path) -> io::Result<()> {
+        clear(tree)
     }
 }
 
@@ -134,11 +160,7 @@ pub fn leftovers(path: &Path) -> Vec<Leftover> {
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
         .filter(|folder| is_left(folder))
-        .map(|folder| {
-            let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-            let sizes = files.filter_map(|file| file.metadata().ok()).map(|file| file.len());
-            Leftover { bytes: Bytes(sizes.sum()), folder }
-        })
+        .map(|folder| Leftover { bytes: Bytes(size(&folder)), folder })
         .collect();
     found.sort_by(|a, b| a.folder.cmp(&b.folder));
     found
@@ -163,14 +185,49 @@ fn is_left(folder: &Path) -> bool {
     made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > BEING_MADE))
 }
 
-/// Removes the lock file and the data files of a folder, and then the folder if it is empty.
+/// Returns the size of the files in a folder and in the directories below it.
+fn size(folder: &Path) -> u64 {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        // The metadata of an entry are those of a link, not of its target.
+        let Ok(metadata) = entry.metadata() else { continue };
+        bytes += if metadata.is_dir() { size(&entry.path()) } else { metadata.len() };
+    }
+    bytes
+}
+
+/// True if a name begins with one of these texts.
+fn begins(name: &OsStr, with: &[&str]) -> bool {
+    with.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()))
+}
+
+/// Removes a tree: its files and directories with known names. Links are not followed.
+fn clear(tree: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(tree)?.flatten() {
+        let name = entry.file_name();
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_file() && begins(&name, &FILES) {
+            std::fs::remove_file(entry.path())?;
+        } else if kind.is_dir() && begins(&name, &DIRECTORIES) {
+            clear(&entry.path())?;
+        }
+    }
+    std::fs::remove_dir(tree)
+}
+
+/// Removes the lock file, the data files and the trees of a folder. The folder itself is removed if it contains nothing
+/// else.
 fn remove(folder: &Path) -> io::Result<()> {
     let mut lock = None;
     for entry in std::fs::read_dir(folder)?.flatten() {
         let name = entry.file_name();
-        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        if is_file && name.as_bytes().starts_with(DATA.as_bytes()) {
+        let kind = entry.file_type();
+        let is_file = kind.as_ref().is_ok_and(FileType::is_file);
+        let is_data = begins(&name, &[DATA]);
+        if is_file && is_data {
             std::fs::remove_file(entry.path())?;
+        } else if is_data && kind.is_ok_and(|kind| kind.is_dir()) {
+            clear(&entry.path())?;
         } else if is_file && name == LOCK {
             lock = Some(entry.path());
         }
@@ -224,6 +281,39 @@ mod tests {
         std::fs::remove_file(dead.join("thesis.tex")).unwrap();
         remove(&dead).unwrap();
         assert!(!dead.exists());
+    }
+
+    #[test]
+    fn only_known_entries_of_a_tree_are_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let scratch = ScratchDirectory::make(base.path()).unwrap();
+        let tree = scratch.tree("entries").unwrap();
+        for folder in ["dir.0", "test-dir.0-0/mdtest_tree.0"] {
+            std::fs::create_dir_all(tree.join(folder)).unwrap();
+        }
+        for file in
+            ["dir.0/file.0.1", "dir.0/name.0.2", "test-dir.0-0/mdtest_tree.0/file.mdtest.0.1"]
+        {
+            std::fs::write(tree.join(file), "x").unwrap();
+        }
+        assert_eq!(size(scratch.folder()) - size_of_lock(&scratch), 3);
+        let outside = base.path().join("file.outside");
+        std::fs::write(&outside, "mine").unwrap();
+        let link = tree.join("dir.0/file.link");
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        std::fs::write(tree.join("thesis.tex"), "mine").unwrap();
+        assert!(scratch.clear(&tree).is_err());
+        assert_eq!(std::fs::read(tree.join("thesis.tex")).unwrap(), b"mine");
+        assert_eq!(std::fs::read(&outside).unwrap(), b"mine");
+        std::fs::remove_file(tree.join("thesis.tex")).unwrap();
+        std::fs::remove_file(&link).unwrap();
+        // Trees are removed together with the folder.
+        drop(scratch);
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 1);
+    }
+
+    fn size_of_lock(scratch: &ScratchDirectory) -> u64 {
+        std::fs::metadata(scratch.folder().join(LOCK)).unwrap().len()
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Volume {
 
 /// Types of file systems that keep all data in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+/// Types of file systems of servers, whose clients keep attributes of files for some time.
+const REMOTE: [&str; 9] = ["nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "beegfs", "gpfs", "9p"];
 
 impl Volume {
     /// Returns a description of the file system of `folder`.
@@ -103,6 +105,11 @@ impl Volume {
     pub fn is_in_memory(&self) -> bool {
         self.kind.as_deref().is_some_and(|kind| IN_MEMORY.contains(&kind))
     }
+
+    /// True if the file system is that of a server.
+    pub fn is_remote(&self) -> bool {
+        self.kind.as_deref().is_some_and(|kind| REMOTE.contains(&kind))
+    }
 }
 
 /// Returns a device number in the kernel's notation: `MAJOR:MINOR`.
@@ -123,12 +130,31 @@ fn chosen(list: &str) -> String {
 pub fn writable_space(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     let stat = rustix::fs::statvfs(&volume.folder)?;
     let free = (Bytes(stat.f_bavail * stat.f_frsize), "free space");
-    let quota = quota(volume).map(|left| (Bytes(left), "quota"));
+    let quota = quota(volume).and_then(|left| left.bytes).map(|left| (Bytes(left), "quota"));
     Ok(quota.map_or(free, |quota| quota.min(free)))
 }
 
-/// Returns the unused part of the user's quota; `None` if the kernel manages no quotas for this device.
-fn quota(volume: &Volume) -> Option<u64> {
+/// Returns the number of files that can still be created in a folder, and the reason for this limit; `None` if the file
+/// system has no such limit or does not report it.
+pub fn inodes(volume: &Volume) -> io::Result<Option<(u64, &'static str)>> {
+    let stat = rustix::fs::statvfs(&volume.folder)?;
+    let free = (stat.f_files > 0).then_some((stat.f_favail, "free inodes"));
+    let limits = quota(volume);
+    let quota = limits.and_then(|limits| limits.inodes).map(|left| (left, "quota of inodes"));
+    Ok(free.into_iter().chain(quota).min())
+}
+
+/// Unused parts of the user's quotas.
+#[derive(Debug, Clone, Copy, Default)]
+struct QuotaLeft {
+    /// Bytes; `None` without a limit.
+    bytes: Option<u64>,
+    /// Number of files; `None` without a limit.
+    inodes: Option<u64>,
+}
+
+/// Returns the unused parts of the user's quotas, if the kernel manages quotas for this device.
+fn quota(volume: &Volume) -> Option<QuotaLeft> {
     let source = volume.source.as_deref().filter(|source| source.starts_with("/dev/"))?;
     let device = CString::new(source).ok()?;
     const BLOCK: u64 = 1024;
@@ -140,8 +166,15 @@ fn quota(volume: &Volume) -> Option<u64> {
         let done = libc::quotactl(command, device.as_ptr(), user, (&raw mut quota).cast());
         (done == 0).then_some(quota)?
     };
-    let hard = quota.dqb_bhardlimit * BLOCK;
-    (hard > 0).then(|| hard.saturating_sub(quota.dqb_curspace))
+    Some(QuotaLeft {
+        bytes: left(quota.dqb_bhardlimit * BLOCK, quota.dqb_curspace),
+        inodes: left(quota.dqb_ihardlimit, quota.dqb_curinodes),
+    })
+}
+
+/// Returns the unused part of a limit; `None` if there is no limit, i.e. it is 0.
+fn left(limit: u64, used: u64) -> Option<u64> {
+    (limit > 0).then(|| limit.saturating_sub(used))
 }
 
 #[cfg(test)]
@@ -220,5 +253,8 @@ mod tests {
         assert!(volume.kind.is_some());
         let room = writable_space(&volume).unwrap();
         assert!(room.0.0 > 0, "{room:?}");
+        // A file system without a number of inodes has no limit.
+        assert!(inodes(&volume).unwrap().is_none_or(|(free, _)| free > 0));
+        assert_eq!((left(0, 5), left(8, 5), left(5, 8)), (None, Some(3), Some(0)));
     }
 }

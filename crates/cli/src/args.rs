@@ -225,6 +225,7 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::section(&[
         "nodegauge io",
         "nodegauge io --path . --quick",
+        "nodegauge io --metadata --files 100 --budget 5",
         "nodegauge io --operations write,read --file-sizes 64MiB --block-sizes 1MiB",
         "nodegauge io --operations random_read --engine uring --bs 4KiB --iodepth 8",
     ]))]
@@ -252,7 +253,7 @@ pub(crate) enum Command {
         "nodegauge noise --budget 60 --threads 1",
     ]))]
     Noise(Box<noise::NoiseArgs>),
-    /// Run your own program under placements and settings, compared
+    /// Compare your own program under several placements and settings
     ///
     /// Each round runs the program once under each combination of values, in random order. Speeds are compared within a
     /// round, with the first combination. The 95 % intervals are simultaneous: they hold for all combinations together.
@@ -681,7 +682,7 @@ pub(crate) fn command() -> clap::Command {
     definition().long_version(long_version())
 }
 
-/// Returns the definition of the command line. DocumentArgs such as the man page are generated from it, too.
+/// Returns the definition of the command line. Documents such as the man page are generated from it, too.
 pub(crate) fn definition() -> clap::Command {
     let command = Args::command()
         .mut_subcommand("explain", with_one_team)

@@ -293,7 +293,7 @@ pub(crate) fn conduct_on(
     cache_size::remember_larger(&node, &found.measurements, cache_size::max_time(common.budget));
     if let Some(size) = cache_size::reported_by_variable() {
         let text = format!(
-            "{}: a last-level cache is taken to be reported as {size}",
+            "{}: the reported size of a last-level cache is replaced by {size}",
             cache_size::REPORTED_VARIABLE
         );
         found.notices.push(Notice::new(NoticeId::Environment, "", text));

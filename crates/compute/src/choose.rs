@@ -79,7 +79,7 @@ pub(crate) fn advice(
         (_, Some(why)) => why,
         (DefaultKernels::Alike, None) => {
             "the trial cannot distinguish them from the default \
-                                         kernels"
+             kernels"
         }
         (DefaultKernels::Slower, None) => {
             return format!(

@@ -346,8 +346,8 @@ impl RatingEvidence<'_> {
             let panels = time.panels.in_whole_percent();
             notices.push(bottleneck(format!(
                 "LU is slow: the rating is {share} of the median DGEMM rate before and after the \
-                 solve; panels take {panels} of the threads' time, waiting {waiting}; a larger N \
-                 reduces the loss"
+                 solve; panels take {panels} of the threads' time, waiting {waiting}; \
+                 a larger N reduces the loss"
             )));
         } else if time.waiting.0 > WAITING {
             notices.push(bottleneck(format!("threads waited for {waiting} of their time")));

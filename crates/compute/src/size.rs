@@ -309,12 +309,12 @@ mod tests {
         assert!(error.starts_with("N = 20000 needs 3.0 GiB, but only 1 GiB of memory is available (the cgroup's limit is 1 GiB)"), "{error}");
         let typed = SizeConstraints { available: Bytes(3), is_given: true, ..constraints() };
         let refused = choose(OrderSpec::Quick, &typed).unwrap_err();
-        assert_eq!(refused.message, "3 B of memory is too little for any useful N");
+        assert_eq!(refused.message, "3 B of memory is too small for any useful N");
         let hint = refused.hint.unwrap();
         assert!(hint.contains("e.g. --memory 768GiB") && !hint.contains("free"), "{hint}");
         let tiny = SizeConstraints { available: Bytes::mib(8), ..constraints() };
         let tiny_error = choose(OrderSpec::Full, &tiny).unwrap_err().to_string();
-        assert!(tiny_error.contains("too little for any useful N"), "{tiny_error}");
+        assert!(tiny_error.contains("too small for any useful N"), "{tiny_error}");
     }
 
     #[test]

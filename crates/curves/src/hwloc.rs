@@ -22,7 +22,7 @@ pub fn hwloc_xml(record: &Record, accept_suspect: bool) -> Result<String, Failur
     with_measured(&Topology::live_xml()?, &accesses).map_err(|cause| {
         Failure::missing(
             "hwloc cannot add the measured values to this machine's \
-                          topology",
+             topology",
         )
         .cause(cause)
     })

@@ -690,7 +690,7 @@ mod tests {
         let (rings, texts) = shown(&own);
         assert_eq!(rings, [(f64::from(4 << 20), 12e9, DIP_IN_WORDS.to_owned())]);
         let long = [
-            "slower than a smaller and a larger set: triad at 4 MiB; the record has no reason for it",
+            "slower than a smaller and a larger set: triad at 4 MiB; the record contains no reason",
         ];
         assert_eq!(texts, long);
         own[2] = figure(4, 45.0, 1);

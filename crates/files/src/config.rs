@@ -1,10 +1,9 @@
 //! Configuration keys of figures of files.
 
+use crate::keys;
 use nodegauge_blocks::engine::{Msync, SyncWrites};
-use nodegauge_blocks::latency::Quantiles;
 use nodegauge_blocks::pass::PassEnd;
 use nodegauge_blocks::task::CacheMode;
-use nodegauge_blocks::volume::Volume;
 use nodegauge_measure::Seconds;
 use nodegauge_measure::keys::shared;
 use schemars::JsonSchema;
@@ -30,9 +29,8 @@ nodegauge_measure::config! {
         include_fsync: bool = Setting "include fsync";
         /// True if pages are dropped before each operation that reads.
         dropped_before_reads: bool = Setting "dropped before reads";
-        /// File system and its device.
-        volume: Volume = Setting "volume";
-        /// Moment at which a written mapping is written back.
+        volume: keys::volume;
+        /// When a written mapping is written out.
         msync: Msync = Setting "msync";
         /// Share of reads of a mix, percent.
         read_percent: Percent = Setting "read percent";
@@ -66,9 +64,8 @@ nodegauge_measure::config! {
         seconds: shared::seconds;
         /// Operations per second.
         iops: f64 = Observation "iops";
-        /// Latencies of single operations.
-        latency_s: Latencies = Observation "latency";
-        /// Clock that timed single operations.
+        latency_s: keys::latency_s;
+        /// The clock that timed single operations.
         clock: shared::clock as Observation of ClockUsed = "reading it costs a share of an operation";
         /// Reason why the operation ended.
         ended: PassEnd = Observation "ended";
@@ -108,22 +105,7 @@ impl From<Percent> for u8 {
     }
 }
 
-/// Latencies, seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Latencies {
-    /// Latencies of reads and writes separately, as fio reports them for a mix.
-    Mixed {
-        /// Latencies of the reads.
-        read: Quantiles,
-        /// Latencies of the writes.
-        write: Quantiles,
-    },
-    /// Latencies of all operations.
-    All(Quantiles),
-}
-
-/// Clock that timed single operations.
+/// The clock that timed single operations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockUsed {
     /// Name of the clock: `tsc` or `clock_gettime`.

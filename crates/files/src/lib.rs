@@ -1,5 +1,6 @@
-//! Operations on files as in IOzone, for many combinations of file size and block size. The gauge distinguishes data
-//! from the page cache and data from the device, and records a latency for each operation.
+//! Operations on files as in IOzone, for many combinations of file size and block size, and on their entries in
+//! directories as in mdtest ([`metadata`]). The gauge distinguishes the page cache from the device and records a latency
+//! for every operation.
 //!
 //! The implementation follows the definitions of the operations in IOzone's documentation and in the manual pages of
 //! the calls. It does not use IOzone's source, whose licence restricts derivative works.
@@ -11,6 +12,8 @@ mod choice;
 mod config;
 pub mod export;
 mod grid;
+mod keys;
+pub mod metadata;
 mod plan;
 mod precision;
 mod prediction;
@@ -30,7 +33,7 @@ pub use nodegauge_blocks::workers::{FileWorkers, WorkerKind};
 pub use plan::{FilesOptions, FilesPlan, ShortGrid, plan};
 pub use run::{latency_cost, run};
 
-use crate::reference::{FioReader, IozoneReader};
+use crate::reference::{FioReader, IozoneReader, Mdtest};
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::{Reach, Section};
 use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
@@ -44,11 +47,13 @@ use std::path::PathBuf;
 
 /// Name of the gauge in records.
 pub const GAUGE: &str = nodegauge_measure::figure_names::io::GAUGE;
-/// Name of the test in records, for all figures.
+/// The test's name in the record for figures of data.
 pub const TEST: &str = nodegauge_measure::figure_names::io::TEST;
 
-/// Titles of the headline figures: reading through the page cache, and past it. The latter is preferred if it was
-/// measured.
+/// The test's name in the record for figures of metadata.
+pub const METADATA: &str = "metadata";
+
+/// Headline figures: read through the page cache, and past it, which is preferred if it was measured.
 const THROUGH_CACHE: &str = "read with the largest blocks, through the page cache";
 const PAST_CACHE: &str = "read with the largest blocks, past the page cache";
 
@@ -83,6 +88,8 @@ impl Gauge for Files {
         vec![
             ConfigKind::from_config::<config::FilesConfig>(GAUGE, &[TEST])
                 .with_headlines(&["write", READ]),
+            ConfigKind::from_config::<metadata::MetadataConfig>(GAUGE, &[METADATA])
+                .with_headlines(&["create", "stat"]),
         ]
     }
 
@@ -99,7 +106,7 @@ impl Gauge for Files {
     }
 
     fn readers(&self) -> Vec<&dyn Reader> {
-        vec![&FioReader, &IozoneReader]
+        vec![&FioReader, &IozoneReader, &Mdtest]
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
@@ -115,10 +122,12 @@ impl Gauge for Files {
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {
-        view::conclusion(record)
+        view::conclusion(record).or_else(|| metadata::conclusion(record))
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
-        view::sections(record, detail)
+        let mut sections = view::sections(record, detail);
+        sections.extend(metadata::section(record, detail));
+        sections
     }
 }

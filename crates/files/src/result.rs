@@ -1,6 +1,7 @@
 //! Conversion of samples to measurements, with the reasons why a figure is suspect.
 
-use crate::config::{ClockUsed, FilesConfig, Latencies, Percent};
+use crate::config::{ClockUsed, FilesConfig, Percent};
+use crate::keys::Latencies;
 use crate::plan::{FilesOptions, FilesPlan};
 use crate::reference::{ReferenceFigure, ReferenceProgram};
 use crate::{GAUGE, IoEngine, TEST, precision};

@@ -163,8 +163,8 @@ fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
     Ok(made)
 }
 
-/// Returns the notice about files that a killed run has left, with the command that removes them.
-fn offered(left: &Leftover) -> Notice {
+/// Returns the notice on files that a killed run has left, with the command that removes these files.
+pub(crate) fn offered(left: &Leftover) -> Notice {
     let text = format!("a killed run left {} ({})", left.folder.display(), left.bytes);
     let parent = left.folder.parent().unwrap_or(Path::new(".")).display();
     Notice::new(NoticeId::Other, GAUGE, text)

@@ -7,9 +7,10 @@ mod plateau;
 mod tables;
 
 pub(crate) use conclusion::conclusion;
+pub(crate) use tables::latency_cell;
 
-use crate::GAUGE;
 use crate::config::FilesConfig;
+use crate::{GAUGE, METADATA};
 use nodegauge_analysis::ratio::closing::{Contender, single_run_sentence};
 use nodegauge_blocks::engine::{IoEngine, Msync, SyncWrites};
 use nodegauge_blocks::task::CacheMode;
@@ -74,9 +75,10 @@ pub(crate) fn at<'r, 'a>(
     rows.iter().copied().find(|row| row.m.name == name && row.sizes() == Some(cell))
 }
 
-/// Returns the gauge's measurements in a record.
+/// Returns the gauge's measurements of data in a record.
 pub(crate) fn rows(record: &Record) -> Vec<Row<'_>> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && !is_output(m));
+    let own = own.filter(|m| m.test != METADATA);
     own.map(|m| Row { m, config: m.read_config() }).collect()
 }
 
@@ -85,6 +87,9 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let all = rows(record);
     let (rates, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
         all.iter().partition(|row| row.m.unit == Unit::BytesPerSecond);
+    if all.is_empty() && record.measurements.iter().any(|m| m.test == METADATA) {
+        return Vec::new();
+    }
     let mut sections = match detail {
         Detail::Brief => vec![brief(record, &rates)],
         Detail::Full => folder_sections(&rates, record.machine.memory.bytes),
@@ -134,7 +139,7 @@ fn folder_sections(rows: &[&Row<'_>], memory: Option<u64>) -> Vec<Section> {
     let mut sections = Vec::new();
     for (_, here) in grouped(rows.iter().copied(), |row| row.folder()) {
         let mut section = Section::new("files");
-        section.note("files", volume_in_words(here[0], true));
+        section.note("files", row_volume_in_words(here[0], true));
         for (how, group) in grouped(here, |row| how(row)) {
             section.gap().note("how", how);
             add_group(&group, memory, &mut section);
@@ -148,7 +153,7 @@ fn folder_sections(rows: &[&Row<'_>], memory: Option<u64>) -> Vec<Section> {
 fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
     let mut section = Section::new("files");
     if let Some(first) = rows.first() {
-        section.note("files", volume_in_words(first, false));
+        section.note("files", row_volume_in_words(first, false));
         tables::brief(rows, &mut section);
         section.doubts(&measurements(rows));
     }
@@ -223,12 +228,17 @@ pub(crate) fn cells(rows: &[&Row<'_>]) -> Vec<(u64, u64)> {
     cells.into_iter().collect()
 }
 
-/// Describes the file system and its device; with `in_full`, also the mount options.
-fn volume_in_words(row: &Row<'_>, in_full: bool) -> String {
+/// Returns a description of the file system of a figure.
+fn row_volume_in_words(row: &Row<'_>, in_full: bool) -> String {
     let Some(volume) = &row.config.volume else {
         let program = row.config.engine.as_deref().unwrap_or("another program");
         return format!("file system not in the output of {program}");
     };
+    volume_in_words(volume, in_full)
+}
+
+/// Returns a description of the file system and its device; with `in_full`, also the mount options.
+pub(crate) fn volume_in_words(volume: &Volume, in_full: bool) -> String {
     let Volume { path, kind, device, .. } = volume;
     let mut words = format!("{path}: {}", kind.as_deref().unwrap_or("file system unknown"));
     if let Some(device) = device {

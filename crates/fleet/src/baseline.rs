@@ -22,7 +22,7 @@ pub fn reference(ranking: &Ranking, tool: Tool, written: String) -> Result<Refer
     let groups: Vec<ReferenceGroup> =
         ranking.groups.iter().map(group).filter(|group| !group.figures.is_empty()).collect();
     if groups.is_empty() {
-        return Err(Failure::usage("no figures to make a reference from")
+        return Err(Failure::usage("the records contain no figures for a reference")
             .hint("give records of nodes that were measured"));
     }
     Ok(Reference { schema: SCHEMA.to_owned(), written, tool, groups })
@@ -54,7 +54,7 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     let below = statistical.max(practical.0);
     let from = match left_out {
         0 => counted(of.nodes, "node"),
-        n => format!("{}, of which {n} slow", counted(of.nodes, "node")),
+        n => format!("{} ({n} slow)", counted(of.nodes, "node")),
     };
     let runs = counted(of.runs, "run");
     let why = if statistical > practical.0 {
@@ -71,7 +71,7 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
         runs: of.runs,
         spread_nodes: of.components.nodes.map(Fraction),
         spread_runs: of.components.runs.map(Fraction),
-        basis: format!("median of {from}, {runs}, less {} ({why})", Fraction(below)),
+        basis: format!("median of {from}, {runs}, minus {} ({why})", Fraction(below)),
         loss_found: None,
         needed: None,
         size: of.size,
@@ -81,7 +81,7 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
 }
 
 /// Keeps only figures of one size per kind of node: the size that most runs have, because a reference has a single
-/// size. Returns one remark per figure of which runs were left out.
+/// size. Returns one remark for each figure whose runs were partly left out.
 pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     let mut counts: BTreeMap<SizedFigure, BTreeMap<Option<u64>, usize>> = BTreeMap::new();
     for run in runs.iter() {
@@ -102,7 +102,8 @@ pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
         if max < all {
             let words = size.map_or("no size".to_owned(), |size| Bytes(size).to_string());
             let left_out = counted(all - max, "run");
-            remarks.push(format!("{}: {left_out} of another size than {words} left out", of.key));
+            remarks
+                .push(format!("{}: {left_out} left out, because the size is not {words}", of.key));
         }
         kept.insert(of, size);
     }
@@ -227,7 +228,7 @@ mod tests {
         assert!((figure.bound / figure.value - 0.96).abs() < 1e-9);
         assert_eq!(
             figure.basis,
-            "median of 20 nodes, of which 1 slow, 20 runs, less 4 % (practical limit)"
+            "median of 20 nodes (1 slow), 20 runs, minus 4 % (practical limit)"
         );
         let clock = &group.figures[1];
         assert!(clock.key.is_clock() && clock.nodes == 20, "{clock:?}");
@@ -265,7 +266,10 @@ mod tests {
     fn runs_of_other_sizes_are_left_out() {
         let mut all = runs(|_| 380e9, 9);
         all[2].figures[0].size = Some(1 << 20);
-        assert_eq!(keep_one_size(&mut all), ["triad: 1 run of another size than 128 MiB left out"]);
+        assert_eq!(
+            keep_one_size(&mut all),
+            ["triad: 1 run left out, because the size is not 128 MiB"]
+        );
         assert_eq!(all.iter().filter(|run| run.figures.is_empty()).count(), 1);
         assert_eq!(made(all).groups[0].figures[0].nodes, 8);
         assert!(keep_one_size(&mut runs(|_| 380e9, 9)).is_empty());

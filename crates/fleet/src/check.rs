@@ -199,7 +199,7 @@ impl FigureBound {
             bound: key.value_at_share(1.0 - min, median),
             base: "own".to_owned(),
             basis: format!(
-                "median of {} own runs less {}",
+                "median of {} own runs minus {}",
                 values.len(),
                 Fraction(min).in_whole_percent()
             ),
@@ -249,7 +249,7 @@ impl CheckedFigure {
         let of = Bytes(measured);
         let option = of.to_string().replace(' ', "");
         Some(format!(
-            "{}: measured with a size of {of}, that of the bound is {words}; make the reference of runs with \
+            "{}: measured with size {of}, but the bound is for size {words}; make the reference from runs with \
              --size {option}",
             self.key
         ))

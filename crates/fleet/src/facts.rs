@@ -28,7 +28,7 @@ pub struct Facts {
 /// Fields of parts that are not properties of a node.
 const LEFT_OUT: [&str; 7] =
     ["uuid", "serial", "free", "available", "state", "corrected_errors", "ledger"];
-/// List of parts whose size is reduced by what the kernel reserves.
+/// List of parts whose memory size excludes what the kernel reserves; it varies slightly and is rounded.
 const ROUNDED: &str = "numa_nodes";
 
 impl Facts {
@@ -110,8 +110,8 @@ fn is_list_part(list: &str, path: &str) -> bool {
     rest.is_some_and(|rest| rest.ends_with(']'))
 }
 
-/// Rounds the size in the mount options of a file system in memory, which is a share of the memory that the kernel
-/// leaves.
+/// Rounds the size in the mount options of a file system in memory. It is a share of the usable memory, which varies
+/// slightly.
 fn with_rounded_size(mount: &str) -> String {
     mount.split(',').map(option_with_rounded_size).collect::<Vec<_>>().join(",")
 }

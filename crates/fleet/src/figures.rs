@@ -110,7 +110,7 @@ impl FigureKey {
         }
     }
 
-    /// Returns the value that has this share of the performance of `center`.
+    /// Returns the value whose performance is `share` times that of `center`.
     pub fn value_at_share(&self, share: f64, center: f64) -> f64 {
         match self.unit.better() {
             Better::Higher => center * share,

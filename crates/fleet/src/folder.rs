@@ -127,7 +127,7 @@ impl FleetFolder {
             }
             let state = match self.read_state(&job_file(&host)) {
                 Some(id) => format!("no record of job {id} yet"),
-                None => "no job of this node has ended".to_owned(),
+                None => "no job for this node has ended".to_owned(),
             };
             options.states.insert(host.clone(), state);
             options.expected.push(host);
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(options.expected, ["n1", "n2", "n3"]);
         assert_eq!(options.failures["n2"], "TIMEOUT");
         assert_eq!(options.states["n2"], "no record of job 7 yet");
-        assert_eq!(options.states["n3"], "no job of this node has ended");
+        assert_eq!(options.states["n3"], "no job for this node has ended");
         folder.remove_state("n2.failed");
         assert_eq!(folder.read_state("n2.failed"), None);
     }

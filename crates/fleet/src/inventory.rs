@@ -165,8 +165,8 @@ impl Inventory {
         }
     }
 
-    /// Returns the properties in which `found` differs from `self`, which is expected; the most likely cause of a slow
-    /// node is first. A property that is unknown on one side is not a difference.
+    /// Returns the properties in which the inventory `found` differs from this expected one. The most likely cause of a
+    /// slow node is first. A property that is unknown in one of them is not a difference.
     pub fn differences(&self, found: &Self) -> Vec<InventoryDifference> {
         let counts = [
             (facts::MEMORY_MODULES, self.dimms, found.dimms),

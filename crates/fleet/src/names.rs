@@ -68,7 +68,7 @@ impl<'a> Names<'a> {
             let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
             let folded = HostList::folded(&labels);
             remarks.push(format!(
-                "the records of {folded} have the same host name, {host}: nodes have the names of their files or lines"
+                "the records of {folded} have the same host name, {host}: nodes are named by their files or line prefixes"
             ));
         }
         remarks

@@ -82,7 +82,7 @@ fn trust(ranking: &Ranking) -> (Tone, String) {
     }
     let rejected = ranking.rejected.len();
     if rejected > 0 {
-        parts.push(format!("{} gave no record", counted(rejected, "text")));
+        parts.push(format!("{} without a record", counted(rejected, "text")));
     }
     if all == 0 {
         return (Tone::Warning, "No node has a record.".to_owned());
@@ -266,7 +266,7 @@ fn lists(ranking: &Ranking) -> Section {
     let left_out = formats::invalid_names(ranking);
     if !left_out.is_empty() {
         let text =
-            format!("no host names, not in lists for other programs: {}", left_out.join(", "));
+            format!("invalid host names, not in lists for other programs: {}", left_out.join(", "));
         section.push(Note::new("slow", text).tone(Tone::Warning));
     }
     for (why, nodes) in grouped(&ranking.missing, |(_, why)| why.as_str()) {

@@ -161,7 +161,7 @@ impl Reference {
     pub fn no_group_reason(&self, machine: &Machine) -> String {
         let known: Vec<String> = self.groups.iter().map(|group| group.kind.in_words()).collect();
         format!(
-            "the reference is of another kind of node: {}, not {}",
+            "the reference is for other nodes: {}, not {}",
             known.join("; "),
             NodeKind::from_machine(machine).in_words()
         )
@@ -251,7 +251,7 @@ mod tests {
             runs: 128,
             spread_nodes: Some(Fraction(0.008)),
             spread_runs: Some(Fraction(0.003)),
-            basis: "median of 64 nodes less 4 %".to_owned(),
+            basis: "median of 64 nodes minus 4 %".to_owned(),
             loss_found: Some(Fraction(0.055)),
             needed: None,
             size: Some(1 << 30),
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(read.closest_group(&other, &exact), None);
         assert_eq!(
             read.no_group_reason(&Machine::default()),
-            "the reference is of another kind of node: 2 x A; 2 x A, not unknown processor"
+            "the reference is for other nodes: 2 x A; 2 x A, not unknown processor"
         );
     }
 

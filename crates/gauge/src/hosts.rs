@@ -699,7 +699,7 @@ mod tests {
         let outcome = run();
         let reported: Vec<&str> = outcome.notices.iter().map(|n| n.message.as_str()).collect();
         assert!(
-            reported.iter().any(|reported| reported.starts_with("another processor on n4: ")),
+            reported.iter().any(|reported| reported.starts_with("different processor on n4: ")),
             "{reported:?}"
         );
         assert!(reported.contains(&"n3: no response within 30 s"), "{reported:?}");

@@ -47,7 +47,7 @@ impl<'a> LedgerWatch<'a> {
         found.notices.extend(ledger.vanished.iter().map(|counter| {
             let text = format!(
                 "a counter of hardware errors disappeared during the run: \
-                                {counter}"
+                 {counter}"
             );
             Notice::new(NoticeId::Contradicted, "", text)
         }));

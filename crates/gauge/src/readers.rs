@@ -7,6 +7,7 @@
 
 mod runs;
 pub mod tags;
+pub mod text;
 
 use crate::Gauge;
 use nodegauge_measure::record::{Machine, Measurement};

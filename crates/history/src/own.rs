@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// Maximum number of saved runs of a test from which run-to-run variation is estimated.
 const MAX_RELATED_RUNS: u32 = 40;
-/// Number of runs from which core-to-core round trips are read: about the runs of a day, which takes 0.1 s.
+/// Number of runs from which core-to-core round trips are read: about as many as a day has. Reading them takes 0.1 s.
 const LATEST: usize = 20;
 
 impl Store {

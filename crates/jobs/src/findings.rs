@@ -275,7 +275,7 @@ fn sibling_threads(
     let text = if pairs > 0 {
         let on = counted(pairs, "core");
         format!(
-            "busy threads share {on}, e.g. core {core}, while others are idle: {}",
+            "busy threads share {on}, e.g. core {core}, while other cores are idle: {}",
             owner_names(&crowded)
         )
     } else {

@@ -26,7 +26,7 @@ impl fmt::Display for Unreadable {
         f.write_str(match self {
             Self::Missing => "missing",
             Self::Denied => "permission denied",
-            Self::Malformed => "of an unknown form",
+            Self::Malformed => "unknown format",
         })
     }
 }

@@ -68,7 +68,7 @@ pub fn named_processes(root: &SysRoot, pids: &[u32], own: u32) -> Result<NamedPr
         if root.exists(&format!("proc/{pid}/stat")) {
             named.insert(*pid);
         } else {
-            missing.push(format!("process {pid} has ended or never existed{}", hidepid_note(root)));
+            missing.push(format!("process {pid} does not exist{}", hidepid_note(root)));
         }
     }
     if named.is_empty() {
@@ -190,9 +190,9 @@ mod tests {
         ]);
         let found = named_processes(&root, &[5, 77], 10).unwrap();
         assert_eq!(found.all, BTreeSet::from([5, 7, 8]));
-        assert_eq!(found.missing, ["process 77 has ended or never existed"]);
+        assert_eq!(found.missing, ["process 77 does not exist"]);
         let refused = named_processes(&root, &[77], 10).unwrap_err();
-        assert_eq!(refused.message, "process 77 has ended or never existed");
+        assert_eq!(refused.message, "process 77 does not exist");
     }
 
     #[test]

@@ -306,7 +306,7 @@ fn unread(document: &WhereDocument) -> Section {
                 let users = number_ranges(&users);
                 text.push_str(&format!("; they belong to user {users}; root can read them"));
             } else if reason.contains("skipped") {
-                text.push_str("; --pages with a longer time reads them");
+                text.push_str("; use a longer --pages");
             }
             section.note("not read", text);
         }

@@ -32,7 +32,7 @@ pub enum Role {
 }
 
 /// Keys that have a column in CSV, in the order of the columns. New keys are added at the end.
-pub const COLUMNS: [&str; 49] = [
+pub const COLUMNS: [&str; 50] = [
     "threads",
     "bind",
     "array_bytes",
@@ -82,6 +82,7 @@ pub const COLUMNS: [&str; 49] = [
     "host_node",
     "peer",
     "case",
+    "directories",
 ];
 
 /// One key of a configuration.

@@ -75,7 +75,7 @@ impl<T: 'static> AxisReader<T> {
     fn list(&self, text: &str, separator: Option<char>) -> Result<Vec<T>, InvalidAxisValue> {
         let Some(separator) = separator else { return (self.read)(text) };
         let mut all = Vec::new();
-        for (at, part) in parts(text, separator) {
+        for (at, part) in list_parts(text, separator) {
             let read = (self.read)(part.trim());
             all.extend(read.map_err(|wrong| InvalidAxisValue { at: at + wrong.at, ..wrong })?);
         }
@@ -295,9 +295,9 @@ fn alternatives(names: &[&str]) -> String {
     }
 }
 
-/// Splits a list at separators that are neither quoted nor escaped by a backslash. Returns the
-/// parts with their byte offsets.
-fn parts(text: &str, separator: char) -> Vec<(usize, &str)> {
+/// Returns the parts of a list on the command line, with their positions. A separator inside quotes or after a backslash
+/// does not split.
+pub fn list_parts(text: &str, separator: char) -> Vec<(usize, &str)> {
     let mut parts = Vec::new();
     let mut from = 0;
     let mut quote = None;

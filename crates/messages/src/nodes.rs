@@ -233,7 +233,7 @@ mod tests {
         let stranger = own + 1;
         let cases = [
             ((1, (0, 0o40777)), "other users can replace files in /tmp"),
-            ((1, (0, 0o120_777)), "/tmp is a link, or another kind of file"),
+            ((1, (0, 0o120_777)), "/tmp is a symbolic link, or of another file type"),
             ((2, (stranger, 0o40700)), "other users can replace files in /tmp/private"),
             ((3, (stranger, 0o100_755)), "other users can replace files in /tmp/private/probe"),
             ((3, (own, 0o120_777)), "/tmp/private/probe is a link"),
@@ -245,7 +245,7 @@ mod tests {
             assert!(error.starts_with(why), "{error}");
         }
         let cut = "nodegauge:0:41ed\n";
-        assert_eq!(check_path(&parts, cut).unwrap_err(), "stat does not print the owner of /tmp");
+        assert_eq!(check_path(&parts, cut).unwrap_err(), "stat did not print the owner of /tmp");
     }
 
     #[test]

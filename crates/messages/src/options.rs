@@ -231,8 +231,8 @@ mod tests {
         assert_eq!(
             reported,
             Ok(vec![
-                "0 B left out for bw, bibw: this size is not valid there".to_owned(),
-                "0 B, 6 B left out for allreduce: this size is not valid there".to_owned()
+                "0 B left out for bw, bibw: this size is not valid for it".to_owned(),
+                "0 B, 6 B left out for allreduce: this size is not valid for it".to_owned()
             ])
         );
         // In a group, patterns without a valid size are left out. Patterns that were requested by name are not left

@@ -244,7 +244,7 @@ impl Check<'_> {
         if let Some(group) = &self.group {
             self.remarks.extend(check::lost_parts(group, &examination.machine));
             if group.inventory.dimms.is_some() && examination.machine.memory.dimms.is_empty() {
-                self.notes.push("memory modules: not readable, not compared".to_owned());
+                self.notes.push("memory modules: cannot be read, not compared".to_owned());
             }
         }
         self.judge_errors(&examination, previous);
@@ -335,7 +335,7 @@ impl Check<'_> {
         self.notes.extend(unread.map(|reason| format!("hardware errors: cannot read {reason}")));
         let mut states = ledger.sources.iter().map(|source| source.state);
         if !states.any(|state| matches!(state, SourceState::Read | SourceState::Unreadable)) {
-            self.notes.push("hardware errors: this node has no counters of them".to_owned());
+            self.notes.push("hardware errors: this node has no counters".to_owned());
         }
         self.notes
             .extend(examination.rasdaemon_error.iter().map(|why| format!("{RASDAEMON}: {why}")));
@@ -348,7 +348,8 @@ impl Check<'_> {
         let Some(last) = last else {
             self.notes.push("never measured: nodegauge check --level 2".to_owned());
             if self.group.is_none() && self.remarks.is_empty() {
-                let text = "nothing to compare with: give --reference, or measure with --level 2";
+                let text =
+                    "no reference and no own runs: give --reference, or measure with --level 2";
                 self.remarks.push(unknown("no reference", text));
             }
             return;

@@ -79,7 +79,7 @@ impl FleetRequest {
         let mut has_worked = false;
         loop {
             if until.has_passed() {
-                outputs.note("deadline reached; start the command again to go on");
+                outputs.note("deadline reached; start the command again to continue");
                 break;
             }
             match run.step(self.only_watch) {
@@ -93,7 +93,7 @@ impl FleetRequest {
                 Err(failure) => {
                     failures += 1;
                     if failures == MAX_FAILURES {
-                        outputs.note("the state is kept; start the command again to go on");
+                        outputs.note("the state is saved; start the command again to continue");
                         return Err(failure);
                     }
                     outputs.note(&failure.single_line());
@@ -102,7 +102,7 @@ impl FleetRequest {
             let interrupted = || signals.is_received();
             wait_whole_time(&Wait::within(until.left(INTERVAL)).unless(&interrupted));
             if let Some(signal) = signals.received_signal() {
-                outputs.note("jobs in the queue stay there; start the command again to go on");
+                outputs.note("jobs in the queue stay there; start the command again to continue");
                 return Ok(FleetEnd::Signal(signal));
             }
         }
@@ -145,7 +145,7 @@ fn why_not(state: Option<&NodeState>, power_up: bool) -> Option<String> {
             Some(format!("not measured: {state}; --power-up switches such nodes on"))
         }
         Some(NodeState::Unavailable(state)) => Some(format!("the node is not available: {state}")),
-        None => Some("Slurm does not know the node, or it is not in the partition".to_owned()),
+        None => Some("the node is unknown to Slurm, or not in the partition".to_owned()),
     }
 }
 
@@ -154,7 +154,7 @@ fn check_configuration() -> Result<(), Failure> {
     let named = std::env::var_os("SLURM_CONF").map(PathBuf::from);
     match named.filter(|file| !file.exists()) {
         Some(absent) => {
-            let text = format!("SLURM_CONF: there is no file {}", absent.display());
+            let text = format!("SLURM_CONF: file {} does not exist", absent.display());
             Err(Failure::missing(text).hint("check that Slurm's commands work here, e.g. sinfo"))
         }
         None => Ok(()),
@@ -176,16 +176,14 @@ impl<'a> FleetRun<'a> {
         };
         let (valid, odd) = HostList::partition(&hosts);
         if let Some(odd) = odd.first() {
-            return Err(Failure::usage(format!("'{odd}' is not the name of a host"))
+            return Err(Failure::usage(format!("'{odd}' is not a valid host name"))
                 .hint("give the nodes, e.g. --nodes node[01-64]"));
         }
         hosts = valid;
         hosts.sort();
         hosts.dedup();
         if hosts.is_empty() {
-            return Err(
-                Failure::usage("there are no nodes to measure").hint("give --nodes or --partition")
-            );
+            return Err(Failure::usage("no nodes to measure").hint("give --nodes or --partition"));
         }
         let mut all = known;
         all.extend(hosts.iter().cloned());
@@ -368,7 +366,7 @@ impl<'a> FleetRun<'a> {
                     // Jobs of other users may fill the limit, so at least one job is tried.
                     self.max = active.len().max(1);
                     self.outputs()
-                        .note(&format!("Slurm accepts {} now", counted(active.len(), "job")));
+                        .note(&format!("Slurm accepts only {} now", counted(active.len(), "job")));
                     break;
                 }
                 Err(Refusal::Rejected(why)) => self.fail(&host, &format!("sbatch: {why}"))?,

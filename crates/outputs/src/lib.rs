@@ -7,7 +7,6 @@ mod elbencho;
 mod imb;
 mod ior;
 mod likwid_bench;
-mod mdtest;
 mod mlc;
 mod multichase;
 mod nccl;
@@ -15,12 +14,11 @@ mod perfspect;
 mod perftest;
 mod rocm_bandwidth;
 mod sysbench;
-mod text;
 mod tinymembench;
 mod transferbench;
 
 use nodegauge_gauge::outputs::{self, OutputConfig, OutputTest};
-use nodegauge_gauge::readers::Reader;
+use nodegauge_gauge::readers::{Reader, text};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::keys::ConfigKind;
@@ -56,11 +54,11 @@ pub static COMPUTE: OutputGauge =
 pub static MESSAGES: OutputGauge =
     OutputGauge { of: outputs::MESSAGES, tests: &[outputs::MESSAGES.test], readers: &[&imb::Imb] };
 
-/// Figures of files and their metadata.
+/// Files and their metadata; the reader of mdtest is that of the gauge of files.
 pub static FILES: OutputGauge = OutputGauge {
     of: outputs::FILES,
     tests: &[outputs::FILES.test],
-    readers: &[&ior::Ior, &mdtest::Mdtest, &elbencho::Elbencho],
+    readers: &[&ior::Ior, &elbencho::Elbencho],
 };
 
 /// Figures of devices and their links.

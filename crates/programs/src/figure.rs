@@ -223,7 +223,7 @@ mod tests {
                 format!("--figure matches {part:?}: expected a number above 0")
             } else {
                 format!(
-                    "--figure matches {part:?} within {whole:?}: expected a whole number with a \
+                    "--figure matches only {part:?} of {whole:?}: expected a complete number with a \
                      decimal point"
                 )
             };

@@ -472,7 +472,7 @@ pub(crate) fn measured_cache(machine: &Machine) -> Option<Note> {
     let measured = machine.measured_cache.as_ref()?;
     let reported = measured.reported.filter(|reported| *reported != measured.bytes)?;
     let text = format!(
-        "{} of last-level cache found by measuring, {} reported: automatic sizes follow the former",
+        "last-level cache: {} measured, {} reported; automatic sizes use the measured value",
         Bytes(measured.bytes),
         Bytes(reported)
     );

@@ -166,7 +166,7 @@ fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
     let watched = record.measurements.iter().any(|m| !m.samples_round_trip_s.is_empty());
     if !table.rows.is_empty() {
         section.push(table);
-        let text = "figures are from the regime with the shortest round trip of those with enough samples; another \
+        let text = "figures are from the regime with the shortest round trip that has enough samples; another \
                     regime may have a better best";
         section.note("quoted", text);
     } else if watched {

@@ -140,7 +140,7 @@ struct Ratios {
 }
 
 impl Ratios {
-    /// Returns a part of the sentence on trust if ratios have no interval; otherwise `None`.
+    /// Describes for the header how many ratios have no interval; `None` if all have one.
     fn unsure(&self) -> Option<String> {
         let all = self.rows.len();
         match self.rows.iter().filter(|row| row.interval.is_none()).count() {

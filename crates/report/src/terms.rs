@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 const TERMS: [(&str, &str); 8] = [
     (
         "regime",
-        "a period in which the round trip of a cache line between the cores stays alike; a hypervisor that moves the \
-         CPUs of a guest starts another",
+        "samples with similar round trips of a cache line between the cores; when a hypervisor moves the CPUs of a \
+         guest, another regime begins",
     ),
     ("regimes", ""),
     (
@@ -141,7 +141,7 @@ mod tests {
             last(0),
             "policy of placement: 3 CPUs of the socket, memory bound to its own NUMA nodes"
         );
-        assert!(last(1).starts_with("regime: a period in which"), "{}", last(1));
+        assert!(last(1).starts_with("regime: samples with similar"), "{}", last(1));
         assert_eq!(last(2), "policy of placement: 0 any CPU, no memory policy");
     }
 }

@@ -81,7 +81,7 @@ impl FromStr for GivenPoint {
             return Err(cursor.error_at(
                 0,
                 "expected numbers of similar magnitude: FLOPS/BYTES or \
-                                         FLOPS/SECONDS is not a normal number",
+                 FLOPS/SECONDS is not a normal number",
             ));
         }
         Ok(Self { name, flops, bytes, seconds: Seconds(seconds), level })

@@ -1,12 +1,12 @@
 //! Axes of `--sweep AXIS=VALUES`: the axes of placement and those of `stream`. Each axis is a row of the table.
 //!
 //! `size`, `stores`, `pages`, `side-by-side` and `prefetch` take lists (a prefetch with two distances is written
-//! `4096+512`); `compiler` takes commands separated by `;` outside of quotes, `native` for nodegauge's own kernels, and
-//! `all` for all installed compilers. `stores` and `pages` without values select all kinds that require no reservation
-//! of huge pages.
+//! `4096+512`). `compiler` takes commands, `native` for nodegauge's own kernels, and `all` for all installed compilers;
+//! they are separated by `;` outside of quotes, or by `,` if a compiler follows each comma. `stores` and `pages` without
+//! values select all kinds that require no reservation of huge pages.
 
 use crate::arrangement::ArrayOptions;
-use crate::compiled::CompilerChoice;
+use crate::compiled::{CompilerChoice, CompilerList};
 use crate::kernels::{Prefetch, SideBySide, Stores};
 use crate::size::SizeSpec;
 use nodegauge_arena::RequestedPages;
@@ -48,7 +48,7 @@ nodegauge_measure::settings! {
             given |cell| cell.arrays.prefetch.is_some(),
             set |cell, prefetch| cell.arrays.prefetch = Some(*prefetch);
         /// Compiler of the loops, which are compiled after all configurations have been planned.
-        Compiler(CompilerChoice) = "compiler", AxisSyntax::semicolon_separated(),
+        Compiler(CompilerChoice) = "compiler", compilers(),
             given |_| false,
             set |_, _| ();
     }
@@ -56,6 +56,11 @@ nodegauge_measure::settings! {
 
 /// Axis of a sweep of `stream`: all values of one option.
 pub type StreamAxis = sweep::Axis<StreamSetting>;
+
+/// Returns the syntax of compilers. Their flags may contain ',', so that a list is written with ';'.
+fn compilers() -> AxisSyntax<CompilerChoice> {
+    AxisSyntax::listed::<CompilerList>().listed_by(sweep::joined::<_, ';'>)
+}
 
 /// Returns the syntax of prefetches. Two distances are joined by '+', because ',' separates the values of the list.
 fn prefetches() -> AxisSyntax<Prefetch> {
@@ -116,6 +121,7 @@ mod tests {
             "size=auto,8xLLC,1000000elements",
             "prefetch=off,512,4096+512",
             "side-by-side=1,2,4,8",
+            "compiler=native,gcc -O3",
             "compiler=native;all;gcc -O3 -march=native;clang '-DX=a;b' -O2",
             "stores",
             "pages",

@@ -11,5 +11,5 @@ mod plan;
 pub mod self_test;
 
 pub use build::{CompiledKernels, KernelBuilder};
-pub use choice::{ChosenCompiler, CompilerChoice};
+pub use choice::{ChosenCompiler, CompilerChoice, CompilerList};
 pub use plan::{CompiledPlan, CompiledVariants, find, installed, limits, make, resolve};

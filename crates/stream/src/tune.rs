@@ -212,7 +212,7 @@ impl TunePlan {
         if tried < all {
             let text = format!(
                 "{tried} of {all} combinations of teams and pages tried: no time \
-                                left"
+                 left"
             );
             outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
         }
@@ -233,7 +233,7 @@ impl TunePlan {
         if tried < all {
             gain.validity.suspect(format!(
                 "only {tried} of {all} combinations of teams and pages \
-                                         were tried"
+                 were tried"
             ));
         }
         if search.disturbed > search.measured / 2 {

@@ -200,6 +200,17 @@ pub fn usual_flags(program: &str) -> &'static [&'static str] {
         .map_or(UNKNOWN, |family| family.variants[0])
 }
 
+/// Names of C compilers that belong to no family of the table, or to several.
+const GENERIC_NAMES: [&str; 3] = ["cc", "c99", "mpicc"];
+
+/// True if the program has the name of a known compiler. Its folder and its version (`gcc-13`) do not matter.
+pub fn is_compiler(program: &str) -> bool {
+    let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program);
+    let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let name = unversioned.strip_suffix('-').unwrap_or(name);
+    GENERIC_NAMES.contains(&name) || FAMILIES.iter().any(|family| family.program == name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,6 +256,16 @@ mod tests {
         assert_eq!(usual_flags("/opt/nvidia/bin/nvc"), ["-O3", "-tp=native"]);
         assert_eq!(usual_flags("icx"), ["-O3", "-xHost"]);
         assert_eq!(usual_flags("gcc-12"), UNKNOWN);
+    }
+
+    #[test]
+    fn compiler_is_known_by_its_name() {
+        for program in ["gcc", "cc", "/usr/bin/gcc-13", "clang-18.1", "./icx"] {
+            assert!(is_compiler(program), "{program}");
+        }
+        for program in ["-O1", "undefined", "/usr/lib", "gccx", ""] {
+            assert!(!is_compiler(program), "{program}");
+        }
     }
 
     #[test]

@@ -94,10 +94,10 @@ fn failed_or_refused_job_is_missing_with_its_reason() {
     let refused = [&run[..], &["--sbatch=--mem=900T"]].concat();
     harness.run_with(&variables, &refused).exits(0).prints("sbatch: ");
     let none = ["fleet", "run", "others", "--slurm", "--nodes", "n9"];
-    harness.run_with(&variables, &none).exits(0).prints("Slurm does not know the node");
+    harness.run_with(&variables, &none).exits(0).prints("the node is unknown to Slurm");
     // Without Slurm's configuration, the command ends at once.
     let absent = [("SLURM_CONF", "/nonexistent/slurm.conf")];
-    harness.run_with(&absent, &run).exits(3).warns("there is no file /nonexistent");
+    harness.run_with(&absent, &run).exits(3).warns("file /nonexistent");
 }
 
 /// Returns the processes of a node's jobs in this cluster.

@@ -225,12 +225,12 @@ mod tests {
             ),
             (
                 "mbw_mr>=1msg/s@3B",
-                "expected mbw_mr >= 1 msg/s at 3 B, but that size is not measured; available: @8B, @1KiB, \
+                "expected mbw_mr >= 1 msg/s at 3 B, but this size is not measured; available: @8B, @1KiB, \
                  @1MiB\nhint: use one of these sizes, e.g. @8B",
             ),
             (
                 "rating>=1GFLOP/s@8B",
-                "expected rating >= 1 GFLOP/s at 8 B, but rating does not depend on a size\nhint: leave @8B out",
+                "expected rating >= 1 GFLOP/s at 8 B, but rating does not depend on a size\nhint: leave out @8B",
             ),
             (
                 "mbw_mr>=75%",

@@ -162,7 +162,7 @@ impl HpcgOutput {
         (!agrees).then(|| {
             format!(
                 "the output contradicts itself: the rate of {name} differs from \
-                              {what}"
+                 {what}"
             )
         })
     }

@@ -532,8 +532,14 @@ mod tests {
             let config = IccgConfig { predicted_s: Some(1e-3), ..IccgConfig::default() };
             closing(&(m, config)).unwrap()
         };
-        assert!(closing_of(&rate(0.9)).contains("90 % of the rate permitted"));
-        assert!(closing_of(&rate(1.07)).starts_with("cannot tell how near the solver is"));
+        assert!(
+            closing_of(&rate(0.9))
+                .contains("90 % of the rate that the bandwidth of this node permits")
+        );
+        assert!(
+            closing_of(&rate(1.07))
+                .starts_with("cannot tell the share of this node's bandwidth limit")
+        );
         let mut suspect = rate(0.9);
         suspect.validity.suspect("disturbed");
         assert!(closing_of(&suspect).ends_with(": disturbed"));

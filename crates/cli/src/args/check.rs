@@ -40,7 +40,7 @@ pub(crate) struct CheckArgs {
     /// Maximum time until the verdict [default: 1, 10 or 180, by level]
     #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
     pub(crate) deadline: Option<Duration>,
-    /// Reference of the site, which fleet baseline writes; without it, earlier runs of this node
+    /// Reference of the site, from fleet baseline [default: earlier runs of this node]
     #[arg(long, value_name = "FILE", help_heading = "What")]
     pub(crate) reference: Option<PathBuf>,
     /// What to do from level 2 on while other programs use the node
@@ -52,7 +52,7 @@ pub(crate) struct CheckArgs {
     /// Exit with node-problem-detector's codes: 0 good, 1 bad, 2 unknown; print one line
     #[arg(long, help_heading = "Output")]
     pub(crate) npd: bool,
-    /// Keep the N best nodes of a job with several ranks; exit with 1 if too few are not bad
+    /// Keep the N best nodes of a job with several ranks; exit with 1 if fewer than N remain
     ///
     /// With one rank per node: srun -N6 --ntasks-per-node=1 nodegauge check --level 2 --vet 4 --exclude-file bad.txt.
     /// The ranks communicate through files next to the list, so its folder must be on a shared file system.

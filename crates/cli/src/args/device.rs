@@ -83,6 +83,7 @@ pub(crate) struct DeviceStreamArgs {
     #[command(flatten)]
     pub(crate) which: DeviceSelectionArgs,
     /// Length of each array: auto, 4xLLC, 2GiB, '10M elements', 60%
+    ///
     /// For the device's own memory, auto is four times its last-level cache, at least 1 GiB, and limited by the free
     /// memory. 60% is that share of the free memory for all arrays together. Example: --size 2GiB
     #[arg(

@@ -134,7 +134,7 @@ impl<'a> TypedLine<'a> {
         parsed.then(|| format!("try {}", CommandLine::new(name, arguments.to_vec())))
     }
 
-    /// Returns the words with `count` of them, from `at` on, replaced.
+    /// Returns the words of the line, with the `count` words from index `at` replaced.
     fn replaced(&self, at: usize, count: usize, by: &[String]) -> Vec<String> {
         [&self.words[..at], by, &self.words[at + count..]].concat()
     }

@@ -2,22 +2,75 @@
 
 use super::{CommonArgs, budgets};
 use clap::Args as ClapArgs;
+use nodegauge_files::metadata::{DirectoryLayout, MetadataPlan};
 use nodegauge_files::{
     CacheMode, FilesOptions, IoEngine, Msync, OperationList, SizeList, Stride, SyncWrites,
 };
 use nodegauge_measure::Bytes;
+use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Options that apply to data only.
+const DATA_OPTIONS: [&str; 23] = [
+    "operations",
+    "file_sizes",
+    "block_sizes",
+    "max_size",
+    "full",
+    "quick",
+    "no_stonewall",
+    "mix",
+    "stride",
+    "cache",
+    "direct",
+    "engine",
+    "depth",
+    "msync",
+    "sync_writes",
+    "include_close",
+    "include_fsync",
+    "compressible",
+    "verify",
+    "runtime",
+    "iozone",
+    "iozone_text",
+    "surface",
+];
+
 /// Arguments of `io`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::times(FilesOptions::BUDGET, &[("--quick", FilesOptions::QUICK_BUDGET)])))]
+#[command(mut_arg("budget", budgets::times(FilesOptions::BUDGET, &[("--quick", FilesOptions::QUICK_BUDGET), ("--metadata", MetadataPlan::BUDGET)])))]
 pub(crate) struct IoArgs {
     /// Folder to measure (repeatable: several file systems, one after another) [default: .]
     ///
     /// All files are created in a new subfolder, which is removed at the end.
     #[arg(long, short, value_name = "DIR", help_heading = "Where")]
     pub(crate) path: Vec<PathBuf>,
+    /// Measure creates, stats, opens, renames and removes of many small files
+    ///
+    /// As mdtest does: each operation on all files, then the next. Of the options for data, only those of
+    /// folders, workers and reference programs apply.
+    #[arg(long, conflicts_with_all = DATA_OPTIONS, help_heading = "What")]
+    pub(crate) metadata: bool,
+    /// Files of each worker, for --metadata [default: 1000, fewer where they take long]
+    #[arg(long, value_name = "N", requires = "metadata", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), help_heading = "What")]
+    pub(crate) files: Option<u64>,
+    /// Directories of several workers, for --metadata: own, shared [default: both]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        requires = "metadata",
+        help_heading = "What"
+    )]
+    pub(crate) layout: Vec<DirectoryLayout>,
+    /// Also create files that are on the device before they are closed, for --metadata
+    #[arg(long, requires = "metadata", help_heading = "How")]
+    pub(crate) fsync: bool,
+    /// Bytes written to each file, for --metadata [default: none]
+    #[arg(long, value_name = "SIZE", requires = "metadata", help_heading = "What")]
+    pub(crate) bytes: Option<Bytes>,
     /// Remove files that killed runs left under --path, then measure
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) remove_leftovers: bool,
@@ -39,13 +92,13 @@ pub(crate) struct IoArgs {
     /// Measure a dozen combinations, cached and direct, in a few seconds
     #[arg(long, conflicts_with_all = ["file_sizes", "block_sizes", "max_size"], help_heading = "What")]
     pub(crate) quick: bool,
-    /// Threads, each with its own file (throughput mode)
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), conflicts_with = "processes", help_heading = "What")]
-    pub(crate) threads: Option<u32>,
-    /// Processes, each with its own file (throughput mode)
-    #[arg(long, visible_alias = "numjobs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "What")]
-    pub(crate) processes: Option<u32>,
-    /// Let workers continue after the first one has finished
+    /// Threads, each with its own files (throughput mode); for --metadata a list [default: 1 and all CPUs]
+    #[arg(long, short, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024), conflicts_with = "processes", help_heading = "What")]
+    pub(crate) threads: Vec<u32>,
+    /// Processes, each with its own files (throughput mode); for --metadata a list
+    #[arg(long, visible_alias = "numjobs", value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "What")]
+    pub(crate) processes: Vec<u32>,
+    /// Let workers continue after the first has finished
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) no_stonewall: bool,
     /// Percentages of reads in random_mix [default: 50]
@@ -80,6 +133,9 @@ pub(crate) struct IoArgs {
     #[arg(long, help_heading = "How")]
     pub(crate) include_fsync: bool,
     /// Drop the file from the page cache before every operation that reads
+    ///
+    /// With --metadata, the operations on existing files are also measured after the caches of the node were
+    /// dropped, which requires root and slows other programs for a while.
     #[arg(long, help_heading = "How")]
     pub(crate) drop: bool,
     /// Percentage of the data that is compressible
@@ -97,6 +153,20 @@ pub(crate) struct IoArgs {
     /// Also run this fio with the same sizes, alternately with nodegauge
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) fio: Option<PathBuf>,
+    /// Also run this mdtest on the same files, for --metadata
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        requires = "metadata",
+        help_heading = "Reference programs"
+    )]
+    pub(crate) mdtest: Option<PathBuf>,
+    /// Launcher of mdtest's ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: detected]
+    #[arg(long, value_name = "COMMAND", requires = "mdtest", help_heading = "Reference programs")]
+    pub(crate) launcher: Option<CommandLine>,
+    /// Also start mdtest's ranks as root (containers)
+    #[arg(long, requires = "mdtest", help_heading = "Rarely needed")]
+    pub(crate) allow_run_as_root: bool,
     /// Print the result in the format of IOzone
     #[arg(long, help_heading = "Output")]
     pub(crate) iozone_text: bool,

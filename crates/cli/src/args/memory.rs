@@ -60,7 +60,7 @@ pub(crate) enum MemoryCommand {
     ///
     /// The prediction has two inputs of the same run: the bandwidths of one core, and those of all threads by mix of reads
     /// and writes. The page names each kernel that differs from its prediction by more than 10 %.
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory scaling",
         "nodegauge memory scaling --bind close --csv scaling.csv",
     ]))]

@@ -17,7 +17,7 @@ pub(crate) struct RankArgs {
     pub(crate) ranks: Option<u32>,
     /// Socket or core of each rank: block, cyclic, spread, even, core [default: block with --policy, else spread]
     ///
-    /// block fills one socket after another, cyclic goes round the sockets, spread and even put equal numbers on all
+    /// block fills one socket after another, cyclic uses the sockets in turn, spread and even put equal numbers on all
     /// sockets (with fewer ranks than sockets, even uses the first ones), core gives each thread a core.
     #[arg(long, value_name = "MAP", help_heading = "Where")]
     pub(crate) rank_map: Option<RankMap>,

@@ -106,7 +106,6 @@ pub(crate) struct TuneArgs {
     ///
     /// The choice is saved in the history. Later runs use it for all options that are not given, until the machine
     /// changes.
-    /// machine changes.
     #[arg(long, help_heading = "How")]
     pub(crate) tune: bool,
 }

@@ -51,7 +51,7 @@ fn span(text: &str) -> Result<Duration, SyntaxError> {
 /// What to do with a sample that is due while other programs use the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhenBusy {
-    /// Wait for some time, then skip the sample and report it
+    /// Wait for some time, then skip the measurement and report it
     Skip,
     /// Measure; the figures contain the effect of the other load
     Measure,

@@ -1,4 +1,4 @@
-//! DocumentArgs that are generated from the definitions of the command line and of the record.
+//! Documents that are generated from the definitions of the command line and of the record.
 
 use super::completion;
 use crate::failure::{Exit, Failure};

@@ -26,7 +26,7 @@ use std::path::Path;
 const WORDS: usize = 16;
 /// Maximum number of remarks of one kind on standard error; further remarks are only counted.
 const REMARKS: usize = 10;
-/// Maximum number of figures for which the power is printed.
+/// Maximum number of figures for which the statistical power is printed.
 const POWERS: usize = 20;
 
 pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
@@ -127,7 +127,7 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
     };
     if matches!(format, RankFormat::Exclude | RankFormat::Nhc) {
         note_each(
-            "slow, but left out because it is no host name",
+            "slow, but left out because of an invalid host name",
             &formats::invalid_names(ranking),
         );
     }
@@ -171,10 +171,7 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     }
     let more = powers.len().saturating_sub(POWERS);
     if more > 0 {
-        output::note(&format!(
-            "loss_found of {} is in the reference",
-            counted(more, "more figure")
-        ));
+        output::note(&format!("{}: see loss_found in the reference", counted(more, "more figure")));
     }
     let document = match args.format {
         BaselineFormat::Json => output::json(&made)?,

@@ -1,18 +1,97 @@
-//! Implementation of the command `nodegauge io`.
+//! Implementation of the command `nodegauge io`: operations on data, or with `--metadata` on entries.
 
 use crate::args::io::IoArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session::{self, StdoutContent};
+use nodegauge_files::metadata::{
+    DirectoryLayout, MdtestOptions, MetadataOptions, MetadataPlan, MetadataPrograms,
+};
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{CacheMode, FileWorkers, FilesOptions, TaskSetup, WorkerKind, export};
 use nodegauge_gauge::PlannedRun;
+use nodegauge_gauge::view::distinct;
 use nodegauge_measure::legible;
 use nodegauge_measure::record::Record;
 use nodegauge_report::{run, text};
 use std::path::PathBuf;
 
 pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
+    if args.metadata { metadata(args) } else { data(args) }
+}
+
+/// Removes what killed runs left, if the user requested this.
+fn remove_leftovers(args: &IoArgs) -> Result<(), Failure> {
+    for path in paths(args).iter().filter(|_| args.remove_leftovers) {
+        for left in nodegauge_files::remove_leftovers(path)? {
+            output::note(&format!("removed {} ({})", legible::path(&left.folder), left.bytes));
+        }
+    }
+    Ok(())
+}
+
+fn paths(args: &IoArgs) -> Vec<PathBuf> {
+    if args.path.is_empty() { vec![PathBuf::from(".")] } else { args.path.clone() }
+}
+
+/// Returns the number of workers of the options that take one number.
+fn single(option: &str, counts: &[u32]) -> Result<Option<u32>, Failure> {
+    match counts {
+        [] => Ok(None),
+        [count] => Ok(Some(*count)),
+        _ => Err(Failure::usage(format!("{option} takes one number without --metadata"))
+            .hint("use one number, or measure in several runs")),
+    }
+}
+
+/// Measures the operations on entries.
+fn metadata(args: &IoArgs) -> Result<Exit, Failure> {
+    let mdtest = args.mdtest.as_ref().map(|program| MdtestOptions {
+        program: program.clone(),
+        launcher: args.launcher.clone(),
+        allow_root: args.allow_run_as_root,
+    });
+    let programs = MetadataPrograms::find(mdtest.as_ref(), args.fio.as_deref())?;
+    let node = session::site(&args.common)?;
+    let (kind, counts) = match args.processes[..] {
+        [] => (WorkerKind::Threads, &args.threads),
+        _ => (WorkerKind::Processes, &args.processes),
+    };
+    let mut workers: Vec<usize> = counts.iter().map(|count| *count as usize).collect();
+    if workers.is_empty() {
+        workers.extend([1, node.topology.allowed().count()]);
+    }
+    let options = MetadataOptions {
+        paths: paths(args),
+        files: args.files,
+        kind,
+        workers: distinct(workers),
+        fsync: args.fsync,
+        bytes: args.bytes.unwrap_or_default(),
+        drop: args.drop,
+        budget: args.common.budget,
+        samples: args.common.samples.map(|n| n as usize),
+        layouts: match args.layout[..] {
+            [] => DirectoryLayout::ALL.to_vec(),
+            _ => distinct(args.layout.iter().copied()),
+        },
+    };
+    let plan = Box::new(MetadataPlan::new(options, programs)?);
+    let figures = plan.figures(&node);
+    session::conduct(
+        &args.common,
+        node,
+        &figures,
+        |site, progress| {
+            remove_leftovers(args)?;
+            session::measure(plan, site, progress)
+        },
+        StdoutContent::page_of(&nodegauge_files::Files),
+    )
+}
+
+/// Measures the operations on data.
+fn data(args: &IoArgs) -> Result<Exit, Failure> {
     let surface = args.surface.as_deref().map(Sink::from);
     if let Some(sink) = &surface {
         let taken = [&args.common.json, &args.common.csv]
@@ -34,7 +113,6 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
         programs.push(ReferenceProgram::fio(program, options.workers, options.limit)?);
     }
     let node = session::site(&args.common)?;
-    let paths = options.paths.clone();
     // All usage errors are reported before the history is opened.
     let plan = Box::new(nodegauge_files::plan(options, programs)?);
     let figures = plan.figures(&node);
@@ -44,15 +122,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
         node,
         &figures,
         |site, progress| {
-            for path in paths.iter().filter(|_| args.remove_leftovers) {
-                for left in nodegauge_files::remove_leftovers(path)? {
-                    output::note(&format!(
-                        "removed {} ({})",
-                        legible::path(&left.folder),
-                        left.bytes
-                    ));
-                }
-            }
+            remove_leftovers(args)?;
             session::measure(plan, site, progress)
         },
         |record, style| {
@@ -96,11 +166,12 @@ fn table(record: &Record) -> String {
 fn options(args: &IoArgs) -> Result<FilesOptions, Failure> {
     let chosen = nodegauge_files::choose(&args.operations, args.engine)?;
     let stonewall = !args.no_stonewall;
-    let threads = args.threads.map(|count| (WorkerKind::Threads, count));
-    let processes = args.processes.map(|count| (WorkerKind::Processes, count));
+    let threads = single("--threads", &args.threads)?.map(|count| (WorkerKind::Threads, count));
+    let processes =
+        single("--processes", &args.processes)?.map(|count| (WorkerKind::Processes, count));
     let workers = threads.or(processes);
     let options = FilesOptions {
-        paths: if args.path.is_empty() { vec![PathBuf::from(".")] } else { args.path.clone() },
+        paths: paths(args),
         files: args.file_sizes.as_ref().map(|sizes| sizes.0.clone()),
         blocks: args.block_sizes.as_ref().map(|sizes| sizes.0.clone()),
         max_file: args.max_size,

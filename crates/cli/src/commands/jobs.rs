@@ -208,7 +208,7 @@ impl<'a> WhereRun<'a> {
         let mut missing = gathered.missing;
         if started.spans_hosts() {
             missing.push(format!(
-                "hosts are not compared: {} does not connect them here; each prints a table of its own",
+                "hosts are not compared, because {} does not connect them; each prints its own table",
                 started.launcher
             ));
         }

@@ -287,8 +287,8 @@ pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
 fn text_to_read(file: &Path) -> Result<String, Failure> {
     let text = read_text(file)?;
     if records(file, &text, gauges::registry().former_names()).is_some() {
-        return Err(Failure::usage(format!("{} has records of nodegauge", shown(file)))
-            .hint("they need no reading; history import saves them"));
+        return Err(Failure::usage(format!("{} contains records of nodegauge", shown(file)))
+            .hint("save them with nodegauge history import"));
     }
     Ok(text)
 }

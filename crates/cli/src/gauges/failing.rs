@@ -13,6 +13,7 @@ use nodegauge_devices::links::{LinkOptions, LinkPlan};
 use nodegauge_devices::peaks::PeakPlan;
 use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan};
 use nodegauge_files::FilesOptions;
+use nodegauge_files::metadata::{MetadataOptions, MetadataPlan, MetadataPrograms};
 use nodegauge_gauge::series::alteration::{self, TurnResult};
 use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_kernels::Kernel;
@@ -150,6 +151,7 @@ cases! {
     latency: "memory", |site, extent| curve(Curve::Latency, site, extent);
     family_of_curves: "memory", family;
     file_grid: "files", files;
+    file_entries: "files", entries;
     kernels_of_devices: "device", device_stream;
     links_of_devices: "device", device_links;
     peaks_of_devices: "device", device_peaks;
@@ -286,6 +288,18 @@ fn files_options(extent: Extent) -> FilesOptions {
 
 fn files(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(nodegauge_files::plan(files_options(extent), Vec::new()))
+}
+
+fn entries(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+    let options = MetadataOptions {
+        paths: vec![std::env::temp_dir()],
+        files: Some(20),
+        workers: vec![1, 2],
+        budget: Some(extent.budget).filter(|_| extent.asked || extent.samples.is_none()),
+        samples: extent.samples,
+        ..MetadataOptions::default()
+    };
+    boxed(MetadataPlan::new(options, MetadataPrograms::default()))
 }
 
 /// Returns the OpenCL devices.

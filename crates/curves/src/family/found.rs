@@ -106,7 +106,7 @@ impl FoundKnee {
         }
         let mut doubts: Vec<String> = Vec::new();
         if rates.len() < parts {
-            let count = parts - rates.len();
+            let count = rates.len();
             doubts.push(format!("only {count} of {parts} parts of the run have this knee"));
         }
         if knee(&whole) == Knee::Falls {
@@ -243,7 +243,7 @@ mod tests {
             point.latencies[0..2].fill(100e-9);
         }
         let doubts = FoundKnee::from_points(&all).unwrap().doubts;
-        assert_eq!(doubts, ["1 of 6 parts of the run have no such knee", "disturbed"]);
+        assert_eq!(doubts, ["only 5 of 6 parts of the run have this knee", "disturbed"]);
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(falling_in_words("1:0", &points(&curve, 30)), None);
         curve[4].1 = 28.0;
         let text = falling_in_words("1:0", &points(&curve, 30)).unwrap();
-        let expected = "1:0: more load lowers the bandwidth, from 34.00 GB/s at a load of 90 % to 28.00 GB/s at 100 %";
+        let expected = "1:0: more load reduces the bandwidth, from 34.00 GB/s at a load of 90 % to 28.00 GB/s at 100 %";
         assert_eq!(text, expected);
         let mut suspect = points(&curve, 30);
         suspect[4].doubts.push("disturbed".to_owned());

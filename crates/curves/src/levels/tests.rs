@@ -154,7 +154,7 @@ fn plateau_of_a_shared_cache_is_named() {
         assert_eq!(
             texts(&dots, &caches),
             [
-                "L3 of 105 MiB, 52.5 MiB per thread, as reported by the system: in the curve, this level ends \
+                "L3 of 105 MiB, 52.5 MiB per thread, as reported by the system: in the curve, its level ends \
               between 12 MiB and 16 MiB"
             ]
         );
@@ -164,7 +164,7 @@ fn plateau_of_a_shared_cache_is_named() {
 #[test]
 fn cache_levels_of_zen_guests_are_named() {
     let caches = reported(48, 1024, 32 << 10, 32 << 10);
-    let l3 = "L3 of 32 MiB, as reported by the system: in the curve, this level ends between";
+    let l3 = "L3 of 32 MiB, as reported by the system: in the curve, its level ends between";
     let dots = curves(&[&ZEN5]);
     has_levels(
         &dots,

@@ -237,7 +237,7 @@ fn across(section: &mut Section, all: &Links<'_>) {
         section.push(Picture::between(title, first.unit, ids.clone(), values));
         section.push(Block::Text(
             "from the device of the row to the device of the \
-                                  column"
+             column"
                 .to_owned(),
         ));
     }

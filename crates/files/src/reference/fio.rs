@@ -288,7 +288,41 @@ pub(super) fn longest(halves: &[&Half]) -> f64 {
     halves.iter().map(|half| half.runtime).fold(0.0, f64::max)
 }
 
-/// Returns the figure of a run, summed over all its jobs; `None` if no job transferred data.
+/// Result of a run of one of fio's engines for metadata.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FioOperations {
+    /// Operations per second of all jobs.
+    pub(crate) rate: f64,
+    /// Latencies, of a single job only.
+    pub(crate) latency: Option<Quantiles>,
+    /// Reason to doubt the rate.
+    pub(crate) doubt: Option<String>,
+}
+
+/// Reads the output of a run of one of fio's engines for metadata, which print their operations as reads.
+///
+/// # Errors
+/// Fails if the text is not fio's JSON, or a job has failed or has no operations.
+pub(crate) fn fio_operations(text: &str) -> Result<FioOperations, String> {
+    let output = FioOutput::read(text)?;
+    if let Some(job) = output.jobs.iter().find(|job| job.error != 0) {
+        let cause = std::io::Error::from_raw_os_error(job.error);
+        return Err(format!("the job failed: {cause}"));
+    }
+    let halves: Vec<&Half> = output.jobs.iter().flat_map(FioJob::halves).collect();
+    let rate = halves.iter().map(|half| half.iops).sum();
+    let [first, ..] = halves[..] else { return Err("fio printed no operations".to_owned()) };
+    if !printed::is_figure(rate) {
+        return Err("fio printed no positive rate of operations".to_owned());
+    }
+    Ok(FioOperations {
+        rate,
+        latency: first.latency().filter(|_| halves.len() == 1),
+        doubt: too_short(longest(&halves)).map(|why| why.replace("a larger file", "more --files")),
+    })
+}
+
+/// Returns the figure of a run, summed over all its jobs; `None` if they transferred no data.
 fn figure(output: &FioOutput, command: &str) -> Result<Option<ReferenceFigure>, String> {
     let halves: Vec<&Half> = output.jobs.iter().flat_map(FioJob::halves).collect();
     let Some(first) = halves.first() else { return Ok(None) };
@@ -330,6 +364,20 @@ mod tests {
         assert_eq!(mixed.halves().len(), 2);
         let both = figure(&recorded("fio-randrw.json"), "fio").unwrap().unwrap();
         assert!(both.rate > mixed.halves()[0].rate().unwrap() && both.latency.is_none());
+    }
+
+    #[test]
+    fn operations_of_an_engine_for_metadata_are_read() {
+        let path = format!("{}/tests/outputs/fio-filestat.json", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let found = fio_operations(&text).unwrap();
+        assert_eq!(found.rate, 16129.032258);
+        assert_eq!(found.latency.unwrap().p50, Some(Seconds(2008.0 * 1e-9)));
+        assert_eq!(found.doubt, None);
+        let short = fio_operations(&text.replace("\"runtime\" : 62", "\"runtime\" : 18")).unwrap();
+        assert!(short.doubt.unwrap().ends_with("use more --files"));
+        assert!(fio_operations(&text.replace("16129.032258", "0.0")).is_err());
+        assert!(fio_operations("{}").is_err());
     }
 
     #[test]

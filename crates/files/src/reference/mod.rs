@@ -2,10 +2,13 @@
 
 mod fio;
 mod iozone;
+mod mdtest;
 mod output;
 mod reader;
 mod saved;
 
+pub(crate) use fio::{FioOperations, fio_operations};
+pub(crate) use mdtest::Mdtest;
 pub(crate) use output::{COLUMNS, TESTS, USUAL, wide};
 pub(crate) use reader::{FioReader, IozoneReader};
 
@@ -112,7 +115,13 @@ impl ReferenceProgram {
         Ok(Self { kind, name, path, version, workers, limit })
     }
 
-    /// Runs those operations of a task that the program supports, on files in `scratch`.
+    /// Returns a run of the program in a folder, with these arguments.
+    pub(crate) fn job<'a>(&self, arguments: Vec<String>, folder: &'a Path) -> ProgramJob<'a> {
+        let command = CommandLine::new(self.path.clone(), arguments);
+        ProgramJob::new(command, LONGEST).within(Folder::Existing(folder))
+    }
+
+    /// Runs the operations of a task that the program supports, on files in `scratch`.
     pub(crate) fn run(
         &self,
         task: &Task,

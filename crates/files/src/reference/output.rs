@@ -296,7 +296,7 @@ impl IozoneOutput {
                 if !grows_evenly(&blocks) {
                     return Err(format!(
                         "the block sizes of the table of {name} do not grow \
-                                        evenly"
+                         evenly"
                     ));
                 }
                 continue;

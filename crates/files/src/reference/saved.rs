@@ -2,7 +2,8 @@
 
 use super::fio::{self, FioJob, FioOutput};
 use super::output::IozoneOutput;
-use crate::config::{FilesConfig, Latencies, Percent};
+use crate::config::{FilesConfig, Percent};
+use crate::keys::Latencies;
 use crate::{GAUGE, TEST};
 use nodegauge_blocks::task::CacheMode;
 use nodegauge_measure::Unit;

@@ -1,7 +1,7 @@
 //! Tables of file measurements.
 
 use super::{Row, cells, only, size};
-use crate::config::Latencies;
+use crate::keys::Latencies;
 use nodegauge_blocks::latency::Quantiles;
 use nodegauge_blocks::task::CacheMode;
 use nodegauge_gauge::view::{ColumnList, ColumnUnit, Section, TableCell, distinct, grouped};
@@ -24,9 +24,17 @@ fn is_counted(row: &Row<'_>) -> bool {
     row.sizes().is_some_and(|(file, _)| file >= COUNTED)
 }
 
-/// Formats a quantile of the latency: `1.23us`.
+/// Formats a quantile of the latency of a row.
 fn latency(row: &Row<'_>, quantile: fn(&Quantiles) -> Option<Seconds>) -> Option<TableCell> {
-    let Some(Latencies::All(quantiles)) = &row.config.latency_s else { return None };
+    latency_cell(row.config.latency_s.as_ref(), quantile)
+}
+
+/// Formats a quantile of the latency: `1.23us`.
+pub(crate) fn latency_cell(
+    latencies: Option<&Latencies>,
+    quantile: fn(&Quantiles) -> Option<Seconds>,
+) -> Option<TableCell> {
+    let Some(Latencies::All(quantiles)) = latencies else { return None };
     let seconds = quantile(quantiles)?;
     let text = seconds.to_string();
     let (value, unit) = text.split_once(' ').unwrap_or((&text, ""));

@@ -23,7 +23,7 @@ fn figure_bound(spread: f64, bound: f64) -> FigureBound {
         value: 335e9,
         bound,
         base: "ref".to_owned(),
-        basis: "median of 64 nodes less 4 %".to_owned(),
+        basis: "median of 64 nodes minus 4 %".to_owned(),
         power: peers.power(triad().practical_limit(), Fraction(1.0 - bound / 335e9), MEASUREMENTS),
         size: None,
     }
@@ -52,7 +52,7 @@ fn figure_is_bad_only_after_two_measurements() {
     assert_eq!((twice.verdict, twice.reason.as_str()), (NodeVerdict::Bad, "mem 68% of ref: DIMM"));
     assert_eq!(
         twice.text,
-        "triad 231.0 GB/s of 335.0 GB/s, bound 321.6 GB/s (median of 64 nodes less 4 %), measured 2 times"
+        "triad 231.0 GB/s of 335.0 GB/s, bound 321.6 GB/s (median of 64 nodes minus 4 %), measured 2 times"
     );
     // The second measurement shows that the first one was disturbed.
     assert_eq!(checked(&[231e9, 330e9]).remark(None), None);
@@ -126,8 +126,8 @@ fn figure_of_another_size_is_not_compared() {
     assert_eq!((remark.verdict, remark.reason.as_str()), (NodeVerdict::Unknown, "other size"));
     assert_eq!(
         remark.text,
-        "triad: measured with a size of 64 MiB, that of the bound is 1 GiB; \
-         make the reference of runs with --size 64MiB"
+        "triad: measured with size 64 MiB, but the bound is for size 1 GiB; \
+         make the reference from runs with --size 64MiB"
     );
     assert!(!other.needs_repetition() && other.loss_found().is_none());
     // A reference from an earlier version has no size; its arrays follow STREAM's rule.

@@ -51,7 +51,7 @@ pub(super) fn add(intake: &mut Intake, text: &Text, json: &str, selection: &Figu
     let report: Report = match serde_json::from_str(json) {
         Ok(report) => report,
         Err(error) => {
-            let why = format!("unknown form of ReFrame's report: {}", short(&error.to_string()));
+            let why = format!("unknown format of ReFrame's report: {}", short(&error.to_string()));
             intake.reject(text.source.clone(), None, why);
             return;
         }

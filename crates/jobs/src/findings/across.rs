@@ -27,7 +27,7 @@ pub(super) fn different_placements(hosts: &[JobHost]) -> Option<Finding> {
         odd.join(", "),
         names(of_usual),
     );
-    let remedy = "state binding and distribution instead of the defaults, e.g. srun --cpu-bind=cores --distribution=block:block, \
+    let remedy = "set binding and distribution explicitly, e.g. srun --cpu-bind=cores --distribution=block:block, \
                   and request whole nodes (--exclusive)";
     Some(finding("placement-differs", Severity::Warning, text, remedy))
 }

@@ -207,6 +207,17 @@ pub const NOISE: RepetitionPolicy = RepetitionPolicy {
     ..SWEEP
 };
 
+/// `io --metadata`: a cell for each combination of workers and directories; a turn takes between milliseconds and seconds.
+/// Writing back in the background comes and goes over seconds, so that the cells are measured for the whole time.
+pub const METADATA: RepetitionPolicy = RepetitionPolicy {
+    seed: 0x6D65_7461,
+    // Rates are medians.
+    fewest: FOR_MEDIAN,
+    tolerance: None,
+    measure: Fraction(0.95),
+    ..SWEEP
+};
+
 /// `memory ladder`, `latency`, `matrix`, `loaded`, `mix`: many cells, which take milliseconds per measurement.
 pub const CURVES: RepetitionPolicy = RepetitionPolicy {
     seed: 0x7475_726E,

@@ -91,8 +91,11 @@ impl Limits {
             return Ok(format!(": takes at least {:.0} s", min.ceil()));
         }
         let budget = self.budget.as_secs_f64();
-        let message = format!("--budget {budget} is too short: the run takes at least {min:.1} s");
         let enough = (UNCERTAINTY * likely.as_secs_f64().max(min)).ceil();
+        let message = format!(
+            "--budget {budget} is too short: the run takes at least {min:.1} s, and up to {enough:.0} s with enough \
+             rounds on a busy node"
+        );
         Err(Failure::usage(message).hint(format!("use --budget {enough:.0}, or {smaller}")))
     }
 }
@@ -143,7 +146,10 @@ mod tests {
     fn impossible_budget_is_refused_with_sufficient_budget() {
         let mut run = Halved { time: 80 * SECOND, left: 2 };
         let refused = asked(10).admit(&mut run).unwrap_err();
-        assert_eq!(refused.message, "--budget 10 is too short: the run takes at least 20.0 s");
+        assert_eq!(
+            refused.message,
+            "--budget 10 is too short: the run takes at least 20.0 s, and up to 81 s with enough rounds on a busy node"
+        );
         let hint = refused.hint.unwrap();
         // Twice the likely time, and a little for the time since the start.
         assert_eq!(hint, "use --budget 81, or smaller arrays (--size)");

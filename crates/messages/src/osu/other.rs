@@ -55,7 +55,7 @@ pub(super) fn figures(text: &str) -> Result<Vec<Measurement>, String> {
         if let Some(last) = sizes.last().filter(|last| **last >= bytes) {
             return Err(format!(
                 "its table has {bytes} B after {last} B, so it is not a single \
-                                table"
+                 table"
             ));
         }
         sizes.push(bytes);

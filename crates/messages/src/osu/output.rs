@@ -421,7 +421,7 @@ mod tests {
             ),
             (
                 format!("{whole}1                      16.77\n"),
-                "its table has 1 B after 4194304 B: it is not one table",
+                "its table has 1 B after 4194304 B, so it is not a single table",
             ),
             (
                 whole.replace("7967.90", "nan"),

@@ -90,8 +90,7 @@ impl Examination {
             .map_err(|cause| not_examined(Failure::from(cause).single_line()))?;
         match ended.end {
             ChildEnd::Killed(KillReason::TimedOut) => {
-                let text =
-                    format!("the examination did not end within {:.1} s", limit.as_secs_f64());
+                let text = format!("level 1 timed out after {:.1} s", limit.as_secs_f64());
                 return Err(unknown("deadline", text));
             }
             ChildEnd::Killed(_) => return Err(not_examined("interrupted".to_owned())),
@@ -99,7 +98,7 @@ impl Examination {
         }
         serde_json::from_str(&ended.stdout).map_err(|_| {
             let first = ended.stderr.lines().next().unwrap_or("no output");
-            not_examined(format!("the examination failed: {first}"))
+            not_examined(format!("level 1 failed: {first}"))
         })
     }
 }

@@ -126,7 +126,7 @@ impl Check<'_> {
         judged.extend(found.into_iter().filter(|remark| remark.verdict == NodeVerdict::Bad));
         let bounded = self.figures.iter().any(|figure| figure.bound.is_some());
         if !bounded && judged.is_empty() {
-            let text = "nothing to compare with: give --reference; own runs count from the fifth";
+            let text = "no reference and fewer than five own runs: give --reference";
             judged.push(unknown("no reference", text));
         }
         self.measured = bounded;
@@ -145,9 +145,9 @@ impl Check<'_> {
     fn note_size(&mut self, part: &Part, size: PartSize) {
         let Some((given, usual)) = size.given.zip(size.usual) else { return };
         let command = part.words.join(" ");
-        let why = if size.is_reduced { ", which does not end in time" } else { "" };
-        let of = if size.is_reduced { "" } else { ", that of the reference," };
-        self.notes.push(format!("{command}: a size of {given}{of} instead of {usual}{why}"));
+        let why = if size.is_reduced { ", which would take too long" } else { "" };
+        let of = if size.is_reduced { "" } else { " (from the reference)" };
+        self.notes.push(format!("{command}: size {given}{of} instead of {usual}{why}"));
         self.sizes.push(given);
     }
 

@@ -102,7 +102,7 @@ impl SizedPart {
 pub(super) struct PartSize {
     /// Size that is given to the command; `None` for the default of the command.
     pub(super) given: Option<Bytes>,
-    /// Default of the command, if the given size is smaller.
+    /// Default size of the command, if the given size is smaller than it.
     pub(super) usual: Option<Bytes>,
     /// True if the default and the size of the reference take too long, so that a smaller size is given.
     pub(super) is_reduced: bool,

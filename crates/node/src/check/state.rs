@@ -106,7 +106,7 @@ impl StateFile {
         match state.filter(|state: &CheckState| state.schema == SCHEMA) {
             Some(state) => SavedState::Known(state),
             None => SavedState::Refused(
-                Failure::usage(format!("{shown} is no state of check ({SCHEMA})"))
+                Failure::usage(format!("{shown} is not a state file of check ({SCHEMA})"))
                     .hint("give another file"),
             ),
         }

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Time for which rank 0 waits for the other ranks after the deadline. They may start later, and a shared file system
 /// may show their files later.
 const LATE: Duration = Duration::from_secs(10);
-/// Interval between two looks for the files.
+/// Interval at which rank 0 looks for the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum size of the file of a rank, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -91,7 +91,7 @@ impl Vetting {
             .parse()
             .map_err(|error| Failure::from(&error).with_context("name of this node"))?;
         if names.0.len() != 1 {
-            return Err(Failure::usage(format!("'{host}' is not the name of one node")));
+            return Err(Failure::usage(format!("'{host}' is not a valid node name")));
         }
         let join_step = std::env::var("SLURM_STEP_NODELIST").ok();
         let join_step = join_step.and_then(|list| list.parse::<HostList>().ok());
@@ -193,7 +193,7 @@ impl Vetting {
             Err(why) => {
                 if !why.is_absent() && refused.insert(rank) {
                     let shown = path.display();
-                    outputs.note(&format!("not the verdict of rank {rank}: {shown}: {why}"));
+                    outputs.note(&format!("verdict of rank {rank} refused: {shown}: {why}"));
                 }
                 None
             }
@@ -231,7 +231,7 @@ impl Vetting {
             let named =
                 if silent.is_empty() { String::new() } else { format!(": {}", silent.join(",")) };
             text.push_str(&format!(
-                "{:11}{missing} of {} ranks gave no verdict{named}\n",
+                "{:11}no verdict from {missing} of {} ranks{named}\n",
                 "missing", self.job.ranks
             ));
         }

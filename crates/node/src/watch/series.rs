@@ -71,7 +71,7 @@ fn has_ended(
     saved: &LabelledRuns,
 ) -> Failure {
     Failure::usage(format!(
-        "--for {} of series {key}={value} has ended: {} since {}",
+        "series {key}={value} has ended: --for {}, {} since {}",
         format_duration(request.duration),
         counted(saved.runs, "run"),
         saved.first,

@@ -14,8 +14,9 @@ const THICK: f64 = 14.0;
 const LANES: usize = 5;
 /// Height of the names above the drawing, in pixels.
 const NAMES: f64 = 14.0;
-/// Maximum number of characters of a name above the drawing, and share of a narrow drawing that it takes.
+/// Maximum number of characters of a name above the drawing.
 const NAME: usize = 12;
+/// Share of the width of a narrow drawing that a name takes.
 const NAME_SHARE: f64 = 0.28;
 /// Maximum number of names below the drawing.
 const MAX_NAMES: usize = 8;
@@ -108,7 +109,7 @@ fn row(bar: &Bar, values: BarValues, same_doubt: bool, is_best: bool) -> Markup 
     }
     side.push(small("", &values_in_words(bar, values)));
     if let Some(doubt) = &bar.doubt {
-        side.push(small("doubt", if same_doubt { "in doubt, as above" } else { doubt }));
+        side.push(small("doubt", if same_doubt { "suspect, for the same reason" } else { doubt }));
     }
     if let Some(earlier) = &bar.earlier {
         let words = format!("{:.2} x {}, {}", earlier.ratio, earlier.value, earlier.name);

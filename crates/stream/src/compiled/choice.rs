@@ -3,6 +3,7 @@
 
 use crate::kernels::SideBySide;
 use crate::kernels::compiled::PAGES;
+use nodegauge_measure::sweep::{InvalidAxisValue, list_parts};
 use nodegauge_measure::{Failure, SyntaxError};
 use nodegauge_toolchain::presets::InstalledCompiler;
 use nodegauge_toolchain::{CommandLine, presets};
@@ -137,9 +138,66 @@ impl fmt::Display for CompilerChoice {
     }
 }
 
+/// Compilers of the sweep axis `compiler`. They are separated by `;` or, if the list contains no `;`, by `,`. Flags may
+/// contain commas (`-Wl,-O1`); therefore commas separate compilers only if a compiler follows each of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompilerList(Vec<CompilerChoice>);
+
+impl FromStr for CompilerList {
+    type Err = InvalidAxisValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidAxisValue> {
+        let mut parts = list_parts(text, ';');
+        if parts.len() == 1 {
+            let by_comma = list_parts(text, ',');
+            if by_comma.iter().all(|(_, part)| begins_with_compiler(part)) {
+                parts = by_comma;
+            }
+        }
+        let mut all = Vec::new();
+        for (at, part) in parts {
+            let choice = part.trim().parse::<CompilerChoice>();
+            all.push(choice.map_err(|e| InvalidAxisValue { at: at + e.at, ..e.into() })?);
+        }
+        Ok(Self(all))
+    }
+}
+
+impl IntoIterator for CompilerList {
+    type Item = CompilerChoice;
+    type IntoIter = std::vec::IntoIter<CompilerChoice>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// True if the first word is `native`, `all` or the name of a known compiler.
+fn begins_with_compiler(command: &str) -> bool {
+    let first = command.split_whitespace().next().unwrap_or_default();
+    matches!(first, "native" | "all") || presets::is_compiler(first)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commas_separate_compilers_if_a_compiler_follows_each() {
+        for (text, expected) in [
+            ("native,gcc -O3", &["native", "gcc -O3"][..]),
+            ("all, native", &["all", "native"]),
+            ("gcc -O2,/opt/bin/clang-18 -O3", &["gcc -O2", "/opt/bin/clang-18 -O3"]),
+            ("native;gcc -Wl,-O1", &["native", "gcc -Wl,-O1"]),
+            ("gcc -Wl,-O1", &["gcc -Wl,-O1"]),
+            ("gcc -fsanitize=address,undefined", &["gcc -fsanitize=address,undefined"]),
+            ("gcc '-DX=a,gcc'", &["gcc -DX=a,gcc"]),
+        ] {
+            let list: CompilerList = text.parse().unwrap();
+            let words: Vec<String> = list.into_iter().map(|choice| choice.to_string()).collect();
+            assert_eq!(words, expected, "{text}");
+        }
+    }
 
     #[test]
     fn requested_compiler_is_also_built_with_pages_side_by_side() {

@@ -159,7 +159,7 @@ mod tests {
     fn given_arrays_that_contradict_the_table_are_refused() {
         let wrong = KnownRun { elements: Some(1 << 25), ..known() };
         let error = complete(&wrong, &mut bare(C)).unwrap_err().to_string();
-        let expected = "--size 33554432: the text has arrays of about 5.3687e8 bytes";
+        let expected = "--size 33554432 contradicts the text: arrays of about 5.3687e8 bytes";
         assert!(error.starts_with(expected), "{error}");
         let float = KnownRun { element: Some(Bytes(4)), ..known() };
         assert_eq!(complete(&float, &mut bare(C)).unwrap_err().option, "--size");

@@ -84,7 +84,7 @@ impl Trends<'_> {
                 {
                     let text = format!(
                         "{name}: {count} below the trend; no time left to measure \
-                                        again"
+                         again"
                     );
                     notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
                     continue;
@@ -288,7 +288,7 @@ mod tests {
         let site = site(text);
         let of = |threads| reason(&cell(&site, threads).arrangement.placement, &site.topology);
         assert_eq!(of(31), "uneven number of threads per NUMA node: 15 to 16");
-        assert_eq!(of(32), "no reason in the topology");
+        assert_eq!(of(32), "the topology shows no reason");
     }
 
     #[test]

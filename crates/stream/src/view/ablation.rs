@@ -358,7 +358,7 @@ mod tests {
         for (rounds, few) in [(1, "1 round counts"), (9, "9 rounds count")] {
             let record = of_rounds(rounds);
             let expected = format!(
-                "Cannot tell what the choices are worth for Triad: {few}, at least 10 are needed; use --budget 87"
+                "Cannot tell the effect of the choices on Triad: {few}, at least 10 are needed; use --budget 87"
             );
             assert_eq!(conclusion(&record).unwrap(), expected);
             let expected_title = format!(
@@ -370,7 +370,7 @@ mod tests {
         }
         let mut record = of_rounds(10);
         let of_suspect = conclusion(&record).unwrap();
-        assert!(of_suspect.starts_with("Cannot tell what the choices are worth"), "{of_suspect}");
+        assert!(of_suspect.starts_with("Cannot tell the effect of the choices"), "{of_suspect}");
         record.measurements.iter_mut().for_each(|m| m.validity = Validity::valid());
         assert!(conclusion(&record).unwrap().starts_with("All choices together make Triad"));
         assert_eq!(title(&record), "effect of each choice: triad");

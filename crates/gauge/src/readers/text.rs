@@ -2,61 +2,61 @@
 
 use nodegauge_measure::printed;
 
-/// Returns the lines of a text without surrounding white space. A last line without a line end is left out, because a
-/// number in it may be truncated.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the lines of a text without white space around them. A last line without a line end may be cut in the middle
+/// of a number and is left out.
+pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     printed::whole_lines(text).lines().map(str::trim)
 }
 
-/// Returns the text after a label at the beginning of a line.
-pub(crate) fn behind<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+/// Returns the text behind a label at the beginning of a line.
+pub fn behind<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     lines(text).find_map(|line| line.strip_prefix(label)).map(str::trim)
 }
 
-/// Parses a number that is not negative; returns `None` for other words.
-pub(crate) fn number(word: &str) -> Option<f64> {
+/// Returns a number that is not negative; `None` for other words.
+pub fn number(word: &str) -> Option<f64> {
     let is_plain = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     word.parse().ok().filter(|number: &f64| is_plain && number.is_finite())
 }
 
-/// Returns the integer at the beginning of a text.
-pub(crate) fn count(text: &str) -> Option<u64> {
+/// Returns the count at the beginning of a text.
+pub fn count(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Quotes a cell for a message, on one line.
-pub(crate) fn quoted(text: &str) -> String {
+/// Returns a cell for a message, in one line.
+pub fn quoted(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     format!("{:?}", words.join(" ").chars().take(80).collect::<String>())
 }
 
-/// Returns the message that a line cannot be read.
-pub(crate) fn unread(line: &str) -> String {
+/// Returns the reason that a line cannot be read.
+pub fn unread(line: &str) -> String {
     format!("a line cannot be read: {}", quoted(line))
 }
 
-/// Returns the name of a figure: words in lower case, joined by underscores.
-pub(crate) fn slug(words: &str) -> String {
+/// Returns a name for a figure: words in lower case, joined by underscores.
+pub fn slug(words: &str) -> String {
     let lower = words.to_lowercase();
     let parts = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("_")
 }
 
-/// True if two numbers agree within a relative error.
-pub(crate) fn agree(one: f64, other: f64, error: f64) -> bool {
+/// True if a number agrees with another one within a relative error.
+pub fn agree(one: f64, other: f64, error: f64) -> bool {
     (one - other).abs() <= error * one.abs().max(other.abs())
 }
 
 /// Returns half of the last printed digit of a number: 0.005 for two decimals.
-pub(crate) fn rounding(word: &str) -> f64 {
+pub fn rounding(word: &str) -> f64 {
     let decimals = word
         .split_once('.')
         .map_or(0, |(_, digits)| digits.bytes().take_while(u8::is_ascii_digit).count());
     0.5 / 10f64.powi(i32::try_from(decimals).unwrap_or(0))
 }
 
-/// Parses a size whose units are powers of 1024: `1KiB`, `64 KiB`, `1 MB`, `512`.
-pub(crate) fn size(text: &str) -> Option<u64> {
+/// Parses a size with a binary unit: `1KiB`, `64 KiB`, `1 MB`, `512`, where letters are powers of 1024.
+pub fn size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let value = number(&text[..digits])?;
@@ -67,8 +67,8 @@ pub(crate) fn size(text: &str) -> Option<u64> {
     (1.0..1e18).contains(&bytes).then_some(bytes.round() as u64)
 }
 
-/// Removes the escape sequences that colour a terminal from a text.
-pub(crate) fn without_colours(text: &str) -> String {
+/// Returns a text without the escape sequences that colour a terminal.
+pub fn without_colours(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut parts = text.split('\u{1b}');
     plain.push_str(parts.next().unwrap_or_default());

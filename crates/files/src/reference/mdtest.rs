@@ -1,7 +1,7 @@
 //! Reader for mdtest: the table below `SUMMARY rate`, with a row for each operation.
 
-use crate::text::{count, lines, number, quoted, slug};
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{count, lines, number, quoted, slug};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -44,6 +44,16 @@ impl Reader for Mdtest {
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        Ok(self.figures(text)?)
+    }
+}
+
+impl Mdtest {
+    /// Reads the output of a run.
+    ///
+    /// # Errors
+    /// Fails with the reason why the text is invalid.
+    pub(crate) fn figures(&self, text: &str) -> Result<PrintedRun, String> {
         let mut figures = OutputFigures::new("mdtest", self.version(text));
         let mut config = figures.config();
         let launched = lines(text).find_map(|line| line.split_once("was launched with ")?.1.into());

@@ -1,0 +1,75 @@
+//! Paths of the files of a worker. Only the digits at the end change from file to file, so that a path costs some
+//! nanoseconds.
+
+use std::ffi::{CStr, OsStr};
+use std::io::{Error, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Maximum number of digits of a number.
+const DIGITS: usize = 20;
+
+/// Paths `PREFIX0`, `PREFIX1`, ... in memory that is used again for each of them.
+#[derive(Debug)]
+pub(super) struct FileNames {
+    /// Path of the latest file, with the zero byte at its end.
+    path: Vec<u8>,
+    /// Length of the prefix.
+    prefix: usize,
+}
+
+impl FileNames {
+    /// Creates the paths of the files of a worker in a folder, whose names begin with `kind`.
+    pub(super) fn new(folder: &Path, kind: &str, worker: usize) -> Result<Self, Error> {
+        let mut path = folder.as_os_str().as_bytes().to_vec();
+        path.extend(format!("/{kind}.{worker}.").bytes());
+        if path.contains(&0) {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let prefix = path.len();
+        path.reserve_exact(DIGITS + 1);
+        Ok(Self { path, prefix })
+    }
+
+    /// Returns the path of file `number`.
+    #[inline]
+    pub(super) fn path(&mut self, number: u64) -> &CStr {
+        let mut digits = [0; DIGITS + 1];
+        let mut first = DIGITS;
+        let mut rest = number;
+        loop {
+            first -= 1;
+            digits[first] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.path.truncate(self.prefix);
+        self.path.extend_from_slice(&digits[first..]);
+        // SAFETY: the prefix has no zero byte, digits have none, and the last byte of `digits` is zero.
+        unsafe { CStr::from_bytes_with_nul_unchecked(&self.path) }
+    }
+
+    /// Returns the latest path.
+    pub(super) fn latest(&self) -> PathBuf {
+        let path = self.path.strip_suffix(&[0]).unwrap_or(&self.path);
+        PathBuf::from(OsStr::from_bytes(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_end_with_the_number_of_the_file() {
+        let mut names = FileNames::new(Path::new("/a/b"), "file", 3).unwrap();
+        let mut path = |number| names.path(number).to_str().unwrap().to_owned();
+        assert_eq!(path(0), "/a/b/file.3.0");
+        assert_eq!(path(1907), "/a/b/file.3.1907");
+        assert_eq!(path(9), "/a/b/file.3.9");
+        assert_eq!(path(u64::MAX), "/a/b/file.3.18446744073709551615");
+        assert_eq!(names.latest(), Path::new("/a/b/file.3.18446744073709551615"));
+    }
+}

@@ -1,0 +1,160 @@
+//! One operation on all files of a worker: the timed loop.
+//!
+//! The clock is read after each batch of operations, whose end is the start of the next batch. A latency is the time of
+//! a batch divided by its length, and includes making the path. The sum of all latencies is the time of the loop.
+
+use super::EntryOperation;
+use super::names::FileNames;
+use crate::clock::Clock;
+use crate::error;
+use crate::latency::Latency;
+use nodegauge_measure::Failure;
+use nodegauge_os::check;
+use rustix::fs::{Mode, OFlags};
+use std::io;
+use std::os::fd::{IntoRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Names of the created files and of the renamed ones. They have the same length.
+const CREATED: &str = "file";
+const RENAMED: &str = "name";
+/// Mode of the created files.
+const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// Parameters of an operation on all files of a worker.
+#[derive(Clone, Copy)]
+pub struct EntryPass<'a> {
+    /// Number of files.
+    pub files: u64,
+    /// True if a created file is written to the device.
+    pub fsync: bool,
+    /// Number of operations between two readings of the clock, a power of two.
+    pub batch: u64,
+    /// Flag that is not zero when the operation must end.
+    pub stop: &'a AtomicU64,
+}
+
+/// Files of a worker, with the latencies of the latest operation.
+pub(super) struct EntryBench {
+    clock: Clock,
+    created: FileNames,
+    renamed: FileNames,
+    /// True if the files have their second names.
+    is_renamed: bool,
+    data: Vec<u8>,
+    pub(super) latency: Latency,
+}
+
+impl EntryBench {
+    /// Creates the paths of a worker in a folder; `bytes` are written to each file. No file is created.
+    pub(super) fn new(folder: &Path, worker: usize, bytes: u64) -> Result<Self, Failure> {
+        let [created, renamed] = [CREATED, RENAMED].map(|kind| {
+            FileNames::new(folder, kind, worker).map_err(|cause| error::unwritable(folder, cause))
+        });
+        Ok(Self {
+            clock: Clock::get(),
+            created: created?,
+            renamed: renamed?,
+            is_renamed: false,
+            data: vec![0x5a; bytes as usize],
+            latency: Latency::new(),
+        })
+    }
+
+    /// Carries out an operation on all files, and records its latencies. Returns the number of files.
+    #[inline(never)]
+    pub(super) fn run(
+        &mut self,
+        operation: EntryOperation,
+        pass: &EntryPass<'_>,
+    ) -> Result<u64, Failure> {
+        let Self { clock, created, renamed, is_renamed, data, latency } = self;
+        let from = if *is_renamed { &mut *renamed } else { &mut *created };
+        let done = match operation {
+            EntryOperation::Create => {
+                repeat(*clock, latency, pass, |number| create(from, number, data, pass.fsync))
+            }
+            EntryOperation::Stat => repeat(*clock, latency, pass, |number| {
+                rustix::fs::stat(from.path(number)).map(drop).map_err(io::Error::from)
+            }),
+            EntryOperation::Open => repeat(*clock, latency, pass, |number| {
+                close(rustix::fs::open(
+                    from.path(number),
+                    OFlags::RDONLY | OFlags::CLOEXEC,
+                    Mode::empty(),
+                )?)
+            }),
+            EntryOperation::Rename => {
+                *is_renamed = true;
+                repeat(*clock, latency, pass, |number| {
+                    let to = renamed.path(number);
+                    rustix::fs::rename(created.path(number), to).map_err(io::Error::from)
+                })
+            }
+            EntryOperation::Remove => repeat(*clock, latency, pass, |number| {
+                rustix::fs::unlink(from.path(number)).map_err(io::Error::from)
+            }),
+        };
+        done.map_err(|cause| self.failed(operation, cause))
+    }
+
+    fn failed(&self, operation: EntryOperation, cause: io::Error) -> Failure {
+        let has_new_name = self.is_renamed && operation != EntryOperation::Rename;
+        let names = if has_new_name { &self.renamed } else { &self.created };
+        error::entry_error(&format!("cannot {operation}"), &names.latest(), cause)
+    }
+}
+
+/// Calls `call` for each file until `stop` is set, and records the time of each batch. Returns the number of files.
+#[inline(always)]
+fn repeat(
+    clock: Clock,
+    latency: &mut Latency,
+    pass: &EntryPass<'_>,
+    mut call: impl FnMut(u64) -> io::Result<()>,
+) -> io::Result<u64> {
+    let shift = pass.batch.trailing_zeros();
+    let inside = pass.batch - 1;
+    let mut last = clock.now();
+    let mut done = 0;
+    while done < pass.files {
+        call(done)?;
+        done += 1;
+        if done & inside == 0 {
+            let now = clock.now();
+            latency.record(now.saturating_sub(last) >> shift);
+            last = now;
+            if pass.stop.load(Ordering::Relaxed) != 0 {
+                break;
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Creates a file that does not exist, and writes its data.
+#[inline(always)]
+fn create(names: &mut FileNames, number: u64, data: &[u8], fsync: bool) -> io::Result<()> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::open(names.path(number), flags, MODE)?;
+    let mut rest = data;
+    while !rest.is_empty() {
+        match rustix::io::write(&file, rest)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => rest = &rest[written..],
+        }
+    }
+    if fsync {
+        rustix::fs::fsync(&file)?;
+    }
+    close(file)
+}
+
+/// Closes a file. Network file systems report errors of creation in this call.
+#[inline(always)]
+fn close(file: OwnedFd) -> io::Result<()> {
+    // SAFETY: `file` owned the descriptor, which is closed only once.
+    check("close", unsafe { libc::close(file.into_raw_fd()) })?;
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! One turn: directories are made, the workers carry out all operations on their files, and the directories are removed.
+
+use super::pass::{EntryBench, EntryPass};
+use super::{DirectoryLayout, EntryOperation, EntryTask};
+use crate::cell::Ending;
+use crate::error;
+use crate::latency::Latency;
+use crate::scratch::ScratchDirectory;
+use crate::workers::SharedFlags;
+use nodegauge_machine::SysRoot;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::{Failure, clock};
+use nodegauge_team::{Interrupt, Laps, Member, TeamError, WorkerPool};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Interval at which interruptions and the deadline are checked.
+const CHECK_INTERRUPT: Duration = Duration::from_millis(5);
+/// File with which root makes the kernel drop its caches.
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+/// Value that drops the page cache, in which file systems keep their tables of entries, and cached entries.
+const EVERYTHING: &str = "3";
+
+/// Parameters that all turns share.
+pub struct EntryContext<'a> {
+    /// Folder of the directories.
+    pub scratch: &'a ScratchDirectory,
+    /// Time at which the run must end.
+    pub deadline: Option<Instant>,
+    /// Returns true if the user has interrupted the run.
+    pub interrupted: &'a dyn Fn() -> bool,
+}
+
+/// Results of an operation of all workers.
+#[derive(Debug, Clone)]
+pub struct EntryPhase {
+    /// The operation.
+    pub operation: EntryOperation,
+    /// Number of files of all workers.
+    pub done: u64,
+    /// Latencies in ticks of the clock, with their counts.
+    pub latencies: Vec<(u64, u64)>,
+    /// Bytes that the processes caused to be read from devices; `None` if the kernel does not count them.
+    pub read_bytes: Option<u64>,
+}
+
+/// Results of a turn.
+#[derive(Debug, Clone)]
+pub struct EntryTurn {
+    /// Time of each operation, from the earliest start to the latest end of a worker.
+    pub sample: Sample,
+    /// Operations in the order of the task.
+    pub phases: Vec<EntryPhase>,
+}
+
+/// Report of a worker on an operation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct WorkerPhase {
+    done: Result<u64, Failure>,
+    latencies: Vec<(u64, u64)>,
+    read_bytes: Option<u64>,
+}
+
+/// Workers of the turns, which are started before.
+pub struct EntryRunner<'a> {
+    pool: WorkerPool<'a>,
+    all: Vec<&'a nodegauge_team::Workers>,
+    shared: SharedFlags,
+}
+
+impl<'a> EntryRunner<'a> {
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// Fails if a thread cannot be started, or if there is no memory for the flags of the workers.
+    pub fn start(all: &'a [nodegauge_team::Workers]) -> Result<Self, Failure> {
+        let pool = WorkerPool::start(all)?;
+        let shared = SharedFlags::new().map_err(|cause| error::no_memory(4096, cause.into()))?;
+        Ok(Self { pool, all: all.iter().collect(), shared })
+    }
+
+    /// Carries out the operations of a task by the workers of description number `at`, on new files in new directories,
+    /// which are removed afterwards.
+    ///
+    /// # Errors
+    /// Fails if an operation fails, if a worker is lost, or if the run must end before the end of the turn.
+    pub fn turn(
+        &mut self,
+        at: usize,
+        task: &EntryTask,
+        context: &EntryContext<'_>,
+    ) -> Result<EntryTurn, Ending> {
+        let tree = context.scratch.tree("entries")?;
+        let turn = self.turn_in(&tree, at, task, context);
+        // Of a turn that was cut short, files remain.
+        let cleared = context.scratch.clear(&tree);
+        let turn = turn?;
+        cleared.map_err(|cause| error::entry_error("cannot remove", &tree, cause))?;
+        Ok(turn)
+    }
+
+    fn turn_in(
+        &mut self,
+        tree: &Path,
+        at: usize,
+        task: &EntryTask,
+        context: &EntryContext<'_>,
+    ) -> Result<EntryTurn, Ending> {
+        let workers = self.all[at];
+        let mut benches = Vec::new();
+        for (worker, folder) in directories(tree, workers.count(), task.layout)?.iter().enumerate()
+        {
+            benches.push(Mutex::new(EntryBench::new(folder, worker, task.bytes)?));
+        }
+        self.shared.reset();
+        let shared = &self.shared;
+        let mut is_cut = false;
+        // Interrupted workers end by themselves.
+        let mut ask = || {
+            let is_late = context.deadline.is_some_and(|deadline| clock::now() >= deadline);
+            if is_late || (context.interrupted)() {
+                is_cut = true;
+                shared.end.store(1, Ordering::Relaxed);
+                shared.stop.store(1, Ordering::Relaxed);
+            }
+            false
+        };
+        let interrupt = Interrupt::when(&mut ask).every(CHECK_INTERRUPT);
+        // SAFETY: a worker uses only memory that was allocated before, the allocator and system calls. It waits only at
+        // the barriers of its laps, and locks only its own bench.
+        let (sample, timed) = unsafe {
+            self.pool.sample(at, interrupt, |member, laps| {
+                let mut bench =
+                    benches[member.index].lock().unwrap_or_else(PoisonError::into_inner);
+                carry_out(&mut bench, task, member, laps, shared, workers.are_processes())
+            })
+        }
+        .map_err(ended)?;
+        let ends_early = is_cut || shared.end.load(Ordering::Relaxed) != 0;
+        let phases = joined(task, timed.made)?;
+        let is_whole = phases.iter().all(|phase| phase.done == task.files * benches.len() as u64);
+        if ends_early && !is_whole {
+            return Err(Ending::Cut);
+        }
+        Ok(EntryTurn { sample, phases })
+    }
+}
+
+/// Returns the reason why a turn ended early.
+fn ended(error: TeamError) -> Ending {
+    match error {
+        TeamError::Interrupted => Ending::Cut,
+        error => Ending::Failed(error.into()),
+    }
+}
+
+/// Makes the directories of the workers, and returns that of each worker. They are as deep below the folder of the user as
+/// those of mdtest.
+fn directories(
+    tree: &Path,
+    workers: usize,
+    layout: DirectoryLayout,
+) -> Result<Vec<PathBuf>, Failure> {
+    let top = tree.join("dir.tree");
+    std::fs::create_dir(&top).map_err(|cause| error::entry_error("cannot make", &top, cause))?;
+    let mut folders = Vec::new();
+    for worker in 0..workers {
+        let number = if layout == DirectoryLayout::Own { worker } else { 0 };
+        let folder = top.join(format!("dir.{number}"));
+        if number == worker {
+            std::fs::create_dir(&folder)
+                .map_err(|cause| error::entry_error("cannot make", &folder, cause))?;
+        }
+        folders.push(folder);
+    }
+    Ok(folders)
+}
+
+/// Carries out all operations in one worker. After a failure of a worker, all workers pass the other operations without
+/// a call, because every worker times the same operations.
+fn carry_out(
+    bench: &mut EntryBench,
+    task: &EntryTask,
+    member: &Member<'_>,
+    laps: &mut Laps<'_>,
+    shared: &SharedFlags,
+    is_process: bool,
+) -> Vec<WorkerPhase> {
+    let counts = is_process || member.index == 0;
+    let mut phases = Vec::with_capacity(task.operations.len());
+    for (operation, batch) in task.operations.iter().zip(&task.batches) {
+        // Touches the memory of the histogram, which a forked process would otherwise copy while time is taken.
+        bench.latency.clear();
+        let mut failure = None;
+        if task.drops && *operation != EntryOperation::Create && member.index == 0 {
+            failure = drop_caches().err();
+        }
+        let before = if counts { read_bytes() } else { None };
+        let has_stopped = shared.stop.load(Ordering::Relaxed) != 0 || failure.is_some();
+        let files = if has_stopped { 0 } else { task.files };
+        let pass = EntryPass { files, fsync: task.fsync, batch: *batch, stop: &shared.stop };
+        let done = laps.time(|| bench.run(*operation, &pass));
+        // The counter of a process has the operations of all its threads.
+        member.barrier();
+        let read_bytes = read_bytes_since(before.filter(|_| counts));
+        let done = failure.map_or(done, Err);
+        if done.is_err() {
+            shared.stop.store(1, Ordering::Relaxed);
+        }
+        phases.push(WorkerPhase { done, latencies: bench.latency.pairs(), read_bytes });
+    }
+    phases
+}
+
+/// Joins the reports of all workers by operation.
+fn joined(task: &EntryTask, all: Vec<Vec<WorkerPhase>>) -> Result<Vec<EntryPhase>, Failure> {
+    let mut phases = Vec::new();
+    for (number, operation) in task.operations.iter().enumerate() {
+        let mut done = 0;
+        let mut read_bytes = None;
+        let mut latencies = Vec::new();
+        for of_worker in &all {
+            let phase = &of_worker[number];
+            done += phase.done.clone()?;
+            latencies.extend(&phase.latencies);
+            read_bytes = match (read_bytes, phase.read_bytes) {
+                (Some(sum), Some(more)) => Some(sum + more),
+                (sum, more) => sum.or(more),
+            };
+        }
+        let latencies = Latency::from_pairs(&latencies).pairs();
+        phases.push(EntryPhase { operation: *operation, done, latencies, read_bytes });
+    }
+    Ok(phases)
+}
+
+/// Checks, without dropping them, that this process may make the kernel drop its caches.
+///
+/// # Errors
+/// Fails if it may not.
+pub fn check_drop() -> Result<(), Failure> {
+    File::options().write(true).open(DROP_CACHES).map(drop).map_err(cannot_drop)
+}
+
+/// Writes all data to the devices, and makes the kernel drop its page cache and its cached entries.
+fn drop_caches() -> Result<(), Failure> {
+    // Only clean entries are dropped.
+    rustix::fs::sync();
+    std::fs::write(DROP_CACHES, EVERYTHING).map_err(cannot_drop)
+}
+
+fn cannot_drop(cause: io::Error) -> Failure {
+    Failure::missing("cannot drop the caches of this node")
+        .cause(cause)
+        .hint(format!("only root of the node may write to {DROP_CACHES}; leave out --drop"))
+}
+
+/// Returns the bytes that this process caused to be read from devices.
+fn read_bytes() -> Option<u64> {
+    crate::counters::Counters::process(&SysRoot::live()).read_bytes()
+}
+
+/// Returns the increase of [`read_bytes`].
+fn read_bytes_since(before: Option<u64>) -> Option<u64> {
+    let before = before?;
+    Some(read_bytes()?.saturating_sub(before))
+}

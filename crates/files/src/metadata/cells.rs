@@ -1,0 +1,167 @@
+//! Options of measurements of metadata, and the cells that follow from them.
+
+use super::{DirectoryLayout, MetadataConfig};
+use nodegauge_blocks::entries::{EntryOperation, EntryTask};
+use nodegauge_blocks::volume::Volume;
+use nodegauge_blocks::workers::WorkerKind;
+use nodegauge_measure::Bytes;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of measurements of metadata.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetadataOptions {
+    /// Folders in which files are made.
+    pub paths: Vec<PathBuf>,
+    /// Number of files of each worker; `None` for the default number, or as many as the time allows.
+    pub files: Option<u64>,
+    /// Kind of the workers.
+    pub kind: WorkerKind,
+    /// Numbers of workers, each of which is measured.
+    pub workers: Vec<usize>,
+    /// Layouts, each of which is measured; the first one for a single worker.
+    pub layouts: Vec<DirectoryLayout>,
+    /// True to measure also the creation of files with `fsync`.
+    pub fsync: bool,
+    /// Bytes that are written to each file.
+    pub bytes: Bytes,
+    /// True to measure also the operations on existing files after the caches of the node were dropped.
+    pub drop: bool,
+    /// Time for the whole run, if the user set it; a run that would exceed it is refused.
+    pub budget: Option<Duration>,
+    /// Exact number of turns of each cell after the warm-up, independent of the time.
+    pub samples: Option<usize>,
+}
+
+impl Default for MetadataOptions {
+    fn default() -> Self {
+        Self {
+            paths: Vec::new(),
+            files: None,
+            kind: WorkerKind::Threads,
+            workers: vec![1],
+            layouts: DirectoryLayout::ALL.to_vec(),
+            fsync: false,
+            bytes: Bytes(0),
+            drop: false,
+            budget: None,
+            samples: None,
+        }
+    }
+}
+
+/// Combination of folder, workers, layout and treatment of the caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MetadataCell {
+    /// Index of the folder.
+    pub(super) path: usize,
+    /// Index of the number of workers.
+    pub(super) workers: usize,
+    pub(super) layout: DirectoryLayout,
+    pub(super) fsync: bool,
+    /// True if the caches are dropped before each operation on existing files.
+    pub(super) drops: bool,
+}
+
+impl MetadataCell {
+    /// Returns the operations of a turn. The turn of a cell with `fsync` only creates files, because the others do not
+    /// depend on it.
+    pub(super) fn operations(&self) -> Vec<EntryOperation> {
+        if self.fsync { vec![EntryOperation::Create] } else { EntryOperation::ALL.to_vec() }
+    }
+
+    /// Describes the cell: `2 threads in shared directories, fsync`.
+    pub(super) fn in_words(&self, options: &MetadataOptions) -> String {
+        let noun = match options.kind {
+            WorkerKind::Threads => "threads",
+            WorkerKind::Processes => "processes",
+        };
+        let mut words =
+            format!("{} {noun} in {} directories", options.workers[self.workers], self.layout);
+        if self.fsync {
+            words += ", fsync";
+        }
+        if self.drops {
+            words += ", caches dropped";
+        }
+        words
+    }
+
+    /// True if the operations of another cell take a similar time per file.
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        Self { workers: other.workers, layout: other.layout, ..*self } == *other
+    }
+
+    /// Returns the task of the cell with a number of files.
+    pub(super) fn task(&self, options: &MetadataOptions, files: u64) -> EntryTask {
+        let operations = self.operations();
+        EntryTask {
+            files,
+            layout: self.layout,
+            bytes: options.bytes.0,
+            fsync: self.fsync,
+            drops: self.drops,
+            batches: vec![1; operations.len()],
+            operations,
+        }
+    }
+
+    /// Returns the part of the configuration that own figures and those of reference programs have.
+    pub(super) fn config(
+        &self,
+        options: &MetadataOptions,
+        volume: &Volume,
+        files: u64,
+    ) -> MetadataConfig {
+        let workers = options.workers[self.workers] as u64;
+        let are_threads = options.kind == WorkerKind::Threads;
+        MetadataConfig {
+            directories: Some(self.layout),
+            fsync: Some(self.fsync),
+            dropped: Some(self.drops),
+            written_bytes: Some(options.bytes.0).filter(|bytes| *bytes > 0),
+            files: Some(files),
+            threads: are_threads.then_some(workers),
+            processes: (!are_threads).then_some(workers),
+            volume: Some(volume.clone()),
+            ..MetadataConfig::default()
+        }
+    }
+
+    /// Returns the name of the figure of an operation; `None` for an operation that another cell measures.
+    pub(super) fn figure(&self, operation: EntryOperation) -> Option<String> {
+        let is_creation = operation == EntryOperation::Create;
+        match (self.fsync, self.drops) {
+            (true, _) => is_creation.then(|| format!("{operation}_fsync")),
+            (false, true) => (!is_creation).then(|| format!("{operation}_first")),
+            (false, false) => Some(operation.to_string()),
+        }
+    }
+}
+
+/// Treatment of the files and of the caches.
+#[derive(Debug, Clone, Copy, Default)]
+struct Treatment {
+    fsync: bool,
+    drops: bool,
+}
+
+/// Returns all cells. The cells with `fsync`, and those with dropped caches, follow the others of their folder.
+pub(super) fn cells(options: &MetadataOptions) -> Vec<MetadataCell> {
+    let mut treatments = vec![Treatment::default()];
+    treatments.extend(options.fsync.then_some(Treatment { fsync: true, drops: false }));
+    treatments.extend(options.drop.then_some(Treatment { fsync: false, drops: true }));
+    let mut cells = Vec::new();
+    for path in 0..options.paths.len() {
+        for Treatment { fsync, drops } in treatments.iter().copied() {
+            for (workers, count) in options.workers.iter().enumerate() {
+                // The only worker shares its directory with nobody.
+                let layouts = if *count == 1 { 1 } else { options.layouts.len() };
+                for layout in &options.layouts[..layouts] {
+                    cells.push(MetadataCell { path, workers, layout: *layout, fsync, drops });
+                }
+            }
+        }
+    }
+    cells
+}

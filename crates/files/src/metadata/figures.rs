@@ -1,0 +1,97 @@
+//! Conversion of the samples to measurements, with the reasons to doubt a figure.
+
+use super::MetadataConfig;
+use super::measured::{MeasuredCell, MeasuredCells};
+use super::plan::MetadataPlan;
+use crate::config::ClockUsed;
+use crate::keys::Latencies;
+use crate::{GAUGE, METADATA};
+use nodegauge_blocks::volume::Volume;
+use nodegauge_gauge::series::Series;
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::{Measurement, Quoted, Validity};
+
+/// Name of the engine of own figures in records.
+const NATIVE: &str = "native";
+
+/// Returns the figures of all cells.
+pub(super) fn measurements(
+    plan: &MetadataPlan,
+    measured: &MeasuredCells,
+    series: &Series,
+) -> Vec<Measurement> {
+    let judged = series.one_regime(&[]);
+    let mut all = Vec::new();
+    for (at, of_cell) in measured.cells.iter().enumerate() {
+        let files = of_cell.task.files as f64;
+        let operations = files * plan.options.workers[of_cell.cell.workers] as f64;
+        for (part, operation) in of_cell.operations() {
+            let Some(name) = of_cell.cell.figure(operation) else { continue };
+            let m = Measurement::new(GAUGE, METADATA, name, Unit::OperationsPerSecond);
+            let m = series
+                .timed(&judged, (at, part), m, Quoted::Median, &|seconds| operations / seconds);
+            let Some(m) = m else { continue };
+            let mut config = own_config(plan, measured, of_cell, part);
+            config.stopped = Some(series.stop().to_string());
+            let volume = &plan.volumes[of_cell.cell.path];
+            let validity = validity(&config, volume);
+            all.push(series.judged(at, m.config(&config).judged(validity)));
+        }
+    }
+    all
+}
+
+fn own_config(
+    plan: &MetadataPlan,
+    measured: &MeasuredCells,
+    of_cell: &MeasuredCell,
+    part: usize,
+) -> MetadataConfig {
+    let files = of_cell.task.files;
+    let workers = plan.options.workers[of_cell.cell.workers] as u64;
+    let operations = of_cell.turns * files * workers;
+    let read = of_cell.read_bytes[part].filter(|_| operations > 0);
+    let clock =
+        ClockUsed { source: measured.clock.source().to_owned(), overhead_s: measured.overhead };
+    MetadataConfig {
+        engine: Some(NATIVE.to_owned()),
+        operations: Some(operations),
+        latency_s: Some(Latencies::All(of_cell.latencies[part].quantiles(measured.clock))),
+        batch: Some(of_cell.task.batches[part]),
+        clock: Some(clock),
+        device_bytes_per_operation: read.map(|bytes| bytes as f64 / operations as f64),
+        ..of_cell.cell.config(&plan.options, &plan.volumes[of_cell.cell.path], files)
+    }
+}
+
+/// Returns the validity of a figure. After the caches were dropped, something must have been read from the device, if the
+/// kernel counts this.
+fn validity(config: &MetadataConfig, volume: &Volume) -> Validity {
+    let mut validity = Validity::valid();
+    let is_first = config.dropped == Some(true) && volume.device.is_some();
+    if is_first && config.device_bytes_per_operation == Some(0.0) {
+        validity.suspect("nothing was read from the device although the caches were dropped");
+    }
+    validity
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::record::Status;
+
+    #[test]
+    fn first_access_that_reads_nothing_is_suspect() {
+        let disk = Volume { device: Some("sda".to_owned()), ..Volume::default() };
+        let read = |bytes, dropped| MetadataConfig {
+            dropped: Some(dropped),
+            device_bytes_per_operation: bytes,
+            ..MetadataConfig::default()
+        };
+        assert_eq!(validity(&read(Some(0.0), true), &disk).status, Status::Suspect);
+        assert_eq!(validity(&read(Some(256.0), true), &disk).status, Status::Valid);
+        assert_eq!(validity(&read(Some(0.0), false), &disk).status, Status::Valid);
+        assert_eq!(validity(&read(None, true), &disk).status, Status::Valid);
+        assert_eq!(validity(&read(Some(0.0), true), &Volume::default()).status, Status::Valid);
+    }
+}

@@ -1,0 +1,23 @@
+//! Operations on the entries of directories, as in mdtest: many small files are created, looked up, opened, renamed and
+//! removed by several workers, in directories of their own and in one that they share.
+//!
+//! What is timed is in [`nodegauge_blocks::entries`]; here a run is planned, predicted, judged and shown. A cell is a
+//! combination of folder, workers and layout. A turn of a cell carries out all operations, one after the other, as an
+//! iteration of mdtest does, and the operations are the parts of its sample.
+
+mod cells;
+mod config;
+mod figures;
+mod measured;
+mod plan;
+mod prediction;
+mod reference;
+mod run;
+mod view;
+
+pub use cells::MetadataOptions;
+pub use config::MetadataConfig;
+pub use nodegauge_blocks::entries::DirectoryLayout;
+pub use plan::MetadataPlan;
+pub use reference::{MdtestOptions, MetadataPrograms};
+pub(crate) use view::{conclusion, section};

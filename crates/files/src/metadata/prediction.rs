@@ -1,0 +1,167 @@
+//! Predicted time of a run, from short turns of each kind of cell in its folder.
+
+use super::cells::MetadataCell;
+use super::plan::MetadataPlan;
+use crate::GAUGE;
+use nodegauge_blocks::cell::Ending;
+use nodegauge_blocks::entries::{EntryContext, EntryRunner};
+use nodegauge_measure::schedule::{Predictable, PredictedTime, policy};
+use nodegauge_measure::{Failure, Notice, NoticeId, clock};
+use std::time::Duration;
+
+/// Numbers of files of the two turns that predict.
+const FEW: u64 = 8;
+const MORE: u64 = 64;
+/// Time of the first turn above which the second one is left out.
+const SLOW: Duration = Duration::from_millis(40);
+/// Minimum number of files of a worker in a run that is shortened.
+const FEWEST_FILES: u64 = 64;
+
+/// Time of a turn: a part that does not depend on the number of files, and the time of a file of one worker.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct TurnTime {
+    fixed: f64,
+    of_file: f64,
+}
+
+impl TurnTime {
+    /// Returns the times from those of turns with [`FEW`] and [`MORE`] files, seconds. Without the second one, all time is
+    /// that of files.
+    fn from_turns(few: f64, more: Option<f64>) -> Self {
+        let Some(more) = more else { return Self { fixed: 0.0, of_file: few / FEW as f64 } };
+        let of_file = ((more - few) / (MORE - FEW) as f64).max(0.0);
+        Self { fixed: (few - of_file * FEW as f64).max(0.0), of_file }
+    }
+}
+
+/// Run whose files and cells are reduced until it keeps its time.
+pub(super) struct PredictedTurns<'a> {
+    plan: &'a MetadataPlan,
+    /// Time of a turn of each cell.
+    times: Vec<TurnTime>,
+    /// Number of files of each worker.
+    pub(super) files: u64,
+    /// Number of cells that are measured.
+    pub(super) kept: usize,
+}
+
+impl<'a> PredictedTurns<'a> {
+    /// Measures the turns that predict, with the workers of the first number.
+    ///
+    /// # Errors
+    /// Fails if an operation does; the interruption of the user predicts nothing.
+    pub(super) fn new(
+        plan: &'a MetadataPlan,
+        runner: &mut EntryRunner<'_>,
+        contexts: &[EntryContext<'_>],
+    ) -> Result<Self, Failure> {
+        let mut known: Vec<(MetadataCell, TurnTime)> = Vec::new();
+        let mut times = Vec::new();
+        for cell in &plan.cells {
+            let time = match known.iter().find(|(like, _)| like.is_alike(cell)) {
+                Some((_, time)) => *time,
+                None => probed(plan, cell, runner, &contexts[cell.path])?,
+            };
+            known.push((*cell, time));
+            times.push(time);
+        }
+        Ok(Self { plan, times, files: plan.files, kept: plan.cells.len() })
+    }
+
+    /// Returns the notices on what was reduced.
+    pub(super) fn notices(&self) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        if self.files < self.plan.files {
+            let text = format!(
+                "files per worker reduced from {} to {}, so that the run keeps its budget",
+                self.plan.files, self.files
+            );
+            notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
+        }
+        let left_out = &self.plan.cells[self.kept..];
+        let names: Vec<String> =
+            left_out.iter().map(|cell| cell.in_words(&self.plan.options)).collect();
+        if !names.is_empty() {
+            let text = format!("left out, so that the run keeps its budget: {}", names.join("; "));
+            let hint = "use a longer --budget, or fewer --files";
+            notices.push(Notice::new(NoticeId::Budget, GAUGE, text).hint(hint));
+        }
+        notices
+    }
+}
+
+/// Measures the time of turns of a kind of cell.
+fn probed(
+    plan: &MetadataPlan,
+    cell: &MetadataCell,
+    runner: &mut EntryRunner<'_>,
+    context: &EntryContext<'_>,
+) -> Result<TurnTime, Failure> {
+    let few = elapsed(plan, cell, FEW, runner, context)?;
+    let more = (few < SLOW.as_secs_f64())
+        .then(|| elapsed(plan, cell, MORE, runner, context))
+        .transpose()?;
+    Ok(TurnTime::from_turns(few, more))
+}
+
+/// Returns the time of one turn with some files, seconds.
+fn elapsed(
+    plan: &MetadataPlan,
+    cell: &MetadataCell,
+    files: u64,
+    runner: &mut EntryRunner<'_>,
+    context: &EntryContext<'_>,
+) -> Result<f64, Failure> {
+    let begun = clock::now();
+    match runner.turn(0, &cell.task(&plan.options, files), context) {
+        Ok(_) | Err(Ending::Cut) => {}
+        Err(Ending::Failed(failure)) => return Err(failure),
+    }
+    let workers = plan.options.workers[0] as f64;
+    Ok(clock::now().saturating_duration_since(begun).as_secs_f64() / workers)
+}
+
+impl Predictable for PredictedTurns<'_> {
+    fn predicted(&self) -> PredictedTime {
+        let mut round = 0.0;
+        for (cell, time) in self.plan.cells[..self.kept].iter().zip(&self.times) {
+            // The file system may carry out the operations of several workers one after the other.
+            let files = self.files as f64 * self.plan.options.workers[cell.workers] as f64;
+            round += time.fixed + time.of_file * files;
+        }
+        let round = Duration::try_from_secs_f64(round).unwrap_or(Duration::MAX / 64);
+        let warm_up = 1;
+        let rounds = warm_up + policy::METADATA.fewest as u32;
+        PredictedTime { min: (warm_up + 1) * round, likely: rounds * round }
+    }
+
+    fn shorten(&mut self) -> bool {
+        if self.plan.options.files.is_none() && self.files > FEWEST_FILES {
+            self.files = (self.files / 2).max(FEWEST_FILES);
+            return true;
+        }
+        let can = self.kept > 1;
+        self.kept -= usize::from(can);
+        can
+    }
+
+    fn smaller(&self) -> &str {
+        "fewer files (--files), or fewer --threads and --layout"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_of_a_turn_has_a_fixed_part() {
+        let time = TurnTime::from_turns(0.010, Some(0.066));
+        assert!(
+            (time.of_file - 1e-3).abs() < 1e-9 && (time.fixed - 0.002).abs() < 1e-9,
+            "{time:?}"
+        );
+        assert_eq!(TurnTime::from_turns(0.8, None), TurnTime { fixed: 0.0, of_file: 0.1 });
+        assert_eq!(TurnTime::from_turns(0.01, Some(0.005)), TurnTime { fixed: 0.01, of_file: 0.0 });
+    }
+}

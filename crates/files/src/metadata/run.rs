@@ -1,0 +1,227 @@
+//! Run of metadata: turns of all cells, and the reference programs around them.
+
+use super::cells::MetadataCell;
+use super::figures;
+use super::measured::{MeasuredCell, MeasuredCells};
+use super::plan::MetadataPlan;
+use super::prediction::PredictedTurns;
+use super::reference::ReferenceCells;
+use crate::{GAUGE, METADATA};
+use nodegauge_analysis::expect::Figures;
+use nodegauge_blocks::cell::Ending;
+use nodegauge_blocks::clock::Clock;
+use nodegauge_blocks::entries::{EntryContext, EntryRunner};
+use nodegauge_blocks::latency;
+use nodegauge_blocks::scratch::{self, ScratchDirectory};
+use nodegauge_blocks::workers::WorkerKind;
+use nodegauge_gauge::series::{ReferenceRun, Series};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_measure::interference::Cause;
+use nodegauge_measure::progress::SharedObserver;
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Budget, Limits, Turn, TurnFailure, policy};
+use nodegauge_measure::{Failure, Notice, Observer, Outcome, Seconds, Unit};
+use nodegauge_team::Workers;
+use std::time::Instant;
+
+impl PlannedRun for MetadataPlan {
+    fn expected_cost(&self) -> ExpectedCost {
+        let time = self.options.budget.unwrap_or(Self::BUDGET);
+        ExpectedCost { time: Some(time), memory: None }
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        let mut names = Vec::new();
+        for cell in &self.cells {
+            for operation in cell.operations() {
+                names.extend(cell.figure(operation).filter(|name| !names.contains(name)));
+            }
+        }
+        vec![Figures::new(GAUGE, METADATA, names, &[Unit::OperationsPerSecond])]
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        run(*self, site, observer)
+    }
+}
+
+/// Executes a plan.
+///
+/// # Errors
+/// Fails if a scratch directory cannot be made, if nothing could be measured, or if the budget of the user is too short.
+pub(super) fn run(
+    mut plan: MetadataPlan,
+    site: &Site,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, Failure> {
+    let options = &plan.options;
+    let limits =
+        Limits::from_budget(Budget::new(options.budget, MetadataPlan::BUDGET), options.samples);
+    let mut notices = std::mem::take(&mut plan.notices);
+    let mut scratch = Vec::new();
+    for volume in &plan.volumes {
+        let left = scratch::leftovers(&volume.folder);
+        notices.extend(left.iter().map(crate::run::offered));
+        scratch.push(ScratchDirectory::make(&volume.folder)?);
+    }
+    let workers: Vec<Workers> =
+        plan.options.workers.iter().map(|count| described(&plan, *count)).collect();
+    let mut runner = EntryRunner::start(&workers)?;
+    let shared = SharedObserver::new(observer);
+    let interrupted = || shared.interrupted();
+    // A turn that would end after the grace time is cut short; all others end before it.
+    let deadline =
+        limits.samples.is_none().then(|| limits.started + limits.budget + limits.grace());
+    let contexts = contexts(&scratch, deadline, &interrupted);
+    let mut files = plan.files;
+    let mut kept = plan.cells.len();
+    if limits.samples.is_none() {
+        (&mut &shared).phase("predicting the time of the run");
+        let mut turns = PredictedTurns::new(&plan, &mut runner, &contexts)?;
+        limits.admit(&mut turns)?;
+        files = turns.files;
+        kept = turns.kept;
+        notices.extend(turns.notices());
+    }
+    (&mut &shared).phase(&phase(files, kept));
+    let cells = &plan.cells[..kept];
+    let measured = MeasuredCells {
+        cells: cells.iter().map(|cell| MeasuredCell::new(&plan.options, cell, files)).collect(),
+        overhead: overhead(Clock::get()),
+        clock: Clock::get(),
+    };
+    let mut run = MetadataRun { runner, contexts, measured };
+    let mut series = Series::new(policy::METADATA, limits, kept);
+    let all: Vec<usize> = (0..kept).filter(|at| !plan.cells[*at].drops).collect();
+    series.run(
+        &mut |turn: Turn| run.turn(&plan, turn),
+        &mut &shared,
+        Some(&|samples: &[Vec<Sample>]| latest_rate(&plan, files, samples)),
+    )?;
+    let mut references = Vec::new();
+    if !plan.programs.is_empty() {
+        let MetadataPlan { options, volumes, .. } = &plan;
+        let of = ReferenceCells { options, volumes, cells, files, scratch: &scratch, site };
+        let program = ReferenceRun {
+            phase: "reference programs",
+            compared: &all,
+            run: &mut |has_ended| plan.programs.run(&of, has_ended),
+        };
+        references =
+            series.run_reference(program, &mut |turn: Turn| run.turn(&plan, turn), &mut &shared);
+        notices.extend(plan.programs.notices(&plan.options));
+    }
+    let unmeasured = series.unmeasured_cells().into_iter();
+    let unmeasured = unmeasured.filter(|_| series.stop() == Stop::Budget);
+    notices.extend(
+        unmeasured.map(|at| Notice::no_time_left(GAUGE, &cells[at].in_words(&plan.options))),
+    );
+    let mut outcome = Outcome { notices, ..Outcome::default() };
+    outcome.measurements = figures::measurements(&plan, &run.measured, &series);
+    outcome.measurements.extend(references);
+    series.end(&mut outcome);
+    Ok(outcome)
+}
+
+/// Returns the time that reading the clock and recording takes, of some trials the shortest: other programs only make it
+/// longer.
+fn overhead(clock: Clock) -> Seconds {
+    const TRIALS: usize = 5;
+    let trials = (0..TRIALS).map(|_| latency::overhead(clock).0);
+    Seconds(trials.fold(f64::INFINITY, f64::min))
+}
+
+/// Describes a number of workers, which are not bound.
+fn described(plan: &MetadataPlan, count: usize) -> Workers {
+    match plan.options.kind {
+        WorkerKind::Threads => Workers::unbound_threads(count),
+        WorkerKind::Processes => Workers::unbound_ranks(count),
+    }
+}
+
+fn contexts<'c>(
+    scratch: &'c [ScratchDirectory],
+    deadline: Option<Instant>,
+    interrupted: &'c dyn Fn() -> bool,
+) -> Vec<EntryContext<'c>> {
+    let contexts = scratch.iter().map(|scratch| EntryContext { scratch, deadline, interrupted });
+    contexts.collect()
+}
+
+fn phase(files: u64, cells: usize) -> String {
+    format!("{files} files per worker, in {cells} combinations of workers and directories")
+}
+
+/// Returns the rate of the first operation of the latest turn, for the progress display.
+fn latest_rate(plan: &MetadataPlan, files: u64, samples: &[Vec<Sample>]) -> String {
+    for (cell, of_cell) in plan.cells.iter().zip(samples).rev() {
+        if let Some(last) = of_cell.last() {
+            let all = files as f64 * plan.options.workers[cell.workers] as f64;
+            return format!("create {}", Unit::OperationsPerSecond.in_words(all / last.seconds[0]));
+        }
+    }
+    String::new()
+}
+
+/// Workers with the cells that they measure.
+struct MetadataRun<'a> {
+    runner: EntryRunner<'a>,
+    contexts: Vec<EntryContext<'a>>,
+    measured: MeasuredCells,
+}
+
+impl MetadataRun<'_> {
+    /// Carries out all operations of a cell once.
+    fn turn(&mut self, plan: &MetadataPlan, turn: Turn) -> Result<Vec<Sample>, TurnFailure> {
+        let of_cell = &mut self.measured.cells[turn.cell];
+        let MetadataCell { path, workers, .. } = of_cell.cell;
+        let context = &self.contexts[path];
+        let taken = self.runner.turn(workers, &of_cell.task, context);
+        let mut taken = taken.map_err(|ending| match ending {
+            Ending::Cut => TurnFailure::OutOfTime,
+            Ending::Failed(failure) if !context.scratch.folder().exists() => {
+                TurnFailure::Target(failure)
+            }
+            Ending::Failed(failure) => TurnFailure::Cell(failure),
+        })?;
+        keep_disturbances(&mut taken.sample, plan.volumes[path].is_in_memory());
+        if of_cell.is_warm {
+            of_cell.add(&taken.phases);
+        } else {
+            of_cell.set_batches(&taken.sample.seconds, self.measured.overhead);
+        }
+        Ok(vec![taken.sample])
+    }
+}
+
+/// Removes the interference that is none: a thread that waits for a device, a server or the lock of a directory is off
+/// its CPU, which is a part of the operation. Only in memory does a thread that loses its CPU against its will lose it to
+/// other programs.
+fn keep_disturbances(sample: &mut Sample, is_in_memory: bool) {
+    let keeps = |cause: &Cause| match cause {
+        Cause::Preempted { switches, .. } => is_in_memory && *switches > 0,
+        _ => true,
+    };
+    sample.causes.retain(keeps);
+    sample.part_causes.iter_mut().for_each(|causes| causes.retain(keeps));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_a_device_is_no_disturbance() {
+        let causes = |switches| Cause::Preempted { switches, lost: Seconds(1e-3) };
+        let left = |switches, is_in_memory| {
+            let part_causes = vec![vec![causes(switches)], vec![Cause::Faults(99)]];
+            let mut sample = Sample { part_causes, ..Sample::from_times(vec![1.0, 1.0]) };
+            keep_disturbances(&mut sample, is_in_memory);
+            sample.part_causes.iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert_eq!(left(1, true), [1, 1]);
+        assert_eq!(left(0, true), [0, 1]);
+        assert_eq!(left(1, false), [0, 1]);
+    }
+}
