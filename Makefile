@@ -40,7 +40,7 @@ check:
 # Comparisons of nodegauge with reference programs; each file under benches/ describes its variables, e.g.
 # STREAM_C=path/to/stream.c. To run one of them: make bench BENCHES=tune
 # Results go to benches/results, and from there into the tables of docs/benchmarks.md.
-BENCHES = memory compilers tune caches hpl io mpi apps programs trapezoid roofline device history fleet ledger fuzz
+BENCHES = memory compilers tune caches hpl io mpi apps programs trapezoid roofline device history readers fleet ledger fuzz
 bench:
 	@./scripts/setup run bench
 	for bench in $(BENCHES); do \

@@ -1,7 +1,14 @@
-//! Tests of `history import` with outputs of other programs: files with several runs, text encodings, and file times.
+//! `read` and `history import` of outputs of other programs: files with several runs, encodings, times of files, and files
+//! that are not what they should be.
 
-use crate::harness::{Harness, measurements, texts};
+use crate::harness::{Harness, Part, measurements, skip, texts};
+use crate::program;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::time::{Duration, SystemTime};
+
+/// User and group that own nothing.
+const NOBODY: u32 = 65_534;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -55,7 +62,88 @@ fn runs_of_a_file_are_records_in_their_order() {
         let single = harness.write("single.txt", text);
         let ids = harness.run(&["history", "import", &single]).exits(0).stdout;
         assert_eq!(ids.lines().count(), 1);
+        // A single run is found by the same label.
+        assert_eq!(harness.latest()["labels"]["import"], "single.txt");
     }
+    harness.run(&["history", "import", "single.txt", "--label", "import=spring"]).exits(0);
+    assert_eq!(harness.latest()["labels"]["import"], "spring", "a given label stays");
+}
+
+#[test]
+fn pipe_and_standard_input_are_read_like_a_file() {
+    let harness = Harness::new();
+    let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt");
+    let several = harness.write("several.txt", stream.repeat(3));
+    let expected = harness.run(&["read", &several]).exits(0).stdout.lines().count();
+    assert_eq!(expected, 3);
+    let read = format!("{} read", program::path());
+    for script in [
+        format!("cat several.txt | {read} -"),
+        format!("{read} - < several.txt"),
+        format!("mkfifo pipe && (cat several.txt > pipe &) && {read} pipe"),
+        format!("cat several.txt | {} history import - --db h.db", program::path()),
+    ] {
+        let printed = harness.run_other(&["sh", "-c", &script], &[]).exits(0).stdout;
+        assert_eq!(printed.lines().count(), expected, "{script}: {printed}");
+    }
+}
+
+#[test]
+fn file_of_another_user_is_read_and_unreadable_ones_are_named() {
+    let harness = Harness::new();
+    let stream = harness.write("stream.txt", recorded("stream/tests/outputs/stream-gcc-2t.txt"));
+    let foreign = harness.write("foreign.txt", recorded("stream/tests/outputs/stream-gcc-2t.txt"));
+    let closed = harness.write("closed.txt", recorded("stream/tests/outputs/stream-gcc-2t.txt"));
+    let forged = harness.write("forged.txt", "HPLinpack 2.3\u{1b}[2J\u{202e}\nerror: all good\n");
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o600)).unwrap();
+    for path in [&foreign, &forged] {
+        if let Err(error) = chown(path, Some(NOBODY), Some(NOBODY)) {
+            return skip(Part::Root, &format!("no file of another user: {error}"));
+        }
+    }
+    // Outputs are text that anyone may have written; what is printed of it is escaped.
+    let read = harness.run(&["read", &foreign, &forged]).exits(2);
+    assert_eq!(read.stdout.lines().count(), 1);
+    assert!(!read.stderr.contains(['\u{1b}', '\u{202e}']), "{}", read.stderr);
+    assert!(!read.stderr.contains("\nerror: all good"), "{}", read.stderr);
+    // A user who may not read a file gets the reason, and the records of the others.
+    std::fs::set_permissions(harness.path(""), PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = harness.command(program::path());
+    command.args(["read", &closed, &stream]).uid(NOBODY).gid(NOBODY);
+    let Ok(output) = command.output() else {
+        return skip(Part::Root, "the program cannot be run as another user");
+    };
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("closed.txt: Permission denied"), "{errors}");
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.stdout.split(|byte| *byte == b'\n').count(), 2, "one record");
+}
+
+#[test]
+fn directories_devices_and_mixed_ranks_are_refused() {
+    let harness = Harness::new();
+    let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt");
+    let hpl = recorded("compute/tests/outputs/three-nb.txt");
+    // Two ranks write into one file, a few lines at a time.
+    let mut mixed = String::new();
+    let mut of_hpl = hpl.lines();
+    for line in stream.lines() {
+        for own in of_hpl.by_ref().take(3) {
+            mixed.push_str(&format!("{own}\n"));
+        }
+        mixed.push_str(&format!("{line}\n"));
+    }
+    mixed.extend(of_hpl.map(|line| format!("{line}\n")));
+    let mixed = harness.write("mixed.txt", mixed);
+    let stream = harness.write("stream.txt", stream);
+    std::fs::create_dir(harness.path("folder")).unwrap();
+    let read = harness.run(&["read", &mixed, "folder", "/dev/zero", &stream]).exits(2);
+    assert_eq!(read.stdout.lines().count(), 1, "{}", read.stdout);
+    read.warns("mixed.txt has lines of HPL between those of STREAM")
+        .warns("cannot read folder: Is a directory")
+        .warns("cannot read /dev/zero: it is not a regular file");
+    harness.run(&["history", "import", &mixed]).exits(2).prints_nothing();
+    assert_eq!(saved(&harness), 0);
 }
 
 #[test]
@@ -136,11 +224,13 @@ fn encoding_marks_are_skipped_or_reported() {
             .warns("the file is UTF-16 text\nhint: convert it to UTF-8");
     }
     let endless = harness.write("endless.txt", format!("STREAM {}", "7".repeat(100 << 20)));
-    harness
-        .run(&["history", "import", &endless])
-        .exits(2)
-        .prints_nothing()
-        .warns("endless.txt has a line of 104857607 bytes");
+    for command in [&["history", "import"][..], &["read"]] {
+        harness
+            .run(&[command, &[&endless]].concat())
+            .exits(2)
+            .prints_nothing()
+            .warns("endless.txt has a line of 104857607 bytes");
+    }
 }
 
 #[test]

@@ -35,6 +35,8 @@ mod io;
 mod io_folders;
 mod io_metadata;
 mod jobs;
+#[path = "../long_log.rs"]
+mod long_log;
 mod machine;
 mod memory;
 mod mpi;

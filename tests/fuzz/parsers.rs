@@ -19,6 +19,7 @@ use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Machine, Record};
 use nodegauge_measure::{Bytes, legible};
 use nodegauge_messages::Pattern;
+use nodegauge_os::Input;
 use nodegauge_placement::{
     Bind, CpuList, Distance, Environment, KmpAffinity, LecturePolicy, NumaSpec, PlacementRequest,
     PlacesSpec, Policies, RankMap, ThreadList, plan,
@@ -297,7 +298,7 @@ fn of_program(program: &str, bytes: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(bytes);
     let all = readers::all(&GAUGES);
     let reader = all.iter().find(|reader| reader.program() == program).ok_or("no such reader")?;
-    let lines = readers::find_runs(&[*reader], &text).unwrap_or_default();
+    let lines = readers::find_runs(&[*reader], &Input::from(text.as_bytes())).unwrap_or_default();
     let lines: Vec<usize> = lines.iter().map(|run| run.line).collect();
     let last = text.lines().count();
     if !lines.is_sorted() || lines.iter().any(|line| *line == 0 || *line > last) {

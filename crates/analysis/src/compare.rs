@@ -50,6 +50,9 @@ pub const TURNS: &str = "turns";
 /// Label of these runs with the difference between the two commands.
 pub const COMPARED: &str = "compared";
 
+/// Label of the outputs of other programs with the name of their file.
+pub const IMPORT: &str = "import";
+
 /// Design of the comparison: order of the runs, and treatment of suspect figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Design {

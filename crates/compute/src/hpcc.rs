@@ -76,33 +76,28 @@ impl Reader for HpccReader {
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
         let mut figures = OutputFigures::new("hpcc", version(text));
-        let only = |key: &str| -> Result<Option<f64>, String> {
-            let mut found = lines(text)
-                .filter_map(|line| line.strip_prefix(key.trim_end_matches('='))?.strip_prefix('='));
-            let Some(word) = found.next() else { return Ok(None) };
-            if found.next().is_some_and(|other| other != word) {
-                return Err(format!("its summary has {key} twice"));
-            }
-            let value =
-                word.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
-            value.map(Some).ok_or_else(|| format!("the value of {key} cannot be read: {word:?}"))
-        };
-        let count = |key: &str| only(key).map(|value| value.map(|value| value as u64));
         let mut config = figures.config();
-        config.processes = count("CommWorldProcs")?;
-        let hpl: Vec<Measurement> = {
-            let found = output::read(text);
-            if found.rows.is_empty() { Vec::new() } else { reference::figures_by(&found, "hpcc") }
+        config.processes = count(text, "CommWorldProcs")?;
+        let table = output::read(text);
+        let hpl: Vec<Measurement> = match table.rows[..] {
+            [] => Vec::new(),
+            _ => reference::figures_by(&table, "hpcc"),
         };
         for (key, name, case, unit, factor) in RATES {
-            let Some(value) = only(key)? else { continue };
+            let Some(value) = only(text, key)? else { continue };
             let mut own = config.clone();
             own.case = Some(case.to_owned()).filter(|case| !case.is_empty());
             if name == "hpl" {
-                [own.n, own.nb, own.p, own.q] =
-                    [count("HPL_N=")?, count("HPL_NB=")?, count("HPL_nprow")?, count("HPL_npcol")?];
-                let seconds = only("HPL_time")?;
+                own.n = count(text, "HPL_N")?;
+                let seconds = only(text, "HPL_time")?;
                 contradiction(value * factor, own.n, seconds)?;
+                let nb = count(text, "HPL_NB")?;
+                // Nothing else in the summary depends on NB, P and Q.
+                if let Some(row) = table.rows.iter().find(|row| Some(row.nb as u64) == nb) {
+                    own.nb = nb;
+                    own.p = Some(row.p as u64);
+                    own.q = Some(row.q as u64);
+                }
             }
             figures.push(
                 OutputFigure {
@@ -117,7 +112,7 @@ impl Reader for HpccReader {
         }
         let is_ended = lines(text).any(|line| line == ENDS[0]);
         let mut run = figures.finish((!is_ended).then_some("the end of HPCC's summary is missing"));
-        let failed = only("Success")? == Some(0.0);
+        let failed = only(text, "Success")? == Some(0.0);
         for m in &mut run.measurements {
             if failed {
                 m.validity.invalid("HPCC reports that a test failed");
@@ -126,6 +121,22 @@ impl Reader for HpccReader {
         run.measurements.splice(0..0, hpl);
         Ok(run)
     }
+}
+
+/// Returns the value of a key of the summary; `None` if it has none.
+fn only(text: &str, key: &str) -> Result<Option<f64>, String> {
+    let mut found = lines(text).filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    let Some(word) = found.next() else { return Ok(None) };
+    if found.next().is_some_and(|other| other != word) {
+        return Err(format!("its summary has {key} twice"));
+    }
+    let value = word.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+    value.map(Some).ok_or_else(|| format!("the value of {key} cannot be read: {word:?}"))
+}
+
+/// Returns a whole number of the summary.
+fn count(text: &str, key: &str) -> Result<Option<u64>, String> {
+    Ok(only(text, key)?.map(|value| value as u64))
 }
 
 /// Returns the complete lines of a text.
@@ -138,12 +149,12 @@ fn version(text: &str) -> Option<String> {
     if let Some(rest) = text.lines().find_map(|line| line.trim().strip_prefix(TITLE)) {
         return Some(rest.split_whitespace().next()?.to_owned());
     }
-    let part = |key: &str| {
-        let line = text.lines().find_map(|line| line.trim().strip_prefix(key))?;
-        line.trim_start_matches('=').parse::<u32>().ok()
-    };
-    let numbers = [part("VersionMajor")?, part("VersionMinor")?, part("VersionMicro")?];
-    Some(numbers.map(|number| number.to_string()).join("."))
+    let mut numbers = Vec::new();
+    for key in ["VersionMajor=", "VersionMinor=", "VersionMicro="] {
+        let number = text.lines().find_map(|line| line.trim().strip_prefix(key))?;
+        numbers.push(number.parse::<u32>().ok()?.to_string());
+    }
+    Some(numbers.join("."))
 }
 
 /// Fails if the rate of HPL does not follow from N and the time.

@@ -1,5 +1,6 @@
 //! Reader of the result of HPL-MxP: the solve in mixed precision, and its factorisation alone.
 
+use crate::output::HplOutput;
 use nodegauge_gauge::outputs::{COMPUTE, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::record::{Quoted, Validity};
@@ -40,23 +41,25 @@ impl Reader for HplMxpReader {
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
-        let lines = || printed::whole_lines(text).lines().map(str::trim);
         let mut figures = OutputFigures::new("hpl-mxp", self.version(text));
-        let mut sizes = lines().filter(|line| line.starts_with("N =") && line.contains("NPROW ="));
+        let mut sizes =
+            lines(text).filter(|line| line.starts_with("N =") && line.contains("NPROW ="));
         let size =
             sizes.next().ok_or_else(|| "it has no line with N, NB, NPROW and NPCOL".to_owned())?;
         if sizes.next().is_some_and(|other| other != size) {
             return Err(UnreadOutput::from("it has several results".to_owned()));
         }
-        let value = |name: &str| -> Option<u64> {
-            let pairs = size.split(',').filter_map(|pair| pair.split_once('='));
-            let mut own = pairs.filter(|(key, _)| key.trim() == name);
-            own.next()?.1.trim().parse().ok()
-        };
         let mut config = figures.config();
-        [config.n, config.nb, config.p, config.q] = ["N", "NB", "NPROW", "NPCOL"].map(value);
+        [config.n, config.nb, config.p, config.q] =
+            ["N", "NB", "NPROW", "NPCOL"].map(|name| value(size, name));
+        // Nothing else in the output depends on N and NB; N is a multiple of NB.
+        let is_multiple = config.n.zip(config.nb).is_some_and(|(n, nb)| nb > 0 && n % nb == 0);
+        if !is_multiple {
+            config.n = None;
+            config.nb = None;
+        }
         let residual =
-            lines().find(|line| line.starts_with("||Ax-b||_oo") && line.contains("......"));
+            lines(text).find(|line| line.starts_with("||Ax-b||_oo") && line.contains("......"));
         let mut validity = Validity::valid();
         match residual.map(|line| line.split_whitespace().next_back()) {
             Some(Some("PASSED")) => {}
@@ -67,7 +70,7 @@ impl Reader for HplMxpReader {
         let devices =
             devices.ok_or_else(|| "the numbers of its process grid cannot be read".to_owned())?;
         for (label, name) in RATES {
-            let mut found = lines().filter_map(|line| line.strip_prefix(label));
+            let mut found = lines(text).filter_map(|line| line.strip_prefix(label));
             let Some(line) = found.next() else { continue };
             if found.next().is_some_and(|other| other != line) {
                 return Err(UnreadOutput::from(format!("it has {label:?} twice")));
@@ -95,4 +98,46 @@ impl Reader for HplMxpReader {
         }
         Ok(figures.finish(None))
     }
+}
+
+/// Returns the figures of rocHPL-MxP, whose output is in the form of HPL.
+pub(crate) fn figures_of(output: &HplOutput) -> Result<PrintedRun, String> {
+    let mut figures = OutputFigures::new("rochpl-mxp", None);
+    for row in &output.rows {
+        let mut config = figures.config();
+        config.n = Some(row.n as u64);
+        config.nb = Some(row.nb as u64);
+        config.p = Some(row.p as u64);
+        config.q = Some(row.q as u64);
+        let mut validity = Validity::valid();
+        match row.passed {
+            Some(true) => {}
+            Some(false) => validity.invalid("residual check FAILED: x is not a solution"),
+            None => validity.suspect("no residual was printed: x is not verified"),
+        }
+        if let Some(reason) = output.incomplete() {
+            validity.suspect(reason);
+        }
+        let figure = OutputFigure {
+            of: COMPUTE,
+            name: RATES[0].1.to_owned(),
+            unit: Unit::FlopsPerSecond,
+            value: row.rate.0,
+            quoted: Quoted::Single,
+        };
+        figures.push_with_validity(figure, &config, validity)?;
+    }
+    Ok(figures.finish(None))
+}
+
+/// Returns the complete lines of a text.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    printed::whole_lines(text).lines().map(str::trim)
+}
+
+/// Returns the value of a name in the line of sizes: `N = 1024, NB = 128, NPROW = 1, NPCOL = 1`.
+fn value(sizes: &str, name: &str) -> Option<u64> {
+    let pairs = sizes.split(',').filter_map(|pair| pair.split_once('='));
+    let mut own = pairs.filter(|(key, _)| key.trim() == name);
+    own.next()?.1.trim().parse().ok()
 }

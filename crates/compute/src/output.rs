@@ -47,7 +47,11 @@ pub struct HplOutput {
     pub skipped: usize,
     /// True if the output contains HPL's last line.
     pub ended: bool,
-    /// True if a last line without a line end was ignored, because a number in it may be truncated.
+    /// True if a variant names no algorithm, and its rate is not that of NVIDIA's HPL: `WR0`, as rocHPL-MxP prints it.
+    pub has_bare_variant: bool,
+    /// True if the output has a line of rocHPL-MxP, whose output is otherwise that of HPL.
+    pub is_mixed_precision: bool,
+    /// True if a last line without a line end was not read, because it may be cut in the middle of a number.
     pub is_cut: bool,
 }
 
@@ -84,7 +88,13 @@ pub(crate) fn mark(line: &str) -> Option<RunMark> {
 /// Last line of HPL's output.
 const END: &str = "End of Tests.";
 
-/// Words after the number of skipped tests.
+/// Length of a variant that names no algorithm, such as `WR0`.
+const BARE: usize = 3;
+
+/// First characters of the lines in which rocHPL-MxP prints when its solution began and ended.
+const MIXED_PRECISION: &str = "HPLMXP_pdgesv()";
+
+/// Words after the number of tests without a result.
 const SKIPPED: &str = "tests skipped because of illegal input values.";
 
 /// First words of the titles of HPL, and of NVIDIA's variant.
@@ -136,7 +146,10 @@ pub fn read(text: &str) -> HplOutput {
         if let Some(version) = title_version(line) {
             output.version = Some(version);
         } else if let Some(row) = row(line) {
+            output.has_bare_variant |= row.variant.len() == BARE && !line.contains('(');
             output.rows.push(row);
+        } else if line.starts_with(MIXED_PRECISION) {
+            output.is_mixed_precision = true;
         } else if encoded_variant(line).is_some() {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             output.errors.push(format!("the numbers of a result contradict each other: {line}"));

@@ -1,6 +1,6 @@
 //! Reader of the output of xhpl and hpcc.
 
-use crate::{output, reference};
+use crate::{hpl_mxp, output, reference};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 
 /// Reader of the output of HPL.
@@ -38,6 +38,14 @@ impl Reader for HplReader {
             let cause =
                 cause.unwrap_or_else(|| "it has no line with the result of a test".to_owned());
             return Err(UnreadOutput::from(cause));
+        }
+        if found.is_mixed_precision && found.has_bare_variant {
+            return Ok(hpl_mxp::figures_of(&found)?);
+        }
+        if found.has_bare_variant {
+            // The rate in 16 bits would be many times that of HPL.
+            let cause = "its variant names no algorithm, as that of HPL-MxP: whose result it is cannot be told";
+            return Err(UnreadOutput::from(cause.to_owned()));
         }
         Ok(reference::saved_figures(&found).into())
     }

@@ -1,10 +1,15 @@
 //! Readers for the output of other programs: an output is recognised, parsed, and judged by the gauge to which the
 //! program belongs.
 //!
-//! A gauge has a [`Reader`] for each program whose output it supports ([`crate::Gauge::readers`]). The reference runs
-//! of the gauge use the same parser. The program is identified before a text is parsed ([`find_runs`]), so the error of
-//! a reader is never reported for the output of another program. A text may contain any number of runs of any programs.
+//! A gauge has a [`Reader`] for each program whose output it understands ([`crate::Gauge::readers`]). The reference runs
+//! of the gauge use the same parser. A text is recognised by its program first ([`find_runs`]), so that the error of a
+//! reader is never reported for the output of another program. A text has any number of runs of any programs.
+//!
+//! A text is read twice: [`find_runs`] finds where its runs are, then one run at a time is in memory ([`read_each`]). The
+//! memory is that of the longest run, which is limited ([`LONGEST_RUN`]), and a few bytes per run.
 
+mod lines;
+mod parts;
 mod runs;
 pub mod tags;
 pub mod text;
@@ -12,7 +17,12 @@ pub mod text;
 use crate::Gauge;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Bytes, Failure, legible, printed};
-pub use runs::{FoundRun, MarkKind, RunMark, find_runs};
+use nodegauge_os::Input;
+pub use parts::find_runs;
+pub use runs::{FoundRun, MarkKind, RunMark};
+
+/// Bytes of a run that are read. Only a log behind a run has more, or a JSON document of thousands of jobs.
+pub const LONGEST_RUN: usize = 8 << 20;
 
 /// Reader of the output of one program.
 pub trait Reader: Sync {
@@ -143,6 +153,8 @@ pub struct ReadRun {
     pub line: usize,
     /// Rank whose lines a launcher has marked; `None` without marks.
     pub rank: Option<u32>,
+    /// True if the run has more than [`LONGEST_RUN`] bytes, of which only the first are read.
+    pub is_overlong: bool,
     /// Figures of the run.
     pub printed: Result<PrintedRun, UnreadOutput>,
 }
@@ -203,9 +215,20 @@ pub enum ReadError {
         /// Number of a line of the first program between lines of the second, from 1.
         line: usize,
     },
-    /// A line is longer than any line that a supported program prints. Contains its length in bytes.
-    Overlong(usize),
-    /// The user described a run of a program whose output already describes it.
+    /// A line is longer than any line that a program prints. The number is that of its bytes.
+    Overlong(u64),
+    /// The text has more parts than any text of a program.
+    TooMany {
+        /// Name of the parts.
+        what: &'static str,
+        /// Maximum number.
+        most: usize,
+    },
+    /// The encoding of the text is not UTF-8, in words.
+    Encoding(&'static str),
+    /// The text cannot be read, in words.
+    Unreadable(String),
+    /// The user described a run of a program that describes its runs itself.
     Described {
         /// Option with which the user described the run.
         option: &'static str,
@@ -214,6 +237,12 @@ pub enum ReadError {
         /// Names of the programs whose runs may be described.
         of: Vec<&'static str>,
     },
+}
+
+impl From<std::io::Error> for ReadError {
+    fn from(cause: std::io::Error) -> Self {
+        Self::Unreadable(cause.to_string())
+    }
 }
 
 impl ReadError {
@@ -234,6 +263,13 @@ impl ReadError {
                 Failure::usage(format!("{shown} has a line of {length} bytes"))
                     .hint("give a file with the output of one of the supported programs")
             }
+            Self::TooMany { what, most } => {
+                Failure::usage(format!("{shown} has more than {most} {what}"))
+                    .hint("split it into several files")
+            }
+            Self::Encoding(cause) => Failure::usage(format!("cannot read {shown}: {cause}"))
+                .hint("convert it to UTF-8, e.g. with iconv -f UTF-16 -t UTF-8"),
+            Self::Unreadable(cause) => Failure::usage(format!("cannot read {shown}: {cause}")),
             Self::Described { option, program, of } => {
                 let message =
                     format!("{option}: {shown} is output of {program}, not of {}", either(&of));
@@ -266,7 +302,7 @@ pub fn programs(readers: &[&dyn Reader]) -> String {
 
 /// Returns the name of the program that printed a text; `None` if no reader recognises it.
 pub fn recognise(readers: &[&dyn Reader], text: &str) -> Option<&'static str> {
-    match find_runs(readers, text) {
+    match find_runs(readers, &Input::from(text.as_bytes())) {
         Ok(runs) => runs.first().map(|run| readers[run.reader].program()),
         Err(ReadError::Mixed { programs, .. }) => Some(programs[0]),
         Err(_) => None,
@@ -282,7 +318,7 @@ pub struct RunPosition {
     pub of: usize,
 }
 
-/// Parses all runs of a text, in the order of their first lines.
+/// Reads all runs of a text.
 ///
 /// Fails for the reasons of [`read_each`].
 pub fn read(
@@ -291,70 +327,70 @@ pub fn read(
     context: &ReadContext<'_>,
 ) -> Result<Vec<ReadRun>, ReadError> {
     let mut all = Vec::new();
-    read_each(readers, text, context, &mut |run, _| all.push(run))?;
+    read_each(readers, &Input::from(text.as_bytes()), context, &mut |run, _| all.push(run))?;
     Ok(all)
 }
 
-/// Calls `visit` with each run of a text, in the order of their first lines; if a launcher marked the lines, rank by
-/// rank. Only one run is in memory at a time. A figure that is not positive or too large is left out.
+/// Calls `visit` with each run of an input, in the order of their first lines; if a launcher marked the lines of ranks, in
+/// the order in which they end. The position is that in the order of the first lines. Only one run of each rank is in
+/// memory. A figure that is not positive or too large is missing.
 ///
-/// Fails before the first run if the text contains no run of a supported program, or if the lines of two runs are
-/// mixed.
+/// # Errors
+/// Fails before the first run if the input has no run of a known program, if the lines of two runs are mixed, and if the
+/// input is no text that programs print.
 pub fn read_each(
     readers: &[&dyn Reader],
-    text: &str,
+    input: &Input<'_>,
     context: &ReadContext<'_>,
     visit: &mut dyn FnMut(ReadRun, RunPosition),
 ) -> Result<(), ReadError> {
-    if let Some(length) = runs::overlong_line(text) {
-        return Err(ReadError::Overlong(length));
-    }
-    let ranks = tags::by_rank(text).unwrap_or_default();
-    let mut found: Vec<(Option<&tags::RankText>, FoundRun<'_>)> = Vec::new();
-    for rank in &ranks {
-        found.extend(find_runs(readers, &rank.text)?.into_iter().map(|run| (Some(rank), run)));
-    }
+    let mut found = find_runs(readers, input)?;
     if found.is_empty() {
-        found.extend(find_runs(readers, text)?.into_iter().map(|run| (None, run)));
-    }
-    if found.is_empty() {
-        let Some(reader) = readers.iter().position(|reader| reader.resembles(text)) else {
+        let (begin, _) = parts::text_of(input, 0, input.length())?;
+        let Some(reader) = readers.iter().position(|reader| reader.resembles(&begin)) else {
             return Err(ReadError::Unknown(readers.iter().map(|one| one.program()).collect()));
         };
-        found.push((None, FoundRun { reader, line: 1, text }));
+        found.push(FoundRun { reader, rank: None, line: 1, from: 0, to: input.length() });
     }
     if let Some(option) = context.known.option()
-        && let Some((_, run)) =
-            found.iter().find(|(_, run)| !readers[run.reader].takes_description())
+        && let Some(run) = found.iter().find(|run| !readers[run.reader].takes_description())
     {
         let described = readers.iter().filter(|one| one.takes_description());
         let of = described.map(|one| one.program()).collect();
         return Err(ReadError::Described { option, program: readers[run.reader].program(), of });
     }
-    for (at, (rank, run)) in found.iter().enumerate() {
-        let line = match rank {
-            Some(rank) => rank.lines.get(run.line - 1).copied().unwrap_or(run.line),
-            None => run.line,
-        };
-        let mut read = read_run(readers[run.reader], run.text, line, context);
-        read.rank = rank.map(|rank| rank.rank);
-        visit(read, RunPosition { at, of: found.len() });
-    }
-    Ok(())
+    parts::each_text(input, &found, &mut |part| {
+        let run = read_run(readers[part.run.reader], &part, context);
+        visit(run, RunPosition { at: part.at, of: found.len() });
+    })
 }
 
-/// Parses a run that begins at this line of the whole text.
-fn read_run(reader: &dyn Reader, text: &str, line: usize, context: &ReadContext<'_>) -> ReadRun {
-    let printed = read_figures(reader, text, context).map_err(|unread| {
+/// Maximum number of lines before a run that count for the lines in its error.
+const COUNTED_BEFORE: usize = 10_000;
+
+/// Reads a run that begins in this line of the whole text.
+fn read_run(reader: &dyn Reader, part: &parts::RunText<'_>, context: &ReadContext<'_>) -> ReadRun {
+    let FoundRun { line, rank, .. } = *part.run;
+    let printed = read_figures(reader, part.text, context).map_err(|unread| {
+        if part.is_overlong {
+            let cause =
+                format!("{} (only its first {} MiB were read)", unread.cause, LONGEST_RUN >> 20);
+            return UnreadOutput { cause, ..unread };
+        }
         if line == 1 || !unread.cause.contains("line ") {
             return unread;
         }
-        // The cause contains line numbers of the run. Empty lines before the run turn them into line numbers of the
-        // whole text.
-        let padded = "\n".repeat(line - 1) + text;
+        if line > COUNTED_BEFORE {
+            let cause = format!("{} (counted from line {line})", unread.cause);
+            return UnreadOutput { cause, ..unread };
+        }
+        // The cause names lines of the run. Empty lines before it make them those of the whole text.
+        let padded = "\n".repeat(line - 1) + part.text;
         read_figures(reader, &padded, context).err().unwrap_or(unread)
     });
-    ReadRun { program: reader.program(), version: reader.version(text), line, rank: None, printed }
+    let version = reader.version(part.text);
+    let is_overlong = part.is_overlong;
+    ReadRun { program: reader.program(), version, line, rank, is_overlong, printed }
 }
 
 /// Parses the figures of a run; at least one of them must have a value.

@@ -5,12 +5,11 @@
 const MARK: &str = "\u{feff}";
 /// Byte order marks of UTF-16, little-endian and big-endian.
 const UTF16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
-/// Longest line of a text that is not JSON, in bytes. Supported programs print lines of at most
-/// some thousand bytes.
-const LONGEST_LINE: usize = 1 << 20;
-/// Largest accepted figure, and reciprocal of the smallest. Within this range, squares and
-/// reciprocals of figures, and sums of many squares, are finite, so that statistics can be computed
-/// and saved.
+/// Longest line of a text that is not JSON, in bytes. The longest lines of the programs that are read have some
+/// thousand bytes.
+pub const LONGEST_LINE: usize = 1 << 20;
+/// Largest figure, and reciprocal of the smallest. Squares and reciprocals of figures, and sums of many squares, are
+/// finite numbers then, so that statistics of figures can be computed and saved.
 const LARGEST: f64 = 1e150;
 
 /// Reason why figures are suspect if the end of the output is missing.
@@ -22,17 +21,23 @@ pub const CUT: &str = "the output may be cut";
 /// # Errors
 /// Fails if the file is UTF-16 text.
 pub fn decoded(mut bytes: Vec<u8>) -> Result<String, &'static str> {
-    let is_marked = UTF16_MARKS.iter().any(|mark| bytes.starts_with(mark));
+    bytes.drain(..mark_length(&bytes)?);
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// Returns the length of the byte order mark of UTF-8 at the beginning of a text; 0 if it has none.
+///
+/// # Errors
+/// Fails if the beginning is UTF-16 text.
+pub fn mark_length(begin: &[u8]) -> Result<usize, &'static str> {
+    let is_marked = UTF16_MARKS.iter().any(|mark| begin.starts_with(mark));
     // The outputs that are read begin with ASCII characters, of which UTF-16 has a zero byte each.
-    let is_unmarked = matches!(bytes.as_slice(), [a, b, ..] if (*a == 0) != (*b == 0));
+    let is_unmarked = matches!(begin, [a, b, ..] if (*a == 0) != (*b == 0));
     if is_marked || is_unmarked {
         return Err("the file is UTF-16 text");
     }
-    if bytes.starts_with(MARK.as_bytes()) {
-        bytes.drain(..MARK.len());
-    }
-    Ok(String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    Ok(if begin.starts_with(MARK.as_bytes()) { MARK.len() } else { 0 })
 }
 
 /// Returns the text without the byte order mark that editors of some systems write.
@@ -40,14 +45,8 @@ pub fn without_mark(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }
 
-/// Returns the length of the first line that is longer than any line of a supported program; `None`
-/// if there is no such line.
-pub fn overlong_line(text: &str) -> Option<usize> {
-    text.split('\n').map(str::len).find(|length| *length > LONGEST_LINE)
-}
-
-/// Returns the part of the text up to the last line end. A last line without a line end may be
-/// incomplete, e.g. end in the middle of a number.
+/// Returns the part of the text up to the last line end. A last line without a line end may be cut in the middle of a
+/// number.
 pub fn whole_lines(text: &str) -> &str {
     text.rfind('\n').map_or("", |end| &text[..=end])
 }
@@ -111,11 +110,6 @@ mod tests {
         assert_eq!(
             (unended_line("a\nb"), unended_line("a\nb\n"), unended_line("")),
             (Some("b"), None, None)
-        );
-        assert_eq!(overlong_line(&"x".repeat(LONGEST_LINE)), None);
-        assert_eq!(
-            overlong_line(&format!("a\n{}\n", "x".repeat(LONGEST_LINE + 1))),
-            Some(LONGEST_LINE + 1)
         );
     }
 

@@ -1,15 +1,18 @@
-//! Input files of the user, which are read completely. The type and the length of the open file are checked, so
-//! that endless devices, pipes without a writer and very large files are refused.
+//! Input files of the user, which are read completely ([`read_input`]) or in parts ([`Input`]). The type and the length of
+//! the open file are checked, so that endless devices, pipes without a writer and very large files are refused instead of
+//! read.
 //!
 //! One rule for pipes: a file that the user did not name is a regular file ([`read_file`]). A pipe that the user
 //! named is read if a program has opened it for writing, or does so within [`WRITER`] ([`read_input`]).
 
 use crate::end_request::is_end_requested;
 use crate::wait::{Unmet, Wait, is_readable_within, wait_for_event};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{MemfdFlags, Mode, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, Write};
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
@@ -43,6 +46,160 @@ pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     read_open(open(path)?, longest)
 }
 
+/// Input that is read in parts, any number of times: a regular file, or the content of a pipe, which is kept.
+#[derive(Debug)]
+pub struct Input<'a> {
+    content: Content<'a>,
+    /// Bytes, when the input was opened. A file that grows meanwhile is read up to here.
+    length: u64,
+    is_pipe: bool,
+}
+
+/// Content of an input.
+#[derive(Debug)]
+enum Content<'a> {
+    File(File),
+    Memory(Cow<'a, [u8]>),
+}
+
+/// Bytes of a pipe that are kept in memory. More are kept in a file without a name in the folder for temporary files.
+const KEPT_IN_MEMORY: usize = 8 << 20;
+
+impl Input<'static> {
+    /// Opens a file of at most `longest` bytes that the user named: a regular file, a pipe, or standard input (`-`).
+    ///
+    /// # Errors
+    /// Fails as [`read_input`] does, and if the content of a pipe cannot be kept.
+    pub fn open(path: &Path, longest: u64) -> io::Result<Self> {
+        if path == Path::new("-") {
+            let mut file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+            let is_whole = file.metadata()?.is_file() && file.stream_position()? == 0;
+            return if is_whole { Self::regular(file, longest) } else { Self::kept(file, longest) };
+        }
+        let file = open(path)?;
+        if file.metadata()?.file_type().is_fifo() {
+            return Self::kept(begun(file, WRITER)?, longest);
+        }
+        Self::regular(file, longest)
+    }
+
+    /// Returns a regular file as an input.
+    fn regular(file: File, longest: u64) -> io::Result<Self> {
+        let about = file.metadata()?;
+        if !about.is_file() {
+            return Err(not_regular());
+        }
+        if about.len() > longest {
+            return Err(too_long(longest));
+        }
+        // The kernel reports no length for its own files.
+        if about.len() == 0 {
+            return Ok(Self { is_pipe: false, ..Self::kept(file, longest)? });
+        }
+        Ok(Self { content: Content::File(file), length: about.len(), is_pipe: false })
+    }
+
+    /// Reads a pipe to its end.
+    fn kept(mut pipe: impl Read, longest: u64) -> io::Result<Self> {
+        let mut begin = Vec::new();
+        pipe.by_ref().take(KEPT_IN_MEMORY as u64 + 1).read_to_end(&mut begin)?;
+        if begin.len() as u64 > longest {
+            return Err(too_long(longest));
+        }
+        if begin.len() <= KEPT_IN_MEMORY {
+            return Ok(Self { is_pipe: true, ..Input::from(begin) });
+        }
+        let mut file = unnamed_file()?;
+        file.write_all(&begin)?;
+        let left = longest - begin.len() as u64;
+        let more = io::copy(&mut pipe.take(left.saturating_add(1)), &mut file)?;
+        if more > left {
+            return Err(too_long(longest));
+        }
+        let length = begin.len() as u64 + more;
+        Ok(Self { content: Content::File(file), length, is_pipe: true })
+    }
+}
+
+impl Input<'_> {
+    /// Returns the number of bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// True if the input cannot be opened again.
+    pub fn is_pipe(&self) -> bool {
+        self.is_pipe
+    }
+
+    /// Reads bytes from this position on, as many as the buffer takes; returns fewer only at the end.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read.
+    pub fn read_at(&self, from: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.length.saturating_sub(from)).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(left);
+        let mut read = 0;
+        while read < wanted {
+            let part = &mut buffer[read..wanted];
+            let more = match &self.content {
+                Content::File(file) => file.read_at(part, from + read as u64),
+                Content::Memory(bytes) => {
+                    let begin = usize::try_from(from).map_err(io::Error::other)? + read;
+                    part.copy_from_slice(&bytes[begin..begin + part.len()]);
+                    Ok(part.len())
+                }
+            };
+            match more {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    /// Returns all bytes.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read, or if there is not enough memory.
+    pub fn whole(&self) -> io::Result<Vec<u8>> {
+        let length = usize::try_from(self.length).map_err(io::Error::other)?;
+        let mut content = Vec::new();
+        content.try_reserve_exact(length).map_err(io::Error::other)?;
+        content.resize(length, 0);
+        let read = self.read_at(0, &mut content)?;
+        content.truncate(read);
+        Ok(content)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Input<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        let content = Content::Memory(Cow::Borrowed(bytes));
+        Self { content, length: bytes.len() as u64, is_pipe: false }
+    }
+}
+
+impl From<Vec<u8>> for Input<'static> {
+    fn from(bytes: Vec<u8>) -> Self {
+        let length = bytes.len() as u64;
+        Self { content: Content::Memory(Cow::Owned(bytes)), length, is_pipe: false }
+    }
+}
+
+/// Creates a file without a name, which ends with this process and which no other user can open: in the folder for
+/// temporary files, or in memory if its file system has no such files.
+fn unnamed_file() -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
+    let created = rustix::fs::open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR);
+    match created {
+        Ok(file) => Ok(File::from(file)),
+        Err(_) => Ok(File::from(memfd_create(c"nodegauge-input", MemfdFlags::CLOEXEC)?)),
+    }
+}
+
 /// Reads at most `longest` bytes from a regular file or a pipe that has been opened without waiting.
 pub(crate) fn read_open(file: File, longest: u64) -> io::Result<Vec<u8>> {
     if !file.metadata()?.file_type().is_fifo() {
@@ -51,9 +208,14 @@ pub(crate) fn read_open(file: File, longest: u64) -> io::Result<Vec<u8>> {
     read_pipe(file, longest, WRITER)
 }
 
-/// Reads at most `longest` bytes from a pipe that was opened without waiting. A program must open the pipe for
-/// writing within `wait`; after that, its time is not limited.
+/// Reads at most `longest` bytes from a pipe as [`begun`] returns it.
 fn read_pipe(file: File, longest: u64, wait: Duration) -> io::Result<Vec<u8>> {
+    read_at_most(begun(file, wait)?, longest, 0)
+}
+
+/// Returns the content of a pipe that was opened without waiting. A program must open the pipe for writing within `wait`;
+/// then the time that it needs is not limited.
+fn begun(file: File, wait: Duration) -> io::Result<impl Read> {
     let for_writer = Wait::within(wait).every(LOOK_EVERY).unless(&is_end_requested);
     let begun = wait_for_event(&for_writer, |pause| opened_writer(&file, pause).transpose());
     let first = match begun.map_err(|reason| unwritten(reason, wait))?? {
@@ -71,7 +233,7 @@ fn read_pipe(file: File, longest: u64, wait: Duration) -> io::Result<Vec<u8>> {
         }
     };
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
-    read_limited(first.as_slice().chain(file), longest, 0)
+    Ok(io::Cursor::new(first).chain(file))
 }
 
 /// Program that has opened a pipe for writing.
@@ -168,8 +330,7 @@ fn too_long(longest: u64) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
-    use std::io::Write;
+    use rustix::fs::{CWD, FileType, mknodat};
 
     fn make_pipe(path: &Path) {
         mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -209,7 +370,45 @@ mod tests {
     }
 
     #[test]
-    fn slow_writer_of_open_pipe_is_awaited() {
+    fn input_is_read_in_parts_and_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, b"0123456789").unwrap();
+        let input = Input::open(&file, 10).unwrap();
+        File::options().append(true).open(&file).unwrap().write_all(b"more").unwrap();
+        let mut part = [0; 4];
+        for _ in 0..2 {
+            assert_eq!(input.read_at(8, &mut part).unwrap(), 2, "only the first 10 bytes");
+            assert_eq!(&part[..2], b"89");
+            assert_eq!(input.read_at(3, &mut part).unwrap(), 4);
+            assert_eq!(&part, b"3456");
+            assert_eq!(input.read_at(11, &mut part).unwrap(), 0);
+        }
+        assert_eq!(input.whole().unwrap(), b"0123456789");
+        assert!(Input::open(&file, 10).is_err(), "now it is longer");
+        assert!(Input::open(folder.path(), 10).is_err());
+        assert!(Input::open(Path::new("/dev/zero"), 10).is_err());
+        let own = Input::open(Path::new("/proc/self/status"), 1 << 20).unwrap();
+        assert!(own.length() > 0 && !own.is_pipe());
+    }
+
+    #[test]
+    fn long_pipe_is_kept_outside_memory() {
+        let long: Vec<u8> = (0..KEPT_IN_MEMORY as u32 + 5).map(|at| (at % 251) as u8).collect();
+        let kept = Input::kept(long.as_slice(), 1 << 30).unwrap();
+        assert!(matches!(kept.content, Content::File(_)) && kept.is_pipe());
+        assert_eq!(kept.whole().unwrap(), long);
+        assert_eq!(kept.length(), long.len() as u64);
+        let short = Input::kept(&long[..100], 1 << 30).unwrap();
+        assert!(matches!(short.content, Content::Memory(_)));
+        assert_eq!(short.whole().unwrap(), long[..100]);
+        for longest in [99, KEPT_IN_MEMORY as u64 + 4] {
+            assert!(Input::kept(long.as_slice(), longest).is_err(), "{longest}");
+        }
+    }
+
+    #[test]
+    fn open_pipe_may_have_a_slow_writer() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         make_pipe(&pipe);

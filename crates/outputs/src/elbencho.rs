@@ -1,7 +1,7 @@
 //! Reader for elbencho: a table with a block of rows for each operation. The figures are those of the column `LAST
 //! DONE`.
 
-use crate::text::{lines, number, quoted, slug};
+use nodegauge_gauge::readers::text::{lines, number, quoted, slug};
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::record::Quoted;
@@ -37,6 +37,11 @@ impl Reader for Elbencho {
         let mut figures = OutputFigures::new("elbencho", None);
         let mut block = Block::default();
         for line in lines(text).skip(1) {
+            if line == "---" {
+                block.finish(&mut figures)?;
+                block = Block::default();
+                continue;
+            }
             let Some((label, values)) = line.split_once(" : ").or_else(|| line.split_once(": "))
             else {
                 continue;

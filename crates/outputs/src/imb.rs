@@ -1,6 +1,6 @@
 //! Reader for the Intel MPI Benchmarks: a table for each benchmark, below `# Benchmarking NAME`.
 
-use crate::text::{lines, number, quoted, rounding, slug, unread};
+use nodegauge_gauge::readers::text::{TitledRun, lines, number, quoted, rounding, slug, unread};
 use nodegauge_gauge::outputs::{MESSAGES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
@@ -14,8 +14,9 @@ const TITLES: [&str; 3] =
     ["Intel(R) MPI Benchmarks", "Intel (R) MPI Benchmarks", "Intel (R) MPI Benchmark Suite"];
 /// First words of a table.
 const TABLE: &str = "# Benchmarking";
-/// Last line of a run.
-const END: &str = "# All processes entering MPI_Finalize";
+/// Lines by which runs are found.
+const RUN: TitledRun =
+    TitledRun { version, is_table, end: "# All processes entering MPI_Finalize" };
 
 impl Reader for Imb {
     fn program(&self) -> &'static str {
@@ -31,24 +32,15 @@ impl Reader for Imb {
     }
 
     fn mark(&self, line: &str) -> Option<RunMark> {
-        if !line.starts_with('#') {
-            return None;
-        }
-        if version(line).is_some() {
-            return Some(RunMark::TITLE);
-        }
-        if line.starts_with(TABLE) {
-            return Some(RunMark::repeated(1));
-        }
-        line.starts_with(END).then_some(RunMark::once(2))
+        RUN.mark(line)
     }
 
     fn last_phase(&self) -> Option<u8> {
-        Some(2)
+        Some(TitledRun::END)
     }
 
     fn version(&self, text: &str) -> Option<String> {
-        lines(text).find_map(version)
+        RUN.version(text)
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
@@ -57,19 +49,26 @@ impl Reader for Imb {
         for line in lines(text) {
             table.line(line, &mut figures)?;
         }
-        let missing = !lines(text).any(|line| line.starts_with(END));
+        let missing = !RUN.is_ended(text);
         Ok(figures.finish(missing.then_some("the last line of the benchmarks is missing")))
     }
 }
 
-/// Returns the version in a title: `#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part`.
+/// Returns the version in a title: `#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part`, and `2018.1` of `2018 Update 1`.
 fn version(line: &str) -> Option<String> {
-    let rest = line.trim_start_matches(['#', ' ']);
+    let rest = line.strip_prefix('#')?.trim_start_matches(['#', ' ']);
     let rest = TITLES.iter().find_map(|title| rest.strip_prefix(title))?;
     let words = rest.trim().trim_start_matches(['V', 'v']).trim();
     let words = words.strip_prefix("ersion").unwrap_or(words).trim();
-    let version = words.split([' ', ',']).next()?;
-    version.starts_with(|c: char| c.is_ascii_digit()).then(|| version.to_owned())
+    let mut words = words.split([' ', ',']);
+    let version = words.next().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    let update = if words.next() == Some("Update") { words.next() } else { None };
+    Some(update.map_or_else(|| version.to_owned(), |update| format!("{version}.{update}")))
+}
+
+/// True if a line begins a table.
+fn is_table(line: &str) -> bool {
+    line.starts_with(TABLE)
 }
 
 /// Table of a benchmark.
@@ -146,16 +145,15 @@ impl Table {
         let name = self.name.clone().ok_or("a table has no name")?;
         let values: Option<Vec<f64>> = words.iter().map(|word| number(word)).collect();
         let values = values.ok_or_else(|| unread(line))?;
-        let at = |column: &str| self.columns.iter().position(|known| known == column);
-        let value = |column: &str| at(column).map(|at| values[at]);
-        let bytes = value("#bytes");
+        let row = Row { columns: &self.columns, values: &values };
+        let bytes = row.value("#bytes");
         if let (Some(last), Some(now)) = (self.last_bytes, bytes)
             && now <= last
         {
             return Err(format!("its table of {name} has {now} B after {last} B"));
         }
         self.last_bytes = Some(bytes.unwrap_or(0.0));
-        let times = ["t_min[usec]", "t_avg[usec]", "t_max[usec]"].map(value);
+        let times = ["t_min[usec]", "t_avg[usec]", "t_max[usec]"].map(|column| row.value(column));
         if let [Some(least), Some(mean), Some(most)] = times
             && !(least <= mean + 0.01 && mean <= most + 0.01)
         {
@@ -165,8 +163,8 @@ impl Table {
         config.message_bytes = bytes.map(|bytes| bytes as u64);
         config.processes = self.processes;
         config.case = self.mode.clone();
-        let rate = value("Mbytes/sec").zip(bytes);
-        let longest = at("t_max[usec]").or(at("t[usec]"));
+        let rate = row.value("Mbytes/sec").zip(bytes);
+        let longest = row.column("t_max[usec]").or(row.column("t[usec]"));
         let factor = match (rate, longest) {
             (Some((printed, size)), Some(time)) => {
                 mega(printed, size, values[time], rounding(words[time])).ok_or_else(|| {
@@ -177,33 +175,35 @@ impl Table {
                 })?
             }
             (Some((printed, size)), None) => {
-                let messages = value("Msg/sec")
-                    .ok_or("its table has data rates but neither times nor message rates")?;
+                let messages = row
+                    .value("Msg/sec")
+                    .ok_or("its rates have neither times nor numbers of messages")?;
                 [1e6, 1_048_576.0].into_iter().find(|mega| {
                     (printed * mega - messages * size).abs() <= 0.006 * mega + 0.6 * size
                 })
             }
             _ => None,
         };
-        let time = value("t[usec]").or(value("t_avg[usec]")).or(value("t_pure[usec]"));
+        let of_time = ["t[usec]", "t_avg[usec]", "t_pure[usec]"];
+        let time = of_time.into_iter().find_map(|column| row.value(column));
         let known = [
             (name.clone(), Unit::Seconds, time.map(|time| time * 1e-6)),
             (
                 format!("{name}_overall"),
                 Unit::Seconds,
-                value("t_ovrl[usec]").map(|overall| overall * 1e-6),
+                row.value("t_ovrl[usec]").map(|overall| overall * 1e-6),
             ),
             (
                 format!("{name}_overlap"),
                 Unit::Factor,
-                value("overlap[%]").map(|percent| percent * 1e-2),
+                row.value("overlap[%]").map(|percent| percent * 1e-2),
             ),
             (
                 name.clone(),
                 Unit::BytesPerSecond,
-                factor.zip(value("Mbytes/sec")).map(|(unit, printed)| printed * unit),
+                factor.zip(row.value("Mbytes/sec")).map(|(unit, printed)| printed * unit),
             ),
-            (name, Unit::MessagesPerSecond, value("Msg/sec")),
+            (name, Unit::MessagesPerSecond, row.value("Msg/sec")),
         ];
         for (figure_name, unit, printed) in known {
             let Some(printed) = printed else { continue };
@@ -226,9 +226,24 @@ impl Table {
     }
 }
 
-/// Returns the number of bytes of a megabyte in this version: 10^6, or 2^20 before 2018. The data rate is one, two or
-/// four times the size divided by the time. Returns `Some(None)` if the printed digits do not determine the unit, and
-/// `None` if neither unit fits.
+/// Numbers of a row by the names of their columns.
+struct Row<'a> {
+    columns: &'a [String],
+    values: &'a [f64],
+}
+
+impl Row<'_> {
+    fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column == name)
+    }
+
+    fn value(&self, name: &str) -> Option<f64> {
+        self.column(name).map(|column| self.values[column])
+    }
+}
+
+/// Returns the bytes of a megabyte of this version: 10^6, or 2^20 before 2018. The data rate is one, two or four times the
+/// size divided by the time. `Some(None)` if the printed digits do not show which it is, `None` if it is none of them.
 fn mega(rate: f64, bytes: f64, microseconds: f64, error: f64) -> Option<Option<f64>> {
     if rate == 0.0 || bytes == 0.0 {
         return Some(None);
@@ -236,10 +251,10 @@ fn mega(rate: f64, bytes: f64, microseconds: f64, error: f64) -> Option<Option<f
     let mut found: Option<f64> = None;
     for scale in [1.0, 2.0, 4.0] {
         for mega in [1e6, 1_048_576.0] {
-            let expected = |time: f64| scale * bytes / (time * 1e-6) / mega;
-            let least = expected(microseconds + error) - 0.006;
+            let megabytes = scale * bytes / mega;
+            let least = megabytes / ((microseconds + error) * 1e-6) - 0.006;
             let most = if microseconds > error {
-                expected(microseconds - error) + 0.006
+                megabytes / ((microseconds - error) * 1e-6) + 0.006
             } else {
                 f64::INFINITY
             };

@@ -1,6 +1,6 @@
 //! Reader for IOR: the lines `Max Write` and `Max Read` in two units, rows of repetitions, and the CSV and JSON forms.
 
-use crate::text::{agree, behind, lines, number, size, unread};
+use nodegauge_gauge::readers::text::{agree, behind, count, document, lines, number, size, unread};
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
@@ -73,40 +73,50 @@ fn is_end(line: &str) -> bool {
     rest.is_some_and(|rest| rest.trim_start().starts_with(':'))
 }
 
-/// Returns the value of a line `label : value` or `label = value`.
-fn property<'a>(text: &'a str, label: &str) -> Option<&'a str> {
-    let rest = behind(text, label)?;
-    Some(rest.strip_prefix([':', '='])?.trim())
+/// Returns the value of a line `label : value` or `label = value` with the first of these labels.
+fn property<'a>(text: &'a str, labels: &[&str]) -> Option<&'a str> {
+    labels.iter().find_map(|label| {
+        let rest = behind(text, label)?;
+        Some(rest.strip_prefix([':', '='])?.trim())
+    })
 }
 
 /// Returns the configuration of the run.
 fn config(text: &str, figures: &OutputFigures) -> OutputConfig {
-    let of = |labels: &[&str]| labels.iter().find_map(|label| property(text, label));
-    let tasks = of(&["tasks", "clients"]).and_then(|words| words.split([' ', '(']).next());
-    let access = of(&["access"]).map(str::to_owned);
+    let tasks = property(text, &["tasks", "clients"]);
+    let tasks = tasks.and_then(|words| words.split([' ', '(']).next());
+    let access = property(text, &["access"]);
     OutputConfig {
         processes: tasks.and_then(|word| word.parse().ok()),
-        block_bytes: of(&["xfersize"]).and_then(size),
-        file_bytes: of(&["aggregate filesize"]).and_then(size),
-        case: [of(&["api"]).map(str::to_owned), access]
-            .into_iter()
-            .flatten()
-            .reduce(|a, b| a + ", " + &b),
+        block_bytes: property(text, &["xfersize"]).and_then(size),
+        file_bytes: file_bytes(text),
+        case: property(text, &["api"]).zip(access).map(|(api, access)| format!("{api}, {access}")),
         ..figures.config()
     }
 }
 
-/// Parses the best rates, and the rates of operations in the summary.
+/// Returns the bytes of all tasks; `None` if they are not those of the blocks of all tasks and segments.
+fn file_bytes(text: &str) -> Option<u64> {
+    let printed = property(text, &["aggregate filesize"])?;
+    let bytes = size(printed)?;
+    let tasks = property(text, &["tasks", "clients"]).and_then(count)?;
+    let block = property(text, &["blocksize"]).and_then(size)?;
+    let segments = property(text, &["segments"]).and_then(count).unwrap_or(1);
+    let exact = block.checked_mul(tasks)?.checked_mul(segments)?;
+    // A printed size has two decimals of its unit, of which it has at least one.
+    let is_same =
+        bytes == exact || printed.contains('.') && agree(bytes as f64, exact as f64, 5e-3);
+    is_same.then_some(bytes)
+}
+
+/// Reads the best rates, and the rates of operations in the summary.
 fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let config = config(text, figures);
     is_transfer_size_consistent(text, config.block_bytes)?;
-    let rows = |name: &str| {
-        lines(text).filter(|line| line.split_whitespace().next() == Some(name)).count()
-    };
     for (label, name) in BEST {
         let mut found = lines(text).filter_map(|line| line.strip_prefix(label));
         let Some(line) = found.next() else {
-            if rows(name) > 0 && figures.is_empty() && name == "read" {
+            if name == "read" && figures.is_empty() && has_row(text, name) {
                 return Err("its best rates are missing".to_owned());
             }
             continue;
@@ -136,7 +146,12 @@ fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails if the transfer size in the rows of the repetitions differs from that in the description of the run.
+/// True if a repetition has a row of this access.
+fn has_row(text: &str, access: &str) -> bool {
+    lines(text).any(|line| line.split_whitespace().next() == Some(access))
+}
+
+/// Fails if the rows of the repetitions have another transfer size than the description of the run.
 fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), String> {
     // IOR transfers whole words.
     if bytes.is_some_and(|bytes| bytes % 8 != 0) {
@@ -144,8 +159,20 @@ fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), Str
     }
     let mut columns: Option<usize> = None;
     let mut at = 0;
+    let mut has_operations = false;
     for line in lines(text) {
         let words: Vec<&str> = line.split_whitespace().collect();
+        // The summary of version 2 has rates of data and of transfers.
+        has_operations |= line.starts_with("Operation ") && line.contains("Max (OPs)");
+        if has_operations
+            && let ["write" | "read", data, _, _, _, transfers, ..] = words[..]
+            && let (Some(data), Some(transfers)) = (number(data), number(transfers))
+            && bytes.is_some_and(|bytes| {
+                !agree(data * MEBI, transfers * bytes as f64, 1e-3 + 0.006 / data.max(0.01))
+            })
+        {
+            return Err("its rate is not that of its transfers".to_owned());
+        }
         if let Some(position) = words.iter().position(|word| *word == "xfer(KiB)") {
             columns = Some(words.len());
             at = position;
@@ -196,25 +223,28 @@ fn read_csv_rows(text: &str, figures: &mut OutputFigures) -> Result<(), String> 
     Ok(())
 }
 
-/// Parses the summary of the JSON form.
+/// Returns a whole number of a row of JSON.
+fn whole(row: &Value, key: &str) -> Option<u64> {
+    row.get(key).and_then(Value::as_u64)
+}
+
+/// Reads the summary of the JSON form.
 fn json(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
-    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    let document = documents.next().ok_or("its JSON is empty")?;
-    let document = document.map_err(|error| format!("its JSON is invalid: {error}"))?;
+    let document = document(text)?;
     let summary = document.get("summary").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for row in summary {
         let name = row.get("operation").and_then(Value::as_str).ok_or("a row has no operation")?;
         let rate = row.get("bwMaxMIB").and_then(Value::as_f64).ok_or("a row has no rate")?;
-        let whole = |key: &str| row.get(key).and_then(Value::as_u64);
-        let printed = whole("transferSize").map(|bytes| bytes as f64 / 1024.0);
+        let transfer = whole(row, "transferSize");
+        let printed = transfer.map(|bytes| bytes as f64 / 1024.0);
         let rows = text.split("\"xferKiB\":").skip(1);
         let mut sizes = rows.filter_map(|rest| number(rest.trim_start().split(',').next()?.trim()));
         if sizes.any(|size| printed.is_some_and(|printed| (printed - size).abs() > 1e-4)) {
             return Err("the transfer sizes of its rows and of its summary differ".to_owned());
         }
         let config = OutputConfig {
-            block_bytes: whole("transferSize"),
-            processes: whole("numTasks"),
+            block_bytes: transfer,
+            processes: whole(row, "numTasks"),
             case: row.get("API").and_then(Value::as_str).map(str::to_owned),
             engine_version: document.get("Version").and_then(Value::as_str).map(str::to_owned),
             ..figures.config()

@@ -7,6 +7,8 @@ mod elbencho;
 mod imb;
 mod ior;
 mod likwid_bench;
+mod mbw;
+mod mdtest;
 mod mlc;
 mod multichase;
 mod nccl;
@@ -39,6 +41,7 @@ pub static MEMORY: OutputGauge = OutputGauge {
         &likwid_bench::LikwidBench,
         &mlc::Mlc,
         &multichase::Multichase,
+        &mbw::Mbw,
         &tinymembench::Tinymembench,
         &sysbench::Sysbench,
         &core_to_core::CoreToCore,

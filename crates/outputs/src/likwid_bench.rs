@@ -1,7 +1,7 @@
 //! Reader for likwid-bench: a block of lines `name: value` per run. The rates are the printed amounts divided by the
 //! printed time.
 
-use crate::text::{agree, behind, count, lines, number};
+use nodegauge_gauge::readers::text::{agree, behind, count, lines, number, number_with, only};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
@@ -34,20 +34,9 @@ impl Reader for LikwidBench {
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
-        let only = |label: &str| -> Result<&str, String> {
-            let mut found = lines(text).filter_map(|line| line.strip_prefix(label));
-            let value = found.next().ok_or_else(|| format!("it has no line {label:?}"))?;
-            match found.next() {
-                Some(other) if other != value => Err(format!("it has {label:?} twice")),
-                _ => Ok(value.trim()),
-            }
-        };
-        let value = |label: &str| -> Result<f64, String> {
-            number(only(label)?).ok_or_else(|| format!("the number of {label:?} cannot be read"))
-        };
-        let kernel = only("Test:")?;
-        let time = only("Time:")?.strip_suffix("sec").map(str::trim).and_then(number);
-        let time = time.ok_or_else(|| "its time is not in seconds".to_owned())?;
+        let kernel = property(text, "Test:")?;
+        let time = number_with(property(text, "Time:")?, "sec");
+        let time = time.ok_or_else(|| "its time has no unit of seconds".to_owned())?;
         let mut figures = OutputFigures::new("likwid-bench", None);
         let mut config = figures.config();
         config.case = Some(kernel.to_owned());
@@ -61,8 +50,8 @@ impl Reader for LikwidBench {
             ("flops", "MFlops/s:", "Number of Flops:", Unit::FlopsPerSecond),
         ];
         for (name, rate, amount, unit) in rates {
-            let printed = value(rate)? * 1e6;
-            let computed = value(amount)? / time;
+            let printed = value(text, rate)? * 1e6;
+            let computed = value(text, amount)? / time;
             let is_both_zero = printed == 0.0 && computed == 0.0;
             // Rates have two decimals, times seven digits.
             if !is_both_zero && !agree(printed, computed, 1e-4 + 1e4 / printed.max(1.0)) {
@@ -81,4 +70,14 @@ impl Reader for LikwidBench {
         }
         Ok(figures.finish(None))
     }
+}
+
+/// Returns the text behind a label, which the output must have.
+fn property<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
+    only(text, label)?.ok_or_else(|| format!("it has no line {label:?}"))
+}
+
+/// Returns the number behind a label.
+fn value(text: &str, label: &str) -> Result<f64, String> {
+    number(property(text, label)?).ok_or_else(|| format!("the number of {label:?} cannot be read"))
 }

@@ -1,6 +1,6 @@
 //! Reader for multichase with `-v`, and for multiload and pingpong of the same collection.
 
-use crate::text::{agree, behind, count, lines, number, quoted, unread};
+use nodegauge_gauge::readers::text::{agree, behind, count, lines, number, quoted, unread};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
@@ -67,11 +67,10 @@ fn cells(line: &str) -> Vec<&str> {
 fn chase(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("multichase", None);
     let mut config = figures.config();
-    let of = |label: &str| behind(text, label).and_then(|rest| rest.strip_prefix('='));
-    let kind = of("chase ").ok_or("its line with the kind of chase is missing")?.trim();
+    let kind = behind(text, "chase =").ok_or("it does not name its chase")?;
     config.case = Some(kind.to_owned());
-    config.threads = of("nr_threads ").and_then(count);
-    config.data_bytes = of("total_memory ").and_then(count);
+    config.threads = behind(text, "nr_threads =").and_then(count);
+    config.data_bytes = behind(text, "total_memory =").and_then(count);
     let mut averages = Vec::new();
     let mut last = None;
     for line in lines(text).skip_while(|line| *line != SAMPLES).skip(1) {

@@ -1,11 +1,12 @@
-//! Reader for nccl-tests and rccl-tests: a table of sizes with time, algorithm bandwidth and bus bandwidth, out of
-//! place and in place.
+//! nccl-tests and rccl-tests: a table of sizes with time, algorithm and bus bandwidth, out of place and in place, or the
+//! same as JSON (`-J`).
 
-use crate::text::{agree, lines, number, quoted, unread};
+use nodegauge_gauge::readers::text::{agree, document, lines, number, quoted, unread};
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::record::{Quoted, Validity};
 use nodegauge_measure::{Bytes, Unit};
+use serde_json::Value;
 
 /// Reader for the output of nccl-tests and rccl-tests.
 pub(crate) struct Nccl;
@@ -25,12 +26,12 @@ impl Reader for Nccl {
     }
 
     fn first_characters(&self) -> &'static str {
-        "#"
+        "#{\""
     }
 
     fn mark(&self, line: &str) -> Option<RunMark> {
         if !line.starts_with('#') {
-            return None;
+            return line.contains("\"nccl_version\":").then_some(RunMark::DOCUMENT);
         }
         let phases = [
             ("# nccl-tests version", 0),
@@ -60,6 +61,9 @@ impl Reader for Nccl {
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        if text.trim_start().starts_with('{') {
+            return Ok(json(text)?);
+        }
         Ok(figures(text, self.version(text))?)
     }
 }
@@ -83,12 +87,10 @@ impl Columns {
         let units: Vec<&str> = units.trim_start_matches('#').split_whitespace().collect();
         let times = units.iter().filter(|unit| **unit == "(us)").count();
         let rates = units.iter().filter(|unit| **unit == "(GB/s)").count();
-        let positions = |name: &str| -> Vec<usize> {
-            (0..names.len()).filter(|at| names[*at] == name).collect()
-        };
-        let [time, algorithm, bus] = ["time", "algbw", "busbw"].map(positions);
-        let mut wrong = positions("#wrong");
-        wrong.extend(positions("error"));
+        let time = positions(&names, &["time"]);
+        let algorithm = positions(&names, &["algbw"]);
+        let bus = positions(&names, &["busbw"]);
+        let wrong = positions(&names, &["#wrong", "error"]);
         let halves = time.len();
         let is_known = (1..=2).contains(&halves)
             && [&algorithm, &bus, &wrong].iter().all(|of| of.len() == halves)
@@ -101,6 +103,11 @@ impl Columns {
         let halves = (0..halves).map(|at| [time[at], algorithm[at], bus[at], wrong[at]]).collect();
         Ok(Self { count: names.len(), halves })
     }
+}
+
+/// Returns the positions of the columns with one of these names.
+fn positions(columns: &[&str], names: &[&str]) -> Vec<usize> {
+    (0..columns.len()).filter(|at| names.contains(&columns[*at])).collect()
 }
 
 fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
@@ -149,38 +156,21 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             let (Some(time), Some(algorithm), Some(bus)) = (time, algorithm, bus) else {
                 return Err(unread(line));
             };
-            // The time has four digits, the bandwidth two decimals.
+            let wrong = match cells[3] {
+                "N/A" => None,
+                word => Some(number(word).ok_or_else(|| unread(line))?),
+            };
+            // Four digits of the time, two decimals of the bandwidth.
             let error = 6e-3 + 0.006 / algorithm.max(1e-9);
-            if !agree(algorithm * 1e9, size / (time * 1e-6), error) {
-                return Err(format!(
-                    "a bandwidth is not the size divided by the time: {}",
-                    quoted(line)
-                ));
-            }
-            let mut validity = Validity::valid();
-            if cells[3] != "N/A" && number(cells[3]).ok_or_else(|| unread(line))? > 0.0 {
-                validity.invalid("the program reports wrong data");
-            }
+            let half = Half { size, time, algorithm, bus, wrong, error };
+            half.check(line)?;
             let config = OutputConfig {
                 message_bytes: Some(size as u64),
                 element: Some(words[2].to_owned()),
                 case: Some(place.to_owned()),
                 ..base.clone()
             };
-            let known = [
-                (name.to_owned(), Unit::Seconds, time * 1e-6),
-                (name.to_owned(), Unit::BytesPerSecond, bus * 1e9),
-            ];
-            for (figure_name, unit, value) in known {
-                let figure = OutputFigure {
-                    of: NETWORK,
-                    name: figure_name,
-                    unit,
-                    value,
-                    quoted: Quoted::Mean,
-                };
-                figures.push_with_validity(figure, &config, validity.clone())?;
-            }
+            half.push(name, &config, &mut figures)?;
         }
     }
     let gap = missing_size(&sizes).map(|size| format!("the table has no line for {}", Bytes(size)));
@@ -189,10 +179,110 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     Ok(figures.finish(missing.as_deref()))
 }
 
-/// Returns the first missing size in a table whose sizes grow by a constant factor or a constant step.
+/// Half of a row: the operation out of place or in place.
+struct Half {
+    /// Bytes.
+    size: f64,
+    /// Microseconds.
+    time: f64,
+    /// GB/s.
+    algorithm: f64,
+    /// GB/s.
+    bus: f64,
+    /// Number of wrong elements, if they were counted.
+    wrong: Option<f64>,
+    /// Relative error of the bandwidth by its printed digits.
+    error: f64,
+}
+
+impl Half {
+    /// Fails if the bandwidth is not the size divided by the time.
+    fn check(&self, line: &str) -> Result<(), String> {
+        if agree(self.algorithm * 1e9, self.size / (self.time * 1e-6), self.error) {
+            return Ok(());
+        }
+        Err(format!("a bandwidth is not the size divided by the time: {}", quoted(line)))
+    }
+
+    /// Adds the time and the bus bandwidth.
+    fn push(
+        &self,
+        name: &str,
+        config: &OutputConfig,
+        figures: &mut OutputFigures,
+    ) -> Result<(), String> {
+        let mut validity = Validity::valid();
+        if self.wrong.is_some_and(|wrong| wrong > 0.0) {
+            validity.invalid("the program reports wrong data");
+        }
+        let known = [(Unit::Seconds, self.time * 1e-6), (Unit::BytesPerSecond, self.bus * 1e9)];
+        for (unit, value) in known {
+            let figure = OutputFigure {
+                of: NETWORK,
+                name: name.to_owned(),
+                unit,
+                value,
+                quoted: Quoted::Mean,
+            };
+            figures.push_with_validity(figure, config, validity.clone())?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the JSON, which has the version of NCCL, and not that of the tests.
+fn json(text: &str) -> Result<PrintedRun, String> {
+    let document = document(text)?;
+    let program = document["args"][0].as_str().ok_or("its arguments are missing")?;
+    let program = program.rsplit('/').next().unwrap_or(program);
+    let name = program.trim_end_matches("_perf");
+    let mut figures = OutputFigures::new("nccl-tests", None);
+    let devices = document["config"]["devices"].as_array();
+    let base =
+        OutputConfig { processes: devices.map(|devices| devices.len() as u64), ..figures.config() };
+    let rows = document["results"].as_array().ok_or("it has no results")?;
+    let mut sizes: Vec<f64> = Vec::new();
+    for row in rows {
+        let size = row["size"].as_f64().ok_or("a result has no size")?;
+        if sizes.contains(&size) && sizes.last() != Some(&size) {
+            return Err(format!("its results have {size} B twice"));
+        }
+        sizes.push(size);
+        for (key, place) in [("out_of_place", "out of place"), ("in_place", "in place")] {
+            let cells = &row[key];
+            if cells.is_null() {
+                continue;
+            }
+            let half = half_of_json(size, cells)
+                .ok_or_else(|| format!("the result of {size} B {place} cannot be read"))?;
+            half.check(&cells.to_string())?;
+            let config = OutputConfig {
+                message_bytes: Some(size as u64),
+                element: row["type"].as_str().map(str::to_owned),
+                case: Some(place.to_owned()),
+                ..base.clone()
+            };
+            half.push(name, &config, &mut figures)?;
+        }
+    }
+    let gap =
+        missing_size(&sizes).map(|size| format!("the results have no row for {}", Bytes(size)));
+    Ok(figures.finish(gap.as_deref()))
+}
+
+/// Returns the half of a result in JSON.
+fn half_of_json(size: f64, cells: &Value) -> Option<Half> {
+    let time = cells["time"].as_f64().or(cells["cpu_time"].as_f64())?;
+    let algorithm = cells["alg_bw"].as_f64()?;
+    let bus = cells["bus_bw"].as_f64()?;
+    // Six decimals.
+    let error = 1e-5 + 1e-6 / algorithm.max(1e-9) + 1e-6 / time.max(1e-9);
+    Some(Half { size, time, algorithm, bus, wrong: cells["nwrong"].as_f64(), error })
+}
+
+/// Returns the first size that is missing in a table whose sizes grow by one factor or one step.
 fn missing_size(sizes: &[f64]) -> Option<u64> {
-    let grows = |two: &[f64]| two[0] > 0.0 && two[1] > two[0];
-    if sizes.len() < 3 || !sizes.windows(2).all(grows) {
+    if sizes.len() < 3 || !sizes.windows(2).all(|two| two[0] > 0.0 && two[1] > two[0]) {
         return None;
     }
     let factor = sizes[1] / sizes[0];

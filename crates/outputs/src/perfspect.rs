@@ -1,6 +1,6 @@
 //! Reader for the JSON of `perfspect benchmark`: an object with a list of rows for each table.
 
-use crate::text::number;
+use nodegauge_gauge::readers::text::{document, number};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
@@ -37,7 +37,8 @@ impl Reader for PerfSpect {
     }
 
     fn mark(&self, line: &str) -> Option<RunMark> {
-        if !line.contains('"') {
+        // Every name of a table begins with one of these words.
+        if !["\"Memory ", "\"Cache "].iter().any(|word| line.contains(word)) {
             return None;
         }
         let names = MATRICES.iter().chain(&CACHES).map(|(name, ..)| *name).chain([LOADED]);
@@ -46,9 +47,7 @@ impl Reader for PerfSpect {
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
-        let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-        let document = documents.next().ok_or_else(|| "its JSON is empty".to_owned())?;
-        let document = document.map_err(|error| format!("its JSON is invalid: {error}"))?;
+        let document = document(text)?;
         let mut figures = OutputFigures::new("perfspect", None);
         for (table, name, unit, factor) in MATRICES {
             for row in rows(&document, table) {

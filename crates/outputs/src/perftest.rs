@@ -1,10 +1,12 @@
-//! Reader for perftest (ib_write_bw, ib_send_lat, ...): a table of sizes below the description of the connection.
+//! perftest (ib_write_bw, ib_send_lat, ...): a table of sizes below the description of the connection, or one size in JSON
+//! (`--out_json`).
 
-use crate::text::{lines, number, quoted, rounding};
+use nodegauge_gauge::readers::text::{document, lines, number, quoted, rounding};
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
+use serde_json::Value;
 
 /// Reader for the output of perftest.
 pub(crate) struct Perftest;
@@ -40,17 +42,23 @@ impl Reader for Perftest {
     }
 
     fn first_characters(&self) -> &'static str {
-        "SRAW#"
+        "SRAW#{\""
     }
 
     fn mark(&self, line: &str) -> Option<RunMark> {
         if title(line).is_some() {
             return Some(RunMark::TITLE);
         }
+        if line.contains("\"test_info\"") {
+            return Some(RunMark::DOCUMENT);
+        }
         (line.starts_with("#bytes") && header(line).is_some()).then_some(RunMark::once(1))
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        if text.trim_start().starts_with('{') {
+            return Ok(json(text)?);
+        }
         Ok(figures(text)?)
     }
 }
@@ -125,44 +133,72 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
         last = values[0];
         let own = OutputConfig { message_bytes: Some(values[0] as u64), ..config.clone() };
         match table {
-            Table::Rates(unit) => rates(&program, unit, &words, &values, &own, &mut figures)?,
+            Table::Rates(unit) => {
+                let [.., average, messages] = words[..5] else { continue };
+                let row = RateRow {
+                    values: values.get(..5).unwrap_or_default(),
+                    errors: [rounding(average), rounding(messages)],
+                    columns: values.len(),
+                    line,
+                };
+                rates(&program, units_of(unit), &row, &own, &mut figures)?
+            }
             Table::Times => times(&program, &values, line, &own, &mut figures)?,
         }
     }
     Ok(figures.finish(None))
 }
 
-/// Adds the bandwidth and the message rate of a row.
+/// Returns the bytes that a unit may mean.
+fn units_of(unit: &str) -> &'static [f64] {
+    match unit {
+        "mebi" => &[1_048_576.0],
+        "mega" => &[1_048_576.0, 1e6],
+        "any" => &[1_048_576.0, 1e6, 0.125e9],
+        _ => &[0.125e9],
+    }
+}
+
+/// Row of a table of bandwidths.
+struct RateRow<'a> {
+    /// Size, iterations, peak and mean bandwidth, rate of messages.
+    values: &'a [f64],
+    /// Half of the last printed digit of the mean bandwidth and of the rate of messages.
+    errors: [f64; 2],
+    /// Number of columns, of which the last may be the utilisation of the CPU.
+    columns: usize,
+    line: &'a str,
+}
+
+/// Adds the bandwidth and the rate of messages of a row. The unit of the bandwidth is the one with which it is the size
+/// multiplied by the rate.
 fn rates(
     program: &str,
-    unit: &str,
-    words: &[&str],
-    values: &[f64],
+    units: &[f64],
+    row: &RateRow<'_>,
     config: &OutputConfig,
     figures: &mut OutputFigures,
 ) -> Result<(), String> {
-    if !(5..=6).contains(&values.len()) {
-        return Err("a row of its table does not have one number per column".to_owned());
+    let [bytes, _, peak, average, messages] = *row.values else {
+        return Err("a row of its table has not one number for each column".to_owned());
+    };
+    if row.columns > 6 {
+        return Err("a row of its table has not one number for each column".to_owned());
     }
-    let [bytes, peak, average, messages] = [0, 2, 3, 4].map(|at| values[at]);
+    let [of_average, of_messages] = row.errors;
     let exact = bytes * messages * 1e6;
-    let error = bytes * rounding(words[4]) * 1.2e6;
-    let units: &[f64] = match unit {
-        "mebi" => &[1_048_576.0],
-        "mega" => &[1_048_576.0, 1e6],
-        _ => &[0.125e9],
-    };
-    let fits = |factor: &&f64| {
-        let slack = error + **factor * rounding(words[3]) * 1.2 + exact * 1e-4;
-        (average * **factor - exact).abs() <= slack
-    };
-    let known: Vec<f64> = units.iter().filter(fits).copied().collect();
+    let error = bytes * of_messages * 1.2e6;
+    let mut known = units.to_vec();
+    known.retain(|factor| {
+        let slack = error + factor * of_average * 1.2 + exact * 1e-4;
+        (average * factor - exact).abs() <= slack
+    });
     let rate = match known[..] {
         [factor] => Some(factor),
         [] => {
-            let row = quoted(&words.join(" "));
             return Err(format!(
-                "a bandwidth is not the size multiplied by the message rate: {row}"
+                "a bandwidth is not the size multiplied by the rate of messages: {}",
+                quoted(row.line)
             ));
         }
         // The printed digits do not determine the unit.
@@ -229,4 +265,53 @@ fn times(
         },
         &own,
     )
+}
+
+/// Returns the program of a test in JSON: `RDMA_Write_Bidirectional_BW_Test`.
+fn json_title(test: &str) -> Option<String> {
+    OPERATIONS.iter().find_map(|(operation, _)| {
+        let rest = test.strip_prefix(&operation.replace(' ', "_"))?;
+        title(&format!("{operation}{}", rest.replace('_', " ")))
+    })
+}
+
+/// Reads the JSON of one size, which does not name the unit of its bandwidths.
+fn json(text: &str) -> Result<PrintedRun, String> {
+    /// Keys of a bandwidth.
+    const RATE: [&str; 5] = ["MsgSize", "n_iterations", "BW_peak", "BW_average", "MsgRate"];
+    /// Keys of a latency.
+    const TIME: [&str; 9] = [
+        "MsgSize",
+        "n_iterations",
+        "t_min",
+        "t_max",
+        "t_typical",
+        "t_avg",
+        "t_stdev",
+        "percentile_99",
+        "percentile_99.9",
+    ];
+    let document = document(text)?;
+    let [info, results] = ["test_info", "results"].map(|key| &document[key]);
+    let program = info["test"].as_str().and_then(json_title).ok_or("its test is unknown")?;
+    let mut figures = OutputFigures::new("perftest", None);
+    let mut config = figures.config();
+    config.device_name = info["Device"].as_str().map(str::to_owned);
+    // The digits of the bandwidth confirm a size only roughly.
+    config.message_bytes = results["MsgSize"].as_u64().filter(|bytes| bytes.is_power_of_two());
+    if let Some(values) = numbers(results, &RATE) {
+        // Two decimals, and six.
+        let row =
+            RateRow { values: &values, errors: [5e-3, 5e-7], columns: RATE.len(), line: text };
+        rates(&program, units_of("any"), &row, &config, &mut figures)?;
+    } else {
+        let values = numbers(results, &TIME).ok_or("its results have no bandwidth or latency")?;
+        times(&program, &values, text, &config, &mut figures)?;
+    }
+    Ok(figures.finish(None))
+}
+
+/// Returns the numbers behind keys; `None` if one of them is missing.
+fn numbers(object: &Value, keys: &[&str]) -> Option<Vec<f64>> {
+    keys.iter().map(|key| object[*key].as_f64().filter(|number| *number >= 0.0)).collect()
 }

@@ -1,6 +1,6 @@
 //! Reader for rocm_bandwidth_test: matrices of bandwidths between devices, and tables of one pair of devices.
 
-use crate::text::{lines, number, unread};
+use nodegauge_gauge::readers::text::{lines, number, unread};
 use nodegauge_gauge::outputs::{DEVICE, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;

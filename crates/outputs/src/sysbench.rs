@@ -1,6 +1,6 @@
 //! Reader for the memory test of sysbench.
 
-use crate::text::{agree, behind, count, lines, number, size};
+use nodegauge_gauge::readers::text::{agree, behind, behind_any, count, lines, number_with, size};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
@@ -44,6 +44,13 @@ fn version(line: &str) -> Option<String> {
     is_version.then(|| version.to_owned())
 }
 
+/// Returns the number in parentheses at the end of a line, with one of these units.
+fn inside(line: &str, units: &[&str]) -> Option<f64> {
+    let (_, rest) = line.split_once('(')?;
+    let words = rest.strip_suffix(')')?;
+    units.iter().find_map(|unit| number_with(words, unit))
+}
+
 fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     let is_memory = lines(text).any(|line| {
         line.to_lowercase().contains("memory speed test")
@@ -52,12 +59,12 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     if !is_memory {
         return Err("its test is not the memory test".to_owned());
     }
-    let of = |labels: [&str; 2]| labels.into_iter().find_map(|label| behind(text, label));
-    let block = of(["block size:", "Memory block size:"]).and_then(size);
-    let block = block.ok_or("the line with its block size is missing")?;
-    let operation = of(["operation:", "Memory operations type:"]);
-    let operation = operation.ok_or("the line with its operation is missing")?;
-    let scope = of(["scope:", "Memory scope type:"]).ok_or("the line with its scope is missing")?;
+    let block = behind_any(text, &["block size:", "Memory block size:"]).and_then(size);
+    let block = block.ok_or("it does not print the size of its blocks")?;
+    let operation = behind_any(text, &["operation:", "Memory operations type:"]);
+    let operation = operation.ok_or("it does not print its operation")?;
+    let scope = behind_any(text, &["scope:", "Memory scope type:"]);
+    let scope = scope.ok_or("it does not print its scope")?;
     let rates: Vec<&str> = lines(text).filter(|line| line.contains(" transferred (")).collect();
     let counts: Vec<&str> = lines(text)
         .filter(|line| {
@@ -69,11 +76,6 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     };
     let [operations] = counts[..] else {
         return Err("it does not have exactly one number of operations".to_owned());
-    };
-    let inside = |line: &str, units: &[&str]| -> Option<f64> {
-        let (_, rest) = line.split_once('(')?;
-        let words = rest.strip_suffix(')')?;
-        units.iter().find_map(|unit| number(words.strip_suffix(unit)?.trim()))
     };
     let mebi = (1u64 << 20) as f64;
     let rate =

@@ -1,6 +1,6 @@
 //! Reader for tinymembench: lines `name : rate MB/s`, and tables of latencies by block size.
 
-use crate::text::{lines, number, unread};
+use nodegauge_gauge::readers::text::{lines, number, unread};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;

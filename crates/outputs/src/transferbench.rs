@@ -1,6 +1,6 @@
 //! Reader for TransferBench: lines of transfers with rate, time and bytes, and the matrices of the preset `p2p`.
 
-use crate::text::{agree, lines, number, quoted, unread};
+use nodegauge_gauge::readers::text::{agree, lines, number_with, quoted, unread};
 use nodegauge_gauge::outputs::{DEVICE, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
@@ -57,14 +57,19 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             test = format!("test {number}");
             continue;
         }
+        if line.is_empty() {
+            test.clear();
+        }
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         if cells.len() < 4 || !cells[1].ends_with("GB/s") {
             continue;
         }
-        let of = |cell: &str, unit: &str| cell.strip_suffix(unit).map(str::trim).and_then(number);
-        let rate = of(cells[1], "GB/s").ok_or_else(|| unread(line))? * 1e9;
-        let time = of(cells[2], "ms").ok_or_else(|| unread(line))? * 1e-3;
-        let bytes = of(cells[3], "bytes").ok_or_else(|| unread(line))?;
+        if test.is_empty() {
+            return Err(format!("a line belongs to no test: {}", quoted(line)));
+        }
+        let rate = number_with(cells[1], "GB/s").ok_or_else(|| unread(line))? * 1e9;
+        let time = number_with(cells[2], "ms").ok_or_else(|| unread(line))? * 1e-3;
+        let bytes = number_with(cells[3], "bytes").ok_or_else(|| unread(line))?;
         // Rates and times have three decimals.
         let error = 2e-3 + 6e5 / rate.max(1.0) + 6e-7 / time.max(1e-9);
         if !agree(rate, bytes / time, error) {

@@ -4,7 +4,7 @@ use crate::compare::cut;
 use crate::head::INCOMPLETE;
 pub use crate::head::{command, shell_command};
 use crate::{Conditions, card, conclusion, head, machine, terms, topology};
-use nodegauge_analysis::compare::{COMPARED, TURNS};
+use nodegauge_analysis::compare::{COMPARED, IMPORT, TURNS};
 use nodegauge_gauge::view::{Bar, Block, ColumnList, Note, Page, Section, TableCell, Tone};
 use nodegauge_gauge::{Detail, Gauge, hosts};
 use nodegauge_measure::keys::Registry;
@@ -217,7 +217,10 @@ fn possible_names(run: &Record, runs: &[Record], characters: usize) -> [String; 
     let own = run.labels.iter().filter(|(key, _)| {
         runs.iter().any(|other| other.labels.get(*key) != runs[0].labels.get(*key))
     });
-    let own: Vec<(&String, &String)> = own.collect();
+    let mut own: Vec<(&String, &String)> = own.collect();
+    if own.iter().any(|(key, _)| *key != IMPORT) {
+        own.retain(|(key, _)| *key != IMPORT);
+    }
     let is_named = own.iter().any(|(key, _)| *key == COMPARED);
     let mut labels = Vec::new();
     for (key, value) in own {

@@ -22,6 +22,7 @@ mod mpi_means;
 mod osu;
 mod own_program;
 mod random_signals;
+mod read;
 mod signals;
 pub mod slurm;
 mod tasks;

@@ -1,7 +1,7 @@
 //! Differences between settings: labels, machine, kernel, build, and the configuration of the measurements. A value
 //! that is unknown for A or for B is not a difference.
 
-use super::{COMPARED, TURNS, distinct, pairing};
+use super::{COMPARED, IMPORT, TURNS, distinct, pairing};
 use crate::facts::FACTS;
 use crate::identity::Numbered;
 use nodegauge_measure::Fraction;
@@ -132,7 +132,8 @@ fn tool_in_words(run: &Record) -> String {
 fn labels(sides: &[&[Record]]) -> Vec<Difference> {
     let mut names: Vec<&String> = Vec::new();
     for run in sides.iter().copied().flatten() {
-        names.extend(run.labels.keys().filter(|name| *name != TURNS && *name != COMPARED));
+        let own = run.labels.keys();
+        names.extend(own.filter(|name| ![TURNS, COMPARED, IMPORT].contains(&name.as_str())));
     }
     names.sort();
     names.dedup();

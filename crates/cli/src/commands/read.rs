@@ -7,20 +7,21 @@ use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::output;
 use crate::session;
-use nodegauge_gauge::readers::{self, KnownRun, PrintedRun, ReadContext, ReadRun};
+use nodegauge_analysis::compare::IMPORT;
+use nodegauge_gauge::readers::{self, KnownRun, LONGEST_RUN, PrintedRun, ReadContext, RunPosition};
 use nodegauge_history::records;
 use nodegauge_machine::{SysRoot, TopologySource};
 use nodegauge_measure::record::{self, Machine, MachineSource, Record};
-use nodegauge_measure::{Notice, NoticeId};
-use nodegauge_measure::{legible, printed};
+use nodegauge_measure::{Notice, NoticeId, legible, printed};
+use nodegauge_os::Input;
 use nodegauge_report::export::json_line;
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
 /// Maximum file size in bytes: about ten thousand runs with all samples.
 const LONGEST_EXPORT: u64 = 1 << 30;
-/// Label of the records if a file contains several runs.
-const LABEL: &str = "import";
 
 /// Description of the runs that the user gave.
 pub(crate) struct RunDescription<'a> {
@@ -67,146 +68,133 @@ impl RunDescription<'_> {
     }
 }
 
-/// Records of the runs in a file, and the reasons why runs were not read.
-#[derive(Debug, Default)]
-pub(crate) struct FileRuns {
-    /// Records in the order of the file.
-    pub(crate) records: Vec<Record>,
-    /// Reasons why runs were not read.
-    pub(crate) unread: Vec<Failure>,
-    /// Descriptions of the runs whose end is missing.
-    pub(crate) cut: Vec<String>,
-}
-
 /// Result of a run in a file.
-enum FileRun {
-    /// Record of the run, and a description of the missing part.
+pub(crate) enum FileRun {
+    /// Record of the run, and the part of it that is missing, in words.
     Read(Box<Record>, Option<String>),
+    /// Reason why it was not read.
     Unread(Failure),
 }
 
-/// Calls `visit` for each run in a text. `command` is the command in the records.
-fn each_run(
-    file: &Path,
-    text: &str,
-    described: &RunDescription<'_>,
-    machine: &Machine,
-    command: &[&str],
-    visit: &mut dyn FnMut(FileRun),
-) -> Result<(), Failure> {
-    let context = ReadContext { machine, known: described.run };
-    let read = readers::read_each(&readers::all(&GAUGES), text, &context, &mut |run, position| {
-        let words = run.in_words();
-        let behind = position.of - 1 - position.at;
-        let place = RunPlace { file, words: (position.of > 1).then_some(words.as_str()), behind };
-        let ReadRun { printed, .. } = run;
-        visit(match printed {
-            Ok(printed) => {
-                let cut = printed
-                    .cut()
-                    .map(|reason| format!("{}, output of {words}: {reason}", shown(file)));
-                let record = imported_record(&place, described.labels, machine, printed, command);
-                FileRun::Read(Box::new(record), cut)
-            }
-            Err(why) => FileRun::Unread(why.into_failure(&shown(file), &words)),
-        });
-    });
-    read.map_err(|error| error.into_failure(&shown(file)))
+/// File with outputs of other programs, and the description of its runs.
+pub(crate) struct RunFile<'a> {
+    /// Path that the user gave.
+    pub(crate) path: &'a Path,
+    /// Content.
+    pub(crate) input: &'a Input<'a>,
+    /// Description of the runs by the user.
+    pub(crate) described: &'a RunDescription<'a>,
+    /// Machine of the runs.
+    pub(crate) machine: &'a Machine,
+    /// Command of the records.
+    pub(crate) command: &'a [&'a str],
 }
 
-impl FileRuns {
-    /// Reads the runs in a text. `command` is the command in the records.
+impl RunFile<'_> {
+    /// Calls `visit` with each run, of which only one is in memory.
     ///
     /// # Errors
-    /// Fails if the text contains no run of a known program, or if the lines of two runs are mixed.
-    pub(crate) fn read(
-        file: &Path,
-        text: &str,
-        described: &RunDescription<'_>,
-        machine: &Machine,
-        command: &[&str],
-    ) -> Result<Self, Failure> {
-        let mut all = Self::default();
-        each_run(file, text, described, machine, command, &mut |run| match run {
-            FileRun::Read(record, cut) => {
-                all.records.push(*record);
-                all.cut.extend(cut);
-            }
-            FileRun::Unread(failure) => all.unread.push(failure),
-        })?;
-        Ok(all)
+    /// Fails if the text has no run of a known program, if the lines of two runs are mixed, and if it cannot be read.
+    pub(crate) fn each_run(&self, visit: &mut dyn FnMut(FileRun)) -> Result<(), Failure> {
+        let context = ReadContext { machine: self.machine, known: self.described.run };
+        let readers = readers::all(&GAUGES);
+        let shown = shown(self.path);
+        let read = readers::read_each(&readers, self.input, &context, &mut |run, position| {
+            let words = run.in_words();
+            let is_long = run.is_overlong;
+            visit(match run.printed {
+                Ok(printed) => {
+                    let cut =
+                        printed.cut().map(|reason| format!("{shown}, output of {words}: {reason}"));
+                    let place = RunPlace { words: &words, position, is_long };
+                    FileRun::Read(Box::new(self.record(&place, printed)), cut)
+                }
+                Err(why) => FileRun::Unread(why.into_failure(&shown, &words)),
+            });
+        });
+        read.map_err(|error| error.into_failure(&shown))
     }
 
-    /// Reports runs that were not read, and runs whose end is missing.
-    pub(crate) fn report(&self) {
-        for reason in &self.cut {
-            output::note(reason);
+    /// Returns a new record that contains imported figures. The runs of a file start one second after each other, the last
+    /// one at the time of the file.
+    fn record(&self, place: &RunPlace<'_>, run: PrintedRun) -> Record {
+        let shown = shown(self.path);
+        let RunPosition { at, of } = place.position;
+        let before = Duration::from_secs((of - 1 - at) as u64);
+        let written = std::fs::metadata(self.path).and_then(|metadata| metadata.modified()).ok();
+        // A run that starts in the future would be the newest run for a long time; the texts sort in the order of time.
+        let started = written.and_then(|time| time.checked_sub(before)).and_then(record::rfc3339);
+        let started = started.filter(|started| *started <= record::now_rfc3339());
+        let source = match started {
+            Some(_) => "the modification time of the file",
+            None => "the time of the import, because the file has no modification time in the past",
+        };
+        let origin = if of > 1 { format!(", {}", place.words) } else { String::new() };
+        let mut all =
+            vec![format!("imported from {shown}{origin}; the time of the run is {source}")];
+        all.extend(run.assumption.map(str::to_owned));
+        if place.is_long {
+            all.push(format!("only the first {} MiB of the output were read", LONGEST_RUN >> 20));
         }
-        for failure in &self.unread {
-            output::failure(failure);
+        let complete = run.cut().is_none();
+        let mut labels: BTreeMap<String, String> = self.described.labels.iter().cloned().collect();
+        labels.entry(IMPORT.to_owned()).or_insert_with(|| {
+            let name = self.path.file_name().unwrap_or(self.path.as_os_str());
+            legible::path(Path::new(name))
+        });
+        let command = self.command.iter().map(|word| (*word).to_owned());
+        Record {
+            started: started.unwrap_or_else(record::now_rfc3339),
+            complete,
+            command: command.chain([shown.clone()]).collect(),
+            labels,
+            notices: all
+                .into_iter()
+                .map(|text| Notice::new(NoticeId::Imported, "", text))
+                .collect(),
+            measurements: run.measurements,
+            ..session::description(self.machine.clone(), Vec::new())
         }
     }
 }
 
 /// Position of a run in a file.
 struct RunPlace<'a> {
-    file: &'a Path,
-    /// Description of the run, if the file contains several.
-    words: Option<&'a str>,
-    /// Number of runs after this one.
-    behind: usize,
+    /// Run in words.
+    words: &'a str,
+    position: RunPosition,
+    /// True if only the beginning of the output was read.
+    is_long: bool,
 }
 
-/// Returns a new record with imported figures. The runs of a file start at intervals of one second; the last one starts
-/// at the time of the file.
-fn imported_record(
-    place: &RunPlace<'_>,
-    labels: &[(String, String)],
-    machine: &Machine,
-    run: PrintedRun,
-    command: &[&str],
-) -> Record {
-    let shown = shown(place.file);
-    let before = Duration::from_secs(place.behind as u64);
-    let written = std::fs::metadata(place.file).and_then(|metadata| metadata.modified()).ok();
-    // A run that starts in the future would stay the newest run for a long time. The texts sort chronologically.
-    let started = written.and_then(|time| time.checked_sub(before)).and_then(record::rfc3339);
-    let started = started.filter(|started| *started <= record::now_rfc3339());
-    let source = match started {
-        Some(_) => "the modification time of the file",
-        None => "the time of the import, because the file has no modification time in the past",
-    };
-    let origin = place.words.map(|words| format!(", {words}")).unwrap_or_default();
-    let mut all = vec![format!("imported from {shown}{origin}; the time of the run is {source}")];
-    all.extend(run.assumption.map(str::to_owned));
-    let complete = run.cut().is_none();
-    let mut labels: Vec<(String, String)> = labels.to_vec();
-    if place.words.is_some() && !labels.iter().any(|(key, _)| key == LABEL) {
-        let name = place.file.file_name().unwrap_or(place.file.as_os_str());
-        labels.push((LABEL.to_owned(), legible::path(Path::new(name))));
-    }
-    Record {
-        started: started.unwrap_or_else(record::now_rfc3339),
-        complete,
-        command: command.iter().map(|word| (*word).to_owned()).chain([shown.clone()]).collect(),
-        labels: labels.into_iter().collect(),
-        notices: all.into_iter().map(|text| Notice::new(NoticeId::Imported, "", text)).collect(),
-        measurements: run.measurements,
-        ..session::description(machine.clone(), Vec::new())
-    }
+/// Opens a file.
+///
+/// # Errors
+/// Fails if the file cannot be opened, is a folder or a device, or is too long.
+pub(crate) fn open(file: &Path) -> Result<Input<'static>, Failure> {
+    Input::open(file, LONGEST_EXPORT).map_err(|cause| unreadable(file, cause))
 }
 
-/// Returns the text of a file.
+/// Returns the failure of a file that cannot be read.
+fn unreadable(file: &Path, cause: impl Display) -> Failure {
+    Failure::usage(format!("cannot read {}: {cause}", shown(file)))
+}
+
+/// Returns the text of a file with records of nodegauge; `None` if it has none.
 ///
 /// # Errors
 /// Fails if the file cannot be read or is UTF-16.
-pub(crate) fn read_text(file: &Path) -> Result<String, Failure> {
-    let bytes = nodegauge_os::read_input(file, LONGEST_EXPORT)
-        .map_err(|cause| Failure::usage(format!("cannot read {}: {cause}", shown(file))))?;
-    printed::decoded(bytes).map_err(|cause| {
-        Failure::usage(format!("cannot read {}: {cause}", shown(file)))
-            .hint("convert it to UTF-8, e.g. with iconv -f UTF-16 -t UTF-8")
-    })
+pub(crate) fn text_of_records(file: &Path, input: &Input<'_>) -> Result<Option<String>, Failure> {
+    /// Bytes that contain the name of the schema, behind white space.
+    const BEGIN: usize = 4096;
+    let mut begin = [0; BEGIN];
+    let length = input.read_at(0, &mut begin).map_err(|cause| unreadable(file, cause))?;
+    let names = gauges::registry().former_names();
+    if records(file, &String::from_utf8_lossy(&begin[..length]), names).is_none() {
+        return Ok(None);
+    }
+    let bytes = input.whole().map_err(|cause| unreadable(file, cause))?;
+    printed::decoded(bytes).map(Some).map_err(|cause| unreadable(file, cause))
 }
 
 /// Returns a path for the terminal with control characters escaped, because another user may have named the file.
@@ -253,12 +241,13 @@ pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
         node: &args.node,
         run: &known,
     };
-    let machine = described.machine()?;
+    let machine = &described.machine()?;
     let mut exit = Exit::Success;
     let mut buffer = LineBuffer::default();
-    for file in &args.files {
-        let read = text_to_read(file).and_then(|text| {
-            each_run(file, &text, described, &machine, &["read"], &mut |run| match run {
+    for path in &args.files {
+        let read = input_to_read(path).and_then(|input| {
+            let file = RunFile { path, input: &input, described, machine, command: &["read"] };
+            file.each_run(&mut |run| match run {
                 FileRun::Read(record, cut) => {
                     buffer.add(json_line(&record));
                     if let Some(cut) = cut {
@@ -283,14 +272,14 @@ pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
     buffer.failed.map_or(Ok(exit), Err)
 }
 
-/// Returns the text of a file that contains outputs of other programs.
-fn text_to_read(file: &Path) -> Result<String, Failure> {
-    let text = read_text(file)?;
-    if records(file, &text, gauges::registry().former_names()).is_some() {
-        return Err(Failure::usage(format!("{} contains records of nodegauge", shown(file)))
-            .hint("save them with nodegauge history import"));
+/// Opens a file that has outputs of other programs.
+fn input_to_read(file: &Path) -> Result<Input<'static>, Failure> {
+    let input = open(file)?;
+    if text_of_records(file, &input)?.is_some() {
+        return Err(Failure::usage(format!("{} has records of nodegauge", shown(file)))
+            .hint("they need no reading; history import saves them"));
     }
-    Ok(text)
+    Ok(input)
 }
 
 #[cfg(test)]

@@ -88,6 +88,9 @@ pub(super) struct FioOutput {
     client_stats: Vec<FioJob>,
 }
 
+/// Name of the sum of all jobs in client mode.
+const ALL_CLIENTS: &str = "All clients";
+
 impl FioOutput {
     /// True if a text looks like fio's JSON output; other lines of fio may surround the JSON document.
     pub(super) fn recognises(text: &str) -> bool {
@@ -105,6 +108,10 @@ impl FioOutput {
             .ok_or("fio's JSON is empty")?
             .map_err(|error| format!("fio's JSON is invalid: {error}"))?;
         output.jobs.append(&mut output.client_stats);
+        // The sum of the jobs of all clients, whatever they did, follows these jobs.
+        if output.jobs.iter().any(|job| job.name != ALL_CLIENTS) {
+            output.jobs.retain(|job| job.name != ALL_CLIENTS);
+        }
         if output.jobs.is_empty() {
             return Err("fio's JSON contains no jobs".to_owned());
         }

@@ -1,7 +1,7 @@
 //! Reader for mdtest: the table below `SUMMARY rate`, with a row for each operation.
 
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{count, lines, number, quoted, slug};
+use nodegauge_gauge::readers::text::{TitledRun, count, lines, number, quoted, slug};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -9,8 +9,8 @@ use nodegauge_measure::record::Quoted;
 /// Reader for the output of mdtest.
 pub(crate) struct Mdtest;
 
-/// Last words of a run.
-const END: &str = "-- finished at";
+/// Lines by which runs are found.
+const RUN: TitledRun = TitledRun { version, is_table, end: "-- finished at" };
 
 impl Reader for Mdtest {
     fn program(&self) -> &'static str {
@@ -26,21 +26,15 @@ impl Reader for Mdtest {
     }
 
     fn mark(&self, line: &str) -> Option<RunMark> {
-        if version(line).is_some() {
-            return Some(RunMark::TITLE);
-        }
-        if line.starts_with("SUMMARY") && line.contains("iterations)") {
-            return Some(RunMark::repeated(1));
-        }
-        line.starts_with(END).then_some(RunMark::once(2))
+        RUN.mark(line)
     }
 
     fn last_phase(&self) -> Option<u8> {
-        Some(2)
+        Some(TitledRun::END)
     }
 
     fn version(&self, text: &str) -> Option<String> {
-        lines(text).find_map(version)
+        RUN.version(text)
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
@@ -73,7 +67,7 @@ impl Mdtest {
                 columns.row(line, &config, &mut figures)?;
             }
         }
-        let missing = !lines(text).any(|line| line.starts_with(END));
+        let missing = !RUN.is_ended(text);
         Ok(figures.finish(missing.then_some("the line \"-- finished at\" of mdtest is missing")))
     }
 }
@@ -84,7 +78,12 @@ fn version(line: &str) -> Option<String> {
     Some(version.to_owned())
 }
 
-/// Number of columns. The last four are the statistics over iterations: maximum, minimum, mean, deviation.
+/// True if a line begins a table.
+fn is_table(line: &str) -> bool {
+    line.starts_with("SUMMARY") && line.contains("iterations)")
+}
+
+/// Number of the columns, of which the last four are those of iterations: maximum, minimum, mean, deviation.
 #[derive(Debug, Clone, Copy)]
 struct Columns(usize);
 

@@ -4,6 +4,7 @@
 
 use nodegauge_gauge::readers::RunMark;
 use nodegauge_measure::printed;
+use std::collections::BTreeSet;
 
 /// Title of IOzone's output.
 const TITLE: &str = "Iozone: Performance Test of File I/O";
@@ -50,13 +51,54 @@ pub(crate) fn wide(name: &str) -> bool {
     matches!(name, "record_rewrite" | "stride_read")
 }
 
-/// Splits the part of a line after the sizes into fields of fixed width. Returns the non-blank fields with their column
-/// numbers; a blank field means that the test did not run. Returns `None` if a field is not a number that ends at the
-/// right edge of its column, i.e. if the line does not have IOzone's spacing.
-fn by_place(mut rest: &str) -> Option<Vec<(usize, &str)>> {
+/// Widths of the columns of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ColumnWidths {
+    /// Up to version 3.42 or later, whose tables begin with `KB`.
+    Narrow,
+    /// Later versions, whose tables begin with `kB`.
+    Wide,
+}
+
+impl ColumnWidths {
+    /// Returns the widths that follow from the header of a table; `None` for other lines.
+    fn of_header(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let widths = match words.next()? {
+            "KB" => Self::Narrow,
+            "kB" => Self::Wide,
+            _ => return None,
+        };
+        (words.next() == Some("reclen")).then_some(widths)
+    }
+
+    /// Returns the number of columns.
+    fn count(self) -> usize {
+        match self {
+            Self::Narrow => USUAL,
+            Self::Wide => COLUMNS,
+        }
+    }
+
+    /// Returns the width of a column.
+    fn width(self, column: usize) -> usize {
+        /// Widths of narrow columns, in the order of [`TESTS`].
+        const NARROW: [usize; USUAL] = [8, 8, 8, 8, 8, 8, 8, 9, 9, 9, 9, 8, 9];
+        match self {
+            Self::Narrow => NARROW[column],
+            Self::Wide if wide(TESTS[column].0) => 10,
+            Self::Wide => 9,
+        }
+    }
+}
+
+/// Splits the part of a line behind the sizes into fields of fixed width. Returns the fields that are not blank, with
+/// their column numbers; the field of a test that did not run is blank. Returns `None` if a field is not a number that
+/// ends at the right edge of its column: then the line does not have IOzone's spacing.
+fn by_place(mut rest: &str, widths: ColumnWidths) -> Option<Vec<(usize, &str)>> {
     let mut figures = Vec::new();
-    for (column, (name, ..)) in TESTS[..COLUMNS].iter().enumerate() {
-        let width = if wide(name) { 10 } else { 9 };
+    for column in 0..widths.count() {
+        let width = widths.width(column);
         let (field, more) = rest.split_at_checked(rest.len().min(width))?;
         rest = more;
         let figure = field.trim_start_matches(' ');
@@ -176,7 +218,7 @@ pub(super) fn mark(line: &str) -> Option<RunMark> {
     if line == EXCEL {
         return Some(RunMark::once(3));
     }
-    let is_table = line.split_whitespace().take(2).eq(["kB", "reclen"]);
+    let is_table = ColumnWidths::of_header(line).is_some();
     let is_figures = is_table || line.starts_with("Children see throughput for");
     is_figures.then_some(RunMark::repeated(1))
 }
@@ -228,20 +270,21 @@ impl IozoneOutput {
 
     /// Parses the table lines below the header `kB reclen`.
     fn table(&mut self, text: &str, unit: ToRate) -> Result<(), String> {
-        let mut below = false;
+        let mut below: Option<ColumnWidths> = None;
+        let mut seen = BTreeSet::new();
         for (number, line) in text.lines().enumerate() {
             let words = line.trim_start();
-            if line.split_whitespace().take(2).eq(["kB", "reclen"]) {
-                below = true;
+            if let Some(widths) = ColumnWidths::of_header(line) {
+                below = Some(widths);
             } else if words.is_empty() {
-                below = false;
-            } else if below && words.starts_with(|c: char| c.is_ascii_digit()) {
-                let broken =
-                    || format!("line {} of the output of iozone cannot be read", number + 1);
-                let line = row(line, unit).ok_or_else(broken)?;
-                let is_same =
-                    |known: &IozoneLine| (known.file, known.block) == (line.file, line.block);
-                if self.lines.iter().any(is_same) {
+                below = None;
+            } else if let Some(widths) = below
+                && words.starts_with(|c: char| c.is_ascii_digit())
+            {
+                let line = row(line, widths, unit).ok_or_else(|| {
+                    format!("line {} of the output of iozone cannot be read", number + 1)
+                })?;
+                if !seen.insert((line.file, line.block)) {
                     return Err(format!(
                         "line {} of the output of iozone has the sizes of an earlier line",
                         number + 1
@@ -343,14 +386,14 @@ fn quoted_size(word: &str) -> Option<u64> {
     kib(word.trim_matches('"'))
 }
 
-/// Parses a line of the table. Fields of tests that did not run are blank, so the column of a figure follows from its
-/// position. There is no space between a figure of nine digits and the previous one.
-fn row(line: &str, unit: ToRate) -> Option<IozoneLine> {
+/// Parses a line of the table. Fields of tests that did not run are blank, so that the column of a figure follows from
+/// its position behind the sizes. There is no space between a figure of nine digits and the previous figure.
+fn row(line: &str, widths: ColumnWidths, unit: ToRate) -> Option<IozoneLine> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [file, block, figures @ ..] = &words[..] else { return None };
     let file = kib(file)?;
     let block = kib(block)?;
-    let by_place = by_place(behind_sizes(line).trim_end());
+    let by_place = by_place(behind_sizes(line).trim_end(), widths);
     let figures = match by_place {
         Some(by_place) if by_place.len() >= figures.len() => by_place,
         // Lines whose spacing differs from IOzone's are accepted if no column is missing.

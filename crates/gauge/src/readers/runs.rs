@@ -2,7 +2,6 @@
 //! several programs and arbitrary lines between them.
 
 use super::{ReadError, Reader};
-use nodegauge_measure::printed;
 
 /// Mark of a line in the order of the lines of a run. A line whose phase cannot follow that of the previous mark begins
 /// a new run.
@@ -49,201 +48,236 @@ impl RunMark {
     }
 }
 
-/// Run of a program in a text.
+/// Run of a program in an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FoundRun<'a> {
-    /// Index of the reader in the list of readers.
+pub struct FoundRun {
+    /// Position of the reader in the list of readers.
     pub reader: usize,
+    /// Rank whose lines a launcher has marked.
+    pub rank: Option<u32>,
     /// Number of the first line, from 1.
     pub line: usize,
-    /// Text from the first line of the run to the line before the next run.
-    pub text: &'a str,
+    /// Position of the first byte.
+    pub from: u64,
+    /// Position behind the last byte, which is before that of the next run.
+    pub to: u64,
 }
 
 /// Maximum number of lines after the final line that belong to a run: separators, and remarks of the program.
 const BEHIND_END: usize = 100;
+/// Maximum number of runs in an input, and of its ranks.
+pub(super) const MOST_RUNS: usize = 1 << 19;
 
-/// Run whose first line has been found.
-#[derive(Debug, Clone)]
-struct OpenRun<'a> {
-    reader: usize,
-    line: usize,
-    from: usize,
-    /// Position after which the text does not belong to the run.
-    to: Option<usize>,
-    /// Line in which the final phase began.
-    ended: Option<usize>,
-    first: &'a str,
+/// Run that has begun.
+#[derive(Debug, Clone, Copy)]
+struct OpenRun {
+    from: u64,
+    /// Position behind which the text no longer belongs to the run.
+    to: Option<u64>,
+    /// Line, from 1.
+    line: u32,
+    /// Line in which the last phase began, from 0.
+    ended: Option<u32>,
+    reader: u8,
     phase: u8,
     is_proven: bool,
+    /// True if the run is a JSON document, to which no other line of the program belongs.
+    is_document: bool,
 }
 
-/// Returns the runs in a text, in the order of their first lines.
-///
-/// Fails if the lines of two runs are mixed, so that it is unknown to which run a line belongs.
-pub fn find_runs<'a>(
-    readers: &[&dyn Reader],
-    text: &'a str,
-) -> Result<Vec<FoundRun<'a>>, ReadError> {
-    let by_first = by_first_character(readers);
-    let mut runs: Vec<OpenRun<'a>> = Vec::new();
-    let mut document: Option<(usize, usize)> = None;
-    let mut before = b'\n';
-    let mut at = 0;
-    for (number, whole) in text.split_inclusive('\n').enumerate() {
-        let from = at;
-        at += whole.len();
-        let line = whole.trim();
-        let Some(end) = line.bytes().last() else { continue };
-        // A brace after one of these characters is within a document.
-        if whole.starts_with('{') && !b",:[".contains(&before) {
-            document = Some((number + 1, from));
+/// Readers with the first characters of the lines that they know.
+pub(super) struct KnownLines<'r> {
+    readers: &'r [&'r dyn Reader],
+    by_first: [u64; 256],
+}
+
+impl<'r> KnownLines<'r> {
+    pub(super) fn of(readers: &'r [&'r dyn Reader]) -> Self {
+        Self { readers, by_first: by_first_character(readers) }
+    }
+}
+
+/// Line of an input with its place.
+pub(super) struct PlacedLine<'a> {
+    /// Number of the line, from 0.
+    pub(super) number: usize,
+    /// Position of its first byte.
+    pub(super) from: u64,
+    /// Line with its end.
+    pub(super) text: &'a str,
+}
+
+/// Runs in the lines of an input, or of one of its ranks.
+#[derive(Debug, Default)]
+pub(super) struct RunFinder {
+    runs: Vec<OpenRun>,
+    /// First line of the last run, if it is a title.
+    title: String,
+    /// Number, from 1, and position of the last line that begins a JSON document.
+    document: Option<(usize, u64)>,
+    /// Last character of the last line that is not blank.
+    before: u8,
+}
+
+impl RunFinder {
+    /// Adds the next line.
+    ///
+    /// # Errors
+    /// Fails if the lines of two runs are mixed, so that it is unknown to which of them a line belongs.
+    pub(super) fn line(
+        &mut self,
+        known: &KnownLines<'_>,
+        place: &PlacedLine<'_>,
+    ) -> Result<(), ReadError> {
+        let line = place.text.trim();
+        let Some(end) = line.bytes().last() else { return Ok(()) };
+        // A brace behind one of these characters is within a document.
+        if place.text.starts_with('{') && !b",:[".contains(&self.before) {
+            self.document = Some((place.number + 1, place.from));
         }
-        before = end;
-        if let Some(open) = runs.last_mut()
+        self.before = end;
+        if let Some(open) = self.runs.last_mut()
             && open.to.is_none()
-            && open.ended.is_some_and(|ended| number > ended + BEHIND_END)
+            && open.ended.is_some_and(|ended| place.number > ended as usize + BEHIND_END)
         {
-            open.to = Some(from);
+            open.to = Some(place.from);
         }
-        let mut asked = line.bytes().next().map_or(0, |first| by_first[usize::from(first)]);
+        let mut asked = line.bytes().next().map_or(0, |first| known.by_first[usize::from(first)]);
         if let Some(letter) = line.bytes().find(u8::is_ascii_alphanumeric) {
-            asked |= by_first[usize::from(letter)];
+            asked |= known.by_first[usize::from(letter)];
         }
         while asked != 0 {
             let reader = asked.trailing_zeros() as usize;
             asked &= asked - 1;
-            let Some(mark) = readers[reader].mark(line) else { continue };
-            let place = LinePlace { number, from, line, document };
-            note(readers, &mut runs, reader, mark, &place)?;
+            if let Some(mark) = known.readers[reader].mark(line) {
+                self.note(known.readers, reader, mark, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the runs in the order of their first lines; `end` is the position behind the last line.
+    pub(super) fn finish(mut self, rank: Option<u32>, end: u64) -> Vec<FoundRun> {
+        // A weak line alone is a line of any program.
+        self.runs.retain(|run| run.is_proven);
+        let mut found = Vec::with_capacity(self.runs.len());
+        for (position, run) in self.runs.iter().enumerate() {
+            let next = self.runs.get(position + 1).map_or(end, |next| next.from);
+            found.push(FoundRun {
+                reader: usize::from(run.reader),
+                rank,
+                line: run.line as usize,
+                from: run.from,
+                to: run.to.map_or(next, |to| to.min(next)),
+            });
+        }
+        found
+    }
+
+    /// Returns the number of runs that have begun.
+    pub(super) fn count(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Adds a marked line to the run to which it belongs, or begins a run.
+    fn note(
+        &mut self,
+        readers: &[&dyn Reader],
+        reader: usize,
+        mark: RunMark,
+        place: &PlacedLine<'_>,
+    ) -> Result<(), ReadError> {
+        let is_weak = mark.kind == MarkKind::Weak;
+        let is_last = Some(mark.phase) == readers[reader].last_phase();
+        if let Some(open) = self.runs.last().copied() {
+            let of_open = usize::from(open.reader);
+            let is_inside = open.ended.is_none()
+                && readers[of_open].enclosed_programs().contains(&readers[reader].program());
+            if is_inside || of_open != reader && is_weak {
+                return Ok(());
+            }
+            if of_open == reader && self.continues(&open, mark, place) {
+                if let Some(open) = self.runs.last_mut() {
+                    open.phase = mark.phase;
+                    open.is_proven |= !is_weak;
+                    if is_last {
+                        open.ended.get_or_insert(place.number as u32);
+                    }
+                }
+                return Ok(());
+            }
+            let earlier = self.runs.iter().rev().find(|run| usize::from(run.reader) == reader);
+            if of_open != reader
+                && open.is_proven
+                && let Some(earlier) = earlier
+                && earlier.is_proven
+                && earlier.ended.is_none()
+                && !earlier.is_document
+                && earlier.phase < mark.phase
+            {
+                let programs = [readers[reader].program(), readers[of_open].program()];
+                return Err(ReadError::Mixed { programs, line: place.number + 1 });
+            }
+        }
+        if self.runs.len() == MOST_RUNS {
+            return Err(ReadError::TooMany { what: "runs", most: MOST_RUNS });
+        }
+        let begin = (place.number + 1, place.from);
+        let (line, from) = match mark.kind {
+            MarkKind::InDocument => {
+                let after = self.runs.last().map_or(0, |open| open.from + 1);
+                self.document.filter(|(_, from)| *from >= after).unwrap_or(begin)
+            }
+            _ => begin,
+        };
+        self.title.clear();
+        if mark == RunMark::TITLE {
+            self.title.push_str(place.text.trim());
+        }
+        self.runs.push(OpenRun {
+            from,
+            to: None,
+            line: line as u32,
+            ended: is_last.then_some(place.number as u32),
+            reader: reader as u8,
+            phase: mark.phase,
+            is_proven: !is_weak,
+            is_document: mark.kind == MarkKind::InDocument,
+        });
+        Ok(())
+    }
+
+    /// True if a line of the program of the last run belongs to this run.
+    fn continues(&self, open: &OpenRun, mark: RunMark, place: &PlacedLine<'_>) -> bool {
+        if open.is_document != (mark.kind == MarkKind::InDocument) {
+            return false;
+        }
+        if mark.phase != open.phase {
+            return mark.phase > open.phase;
+        }
+        match mark.kind {
+            MarkKind::Repeated | MarkKind::Weak => true,
+            // Some programs print their title twice, one line below the other.
+            MarkKind::Once => {
+                let is_next = place.number == open.line as usize;
+                mark.phase == 0 && is_next && self.title == place.text.trim()
+            }
+            MarkKind::InDocument => self.document.is_some_and(|(_, from)| from <= open.from),
         }
     }
-    // A weak line alone may be from any program.
-    runs.retain(|run| run.is_proven);
-    let mut found = Vec::with_capacity(runs.len());
-    for (position, run) in runs.iter().enumerate() {
-        let next = runs.get(position + 1).map_or(text.len(), |next| next.from);
-        let to = run.to.map_or(next, |to| to.min(next));
-        found.push(FoundRun { reader: run.reader, line: run.line, text: &text[run.from..to] });
-    }
-    Ok(found)
 }
 
 /// Returns for each first character the readers that recognise lines with it, as bits.
 fn by_first_character(readers: &[&dyn Reader]) -> [u64; 256] {
     let mut bits = [0; 256];
     for (reader, one) in readers.iter().enumerate() {
-        let characters = one.first_characters().as_bytes();
-        for (byte, known) in bits.iter_mut().enumerate() {
-            if characters.is_empty() || characters.iter().any(|first| usize::from(*first) == byte) {
-                *known |= 1u64 << reader;
-            }
+        let characters = one.first_characters();
+        for byte in characters.bytes() {
+            bits[usize::from(byte)] |= 1u64 << reader;
+        }
+        if characters.is_empty() {
+            bits.iter_mut().for_each(|known| *known |= 1u64 << reader);
         }
     }
     bits
-}
-
-/// Line of a text with its position.
-struct LinePlace<'a> {
-    /// Number of the line, from 0.
-    number: usize,
-    /// Position of its first byte.
-    from: usize,
-    line: &'a str,
-    /// Number (from 1) and position of the last line that begins a JSON document.
-    document: Option<(usize, usize)>,
-}
-
-/// Adds a marked line to the run to which it belongs, or begins a new run.
-fn note<'a>(
-    readers: &[&dyn Reader],
-    runs: &mut Vec<OpenRun<'a>>,
-    reader: usize,
-    mark: RunMark,
-    place: &LinePlace<'a>,
-) -> Result<(), ReadError> {
-    let is_weak = mark.kind == MarkKind::Weak;
-    if let Some(open) = runs.last_mut() {
-        let is_inside = open.ended.is_none()
-            && readers[open.reader].enclosed_programs().contains(&readers[reader].program());
-        if is_inside {
-            return Ok(());
-        }
-        if open.reader == reader && open.continues(mark, place) {
-            open.phase = mark.phase;
-            open.is_proven |= !is_weak;
-            if Some(mark.phase) == readers[reader].last_phase() {
-                open.ended.get_or_insert(place.number);
-            }
-            return Ok(());
-        }
-        if open.reader != reader && is_weak {
-            return Ok(());
-        }
-        let open = open.clone();
-        if open.reader != reader
-            && open.is_proven
-            && let Some(earlier) = runs.iter().rev().find(|run| run.reader == reader)
-            && earlier.is_proven
-            && earlier.ended.is_none()
-            && earlier.phase < mark.phase
-        {
-            let programs = [readers[reader].program(), readers[open.reader].program()];
-            return Err(ReadError::Mixed { programs, line: place.number + 1 });
-        }
-    }
-    let begin = (place.number + 1, place.from);
-    let (line, from) = match mark.kind {
-        MarkKind::InDocument => {
-            let after = runs.last().map_or(0, |open| open.from + 1);
-            place.document.filter(|(_, from)| *from >= after || runs.is_empty()).unwrap_or(begin)
-        }
-        _ => begin,
-    };
-    let ended = (Some(mark.phase) == readers[reader].last_phase()).then_some(place.number);
-    runs.push(OpenRun {
-        reader,
-        line,
-        from,
-        to: None,
-        ended,
-        first: place.line,
-        phase: mark.phase,
-        is_proven: !is_weak,
-    });
-    Ok(())
-}
-
-impl OpenRun<'_> {
-    /// True if a line of the same program belongs to this run.
-    fn continues(&self, mark: RunMark, place: &LinePlace<'_>) -> bool {
-        if mark.phase != self.phase {
-            return mark.phase > self.phase;
-        }
-        match mark.kind {
-            MarkKind::Repeated | MarkKind::Weak => true,
-            // Some programs print their title twice, on consecutive lines.
-            MarkKind::Once => {
-                let is_next = place.number + 1 == self.line + 1;
-                mark.phase == 0 && is_next && self.first == place.line
-            }
-            MarkKind::InDocument => place.document.is_some_and(|(_, from)| from <= self.from),
-        }
-    }
-}
-
-/// Returns the length of the first line that is longer than any line that a supported program prints; `None` if there
-/// is none. A JSON document may be a single line.
-pub(super) fn overlong_line(text: &str) -> Option<usize> {
-    let mut rest = text;
-    while let Some(length) = printed::overlong_line(rest) {
-        let at = rest.split('\n').position(|line| line.len() == length).unwrap_or_default();
-        let line = rest.split('\n').nth(at).unwrap_or_default();
-        if !line.trim_start().starts_with(['{', '[', '"', '}']) {
-            return Some(length);
-        }
-        let end = line.as_ptr() as usize - rest.as_ptr() as usize + line.len();
-        rest = rest.get(end + 1..).unwrap_or_default();
-    }
-    None
 }

@@ -15,19 +15,23 @@ pub struct TaggedLine<'a> {
     pub line: &'a str,
 }
 
-/// Parser for one form of prefix.
-type Tag = for<'a> fn(&'a str) -> Option<TaggedLine<'a>>;
+/// Form of a prefix.
+pub type Tag = for<'a> fn(&'a str) -> Option<TaggedLine<'a>>;
 
 /// Parsers for all forms of prefixes.
 const TAGS: [Tag; 3] = [open_mpi, mpich, slurm];
 
-/// Returns the form of prefix of more than half of the lines; `None` if there is none.
+/// Number of lines that decide whether a text has prefixes.
+pub(super) const LOOKED_AT: usize = 200;
+
+/// Returns the form of prefix that more than half of the first lines have; `None` if there is none.
 pub fn form(text: &str) -> Option<Tag> {
-    /// Maximum number of lines that are examined.
-    const LOOKED_AT: usize = 200;
-    let lines = || text.lines().filter(|line| !line.trim().is_empty()).take(LOOKED_AT);
-    let all = lines().count();
-    TAGS.into_iter().find(|tag| 2 * lines().filter(|line| tag(line).is_some()).count() > all)
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first: Vec<&str> = lines.take(LOOKED_AT).collect();
+    TAGS.into_iter().find(|tag| {
+        let tagged = first.iter().filter(|line| tag(line).is_some()).count();
+        2 * tagged > first.len()
+    })
 }
 
 /// Text of a rank.
@@ -37,8 +41,6 @@ pub struct RankText {
     pub rank: u32,
     /// Lines of the rank, without the prefix.
     pub text: String,
-    /// Number of each line in the whole text, from 1.
-    pub lines: Vec<usize>,
 }
 
 /// Returns the text of each rank, in rank order; `None` if the lines have no prefixes. Lines without a prefix are
@@ -48,13 +50,12 @@ pub fn by_rank(text: &str) -> Option<Vec<RankText>> {
     let mut ranks: BTreeMap<u32, RankText> = BTreeMap::new();
     let end =
         if text.ends_with('\n') { text.len() } else { text.rfind('\n').map_or(0, |at| at + 1) };
-    for (number, line) in text[..end].lines().enumerate() {
+    for line in text[..end].lines() {
         let Some(tagged) = tag(line) else { continue };
         let of_rank = ranks.entry(tagged.rank).or_default();
         of_rank.rank = tagged.rank;
         of_rank.text.push_str(tagged.line);
         of_rank.text.push('\n');
-        of_rank.lines.push(number + 1);
     }
     Some(ranks.into_values().collect())
 }
@@ -125,9 +126,8 @@ mod tests {
     fn lines_are_separated_by_rank() {
         let text = "mpirun: note\n[1,1]<stdout>:b\n[1,0]<stdout>:a\n[1,1]<stdout>:c\n[1,0]<stdo";
         let ranks = by_rank(text).unwrap();
-        let texts: Vec<(&str, &[usize])> =
-            ranks.iter().map(|rank| (rank.text.as_str(), rank.lines.as_slice())).collect();
-        assert_eq!(texts, [("a\n", &[3][..]), ("b\nc\n", &[2, 4][..])]);
+        let texts: Vec<&str> = ranks.iter().map(|rank| rank.text.as_str()).collect();
+        assert_eq!(texts, ["a\n", "b\nc\n"]);
         assert_eq!(by_rank("a\nb: c\n"), None);
     }
 }

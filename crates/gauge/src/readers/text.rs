@@ -1,6 +1,8 @@
 //! Lines and numbers in the output of other programs.
 
+use super::RunMark;
 use nodegauge_measure::printed;
+use serde_json::Value;
 
 /// Returns the lines of a text without white space around them. A last line without a line end may be cut in the middle
 /// of a number and is left out.
@@ -11,6 +13,75 @@ pub fn lines(text: &str) -> impl Iterator<Item = &str> {
 /// Returns the text behind a label at the beginning of a line.
 pub fn behind<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     lines(text).find_map(|line| line.strip_prefix(label)).map(str::trim)
+}
+
+/// Returns the text behind the first of these labels that begins a line.
+pub fn behind_any<'a>(text: &'a str, labels: &[&str]) -> Option<&'a str> {
+    labels.iter().find_map(|label| behind(text, label))
+}
+
+/// Returns the text behind a label that begins a line; `None` if there is no such line.
+///
+/// # Errors
+/// Fails if two such lines differ.
+pub fn only<'a>(text: &'a str, label: &str) -> Result<Option<&'a str>, String> {
+    let mut found = lines(text).filter_map(|line| line.strip_prefix(label)).map(str::trim);
+    let first = found.next();
+    match found.find(|other| Some(*other) != first) {
+        Some(_) => Err(format!("it has two different lines {label:?}")),
+        None => Ok(first),
+    }
+}
+
+/// Returns the number in a cell with this unit.
+pub fn number_with(cell: &str, unit: &str) -> Option<f64> {
+    number(cell.strip_suffix(unit)?.trim())
+}
+
+/// Lines by which the runs of a program are found that prints a title with its version, tables, and a last line.
+pub struct TitledRun {
+    /// Returns the version in a title.
+    pub version: fn(&str) -> Option<String>,
+    /// True if a line begins a table.
+    pub is_table: fn(&str) -> bool,
+    /// First words of the last line.
+    pub end: &'static str,
+}
+
+impl TitledRun {
+    /// Phase of the last line.
+    pub const END: u8 = 2;
+
+    /// Returns the place of a line in the order of the lines of a run.
+    pub fn mark(&self, line: &str) -> Option<RunMark> {
+        if (self.version)(line).is_some() {
+            return Some(RunMark::TITLE);
+        }
+        if (self.is_table)(line) {
+            return Some(RunMark::repeated(1));
+        }
+        line.starts_with(self.end).then_some(RunMark::once(Self::END))
+    }
+
+    /// Returns the version in the title of a text.
+    pub fn version(&self, text: &str) -> Option<String> {
+        lines(text).find_map(self.version)
+    }
+
+    /// True if a text has the last line.
+    pub fn is_ended(&self, text: &str) -> bool {
+        lines(text).any(|line| line.starts_with(self.end))
+    }
+}
+
+/// Parses the JSON document at the beginning of a text.
+///
+/// # Errors
+/// Fails if there is none, or if it is cut.
+pub fn document(text: &str) -> Result<Value, String> {
+    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let document = documents.next().ok_or("its JSON is empty")?;
+    document.map_err(|error| format!("its JSON is invalid: {error}"))
 }
 
 /// Returns a number that is not negative; `None` for other words.

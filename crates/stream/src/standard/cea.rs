@@ -40,22 +40,12 @@ pub(super) fn figures(
 
 /// Checks that the rates agree with the printed summary.
 fn checked(text: &str, rates: &[(&str, f64)]) -> Result<(), String> {
-    let value = |label: &str| -> Result<f64, String> {
-        let line = text.lines().map(str::trim).find(|line| line.starts_with(label));
-        let words = line.and_then(|line| line.split_once('=')).map(|(_, words)| words.trim());
-        let mut words = words.unwrap_or_default().split_whitespace();
-        let value = words.next().and_then(|word| word.parse().ok());
-        let is_rate = words.next() == Some("MB/s");
-        value
-            .filter(|_| is_rate)
-            .ok_or_else(|| format!("its summary has no line {:?}", label.trim()))
-    };
-    let values = || rates.iter().map(|(_, rate)| *rate);
-    let most = values().fold(0.0, f64::max);
-    let least = values().fold(f64::INFINITY, f64::min);
-    let mean = values().sum::<f64>() / rates.len() as f64;
+    let values: Vec<f64> = rates.iter().map(|(_, rate)| *rate).collect();
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
     for (label, own) in [(MAX_LABEL, most), (MIN_LABEL, least), (MEAN_LABEL, mean)] {
-        let printed: f64 = value(label)?;
+        let printed = rate_of_summary(text, label)?;
         let error = (printed / own - 1.0).abs();
         if error.is_nan() || error > 1e-8 {
             return Err(format!("{} does not follow from the rates above it", label.trim()));
@@ -64,20 +54,34 @@ fn checked(text: &str, rates: &[(&str, f64)]) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns the rate in a line of the summary.
+fn rate_of_summary(text: &str, label: &str) -> Result<f64, String> {
+    let line = text.lines().map(str::trim).find(|line| line.starts_with(label));
+    let words = line.and_then(|line| line.split_once('=')).map(|(_, words)| words.trim());
+    let mut words = words.unwrap_or_default().split_whitespace();
+    let value = words.next().and_then(|word| word.parse().ok());
+    let is_rate = words.next() == Some("MB/s");
+    value
+        .filter(|_| is_rate)
+        .ok_or_else(|| format!("the line {:?} of its summary is missing", label.trim()))
+}
+
+/// Returns the count behind a label.
+fn count(text: &str, label: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(label))?;
+    line.trim().split([' ', ',']).next()?.parse().ok()
+}
+
 /// Returns the figure of each host: the mean rate of its processes.
 fn measurements(text: &str, rates: &[(&str, f64)], version: Option<String>) -> Vec<Measurement> {
-    let count = |label: &str| -> Option<u64> {
-        let line = text.lines().find_map(|line| line.trim().strip_prefix(label))?;
-        line.trim().split([' ', ',']).next()?.parse().ok()
-    };
     let mut all = Vec::new();
     for (host, own) in grouped(rates.iter(), |(host, _)| *host) {
         let own: Vec<f64> = own.into_iter().map(|(_, rate)| rate * 1e6).collect();
         let mut config = StreamConfig {
             engine: Some("mpi_stream".to_owned()),
             engine_version: version.clone(),
-            threads: count("Number of Threads requested ="),
-            ntimes: count("Each test is run"),
+            threads: count(text, "Number of Threads requested ="),
+            ntimes: count(text, "Each test is run"),
             ..StreamConfig::default()
         };
         config.of.host = Some(host.to_owned());

@@ -1,40 +1,44 @@
 //! `nodegauge history import`: saves records from other histories, and outputs of other programs as records.
 
-use crate::args::DatabaseArgs;
-use crate::commands::read::{self, FileRuns, RunDescription, shown};
+use crate::args::Database;
+use crate::commands::read::{self, FileRun, RunDescription, RunFile, shown};
 use crate::failure::{Exit, Failure};
 use crate::gauges;
 use crate::output;
 use crate::session;
-use nodegauge_history::{ImportResult, records};
+use nodegauge_history::{ImportResult, Store, records};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Status;
+use nodegauge_os::Input;
 use std::path::{Path, PathBuf};
 
-/// Imports files with records from other histories, and files with outputs of other programs. All outputs are parsed
-/// before anything is saved.
+/// File with outputs of other programs that was read once, before it is read again to be saved.
+struct OutputFile<'a> {
+    path: &'a Path,
+    /// Content that cannot be opened again.
+    pipe: Option<Input<'static>>,
+}
+
+/// Imports files with records of other histories and files with outputs of other programs. All outputs are read once
+/// before anything is saved, and again to save them, so that only one run is in memory.
 pub(super) fn execute(
     files: &[PathBuf],
     described: &RunDescription<'_>,
     db: &DatabaseArgs,
 ) -> Result<Exit, Failure> {
-    let machine = described.machine()?;
-    let mut outputs: Vec<(&Path, FileRuns)> = Vec::new();
+    let machine = &described.machine()?;
+    let mut outputs: Vec<OutputFile<'_>> = Vec::new();
     let mut exports: Vec<(&Path, String)> = Vec::new();
     let names = gauges::registry().former_names();
-    for file in files {
-        let text = read::read_text(file)?;
-        let exported = records(file, &text, names).is_some();
-        if exported {
-            exports.push((file, text))
-        } else {
-            let command = ["history", "import"];
-            let mut runs = FileRuns::read(file, &text, described, &machine, &command)?;
-            if runs.records.is_empty() && !runs.unread.is_empty() {
-                return Err(runs.unread.remove(0));
-            }
-            outputs.push((file, runs))
+    for path in files {
+        let input = read::open(path)?;
+        if let Some(text) = read::text_of_records(path, &input)? {
+            exports.push((path, text));
+            continue;
         }
+        check(&RunFile { path, input: &input, described, machine, command: &COMMAND })?;
+        let pipe = input.is_pipe().then_some(input);
+        outputs.push(OutputFile { path, pipe });
     }
     if let (Some(option), Some((file, _))) = (described.option(), exports.first()) {
         let file = shown(file);
@@ -57,22 +61,73 @@ pub(super) fn execute(
         output::print(&format!("{}: {} saved{known}\n", shown(file), counted(saved, "run")));
     }
     let mut exit = Exit::Success;
-    for (file, runs) in &outputs {
-        for record in &runs.records {
-            store.save(record)?;
-            output::print(&format!("{} {}\n", record.id, shown(file)));
-            let invalid = record.measurements.iter().find(|m| m.validity.status == Status::Invalid);
-            if let Some(reason) = invalid.and_then(|m| m.validity.reasons.first()) {
-                output::error(&format!("{}: saved without a result: {reason}", shown(file)));
-                exit = Exit::Unmet;
-            }
-        }
-        runs.report();
-        if !runs.unread.is_empty() {
-            exit = Exit::Usage;
-        }
+    for OutputFile { path, pipe } in outputs {
+        let input = match pipe {
+            Some(input) => input,
+            None => read::open(path)?,
+        };
+        let file = RunFile { path, input: &input, described, machine, command: &COMMAND };
+        exit = save(&file, &mut store)?.unwrap_or(exit);
     }
     Ok(exit)
+}
+
+/// Command of the records.
+const COMMAND: [&str; 2] = ["history", "import"];
+
+/// Reads the runs of a file without saving them.
+///
+/// # Errors
+/// Fails if the text is not read, or if none of its runs is.
+fn check(file: &RunFile<'_>) -> Result<(), Failure> {
+    let mut has_record = false;
+    let mut unread = None;
+    file.each_run(&mut |run| match run {
+        FileRun::Read(..) => has_record = true,
+        FileRun::Unread(failure) => unread = unread.take().or(Some(failure)),
+    })?;
+    match unread {
+        Some(failure) if !has_record => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+/// Saves the runs of a file. Returns the exit code if a run has no result or was not read.
+fn save(file: &RunFile<'_>, store: &mut Store) -> Result<Option<Exit>, Failure> {
+    let shown = shown(file.path);
+    let mut exit = None;
+    let mut cut = Vec::new();
+    let mut unread = Vec::new();
+    let mut failed = None;
+    file.each_run(&mut |run| match run {
+        FileRun::Read(record, reason) => {
+            if failed.is_some() {
+                return;
+            }
+            if let Err(failure) = store.save(&record) {
+                failed = Some(failure);
+                return;
+            }
+            output::print(&format!("{} {shown}\n", record.id));
+            let invalid = record.measurements.iter().find(|m| m.validity.status == Status::Invalid);
+            if let Some(reason) = invalid.and_then(|m| m.validity.reasons.first()) {
+                output::error(&format!("{shown}: saved without a result: {reason}"));
+                exit = Some(Exit::Unmet);
+            }
+            cut.extend(reason);
+        }
+        FileRun::Unread(failure) => unread.push(failure),
+    })?;
+    for reason in &cut {
+        output::note(reason);
+    }
+    for failure in &unread {
+        output::failure(failure);
+    }
+    if let Some(failure) = failed {
+        return Err(failure.into());
+    }
+    Ok(if unread.is_empty() { exit } else { Some(Exit::Usage) })
 }
 
 #[cfg(test)]

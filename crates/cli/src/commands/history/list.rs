@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::gauges;
 use crate::output;
 use crate::session;
+use nodegauge_analysis::compare::IMPORT;
 use nodegauge_analysis::csv;
 use nodegauge_history::{ListedFigures, RunFilter, RunLine};
 use nodegauge_measure::keys::Registry;
@@ -75,7 +76,9 @@ fn line(run: &RunLine, distinct_prefix_length: usize, registry: &Registry) -> Li
         format!("{name} {value}{more}")
     });
     let is_suspect = headline(run, registry).is_some_and(|(of, _)| of.suspect > 0);
-    let labels = run.labels.iter().map(|(key, value)| format!("{key}={value}"));
+    // The command shows the name of the file, too.
+    let (files, labels): (Vec<_>, Vec<_>) = run.labels.iter().partition(|(key, _)| *key == IMPORT);
+    let labels = labels.into_iter().chain(files).map(|(key, value)| format!("{key}={value}"));
     ListLine {
         is_suspect,
         id: run.id.chars().take(distinct_prefix_length).collect(),

@@ -1,0 +1,166 @@
+//! Lines of an input, of which only a part is in memory.
+
+use super::{LONGEST_RUN, ReadError};
+use nodegauge_measure::printed::{self, LONGEST_LINE};
+use nodegauge_os::Input;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 256 << 10;
+
+/// Lines of an input, from its first one.
+pub(super) struct InputLines<'t> {
+    input: &'t Input<'t>,
+    /// A part of the input, which has whole lines and the beginning of one.
+    chunk: Vec<u8>,
+    /// Position of the part in the input.
+    from: u64,
+    /// Position of the next line in the part.
+    next: usize,
+    /// Bytes of the part that have been read.
+    filled: usize,
+}
+
+/// Line of an input.
+pub(super) struct InputLine<'a> {
+    /// Position of its first byte in the input.
+    pub(super) from: u64,
+    /// Line with its end.
+    pub(super) bytes: &'a [u8],
+}
+
+impl<'t> InputLines<'t> {
+    /// Begins with the first line of an input, behind a byte order mark.
+    pub(super) fn of(input: &'t Input<'t>) -> Result<Self, ReadError> {
+        let length = usize::try_from(input.length()).unwrap_or(CHUNK);
+        let mut chunk = vec![0; length.saturating_add(1).min(CHUNK)];
+        let filled = input.read_at(0, &mut chunk)?;
+        let next = printed::mark_length(&chunk[..filled]).map_err(ReadError::Encoding)?;
+        Ok(Self { input, chunk, from: 0, next, filled })
+    }
+
+    /// Returns the next line; `None` behind the last one.
+    ///
+    /// # Errors
+    /// Fails if the input cannot be read, and if the line is longer than any line that a program prints.
+    pub(super) fn next(&mut self) -> Result<Option<InputLine<'_>>, ReadError> {
+        let mut searched = self.next;
+        loop {
+            let unseen = &self.chunk[searched..self.filled];
+            if let Some(length) = line_length(unseen) {
+                return Ok(Some(self.line_until(searched + length)));
+            }
+            searched = self.filled;
+            if searched == self.chunk.len() {
+                let begun = self.next;
+                self.make_room()?;
+                searched -= begun;
+            }
+            let at = self.from + self.filled as u64;
+            let more = self.input.read_at(at, &mut self.chunk[self.filled..])?;
+            if more == 0 {
+                let is_end = self.next == self.filled;
+                return Ok(if is_end { None } else { Some(self.line_until(self.filled)) });
+            }
+            self.filled += more;
+        }
+    }
+
+    /// Returns the line that ends here in the part.
+    fn line_until(&mut self, end: usize) -> InputLine<'_> {
+        let begin = self.next;
+        self.next = end;
+        InputLine { from: self.from + begin as u64, bytes: &self.chunk[begin..end] }
+    }
+
+    /// Moves the line that has begun to the beginning of the part, which grows if the line fills it.
+    fn make_room(&mut self) -> Result<(), ReadError> {
+        if self.next > 0 {
+            self.chunk.copy_within(self.next..self.filled, 0);
+            self.from += self.next as u64;
+            self.filled -= self.next;
+            self.next = 0;
+            return Ok(());
+        }
+        // JSON documents may be one line.
+        let first = self.chunk.iter().find(|byte| !byte.is_ascii_whitespace());
+        let is_json = first.is_some_and(|byte| b"{[\"}".contains(byte));
+        let longest = if is_json { LONGEST_RUN } else { LONGEST_LINE };
+        if self.filled > longest {
+            return Err(ReadError::Overlong(self.length_of_line()?));
+        }
+        self.chunk.resize((2 * self.filled).max(2).min(longest + 1), 0);
+        Ok(())
+    }
+
+    /// Returns the length of the line that fills the part.
+    fn length_of_line(&mut self) -> Result<u64, ReadError> {
+        let mut at = self.from + self.filled as u64;
+        loop {
+            let read = self.input.read_at(at, &mut self.chunk)?;
+            if read == 0 {
+                return Ok(at - self.from);
+            }
+            if let Some(length) = line_length(&self.chunk[..read]) {
+                return Ok(at + length as u64 - 1 - self.from);
+            }
+            at += read as u64;
+        }
+    }
+}
+
+/// Returns the length of the first line with its end; `None` if it does not end.
+fn line_length(bytes: &[u8]) -> Option<usize> {
+    // Searches of the standard library for a byte compare many bytes at once only here.
+    let mut rest = bytes;
+    let skipped = std::io::BufRead::skip_until(&mut rest, b'\n').unwrap_or_default();
+    (skipped > 0 && bytes[skipped - 1] == b'\n').then_some(skipped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines_of(text: &[u8]) -> Result<Vec<(u64, Vec<u8>)>, ReadError> {
+        let input = Input::from(text);
+        let mut lines = InputLines::of(&input)?;
+        let mut all = Vec::new();
+        while let Some(line) = lines.next()? {
+            all.push((line.from, line.bytes.to_vec()));
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn lines_are_those_of_the_whole_text() {
+        let long = "x".repeat(LONGEST_LINE - 1);
+        let rows: String =
+            (0..40_000).map(|row| format!("row {row}: {}\n", "7".repeat(row % 90))).collect();
+        let json = format!("{{{}}}", "\"a\"".repeat(LONGEST_LINE));
+        for text in ["", "\n", "a", "a\nb\n\nc", &rows, &format!("{rows}{long}\n{json}\n{rows}end")]
+        {
+            let expected: Vec<&[u8]> =
+                text.as_bytes().split_inclusive(|byte| *byte == b'\n').collect();
+            let found = lines_of(text.as_bytes()).unwrap();
+            assert_eq!(found.len(), expected.len());
+            let mut at = 0;
+            for ((from, line), known) in found.iter().zip(expected) {
+                assert_eq!((*from, line.as_slice()), (at, known));
+                at += line.len() as u64;
+            }
+        }
+        assert_eq!(lines_of(b"\xef\xbb\xbfa\n").unwrap(), [(3, b"a\n".to_vec())]);
+        assert!(matches!(lines_of(b"a\0b\0"), Err(ReadError::Encoding(_))));
+    }
+
+    #[test]
+    fn overlong_lines_are_refused_with_their_length() {
+        let rows = "row\n".repeat(100_000);
+        for (begin, longest) in [("x", LONGEST_LINE), ("{", LONGEST_RUN)] {
+            let line = format!("{begin}{}", "y".repeat(longest + 1));
+            for end in ["", "\n", "\nmore\n"] {
+                let refused = lines_of(format!("{rows}{line}{end}").as_bytes()).unwrap_err();
+                assert_eq!(refused, ReadError::Overlong(line.len() as u64));
+            }
+        }
+    }
+}

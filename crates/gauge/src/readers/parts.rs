@@ -1,0 +1,199 @@
+//! Parts of an input: where its runs are, and their texts, one after another.
+
+use super::lines::InputLines;
+use super::runs::{FoundRun, KnownLines, MOST_RUNS, PlacedLine, RunFinder};
+use super::{LONGEST_RUN, ReadError, Reader, tags};
+use nodegauge_os::Input;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Smallest part of a run that is kept if many ranks have runs at the same time, bytes.
+const SHORTEST_RUN: usize = 64 << 10;
+
+/// Returns the runs in an input, in the order of their first lines.
+///
+/// # Errors
+/// Fails if the lines of two runs are mixed, so that it is unknown to which of them a line belongs, and if the input is no
+/// text that programs print.
+pub fn find_runs(readers: &[&dyn Reader], input: &Input<'_>) -> Result<Vec<FoundRun>, ReadError> {
+    let known = KnownLines::of(readers);
+    if let Some(tag) = form(input)? {
+        let found = find_runs_of_ranks(&known, input, tag)?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    let mut finder = RunFinder::default();
+    let mut lines = InputLines::of(input)?;
+    let mut number = 0;
+    while let Some(line) = lines.next()? {
+        let text = String::from_utf8_lossy(line.bytes);
+        finder.line(&known, &PlacedLine { number, from: line.from, text: &text })?;
+        number += 1;
+    }
+    Ok(finder.finish(None, input.length()))
+}
+
+/// Returns the form of the prefixes of ranks; `None` if the lines have none.
+fn form(input: &Input<'_>) -> Result<Option<tags::Tag>, ReadError> {
+    let mut first = String::new();
+    let mut lines = InputLines::of(input)?;
+    let mut count = 0;
+    while let Some(line) = lines.next()? {
+        // A long line has no prefix.
+        let begin = &line.bytes[..line.bytes.len().min(4096)];
+        if !begin.trim_ascii().is_empty() {
+            first.push_str(String::from_utf8_lossy(begin).trim_end());
+            first.push('\n');
+            count += 1;
+        }
+        if count == tags::LOOKED_AT {
+            break;
+        }
+    }
+    Ok(tags::form(&first))
+}
+
+/// Returns the runs of all ranks. Lines without a prefix are those of the launcher; so is a last line without a line end,
+/// whose prefix may be cut.
+fn find_runs_of_ranks(
+    known: &KnownLines<'_>,
+    input: &Input<'_>,
+    tag: tags::Tag,
+) -> Result<Vec<FoundRun>, ReadError> {
+    let mut ranks: BTreeMap<u32, RunFinder> = BTreeMap::new();
+    let mut lines = InputLines::of(input)?;
+    let mut number = 0;
+    let mut count = 0;
+    while let Some(line) = lines.next()? {
+        let text = String::from_utf8_lossy(line.bytes);
+        if let Some(tagged) = whole_line(&text).and_then(tag) {
+            let finder = ranks.entry(tagged.rank).or_default();
+            let before = finder.count();
+            finder.line(known, &PlacedLine { number, from: line.from, text: tagged.line })?;
+            count += finder.count() - before;
+        }
+        if count > MOST_RUNS || ranks.len() > MOST_RUNS {
+            return Err(ReadError::TooMany { what: "runs of ranks", most: MOST_RUNS });
+        }
+        number += 1;
+    }
+    let mut found: Vec<FoundRun> = Vec::new();
+    for (rank, finder) in ranks {
+        found.extend(finder.finish(Some(rank), input.length()));
+    }
+    found.sort_by_key(|run| run.line);
+    Ok(found)
+}
+
+/// Returns a line without its end; `None` if it has none.
+fn whole_line(line: &str) -> Option<&str> {
+    let line = line.strip_suffix('\n')?;
+    Some(line.strip_suffix('\r').unwrap_or(line))
+}
+
+/// Text of a run.
+pub(super) struct RunText<'a> {
+    /// Place of the run.
+    pub(super) run: &'a FoundRun,
+    /// Position among all runs, from 0.
+    pub(super) at: usize,
+    /// Text from the first line to that before the next run, or its beginning.
+    pub(super) text: &'a str,
+    /// True if the end of a long text is missing.
+    pub(super) is_overlong: bool,
+}
+
+/// Calls `visit` with the text of each run.
+pub(super) fn each_text(
+    input: &Input<'_>,
+    found: &[FoundRun],
+    visit: &mut dyn FnMut(RunText<'_>),
+) -> Result<(), ReadError> {
+    if found.iter().any(|run| run.rank.is_some()) {
+        return each_text_of_ranks(input, found, visit);
+    }
+    for (at, run) in found.iter().enumerate() {
+        let (text, is_overlong) = text_of(input, run.from, run.to)?;
+        visit(RunText { run, at, text: &text, is_overlong });
+    }
+    Ok(())
+}
+
+/// Returns a part of an input as text, at most [`LONGEST_RUN`] bytes, and whether it is longer.
+pub(super) fn text_of(input: &Input<'_>, from: u64, to: u64) -> Result<(String, bool), ReadError> {
+    let length = usize::try_from(to - from).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; length.min(LONGEST_RUN)];
+    let read = input.read_at(from, &mut bytes)?;
+    bytes.truncate(read);
+    Ok((into_text(bytes), length > LONGEST_RUN))
+}
+
+/// Returns bytes as text; other bytes than UTF-8 are replaced.
+fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Runs of a rank while its lines are read.
+#[derive(Default)]
+struct RankRuns {
+    /// Positions of the runs that are not visited, the last one first.
+    left: Vec<u32>,
+    /// Lines of the first of them, without the prefix.
+    text: String,
+    is_overlong: bool,
+}
+
+impl RankRuns {
+    /// Visits the first run, and begins the next one.
+    fn visit(&mut self, found: &[FoundRun], visit: &mut dyn FnMut(RunText<'_>)) {
+        let Some(at) = self.left.pop() else { return };
+        let at = at as usize;
+        visit(RunText { run: &found[at], at, text: &self.text, is_overlong: self.is_overlong });
+        self.text.clear();
+        self.is_overlong = false;
+    }
+}
+
+/// Calls `visit` with the text of each run of the ranks, in the order in which they end. The ranks share the memory.
+fn each_text_of_ranks(
+    input: &Input<'_>,
+    found: &[FoundRun],
+    visit: &mut dyn FnMut(RunText<'_>),
+) -> Result<(), ReadError> {
+    let Some(tag) = form(input)? else { return Ok(()) };
+    let mut ranks: BTreeMap<u32, RankRuns> = BTreeMap::new();
+    for (at, run) in found.iter().enumerate().rev() {
+        ranks.entry(run.rank.unwrap_or_default()).or_default().left.push(at as u32);
+    }
+    let longest = (LONGEST_RUN / ranks.len().max(1)).max(SHORTEST_RUN);
+    let mut lines = InputLines::of(input)?;
+    while let Some(line) = lines.next()? {
+        let from = line.from;
+        let text: Cow<'_, str> = String::from_utf8_lossy(line.bytes);
+        let Some(tagged) = whole_line(&text).and_then(tag) else { continue };
+        let Some(rank) = ranks.get_mut(&tagged.rank) else { continue };
+        while let Some(at) = rank.left.last()
+            && found[*at as usize].to <= from
+        {
+            rank.visit(found, visit);
+        }
+        let is_inside = rank.left.last().is_some_and(|at| found[*at as usize].from <= from);
+        if !is_inside || rank.is_overlong {
+            continue;
+        }
+        if rank.text.len() + tagged.line.len() >= longest {
+            rank.is_overlong = true;
+            continue;
+        }
+        rank.text.push_str(tagged.line);
+        rank.text.push('\n');
+    }
+    for rank in ranks.values_mut() {
+        while !rank.left.is_empty() {
+            rank.visit(found, visit);
+        }
+    }
+    Ok(())
+}

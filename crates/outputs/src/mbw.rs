@@ -1,0 +1,125 @@
+//! mbw: a line for each copy, and one with the mean of each method.
+
+use nodegauge_gauge::readers::text::{agree, lines, number_with, quoted, rounding, unread};
+use nodegauge_gauge::outputs::{MEMORY, OutputConfig, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
+
+/// Reader of the output of mbw.
+pub(crate) struct Mbw;
+
+/// First words of the title, which `-q` leaves out.
+const TITLE: &str = "Long uses ";
+/// Bytes of a mebibyte.
+const MEBI: f64 = 1_048_576.0;
+
+impl Reader for Mbw {
+    fn program(&self) -> &'static str {
+        "mbw"
+    }
+
+    fn doubts(&self) -> &'static str {
+        "a method without its line `AVG`: suspect; a mean that is not that of the lines above it is an error"
+    }
+
+    fn first_characters(&self) -> &'static str {
+        "LA0123456789"
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        if line.starts_with(TITLE) && line.contains(" bytes. Allocating 2*") {
+            return Some(RunMark::TITLE);
+        }
+        (line.contains("\tMethod: ") && line.contains("\tCopy: ")).then_some(RunMark::repeated(1))
+    }
+
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        let mut figures = OutputFigures::new("mbw", None);
+        let mut copies: Vec<Copy<'_>> = Vec::new();
+        for line in lines(text).filter(|line| line.contains("\tMethod: ")) {
+            let copy = Copy::parse(line).ok_or_else(|| unread(line))?;
+            if copy.label != "AVG" {
+                if copy.label != copies.len().to_string() {
+                    return Err(format!("a copy is missing: {}", quoted(line)).into());
+                }
+                copies.push(copy);
+                continue;
+            }
+            if !copy.is_mean_of(&copies) {
+                return Err(
+                    format!("a mean is not that of the copies above it: {}", quoted(line)).into()
+                );
+            }
+            copy.push(&copies, &mut figures)?;
+            copies.clear();
+        }
+        let missing = (!copies.is_empty()).then_some("the mean of a method is missing");
+        Ok(figures.finish(missing))
+    }
+}
+
+/// Line of a copy, or of the mean of all copies of a method.
+struct Copy<'a> {
+    /// Number of the copy, or `AVG`.
+    label: &'a str,
+    method: &'a str,
+    seconds: f64,
+    /// Half of the last printed digit of the seconds.
+    error: f64,
+    mebibytes: f64,
+    /// MiB/s.
+    rate: f64,
+}
+
+impl<'a> Copy<'a> {
+    /// Parses a line, whose rate must be the amount divided by the time.
+    fn parse(line: &'a str) -> Option<Self> {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let [label, method, seconds, mebibytes, rate] = cells[..] else { return None };
+        let seconds = seconds.strip_prefix("Elapsed: ")?;
+        let copy = Self {
+            label,
+            method: method.strip_prefix("Method: ")?,
+            seconds: number_with(seconds, "")?,
+            error: rounding(seconds),
+            mebibytes: number_with(mebibytes.strip_prefix("MiB: ")?, "")?,
+            rate: number_with(rate.strip_prefix("Copy: ")?, "MiB/s")?,
+        };
+        let error = 1e-4 + copy.error / copy.seconds.max(copy.error);
+        agree(copy.rate, copy.mebibytes / copy.seconds, error).then_some(copy)
+    }
+
+    /// True if this line is the mean of these copies.
+    fn is_mean_of(&self, copies: &[Copy<'_>]) -> bool {
+        let mut sum = 0.0;
+        for copy in copies {
+            if copy.method != self.method || copy.mebibytes != self.mebibytes {
+                return false;
+            }
+            sum += copy.seconds;
+        }
+        let mean = sum / copies.len() as f64;
+        (mean - self.seconds).abs() <= 2.1 * self.error
+    }
+
+    /// Adds the mean as a figure.
+    fn push(&self, copies: &[Copy<'_>], figures: &mut OutputFigures) -> Result<(), String> {
+        let rates = copies.iter().map(|copy| copy.rate * MEBI);
+        let config = OutputConfig {
+            case: Some(self.method.to_lowercase()),
+            data_bytes: Some((self.mebibytes * MEBI) as u64),
+            printed_min: rates.clone().reduce(f64::min),
+            printed_max: rates.reduce(f64::max),
+            ..figures.config()
+        };
+        let figure = OutputFigure {
+            of: MEMORY,
+            name: "copy".to_owned(),
+            unit: Unit::BytesPerSecond,
+            value: self.rate * MEBI,
+            quoted: Quoted::HarmonicMean,
+        };
+        figures.push(figure, &config)
+    }
+}
