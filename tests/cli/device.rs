@@ -95,7 +95,37 @@ fn device_copies_arrive_in_both_directions_and_memory_kinds() {
     page.prints("1 MiB").prints("both ways").prints("copies between devices");
 }
 
-/// Runs `device stream` with a library that has a fault; `None` without OpenCL or a compiler.
+#[test]
+fn curves_of_a_device_have_latencies_and_bandwidths_by_mix() {
+    let harness = Harness::new();
+    if !has_opencl(&harness) || !harness.has_cpus(2) {
+        return;
+    }
+    let args = ["curves", "--size", "4MiB", "--samples", "2", "--mixes", "1:0,1:1"];
+    let record = device(&harness, &args);
+    let all = measurements(&record);
+    for m in all {
+        assert_eq!((&m["gauge"], &m["test"]), (&"device".into(), &"device_curves".into()));
+        assert_ne!(m["validity"]["status"], "invalid", "{m:#}");
+    }
+    for mix in ["1:0", "1:1"] {
+        let find = |name: &str| all.iter().find(|m| m["name"] == format!("{name}{mix}"));
+        assert!(find("saturated_").unwrap()["value"].as_f64().unwrap() > 0.0, "{record:#}");
+        // On a busy node, a chain may not run beside its load.
+        let start = format!("latency_{mix}_load");
+        let points = all.iter().filter(|m| m["name"].as_str().unwrap().starts_with(&start));
+        let is_cut = record["complete"] == false;
+        assert!(is_cut || points.count() > 3 && find("idle_").is_some(), "{record:#}");
+    }
+    let page = harness.run(&["history", "show", "latest"]).exits(0);
+    page.prints("\nmix ").prints("one item follows a chain");
+    let refused = harness.run(&["device", "curves", "--mixes", "4:1"]);
+    refused.exits(2).warns("1:0");
+    let large = harness.run(&["device", "curves", "--size", "900TiB", "--device", "opencl:0"]);
+    large.exits(2).warns("at most 1 GiB");
+}
+
+/// Runs `device stream` with a faulty library; `None` without OpenCL or a compiler.
 fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
     let harness = Harness::new();
     if !has_opencl(&harness) || !harness.has(Part::Compilers, "gcc") {

@@ -49,7 +49,8 @@ static Module *module_read(const char *image, char *log, size_t room)
 /* Looks up a kernel by name; loops are functions of this library. */
 static Function *function_of(const Module *module, const char *name)
 {
-    static const char *others[] = {"nodegauge_fill", "nodegauge_check", "nodegauge_chains"};
+    static const char *others[] = {"nodegauge_fill", "nodegauge_check", "nodegauge_chains",
+                                   "nodegauge_loaded"};
     Dl_info self;
     dladdr((void *)function_of, &self);
     void *library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
@@ -57,7 +58,7 @@ static Function *function_of(const Module *module, const char *name)
     snprintf(f.name, sizeof f.name, "%s", name);
     *(void **)&f.loop = library ? dlsym(library, name) : NULL;
     for (int i = 0; !f.loop; i++)
-        if (i == 3)
+        if (i == 4)
             return NULL;
         else if (!strcmp(name, others[i]))
             break;
@@ -140,6 +141,30 @@ static void chains_run(const Module *m, size_t groups, size_t threads, void **ar
     }
 }
 
+/*
+ * Follows the chain. Each group that loads then does a block for 16 steps of the chain, at most the limit. The blocks and
+ * their pauses only take time.
+ */
+static void loaded_run(size_t groups, void **args)
+{
+    const uint64_t *chain = *(const uint64_t **)args[4];
+    uint32_t *state = *(uint32_t **)args[5];
+    uint64_t pause = *(uint64_t *)args[10], limit = *(uint64_t *)args[11];
+    uint64_t at = *(uint64_t *)args[12], steps = *(uint64_t *)args[13];
+    for (uint64_t step = 0; step < steps; step++)
+        at = chain[at];
+    uint64_t loading = groups - (steps > 0);
+    uint64_t blocks = steps > 0 && steps / 16 < limit ? steps / 16 : limit;
+    volatile double spent = 1;
+    for (uint64_t block = 0; loading > 0 && block < blocks; block++)
+        for (uint64_t round = 0; round < 100 + pause; round++)
+            spent = fma(spent, -1, 1);
+    state[0] = (uint32_t)loading;
+    state[1] = steps > 0;
+    state[2] = (uint32_t)at;
+    state[3] = (uint32_t)(blocks * loading);
+}
+
 /* Runs a kernel. */
 static void function_run(const Function *f, size_t groups, size_t threads, void **args)
 {
@@ -149,6 +174,8 @@ static void function_run(const Function *f, size_t groups, size_t threads, void 
         fill_run(f->module, args);
     else if (!strcmp(f->name, "nodegauge_check"))
         check_run(f->module, groups, args);
+    else if (!strcmp(f->name, "nodegauge_loaded"))
+        loaded_run(groups, args);
     else
         chains_run(f->module, groups, threads, args);
 }

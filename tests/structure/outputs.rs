@@ -3,7 +3,7 @@
 use crate::root;
 
 /// Chapters with the commands whose output they show.
-const SHOWN: [(&str, &str); 36] = [
+const SHOWN: [(&str, &str); 37] = [
     ("apps", "apps hpcg"),
     ("apps", "apps iccg"),
     ("apps", "apps trapezoid"),
@@ -11,6 +11,7 @@ const SHOWN: [(&str, &str); 36] = [
     ("compare", "compare"),
     ("compilers", "stream --compiler"),
     ("device", "device"),
+    ("device", "device curves"),
     ("explain", "explain"),
     ("fleet", "fleet baseline"),
     ("fleet", "fleet diff"),

@@ -22,6 +22,18 @@ nodegauge_measure::keys! {
     passes: u64 = Observation "passes";
     /// Description of the figure.
     what: String = Observation "what";
+    /// Bytes of the working set, of all threads together.
+    set_bytes: u64 = Setting "set size";
+    /// Number of reads in the ratio of reads to writes, e.g. 3 of 3:1.
+    reads: u64 = Setting "reads";
+    /// Number of writes in the ratio of reads to writes, e.g. 1 of 3:1.
+    writes: u64 = Setting "writes";
+    /// Share of the full rate at which the loading threads are set to read, 0 to 1.
+    load_share: f64 = Observation "load share";
+    /// Pause of the loading threads between blocks, seconds.
+    wait_s: f64 = Observation "wait";
+    /// Distance between two loads of a chain, bytes.
+    stride_bytes: u64 = Setting "stride";
     /// Rate before the change, B/s.
     from: BytesPerSec = Observation "from";
     /// Rate after the change, B/s.

@@ -23,4 +23,4 @@ pub const SCALING: &str = "scaling";
 /// Name of the test of the bandwidths that are predicted for [`SCALING`].
 pub const PREDICTION: &str = "prediction";
 /// Names of the tests of memory curves, in the order of a page.
-pub const CURVES: [&str; 8] = [LADDER, LATENCY, MATRIX, LOADED, MIX, FAMILY, SCALING, PREDICTION];
+pub const CURVES: [&str; 8] = [LADDER, LATENCY, MATRIX, LOADED, MIX, FAMILY, PREDICTION, SCALING];

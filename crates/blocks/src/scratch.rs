@@ -76,7 +76,7 @@ impl ScratchDirectory {
     /// # Errors
     /// Fails if the directory cannot be made.
     pub fn tree(&self, what: &str) -> Result<PathBuf, Failure> {
-        let path = self.file(what);
+        let path = self.file_path(what);
         DirBuilder::new()
             .mode(0o700)
             .create(&path)

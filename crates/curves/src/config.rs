@@ -22,17 +22,14 @@ config! {
         kernel: keys::kernel;
         distance: nodegauge_placement::keys::distance;
         array_bytes: shared::array_bytes;
-        /// Working set of all threads together, bytes.
-        set_bytes: u64 = Setting "set size";
+        set_bytes: keys::set_bytes;
         thread_bytes: shared::thread_bytes;
         /// NUMA node whose cores read.
         from_node: u64 = Setting "from node";
         /// NUMA node whose memory is read.
         to_node: u64 = Setting "to node";
-        /// Number of reads in the ratio of reads to writes, e.g. 3 of 3:1.
-        reads: u64 = Setting "reads";
-        /// Number of writes in the ratio of reads to writes, e.g. 1 of 3:1.
-        writes: u64 = Setting "writes";
+        reads: keys::reads;
+        writes: keys::writes;
         stores: shared::stores;
         /// Number of threads that load the memory while one thread measures latency.
         loaders: u64 = Setting "loaders";
@@ -40,12 +37,9 @@ config! {
         loader_bytes: u64 = Setting "loader size";
         program: shared::program;
         cpus: shared::cpus;
-        /// Planned share of the full rate of the loading threads, 0 to 1.
-        load_share: f64 = Observation "load share";
-        /// Pause of the loading threads between blocks, seconds.
-        wait_s: f64 = Observation "wait";
-        /// Distance between two loads of a chain, bytes.
-        stride_bytes: u64 = Setting "stride";
+        load_share: keys::load_share;
+        wait_s: keys::wait_s;
+        stride_bytes: keys::stride_bytes;
         /// Bytes of a block that a chain visits completely before the next block, or `whole`.
         locality: String = Setting "locality";
         /// Derivation of a figure that is not measured directly.

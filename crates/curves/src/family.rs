@@ -7,11 +7,9 @@
 
 mod drawn;
 mod figures;
-mod found;
 mod paths;
 mod placed;
 mod plan;
-mod repeated;
 
 pub use paths::NodeChoice;
 
@@ -20,17 +18,17 @@ pub(crate) use placed::{BANDWIDTH, BANDWIDTH_BELOW, LATENCY, NAMES, SENSITIVITY,
 pub(crate) use plan::{plan, plan_loaded, plan_mix};
 
 use crate::config::CurveConfig;
-use crate::loaded::{LoaderTimes, SAMPLE_SECONDS, SHARES};
+use crate::loaded::{LoaderTimes, SAMPLE_SECONDS};
 use crate::memory_chase::{ChasedMemory, SetRange};
 use crate::mix::Mix;
 use crate::prediction::CurveTimes;
 use crate::run::CurveRun;
 use crate::{Mode, notice};
 use figures::FamilyFigures;
-pub(crate) use figures::{IDLE, KNEE, SATURATED, is_point, names};
 use nodegauge_arena::{ArenaError, RequestedPages};
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_chase::{BLOCK, Chase, Load, MemoryRegion, RegionBuffers, WitnessedPool};
+use nodegauge_gauge::family::SHARES;
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};

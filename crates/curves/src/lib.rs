@@ -242,13 +242,16 @@ impl PlannedRun for CurvePlan {
             Curve::Loaded => Figures::new(GAUGE, test, loaded::names(), both),
             Curve::Mix => Figures::new(GAUGE, test, mix::names(), rate).limited(limited),
             Curve::Family => {
-                let mut names = family::names(&self.options.mixes);
+                let mixes = self.options.mixes.iter().map(|mix| mix.name());
+                let mut names = nodegauge_gauge::family::names(mixes);
                 let mut units = both;
                 if self.options.program.is_some() {
                     names.extend(family::NAMES.map(str::to_owned));
                     units = &[Unit::BytesPerSecond, Unit::Seconds, Unit::Factor];
                 }
-                Figures::new(GAUGE, test, names, units).or_like(family::is_point).limited(limited)
+                Figures::new(GAUGE, test, names, units)
+                    .or_like(nodegauge_gauge::family::is_point)
+                    .limited(limited)
             }
             Curve::Scaling | Curve::Ceilings => return self.mode.figures(),
         }]

@@ -9,16 +9,11 @@
 
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_chase::{Load, wait_loop_time};
+use nodegauge_gauge::family::{Knee, LoadPoint, SHARES, knee};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
-/// Shares of the loaders' full rate, percent; at 0 the loaders are idle.
-///
-/// Most shares are near the full rate, because a wait also delays loads that would otherwise overlap.
-pub(crate) const SHARES: [u32; 11] = [0, 10, 30, 50, 65, 80, 90, 94, 97, 99, 100];
 /// Duration of a sample, seconds.
 pub(crate) const SAMPLE_SECONDS: f64 = 4e-3;
-/// Latency at the knee of the curve, as a multiple of the idle latency.
-const KNEE: f64 = 2.0;
 /// Name of the figure for the read rate at which latency is twice the idle latency.
 pub(crate) const AT_KNEE: &str = "bandwidth_at_2x_idle";
 
@@ -67,48 +62,7 @@ impl LoaderTimes {
     }
 }
 
-/// Point of the curve of latency over load.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LoadPoint {
-    /// Rate of the loaders, bytes per second; 0 without load.
-    pub rate: f64,
-    /// Time per load, seconds.
-    pub latency: f64,
-    /// First reason why a figure of the point is suspect; `None` if all are valid.
-    pub doubt: Option<String>,
-}
-
-/// Load at which latency is twice the idle latency.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Knee {
-    /// Latency is always below twice the idle latency.
-    Below,
-    /// Latency is twice the idle latency at this rate. `doubt` is the reason if a point used for the interpolation is
-    /// suspect.
-    At { rate: f64, doubt: Option<String> },
-    /// Latency falls again at a higher load, so that there is no such rate.
-    Falls,
-}
-
-/// Returns the rate of the loaders at which latency is twice the idle latency, by linear interpolation between the two
-/// nearest points. The first point is the idle point.
-pub(crate) fn knee(curve: &[LoadPoint]) -> Knee {
-    let Some(idle) = curve.first() else { return Knee::Below };
-    let target = KNEE * idle.latency;
-    let mut pairs = curve.windows(2);
-    let enclosing = pairs.position(|pair| pair[0].latency < target && pair[1].latency >= target);
-    let Some(at) = enclosing else { return Knee::Below };
-    if curve[at + 1..].iter().any(|point| point.latency < target) {
-        return Knee::Falls;
-    }
-    let low = &curve[at];
-    let high = &curve[at + 1];
-    let part = (target - low.latency) / (high.latency - low.latency);
-    let doubt = [idle, low, high].into_iter().find_map(|point| point.doubt.clone());
-    Knee::At { rate: low.rate + (high.rate - low.rate) * part, doubt }
-}
-
-/// Returns a sentence that this load is unknown, with the reason.
+/// Returns the sentence that the load of twice the idle latency is unknown, with the reason.
 fn no_knee(why: &str) -> String {
     Obstacle::new(why).cannot_tell("at which load latency is twice the idle latency")
 }
@@ -151,14 +105,11 @@ mod tests {
         [(0.0, 100e-9), (10e9, 120e-9), (20e9, 150e-9), (30e9, 250e-9), (32e9, 400e-9)];
 
     #[test]
-    fn knee_is_interpolated_between_two_points() {
+    fn knee_is_described_with_its_rate_or_the_highest_latency() {
         let rising = curve(&RISING);
-        let Knee::At { rate, doubt: None } = knee(&rising) else { panic!("no knee") };
-        assert!((rate - 25e9).abs() < 1.0);
-        assert_eq!(knee(&rising[..3]), Knee::Below);
-        assert_eq!(knee(&[]), Knee::Below);
         assert!(knee_in_words(&rising).unwrap().contains("25.00 GB/s"));
         assert!(knee_in_words(&rising[..3]).unwrap().contains("1.50 times"));
+        assert_eq!(knee_in_words(&[]), None);
     }
 
     #[test]
@@ -166,22 +117,17 @@ mod tests {
         for suspect in [0, 2, 3] {
             let mut rising = curve(&RISING);
             rising[suspect].doubt = Some("disturbed".to_owned());
-            let Knee::At { doubt: Some(_), .. } = knee(&rising) else { panic!("valid knee") };
             let words = knee_in_words(&rising).unwrap();
             assert!(
                 words.starts_with("cannot tell at which load") && words.ends_with(": disturbed")
             );
         }
-        let mut rising = curve(&RISING);
-        rising[1].doubt = Some("disturbed".to_owned());
-        assert!(matches!(knee(&rising), Knee::At { doubt: None, .. }));
     }
 
     #[test]
     fn latency_that_falls_at_higher_load_has_no_knee() {
         let mut points = RISING;
         points[4].1 = 130e-9;
-        assert_eq!(knee(&curve(&points)), Knee::Falls);
         assert!(knee_in_words(&curve(&points)).unwrap().contains("falls again"));
     }
 }

@@ -42,8 +42,8 @@ const TESTS: [(&str, Shows, View); 8] = [
     (LOADED, |(_, c)| c.load_share.is_some() || c.basis.is_some(), loaded),
     (MIX, |_| true, mix),
     (FAMILY, family::shows, family::view),
-    (SCALING, scaling::shows, scaling::view),
     (PREDICTION, scaling::shows_prediction, scaling::prediction),
+    (SCALING, scaling::shows, scaling::view),
 ];
 
 /// Minimum ratio of two consecutive working sets with skipped working sets between them.

@@ -21,6 +21,7 @@
 #define GROUP get_group_id(0)
 #define GROUPS get_num_groups(0)
 #define GROUP_SIZE get_local_size(0)
+#define COUNT(place, more) atomic_add(place, more)
 #ifdef __clang__
 #define UNROLL _Pragma("unroll")
 #else
@@ -44,6 +45,7 @@ typedef JOIN(ELEMENT, WIDTH) VECTOR;
 #define GROUP blockIdx.x
 #define GROUPS gridDim.x
 #define GROUP_SIZE blockDim.x
+#define COUNT(place, more) atomicAdd((unsigned *)(place), more)
 #define UNROLL _Pragma("unroll")
 typedef unsigned long long INDEX;
 #if WIDTH == 1
@@ -180,3 +182,68 @@ KERNEL void nodegauge_chains(GLOBAL VECTOR *out, const ELEMENT y, const ELEMENT 
     out[(INDEX)GROUP * GROUP_SIZE + ITEM] = sum;
 }
 
+/*
+ * Chain and load. Group 0 follows a chain of `steps` dependent loads with one item, once the other groups load the memory, or
+ * after `timeout` looks for them. Without steps, group 0 loads, too. The other groups run blocks of BLOCK vectors per
+ * item of a mix of reads and writes, and then wait `pause` rounds, until the chain ends, or for `limit` blocks.
+ *
+ * state[0]: number of groups that load; state[1]: 1 after the end of the chain; state[2]: position at the end of the chain;
+ * state[3]: blocks of all items, in units of their group. The factor s is 0, so that arrays of ones keep their values.
+ */
+#define BLOCK 4
+#define EACH(statement)                                                                            \
+    UNROLL for (int k = 0; k < BLOCK; k++) {                                                       \
+        const INDEX j = base + (INDEX)k * GROUP_SIZE;                                              \
+        statement;                                                                                 \
+    }
+KERNEL void nodegauge_loaded(GLOBAL VECTOR *RESTRICT a, GLOBAL VECTOR *RESTRICT b,
+                  GLOBAL VECTOR *RESTRICT c, GLOBAL VECTOR *RESTRICT out,
+                  GLOBAL const INDEX *chain, volatile GLOBAL unsigned *state, const ELEMENT s, const INDEX mix,
+                  const INDEX n, const INDEX start, const INDEX pause, const INDEX limit, const INDEX first,
+                  const INDEX steps, const INDEX timeout)
+{
+    if (GROUP == 0 && steps > 0) {
+        if (ITEM == 0) {
+            for (INDEX look = 0; look < timeout && state[0] + 1 < GROUPS; look++) {
+            }
+            INDEX at = first;
+            for (INDEX step = 0; step < steps; step++) at = chain[at];
+            state[2] = (unsigned)at;
+            state[1] = 1;
+        }
+        return;
+    }
+    const INDEX tiles = n / ((INDEX)BLOCK * GROUP_SIZE);
+    INDEX tile = (start + GROUP) % tiles;
+    const VECTOR factor = s, one = s + (ELEMENT)1;
+    VECTOR sum = (ELEMENT)0;
+    unsigned waited = ITEM;
+    unsigned blocks = 0;
+    if (ITEM == 0)
+        COUNT(&state[0], 1);
+    while (blocks < limit && state[1] == 0) {
+        const INDEX base = tile * BLOCK * GROUP_SIZE + ITEM;
+        if (mix == 0) {
+            EACH(sum += a[j])
+        } else if (mix == 1) {
+            EACH(a[j] = a[j] + factor * (b[j] + c[j]))
+        } else if (mix == 2) {
+            EACH(a[j] = a[j] + factor * b[j])
+        } else if (mix == 3) {
+            EACH(a[j] = a[j] + factor * a[j])
+        } else {
+            EACH(a[j] = one)
+        }
+        for (INDEX round = 0; round < pause; round++) waited = waited * 1664525u + 1013904223u;
+        tile += GROUPS;
+        if (tile >= tiles)
+            tile %= tiles;
+        blocks++;
+    }
+    /* The sum and the rounds of the wait loop are used, so that no compiler leaves them out. */
+    const VECTOR last = (ELEMENT)(waited == 1u);
+    sum += last;
+    out[GROUP * GROUP_SIZE + ITEM] = sum;
+    if (ITEM == 0)
+        COUNT(&state[3], blocks);
+}

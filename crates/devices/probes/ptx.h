@@ -9,3 +9,4 @@ struct Index {
 #define blockIdx (Index{(unsigned)__nvvm_read_ptx_sreg_ctaid_x()})
 #define blockDim (Index{(unsigned)__nvvm_read_ptx_sreg_ntid_x()})
 #define gridDim (Index{(unsigned)__nvvm_read_ptx_sreg_nctaid_x()})
+#define atomicAdd(place, more) __nvvm_atom_add_gen_i((int *)(place), (int)(more))

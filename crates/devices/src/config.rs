@@ -93,13 +93,30 @@ nodegauge_measure::config! {
         /// Number of elements per vector.
         vector_elements: keys::vector_elements;
         group_items: keys::group_items;
-        /// Number of groups.
-        groups: u64 = Choice "groups";
-        /// Order of the multiplied matrices.
+        groups: keys::groups;
+        /// Order of the matrices of a product.
         n: shared::n;
         /// Library that computed the product.
         library: String = Setting "library";
         /// Largest relative deviation from the expected result.
         worst_error: keys::worst_error;
+    }
+}
+
+nodegauge_measure::config! {
+    /// Configuration of figures of latency under load on devices.
+    pub struct DeviceCurveConfig including on: DeviceConfig {
+        element: shared::element;
+        array_bytes: shared::array_bytes;
+        set_bytes: memory::set_bytes;
+        stride_bytes: memory::stride_bytes;
+        reads: memory::reads;
+        writes: memory::writes;
+        load_share: memory::load_share;
+        wait_s: memory::wait_s;
+        group_items: keys::group_items;
+        groups: keys::groups;
+        /// Derivation of a figure that is not a measurement of its own.
+        basis: shared::basis;
     }
 }

@@ -1,13 +1,13 @@
 //! Implementation of the gauge interface for devices.
 
-use crate::config::{DevicePeakConfig, DeviceStreamConfig, LinkConfig};
+use crate::config::{DeviceCurveConfig, DevicePeakConfig, DeviceStreamConfig, LinkConfig};
 use crate::drivers::{self, DeviceChoice};
 use crate::info::{Class, DeviceInfo};
 use crate::links::{LinkOptions, LinkPlan};
 use crate::peaks::{self, PeakPlan};
 use crate::readers::{BabelStreamReader, NvbandwidthReader};
 use crate::stream::{DeviceStreamOptions, DeviceStreamPlan};
-use crate::{GAUGE, links, stream, view};
+use crate::{GAUGE, curves, links, stream, view};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::Section;
@@ -114,13 +114,13 @@ impl Gauge for Devices {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::from_config::<DeviceStreamConfig>(GAUGE, &[stream::TEST])
-                .with_headlines(&[TRIAD]),
+            ConfigKind::from_config::<DeviceStreamConfig>(GAUGE, &[stream::TEST]).with_headlines(&[TRIAD]),
             ConfigKind::from_config::<PublishedConfig>(GAUGE, &[STREAM]),
             ConfigKind::from_config::<LinkConfig>(GAUGE, &[links::TEST])
                 .with_headlines(&[links::TO_DEVICE, links::TO_HOST]),
             ConfigKind::from_config::<DevicePeakConfig>(GAUGE, &[peaks::TEST])
                 .with_headlines(&[peaks::FMA, peaks::DGEMM]),
+            ConfigKind::from_config::<DeviceCurveConfig>(GAUGE, &[curves::TEST]),
         ]
     }
 

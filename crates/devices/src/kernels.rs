@@ -20,6 +20,12 @@ pub const CHECK: &str = "nodegauge_check";
 /// Name of the kernel that performs multiply-adds. Arguments: output (a vector per work-item), factor, term, number of
 /// rounds of [`FMAS_PER_ROUND`] multiply-adds.
 pub const CHAINS: &str = "nodegauge_chains";
+/// Name of the kernel that follows a chain in one group and loads the memory in the others. Arguments: three arrays, output
+/// (a vector per work-item), chain, state (four 32-bit words), factor, number of the mix, number of vectors of an array,
+/// first tile, rounds of the wait loop, blocks at most, first word of the chain, steps, looks for the load.
+pub const LOADED: &str = "nodegauge_loaded";
+/// Number of vectors of a work-item in a block of this kernel (`BLOCK` in the source).
+pub const LOADED_BLOCK: usize = 4;
 /// Number of multiply-adds per element of each chain in a round.
 pub const FMAS_PER_ROUND: u64 = 4;
 

@@ -3,7 +3,9 @@
 nodegauge_measure::keys! {
     /// Number of work-items per group; absent if the driver selects it.
     group_items: u64 = Choice "work-items per group";
-    /// Number of elements per vector.
+    /// Number of groups.
+    groups: u64 = Choice "groups";
+    /// Elements per vector.
     vector_elements: u64 = Choice "elements per vector";
     /// Largest relative deviation of a result.
     worst_error: f64 = Observation "worst error";

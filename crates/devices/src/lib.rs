@@ -1,4 +1,4 @@
-//! GPUs and other accelerators: STREAM in device memory, links between host and devices, and peaks.
+//! GPUs and other accelerators: STREAM in device memory, links between host and devices, peaks, and latency under load.
 //!
 //! [`driver`] defines the traits that a back end (OpenCL, CUDA, HIP) implements; each back end loads its library at run
 //! time. This crate does not print or save results, and does not depend on another gauge.
@@ -7,6 +7,7 @@ pub mod babelstream;
 mod bench;
 pub mod config;
 pub mod cuda;
+pub mod curves;
 pub mod driver;
 pub mod drivers;
 mod evidence;

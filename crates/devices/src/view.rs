@@ -1,6 +1,7 @@
-//! View of device figures: kernels by device, copies by size and direction, peaks, and rooflines.
+//! View of device figures: kernels by device, copies by size and direction, peaks, latency under load, and rooflines.
 
 mod conclusion;
+mod curves;
 mod links;
 mod reference;
 mod roofline;
@@ -9,7 +10,7 @@ mod stream;
 pub(crate) use conclusion::conclusion;
 
 use crate::config::{DeviceConfig, DevicePeakConfig};
-use crate::{GAUGE, links as of_links, peaks, stream as of_stream};
+use crate::{GAUGE, curves as of_curves, links as of_links, peaks, stream as of_stream};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{ColumnList, ColumnUnit, Picture, Section, Step, distinct};
 use nodegauge_measure::keys::Config;
@@ -35,6 +36,10 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     }
     if !peaks.is_empty() {
         sections.push(peak_section(&peaks));
+    }
+    let of_load = figures(record, of_curves::TEST);
+    if !of_load.is_empty() {
+        sections.push(curves::section(&of_load));
     }
     sections.extend(reference::section(record));
     // A run with both kernels and peaks contains a roofline, so the page begins with that picture.

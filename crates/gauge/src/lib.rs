@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cpus;
+pub mod family;
 pub mod hosts;
 pub mod ledger;
 pub mod outputs;

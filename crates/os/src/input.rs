@@ -210,7 +210,7 @@ pub(crate) fn read_open(file: File, longest: u64) -> io::Result<Vec<u8>> {
 
 /// Reads at most `longest` bytes from a pipe as [`begun`] returns it.
 fn read_pipe(file: File, longest: u64, wait: Duration) -> io::Result<Vec<u8>> {
-    read_at_most(begun(file, wait)?, longest, 0)
+    read_limited(begun(file, wait)?, longest, 0)
 }
 
 /// Returns the content of a pipe that was opened without waiting. A program must open the pipe for writing within `wait`;

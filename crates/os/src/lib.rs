@@ -52,7 +52,7 @@ pub use fork::{
     AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_single_threaded, fork, receive,
 };
 pub use helpers::{end_helpers_at, helper_time};
-pub use input::{Input, LONGEST_PROGRAM, LONGEST_TEXT, read_file, read_input, read_part};
+pub use input::{Input, MAX_PROGRAM_BYTES, MAX_TEXT_BYTES, read_file, read_input, read_part};
 pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use memory_program::{MemoryProgram, descriptor_path};

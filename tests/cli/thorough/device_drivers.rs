@@ -85,6 +85,24 @@ fn embedded_and_compiled_loops_are_checked_on_both_drivers() {
 }
 
 #[test]
+fn chain_and_load_run_on_both_drivers() {
+    let harness = Harness::new();
+    let curves = ["device", "curves", "--size", "1MiB", "--samples", "1", "--mixes", "1:0,0:1"];
+    for driver in ["cuda:0", "hip:0"] {
+        let variables = [("STANDIN_MEMORY", "0x4000000")];
+        let all = figures(&harness, &variables, &[&curves[..], &["--device", driver]].concat());
+        for name in ["idle_1:0", "saturated_1:0", "latency_0:1_load100", "bandwidth_0:1_load50"] {
+            let m = all.iter().find(|m| m["name"] == name).unwrap();
+            assert!(m["value"].as_f64().unwrap() > 0.0, "{m:#}");
+            // The stand-in has no latency, and one sample is too few.
+            assert_ne!(m["validity"]["status"], "invalid", "{m:#}");
+            assert_eq!(m["config"]["device"], driver);
+            assert_eq!(m["config"]["stride_bytes"], 128);
+        }
+    }
+}
+
+#[test]
 fn vendor_libraries_multiply_and_wrong_results_are_invalid() {
     let harness = Harness::new();
     let peaks = ["device", "peaks", "--samples", "1", "--budget", "2", "--device"];

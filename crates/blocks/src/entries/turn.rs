@@ -142,7 +142,7 @@ impl<'a> EntryRunner<'a> {
         }
         .map_err(ended)?;
         let ends_early = is_cut || shared.end.load(Ordering::Relaxed) != 0;
-        let phases = joined(task, timed.made)?;
+        let phases = joined(task, timed.results)?;
         let is_whole = phases.iter().all(|phase| phase.done == task.files * benches.len() as u64);
         if ends_early && !is_whole {
             return Err(Ending::Cut);

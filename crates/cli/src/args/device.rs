@@ -4,10 +4,11 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::ranks::RANKS;
-use super::values::fraction;
+use super::values::{fraction, working_set};
 use super::{CommonArgs, budgets, examples};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_devices::ALL_PARTS_BUDGET;
+use nodegauge_devices::curves::{DeviceCurveOptions, DeviceMix};
 use nodegauge_devices::drivers::DeviceChoice;
 use nodegauge_devices::links::{self, LinkPlan};
 use nodegauge_devices::peaks::PeakPlan;
@@ -53,6 +54,12 @@ pub(crate) enum DeviceCommand {
         "nodegauge device peaks --element f64",
     ]))]
     Peaks(DevicePeakArgs),
+    /// Latency under increasing load, by ratio of reads to writes: memory curves on devices
+    #[command(after_long_help = examples::of(&[
+        "nodegauge device curves",
+        "nodegauge device curves --device cuda:0 --mixes 1:0,1:1",
+    ]))]
+    Curves(DeviceCurveArgs),
 }
 
 /// Selection of devices.
@@ -137,6 +144,25 @@ pub(crate) struct DevicePeakArgs {
     pub(crate) element: Vec<Element>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
+}
+
+/// Arguments of `device curves`.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(DeviceCurveOptions::BUDGET)))]
+pub(crate) struct DeviceCurveArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+    /// Mixes of lines read and lines written
+    #[arg(
+        long, value_name = "MIXES", value_delimiter = ',', help_heading = "What",
+        default_values_t = DeviceMix::ALL.to_vec()
+    )]
+    pub(crate) mixes: Vec<DeviceMix>,
+    /// Size of the chain and of each of three arrays, e.g. 256MiB [default: 4 x the last cache, 64MiB at least]
+    #[arg(long, value_name = "SIZE", value_parser = working_set, help_heading = "What")]
+    pub(crate) size: Option<Bytes>,
+    #[command(flatten)]
+    pub(crate) common: Common,
 }
 
 /// Parses a size for `--sizes`, in bytes or with a unit.

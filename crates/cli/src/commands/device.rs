@@ -6,6 +6,7 @@ use crate::args::stream::StreamArgs;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session;
+use nodegauge_devices::curves::{DeviceCurveOptions, DeviceCurvePlan};
 use nodegauge_devices::drivers::{self, DeviceChoice, FoundDevices};
 use nodegauge_devices::links::{LinkOptions, LinkPlan};
 use nodegauge_devices::peaks::PeakPlan;
@@ -45,6 +46,16 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
             let elements = element_types(&of.element);
             let plan = PeakPlan::new(devices, elements, budget, samples, notices);
             conduct(&of.common, Box::new(plan))
+        }
+        Some(DeviceCommand::Curves(of)) => {
+            let FoundDevices { devices, notices } = drivers::find(&of.which.devices)?;
+            let options = DeviceCurveOptions {
+                mixes: of.mixes.clone(),
+                size: of.size,
+                budget: of.common.budget(DeviceCurveOptions::BUDGET),
+                samples: samples(&of.common),
+            };
+            conduct(&of.common, Box::new(DeviceCurvePlan::new(devices, options, notices)?))
         }
         None => {
             let FoundDevices { devices, notices } = drivers::find(&args.which.devices)?;

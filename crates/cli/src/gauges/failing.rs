@@ -7,6 +7,7 @@ use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Mix};
+use nodegauge_devices::curves::{DeviceCurveOptions, DeviceCurvePlan, DeviceMix};
 use nodegauge_devices::drivers::{self, Listing};
 use nodegauge_devices::info::DeviceInfo;
 use nodegauge_devices::links::{LinkOptions, LinkPlan};
@@ -155,6 +156,7 @@ cases! {
     kernels_of_devices: "device", device_stream;
     links_of_devices: "device", device_links;
     peaks_of_devices: "device", device_peaks;
+    curves_of_devices: "device", device_curves;
     sums: "apps", trapezoid;
     solver: "apps", iccg;
     gradients: "apps", hpcg;
@@ -338,6 +340,16 @@ fn device_peaks(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let time = extent.budget.min(Duration::from_secs(4));
     let budget = Budget { time, asked: extent.asked };
     Some(Box::new(PeakPlan::new(devices()?, Vec::new(), budget, extent.samples, Vec::new())))
+}
+
+fn device_curves(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+    let options = DeviceCurveOptions {
+        mixes: vec![DeviceMix::Reads],
+        size: Some(Bytes::mib(1)),
+        budget: extent.into(),
+        samples: extent.samples,
+    };
+    boxed(DeviceCurvePlan::new(devices()?, options, Vec::new()))
 }
 
 fn workers() -> WorkersOptions {

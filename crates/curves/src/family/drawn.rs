@@ -9,7 +9,7 @@
 //! Reporters of memory pressure, and loads of known size beside a program, are those of Bubble-Up (Mars et al., MICRO 2011).
 //! The functions are pure.
 
-use super::found::{part_count, slice};
+use nodegauge_gauge::family::{part_count, slice};
 use nodegauge_measure::stats::{self, Better, Summary};
 use nodegauge_measure::{BytesPerSec, Seconds};
 

@@ -1,38 +1,20 @@
 //! Figures of the family of curves: those of its points and bandwidths, and those derived from a whole curve.
 
-use super::found::{self, FoundKnee, MeasuredPoint};
-use super::repeated;
 use super::{CellPart, Family, FamilyCell, FamilyView, Member, PathMemory, PathRun, with_mix};
 use crate::config::CurveConfig;
-use crate::loaded::{self, AT_KNEE, Knee, LoadPoint, SHARES};
+use crate::loaded::{self, AT_KNEE};
 use crate::matrix::ON_NODE_ENOUGH;
 use crate::mix::Mix;
 use crate::run::{self, CurveRun, FigureOutline, TimedCells, Value};
 use crate::{GAUGE, memory_chase, notice};
 use nodegauge_chase::{MemoryRegion, TIMES_LLC};
+use nodegauge_gauge::family::{
+    self, FoundKnee, KNEE, Knee, LoadPoint, MeasuredPoint, PointNames, SATURATED, SHARES,
+};
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{Bytes, NoticeId, Unit, stats};
 
-/// Prefix of the names of idle latencies.
-pub(crate) const IDLE: &str = "idle_";
-/// Prefix of the names of bandwidths of all threads.
-pub(crate) const SATURATED: &str = "saturated_";
-/// Prefix of the names of knees.
-pub(crate) const KNEE: &str = "knee_";
-
-/// Returns the names of the idle latencies, bandwidths and knees for these mixes.
-pub(crate) fn names(mixes: &[Mix]) -> Vec<String> {
-    let prefixes = [IDLE, SATURATED, KNEE];
-    mixes.iter().flat_map(|mix| prefixes.map(|prefix| format!("{prefix}{mix}"))).collect()
-}
-
-/// True for the name of a figure of a point of a curve, e.g. `latency_1:0_load50`.
-pub(crate) fn is_point(name: &str) -> bool {
-    let rest = name.strip_prefix("latency_").or_else(|| name.strip_prefix("bandwidth_"));
-    rest.is_some_and(|rest| rest.contains("_load"))
-}
-
-/// Measured family, from which the figures are created.
+/// Measured family, of which the figures are made.
 pub(super) struct FamilyFigures<'f, 'm> {
     pub family: &'f Family,
     pub memories: &'f [PathMemory],
@@ -118,7 +100,7 @@ impl FamilyFigures<'_, '_> {
         if self.family.view == FamilyView::Curves {
             let rates: Vec<f64> =
                 judged.seconds(cell, 0).into_iter().map(|seconds| 1.0 / seconds).collect();
-            repeated::best_doubt(&rates).into_iter().for_each(|reason| validity.suspect(reason));
+            family::best_doubt(&rates).into_iter().for_each(|reason| validity.suspect(reason));
         }
         let name = match self.family.view {
             FamilyView::Mix => mix.name().to_owned(),
@@ -152,14 +134,14 @@ impl FamilyFigures<'_, '_> {
         Some((config, validity))
     }
 
-    /// Returns the names of the latency and of the bandwidth at a point.
-    fn point_names(&self, mix: Mix, share: u32) -> [String; 2] {
-        let step = loaded::step(share);
-        match (self.family.view, share) {
-            (FamilyView::Loaded, _) => [format!("latency_{step}"), format!("bandwidth_{step}")],
-            (_, 0) => [format!("{IDLE}{mix}"), String::new()],
-            _ => [format!("latency_{mix}_{step}"), format!("bandwidth_{mix}_{step}")],
+    /// Returns the names of the figures of a point.
+    fn point_names(&self, mix: Mix, share: u32) -> PointNames {
+        if self.family.view != FamilyView::Loaded {
+            return PointNames::new(mix.name(), share);
         }
+        let step = loaded::step(share);
+        let bandwidth = (share > 0).then(|| format!("bandwidth_{step}"));
+        PointNames { latency: format!("latency_{step}"), bandwidth }
     }
 
     /// Adds the points of a curve, and the figures and sentences derived from the whole curve.
@@ -176,12 +158,13 @@ impl FamilyFigures<'_, '_> {
             let first = run.outcome.measurements.len();
             let mut validity = validity.clone();
             if self.family.view == FamilyView::Curves && share == 0 {
-                let doubt = repeated::latency_doubt(&judged.seconds(cell, 0));
+                let doubt = family::latency_doubt(&judged.seconds(cell, 0));
                 doubt.into_iter().for_each(|reason| validity.suspect(reason));
             }
-            let names = self.point_names(mix, share).into_iter();
+            let PointNames { latency, bandwidth } = self.point_names(mix, share);
+            let names = std::iter::once(latency).chain(bandwidth);
             let parts = names.zip([Value::Seconds, Value::Rate]).enumerate();
-            for (part, (name, value)) in parts.take(1 + usize::from(share > 0)) {
+            for (part, (name, value)) in parts {
                 let figure = FigureOutline {
                     name,
                     quoted: Quoted::Median,
@@ -237,7 +220,7 @@ fn add_loaded_knee(run: &mut CurveRun<'_>, points: &[MeasuredPoint], mut config:
     let curve: Vec<LoadPoint> = points.iter().map(MeasuredPoint::whole).collect();
     let text = loaded::knee_in_words(&curve);
     run.outcome.notices.extend(text.map(|text| notice(NoticeId::Saturation, text)));
-    let Knee::At { rate, doubt } = loaded::knee(&curve) else { return };
+    let Knee::At { rate, doubt } = family::knee(&curve) else { return };
     // The figure is derived from the points of the curve and has no samples.
     config.basis = Some("linear interpolation between the two nearest loads".to_owned());
     let m = Measurement::new(GAUGE, run.curve.test(), AT_KNEE, Unit::BytesPerSecond);
@@ -249,7 +232,7 @@ fn add_loaded_knee(run: &mut CurveRun<'_>, points: &[MeasuredPoint], mut config:
 
 /// Adds the knee of a curve, and a sentence if more load reduces the bandwidth.
 fn add_found(run: &mut CurveRun<'_>, mix: Mix, points: &[MeasuredPoint], mut config: CurveConfig) {
-    if let Some(text) = found::falling_in_words(mix.name(), points) {
+    if let Some(text) = family::falling_in_words(mix.name(), points) {
         run.outcome.notices.push(notice(NoticeId::Saturation, text));
     }
     let Some(FoundKnee { basis, rates, doubts }) = FoundKnee::from_points(points) else { return };
@@ -258,7 +241,7 @@ fn add_found(run: &mut CurveRun<'_>, mix: Mix, points: &[MeasuredPoint], mut con
     let m = Measurement::new(GAUGE, run.curve.test(), name, Unit::BytesPerSecond);
     let mut validity = Validity::valid();
     doubts.into_iter().for_each(|reason| validity.suspect(reason));
-    repeated::knee_doubt(&rates).into_iter().for_each(|reason| validity.suspect(reason));
+    family::knee_doubt(&rates).into_iter().for_each(|reason| validity.suspect(reason));
     let m = m.with_samples(Quoted::Median, rates).config(&config).with_validity(validity);
     run.outcome.measurements.push(m);
 }

@@ -7,13 +7,13 @@
 
 use super::PathRun;
 use super::drawn::{self, Calibration, CalibrationPoint, DrawnBandwidth};
-use super::found::{part_count, slice};
 use crate::config::CurveConfig;
 use crate::loaded::LoaderTimes;
 use crate::run::CurveRun;
 use crate::{GAUGE, notice};
 use nodegauge_arena::ArenaError;
 use nodegauge_chase::{KnownLoad, Load, Reporter, Reporters};
+use nodegauge_gauge::family::{part_count, slice};
 use nodegauge_gauge::series::Series;
 use nodegauge_machine::counters::MemoryCounters;
 use nodegauge_machine::{CpuId, SysRoot};

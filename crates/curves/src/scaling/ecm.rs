@@ -42,9 +42,9 @@ impl LoopTimes {
         high
     }
 
-    /// Returns the number of cores at which the memory interface is saturated; infinite if it is not noticed.
+    /// Returns the number of cores at which the memory interface is saturated, at least one; infinite if it is not noticed.
     pub(crate) fn saturation(self) -> f64 {
-        if self.transfer > 0.0 { self.one_core / self.transfer } else { f64::INFINITY }
+        if self.transfer > 0.0 { (self.one_core / self.transfer).max(1.0) } else { f64::INFINITY }
     }
 
     /// Returns the share of time during which `cores` cores together use the memory interface, 0 to 1.

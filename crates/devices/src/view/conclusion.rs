@@ -1,9 +1,13 @@
 //! First sentence of a page of devices.
 
+use super::curves::device_figures;
 use super::{DeviceFigure, figures};
-use crate::config::{DeviceConfig, DevicePeakConfig, DeviceStreamConfig, LinkConfig};
+use crate::config::{
+    DeviceConfig, DeviceCurveConfig, DevicePeakConfig, DeviceStreamConfig, LinkConfig,
+};
 use crate::info::Class;
-use crate::{links, peaks, stream};
+use crate::{curves, links, peaks, stream};
+use nodegauge_gauge::family;
 use nodegauge_gauge::view::sentence::{highest, joined, quoted};
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream::TRIAD;
@@ -32,6 +36,12 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     parts.extend(sent.map(|rate| format!("sends them at {rate}")));
     if let Some((_, config)) = copies.first() {
         on.get_or_insert_with(|| config.on.clone());
+    }
+    let of_load = figures::<DeviceCurveConfig>(record, curves::TEST);
+    if let (Some((_, config)), None) = (of_load.first(), &on) {
+        let device = config.on.device.as_deref().unwrap_or("?");
+        let found = family::conclusion(&device_figures(&of_load), "all groups together");
+        return (!found.is_empty()).then(|| format!("Device {device}: {}", found.join("; ")));
     }
     let on = on?;
     let device = on.device.as_deref().unwrap_or("?");

@@ -131,7 +131,7 @@ impl Predictable for PredictedTurns<'_> {
         }
         let round = Duration::try_from_secs_f64(round).unwrap_or(Duration::MAX / 64);
         let warm_up = 1;
-        let rounds = warm_up + policy::METADATA.fewest as u32;
+        let rounds = warm_up + policy::METADATA.min_rounds as u32;
         PredictedTime { min: (warm_up + 1) * round, likely: rounds * round }
     }
 

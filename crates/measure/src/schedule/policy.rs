@@ -212,7 +212,7 @@ pub const NOISE: RepetitionPolicy = RepetitionPolicy {
 pub const METADATA: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6D65_7461,
     // Rates are medians.
-    fewest: FOR_MEDIAN,
+    min_rounds: FOR_MEDIAN,
     tolerance: None,
     measure: Fraction(0.95),
     ..SWEEP

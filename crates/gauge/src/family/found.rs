@@ -4,7 +4,7 @@
 //! The samples of each point are divided into parts of the run. The knee of each part is a sample of the knee. The knee
 //! therefore has an interval like a measured figure, and the same rule of doubt applies.
 
-use crate::loaded::{Knee, LoadPoint, knee};
+use super::knee::{Knee, LoadPoint, knee};
 use nodegauge_measure::record::doubt::TYPICAL;
 use nodegauge_measure::stats::{self, Better, Summary};
 use nodegauge_measure::{BytesPerSec, Fraction, names};
@@ -17,7 +17,7 @@ const SAMPLES_PER_PART: usize = 3;
 
 /// Samples at a point of the curve.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct MeasuredPoint {
+pub struct MeasuredPoint {
     /// Share of the full rate, percent.
     pub share: u32,
     /// Times per load, seconds, in chronological order.
@@ -28,19 +28,19 @@ pub(super) struct MeasuredPoint {
     pub doubts: Vec<String>,
 }
 
-/// Returns the number of parts for a run with this number of samples per cell.
-pub(super) fn part_count(samples: usize) -> usize {
+/// Returns the number of parts of a run with this number of samples of each cell.
+pub fn part_count(samples: usize) -> usize {
     (samples / SAMPLES_PER_PART).clamp(TYPICAL.min.min(samples), MAX_PARTS).max(1)
 }
 
 /// Returns part number `part` of `parts` equal parts of the samples.
-pub(super) fn slice(samples: &[f64], part: usize, parts: usize) -> &[f64] {
+pub fn slice(samples: &[f64], part: usize, parts: usize) -> &[f64] {
     &samples[part * samples.len() / parts..(part + 1) * samples.len() / parts]
 }
 
 impl MeasuredPoint {
-    /// Returns the point for the whole run.
-    pub(super) fn whole(&self) -> LoadPoint {
+    /// Returns the point of the whole run.
+    pub fn whole(&self) -> LoadPoint {
         self.in_part(0, 1)
     }
 
@@ -57,8 +57,8 @@ impl MeasuredPoint {
 
 /// Definition of a knee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum KneeBasis {
-    /// Latency is twice the idle latency.
+pub enum KneeBasis {
+    /// Latency is twice that without load.
     Doubled,
     /// The curve has its largest bend, because latency does not reach twice the idle latency.
     Bend,
@@ -73,7 +73,8 @@ names!(
 
 /// Knee derived from the parts of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct FoundKnee {
+pub struct FoundKnee {
+    /// Definition of the knee.
     pub basis: KneeBasis,
     /// Rate of the loaders at the knee in each part of the run, bytes per second.
     pub rates: Vec<f64>,
@@ -83,7 +84,7 @@ pub(super) struct FoundKnee {
 
 impl FoundKnee {
     /// Returns the knee of a curve whose first point is idle; `None` if latency does not rise with load.
-    pub(super) fn from_points(points: &[MeasuredPoint]) -> Option<Self> {
+    pub fn from_points(points: &[MeasuredPoint]) -> Option<Self> {
         let fewest = points.iter().map(|point| point.latencies.len()).min()?;
         let parts = part_count(fewest);
         let whole: Vec<LoadPoint> = points.iter().map(MeasuredPoint::whole).collect();
@@ -157,9 +158,9 @@ fn bend(curve: &[LoadPoint]) -> Option<f64> {
     found.map(|(_, rate)| rate)
 }
 
-/// Returns a sentence if more load reduces the bandwidth; `None` if the difference is within the intervals, or if one
-/// of the two points is suspect.
-pub(super) fn falling_in_words(mix: &str, points: &[MeasuredPoint]) -> Option<String> {
+/// Returns the sentence that more load lowers the bandwidth; `None` if it does not by more than the intervals, or if one of
+/// the two points is suspect.
+pub fn falling_in_words(mix: &str, points: &[MeasuredPoint]) -> Option<String> {
     let loaded = points.iter().filter(|point| !point.rates.is_empty());
     let highest =
         loaded.max_by(|a, b| stats::median(&a.rates).total_cmp(&stats::median(&b.rates)))?;

@@ -22,7 +22,7 @@ fn differ(a: f64, b: f64, limit: Fraction) -> bool {
 }
 
 /// Returns the reason for doubt about the best of these rates.
-pub(super) fn best_doubt(rates: &[f64]) -> Option<String> {
+pub fn best_doubt(rates: &[f64]) -> Option<String> {
     let best = rates.iter().copied().fold(0.0, f64::max);
     let near = rates.iter().filter(|rate| !differ(best, **rate, BANDWIDTH)).count();
     let share = BANDWIDTH.in_whole_percent();
@@ -36,12 +36,12 @@ pub(super) fn best_doubt(rates: &[f64]) -> Option<String> {
 }
 
 /// Returns the reason for doubt about the median of these latencies.
-pub(super) fn latency_doubt(times: &[f64]) -> Option<String> {
+pub fn latency_doubt(times: &[f64]) -> Option<String> {
     median_doubt(times, BANDWIDTH)
 }
 
 /// Returns the reason for doubt about the median of the knees of the parts of a run.
-pub(super) fn knee_doubt(rates: &[f64]) -> Option<String> {
+pub fn knee_doubt(rates: &[f64]) -> Option<String> {
     median_doubt(rates, KNEE)
 }
 

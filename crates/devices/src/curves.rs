@@ -1,0 +1,490 @@
+//! Test `device curves`: the family of curves of a device's memory, i.e. the latency of a chain of dependent loads over the
+//! bandwidth of a load, for each mix of reads and writes.
+//!
+//! One kernel does both: its first group follows the chain with a single item, the others load the memory, with pauses
+//! that control the load. The points of all curves, and the bandwidths of all groups without the chain, are measured
+//! alternately. What is found on a curve, and the view, are those of `memory curves` (`gauge::family`).
+
+mod rig;
+
+use crate::config::DeviceCurveConfig;
+use crate::driver::{DeviceError, OpenDevice};
+use crate::evidence::DeviceEvidence;
+use crate::info::{Class, DeviceInfo};
+use crate::state::DeviceStates;
+use crate::{GAUGE, drivers, host_memory};
+use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::family::{
+    self, FoundKnee, KNEE, MeasuredPoint, PointNames, SATURATED, SHARES,
+};
+use nodegauge_gauge::series::Series;
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
+use nodegauge_measure::{
+    Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, names, stats,
+};
+use rig::{MixTimes, Rig};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Name of this test in records.
+pub const TEST: &str = "device_curves";
+/// Size of the chain and of each array as a multiple of the last-level cache, as STREAM's rule requires.
+const TIMES_LLC: u64 = 4;
+/// Minimum size of the chain and of each array, if no cache or a small one is known.
+const MIN_SIZE: Bytes = Bytes::mib(64);
+/// Largest size of the chain, which the host makes and follows.
+const MAX_SIZE: Bytes = Bytes::gib(1);
+/// Number of arrays and chains.
+const PARTS: u64 = 4;
+/// Maximum share of the free memory for the arrays and the chain.
+const SHARE: Fraction = Fraction(0.8);
+
+/// Mix of reads and writes, named by lines read : lines written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceMix {
+    /// Reads only.
+    Reads,
+    /// Three lines are read for one that is also written.
+    ThreeToOne,
+    /// Two lines are read for one that is also written.
+    TwoToOne,
+    /// Each line is read and written.
+    OneToOne,
+    /// Writes only.
+    Writes,
+}
+
+names!(
+    DeviceMix,
+    "mix",
+    Reads = "1:0",
+    ThreeToOne = "3:1",
+    TwoToOne = "2:1",
+    OneToOne = "1:1",
+    Writes = "0:1",
+);
+
+impl DeviceMix {
+    /// Returns the numbers of lines that are read and written.
+    pub fn lines(self) -> [u32; 2] {
+        match self {
+            Self::Reads => [1, 0],
+            Self::ThreeToOne => [3, 1],
+            Self::TwoToOne => [2, 1],
+            Self::OneToOne => [1, 1],
+            Self::Writes => [0, 1],
+        }
+    }
+
+    /// Returns the elements that are moved per element of the loop.
+    fn words(self) -> u32 {
+        self.lines().iter().sum()
+    }
+}
+
+/// Options of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceCurveOptions {
+    /// Mixes, each once.
+    pub mixes: Vec<DeviceMix>,
+    /// Size of the chain and of each array; `None` for four times the last-level cache.
+    pub size: Option<Bytes>,
+    /// Time limit of the whole run.
+    pub budget: Budget,
+    /// Exact number of rounds, regardless of the time limit.
+    pub samples: Option<usize>,
+}
+
+impl DeviceCurveOptions {
+    /// Default time limit.
+    pub const BUDGET: Duration = Duration::from_secs(30);
+}
+
+/// Planned run.
+pub struct DeviceCurvePlan {
+    devices: Vec<DeviceInfo>,
+    options: DeviceCurveOptions,
+    notices: Vec<Notice>,
+}
+
+impl DeviceCurvePlan {
+    /// Plans a run on `devices`.
+    ///
+    /// # Errors
+    /// Fails if a device cannot run a chain and a load at the same time.
+    pub fn new(
+        devices: Vec<DeviceInfo>,
+        options: DeviceCurveOptions,
+        mut notices: Vec<Notice>,
+    ) -> Result<Self, Failure> {
+        for device in &devices {
+            let id = device.id();
+            if device.units == 1 {
+                return Err(Failure::missing(format!(
+                    "{id} has one compute unit: a chain and a load cannot run at the same time"
+                )));
+            }
+            if device.class == Class::Cpu {
+                let text = format!(
+                    "{id} is this node's processor: its threads are not pinned, and its loops have no pages side by side; \
+                     for the node's own curves run nodegauge memory curves"
+                );
+                notices.push(Notice::new(NoticeId::Method, GAUGE, text));
+            }
+        }
+        if options.size.is_some_and(|size| size > MAX_SIZE) {
+            let text =
+                format!("the host makes and follows the chain, which has at most {MAX_SIZE}");
+            return Err(Failure::usage(text).hint(format!("use --size {MAX_SIZE} or less")));
+        }
+        let mut options = options;
+        options.mixes =
+            DeviceMix::ALL.iter().copied().filter(|mix| options.mixes.contains(mix)).collect();
+        Ok(Self { devices, options, notices })
+    }
+
+    /// Returns the size of the chain and of each array on a device. Adds a notice if the memory is too small for the usual
+    /// size.
+    fn size(
+        &self,
+        host: Option<Bytes>,
+        device: &dyn OpenDevice,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Bytes, Failure> {
+        let info = device.info();
+        let available = match device.free_memory()? {
+            Some(free) => free,
+            None if info.shares_host_memory => {
+                host_memory::for_arrays(info, host)?.unwrap_or(info.memory)
+            }
+            None => info.memory,
+        };
+        let room = (available.as_f64() * SHARE.0 / self.devices.len() as f64) as u64 / PARTS;
+        let room = Bytes(room.min(info.largest_allocation.0));
+        let usual = info.last_cache.map_or(MIN_SIZE, |llc| Bytes(llc.0 * TIMES_LLC)).max(MIN_SIZE);
+        let wanted = self.options.size.unwrap_or(usual).min(MAX_SIZE);
+        if wanted <= room {
+            return Ok(wanted);
+        }
+        let id = info.id();
+        if self.options.size.is_some() || room < Bytes(1 << 20) {
+            return Err(Failure::missing(format!(
+                "{id}: a chain and three arrays of {wanted} do not fit: at most {room} each"
+            ))
+            .hint("use a smaller --size"));
+        }
+        let text = format!("{id}: the chain and the arrays have {room} instead of {wanted}");
+        notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
+        Ok(room)
+    }
+}
+
+/// Measured part of a mix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CurvePart {
+    /// Bandwidth of all groups.
+    Saturated,
+    /// Point with this index into [`SHARES`].
+    Point(usize),
+}
+
+/// Cell of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CurveCell {
+    /// Index of the device.
+    device: usize,
+    /// Index of the mix.
+    mix: usize,
+    part: CurvePart,
+}
+
+/// Device during the run.
+struct CurvedDevice {
+    device: Rc<dyn OpenDevice>,
+    rig: Rig,
+    /// Times of each mix at full rate.
+    times: Vec<MixTimes>,
+    watched: DeviceStates,
+}
+
+impl CurvedDevice {
+    /// Measures a part of a mix once.
+    fn turn(
+        &mut self,
+        number: usize,
+        mix: DeviceMix,
+        part: CurvePart,
+    ) -> Result<Sample, DeviceError> {
+        let times = self.times[number];
+        let seconds = match part {
+            CurvePart::Saturated => vec![self.rig.saturated(mix, times)?],
+            CurvePart::Point(share) => self.rig.point(mix, times, SHARES[share])?,
+        };
+        self.watched.look(self.device.state());
+        Ok(Sample::from_times(seconds))
+    }
+}
+
+impl PlannedRun for DeviceCurvePlan {
+    fn expected_cost(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.options.budget.time), memory: None }
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        let names = family::names(self.options.mixes.iter().map(|mix| mix.name()));
+        let units = &[Unit::BytesPerSecond, Unit::Seconds];
+        vec![Figures::new(GAUGE, TEST, names, units).or_like(family::is_point).limited(true)]
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let limits = Limits::from_budget(self.options.budget, self.options.samples);
+        let mut notices = self.notices.clone();
+        let host = host_memory::left(site);
+        let mut devices: Vec<CurvedDevice> = Vec::new();
+        for device in drivers::open(&self.devices)? {
+            let id = device.info().id();
+            let size = self.size(host, &*device, &mut notices)?;
+            observer.phase(&format!("{id}: preparing a chain and arrays of {size}"));
+            let mut rig = Rig::new(&device, size.0 as usize)?;
+            let mut times = Vec::new();
+            for mix in &self.options.mixes {
+                observer.check_interrupt()?;
+                times.push(rig.calibrated(*mix)?);
+            }
+            let watched = DeviceStates::new(device.state());
+            devices.push(CurvedDevice { device, rig, times, watched });
+        }
+        let mut cells = Vec::new();
+        for device in 0..devices.len() {
+            for mix in 0..self.options.mixes.len() {
+                cells.push(CurveCell { device, mix, part: CurvePart::Saturated });
+                let points = (0..SHARES.len()).map(CurvePart::Point);
+                cells.extend(points.map(|part| CurveCell { device, mix, part }));
+            }
+        }
+        observer.phase("measuring all points of all curves, interleaved");
+        let mut series = Series::new(policy::DEVICES, limits, cells.len());
+        let mixes = &self.options.mixes;
+        let mut turn = |turn: Turn| -> Result<Vec<Sample>, DeviceError> {
+            let CurveCell { device, mix, part } = cells[turn.cell];
+            Ok(vec![devices[device].turn(mix, mixes[mix], part)?])
+        };
+        series.run(&mut turn, observer, None)?;
+        if series.failure().is_none() {
+            for device in &mut devices {
+                device.rig.verify()?;
+            }
+        }
+        let judged = series.one_regime(&[]);
+        let stopped = series.stop().to_string();
+        let evidence = DeviceEvidence { site, series: &series, judged: &judged, stopped: &stopped };
+        let mut outcome = Outcome { notices, ..Outcome::default() };
+        for (number, device) in devices.iter().enumerate() {
+            for (of_mix, mix) in mixes.iter().enumerate() {
+                let figures = MixFigures { evidence: &evidence, device, mix: *mix };
+                let own = |part| {
+                    cells.iter().position(|c| *c == CurveCell { device: number, mix: of_mix, part })
+                };
+                figures.add(&mut outcome, device.times[of_mix], &own);
+            }
+        }
+        series.end(&mut outcome);
+        Ok(outcome)
+    }
+}
+
+/// Figures of a mix on a device.
+struct MixFigures<'f> {
+    evidence: &'f DeviceEvidence<'f>,
+    device: &'f CurvedDevice,
+    mix: DeviceMix,
+}
+
+impl MixFigures<'_> {
+    /// Returns the configuration of the figures of the mix.
+    fn config(&self) -> DeviceCurveConfig {
+        let CurvedDevice { device, rig, watched, .. } = self.device;
+        let mut on = watched.config(device.info());
+        on.stopped = Some(self.evidence.stopped.clone());
+        let [reads, writes] = self.mix.lines();
+        DeviceCurveConfig {
+            on,
+            element: Some(rig.element.name().to_owned()),
+            reads: Some(reads.into()),
+            writes: Some(writes.into()),
+            array_bytes: Some(rig.array_bytes as u64),
+            set_bytes: Some(rig.chain_bytes as u64),
+            stride_bytes: Some(rig.stride as u64),
+            groups: Some(rig.loaders as u64),
+            group_items: Some(rig.items as u64),
+            ..DeviceCurveConfig::default()
+        }
+    }
+
+    /// Returns the validity that is common to the figures of the device.
+    fn validity(&self) -> Validity {
+        let CurvedDevice { device, rig, watched, .. } = self.device;
+        let info = device.info();
+        let mut validity = Validity::valid();
+        watched.judge(&info.id(), &mut validity);
+        if let Some(wrong) = &rig.wrong {
+            let id = info.id();
+            validity.invalid(format!("{id}: {wrong}; the device computes wrong results"));
+        }
+        let caches = info.last_cache.map_or(0, |llc| TIMES_LLC * llc.0);
+        if (rig.chain_bytes as u64) < caches {
+            validity.suspect(format!(
+                "a chain and arrays of {} are smaller than four times the last cache, which holds part of them",
+                Bytes(rig.chain_bytes as u64)
+            ));
+        }
+        validity
+    }
+
+    /// Returns a timed figure.
+    fn timed(
+        &self,
+        (cell, part): (usize, usize),
+        name: &str,
+        quoted: Quoted,
+        config: &DeviceCurveConfig,
+    ) -> Option<Measurement> {
+        let DeviceEvidence { series, judged, .. } = *self.evidence;
+        let is_latency = part == 0 && quoted == Quoted::Median;
+        let unit = if is_latency { Unit::Seconds } else { Unit::BytesPerSecond };
+        let m = Measurement::new(GAUGE, TEST, name, unit);
+        let value = |seconds: f64| if is_latency { seconds } else { 1.0 / seconds };
+        let m = series.timed(judged, (cell, part), m, quoted, &value)?;
+        Some(series.judged(cell, m.config(config).judged(self.validity())))
+    }
+
+    /// Adds the figures of the mix. `number` returns the cell of a part.
+    fn add(
+        &self,
+        outcome: &mut Outcome,
+        times: MixTimes,
+        number: &dyn Fn(CurvePart) -> Option<usize>,
+    ) {
+        let config = self.config();
+        let DeviceEvidence { site, judged, .. } = *self.evidence;
+        if let Some(cell) = number(CurvePart::Saturated) {
+            let name = format!("{SATURATED}{}", self.mix);
+            if let Some(mut m) = self.timed((cell, 0), &name, Quoted::Best, &config) {
+                let rates = rates(judged, cell, 0);
+                family::best_doubt(&rates)
+                    .into_iter()
+                    .for_each(|reason| m.doubt(Status::Suspect, reason));
+                let info = self.device.device.info();
+                let limit = match info.class {
+                    Class::Cpu => nodegauge_machine::node_bandwidth(&site.machine, &[]),
+                    _ => info.theoretical.clone(),
+                };
+                outcome.measurements.push(match &limit {
+                    Some(limit) => m.within(limit),
+                    None => m,
+                });
+            }
+        }
+        let mut points = Vec::new();
+        for (at, share) in SHARES.into_iter().enumerate() {
+            let Some(cell) = number(CurvePart::Point(at)) else { continue };
+            points.extend(self.add_point(outcome, times, cell, share));
+        }
+        if points.first().is_none_or(|point: &MeasuredPoint| point.share > 0) {
+            return;
+        }
+        if let Some(text) = family::falling_in_words(self.mix.name(), &points) {
+            outcome.notices.push(Notice::new(NoticeId::Saturation, GAUGE, text));
+        }
+        let Some(FoundKnee { basis, rates, doubts }) = FoundKnee::from_points(&points) else {
+            return;
+        };
+        let config = DeviceCurveConfig { basis: Some(basis.to_string()), ..config };
+        let name = format!("{KNEE}{}", self.mix);
+        let mut validity = Validity::valid();
+        let doubts = doubts.into_iter().chain(family::knee_doubt(&rates));
+        doubts.for_each(|reason| validity.suspect(reason));
+        let m = Measurement::new(GAUGE, TEST, name, Unit::BytesPerSecond);
+        let m = m.sampled(Quoted::Median, rates).config(&config).judged(validity);
+        outcome.measurements.push(m);
+    }
+
+    /// Adds the figures of a point; returns its samples if they count.
+    fn add_point(
+        &self,
+        outcome: &mut Outcome,
+        times: MixTimes,
+        cell: usize,
+        share: u32,
+    ) -> Option<MeasuredPoint> {
+        let judged = self.evidence.judged;
+        let config = DeviceCurveConfig {
+            load_share: Some(f64::from(share) / 100.0),
+            wait_s: times.pause_seconds(share),
+            ..self.config()
+        };
+        let PointNames { latency, bandwidth } = PointNames::new(self.mix.name(), share);
+        let mut of_latency = self.timed((cell, 0), &latency, Quoted::Median, &config)?;
+        let latencies = judged.seconds(cell, 0);
+        if share == 0 {
+            let doubt = family::latency_doubt(&latencies);
+            doubt.into_iter().for_each(|reason| of_latency.doubt(Status::Suspect, reason));
+        }
+        let mut figures = vec![of_latency];
+        let mut of_load = Vec::new();
+        if let Some(name) = bandwidth {
+            figures.extend(self.timed((cell, 1), &name, Quoted::Median, &config));
+            of_load = rates(judged, cell, 1);
+        }
+        let is_invalid = figures.iter().any(|m| m.validity.status == Status::Invalid);
+        let mut doubts: Vec<String> = Vec::new();
+        for reason in figures.iter().flat_map(|m| &m.validity.reasons) {
+            if !doubts.contains(reason) {
+                doubts.push(reason.clone());
+            }
+        }
+        outcome.measurements.extend(figures);
+        let counts = !latencies.is_empty() && stats::median(&latencies).is_finite() && !is_invalid;
+        counts.then_some(MeasuredPoint { share, latencies, rates: of_load, doubts })
+    }
+}
+
+/// Returns the rates of a part of a cell in the samples that count.
+fn rates(judged: &OneRegime, cell: usize, part: usize) -> Vec<f64> {
+    judged.seconds(cell, part).into_iter().map(|seconds| 1.0 / seconds).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_of_a_mix_is_its_ratio() {
+        for mix in DeviceMix::ALL {
+            let [reads, writes] = mix.lines();
+            assert_eq!(mix.name(), format!("{reads}:{writes}"));
+            assert_eq!(mix.words(), reads + writes);
+        }
+    }
+
+    #[test]
+    fn device_of_one_unit_is_refused() {
+        let device = |units| DeviceInfo { driver: "opencl".into(), units, ..DeviceInfo::default() };
+        let options = || DeviceCurveOptions {
+            mixes: vec![DeviceMix::OneToOne, DeviceMix::Reads, DeviceMix::Reads],
+            size: None,
+            budget: DeviceCurveOptions::BUDGET.into(),
+            samples: None,
+        };
+        let refused = DeviceCurvePlan::new(vec![device(1)], options(), Vec::new()).err().unwrap();
+        assert!(refused.to_string().starts_with("opencl:0 has one compute unit"), "{refused}");
+        let plan = DeviceCurvePlan::new(vec![device(8)], options(), Vec::new()).unwrap();
+        assert_eq!(plan.options.mixes, [DeviceMix::Reads, DeviceMix::OneToOne]);
+        let large = DeviceCurveOptions { size: Some(Bytes::gib(2)), ..options() };
+        let refused = DeviceCurvePlan::new(vec![device(8)], large, Vec::new()).err().unwrap();
+        assert!(refused.to_string().contains("at most 1 GiB\nhint: "), "{refused}");
+    }
+}

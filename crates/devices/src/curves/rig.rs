@@ -1,0 +1,432 @@
+//! Chain and arrays in the memory of a device, with the kernel that follows the chain in one group and loads the memory in
+//! the others.
+
+use super::DeviceMix;
+use crate::bench::numbers;
+use crate::driver::{
+    Arg, Copy, DeviceBuffer, DeviceError, DeviceKernel, FailureClass, HostMemory, LaunchGrid,
+    OpenDevice, Queue,
+};
+use crate::info::Class;
+use crate::kernels::{CHECK, FILL, KernelSource, LOADED, LOADED_BLOCK};
+use nodegauge_kernels::Element;
+use nodegauge_measure::schedule::shuffle::Shuffler;
+use std::rc::Rc;
+
+/// Duration of a chain or of a load, seconds. It is long compared with the start of a kernel, which takes microseconds.
+const LAUNCH_SECONDS: f64 = 5e-3;
+/// Steps of the first chain.
+const FEW_STEPS: u64 = 1024;
+/// Fraction of the steps of the second, shorter chain of a sample. The difference of both has neither the start of the
+/// kernel nor its end.
+const SHORTER: u64 = 8;
+/// Time for which the load may continue without an end of the chain, as a multiple of the expected time.
+const PATIENT: f64 = 20.0;
+/// Looks of the chain for the groups that load, on a GPU and on a CPU. A look takes a load from memory or from a cache.
+const LOOKS: [u64; 2] = [1 << 13, 1 << 24];
+/// Distance of the elements of the chain, bytes: a line of a GPU, and of a CPU.
+const STRIDES: [usize; 2] = [128, 64];
+/// Groups per compute unit that load, on a GPU. Together with [`ITEMS`] they have enough loads in flight for the memory of
+/// current devices: 4 groups of 256 items with 64 B each are 64 KiB per unit.
+const GROUPS_PER_UNIT: usize = 4;
+/// Items of a group on a GPU.
+const ITEMS: usize = 256;
+/// Vector of elements: 16 B in double precision.
+const WIDTH: u32 = 2;
+/// Value of all elements.
+const ONE: f64 = 1.0;
+/// Rounds of the wait loop with which its time is measured.
+const PROBE_ROUNDS: u64 = 2000;
+/// Length of the state of the kernel, 32-bit words.
+const STATE_WORDS: usize = 4;
+
+/// Work of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LoadedWork {
+    pub mix: DeviceMix,
+    /// Rounds of the wait loop after each block; `None` without load.
+    pub pause: Option<u64>,
+    /// Steps of the chain; 0 if all groups load.
+    pub steps: u64,
+    /// Maximum number of blocks of a group.
+    pub limit: u64,
+}
+
+/// Result of a launch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct LoadedResult {
+    /// Time by the device's clock, seconds.
+    pub seconds: f64,
+    /// Bytes that the load moved.
+    pub bytes: f64,
+}
+
+/// Times of a mix at full rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct MixTimes {
+    /// Time of a block of each group at full rate, seconds.
+    block: f64,
+    /// Time of a round of the wait loop, seconds.
+    round: f64,
+}
+
+impl MixTimes {
+    /// Returns the rounds of the wait loop after each block at a share of the full rate, percent; `None` without load.
+    pub(super) fn pause(self, share: u32) -> Option<u64> {
+        let wait = self.block * (100.0 / f64::from(share) - 1.0);
+        (share > 0).then(|| (wait / self.round.max(1e-12)) as u64)
+    }
+
+    /// Returns the pause in seconds.
+    pub(super) fn pause_seconds(self, share: u32) -> Option<f64> {
+        self.pause(share).map(|rounds| rounds as f64 * self.round)
+    }
+}
+
+/// Chain and arrays on a device.
+pub(super) struct Rig {
+    pub element: Element,
+    /// Bytes of an array.
+    pub array_bytes: usize,
+    /// Bytes of the chain.
+    pub chain_bytes: usize,
+    /// Distance of the elements of the chain, bytes.
+    pub stride: usize,
+    /// Groups that load, beside that of the chain.
+    pub loaders: usize,
+    pub items: usize,
+    /// Steps of a chain of [`LAUNCH_SECONDS`].
+    pub steps: u64,
+    /// Description of a wrong result; `None` if all were right.
+    pub wrong: Option<String>,
+    /// Next element of the chain behind each, as a number of elements.
+    next: Vec<u32>,
+    /// Element at which the next chain begins.
+    at: u32,
+    /// Tile at which the next load begins.
+    start: u64,
+    arrays: [DeviceBuffer; 3],
+    out: DeviceBuffer,
+    chain: DeviceBuffer,
+    state: DeviceBuffer,
+    /// Zeros, and the state after a launch.
+    here: [HostMemory; 2],
+    kernel: DeviceKernel,
+    check: DeviceKernel,
+    queue: Box<dyn Queue>,
+    /// The device is dropped last, because the other fields use it.
+    device: Rc<dyn OpenDevice>,
+}
+
+/// Returns a random cycle through `count` elements: the element behind each.
+pub(super) fn random_cycle(count: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    Shuffler::new(0x6465_7663).shuffle(&mut order);
+    let mut next = vec![0; count];
+    for (number, element) in order.iter().enumerate() {
+        next[*element as usize] = order[(number + 1) % count];
+    }
+    next
+}
+
+/// Returns the time of a step, seconds, from the times of a short and of a long chain. If the short one was disturbed and
+/// took longer, it is that of the long one with its start, an upper bound.
+fn step_time(short_seconds: f64, short: u64, long_seconds: f64, long: u64) -> f64 {
+    let difference = long_seconds - short_seconds;
+    if difference > 0.0 { difference / (long - short) as f64 } else { long_seconds / long as f64 }
+}
+
+impl Rig {
+    /// Allocates a chain and arrays of about `bytes` each, and writes them.
+    pub(super) fn new(device: &Rc<dyn OpenDevice>, bytes: usize) -> Result<Self, DeviceError> {
+        let info = device.info();
+        let is_cpu = info.class == Class::Cpu;
+        let element = if info.double { Element::F64 } else { Element::F32 };
+        let items = if is_cpu { 1 } else { ITEMS.min(info.largest_group.max(1)) };
+        let units = info.units.max(1) as usize;
+        let loaders = if is_cpu { units.saturating_sub(1).max(1) } else { units * GROUPS_PER_UNIT };
+        let vector = WIDTH as usize * element.bytes() as usize;
+        // Whole blocks of all groups, so that no group reads a block of another.
+        let tile = LOADED_BLOCK * items * vector;
+        let array_bytes = (bytes / tile).max(loaders + 1) * tile;
+        let stride = STRIDES[usize::from(is_cpu)];
+        let count = (bytes / stride).clamp(2, u32::MAX as usize);
+        let chain_bytes = count * stride;
+        let source = KernelSource { element, width: WIDTH, items: 2, strided: true };
+        DeviceError::check_end_request()?;
+        let program = device.build(&source)?;
+        let state_bytes = STATE_WORDS * size_of::<u32>();
+        let mut rig = Self {
+            kernel: device.kernel(&program, LOADED)?,
+            check: device.kernel(&program, CHECK)?,
+            arrays: [
+                device.allocate(array_bytes)?,
+                device.allocate(array_bytes)?,
+                device.allocate(array_bytes)?,
+            ],
+            out: device.allocate((loaders + 1) * items * vector)?,
+            chain: device.allocate(chain_bytes)?,
+            state: device.allocate(state_bytes)?,
+            here: [device.host(state_bytes, false)?, device.host(state_bytes, false)?],
+            queue: device.queue()?,
+            device: device.clone(),
+            next: random_cycle(count),
+            at: 0,
+            start: 0,
+            steps: FEW_STEPS,
+            wrong: None,
+            element,
+            array_bytes,
+            chain_bytes,
+            stride,
+            loaders,
+            items,
+        };
+        rig.write_chain()?;
+        let fill = device.kernel(&program, FILL)?;
+        rig.fill(&fill)?;
+        rig.find_steps()?;
+        Ok(rig)
+    }
+
+    /// Copies the chain to the device.
+    fn write_chain(&mut self) -> Result<(), DeviceError> {
+        DeviceError::check_end_request()?;
+        let host = self.device.host(self.chain_bytes, false)?;
+        let words = self.stride / size_of::<u64>();
+        // SAFETY: the memory is new, page-aligned and this long.
+        let all = unsafe {
+            std::slice::from_raw_parts_mut(
+                host.start.cast::<u64>().as_ptr(),
+                self.chain_bytes / size_of::<u64>(),
+            )
+        };
+        for (element, next) in self.next.iter().enumerate() {
+            all[element * words] = u64::from(*next) * words as u64;
+        }
+        // SAFETY: both buffers have this length and live until the queue is done.
+        unsafe { self.queue.copy(Copy::In(&host, &self.chain), self.chain_bytes) }?;
+        self.queue.wait()
+    }
+
+    fn scalar(&self, value: f64) -> Arg<'static> {
+        match self.element {
+            Element::F64 => Arg::F64(value),
+            Element::F32 => Arg::F32(value as f32),
+        }
+    }
+
+    /// Returns the number of vectors of an array.
+    fn vectors(&self) -> u64 {
+        (self.array_bytes / (WIDTH as usize * self.element.bytes() as usize)) as u64
+    }
+
+    /// Fills the arrays with ones.
+    fn fill(&mut self, kernel: &DeviceKernel) -> Result<(), DeviceError> {
+        DeviceError::check_end_request()?;
+        for array in &self.arrays {
+            let args = [Arg::Memory(array), self.scalar(ONE), Arg::U64(self.vectors())];
+            let grid = LaunchGrid::new(self.loaders, self.items);
+            // SAFETY: the arguments match the kernel's parameters; the array has this number of vectors.
+            unsafe { self.queue.launch(kernel, &args, grid) }?;
+        }
+        self.queue.wait()
+    }
+
+    /// Determines the steps of a chain of [`LAUNCH_SECONDS`].
+    fn find_steps(&mut self) -> Result<(), DeviceError> {
+        for _ in 0..3 {
+            let work =
+                LoadedWork { mix: DeviceMix::Reads, pause: None, steps: self.steps, limit: 0 };
+            let each = self.launch(work)?.seconds / self.steps as f64;
+            let steps = (LAUNCH_SECONDS / each.max(1e-12)) as u64;
+            self.steps = steps.clamp(FEW_STEPS, 1 << 26);
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes of a block of one group.
+    fn block_bytes(&self, mix: DeviceMix) -> f64 {
+        let vector = f64::from(WIDTH) * self.element.bytes() as f64;
+        (LOADED_BLOCK * self.items) as f64 * vector * f64::from(mix.words())
+    }
+
+    /// Measures the time of a block and of a round of the wait loop.
+    pub(super) fn calibrated(&mut self, mix: DeviceMix) -> Result<MixTimes, DeviceError> {
+        let mut limit = 16;
+        let mut block = 0.0;
+        for _ in 0..4 {
+            let work = LoadedWork { mix, pause: Some(0), steps: 0, limit };
+            block = self.launch(work)?.seconds / limit as f64;
+            limit = ((LAUNCH_SECONDS / block.max(1e-12)) as u64).clamp(16, 1 << 24);
+        }
+        let few = (limit / 64).max(4);
+        let paused = LoadedWork { mix, pause: Some(PROBE_ROUNDS), steps: 0, limit: few };
+        let slow = self.launch(paused)?.seconds / few as f64;
+        let round = ((slow - block) / PROBE_ROUNDS as f64).max(1e-12);
+        Ok(MixTimes { block, round })
+    }
+
+    /// Measures the bandwidth of all groups; returns seconds per byte.
+    pub(super) fn saturated(
+        &mut self,
+        mix: DeviceMix,
+        times: MixTimes,
+    ) -> Result<f64, DeviceError> {
+        let limit = ((LAUNCH_SECONDS / times.block.max(1e-12)) as u64).clamp(16, 1 << 24);
+        let done = self.launch(LoadedWork { mix, pause: Some(0), steps: 0, limit })?;
+        Ok(done.seconds / done.bytes)
+    }
+
+    /// Measures the latency at a share of the full rate, percent, and the rate of the load. Returns seconds per step of the
+    /// chain, and seconds per byte of the load if there is one.
+    pub(super) fn point(
+        &mut self,
+        mix: DeviceMix,
+        times: MixTimes,
+        share: u32,
+    ) -> Result<Vec<f64>, DeviceError> {
+        let pause = times.pause(share);
+        // The load ends with the chain, or at the latest after this number of blocks.
+        let limit = (PATIENT * LAUNCH_SECONDS / times.block.max(1e-12)) as u64 + 16;
+        let work = |steps| LoadedWork { mix, pause, steps, limit };
+        let short = (self.steps / SHORTER).max(1);
+        let shorter = self.launch(work(short))?;
+        let long = self.launch(work(self.steps))?;
+        let mut parts = vec![step_time(shorter.seconds, short, long.seconds, self.steps)];
+        if pause.is_some() {
+            if long.bytes == 0.0 {
+                return Err(DeviceError::new(
+                    FailureClass::Unsupported,
+                    &self.device.info().id(),
+                    "groups of a kernel do not run at the same time",
+                    0,
+                ));
+            }
+            parts.push(long.seconds / long.bytes);
+        }
+        Ok(parts)
+    }
+
+    /// Launches the kernel once, and checks the end of the chain.
+    fn launch(&mut self, work: LoadedWork) -> Result<LoadedResult, DeviceError> {
+        let LoadedWork { mix, pause, steps, limit } = work;
+        let words = (self.stride / size_of::<u64>()) as u64;
+        let groups = if pause.is_some() { self.loaders + usize::from(steps > 0) } else { 1 };
+        let is_cpu = self.device.info().class == Class::Cpu;
+        let tiles = self.vectors() / (LOADED_BLOCK * self.items) as u64;
+        self.start = (self.start + tiles / 7 + 1) % tiles;
+        let args = [
+            Arg::Memory(&self.arrays[0]),
+            Arg::Memory(&self.arrays[1]),
+            Arg::Memory(&self.arrays[2]),
+            Arg::Memory(&self.out),
+            Arg::Memory(&self.chain),
+            Arg::Memory(&self.state),
+            self.scalar(0.0),
+            Arg::U64(mix as u64),
+            Arg::U64(self.vectors()),
+            Arg::U64(self.start),
+            Arg::U64(pause.unwrap_or(0)),
+            Arg::U64(limit),
+            Arg::U64(u64::from(self.at) * words),
+            Arg::U64(steps),
+            Arg::U64(LOOKS[usize::from(is_cpu)]),
+        ];
+        let bytes = self.state.bytes;
+        let grid = LaunchGrid::new(groups, self.items);
+        // SAFETY: the arguments match the kernel's parameters, and all buffers live until the queue is done.
+        let (from, to) = unsafe {
+            self.queue.copy(Copy::In(&self.here[0], &self.state), bytes)?;
+            let from = self.queue.mark()?;
+            self.queue.launch(&self.kernel, &args, grid)?;
+            let to = self.queue.mark()?;
+            self.queue.copy(Copy::Out(&self.state, &self.here[1]), bytes)?;
+            (from, to)
+        };
+        self.queue.submit()?;
+        self.queue.wait()?;
+        let seconds = self.queue.between(&from, &to)?.0;
+        // SAFETY: the copy is complete; the memory is page-aligned and this long.
+        let state = unsafe {
+            std::slice::from_raw_parts(self.here[1].start.cast::<u32>().as_ptr(), STATE_WORDS)
+        };
+        if steps > 0 {
+            for _ in 0..steps {
+                self.at = self.next[self.at as usize];
+            }
+            let expected = (u64::from(self.at) * words) as u32;
+            if state[2] != expected {
+                let text = format!("the chain ended at {} instead of {expected}", state[2]);
+                self.wrong.get_or_insert(text);
+            }
+        }
+        Ok(LoadedResult { seconds, bytes: f64::from(state[3]) * self.block_bytes(mix) })
+    }
+
+    /// Compares every element of all arrays with its value; a wrong one is described.
+    pub(super) fn verify(&mut self) -> Result<(), DeviceError> {
+        let groups = self.loaders;
+        let counts = self.device.allocate(groups * size_of::<u64>())?;
+        let worst = self.device.allocate(groups * size_of::<u64>())?;
+        let here = self.device.host(groups * size_of::<u64>(), false)?;
+        let element = self.element.bytes() as usize;
+        for array in &self.arrays {
+            let elements = self.array_bytes as u64 / element as u64;
+            let args = [
+                Arg::Memory(array),
+                self.scalar(ONE),
+                self.scalar(0.0),
+                Arg::Memory(&counts),
+                Arg::Memory(&worst),
+                Arg::U64(elements),
+            ];
+            // SAFETY: the arguments match the kernel's parameters; all buffers live until the queue is done.
+            unsafe {
+                self.queue.launch(&self.check, &args, LaunchGrid::new(groups, self.items))?;
+                self.queue.copy(Copy::Out(&worst, &here), groups * element)?;
+            }
+            self.queue.wait()?;
+            let off = numbers(&here, self.element, groups).into_iter().fold(0.0, f64::max);
+            if off > 0.0 {
+                self.wrong.get_or_insert(format!("an element of an array deviates by {off:.1e}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chain_visits_every_element_once() {
+        for count in [2, 3, 1000] {
+            let next = random_cycle(count);
+            let mut seen = vec![false; count];
+            let mut at = 0_u32;
+            for _ in 0..count {
+                assert!(!seen[at as usize]);
+                seen[at as usize] = true;
+                at = next[at as usize];
+            }
+            assert_eq!(at, 0);
+        }
+    }
+
+    #[test]
+    fn time_of_a_step_has_no_start_of_the_kernel() {
+        assert!((step_time(20e-6, 10, 110e-6, 100) - 1e-6).abs() < 1e-12);
+        assert!((step_time(5e-3, 10, 110e-6, 100) - 1.1e-6).abs() < 1e-12);
+    }
+
+    #[test]
+    fn pauses_lower_the_rate_to_a_share() {
+        let times = MixTimes { block: 3e-6, round: 10e-9 };
+        assert_eq!(times.pause(100), Some(0));
+        assert_eq!(times.pause(50), Some(300));
+        assert_eq!(times.pause(0), None);
+        assert!((times.pause_seconds(50).unwrap() - 3e-6).abs() < 1e-9);
+    }
+}
