@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn only_known_entries_of_a_tree_are_removed() {
         let base = tempfile::tempdir().unwrap();
-        let scratch = ScratchDirectory::make(base.path()).unwrap();
+        let scratch = ScratchDirectory::create(base.path()).unwrap();
         let tree = scratch.tree("entries").unwrap();
         for folder in ["dir.0", "test-dir.0-0/mdtest_tree.0"] {
             std::fs::create_dir_all(tree.join(folder)).unwrap();

@@ -21,7 +21,7 @@ fn turn(
     task: &EntryTask,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<EntryTurn, Ending> {
-    let scratch = ScratchDirectory::make(folder).unwrap();
+    let scratch = ScratchDirectory::create(folder).unwrap();
     let all = [workers];
     let mut runner = EntryRunner::start(&all).unwrap();
     let context = EntryContext { scratch: &scratch, deadline: None, interrupted };
@@ -98,7 +98,7 @@ fn failing_operation_is_named_and_leaves_nothing() {
 #[test]
 fn late_turn_is_cut() {
     let folder = tempfile::tempdir().unwrap();
-    let scratch = ScratchDirectory::make(folder.path()).unwrap();
+    let scratch = ScratchDirectory::create(folder.path()).unwrap();
     let all = [Workers::unbound_threads(1)];
     let mut runner = EntryRunner::start(&all).unwrap();
     let deadline = Some(nodegauge_measure::clock::now() + Duration::from_millis(20));

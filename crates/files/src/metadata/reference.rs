@@ -217,7 +217,7 @@ impl ReferencePlace<'_> {
             };
             let mut validity = Validity::valid();
             doubt.into_iter().for_each(|doubt| validity.suspect(doubt));
-            all.push(m.value(Quoted::Single, rate).config(&config).judged(validity));
+            all.push(m.value(Quoted::Single, rate).config(&config).with_validity(validity));
         }
         Ok(all)
     }

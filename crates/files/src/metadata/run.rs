@@ -63,7 +63,7 @@ pub(super) fn run(
     for volume in &plan.volumes {
         let left = scratch::leftovers(&volume.folder);
         notices.extend(left.iter().map(crate::run::offered));
-        scratch.push(ScratchDirectory::make(&volume.folder)?);
+        scratch.push(ScratchDirectory::create(&volume.folder)?);
     }
     let workers: Vec<Workers> =
         plan.options.workers.iter().map(|count| described(&plan, *count)).collect();
