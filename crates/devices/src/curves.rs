@@ -358,7 +358,7 @@ impl MixFigures<'_> {
         let m = Measurement::new(GAUGE, TEST, name, unit);
         let value = |seconds: f64| if is_latency { seconds } else { 1.0 / seconds };
         let m = series.timed(judged, (cell, part), m, quoted, &value)?;
-        Some(series.judged(cell, m.config(config).judged(self.validity())))
+        Some(series.judged(cell, m.config(config).with_validity(self.validity())))
     }
 
     /// Adds the figures of the mix. `number` returns the cell of a part.
@@ -383,7 +383,7 @@ impl MixFigures<'_> {
                     _ => info.theoretical.clone(),
                 };
                 outcome.measurements.push(match &limit {
-                    Some(limit) => m.within(limit),
+                    Some(limit) => m.with_limit(limit),
                     None => m,
                 });
             }
@@ -408,7 +408,7 @@ impl MixFigures<'_> {
         let doubts = doubts.into_iter().chain(family::knee_doubt(&rates));
         doubts.for_each(|reason| validity.suspect(reason));
         let m = Measurement::new(GAUGE, TEST, name, Unit::BytesPerSecond);
-        let m = m.sampled(Quoted::Median, rates).config(&config).judged(validity);
+        let m = m.with_samples(Quoted::Median, rates).config(&config).judged(validity);
         outcome.measurements.push(m);
     }
 

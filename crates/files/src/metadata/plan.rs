@@ -75,7 +75,7 @@ fn fitting_files(
     let mut rooms = Vec::new();
     rooms.extend(volume::inodes(volume).map_err(unreadable)?);
     if options.bytes.0 > 0 {
-        let (Bytes(free), basis) = volume::room(volume).map_err(unreadable)?;
+        let (Bytes(free), basis) = volume::writable_space(volume).map_err(unreadable)?;
         rooms.push((free / options.bytes.0, basis));
     }
     let Some((room, basis)) = rooms.into_iter().min() else { return Ok(wanted) };

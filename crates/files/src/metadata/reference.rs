@@ -187,7 +187,7 @@ impl ReferencePlace<'_> {
             let Some((m, config)) = self.figure(operation, "mdtest") else { continue };
             let command = Some(output.command());
             let config = MetadataConfig { version: version.clone(), command, ..config };
-            all.push(m.value(Quoted::Mean, value).config(&config).judged(Validity::valid()));
+            all.push(m.value(Quoted::Mean, value).config(&config).with_validity(Validity::valid()));
         }
         Ok(all)
     }

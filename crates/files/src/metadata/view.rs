@@ -38,7 +38,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let mut parts = Vec::new();
     for (name, done) in NAMED {
         let named = all.iter().filter(|figure| figure.0.name == name && is_own(figure));
-        let best = quotable(named, |(m, _)| *m).into_iter().max_by(|a, b| a.0.by_value(b.0));
+        let best = quotable(named, |(m, _)| *m).into_iter().max_by(|a, b| a.0.cmp_value(b.0));
         let Some((m, config)) = best else { continue };
         let rate = highest(m)?;
         parts.push(format!("{done} at {rate} by {}", workers_in_words(config)));
