@@ -383,7 +383,7 @@ impl MixFigures<'_> {
                     _ => info.theoretical.clone(),
                 };
                 outcome.measurements.push(match &limit {
-                    Some(limit) => m.with_limit(limit),
+                    Some(limit) => m.with_theoretical_limit(limit),
                     None => m,
                 });
             }
