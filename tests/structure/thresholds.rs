@@ -12,7 +12,7 @@ const NO_THRESHOLDS: [&str; 8] = [
     "crates/analysis/src/slow.rs: NORMAL",
     "crates/analysis/src/slow.rs: SMALLEST",
     "crates/arena/src/location.rs: THREAD_HELD",
-    "crates/curves/src/levels.rs: LEAST_SCATTER",
+    "crates/curves/src/levels.rs: MIN_SCATTER",
     "crates/measure/src/schedule/halving.rs: SIGMA_OVER_MAD",
     "crates/stream/src/ablation.rs: SHARE",
     "crates/team/src/timed.rs: TICK_NANOS",

@@ -114,7 +114,8 @@ impl Gauge for Devices {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::from_config::<DeviceStreamConfig>(GAUGE, &[stream::TEST]).with_headlines(&[TRIAD]),
+            ConfigKind::from_config::<DeviceStreamConfig>(GAUGE, &[stream::TEST])
+                .with_headlines(&[TRIAD]),
             ConfigKind::from_config::<PublishedConfig>(GAUGE, &[STREAM]),
             ConfigKind::from_config::<LinkConfig>(GAUGE, &[links::TEST])
                 .with_headlines(&[links::TO_DEVICE, links::TO_HOST]),

@@ -143,7 +143,7 @@ struct PackageMemory {
 
 impl PackageMemory {
     /// Returns the memory with its stacks as channels.
-    fn of_socket(&self) -> SocketMemory {
+    fn socket_memory(&self) -> SocketMemory {
         SocketMemory {
             technology: self.technology.clone(),
             channels: self.stacks,
@@ -213,7 +213,7 @@ impl Generation {
                 note: self.note.clone(),
                 at_most: self.at_most,
             }),
-            package_memory: self.package_memory.as_ref().map(PackageMemory::of_socket),
+            package_memory: self.package_memory.as_ref().map(PackageMemory::socket_memory),
         }
     }
 }

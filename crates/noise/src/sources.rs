@@ -71,8 +71,13 @@ impl SourceReading {
     /// those that took most time.
     pub(crate) fn since(&self, earlier: &Self, measured: &Measured<'_>) -> Vec<NoiseSource> {
         let mut sources = Vec::new();
-        sources.extend(most_frequent("interrupt", &self.interrupts, &earlier.interrupts, measured));
-        sources.extend(most_frequent("softirq", &self.softirqs, &earlier.softirqs, measured));
+        sources.extend(frequent_events(
+            "interrupt",
+            &self.interrupts,
+            &earlier.interrupts,
+            measured,
+        ));
+        sources.extend(frequent_events("softirq", &self.softirqs, &earlier.softirqs, measured));
         let stolen = self.stolen_ticks.saturating_sub(earlier.stolen_ticks) as f64 / TICKS;
         if stolen > 0.0 {
             sources.push(NoiseSource {
@@ -124,7 +129,7 @@ impl SourceReading {
     }
 }
 
-fn most_frequent(
+fn frequent_events(
     kind: &str,
     now: &BTreeMap<String, u64>,
     before: &BTreeMap<String, u64>,

@@ -108,7 +108,8 @@ pub(super) fn run(
             compared: &all,
             run: &mut |has_ended| plan.programs.run(&of, has_ended),
         };
-        references = series.run_reference(program, &mut |turn: Turn| run.turn(&plan, turn), &mut &shared);
+        references =
+            series.run_reference(program, &mut |turn: Turn| run.turn(&plan, turn), &mut &shared);
         notices.extend(plan.programs.notices(&plan.options));
     }
     let unmeasured = series.unmeasured_cells().into_iter();

@@ -40,14 +40,14 @@ pub(super) fn add_to_nodes(
     root: Option<&SysRoot>,
 ) {
     let figures: Vec<Option<Figure>> =
-        machine.numa_nodes.iter().map(|node| of_node(machine, node, entry, root)).collect();
+        machine.numa_nodes.iter().map(|node| node_figure(machine, node, entry, root)).collect();
     for (node, figure) in machine.numa_nodes.iter_mut().zip(figures) {
         node.theoretical = figure;
     }
 }
 
 /// Returns the theoretical bandwidth of a NUMA node whose memory is not DRAM.
-fn of_node(
+fn node_figure(
     machine: &Machine,
     node: &NumaNode,
     entry: Option<&ProcessorEntry>,
@@ -62,17 +62,17 @@ fn of_node(
         return Some(figure);
     }
     let links = root.map_or_else(Vec::new, |root| cxl::links(root, NumaNodeId(node.id)));
-    if let Some(figure) = of_links(&links) {
+    if let Some(figure) = links_figure(&links) {
         return Some(figure);
     }
     if node.kind.as_deref() == Some(PACKAGE_KIND) {
-        return Some(of_package(machine, entry?.package_memory.as_ref()?));
+        return Some(package_figure(machine, entry?.package_memory.as_ref()?));
     }
     None
 }
 
 /// Returns the theoretical bandwidth of one NUMA node with memory on the package.
-fn of_package(machine: &Machine, memory: &SocketMemory) -> Figure {
+fn package_figure(machine: &Machine, memory: &SocketMemory) -> Figure {
     let of_kind = |node: &&NumaNode| node.kind.as_deref() == Some(PACKAGE_KIND);
     let nodes = machine.numa_nodes.iter().filter(of_kind).count().max(1);
     let sockets = machine.processor.sockets.max(1);
@@ -95,7 +95,7 @@ fn of_package(machine: &Machine, memory: &SocketMemory) -> Figure {
 
 /// Returns the theoretical read bandwidth of memory that is interleaved over devices with these links. Reads pass each
 /// link in one direction. The slowest link limits all. `None` without links, or if the rate of one is unknown.
-fn of_links(links: &[PciLink]) -> Option<Figure> {
+fn links_figure(links: &[PciLink]) -> Option<Figure> {
     let rates: Option<Vec<f64>> = links.iter().map(|link| Some(link.bytes_per_s?.0)).collect();
     let slowest = rates?.into_iter().reduce(f64::min)?;
     let words = links.first()?.in_words();
@@ -287,12 +287,12 @@ mod tests {
             bytes_per_s: Some(PciLink::rate(TransfersPerSec(32e9), width)),
             ..PciLink::default()
         };
-        let figure = of_links(&[link(16), link(8)]).unwrap();
+        let figure = links_figure(&[link(16), link(8)]).unwrap();
         assert!(
             (figure.value / (2.0 * PciLink::rate(TransfersPerSec(32e9), 8).0) - 1.0).abs() < 1e-12
         );
         assert!(figure.at_most);
-        assert_eq!(of_links(&[]), None);
-        assert_eq!(of_links(&[link(16), PciLink::default()]), None);
+        assert_eq!(links_figure(&[]), None);
+        assert_eq!(links_figure(&[link(16), PciLink::default()]), None);
     }
 }
