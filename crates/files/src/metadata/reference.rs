@@ -186,7 +186,15 @@ impl ReferencePlace<'_> {
         for (operation, value) in read {
             let Some((m, config)) = self.figure(operation, "mdtest") else { continue };
             let command = Some(output.command());
-            let config = MetadataConfig { version: version.clone(), command, ..config };
+            // Its ranks are processes, whatever the workers of the run are.
+            let processes = config.threads.or(config.processes);
+            let config = MetadataConfig {
+                threads: None,
+                processes,
+                version: version.clone(),
+                command,
+                ..config
+            };
             all.push(m.value(Quoted::Mean, value).config(&config).with_validity(Validity::valid()));
         }
         Ok(all)
