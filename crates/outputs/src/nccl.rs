@@ -253,7 +253,7 @@ fn json(text: &str) -> Result<PrintedRun, String> {
             if cells.is_null() {
                 continue;
             }
-            let half = half_of_json(size, cells)
+            let half = json_half(size, cells)
                 .ok_or_else(|| format!("the result of {size} B {place} cannot be read"))?;
             half.check(&cells.to_string())?;
             let config = OutputConfig {
@@ -271,7 +271,7 @@ fn json(text: &str) -> Result<PrintedRun, String> {
 }
 
 /// Returns the half of a result in JSON.
-fn half_of_json(size: f64, cells: &Value) -> Option<Half> {
+fn json_half(size: f64, cells: &Value) -> Option<Half> {
     let time = cells["time"].as_f64().or(cells["cpu_time"].as_f64())?;
     let algorithm = cells["alg_bw"].as_f64()?;
     let bus = cells["bus_bw"].as_f64()?;

@@ -65,7 +65,7 @@ pub struct FoundRun {
 /// Number of lines that belong to a run behind its last line: decoration, and remarks of the program.
 const BEHIND_END: usize = 100;
 /// Maximum number of runs in an input, and of its ranks.
-pub(super) const MOST_RUNS: usize = 1 << 19;
+pub(super) const MAX_RUNS: usize = 1 << 19;
 
 /// Run that has begun.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +91,7 @@ pub(super) struct KnownLines<'r> {
 }
 
 impl<'r> KnownLines<'r> {
-    pub(super) fn of(readers: &'r [&'r dyn Reader]) -> Self {
+    pub(super) fn new(readers: &'r [&'r dyn Reader]) -> Self {
         Self { readers, by_first: by_first_character(readers) }
     }
 }
@@ -218,8 +218,8 @@ impl RunFinder {
                 return Err(ReadError::Mixed { programs, line: place.number + 1 });
             }
         }
-        if self.runs.len() == MOST_RUNS {
-            return Err(ReadError::TooMany { what: "runs", most: MOST_RUNS });
+        if self.runs.len() == MAX_RUNS {
+            return Err(ReadError::TooMany { what: "runs", most: MAX_RUNS });
         }
         let begin = (place.number + 1, place.from);
         let (line, from) = match mark.kind {
