@@ -143,6 +143,9 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             return Err(unread(line));
         }
         let size = number(words[0]).ok_or_else(|| unread(line))?;
+        if words[2].contains(char::is_control) {
+            return Err(unread(line));
+        }
         if sizes.contains(&size) && sizes.last() != Some(&size) {
             return Err(format!("its table has {size} B twice"));
         }
@@ -235,7 +238,7 @@ fn json(text: &str) -> Result<PrintedRun, String> {
     let document = document(text)?;
     let program = document["args"][0].as_str().ok_or("its arguments are missing")?;
     let program = program.rsplit('/').next().unwrap_or(program);
-    let name = program.trim_end_matches("_perf");
+    let name = program.strip_suffix("_perf").ok_or("its program is unknown")?;
     let mut figures = OutputFigures::new("nccl-tests", None);
     let devices = document["config"]["devices"].as_array();
     let base =

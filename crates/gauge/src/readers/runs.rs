@@ -196,11 +196,11 @@ impl RunFinder {
                 return Ok(());
             }
             if of_open == reader && self.continues(&open, mark, place) {
-                if let Some(open) = self.runs.last_mut() {
-                    open.phase = mark.phase;
-                    open.is_proven |= !is_weak;
+                if let Some(last) = self.runs.last_mut() {
+                    last.phase = mark.phase;
+                    last.is_proven |= !is_weak;
                     if is_last {
-                        open.ended.get_or_insert(place.number as u32);
+                        last.ended.get_or_insert(place.number as u32);
                     }
                 }
                 return Ok(());
