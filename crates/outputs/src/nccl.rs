@@ -165,15 +165,15 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             };
             // Four digits of the time, two decimals of the bandwidth.
             let error = 6e-3 + 0.006 / algorithm.max(1e-9);
-            let half = Half { size, time, algorithm, bus, wrong, error };
-            half.check(line)?;
+            let result = Half { size, time, algorithm, bus, wrong, error };
+            result.check(line)?;
             let config = OutputConfig {
                 message_bytes: Some(size as u64),
                 element: Some(words[2].to_owned()),
                 case: Some(place.to_owned()),
                 ..base.clone()
             };
-            half.push(name, &config, &mut figures)?;
+            result.push(name, &config, &mut figures)?;
         }
     }
     let gap = missing_size(&sizes).map(|size| format!("the table has no line for {}", Bytes(size)));
