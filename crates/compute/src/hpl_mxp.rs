@@ -101,7 +101,7 @@ impl Reader for HplMxpReader {
 }
 
 /// Returns the figures of rocHPL-MxP, whose output is in the form of HPL.
-pub(crate) fn figures_of(output: &HplOutput) -> Result<PrintedRun, String> {
+pub(crate) fn mixed_figures(output: &HplOutput) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("rochpl-mxp", None);
     for row in &output.rows {
         let mut config = figures.config();

@@ -40,7 +40,7 @@ impl Reader for HplReader {
             return Err(UnreadOutput::from(cause));
         }
         if found.is_mixed_precision && found.has_bare_variant {
-            return Ok(hpl_mxp::figures_of(&found)?);
+            return Ok(hpl_mxp::mixed_figures(&found)?);
         }
         if found.has_bare_variant {
             // The rate in 16 bits would be many times that of HPL.

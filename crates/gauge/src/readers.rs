@@ -346,7 +346,7 @@ pub fn read_each(
 ) -> Result<(), ReadError> {
     let mut found = find_runs(readers, input)?;
     if found.is_empty() {
-        let (begin, _) = parts::text_of(input, 0, input.length())?;
+        let (begin, _) = parts::read_text(input, 0, input.length())?;
         let Some(reader) = readers.iter().position(|reader| reader.resembles(&begin)) else {
             return Err(ReadError::Unknown(readers.iter().map(|one| one.program()).collect()));
         };

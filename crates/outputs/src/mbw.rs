@@ -46,7 +46,7 @@ impl Reader for Mbw {
                 copies.push(copy);
                 continue;
             }
-            if !copy.is_mean_of(&copies) {
+            if !copy.is_mean(&copies) {
                 return Err(
                     format!("a mean is not that of the copies above it: {}", quoted(line)).into()
                 );
@@ -91,7 +91,7 @@ impl<'a> Copy<'a> {
     }
 
     /// True if this line is the mean of these copies.
-    fn is_mean_of(&self, copies: &[Copy<'_>]) -> bool {
+    fn is_mean(&self, copies: &[Copy<'_>]) -> bool {
         let mut sum = 0.0;
         for copy in copies {
             if copy.method != self.method || copy.mebibytes != self.mebibytes {

@@ -143,6 +143,9 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             return Err(unread(line));
         }
         let size = number(words[0]).ok_or_else(|| unread(line))?;
+        if words[2].contains(char::is_control) {
+            return Err(unread(line));
+        }
         if sizes.contains(&size) && sizes.last() != Some(&size) {
             return Err(format!("its table has {size} B twice"));
         }
@@ -162,15 +165,15 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             };
             // Four digits of the time, two decimals of the bandwidth.
             let error = 6e-3 + 0.006 / algorithm.max(1e-9);
-            let half = Half { size, time, algorithm, bus, wrong, error };
-            half.check(line)?;
+            let result = Half { size, time, algorithm, bus, wrong, error };
+            result.check(line)?;
             let config = OutputConfig {
                 message_bytes: Some(size as u64),
                 element: Some(words[2].to_owned()),
                 case: Some(place.to_owned()),
                 ..base.clone()
             };
-            half.push(name, &config, &mut figures)?;
+            result.push(name, &config, &mut figures)?;
         }
     }
     let gap = missing_size(&sizes).map(|size| format!("the table has no line for {}", Bytes(size)));
@@ -235,7 +238,7 @@ fn json(text: &str) -> Result<PrintedRun, String> {
     let document = document(text)?;
     let program = document["args"][0].as_str().ok_or("its arguments are missing")?;
     let program = program.rsplit('/').next().unwrap_or(program);
-    let name = program.trim_end_matches("_perf");
+    let name = program.strip_suffix("_perf").ok_or("its program is unknown")?;
     let mut figures = OutputFigures::new("nccl-tests", None);
     let devices = document["config"]["devices"].as_array();
     let base =
@@ -253,7 +256,7 @@ fn json(text: &str) -> Result<PrintedRun, String> {
             if cells.is_null() {
                 continue;
             }
-            let half = half_of_json(size, cells)
+            let half = json_half(size, cells)
                 .ok_or_else(|| format!("the result of {size} B {place} cannot be read"))?;
             half.check(&cells.to_string())?;
             let config = OutputConfig {
@@ -271,7 +274,7 @@ fn json(text: &str) -> Result<PrintedRun, String> {
 }
 
 /// Returns the half of a result in JSON.
-fn half_of_json(size: f64, cells: &Value) -> Option<Half> {
+fn json_half(size: f64, cells: &Value) -> Option<Half> {
     let time = cells["time"].as_f64().or(cells["cpu_time"].as_f64())?;
     let algorithm = cells["alg_bw"].as_f64()?;
     let bus = cells["bus_bw"].as_f64()?;

@@ -141,7 +141,7 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
                     columns: values.len(),
                     line,
                 };
-                rates(&program, units_of(unit), &row, &own, &mut figures)?
+                rates(&program, possible_units(unit), &row, &own, &mut figures)?
             }
             Table::Times => times(&program, &values, line, &own, &mut figures)?,
         }
@@ -150,7 +150,7 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
 }
 
 /// Returns the bytes that a unit may mean.
-fn units_of(unit: &str) -> &'static [f64] {
+fn possible_units(unit: &str) -> &'static [f64] {
     match unit {
         "mebi" => &[1_048_576.0],
         "mega" => &[1_048_576.0, 1e6],
@@ -303,7 +303,7 @@ fn json(text: &str) -> Result<PrintedRun, String> {
         // Two decimals, and six.
         let row =
             RateRow { values: &values, errors: [5e-3, 5e-7], columns: RATE.len(), line: text };
-        rates(&program, units_of("any"), &row, &config, &mut figures)?;
+        rates(&program, possible_units("any"), &row, &config, &mut figures)?;
     } else {
         let values = numbers(results, &TIME).ok_or("its results have no bandwidth or latency")?;
         times(&program, &values, text, &config, &mut figures)?;

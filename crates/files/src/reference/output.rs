@@ -62,7 +62,7 @@ enum ColumnWidths {
 
 impl ColumnWidths {
     /// Returns the widths that follow from the header of a table; `None` for other lines.
-    fn of_header(line: &str) -> Option<Self> {
+    fn from_header(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let widths = match words.next()? {
             "KB" => Self::Narrow,
@@ -218,7 +218,7 @@ pub(super) fn mark(line: &str) -> Option<RunMark> {
     if line == EXCEL {
         return Some(RunMark::once(3));
     }
-    let is_table = ColumnWidths::of_header(line).is_some();
+    let is_table = ColumnWidths::from_header(line).is_some();
     let is_figures = is_table || line.starts_with("Children see throughput for");
     is_figures.then_some(RunMark::repeated(1))
 }
@@ -274,7 +274,7 @@ impl IozoneOutput {
         let mut seen = BTreeSet::new();
         for (number, line) in text.lines().enumerate() {
             let words = line.trim_start();
-            if let Some(widths) = ColumnWidths::of_header(line) {
+            if let Some(widths) = ColumnWidths::from_header(line) {
                 below = Some(widths);
             } else if words.is_empty() {
                 below = None;

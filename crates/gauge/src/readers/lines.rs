@@ -30,7 +30,7 @@ pub(super) struct InputLine<'a> {
 
 impl<'t> InputLines<'t> {
     /// Begins with the first line of an input, behind a byte order mark.
-    pub(super) fn of(input: &'t Input<'t>) -> Result<Self, ReadError> {
+    pub(super) fn new(input: &'t Input<'t>) -> Result<Self, ReadError> {
         let length = usize::try_from(input.length()).unwrap_or(CHUNK);
         let mut chunk = vec![0; length.saturating_add(1).min(CHUNK)];
         let filled = input.read_at(0, &mut chunk)?;
@@ -86,14 +86,14 @@ impl<'t> InputLines<'t> {
         let is_json = first.is_some_and(|byte| b"{[\"}".contains(byte));
         let longest = if is_json { LONGEST_RUN } else { LONGEST_LINE };
         if self.filled > longest {
-            return Err(ReadError::Overlong(self.length_of_line()?));
+            return Err(ReadError::Overlong(self.whole_length()?));
         }
         self.chunk.resize((2 * self.filled).max(2).min(longest + 1), 0);
         Ok(())
     }
 
     /// Returns the length of the line that fills the part.
-    fn length_of_line(&mut self) -> Result<u64, ReadError> {
+    fn whole_length(&mut self) -> Result<u64, ReadError> {
         let mut at = self.from + self.filled as u64;
         loop {
             let read = self.input.read_at(at, &mut self.chunk)?;
@@ -122,7 +122,7 @@ mod tests {
 
     fn lines_of(text: &[u8]) -> Result<Vec<(u64, Vec<u8>)>, ReadError> {
         let input = Input::from(text);
-        let mut lines = InputLines::of(&input)?;
+        let mut lines = InputLines::new(&input)?;
         let mut all = Vec::new();
         while let Some(line) = lines.next()? {
             all.push((line.from, line.bytes.to_vec()));

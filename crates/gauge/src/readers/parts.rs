@@ -1,7 +1,7 @@
 //! Parts of an input: where its runs are, and their texts, one after another.
 
 use super::lines::InputLines;
-use super::runs::{FoundRun, KnownLines, MOST_RUNS, PlacedLine, RunFinder};
+use super::runs::{FoundRun, KnownLines, MAX_RUNS, PlacedLine, RunFinder};
 use super::{LONGEST_RUN, ReadError, Reader, tags};
 use nodegauge_os::Input;
 use std::borrow::Cow;
@@ -16,15 +16,15 @@ const SHORTEST_RUN: usize = 64 << 10;
 /// Fails if the lines of two runs are mixed, so that it is unknown to which of them a line belongs, and if the input is no
 /// text that programs print.
 pub fn find_runs(readers: &[&dyn Reader], input: &Input<'_>) -> Result<Vec<FoundRun>, ReadError> {
-    let known = KnownLines::of(readers);
+    let known = KnownLines::new(readers);
     if let Some(tag) = form(input)? {
-        let found = find_runs_of_ranks(&known, input, tag)?;
+        let found = find_rank_runs(&known, input, tag)?;
         if !found.is_empty() {
             return Ok(found);
         }
     }
     let mut finder = RunFinder::default();
-    let mut lines = InputLines::of(input)?;
+    let mut lines = InputLines::new(input)?;
     let mut number = 0;
     while let Some(line) = lines.next()? {
         let text = String::from_utf8_lossy(line.bytes);
@@ -37,7 +37,7 @@ pub fn find_runs(readers: &[&dyn Reader], input: &Input<'_>) -> Result<Vec<Found
 /// Returns the form of the prefixes of ranks; `None` if the lines have none.
 fn form(input: &Input<'_>) -> Result<Option<tags::Tag>, ReadError> {
     let mut first = String::new();
-    let mut lines = InputLines::of(input)?;
+    let mut lines = InputLines::new(input)?;
     let mut count = 0;
     while let Some(line) = lines.next()? {
         // A long line has no prefix.
@@ -56,13 +56,13 @@ fn form(input: &Input<'_>) -> Result<Option<tags::Tag>, ReadError> {
 
 /// Returns the runs of all ranks. Lines without a prefix are those of the launcher; so is a last line without a line end,
 /// whose prefix may be cut.
-fn find_runs_of_ranks(
+fn find_rank_runs(
     known: &KnownLines<'_>,
     input: &Input<'_>,
     tag: tags::Tag,
 ) -> Result<Vec<FoundRun>, ReadError> {
     let mut ranks: BTreeMap<u32, RunFinder> = BTreeMap::new();
-    let mut lines = InputLines::of(input)?;
+    let mut lines = InputLines::new(input)?;
     let mut number = 0;
     let mut count = 0;
     while let Some(line) = lines.next()? {
@@ -73,8 +73,8 @@ fn find_runs_of_ranks(
             finder.line(known, &PlacedLine { number, from: line.from, text: tagged.line })?;
             count += finder.count() - before;
         }
-        if count > MOST_RUNS || ranks.len() > MOST_RUNS {
-            return Err(ReadError::TooMany { what: "runs of ranks", most: MOST_RUNS });
+        if count > MAX_RUNS || ranks.len() > MAX_RUNS {
+            return Err(ReadError::TooMany { what: "runs of ranks", most: MAX_RUNS });
         }
         number += 1;
     }
@@ -111,17 +111,21 @@ pub(super) fn each_text(
     visit: &mut dyn FnMut(RunText<'_>),
 ) -> Result<(), ReadError> {
     if found.iter().any(|run| run.rank.is_some()) {
-        return each_text_of_ranks(input, found, visit);
+        return each_rank_text(input, found, visit);
     }
     for (at, run) in found.iter().enumerate() {
-        let (text, is_overlong) = text_of(input, run.from, run.to)?;
+        let (text, is_overlong) = read_text(input, run.from, run.to)?;
         visit(RunText { run, at, text: &text, is_overlong });
     }
     Ok(())
 }
 
 /// Returns a part of an input as text, at most [`LONGEST_RUN`] bytes, and whether it is longer.
-pub(super) fn text_of(input: &Input<'_>, from: u64, to: u64) -> Result<(String, bool), ReadError> {
+pub(super) fn read_text(
+    input: &Input<'_>,
+    from: u64,
+    to: u64,
+) -> Result<(String, bool), ReadError> {
     let length = usize::try_from(to - from).unwrap_or(usize::MAX);
     let mut bytes = vec![0; length.min(LONGEST_RUN)];
     let read = input.read_at(from, &mut bytes)?;
@@ -157,7 +161,7 @@ impl RankRuns {
 }
 
 /// Calls `visit` with the text of each run of the ranks, in the order in which they end. The ranks share the memory.
-fn each_text_of_ranks(
+fn each_rank_text(
     input: &Input<'_>,
     found: &[FoundRun],
     visit: &mut dyn FnMut(RunText<'_>),
@@ -168,7 +172,7 @@ fn each_text_of_ranks(
         ranks.entry(run.rank.unwrap_or_default()).or_default().left.push(at as u32);
     }
     let longest = (LONGEST_RUN / ranks.len().max(1)).max(SHORTEST_RUN);
-    let mut lines = InputLines::of(input)?;
+    let mut lines = InputLines::new(input)?;
     while let Some(line) = lines.next()? {
         let from = line.from;
         let text: Cow<'_, str> = String::from_utf8_lossy(line.bytes);

@@ -66,7 +66,7 @@ pub struct FoundRun {
 /// Maximum number of lines after the final line that belong to a run: separators, and remarks of the program.
 const BEHIND_END: usize = 100;
 /// Maximum number of runs in an input, and of its ranks.
-pub(super) const MOST_RUNS: usize = 1 << 19;
+pub(super) const MAX_RUNS: usize = 1 << 19;
 
 /// Run that has begun.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +92,7 @@ pub(super) struct KnownLines<'r> {
 }
 
 impl<'r> KnownLines<'r> {
-    pub(super) fn of(readers: &'r [&'r dyn Reader]) -> Self {
+    pub(super) fn new(readers: &'r [&'r dyn Reader]) -> Self {
         Self { readers, by_first: by_first_character(readers) }
     }
 }
@@ -197,11 +197,11 @@ impl RunFinder {
                 return Ok(());
             }
             if of_open == reader && self.continues(&open, mark, place) {
-                if let Some(open) = self.runs.last_mut() {
-                    open.phase = mark.phase;
-                    open.is_proven |= !is_weak;
+                if let Some(last) = self.runs.last_mut() {
+                    last.phase = mark.phase;
+                    last.is_proven |= !is_weak;
                     if is_last {
-                        open.ended.get_or_insert(place.number as u32);
+                        last.ended.get_or_insert(place.number as u32);
                     }
                 }
                 return Ok(());
@@ -219,8 +219,8 @@ impl RunFinder {
                 return Err(ReadError::Mixed { programs, line: place.number + 1 });
             }
         }
-        if self.runs.len() == MOST_RUNS {
-            return Err(ReadError::TooMany { what: "runs", most: MOST_RUNS });
+        if self.runs.len() == MAX_RUNS {
+            return Err(ReadError::TooMany { what: "runs", most: MAX_RUNS });
         }
         let begin = (place.number + 1, place.from);
         let (line, from) = match mark.kind {

@@ -45,7 +45,7 @@ fn checked(text: &str, rates: &[(&str, f64)]) -> Result<(), String> {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     for (label, own) in [(MAX_LABEL, most), (MIN_LABEL, least), (MEAN_LABEL, mean)] {
-        let printed = rate_of_summary(text, label)?;
+        let printed = summary_rate(text, label)?;
         let error = (printed / own - 1.0).abs();
         if error.is_nan() || error > 1e-8 {
             return Err(format!("{} does not follow from the rates above it", label.trim()));
@@ -55,7 +55,7 @@ fn checked(text: &str, rates: &[(&str, f64)]) -> Result<(), String> {
 }
 
 /// Returns the rate in a line of the summary.
-fn rate_of_summary(text: &str, label: &str) -> Result<f64, String> {
+fn summary_rate(text: &str, label: &str) -> Result<f64, String> {
     let line = text.lines().map(str::trim).find(|line| line.starts_with(label));
     let words = line.and_then(|line| line.split_once('=')).map(|(_, words)| words.trim());
     let mut words = words.unwrap_or_default().split_whitespace();
