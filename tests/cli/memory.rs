@@ -294,7 +294,7 @@ fn scaling_is_measured_and_predicted_for_each_number_of_threads() {
     assert_eq!(copy["config"]["measured"], measured["copy_2"], "{copy:#}");
     assert_eq!((&copy["config"]["reads"], &copy["config"]["writes"]), (&2.into(), &1.into()));
     let text = harness.run(&["history", "show", "latest"]).exits(0);
-    text.prints("kernels are within 10 % of their prediction")
+    text.prints_words("kernels are within 10 % of their prediction")
         .prints("\nthreads ")
         .prints("copy (2:1), ")
         .prints("c copy, C copy, predicted");

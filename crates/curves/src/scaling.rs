@@ -248,7 +248,7 @@ impl ScalingRun<'_> {
 
     /// Measures a cell once.
     fn turn(&mut self, number: usize) -> Result<Sample, ArenaError> {
-        if self.turns % TURNS_PER_REFILL == 0 {
+        if self.turns.is_multiple_of(TURNS_PER_REFILL) {
             let buffers = self.buffers;
             traffic::refill(self.last(), buffers, buffers.bytes())?;
         }
@@ -277,7 +277,8 @@ impl Scaling {
     ) -> Result<Vec<Vec<Sample>>, ArenaError> {
         run.observer.phase("choosing the fastest loop for each kernel");
         let mut kernels = KERNELS.to_vec();
-        kernels.extend(MIXES.map(Mix::kernel).into_iter().filter(|of| !KERNELS.contains(of)));
+        let of_mixes = MIXES.map(Mix::kernel).into_iter();
+        kernels.extend(of_mixes.filter(|kernel| !KERNELS.contains(kernel)));
         let bytes = self.set as usize;
         let buffers = of.buffers;
         let mut prepared: Vec<WorkingSetLoop> = Vec::new();
@@ -534,8 +535,8 @@ impl Mode for Scaling {
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
-        let count = counted(self.threads(), "thread");
-        run.observer.phase(&format!("preparing {} for each of {count}", Bytes(self.set)));
+        let threads = counted(self.threads(), "thread");
+        run.observer.phase(&format!("preparing {} for each of {threads}", Bytes(self.set)));
         let places = run.setup.placement.thread_cpus();
         let mut pools = Vec::new();
         for count in &self.counts {

@@ -484,7 +484,7 @@ mod tests {
         let plan = DeviceCurvePlan::new(vec![device(8)], options(), Vec::new()).unwrap();
         assert_eq!(plan.options.mixes, [DeviceMix::Reads, DeviceMix::OneToOne]);
         let large = DeviceCurveOptions { size: Some(Bytes::gib(2)), ..options() };
-        let refused = DeviceCurvePlan::new(vec![device(8)], large, Vec::new()).err().unwrap();
-        assert!(refused.to_string().contains("at most 1 GiB\nhint: "), "{refused}");
+        let too_large = DeviceCurvePlan::new(vec![device(8)], large, Vec::new()).err().unwrap();
+        assert!(too_large.to_string().contains("at most 1 GiB\nhint: "), "{too_large}");
     }
 }

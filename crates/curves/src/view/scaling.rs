@@ -116,14 +116,14 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     let mixes = of.iter().filter(|(m, _)| m.name.starts_with(ALL_THREADS));
     let mixes: Vec<&CurvesFigure<'_>> = mixes.collect();
     if !mixes.is_empty() {
-        let columns = ColumnList::<&CurvesFigure<'_>>::new()
+        let of_mixes = ColumnList::<&CurvesFigure<'_>>::new()
             .left("mix", |(m, _)| m.name.trim_start_matches(ALL_THREADS).to_owned())
             .right("all", |figure| value(Some(figure)))
             .right("of limit", |(m, _)| {
                 let limit = m.limit.as_ref();
                 limit.map_or_else(|| "-".to_owned(), |limit| limit.fraction.to_string())
             });
-        section.push(columns.table(&mixes)).gap();
+        section.push(of_mixes.table(&mixes)).gap();
     }
     section.push(Block::Text(format!(
         "GB/s, counted as in STREAM; one core: bandwidth in each level; ns per line: time that the level adds per {LINE} B; \

@@ -37,6 +37,9 @@ const WIDTH: u32 = 2;
 const ONE: f64 = 1.0;
 /// Rounds of the wait loop with which its time is measured.
 const PROBE_ROUNDS: u64 = 2000;
+/// Shortest time of a round, seconds: a dependent multiplication takes a cycle, at 4 GHz. Where the measurement was disturbed,
+/// pauses are therefore at most several times too long.
+const SHORTEST_ROUND: f64 = 0.25e-9;
 /// Length of the state of the kernel, 32-bit words.
 const STATE_WORDS: usize = 4;
 
@@ -263,7 +266,7 @@ impl Rig {
         let few = (limit / 64).max(4);
         let paused = LoadedWork { mix, pause: Some(PROBE_ROUNDS), steps: 0, limit: few };
         let slow = self.launch(paused)?.seconds / few as f64;
-        let round = ((slow - block) / PROBE_ROUNDS as f64).max(1e-12);
+        let round = ((slow - block) / PROBE_ROUNDS as f64).max(SHORTEST_ROUND);
         Ok(MixTimes { block, round })
     }
 

@@ -33,15 +33,16 @@ fn named<'a>(of: &[FamilyFigure<'a>], title: &str, name: &str) -> Option<&'a Mea
     of.iter().find(|figure| figure.title == title && figure.m.name == name).map(|figure| figure.m)
 }
 
+/// Returns the mix of an idle latency or of a bandwidth without the chain, by the name of the figure.
+fn named_mix(name: &str) -> Option<&str> {
+    name.strip_prefix(IDLE).or_else(|| name.strip_prefix(SATURATED))
+}
+
 /// Returns the rows of a path, one per mix in the order of the figures.
 fn rows<'a>(of: &[FamilyFigure<'a>], title: &str) -> Vec<Row<'a>> {
     let own = of.iter().filter(|figure| figure.title == title);
-    let mix = |figure: &FamilyFigure<'a>| {
-        let name = &figure.m.name;
-        name.strip_prefix(IDLE).or_else(|| name.strip_prefix(SATURATED))
-    };
     let mut rows = Vec::new();
-    for mix in distinct(own.filter_map(mix)) {
+    for mix in distinct(own.filter_map(|figure| named_mix(&figure.m.name))) {
         rows.push(Row {
             mix,
             idle: named(of, title, &format!("{IDLE}{mix}")),
@@ -95,7 +96,7 @@ pub fn table(of: &[FamilyFigure<'_>]) -> Table {
         if !title.is_empty() {
             table.heading(title);
         }
-        columns.add(&mut table, &rows(of, title));
+        columns.add(&mut table, rows(of, title));
     }
     table
 }
