@@ -697,7 +697,7 @@ mod tests {
         assert!(shown(&own).0.is_empty());
         own[2] = figure(4, 30.0, 1);
         let (_, short) = shown(&own);
-        assert!(short[0].contains("; the timed calls took at most 139.8 us, and"), "{short:?}");
+        assert!(short[0].contains("; the timed calls took at most 139.8 us, so"), "{short:?}");
         own[2].0.validity.suspect("disturbed");
         assert!(shown(&own).0.is_empty());
     }

@@ -236,7 +236,7 @@ mod tests {
             ((1, (0, 0o120_777)), "/tmp is a symbolic link, or of another file type"),
             ((2, (stranger, 0o40700)), "other users can replace files in /tmp/private"),
             ((3, (stranger, 0o100_755)), "other users can replace files in /tmp/private/probe"),
-            ((3, (own, 0o120_777)), "/tmp/private/probe is a link"),
+            ((3, (own, 0o120_777)), "/tmp/private/probe is a symbolic link"),
         ];
         for ((at, part), why) in cases {
             let mut modes = good;

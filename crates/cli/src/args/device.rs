@@ -151,7 +151,7 @@ pub(crate) struct DevicePeakArgs {
 #[command(mut_arg("budget", budgets::time(DeviceCurveOptions::BUDGET)))]
 pub(crate) struct DeviceCurveArgs {
     #[command(flatten)]
-    pub(crate) which: WhichArgs,
+    pub(crate) which: DeviceSelectionArgs,
     /// Mixes of lines read and lines written
     #[arg(
         long, value_name = "MIXES", value_delimiter = ',', help_heading = "What",

@@ -86,7 +86,7 @@ fn metadata(args: &IoArgs) -> Result<Exit, Failure> {
             remove_leftovers(args)?;
             session::measure(plan, site, progress)
         },
-        StdoutContent::page_of(&nodegauge_files::Files),
+        StdoutContent::page_renderer(&nodegauge_files::Files),
     )
 }
 

@@ -212,6 +212,6 @@ mod tests {
             (large_times, large_check.finds_cache(), large_check.rounds, large_said),
             (1, true, 3, 0)
         );
-        assert!(large_check.doubt().unwrap().contains("a cache helps"));
+        assert!(large_check.doubt().unwrap().contains("a cache holds part of the arrays"));
     }
 }
