@@ -70,7 +70,7 @@ fn main() {
             .map(|all| BestAndMedian::both(all.iter().copied().fold(0.0, f64::max), median(all)));
         let ratios: Vec<f64> = rates.own.iter().zip(&rates.theirs).map(|(a, b)| a / b).collect();
         let comparison =
-            Comparison::of_rates("mdtest", rates.quantity.clone(), "op/s", own, theirs);
+            Comparison::from_rates("mdtest", rates.quantity.clone(), "op/s", own, theirs);
         print(&format!(
             "| {} | {:.0} | {:.0} | {:.3} | {:.3} | {} |",
             rates.quantity,

@@ -148,7 +148,7 @@ fn main() {
         let own = both(&of.curves).scaled(1e-9);
         let theirs = both(&of.likwid).scaled(1e-9);
         let compared =
-            Comparison::of_rates("likwid-mixes", mix.name.to_owned(), "GB/s", own, theirs);
+            Comparison::from_rates("likwid-mixes", mix.name.to_owned(), "GB/s", own, theirs);
         let noise = range(&ratios(&of.curves, &of.likwid));
         comparisons.push(compared.with_version(version.clone()).with_noise(noise));
     }

@@ -1,7 +1,7 @@
 //! Reader for core-to-core-latency: matrices of means with their errors, which the program prints to standard error.
 
-use nodegauge_gauge::readers::text::{agree, lines, number, rounding, unread, without_colours};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{agree, lines, number, rounding, unread, without_colours};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

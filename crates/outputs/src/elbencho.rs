@@ -1,8 +1,8 @@
 //! Reader for elbencho: a table with a block of rows for each operation. The figures are those of the column `LAST
 //! DONE`.
 
-use nodegauge_gauge::readers::text::{lines, number, quoted, slug};
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{lines, number, quoted, slug};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::{Unit, UnitPrefix};

@@ -1,7 +1,7 @@
 //! Reader for the Intel MPI Benchmarks: a table for each benchmark, below `# Benchmarking NAME`.
 
-use nodegauge_gauge::readers::text::{TitledRun, lines, number, quoted, rounding, slug, unread};
 use nodegauge_gauge::outputs::{MESSAGES, OutputConfig, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{TitledRun, lines, number, quoted, rounding, slug, unread};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

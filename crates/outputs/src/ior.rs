@@ -1,7 +1,7 @@
 //! Reader for IOR: the lines `Max Write` and `Max Read` in two units, rows of repetitions, and the CSV and JSON forms.
 
-use nodegauge_gauge::readers::text::{agree, behind, count, document, lines, number, size, unread};
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{agree, behind, count, document, lines, number, size, unread};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

@@ -1,8 +1,8 @@
 //! Reader for likwid-bench: a block of lines `name: value` per run. The rates are the printed amounts divided by the
 //! printed time.
 
-use nodegauge_gauge::readers::text::{agree, behind, count, lines, number, number_with, only};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{agree, behind, count, lines, number, number_with, only};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

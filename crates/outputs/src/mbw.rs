@@ -1,7 +1,7 @@
 //! mbw: a line for each copy, and one with the mean of each method.
 
-use nodegauge_gauge::readers::text::{agree, lines, number_with, quoted, rounding, unread};
 use nodegauge_gauge::outputs::{MEMORY, OutputConfig, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{agree, lines, number_with, quoted, rounding, unread};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

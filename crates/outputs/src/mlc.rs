@@ -1,8 +1,8 @@
 //! Reader for Intel Memory Latency Checker: matrices of latencies and bandwidths, bandwidths by traffic, latencies
 //! under load.
 
-use nodegauge_gauge::readers::text::{lines, number, quoted, unread};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{lines, number, quoted, unread};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

@@ -1,7 +1,7 @@
 //! Reader for multichase with `-v`, and for multiload and pingpong of the same collection.
 
-use nodegauge_gauge::readers::text::{agree, behind, count, lines, number, quoted, unread};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{agree, behind, count, lines, number, quoted, unread};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

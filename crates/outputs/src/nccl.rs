@@ -1,8 +1,8 @@
 //! nccl-tests and rccl-tests: a table of sizes with time, algorithm and bus bandwidth, out of place and in place, or the
 //! same as JSON (`-J`).
 
-use nodegauge_gauge::readers::text::{agree, document, lines, number, quoted, unread};
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{agree, document, lines, number, quoted, unread};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::record::{Quoted, Validity};
 use nodegauge_measure::{Bytes, Unit};

@@ -1,7 +1,7 @@
 //! Reader for the JSON of `perfspect benchmark`: an object with a list of rows for each table.
 
-use nodegauge_gauge::readers::text::{document, number};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{document, number};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

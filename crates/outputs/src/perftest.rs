@@ -1,8 +1,8 @@
 //! perftest (ib_write_bw, ib_send_lat, ...): a table of sizes below the description of the connection, or one size in JSON
 //! (`--out_json`).
 
-use nodegauge_gauge::readers::text::{document, lines, number, quoted, rounding};
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{document, lines, number, quoted, rounding};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

@@ -1,7 +1,7 @@
 //! Reader for rocm_bandwidth_test: matrices of bandwidths between devices, and tables of one pair of devices.
 
-use nodegauge_gauge::readers::text::{lines, number, unread};
 use nodegauge_gauge::outputs::{DEVICE, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{lines, number, unread};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

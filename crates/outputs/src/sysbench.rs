@@ -1,7 +1,7 @@
 //! Reader for the memory test of sysbench.
 
-use nodegauge_gauge::readers::text::{agree, behind, behind_any, count, lines, number_with, size};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{agree, behind, behind_any, count, lines, number_with, size};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

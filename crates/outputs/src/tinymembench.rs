@@ -1,7 +1,7 @@
 //! Reader for tinymembench: lines `name : rate MB/s`, and tables of latencies by block size.
 
-use nodegauge_gauge::readers::text::{lines, number, unread};
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{lines, number, unread};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

@@ -1,7 +1,7 @@
 //! Reader for TransferBench: lines of transfers with rate, time and bytes, and the matrices of the preset `p2p`.
 
-use nodegauge_gauge::readers::text::{agree, lines, number_with, quoted, unread};
 use nodegauge_gauge::outputs::{DEVICE, OutputConfig, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::text::{agree, lines, number_with, quoted, unread};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
