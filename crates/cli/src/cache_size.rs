@@ -31,7 +31,7 @@ const PLAUSIBLE: std::ops::RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::gib(1
 
 /// Returns the maximum time for measuring the capacity, in a run with this budget of the user.
 pub(crate) fn max_time(budget: Option<Duration>) -> Duration {
-    if budget.is_some() { cache_size::USUAL_TIME } else { cache_size::MOST_TIME }
+    if budget.is_some() { cache_size::USUAL_TIME } else { cache_size::MAX_TIME }
 }
 
 /// Properties of a machine on which the usable caches depend.

@@ -24,7 +24,7 @@ use std::time::Duration;
 /// with a budget of the user.
 pub const USUAL_TIME: Duration = Duration::from_millis(300);
 /// Maximum duration of the measurement on a busy node. Working sets that would take longer are left out.
-pub const MOST_TIME: Duration = Duration::from_millis(1500);
+pub const MAX_TIME: Duration = Duration::from_millis(1500);
 /// Smallest working set, total of all cores.
 const FIRST: Bytes = Bytes::mib(4);
 /// Maximum share of the available memory that is touched.
@@ -252,9 +252,9 @@ mod tests {
         let source = nodegauge_machine::TopologySource::Live;
         let topology = Topology::load(&source).unwrap();
         let mut machine = Machine::default();
-        assert_eq!(measure(&topology, &machine, MOST_TIME), None);
+        assert_eq!(measure(&topology, &machine, MAX_TIME), None);
         machine.memory.available = Some(1 << 30);
-        if let Some(found) = measure(&topology, &machine, MOST_TIME) {
+        if let Some(found) = measure(&topology, &machine, MAX_TIME) {
             assert!(found.cache.bytes >= 1 << 20, "{found:?}");
         }
     }

@@ -58,7 +58,8 @@ impl Gauge for Curves {
                 ..CurveOptions::default()
             };
             let placement = part.placement.clone();
-            let plan = CurvePlan::new(Curve::Ceilings, site, placement, options, Vec::new())?;
+            let plan =
+                CurvePlan::with_placement(Curve::Ceilings, site, placement, options, Vec::new())?;
             plans.push(Box::new(plan));
         }
         let is_kept = Limits::from_budget(ask.whole, ask.samples).must_be_kept();

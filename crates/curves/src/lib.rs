@@ -163,8 +163,8 @@ impl CurvePlan {
     /// Plans a curve on the requested threads, with the requested memory policy. The latency curve is measured with one
     /// thread unless places are given. The matrix chooses its threads itself.
     ///
-    /// Fails if the threads cannot be placed, and for the reasons of [`Self::new`].
-    pub fn of(
+    /// Fails if the threads cannot be placed, and for the reasons of [`Self::with_placement`].
+    pub fn new(
         curve: Curve,
         site: &Site,
         placement: &PlacementOptions,
@@ -179,14 +179,20 @@ impl CurvePlan {
         }
         let notices = team.gauge_notices(GAUGE);
         let placed = nodegauge_placement::plan(&site.topology, &team.request)?;
-        Self::new(curve, site, placed, CurveOptions { policy: team.policy, ..options }, notices)
+        Self::with_placement(
+            curve,
+            site,
+            placed,
+            CurveOptions { policy: team.policy, ..options },
+            notices,
+        )
     }
 
     /// Plans a curve. `notices` are notices about the requested placement.
     ///
     /// Fails if the largest working set is below the minimum or exceeds the memory limit, or if the curve does not
     /// support the number of threads.
-    pub fn new(
+    pub fn with_placement(
         curve: Curve,
         site: &Site,
         placement: Placement,
@@ -292,7 +298,7 @@ const MIN_LARGEST: Bytes = Bytes::mib(16);
 
 /// Returns a working set that is larger than last-level caches of this total size; the measured size takes precedence
 /// over the reported one.
-pub fn beyond(caches: CacheCapacity) -> Bytes {
+pub fn memory_working_set(caches: CacheCapacity) -> Bytes {
     caches.bytes().map_or(UNKNOWN_CACHE, |bytes| Bytes(bytes.0 * TIMES_LLC).max(MIN_LARGEST))
 }
 
@@ -337,7 +343,7 @@ impl CurveSetup<'_> {
             );
             notices.push(notice(NoticeId::Assumed, text));
         }
-        beyond(caches)
+        memory_working_set(caches)
     }
 
     /// True if the cache sizes are reported by a hypervisor.
@@ -407,7 +413,7 @@ mod tests {
         let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };
         let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
         let options = CurveOptions { largest: Some(size), ..CurveOptions::default() };
-        CurvePlan::new(curve, &site, placement, options, Vec::new())
+        CurvePlan::with_placement(curve, &site, placement, options, Vec::new())
     }
 
     #[test]
@@ -431,10 +437,13 @@ mod tests {
     fn largest_set_is_four_times_the_measured_capacity() {
         let reported = Some(Bytes::mib(384));
         let caches = CacheCapacity { reported, measured: Some(Bytes::mib(32)) };
-        assert_eq!(beyond(caches), Bytes::mib(128));
-        assert_eq!(beyond(CacheCapacity { reported, measured: None }), Bytes::mib(4 * 384));
+        assert_eq!(memory_working_set(caches), Bytes::mib(128));
+        assert_eq!(
+            memory_working_set(CacheCapacity { reported, measured: None }),
+            Bytes::mib(4 * 384)
+        );
         let small = CacheCapacity { reported: Some(Bytes::mib(1)), measured: None };
-        assert_eq!(beyond(small), MIN_LARGEST);
-        assert_eq!(beyond(CacheCapacity::default()), UNKNOWN_CACHE);
+        assert_eq!(memory_working_set(small), MIN_LARGEST);
+        assert_eq!(memory_working_set(CacheCapacity::default()), UNKNOWN_CACHE);
     }
 }

@@ -8,7 +8,9 @@ use crate::config::CurveConfig;
 use crate::memory_chase::{self, ChasedMemory, SetRange};
 use crate::prediction::CurveTimes;
 use crate::run::{self, CurveRun, FigureOutline, Value};
-use crate::{CurveSetup, Mode, TIMES_LLC, beyond, lines, notice, refuse_below, too_large};
+use crate::{
+    CurveSetup, Mode, TIMES_LLC, lines, memory_working_set, notice, refuse_below, too_large,
+};
 use nodegauge_arena::ArenaError;
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_chase::{Chase, MemoryRegion, WitnessedPool};
@@ -75,7 +77,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     let usable = setup.usable();
     let regions = 2 * matrix.memories.len() as u64;
     let room = Bytes(usable.0 / regions / ROUND * ROUND);
-    let wanted = setup.options.largest.unwrap_or_else(|| beyond(caches));
+    let wanted = setup.options.largest.unwrap_or_else(|| memory_working_set(caches));
     let size = match setup.options.largest {
         None if wanted > room && room >= llc.map_or(wanted, |llc| Bytes(llc.0 * TIMES_LLC)) => {
             let text = format!(

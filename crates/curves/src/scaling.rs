@@ -21,7 +21,7 @@ use crate::config::CurveConfig;
 use crate::mix::Mix;
 use crate::prediction::CurveTimes;
 use crate::run::{CurveRun, FigureOutline, TimedCells, Value};
-use crate::{CurveSetup, GAUGE, Mode, beyond, ladder, notice, refuse_below, too_large};
+use crate::{CurveSetup, GAUGE, Mode, ladder, memory_working_set, notice, refuse_below, too_large};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::names::{PREDICTION, SCALING};
@@ -189,7 +189,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<S
     let caches = setup.site.cache_capacity(&first.cpus);
     let granule = 4096;
     let asked = setup.options.largest.map(|all| all.0 / threads as u64);
-    let mut set = asked.unwrap_or_else(|| beyond(caches).0) & !(granule - 1);
+    let mut set = asked.unwrap_or_else(|| memory_working_set(caches).0) & !(granule - 1);
     let least = ladder::SMALLEST * threads as u64;
     refuse_below(Bytes(least), Bytes(set * threads as u64))?;
     let usable = setup.usable();
@@ -202,7 +202,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<S
         let text = format!(
             "the working set of a thread is {} instead of {}, which exceeds the usable memory",
             Bytes(set),
-            beyond(caches)
+            memory_working_set(caches)
         );
         notices.push(notice(NoticeId::Clamped, text));
     }
@@ -432,7 +432,7 @@ impl Scaling {
         for count in &self.counts {
             let running = cores_by_node(topology, &places[..*count]);
             for kernel in KERNELS {
-                let inputs = PredictionInputs::of(&run.outcome.measurements, kernel);
+                let inputs = PredictionInputs::find(&run.outcome.measurements, kernel);
                 let name = figure_name(kernel, *count);
                 let of = |m: &&Measurement| m.test == run.curve.test() && m.name == name;
                 let measured = run.outcome.measurements.iter().find(of);
@@ -464,7 +464,7 @@ struct PredictionInputs<'a> {
 
 impl<'a> PredictionInputs<'a> {
     /// Returns the inputs of a kernel among these figures; `None` if one is missing.
-    fn of(figures: &'a [Measurement], kernel: Kernel) -> Option<Self> {
+    fn find(figures: &'a [Measurement], kernel: Kernel) -> Option<Self> {
         let named = |name: String| figures.iter().find(|m| m.name == name && m.value.is_some());
         let mix = kernel_mix(kernel)?;
         let one_core = named(core_name(one_core_kernel(kernel), MEMORY))?;

@@ -77,7 +77,7 @@ fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit
         samples: args.common.samples.map(|n| n as usize),
         ..options
     };
-    let plan = CurvePlan::of(curve, &site, &placement, options)?;
+    let plan = CurvePlan::new(curve, &site, &placement, options)?;
     match command {
         MemoryCommand::Matrix(matrix) if matrix.emit.is_some() => emit(matrix, site, plan),
         _ => session::conduct_plan_on(hosts, &args.common, site, Box::new(plan), &Curves),

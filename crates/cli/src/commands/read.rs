@@ -184,7 +184,7 @@ fn unreadable(file: &Path, cause: impl Display) -> Failure {
 ///
 /// # Errors
 /// Fails if the file cannot be read or is UTF-16.
-pub(crate) fn text_of_records(file: &Path, input: &Input<'_>) -> Result<Option<String>, Failure> {
+pub(crate) fn record_text(file: &Path, input: &Input<'_>) -> Result<Option<String>, Failure> {
     /// Bytes that contain the name of the schema, behind white space.
     const BEGIN: usize = 4096;
     let mut begin = [0; BEGIN];
@@ -275,7 +275,7 @@ pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
 /// Opens a file that has outputs of other programs.
 fn input_to_read(file: &Path) -> Result<Input<'static>, Failure> {
     let input = open(file)?;
-    if text_of_records(file, &input)?.is_some() {
+    if record_text(file, &input)?.is_some() {
         return Err(Failure::usage(format!("{} has records of nodegauge", shown(file)))
             .hint("they need no reading; history import saves them"));
     }

@@ -243,7 +243,7 @@ fn curve(curve: Curve, site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun
         samples: extent.samples,
         ..CurveOptions::default()
     };
-    boxed(CurvePlan::of(curve, site, &one_thread(), options))
+    boxed(CurvePlan::new(curve, site, &one_thread(), options))
 }
 
 fn family(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
@@ -260,7 +260,7 @@ fn family(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
         samples: extent.samples,
         ..CurveOptions::default()
     };
-    boxed(CurvePlan::of(Curve::Family, site, &two, options))
+    boxed(CurvePlan::new(Curve::Family, site, &two, options))
 }
 
 fn roofline(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {

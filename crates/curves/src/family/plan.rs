@@ -3,7 +3,7 @@
 use super::{Family, FamilyView, MemoryPath};
 use crate::memory_chase::SetRange;
 use crate::mix::{self, Mix};
-use crate::{CurveSetup, beyond, notice, refuse_below, too_large};
+use crate::{CurveSetup, memory_working_set, notice, refuse_below, too_large};
 use nodegauge_chase::BLOCK;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 
@@ -34,7 +34,8 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<F
     let threads = paths.iter().map(|path| path.places.len()).max().unwrap_or(1) as u64;
     let mut size = setup.largest(notices);
     if setup.options.largest.is_none() {
-        let of_paths = paths.iter().map(|path| beyond(setup.site.cache_capacity(&path.cpus())));
+        let of_paths =
+            paths.iter().map(|path| memory_working_set(setup.site.cache_capacity(&path.cpus())));
         size = of_paths.max().unwrap_or(size);
     }
     refuse_below(Bytes(threads * BLOCK as u64 * 16), size)?;

@@ -6,7 +6,7 @@
 //! sizes are not compared.
 
 use super::{Check, Deadline};
-use nodegauge_curves::{TouchRates, beyond};
+use nodegauge_curves::{TouchRates, memory_working_set};
 use nodegauge_measure::record::{Machine, MeasuredCache};
 use nodegauge_measure::{Bytes, stream_rule};
 use nodegauge_toolchain::{ChildEnd, CommandLine, Job};
@@ -69,7 +69,7 @@ impl SizedPart {
         if self == Self::Arrays {
             return stream_rule::array_bytes(machine);
         }
-        Some(beyond(stream_rule::last_cache(machine)))
+        Some(memory_working_set(stream_rule::last_cache(machine)))
     }
 
     /// Returns the minimum time of a measurement with this size. `caches` is the capacity of the last-level caches.

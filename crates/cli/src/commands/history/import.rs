@@ -32,7 +32,7 @@ pub(super) fn execute(
     let names = gauges::registry().former_names();
     for path in files {
         let input = read::open(path)?;
-        if let Some(text) = read::text_of_records(path, &input)? {
+        if let Some(text) = read::record_text(path, &input)? {
             exports.push((path, text));
             continue;
         }
