@@ -44,7 +44,8 @@ fn interruption_ends_ceilings_at_the_next_pass() {
         budget: Duration::from_secs(10).into(),
         ..CurveOptions::default()
     };
-    let plan = CurvePlan::with_placement(Curve::Ceilings, &site, placement, options, Vec::new()).unwrap();
+    let plan =
+        CurvePlan::with_placement(Curve::Ceilings, &site, placement, options, Vec::new()).unwrap();
     let mut user = Ending { phase: "choosing", seen: Vec::new() };
     let ended = Box::new(plan).run(&site, &mut user);
     assert_eq!(ended.unwrap_err().message, "interrupted");

@@ -168,6 +168,7 @@ pub trait Blas {
     /// # Errors
     /// Fails if the library returns an error.
     ///
+    /// # Safety
     /// The requirements are those of [`Queue::launch`]. Each buffer must contain `n * n` numbers.
     unsafe fn dgemm(
         &mut self,

@@ -4,11 +4,11 @@
 //! ([`Schedule`]), and handles failures in the same way for every gauge:
 //!
 //! - A failing turn ends its cell. The loss of a shared target (a device, a rank, a launcher) ends the series. Samples
-//! are kept in both cases, and a turn is not repeated after a failure.
+//!   are kept in both cases, and a turn is not repeated after a failure.
 //! - A run without counting samples fails with the exit code of the failure. Otherwise the figures of lost cells are
-//! invalid, and the run is incomplete.
+//!   invalid, and the run is incomplete.
 //! - If the user interrupted a turn, its error is an interruption, not a failure. A cell returns no sample for an
-//! incomplete measurement.
+//!   incomplete measurement.
 //!
 //! A reference program runs between native turns ([`Series::run_reference`]). If it fails, the native figures are kept, and the
 //! run is incomplete.

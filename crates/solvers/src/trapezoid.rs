@@ -182,7 +182,7 @@ fn block(first: u64, count: u64, h: f64) -> f64 {
 /// Returns the maximum difference between a sum over `points` intervals and pi. It is the error of the rule plus a
 /// bound of the rounding errors. To leading order in h, the error of the rule is h^2 / 12 (f'(1) - f'(0)) = -h^2 /
 /// 6. The bound of the rounding errors follows Higham, "Accuracy and Stability of Numerical Algorithms", 4.2 and
-/// 4.3: one epsilon per addition within a lane and over the lanes, and several per term.
+///   4.3: one epsilon per addition within a lane and over the lanes, and several per term.
 pub fn allowed(points: u64) -> f64 {
     let h = 1.0 / points as f64;
     let additions = BLOCK as f64 / LANES as f64 + LANES as f64;

@@ -8,10 +8,10 @@
 //!
 //! * **Threads of this process**: a persistent [`Team`], whose threads sleep between jobs.
 //! * **Ranks in other processes**. [`ranks`] are forked for one job, so that they see all memory that existed before
-//! the fork, and return their results through a pipe. [`rank_service`](crate::rank_service) ranks were started by a
-//! launcher, or as processes of this program; they are persistent, have their own state and handle requests that
-//! they receive over a socket. [`mpi`] ranks were also started by a launcher, and exchange data with the MPI
-//! library of the launcher.
+//!   the fork, and return their results through a pipe. [`rank_service`](crate::rank_service) ranks were started by a
+//!   launcher, or as processes of this program; they are persistent, have their own state and handle requests that
+//!   they receive over a socket. [`mpi`] ranks were also started by a launcher, and exchange data with the MPI
+//!   library of the launcher.
 //!
 //! `rank_service` ranks are not a variant of [`Workers`]. Their job cannot be a closure, because they do not share
 //! the memory of their coordinator. Each of these ranks is a team of threads that detects interference itself, as

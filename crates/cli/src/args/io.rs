@@ -42,18 +42,21 @@ const DATA_OPTIONS: [&str; 23] = [
 #[derive(Debug, Clone, ClapArgs)]
 #[command(mut_arg("budget", budgets::times(FilesOptions::BUDGET, &[("--quick", FilesOptions::QUICK_BUDGET), ("--metadata", MetadataPlan::BUDGET)])))]
 pub(crate) struct IoArgs {
-    /// Folder to measure (repeatable: several file systems, one after another) [default: .]
+    /// Folder to measure (repeatable) [default: .]
     ///
-    /// All files are created in a new subfolder, which is removed at the end.
+    /// All files are created in a new subfolder, which is removed at the end. Several file systems are measured one after
+    /// another.
     #[arg(long, short, value_name = "DIR", help_heading = "Where")]
     pub(crate) path: Vec<PathBuf>,
-    /// Measure creates, stats, opens, renames and removes of many small files
+    /// Measure many small files, as mdtest does
     ///
-    /// As mdtest does: each operation on all files, then the next. Of the options for data, only those of
-    /// folders, workers and reference programs apply.
+    /// Creates, stats, opens, renames and removes files: each operation on all files, then the next. Of the options for
+    /// data, only those of folders, workers and reference programs apply.
     #[arg(long, conflicts_with_all = DATA_OPTIONS, help_heading = "What")]
     pub(crate) metadata: bool,
-    /// Files of each worker, for --metadata [default: 1000, fewer where they take long]
+    /// Files of each worker, for --metadata [default: 1000]
+    ///
+    /// Fewer where 1000 would take too long.
     #[arg(long, value_name = "N", requires = "metadata", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), help_heading = "What")]
     pub(crate) files: Option<u64>,
     /// Directories of several workers, for --metadata: own, shared [default: both]
@@ -62,14 +65,16 @@ pub(crate) struct IoArgs {
         value_name = "NAMES",
         value_delimiter = ',',
         requires = "metadata",
-        help_heading = "What"
+        help_heading = "Rarely needed"
     )]
     pub(crate) layout: Vec<DirectoryLayout>,
-    /// Also create files that are on the device before they are closed, for --metadata
+    /// Also create files with fsync, for --metadata
+    ///
+    /// The files are on the device before they are closed.
     #[arg(long, requires = "metadata", help_heading = "How")]
     pub(crate) fsync: bool,
     /// Bytes written to each file, for --metadata [default: none]
-    #[arg(long, value_name = "SIZE", requires = "metadata", help_heading = "What")]
+    #[arg(long, value_name = "SIZE", requires = "metadata", help_heading = "Rarely needed")]
     pub(crate) bytes: Option<Bytes>,
     /// Remove files that killed runs left under --path, then measure
     #[arg(long, help_heading = "Rarely needed")]
@@ -84,15 +89,19 @@ pub(crate) struct IoArgs {
     #[arg(long, visible_alias = "bs", value_name = "SIZES", help_heading = "What")]
     pub(crate) block_sizes: Option<SizeList>,
     /// Maximum file size
-    #[arg(long, value_name = "SIZE", help_heading = "What")]
+    #[arg(long, value_name = "SIZE", help_heading = "Rarely needed")]
     pub(crate) max_size: Option<Bytes>,
     /// Measure all 146 combinations, also small blocks of files above 16 MiB
     #[arg(long, conflicts_with = "quick", help_heading = "What")]
     pub(crate) full: bool,
-    /// Measure a dozen combinations, cached and direct, in a few seconds
+    /// A dozen combinations, in a few seconds
+    ///
+    /// Cached and direct accesses with small and large blocks.
     #[arg(long, conflicts_with_all = ["file_sizes", "block_sizes", "max_size"], help_heading = "What")]
     pub(crate) quick: bool,
-    /// Threads, each with its own files (throughput mode); for --metadata a list [default: 1 and all CPUs]
+    /// Threads, each with its own files (throughput mode)
+    ///
+    /// For --metadata, a list of numbers [default: 1 and all CPUs].
     #[arg(long, short, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024), conflicts_with = "processes", help_heading = "What")]
     pub(crate) threads: Vec<u32>,
     /// Processes, each with its own files (throughput mode); for --metadata a list
@@ -102,13 +111,15 @@ pub(crate) struct IoArgs {
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) no_stonewall: bool,
     /// Percentages of reads in random_mix [default: 50]
-    #[arg(long, value_name = "PERCENTS", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "What")]
+    #[arg(long, value_name = "PERCENTS", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "Rarely needed")]
     pub(crate) mix: Vec<u8>,
     /// Distance between blocks of stride_read: in blocks, like IOzone's -j, or in skipped bytes, e.g. 200KiB [default:
     /// 17]
-    #[arg(long, value_name = "BLOCKS|BYTES", help_heading = "What")]
+    #[arg(long, value_name = "BLOCKS|BYTES", help_heading = "Rarely needed")]
     pub(crate) stride: Option<Stride>,
-    /// Use of the page cache: cached, fsync, direct, beyond (a file larger than memory)
+    /// Page cache: cached, fsync, direct, beyond
+    ///
+    /// "fsync" includes the time until the data are on the device; "beyond" uses a file larger than memory.
     #[arg(long, value_name = "MODES", value_delimiter = ',', help_heading = "How")]
     pub(crate) cache: Vec<CacheMode>,
     /// fio's option: 1 for --cache direct, 0 for --cache cached
@@ -127,10 +138,10 @@ pub(crate) struct IoArgs {
     #[arg(long, value_name = "KIND", help_heading = "How")]
     pub(crate) sync_writes: Option<SyncWrites>,
     /// Include the time for closing the file
-    #[arg(long, help_heading = "How")]
+    #[arg(long, help_heading = "Rarely needed")]
     pub(crate) include_close: bool,
     /// Include the time for writing data to the device (fsync)
-    #[arg(long, help_heading = "How")]
+    #[arg(long, help_heading = "Rarely needed")]
     pub(crate) include_fsync: bool,
     /// Drop the file from the page cache before every operation that reads
     ///
@@ -147,28 +158,27 @@ pub(crate) struct IoArgs {
     /// Stop each operation after this time, even before the end of the file
     #[arg(long = "time-limit", visible_alias = "runtime", value_name = "TIME", value_parser = super::values::seconds, help_heading = "How long")]
     pub(crate) runtime: Option<Duration>,
-    /// Also run this iozone with the same sizes, alternately with nodegauge
+    /// Also run this iozone, interleaved with nodegauge
+    ///
+    /// It uses the same sizes.
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) iozone: Option<PathBuf>,
-    /// Also run this fio with the same sizes, alternately with nodegauge
+    /// Also run this fio, interleaved with nodegauge
+    ///
+    /// It uses the same sizes.
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) fio: Option<PathBuf>,
     /// Also run this mdtest on the same files, for --metadata
-    #[arg(
-        long,
-        value_name = "PROGRAM",
-        requires = "metadata",
-        help_heading = "Reference programs"
-    )]
+    #[arg(long, value_name = "PROGRAM", requires = "metadata", help_heading = "Rarely needed")]
     pub(crate) mdtest: Option<PathBuf>,
     /// Launcher of mdtest's ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: detected]
-    #[arg(long, value_name = "COMMAND", requires = "mdtest", help_heading = "Reference programs")]
+    #[arg(long, value_name = "COMMAND", requires = "mdtest", help_heading = "Rarely needed")]
     pub(crate) launcher: Option<CommandLine>,
     /// Also start mdtest's ranks as root (containers)
     #[arg(long, requires = "mdtest", help_heading = "Rarely needed")]
     pub(crate) allow_run_as_root: bool,
     /// Print the result in the format of IOzone
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, help_heading = "Rarely needed")]
     pub(crate) iozone_text: bool,
     /// Write data for gnuplot's splot; '-' is standard output
     #[arg(long, value_name = "FILE", help_heading = "Rarely needed")]

@@ -74,10 +74,9 @@ fn fitting_files(
     let unreadable = |cause| error::unwritable(&volume.folder, cause);
     let mut rooms = Vec::new();
     rooms.extend(volume::inodes(volume).map_err(unreadable)?);
-    if options.bytes.0 > 0 {
-        let (Bytes(free), basis) = volume::writable_space(volume).map_err(unreadable)?;
-        rooms.push((free / options.bytes.0, basis));
-    }
+    let (Bytes(free), space) = volume::writable_space(volume).map_err(unreadable)?;
+    // Files without content need no space.
+    rooms.extend(free.checked_div(options.bytes.0).map(|files| (files, space)));
     let Some((room, basis)) = rooms.into_iter().min() else { return Ok(wanted) };
     let all = wanted.saturating_mul(workers);
     if all <= room {

@@ -185,14 +185,13 @@ impl ReferencePlace<'_> {
         let mut all = Vec::new();
         for (operation, value) in read {
             let Some((m, config)) = self.figure(operation, "mdtest") else { continue };
-            let command = Some(output.command());
             // Its ranks are processes, whatever the workers of the run are.
             let processes = config.threads.or(config.processes);
             let config = MetadataConfig {
                 threads: None,
                 processes,
                 version: version.clone(),
-                command,
+                command: Some(output.command()),
                 ..config
             };
             all.push(m.value(Quoted::Mean, value).config(&config).with_validity(Validity::valid()));
@@ -339,8 +338,8 @@ mod tests {
             fsync: false,
             drops: false,
         };
-        let words = |cell: &MetadataCell, bytes| {
-            mdtest_arguments(cell, 100, bytes, Path::new("/tmp/x")).join(" ")
+        let words = |of: &MetadataCell, bytes| {
+            mdtest_arguments(of, 100, bytes, Path::new("/tmp/x")).join(" ")
         };
         assert_eq!(words(&cell, 0), "-F -n 100 -i 6 -u -d /tmp/x");
         let shared = MetadataCell { layout: DirectoryLayout::Shared, fsync: true, ..cell };

@@ -101,8 +101,14 @@ pub(super) fn run(
     )?;
     let mut references = Vec::new();
     if !plan.programs.is_empty() {
-        let MetadataPlan { options, volumes, .. } = &plan;
-        let of = ReferenceCells { options, volumes, cells, files, scratch: &scratch, site };
+        let of = ReferenceCells {
+            options: &plan.options,
+            volumes: &plan.volumes,
+            cells,
+            files,
+            scratch: &scratch,
+            site,
+        };
         let program = ReferenceRun {
             phase: "reference programs",
             compared: &all,

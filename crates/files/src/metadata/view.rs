@@ -55,8 +55,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let unit = ColumnUnit::from_unit(Unit::OperationsPerSecond);
     let mut section = Section::new(METADATA);
     for (_, here) in grouped(&all, |(_, config)| folder(config)) {
-        let config = &here[0].1;
-        if let Some(volume) = &config.volume {
+        if let Some(volume) = &here[0].1.volume {
             section.note("files", volume_in_words(volume, detail == Detail::Full));
         }
         let own: Vec<&EntryFigure<'_>> =
@@ -66,9 +65,9 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             .right("workers", |(_, config)| workers(config).to_string())
             .left("directories", |(_, config)| directories(config))
             .stated("median", unit)
-            .known("p50", |(_, config)| latency_cell(config.latency_s.as_ref(), |all| all.p50))
-            .known("p99", |(_, config)| latency_cell(config.latency_s.as_ref(), |all| all.p99))
-            .known("max", |(_, config)| latency_cell(config.latency_s.as_ref(), |all| all.max))
+            .known("p50", |(_, config)| latency_cell(config.latency_s.as_ref(), |times| times.p50))
+            .known("p99", |(_, config)| latency_cell(config.latency_s.as_ref(), |times| times.p99))
+            .known("max", |(_, config)| latency_cell(config.latency_s.as_ref(), |times| times.max))
             .optional("device", |(_, config)| device_reads(config));
         section.push(columns.table(own.iter().copied()));
         if detail == Detail::Full {
@@ -78,7 +77,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         let compared = compared(&here);
         if !compared.is_empty() {
             section.gap();
-            let columns = ColumnList::<Compared<'_, '_>>::new()
+            let of_programs = ColumnList::<Compared<'_, '_>>::new()
                 .left(unit.symbol(), |pair: &Compared<'_, '_>| pair.own.0.name.clone())
                 .right("workers", |pair| workers(&pair.own.1).to_string())
                 .left("directories", |pair| directories(&pair.own.1))
@@ -86,7 +85,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
                 .left("program", |pair| pair.theirs.1.engine.clone().unwrap_or_default())
                 .right("its rate", |pair| unit.value(pair.theirs.0))
                 .known("ratio", |pair| Some(format!("{:.3}", pair.ratio()?)));
-            section.push(columns.table(&compared));
+            section.push(of_programs.table(&compared));
             section.note("ratio", "nodegauge / program; above 1, nodegauge has the higher rate");
         }
         let measurements: Vec<&Measurement> = here.iter().map(|(m, _)| *m).collect();

@@ -105,12 +105,12 @@ fn runs_are_separated_despite_lines_between_them() {
 fn mixed_lines_of_two_programs_are_refused() {
     let mixed = read_as("alpha\nbeta\n=1\nalpha table\n=2\nbeta table\n", &KnownRun::default());
     let message = mixed.unwrap_err().into_failure("x.txt").single_line();
-    assert!(message.starts_with("x.txt has lines of alpha between those of beta"), "{message}");
+    assert!(message.starts_with("x.txt has lines of alpha between lines of beta"), "{message}");
     // A document is a run of its own: a table of the same program begins another one.
     let document = "{ \"alpha\": 1 }\nbeta\n=2\nend of beta\nalpha table\n=3\n";
     assert_eq!(runs_of(document).len(), 3);
-    let document = "{ \"alpha\": 1 }\nalpha table\n=3\n";
-    assert_eq!(runs_of(document).len(), 2);
+    let with_table = "{ \"alpha\": 1 }\nalpha table\n=3\n";
+    assert_eq!(runs_of(with_table).len(), 2);
     // After its end, a program may run again.
     let again = "alpha\n=1\nend of alpha\nbeta\n=2\nend of beta\nalpha table\n=3\n";
     assert_eq!(runs_of(again).len(), 3);

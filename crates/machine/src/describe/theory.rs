@@ -248,8 +248,9 @@ mod tests {
         assert_eq!(machine.memory.theoretical, None);
         assert_eq!(node_bandwidth(&machine, &[0]).unwrap().value, 1638.4e9);
         assert_eq!(node_bandwidth(&machine, &[0, 1]).unwrap().value, 3276.8e9);
-        let text = machine.numa_nodes[0].theoretical.as_ref().unwrap().detail.clone().unwrap();
-        assert_eq!(text, "2 x 4 stacks of HBM2e-3200 x 128 B, one of 2 NUMA nodes");
+        let figure = machine.numa_nodes[0].theoretical.as_ref().unwrap();
+        let formula = figure.detail.as_deref().unwrap();
+        assert_eq!(formula, "2 x 4 stacks of HBM2e-3200 x 128 B, one of 2 NUMA nodes");
     }
 
     #[test]
@@ -272,10 +273,10 @@ mod tests {
         assert_eq!(node_bandwidth(&machine, &[1]).unwrap().value, 1638.4e9);
         let both = node_bandwidth(&machine, &[0, 1]).unwrap();
         assert!((both.value - 1945.6e9).abs() < 1.0 && both.at_most, "{both:?}");
-        let text = detail(&machine);
+        let printed = detail(&machine);
         assert!(
-            text.contains("the bandwidth of HBM (NUMA nodes 1) is 1.638 TB/s theoretical"),
-            "{text}"
+            printed.contains("the bandwidth of HBM (NUMA nodes 1) is 1.638 TB/s theoretical"),
+            "{printed}"
         );
     }
 
