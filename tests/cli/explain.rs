@@ -117,7 +117,7 @@ fn explain_requires_a_single_thread_count() {
 fn help_lists_exactly_the_accepted_options() {
     let harness = Harness::new();
     let help = harness.run(&["explain", "--help"]).exits(0);
-    let help = help.prints_words(&format!("{}, and memcpy", STEPS.join(", ")));
+    let help = help.prints_words(&format!("{}; finally, memcpy", STEPS.join(", ")));
     help.prints_words("--threads <N> Threads [default: one per core]").never_prints("--against");
     let against = harness.run(&["explain", "--against", "EPYC 7H12"]).exits(2);
     against.only_error(

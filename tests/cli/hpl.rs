@@ -203,8 +203,9 @@ fn memory_limit_of_the_process_restricts_n_and_every_allocation() {
     let args = ["hpl", "--order", "4000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
     let Some(outcome) = harness.run_under(&limited, &args) else { return };
     outcome.exits(3).warns("(the limit of a process is 97.7 MiB): the run would swap");
-    // A file of 256 MiB does not fit either.
-    let file = std::fs::File::create(harness.path("large.json")).unwrap();
+    // A file of 256 MiB with records, which are read as a whole, does not fit either.
+    let large = harness.write("large.json", "{\"schema\":\"nodegauge/1\",");
+    let file = std::fs::OpenOptions::new().append(true).open(large).unwrap();
     file.set_len(256 << 20).unwrap();
     let imported = harness.run_under(&limited, &["history", "import", "large.json"]).unwrap();
     imported.exits(3).warns(" B of memory\nhint: raise the memory limit (ulimit -v");

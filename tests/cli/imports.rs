@@ -139,7 +139,7 @@ fn directories_devices_and_mixed_ranks_are_refused() {
     std::fs::create_dir(harness.path("folder")).unwrap();
     let read = harness.run(&["read", &mixed, "folder", "/dev/zero", &stream]).exits(2);
     assert_eq!(read.stdout.lines().count(), 1, "{}", read.stdout);
-    read.warns("mixed.txt has lines of HPL between those of STREAM")
+    read.warns("mixed.txt has lines of HPL between lines of STREAM")
         .warns("cannot read folder: Is a directory")
         .warns("cannot read /dev/zero: it is not a regular file");
     harness.run(&["history", "import", &mixed]).exits(2).prints_nothing();

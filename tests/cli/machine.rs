@@ -239,7 +239,9 @@ fn device_memory_of_a_coherent_machine_is_distinguished() {
         .warns_nothing()
         .prints_words("memory 476.6 GiB")
         .prints_words("node 0: 476.6 GiB, cpus 0-71")
-        .prints_words("node 1: 95.6 GiB, memory of device 0009:01:00.0")
+        .prints_words(
+            "node 1: 95.6 GiB, at most 4.000 TB/s theoretical, memory of device 0009:01:00.0",
+        )
         .prints_words("node 2-8: no memory, not counted")
         .prints_words("device NVIDIA GH200 480GB: 95.6 GiB HBM3, 4.000 TB/s theoretical");
     let gh200 = described("gh200");

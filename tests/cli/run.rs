@@ -14,7 +14,7 @@ fn result_is_one_saved_page() {
     let harness = Harness::new();
     let outcome = page(&harness, &["run"]);
     // On a busy machine, there are further findings and reasons for doubt; on a guest, there are regimes.
-    let of_node = ["suspect ", "critical ", "warning ", "regime"];
+    let of_node = ["trust ", "suspect ", "critical ", "warning ", "regime"];
     let is_of_node = |paragraph: &[&str]| of_node.iter().any(|word| paragraph[0].starts_with(word));
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     // The second line of a legend is not indented.

@@ -38,7 +38,7 @@ fn array_size_follows_the_measured_cache_and_page_shows_both_sizes() {
     }
     assert!(array < 4 * reported, "{array} for {bytes} of {reported}");
     page.prints("found by measuring; 2 GiB are reported")
-        .prints("automatic sizes use the measured value");
+        .prints_words("automatic sizes use the measured value");
     // The capacity is saved, unless the node was busy.
     for command in [&["explain"][..], &["memory", "mix"], &["roofline"]] {
         let more = [command, &["--samples", "3", "--json", "-"]].concat();

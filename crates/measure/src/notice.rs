@@ -77,6 +77,14 @@ impl Notice {
         Self { id, gauge: gauge.to_owned(), message, hint: None }
     }
 
+    /// Returns the message and the remedy on one line, for pages.
+    pub fn single_line(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{}; {hint}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// Returns a notice that `what` was not measured, because no time of the run was left.
     pub fn no_time_left(gauge: &str, what: &str) -> Self {
         Self::new(NoticeId::Budget, gauge, format!("no time is left for {what}"))
@@ -111,5 +119,18 @@ pub fn add_new(notices: &mut Vec<Notice>, more: impl IntoIterator<Item = Notice>
         if !notices.contains(&notice) {
             notices.push(notice);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notice_with_a_hint_fits_one_line_of_a_page() {
+        let notice =
+            Notice::new(NoticeId::Budget, "stream", "no time for add").hint("use --budget 9");
+        assert_eq!(notice.single_line(), "no time for add; use --budget 9");
+        assert_eq!(notice.to_string(), "no time for add\nhint: use --budget 9");
     }
 }

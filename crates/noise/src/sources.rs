@@ -29,6 +29,8 @@ pub(crate) struct SourceReading {
 struct TaskReading {
     name: String,
     is_kernel: bool,
+    /// Start of the task, clock ticks since boot. Numbers of tasks are used again.
+    started: u64,
     /// CPU on which it ran last.
     cpu: u32,
     /// Time on a CPU, nanoseconds.
@@ -100,7 +102,7 @@ impl SourceReading {
                 continue;
             }
             // A task that started meanwhile counts from zero.
-            let known = earlier.tasks.get(id).filter(|before| before.name == task.name);
+            let known = earlier.tasks.get(id).filter(|before| before.started == task.started);
             let (time, slices) = known.map_or((0, 0), |before| (before.time, before.slices));
             let sum = by_name.entry((&task.name, task.is_kernel)).or_default();
             sum.0 += task.time.saturating_sub(time);
@@ -222,9 +224,17 @@ fn task(root: &SysRoot, folder: &str) -> Option<TaskReading> {
     let (_, name) = before.split_once('(')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let flags: u64 = fields.get(9 - 3)?.parse().ok()?;
+    let started = fields.get(22 - 3)?.parse().ok()?;
     let cpu = fields.get(39 - 3)?.parse().ok()?;
     let is_kernel = flags & KERNEL_THREAD != 0;
-    Some(TaskReading { name: name.to_owned(), is_kernel, cpu, time, slices })
+    Some(TaskReading { name: task_name(name).to_owned(), is_kernel, started, cpu, time, slices })
+}
+
+/// Returns the name of a task without the work of a kernel worker, which changes: `kworker/u8:2` for
+/// `kworker/u8:2-events_unbound`.
+fn task_name(name: &str) -> &str {
+    let worker = name.starts_with("kworker/").then(|| name.split_once(['-', '+'])).flatten();
+    worker.map_or(name, |(worker, _)| worker)
 }
 
 #[cfg(test)]
@@ -267,6 +277,7 @@ mod tests {
         let agent = |time, slices| TaskReading {
             name: "agent".to_owned(),
             is_kernel: false,
+            started: 3,
             cpu: 1,
             time,
             slices,
@@ -291,6 +302,28 @@ mod tests {
         assert_eq!(sources[0].mean_s, Some(1e-3));
         assert_eq!(sources[0].share, Some(0.005));
         assert_eq!(sources[0].found, Some(0.8));
+    }
+
+    #[test]
+    fn kernel_worker_is_one_task_whatever_it_works_on() {
+        let worker = |work: &str, time, slices| TaskReading {
+            name: task_name(work).to_owned(),
+            is_kernel: true,
+            started: 1,
+            cpu: 0,
+            time,
+            slices,
+        };
+        let mut before = SourceReading::default();
+        let mut after = SourceReading::default();
+        before.tasks.insert(9, worker("kworker/0:1-events", 7_000_000_000, 1000));
+        after.tasks.insert(9, worker("kworker/0:1+mm_percpu_wq", 7_000_020_000, 1002));
+        let sources = after.since(&before, &measured(&Lengths::default()));
+        assert_eq!(sources[0].name, "kworker/0:1");
+        assert_eq!(sources[0].mean_s, Some(1e-5));
+        // A task with the number of one that has ended counts from its start.
+        after.tasks.insert(9, TaskReading { started: 2, ..worker("agent", 40_000, 2) });
+        assert_eq!(after.since(&before, &measured(&Lengths::default()))[0].mean_s, Some(2e-5));
     }
 
     #[test]

@@ -122,16 +122,24 @@ fn histogram(config: &NoiseConfig) -> Table {
 fn source_table(sources: &[NoiseSource]) -> Table {
     let columns = ColumnList::<NoiseSource>::new()
         .left("source", |source| source.kind.clone())
-        .left("name", |source| source.name.clone())
-        .right("per second", |source| or_dash(source.per_s.map(|rate| format!("{rate:.1}"))))
+        .left("name", short_name)
+        .right("per s", |source| or_dash(source.per_s.map(|rate| format!("{rate:.1}"))))
         .right("mean time", |source| or_dash(source.mean_s.map(|time| Seconds(time).to_string())))
-        .right("of the time", |source| {
-            or_dash(source.share.map(|share| Fraction(share).to_string()))
-        })
+        .right("share", |source| or_dash(source.share.map(|share| Fraction(share).to_string())))
         .right("found", |source| {
             or_dash(source.found.map(|found| Fraction(found).in_whole_percent()))
         });
     columns.table(sources)
+}
+
+/// Returns the name of a source for a column: of an interrupt with a number, the number and the last word.
+fn short_name(source: &NoiseSource) -> String {
+    let Some((label, rest)) = source.name.split_once(": ") else { return source.name.clone() };
+    let is_numbered = label.chars().all(|c| c.is_ascii_digit());
+    match rest.split_whitespace().next_back() {
+        Some(last) if is_numbered => format!("{label}: {last}"),
+        _ => source.name.clone(),
+    }
 }
 
 fn or_dash(text: Option<String>) -> String {

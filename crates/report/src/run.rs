@@ -124,7 +124,7 @@ pub fn ticket_page(
     if !record.complete {
         notes.push(Note::new("incomplete", INCOMPLETE).tone(Tone::Warning));
     }
-    record.notices.iter().for_each(|notice| _ = notes.note("note", notice.to_string()));
+    record.notices.iter().for_each(|notice| _ = notes.note("note", notice.single_line()));
     let findings = (!record.findings.is_empty()).then(|| machine::findings(&record.findings));
     page.sections.push(notes);
     page.sections.extend(findings);
@@ -327,7 +327,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     }
     // A short page lists what the time of the run did not allow.
     for notice in record.notices.iter().filter(|notice| notices || concerns_whole_budget(notice)) {
-        last.note("note", notice.to_string());
+        last.note("note", notice.single_line());
     }
     if !notices {
         let noticed = counted(record.notices.len(), "note");

@@ -126,6 +126,10 @@ pub(super) fn run(
     let mut outcome = Outcome { notices, ..Outcome::default() };
     outcome.measurements = figures::measurements(&plan, &run.measured, &series);
     outcome.measurements.extend(references);
+    if outcome.measurements.is_empty() && series.stop() == Stop::Budget {
+        return Err(Failure::missing("the budget ended before anything was measured")
+            .hint("use a longer --budget, or fewer --files"));
+    }
     series.end(&mut outcome);
     Ok(outcome)
 }

@@ -110,8 +110,8 @@ fn save(file: &RunFile<'_>, store: &mut Store) -> Result<Option<Exit>, Failure> 
             }
             output::print(&format!("{} {shown}\n", record.id));
             let invalid = record.measurements.iter().find(|m| m.validity.status == Status::Invalid);
-            if let Some(reason) = invalid.and_then(|m| m.validity.reasons.first()) {
-                output::error(&format!("{shown}: saved without a result: {reason}"));
+            if let Some(why) = invalid.and_then(|m| m.validity.reasons.first()) {
+                output::error(&format!("{shown}: saved without a result: {why}"));
                 exit = Some(Exit::Unmet);
             }
             cut.extend(reason);

@@ -206,8 +206,8 @@ fn mutations(text: &str, values: &[f64]) -> Vec<(String, Vec<u8>)> {
         // A number that is 0 may belong to a figure.
         let is_value = has_value(line, values) || line.contains(" 0.0");
         for (unit, other) in UNITS {
-            let is_word = line.match_indices(unit).any(|(at, _)| {
-                let before = line[..at].chars().next_back();
+            let is_word = line.match_indices(unit).any(|(from, _)| {
+                let before = line[..from].chars().next_back();
                 before.is_none_or(|c| !c.is_ascii_lowercase() || unit.len() > 3)
             });
             if is_word {
