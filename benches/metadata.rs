@@ -54,8 +54,7 @@ fn main() {
                 }
                 None => {
                     let version = text(theirs, "version");
-                    let (own, theirs) = (vec![own], vec![value]);
-                    all.push(Rates { quantity, version, own, theirs });
+                    all.push(Rates { quantity, version, own: vec![own], theirs: vec![value] });
                 }
             }
         }
@@ -66,8 +65,9 @@ fn main() {
     print("| --- | --- | --- | --- | --- | --- |");
     let mut comparisons = Vec::new();
     for rates in &all {
-        let [own, theirs] = [&rates.own, &rates.theirs]
-            .map(|all| BestAndMedian::both(all.iter().copied().fold(0.0, f64::max), median(all)));
+        let [own, theirs] = [&rates.own, &rates.theirs].map(|side| {
+            BestAndMedian::both(side.iter().copied().fold(0.0, f64::max), median(side))
+        });
         let ratios: Vec<f64> = rates.own.iter().zip(&rates.theirs).map(|(a, b)| a / b).collect();
         let comparison =
             Comparison::from_rates("mdtest", rates.quantity.clone(), "op/s", own, theirs);

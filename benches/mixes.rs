@@ -131,8 +131,8 @@ fn main() {
                 return ["-".to_owned(), "-".to_owned()];
             }
             let best = best(theirs);
-            let rounds = range(&ratios(&of.curves, theirs));
-            [format!("{:.2}", best / 1e9), format!("{:.3} ({rounds})", own / best)]
+            let spread = range(&ratios(&of.curves, theirs));
+            [format!("{:.2}", best / 1e9), format!("{:.3} ({spread})", own / best)]
         };
         let [by_mix, to_mix] = against(&of.mix);
         let [by_likwid, to_likwid] = against(&of.likwid);
@@ -144,13 +144,17 @@ fn main() {
         if of.likwid.is_empty() || of.curves.is_empty() {
             continue;
         }
-        let both = |rates: &[f64]| BestAndMedian::both(best(rates), stats::median(rates));
-        let own = both(&of.curves).scaled(1e-9);
-        let theirs = both(&of.likwid).scaled(1e-9);
+        let ours = best_and_median(&of.curves);
+        let theirs = best_and_median(&of.likwid);
         let compared =
-            Comparison::from_rates("likwid-mixes", mix.name.to_owned(), "GB/s", own, theirs);
+            Comparison::from_rates("likwid-mixes", mix.name.to_owned(), "GB/s", ours, theirs);
         let noise = range(&ratios(&of.curves, &of.likwid));
         comparisons.push(compared.with_version(version.clone()).with_noise(noise));
     }
     write_results("mixes", &comparisons);
+}
+
+/// Returns the best and the median of rates in GB/s.
+fn best_and_median(rates: &[f64]) -> BestAndMedian {
+    BestAndMedian::both(best(rates), stats::median(rates)).scaled(1e-9)
 }

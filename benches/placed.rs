@@ -100,8 +100,8 @@ fn known(program: &str, share: u32) -> KnownRun {
         .expect("taskset runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let share = if numbers[1] > 0.0 { numbers[0] / numbers[1] } else { 0.0 };
-    KnownRun { share, blocks: format!("{:.0}", numbers[2]) }
+    let measured = if numbers[1] > 0.0 { numbers[0] / numbers[1] } else { 0.0 };
+    KnownRun { share: measured, blocks: format!("{:.0}", numbers[2]) }
 }
 
 /// Returns the measured share of the full rate: zero without traffic, `None` if it is unknown.

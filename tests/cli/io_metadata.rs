@@ -107,9 +107,9 @@ fn budget_that_does_not_suffice_is_refused_and_one_that_does_is_kept() {
     let refused = metadata(&harness, &many).exits(2).prints_nothing();
     refused.warns("--budget 1 is too short").warns("fewer files (--files)");
     let kept = metadata(&harness, &["--budget", "2", "--json", "-"]);
-    if kept.code == Some(3) {
+    if kept.code == Some(2) {
         // On a device that other tests use, too, a round may take longer than the budget.
-        kept.warns("the budget ended before anything was measured").warns("--budget");
+        kept.warns("--budget 2 is too short");
         return;
     }
     let record = kept.exits(0).json();

@@ -31,9 +31,9 @@ fn read(harness: &Harness, file: &str) -> (Option<i32>, u64, usize, String) {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let records = std::fs::read_to_string(harness.path("records.jsonl")).unwrap();
-    let errors = std::fs::read_to_string(harness.path("errors.txt")).unwrap();
-    (code, most, records.lines().count(), errors)
+    let printed = std::fs::read_to_string(harness.path("records.jsonl")).unwrap();
+    let warned = std::fs::read_to_string(harness.path("errors.txt")).unwrap();
+    (code, most, printed.lines().count(), warned)
 }
 
 #[test]

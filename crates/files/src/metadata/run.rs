@@ -127,8 +127,9 @@ pub(super) fn run(
     outcome.measurements = figures::measurements(&plan, &run.measured, &series);
     outcome.measurements.extend(references);
     if outcome.measurements.is_empty() && series.stop() == Stop::Budget {
-        return Err(Failure::missing("the budget ended before anything was measured")
-            .hint("use a longer --budget, or fewer --files"));
+        let budget = plan.options.budget.unwrap_or(MetadataPlan::BUDGET).as_secs();
+        let text = format!("--budget {budget} is too short: it ended before anything was measured");
+        return Err(Failure::usage(text).hint("use a longer --budget, or fewer files (--files)"));
     }
     series.end(&mut outcome);
     Ok(outcome)
