@@ -277,7 +277,7 @@ mod thorough {
             "--samples",
             "1000000",
         ];
-        let running = harness.start(&endless).shows_times(10, "measuring alternately");
+        let running = harness.start(&endless).shows_times(10, "measuring all devices, interleaved");
         running.signal("INT");
         running.end().exits(130).prints("\nsaved ");
         let record = harness.latest();

@@ -72,7 +72,7 @@ fn osu_programs_alternate_with_the_probe() {
         mpi(&harness, which, &args)
             .exits(0)
             .prints_words("osu 5.7")
-            .prints_words("run alternately");
+            .prints_words("interleaved rounds");
     }
     if installed(&harness).len() == 2 {
         // A build with the other MPI.
