@@ -4,7 +4,7 @@ use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};
 use crate::look::{machine_of, masks, processes};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 static SHARED: Shared = Shared::new();
 static SMT: Shape = Shape {
@@ -45,20 +45,6 @@ static SMT: Shape = Shape {
              --json -",
         ),
         ("no-threads", "nodegauge stream --threads 9"),
-        // A reading takes long under emulation, so both are taken of a program that runs until it is killed.
-        (
-            "where",
-            "numactl --physcpubind=1 --membind=1 nodegauge stream --threads 1 --size 2000000elements --kernels triad \
-             --samples 100000 --no-save >/dev/null 2>&1 & memory=$!
-             while :; do :; done & first=$!
-             while :; do :; done & second=$!
-             taskset -p 10 $first >/dev/null; taskset -p 20 $second >/dev/null
-             until mappings | grep -q N1=; do sleep 1; done; sleep 2
-             cat /proc/$memory/numa_maps >/tmp/maps
-             nodegauge where $memory $first $second --for 1 --pages 60 --json >/tmp/where
-             code=$?; kill $memory $first $second; cat /tmp/where; rm /tmp/where; exit $code",
-        ),
-        ("where-maps", "cat /tmp/maps; rm /tmp/maps"),
     ],
     ..Shape::PLAIN
 };
@@ -145,64 +131,4 @@ fn smt_refuses_more_threads_than_available() {
 fn smt_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
     guest.is_left_as_it_was();
-}
-
-/// Returns the private bytes on each NUMA node from a `numa_maps`: those of mappings without a file, of the heap and of
-/// stacks.
-fn private_bytes(maps: &str) -> BTreeMap<String, u64> {
-    let mut bytes = BTreeMap::new();
-    for line in maps.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |key: &str| words.iter().find_map(|word| word.strip_prefix(key)?.parse().ok());
-        let anonymous: u64 = number("anon=").unwrap_or(0);
-        let kib: u64 = number("kernelpagesize_kB=").unwrap_or(0);
-        if anonymous == 0 {
-            continue;
-        }
-        for word in &words {
-            let Some((node, pages)) = word.strip_prefix('N').and_then(|of| of.split_once('='))
-            else {
-                continue;
-            };
-            *bytes.entry(node.to_owned()).or_default() +=
-                pages.parse::<u64>().unwrap() * kib * 1024;
-        }
-    }
-    bytes
-}
-
-#[test]
-fn smt_where_equals_the_files_of_the_kernel() {
-    let Some(guest) = guest() else { return };
-    let document = guest.of("where").exits(0).json();
-    let processes = document["hosts"][0]["processes"].as_array().unwrap();
-    let of_name =
-        |name: &str| processes.iter().filter(|process| process["name"] == name).collect::<Vec<_>>();
-    let [memory] = of_name("nodegauge")[..] else { panic!("{document:#}") };
-    // The memory of a program on socket 0 was bound to socket 1.
-    assert_eq!(memory["memory"]["policy"], "bind:1");
-    let bytes = private_bytes(&guest.of("where-maps").exits(0).stdout);
-    for (node, expected) in bytes.iter().filter(|(_, bytes)| **bytes > 1 << 20) {
-        let found = memory["memory"]["nodes"][node].as_u64().unwrap() as f64;
-        assert!((found / *expected as f64 - 1.0).abs() < 0.1, "node {node}: {found}, {expected}");
-    }
-    // Loops on the two hardware threads of a core.
-    let loops = of_name("sh");
-    assert_eq!(loops.len(), 2, "{document:#}");
-    for (process, cpu) in loops.iter().zip([4, 5]) {
-        let thread = &process["threads"][0];
-        assert_eq!(thread["allowed"], cpu.to_string());
-        assert_eq!(thread["cpu"], cpu);
-        assert_eq!(thread["core"], 2);
-        assert_eq!((&thread["socket"], &thread["numa_node"]), (&json!(1), &json!(1)));
-    }
-    let findings = &document["hosts"][0]["findings"];
-    let ids: Vec<&str> = findings
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|finding| finding["id"].as_str().unwrap())
-        .collect();
-    assert!(ids.contains(&"smt-siblings"), "{ids:?}");
-    assert!(ids.contains(&"memory-on-other-socket"), "{ids:?}");
 }
