@@ -27,4 +27,5 @@ pub use document::{
     IdleProcess, JobDevice, JobHost, JobProcess, JobThread, NodeCores, PictureCore, PrivateMemory,
     SCHEMA, WhereDocument, schema,
 };
+pub use process::{ScheduleTimes, TaskStat};
 pub use reader::{JobReader, PagesLimit, merge_hosts};

@@ -4,11 +4,16 @@
 use nodegauge_machine::SysRoot;
 use std::fmt;
 use std::io;
+use std::str::FromStr;
 
 /// Indices of fields of `/proc/PID/stat` (proc(5)) after the name; the first is the state, field 3.
+const FLAGS: usize = 9 - 3;
 const UTIME: usize = 14 - 3;
 const STIME: usize = 15 - 3;
+const STARTED: usize = 22 - 3;
 const PROCESSOR: usize = 39 - 3;
+/// Flag of kernel threads (Linux, `PF_KTHREAD`).
+const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// Reason why a file of a process cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,9 +71,24 @@ pub(crate) struct ThreadReading {
 
 /// Times of `/proc/PID/task/TID/schedstat` in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct ScheduleTimes {
-    pub(crate) running: u64,
-    pub(crate) waiting: u64,
+pub struct ScheduleTimes {
+    /// Time on a CPU.
+    pub running: u64,
+    /// Time in which the thread waited for a CPU.
+    pub waiting: u64,
+    /// Number of times that the thread began to run.
+    pub slices: u64,
+}
+
+impl ScheduleTimes {
+    /// Parses the text of the file; `None` for zeros, which a kernel without these statistics prints.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+        let running = numbers.next()?.ok()?;
+        let waiting = numbers.next()?.ok()?;
+        let slices = numbers.next()?.ok()?;
+        Some(Self { running, waiting, slices }).filter(|times| *times != Self::default())
+    }
 }
 
 /// State of a process at one time.
@@ -115,18 +135,16 @@ pub(crate) fn read(root: &SysRoot, pid: u32) -> Result<ProcessReading, Unreadabl
 fn read_thread(root: &SysRoot, folder: &str, tid: u32) -> Option<ThreadReading> {
     let stat = file_text(root, &format!("{folder}/stat")).ok()?;
     let status = file_text(root, &format!("{folder}/status")).ok()?;
-    let Stat { name, fields } = Stat::parse(&stat)?;
+    let stat = TaskStat::parse(&stat)?;
     let schedule = file_text(root, &format!("{folder}/schedstat")).ok();
     let scheduler = file_text(root, &format!("{folder}/sched")).ok();
-    let utime: u64 = fields.get(UTIME)?.parse().ok()?;
-    let stime: u64 = fields.get(STIME)?.parse().ok()?;
     Some(ThreadReading {
         tid,
-        name: name.to_owned(),
-        state: fields.first()?.chars().next()?,
-        cpu: fields.get(PROCESSOR)?.parse().ok()?,
-        ticks: utime + stime,
-        schedule: schedule.and_then(|text| schedule_times(&text)),
+        name: stat.name.to_owned(),
+        state: stat.fields.first()?.chars().next()?,
+        cpu: stat.cpu()?,
+        ticks: stat.number::<u64>(UTIME)? + stat.number::<u64>(STIME)?,
+        schedule: schedule.and_then(|text| ScheduleTimes::parse(&text)),
         allowed: status_line(&status, "Cpus_allowed_list:")?.to_owned(),
         involuntary_switches: status_line(&status, "nonvoluntary_ctxt_switches:")
             .and_then(|count| count.parse().ok()),
@@ -134,23 +152,44 @@ fn read_thread(root: &SysRoot, folder: &str, tid: u32) -> Option<ThreadReading> 
     })
 }
 
-/// Line of `/proc/PID/stat`: `PID (NAME) STATE PARENT ...`. The name may contain spaces and brackets.
-pub(crate) struct Stat<'s> {
-    pub(crate) name: &'s str,
+/// Line of `/proc/PID/stat`, or of a thread: `PID (NAME) STATE PARENT ...`. The name may contain spaces and brackets.
+pub struct TaskStat<'s> {
+    /// Name of the program or thread.
+    pub name: &'s str,
     /// Fields from the state onwards.
     pub(crate) fields: Vec<&'s str>,
 }
 
-impl<'s> Stat<'s> {
-    pub(crate) fn parse(text: &'s str) -> Option<Self> {
+impl<'s> TaskStat<'s> {
+    /// Parses the line; `None` for another format.
+    pub fn parse(text: &'s str) -> Option<Self> {
         let (head, tail) = text.rsplit_once(") ")?;
         let (_, name) = head.split_once(" (")?;
         Some(Self { name, fields: tail.split_whitespace().collect() })
     }
 
+    fn number<T: FromStr>(&self, field: usize) -> Option<T> {
+        self.fields.get(field)?.parse().ok()
+    }
+
     /// Returns the process identifier of the parent.
     pub(crate) fn parent(&self) -> Option<u32> {
-        self.fields.get(1)?.parse().ok()
+        self.number(1)
+    }
+
+    /// True for a thread of the kernel.
+    pub fn is_kernel_thread(&self) -> Option<bool> {
+        self.number::<u64>(FLAGS).map(|flags| flags & KERNEL_THREAD != 0)
+    }
+
+    /// Returns the start, clock ticks since boot. It distinguishes tasks that had the same number.
+    pub fn started(&self) -> Option<u64> {
+        self.number(STARTED)
+    }
+
+    /// Returns the CPU on which the task ran last.
+    pub fn cpu(&self) -> Option<u32> {
+        self.number(PROCESSOR)
     }
 }
 
@@ -165,15 +204,6 @@ fn kibibytes(status: &str, key: &str) -> Option<u64> {
     number.checked_mul(1 << 10)
 }
 
-/// Parses `schedstat`: time on a CPU, waiting time, number of time slices. A kernel without these statistics prints
-/// zeros.
-fn schedule_times(text: &str) -> Option<ScheduleTimes> {
-    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
-    let running = numbers.next()?.ok()?;
-    let waiting = numbers.next()?.ok()?;
-    Some(ScheduleTimes { running, waiting }).filter(|times| *times != ScheduleTimes::default())
-}
-
 /// Returns the number of migrations in the text of `sched`.
 fn migrations(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("se.nr_migrations"))?;
@@ -186,17 +216,18 @@ mod tests {
 
     #[test]
     fn process_names_with_brackets_and_spaces_are_parsed() {
-        let stat = Stat::parse("12 (a) b (c) R 7 1 1 0\n").unwrap();
+        let stat = TaskStat::parse("12 (a) b (c) R 7 1 1 0\n").unwrap();
         assert_eq!((stat.name, stat.fields[0], stat.parent()), ("a) b (c", "R", Some(7)));
-        assert!(Stat::parse("12 a R 7").is_none());
+        assert!(TaskStat::parse("12 a R 7").is_none());
     }
 
     #[test]
     fn scheduler_counters_are_parsed() {
-        let times = schedule_times("167401610 831112451 51\n");
-        assert_eq!(times, Some(ScheduleTimes { running: 167_401_610, waiting: 831_112_451 }));
-        assert_eq!(schedule_times("0 0 0"), None);
-        assert_eq!(schedule_times("1"), None);
+        let times = ScheduleTimes::parse("167401610 831112451 51\n");
+        let expected = ScheduleTimes { running: 167_401_610, waiting: 831_112_451, slices: 51 };
+        assert_eq!(times, Some(expected));
+        assert_eq!(ScheduleTimes::parse("0 0 0"), None);
+        assert_eq!(ScheduleTimes::parse("1"), None);
         let text = "omp (14970, #threads: 2)\n---\nse.nr_migrations       :      12\n";
         assert_eq!(migrations(text), Some(12));
         assert_eq!(migrations("omp"), None);

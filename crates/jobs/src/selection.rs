@@ -1,7 +1,7 @@
 //! Selection of the processes to read: those that a user names with their descendants, the descendants of this process,
 //! or the processes of a job.
 
-use crate::process::{Stat, file_text, status_line};
+use crate::process::{TaskStat, file_text, status_line};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ fn children(root: &SysRoot) -> BTreeMap<u32, Vec<u32>> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for pid in all_processes(root) {
         let Ok(text) = file_text(root, &format!("proc/{pid}/stat")) else { continue };
-        if let Some(parent) = Stat::parse(&text).and_then(|stat| stat.parent()) {
+        if let Some(parent) = TaskStat::parse(&text).and_then(|stat| stat.parent()) {
             children.entry(parent).or_default().push(pid);
         }
     }

@@ -1,36 +1,52 @@
-//! Lengths of detours as a histogram, fine enough to count those of about one length.
+//! Lengths of detours as an HDR histogram, which is exact to two digits.
 
-/// Number of bins per power of two: a bin is 9 % wide.
-const PER_OCTAVE: f64 = 8.0;
-/// Number of bins, up to 2 s in nanoseconds.
-const BINS: usize = 31 * PER_OCTAVE as usize;
+use hdrhistogram::Histogram;
+
+/// Longest recorded length in nanoseconds; longer ones are recorded with this value.
+const LONGEST: u64 = 1 << 40;
+/// Number of exact decimal digits of a length.
+const DIGITS: u8 = 2;
+/// Number of octaves: the last one also has all longer detours, from 1 s on.
+const OCTAVES: u32 = 31;
 /// Ratio of lengths that count as about the same: the time of a task varies, and its switches are part of a detour.
 const NEAR: f64 = 1.5;
 
 /// Numbers of detours by length.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Lengths {
-    bins: Vec<u64>,
+#[derive(Debug, Clone)]
+pub(crate) struct Lengths(Histogram<u64>);
+
+impl Default for Lengths {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS);
+        Self(histogram.unwrap_or_else(|_| unreachable!("the constant bounds are valid")))
+    }
 }
 
 impl Lengths {
     /// Adds a detour of this length in nanoseconds.
     pub(crate) fn add(&mut self, length: u64) {
-        self.bins.resize(BINS, 0);
-        self.bins[bin(length as f64)] += 1;
+        self.0.saturating_record(length.max(1));
+    }
+
+    /// Returns the number of detours.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.len()
     }
 
     /// Returns the number of detours of about this length in nanoseconds.
     pub(crate) fn near(&self, length: u64) -> u64 {
-        let length = length as f64;
-        let range = bin(length / NEAR)..=bin(length * NEAR);
-        self.bins.get(range).unwrap_or_default().iter().sum()
+        let length = length.max(1) as f64;
+        self.0.count_between((length / NEAR) as u64, (length * NEAR) as u64)
     }
-}
 
-/// Returns the bin of a length in nanoseconds.
-fn bin(length: f64) -> usize {
-    ((length.max(1.0).log2() * PER_OCTAVE) as usize).min(BINS - 1)
+    /// Returns the numbers of detours by octaves: element i has those of at least 2^i and less than 2^(i+1) nanoseconds.
+    pub(crate) fn by_octave(&self) -> Vec<u64> {
+        let last = OCTAVES - 1;
+        let mut counts: Vec<u64> =
+            (0..last).map(|octave| self.0.count_between(1 << octave, (2 << octave) - 1)).collect();
+        counts.push(self.count() - counts.iter().sum::<u64>());
+        counts
+    }
 }
 
 #[cfg(test)]
@@ -47,5 +63,18 @@ mod tests {
         assert_eq!(lengths.near(1000), 3);
         assert_eq!(lengths.near(4000), 1);
         assert_eq!(lengths.near(0), 1);
+    }
+
+    #[test]
+    fn octaves_begin_at_powers_of_two() {
+        let mut lengths = Lengths::default();
+        for octave in 0..64 {
+            lengths.add(1 << octave);
+            lengths.add((1 << octave) + ((1 << octave) - 1));
+        }
+        let counts = lengths.by_octave();
+        assert_eq!(counts[..30], [2; 30]);
+        assert_eq!(counts[30..], [2 * 34]);
+        assert_eq!(counts.iter().sum::<u64>(), lengths.count());
     }
 }

@@ -23,8 +23,6 @@ use std::time::Duration;
 const TURN: Duration = Duration::from_millis(100);
 /// Quantum of computation between two barriers, nanoseconds: the same as in the FTQ benchmark.
 const QUANTUM: u64 = 1_000_000;
-/// Number of histogram bins, by powers of two of nanoseconds, up to 2 s.
-const BINS: usize = 31;
 
 /// Options of `noise`.
 #[derive(Debug, Clone, Default)]
@@ -149,8 +147,6 @@ struct NoiseRun {
     /// Time of all CPUs, nanoseconds.
     elapsed: u64,
     pass: u64,
-    detours: u64,
-    histogram: Vec<u64>,
     lengths: Lengths,
     /// Lost time of each quantum of each CPU.
     lost: Vec<u64>,
@@ -180,13 +176,7 @@ impl NoiseRun {
     fn add(&mut self, recording: &Recording) {
         self.elapsed += recording.elapsed;
         self.pass = self.pass.max(recording.pass);
-        self.detours += recording.detours.len() as u64;
-        self.histogram.resize(BINS, 0);
-        for detour in &recording.detours {
-            let bin = detour.length.max(1).ilog2() as usize;
-            self.histogram[bin.min(BINS - 1)] += 1;
-            self.lengths.add(detour.length);
-        }
+        recording.detours.iter().for_each(|detour| self.lengths.add(detour.length));
         self.lost.extend(recording.lost_per_quantum(QUANTUM));
     }
 
@@ -196,9 +186,9 @@ impl NoiseRun {
             threads: Some(threads as u64),
             pass_s: Some(self.pass as f64 * 1e-9),
             detour_s: Some((DETOUR * self.pass) as f64 * 1e-9),
-            detours: Some(self.detours),
-            detours_per_s: Some(self.detours as f64 / seconds),
-            histogram: Some(self.histogram.clone()),
+            detours: Some(self.lengths.count()),
+            detours_per_s: Some(self.lengths.count() as f64 / seconds),
+            histogram: Some(self.lengths.by_octave()),
             barrier: Some(barrier::curve(&self.lost, QUANTUM, threads)),
             quantum_s: Some(QUANTUM as f64 * 1e-9),
             ..NoiseConfig::default()

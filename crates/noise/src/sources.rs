@@ -4,6 +4,7 @@
 
 use crate::config::NoiseSource;
 use crate::lengths::Lengths;
+use nodegauge_jobs::{ScheduleTimes, TaskStat};
 use nodegauge_machine::SysRoot;
 use std::collections::BTreeMap;
 
@@ -11,8 +12,6 @@ use std::collections::BTreeMap;
 const TICKS: f64 = 100.0;
 /// Maximum number of sources of a kind that are kept, the most frequent ones.
 const KEPT: usize = 6;
-/// Flag of kernel threads in `/proc/PID/stat` (Linux, `PF_KTHREAD`).
-const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// Reading of the counters.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,6 +32,12 @@ struct TaskReading {
     started: u64,
     /// CPU on which it ran last.
     cpu: u32,
+    times: TaskTimes,
+}
+
+/// Time of a task or of several.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct TaskTimes {
     /// Time on a CPU, nanoseconds.
     time: u64,
     slices: u64,
@@ -96,20 +101,20 @@ impl SourceReading {
     /// Returns the tasks that ran on the measuring CPUs, those with the largest share of the time first. Threads of one
     /// name are one source.
     fn tasks_since(&self, earlier: &Self, measured: &Measured<'_>) -> Vec<NoiseSource> {
-        let mut by_name: BTreeMap<(&str, bool), (u64, u64)> = BTreeMap::new();
+        let mut by_name: BTreeMap<(&str, bool), TaskTimes> = BTreeMap::new();
         for (id, task) in &self.tasks {
             if !measured.cpus.contains(&task.cpu) {
                 continue;
             }
             // A task that started meanwhile counts from zero.
             let known = earlier.tasks.get(id).filter(|before| before.started == task.started);
-            let (time, slices) = known.map_or((0, 0), |before| (before.time, before.slices));
+            let before = known.map_or_else(TaskTimes::default, |before| before.times);
             let sum = by_name.entry((&task.name, task.is_kernel)).or_default();
-            sum.0 += task.time.saturating_sub(time);
-            sum.1 += task.slices.saturating_sub(slices);
+            sum.time += task.times.time.saturating_sub(before.time);
+            sum.slices += task.times.slices.saturating_sub(before.slices);
         }
         let mut sources = Vec::new();
-        for ((name, is_kernel), (time, slices)) in by_name {
+        for ((name, is_kernel), TaskTimes { time, slices }) in by_name {
             if slices == 0 {
                 continue;
             }
@@ -215,19 +220,16 @@ fn tasks(root: &SysRoot, own: u32) -> BTreeMap<u32, TaskReading> {
 /// Returns the reading of a thread; `None` if it has ended.
 fn task(root: &SysRoot, folder: &str) -> Option<TaskReading> {
     let schedule = root.text(&format!("{folder}/schedstat"))?;
-    let stat = root.text(&format!("{folder}/stat"))?;
-    let mut numbers = schedule.split_whitespace().map(str::parse::<u64>);
-    let time = numbers.next()?.ok()?;
-    let slices = numbers.nth(1)?.ok()?;
-    // The name is in parentheses and may contain some itself. The fields after it begin with the third.
-    let (before, fields) = stat.rsplit_once(')')?;
-    let (_, name) = before.split_once('(')?;
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    let flags: u64 = fields.get(9 - 3)?.parse().ok()?;
-    let started = fields.get(22 - 3)?.parse().ok()?;
-    let cpu = fields.get(39 - 3)?.parse().ok()?;
-    let is_kernel = flags & KERNEL_THREAD != 0;
-    Some(TaskReading { name: task_name(name).to_owned(), is_kernel, started, cpu, time, slices })
+    let times = ScheduleTimes::parse(&schedule).unwrap_or_default();
+    let text = root.text(&format!("{folder}/stat"))?;
+    let stat = TaskStat::parse(&text)?;
+    Some(TaskReading {
+        name: task_name(stat.name).to_owned(),
+        is_kernel: stat.is_kernel_thread()?,
+        started: stat.started()?,
+        cpu: stat.cpu()?,
+        times: TaskTimes { time: times.running, slices: times.slices },
+    })
 }
 
 /// Returns the name of a task without the work of a kernel worker, which changes: `kworker/u8:2` for
@@ -272,22 +274,25 @@ mod tests {
         assert_eq!(sources[1].share, Some(0.05));
     }
 
+    /// Returns the reading of a task of a process on CPU 1.
+    fn reading(name: &str, time: u64, slices: u64) -> TaskReading {
+        TaskReading {
+            name: task_name(name).to_owned(),
+            is_kernel: false,
+            started: 1,
+            cpu: 1,
+            times: TaskTimes { time, slices },
+        }
+    }
+
     #[test]
     fn task_is_compared_with_detours_of_its_length() {
-        let agent = |time, slices| TaskReading {
-            name: "agent".to_owned(),
-            is_kernel: false,
-            started: 3,
-            cpu: 1,
-            time,
-            slices,
-        };
         let mut before = SourceReading::default();
         let mut after = SourceReading::default();
-        before.tasks.insert(7, agent(5_000_000, 5));
+        before.tasks.insert(7, reading("agent", 5_000_000, 5));
         // 100 times 1 ms in 10 s, and a task that ran only on a CPU that was not measured.
-        after.tasks.insert(7, agent(105_000_000, 105));
-        after.tasks.insert(8, TaskReading { cpu: 2, ..agent(900_000_000, 9) });
+        after.tasks.insert(7, reading("agent", 105_000_000, 105));
+        after.tasks.insert(8, TaskReading { cpu: 2, ..reading("agent", 900_000_000, 9) });
         let mut lengths = Lengths::default();
         for _ in 0..80 {
             lengths.add(1_100_000);
@@ -306,23 +311,15 @@ mod tests {
 
     #[test]
     fn kernel_worker_is_one_task_whatever_it_works_on() {
-        let worker = |work: &str, time, slices| TaskReading {
-            name: task_name(work).to_owned(),
-            is_kernel: true,
-            started: 1,
-            cpu: 0,
-            time,
-            slices,
-        };
         let mut before = SourceReading::default();
         let mut after = SourceReading::default();
-        before.tasks.insert(9, worker("kworker/0:1-events", 7_000_000_000, 1000));
-        after.tasks.insert(9, worker("kworker/0:1+mm_percpu_wq", 7_000_020_000, 1002));
+        before.tasks.insert(9, reading("kworker/0:1-events", 7_000_000_000, 1000));
+        after.tasks.insert(9, reading("kworker/0:1+mm_percpu_wq", 7_000_020_000, 1002));
         let sources = after.since(&before, &measured(&Lengths::default()));
         assert_eq!(sources[0].name, "kworker/0:1");
         assert_eq!(sources[0].mean_s, Some(1e-5));
         // A task with the number of one that has ended counts from its start.
-        after.tasks.insert(9, TaskReading { started: 2, ..worker("agent", 40_000, 2) });
+        after.tasks.insert(9, TaskReading { started: 2, ..reading("agent", 40_000, 2) });
         assert_eq!(after.since(&before, &measured(&Lengths::default()))[0].mean_s, Some(2e-5));
     }
 
@@ -342,7 +339,7 @@ mod tests {
         let task = &found[&13];
         assert_eq!(task.name, "a) b (c");
         assert!(task.is_kernel);
-        assert_eq!((task.cpu, task.time, task.slices), (3, 1000, 4));
+        assert_eq!((task.cpu, task.times.time, task.times.slices), (3, 1000, 4));
         assert!(tasks(&root, 12).is_empty());
     }
 }
