@@ -25,8 +25,8 @@ pub const MAX_DISTURBED_SHARE: f64 = 0.5;
 pub struct Sample {
     /// Time of each part, seconds, from the start of the first thread to the end of the last thread.
     pub seconds: Vec<f64>,
-    /// Time at the end of the sample, in seconds of [`clock::since_start`].
-    pub at: f64,
+    /// Time at the end of the sample, in seconds of [`clock::since_start`]; `None` if it was not recorded.
+    pub at: Option<f64>,
     /// Core-to-core round trips before and after the sample, seconds; NaN if not measured.
     pub round_trips: (f64, f64),
     /// Interference that affects all parts or cannot be attributed to one part; empty if there was none.
@@ -42,7 +42,7 @@ impl Sample {
     pub fn from_times(seconds: Vec<f64>) -> Self {
         Self {
             seconds,
-            at: clock::since_start(),
+            at: Some(clock::since_start()),
             round_trips: (f64::NAN, f64::NAN),
             causes: Vec::new(),
             part_causes: Vec::new(),
@@ -50,7 +50,12 @@ impl Sample {
         }
     }
 
-    /// Combines consecutive samples into one, with the total time of their first parts and the
+    /// Returns a sample of another process, which does not report when it ended.
+    pub fn without_end(seconds: Vec<f64>) -> Self {
+        Self { at: None, ..Self::from_times(seconds) }
+    }
+
+    /// Combines consecutive samples into one, with the total time of their first parts, the end of the last, and the
     /// round trips before the first and after the last. Interference is kept if a figure of these
     /// samples would be suspect because of it.
     pub fn from_consecutive(samples: &[Self]) -> Self {
@@ -58,7 +63,8 @@ impl Sample {
         let first = samples.first().map_or(f64::NAN, |sample| sample.round_trips.0);
         let last = samples.last().map_or(f64::NAN, |sample| sample.round_trips.1);
         let disturbed: Vec<&Self> = samples.iter().filter(|sample| !sample.is_clean()).collect();
-        let mut whole = Self { round_trips: (first, last), ..Self::from_times(vec![seconds]) };
+        let at = samples.last().and_then(|sample| sample.at);
+        let mut whole = Self { at, round_trips: (first, last), ..Self::from_times(vec![seconds]) };
         if disturbed.len() as f64 > MAX_DISTURBED_SHARE * samples.len() as f64 {
             let one = disturbed[0];
             let of_parts = one.part_causes.iter().flatten();

@@ -339,7 +339,8 @@ impl Measurement {
             });
         }
         let counted: Vec<&Sample> = group.counted(part).iter().map(|i| &samples[*i]).collect();
-        timed.samples_at_s = counted.iter().map(|sample| sample.at).collect();
+        let ends: Option<Vec<f64>> = counted.iter().map(|sample| sample.at).collect();
+        timed.samples_at_s = ends.unwrap_or_default();
         let trips: Vec<_> = counted.into_iter().map(round_trips).collect();
         if trips.iter().flatten().any(Option::is_some) {
             timed.samples_round_trip_s = trips;
@@ -592,7 +593,7 @@ impl RegimeAssignment {
                 value: value(samples[i].seconds[part]),
                 reason,
                 counts,
-                at_s: Some(samples[i].at),
+                at_s: samples[i].at,
                 round_trip_s: Some(trips).filter(|trips| trips.iter().any(Option::is_some)),
             });
         }

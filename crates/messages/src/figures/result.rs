@@ -221,7 +221,7 @@ impl Batches {
                 samples.push(Sample {
                     round_trips: (known_trip(group.trips.0), known_trip(group.trips.1)),
                     causes: lost.into_iter().collect(),
-                    ..Sample::from_times(vec![*seconds])
+                    ..Sample::without_end(vec![*seconds])
                 });
                 operations.push(group.operations);
             }
@@ -478,6 +478,13 @@ mod tests {
         assert_eq!((other.counted.counted(0).len(), other.moved), (3, true));
         let moved_after = of(&run(&[((NEAR, FAR), 1.0, 0.0)]));
         assert_eq!((moved_after.counted.counted(0).len(), moved_after.moved), (3, true));
+    }
+
+    /// All batches of a start are read at its end, so that the times at which they were read are not their own.
+    #[test]
+    fn batches_have_no_times() {
+        let batches = of(&run(&[((NEAR, NEAR), 1.0, 0.0)]));
+        assert!(batches.samples.iter().all(|sample| sample.at.is_none()));
     }
 
     #[test]
