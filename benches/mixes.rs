@@ -126,16 +126,8 @@ fn main() {
     let mut comparisons = Vec::new();
     for (of, mix) in rates.iter().zip(&MIXES) {
         let own = best(&of.curves);
-        let against = |theirs: &[f64]| -> [String; 2] {
-            if theirs.is_empty() {
-                return ["-".to_owned(), "-".to_owned()];
-            }
-            let best = best(theirs);
-            let spread = range(&ratios(&of.curves, theirs));
-            [format!("{:.2}", best / 1e9), format!("{:.3} ({spread})", own / best)]
-        };
-        let [by_mix, to_mix] = against(&of.mix);
-        let [by_likwid, to_likwid] = against(&of.likwid);
+        let [by_mix, to_mix] = against(&of.curves, &of.mix);
+        let [by_likwid, to_likwid] = against(&of.curves, &of.likwid);
         let name = mix.name;
         print(&format!(
             "| {name} | {:.2} | {by_mix} | {to_mix} | {by_likwid} | {to_likwid} |",
@@ -157,4 +149,15 @@ fn main() {
 /// Returns the best and the median of rates in GB/s.
 fn best_and_median(rates: &[f64]) -> BestAndMedian {
     BestAndMedian::both(best(rates), stats::median(rates)).scaled(1e-9)
+}
+
+/// Returns the best rate of a peer in GB/s, and the ratio of the own best rate to it with the ratios of the rounds; dashes
+/// without a peer.
+fn against(own: &[f64], theirs: &[f64]) -> [String; 2] {
+    if theirs.is_empty() {
+        return ["-".to_owned(), "-".to_owned()];
+    }
+    let peer = best(theirs);
+    let spread = range(&ratios(own, theirs));
+    [format!("{:.2}", peer / 1e9), format!("{:.3} ({spread})", best(own) / peer)]
 }

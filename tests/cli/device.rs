@@ -111,7 +111,7 @@ fn curves_of_a_device_have_latencies_and_bandwidths_by_mix() {
     for mix in ["1:0", "1:1"] {
         let find = |name: &str| all.iter().find(|m| m["name"] == format!("{name}{mix}"));
         assert!(find("saturated_").unwrap()["value"].as_f64().unwrap() > 0.0, "{record:#}");
-        // On a busy node, a chain may not run beside its load.
+        // On a busy node, a chain may not run at the same time as its load.
         let start = format!("latency_{mix}_load");
         let points = all.iter().filter(|m| m["name"].as_str().unwrap().starts_with(&start));
         let is_cut = record["complete"] == false;

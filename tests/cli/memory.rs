@@ -262,6 +262,12 @@ fn family_has_a_curve_and_a_bandwidth_for_each_mix() {
     run(&harness, "curves", &[&args[..], &condition].concat());
 }
 
+/// Returns the values of a test by the names of the figures.
+fn values_by_name<'a>(all: &'a [Value], test: &str) -> BTreeMap<&'a str, f64> {
+    let of = all.iter().filter(|m| m["test"] == test);
+    of.map(|m| (m["name"].as_str().unwrap(), m["value"].as_f64().unwrap())).collect()
+}
+
 #[test]
 fn scaling_is_measured_and_predicted_for_each_number_of_threads() {
     let harness = Harness::new();
@@ -271,11 +277,7 @@ fn scaling_is_measured_and_predicted_for_each_number_of_threads() {
     let args = ["--size", "8MiB", "--threads", "2"];
     let record = record(&harness, "scaling", &args);
     let all = measurements(&record);
-    let values = |test: &str| -> BTreeMap<&str, f64> {
-        let of = all.iter().filter(|m| m["test"] == test);
-        of.map(|m| (m["name"].as_str().unwrap(), m["value"].as_f64().unwrap())).collect()
-    };
-    let [measured, predicted] = ["scaling", "prediction"].map(values);
+    let [measured, predicted] = ["scaling", "prediction"].map(|test| values_by_name(all, test));
     for kernel in ["copy", "scale", "add", "triad", "read", "write"] {
         for threads in 1..=2 {
             let name = format!("{kernel}_{threads}");

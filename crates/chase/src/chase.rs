@@ -15,7 +15,7 @@ use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_measure::quantity::read_bytes;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::shuffle::Shuffler;
+use nodegauge_measure::schedule::shuffle::{Shuffler, successors};
 use nodegauge_measure::{Bytes, SyntaxError};
 use nodegauge_os::monotonic_nanos;
 use std::fmt;
@@ -135,9 +135,7 @@ impl Cycle {
         };
         let order = order(elements, block, bytes)?;
         // The cycle is built in this small array, because each step in the working set itself would miss the TLB.
-        let mut next = vec![order[0]; elements];
-        order.windows(2).for_each(|pair| next[pair[0] as usize] = pair[1]);
-        Ok(Self { bytes, stride: how.stride, next })
+        Ok(Self { bytes, stride: how.stride, next: successors(&order) })
     }
 
     /// Returns the distance of an element from the first one, bytes.

@@ -27,6 +27,7 @@ use nodegauge_arena::ArenaError;
 use nodegauge_arena::names::{PREDICTION, SCALING};
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_chase::{MemoryRegion, RegionBuffers, TIMES_LLC, WitnessedPool};
+use nodegauge_gauge::family::SATURATED;
 use nodegauge_gauge::roofline::MEMORY;
 use nodegauge_kernels::{Element, Kernel, Stores};
 use nodegauge_machine::{CpuId, Topology};
@@ -53,8 +54,6 @@ const EACH_UP_TO: usize = 8;
 /// Number of turns after which the arrays are filled again. A turn multiplies values by at most five for each of at most
 /// six kernels, and 5^(6 x 64) is below the largest `f64`.
 const TURNS_PER_REFILL: u32 = 64;
-/// Beginning of the name of a bandwidth of all threads with a mix.
-pub(crate) const ALL_THREADS: &str = "saturated_";
 /// Part of the name of a bandwidth of one core in a level, in front of the level.
 pub(crate) const ONE_CORE: &str = "_one_";
 
@@ -71,7 +70,7 @@ pub(crate) fn core_name(kernel: Kernel, level: &str) -> String {
 /// True for the name of a figure of a kernel with a number of threads, on one core or of a mix.
 pub(crate) fn is_name(name: &str) -> bool {
     let threads = name.rsplit_once('_').is_some_and(|(_, count)| count.parse::<u32>().is_ok());
-    threads || name.contains(ONE_CORE) || name.starts_with(ALL_THREADS)
+    threads || name.contains(ONE_CORE) || name.starts_with(SATURATED)
 }
 
 /// Returns the mix of the lines that a kernel moves with regular stores, including lines that are read only to be
@@ -404,7 +403,7 @@ impl Scaling {
                         config.reads = Some(spec.reads.len() as u64);
                         config.writes = Some(spec.writes.is_some().into());
                         let mix = MIXES.into_iter().find(|mix| mix.kernel() == kernel);
-                        format!("{ALL_THREADS}{}", mix.map_or("?", Mix::name))
+                        format!("{SATURATED}{}", mix.map_or("?", Mix::name))
                     }
                     ScalingCell::Threads(_) => figure_name(kernel, workers),
                 };
@@ -434,8 +433,8 @@ impl Scaling {
             for kernel in KERNELS {
                 let inputs = PredictionInputs::find(&run.outcome.measurements, kernel);
                 let name = figure_name(kernel, *count);
-                let of = |m: &&Measurement| m.test == run.curve.test() && m.name == name;
-                let measured = run.outcome.measurements.iter().find(of);
+                let mut own = run.outcome.measurements.iter();
+                let measured = own.find(|m| m.test == run.curve.test() && m.name == name);
                 if let (Some(inputs), Some(measured)) = (inputs, measured) {
                     predictions.push(inputs.figure(measured, &running, &all));
                 }
@@ -465,14 +464,13 @@ struct PredictionInputs<'a> {
 impl<'a> PredictionInputs<'a> {
     /// Returns the inputs of a kernel among these figures; `None` if one is missing.
     fn find(figures: &'a [Measurement], kernel: Kernel) -> Option<Self> {
-        let named = |name: String| figures.iter().find(|m| m.name == name && m.value.is_some());
         let mix = kernel_mix(kernel)?;
-        let one_core = named(core_name(one_core_kernel(kernel), MEMORY))?;
-        let all = named(format!("{ALL_THREADS}{mix}"))?;
+        let one_core = measured_figure(figures, &core_name(one_core_kernel(kernel), MEMORY))?;
+        let all = measured_figure(figures, &format!("{SATURATED}{mix}"))?;
         Some(Self { kernel, mix, one_core, all })
     }
 
-    /// Returns the predicted figure beside a measured one. `running` and `in_all` have the number of cores by NUMA node, of
+    /// Returns the predicted figure for a measured one. `running` and `in_all` have the number of cores by NUMA node, of
     /// the measured figure and of all threads.
     fn figure(&self, measured: &Measurement, running: &[usize], in_all: &[usize]) -> Measurement {
         let Self { kernel, mix, one_core, all } = self;
@@ -507,6 +505,11 @@ impl<'a> PredictionInputs<'a> {
         }
         m.value(Quoted::Single, rate).config(&config).with_validity(validity)
     }
+}
+
+/// Returns the figure with this name if it has a value.
+fn measured_figure<'a>(figures: &'a [Measurement], name: &str) -> Option<&'a Measurement> {
+    figures.iter().find(|m| m.name == name && m.value.is_some())
 }
 
 impl Mode for Scaling {
@@ -599,13 +602,14 @@ mod tests {
         assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 5);
     }
 
+    fn places(cpus: &[u32]) -> Vec<Vec<CpuId>> {
+        cpus.iter().map(|cpu| vec![CpuId(*cpu)]).collect()
+    }
+
     #[test]
     fn cores_are_counted_once_on_their_node() {
         let text = "Package:2 NUMANode:1 L3Cache:1 Core:2 PU:2";
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
-        let places = |cpus: &[u32]| -> Vec<Vec<CpuId>> {
-            cpus.iter().map(|cpu| vec![CpuId(*cpu)]).collect()
-        };
         assert_eq!(cores_by_node(&topology, &places(&[0, 1, 2])), [2, 0]);
         assert_eq!(cores_by_node(&topology, &places(&[0, 4])), [1, 1]);
         // Unbound threads may run on any core.

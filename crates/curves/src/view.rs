@@ -42,7 +42,7 @@ const TESTS: [(&str, Shows, View); 8] = [
     (LOADED, |(_, c)| c.load_share.is_some() || c.basis.is_some(), loaded),
     (MIX, |_| true, mix),
     (FAMILY, family::shows, family::view),
-    (PREDICTION, scaling::shows_prediction, scaling::prediction),
+    (PREDICTION, scaling::shows, scaling::prediction),
     (SCALING, scaling::shows, scaling::view),
 ];
 

@@ -284,11 +284,10 @@ impl PlannedRun for DeviceCurvePlan {
         let mut outcome = Outcome { notices, ..Outcome::default() };
         for (number, device) in devices.iter().enumerate() {
             for (of_mix, mix) in mixes.iter().enumerate() {
-                let figures = MixFigures { evidence: &evidence, device, mix: *mix };
-                let own = |part| {
-                    cells.iter().position(|c| *c == CurveCell { device: number, mix: of_mix, part })
-                };
-                figures.add(&mut outcome, device.times[of_mix], &own);
+                let first = CurveCell { device: number, mix: of_mix, part: CurvePart::Saturated };
+                let figures =
+                    MixFigures { evidence: &evidence, cells: &cells, first, device, mix: *mix };
+                figures.add(&mut outcome, device.times[of_mix]);
             }
         }
         series.end(&mut outcome);
@@ -299,6 +298,10 @@ impl PlannedRun for DeviceCurvePlan {
 /// Figures of a mix on a device.
 struct MixFigures<'f> {
     evidence: &'f DeviceEvidence<'f>,
+    /// Cells of the run.
+    cells: &'f [CurveCell],
+    /// First cell of the mix.
+    first: CurveCell,
     device: &'f CurvedDevice,
     mix: DeviceMix,
 }
@@ -361,16 +364,17 @@ impl MixFigures<'_> {
         Some(series.judged(cell, m.config(config).with_validity(self.validity())))
     }
 
-    /// Adds the figures of the mix. `number` returns the cell of a part.
-    fn add(
-        &self,
-        outcome: &mut Outcome,
-        times: MixTimes,
-        number: &dyn Fn(CurvePart) -> Option<usize>,
-    ) {
+    /// Returns the index of the cell of a part.
+    fn cell(&self, part: CurvePart) -> Option<usize> {
+        let wanted = CurveCell { part, ..self.first };
+        self.cells.iter().position(|cell| *cell == wanted)
+    }
+
+    /// Adds the figures of the mix.
+    fn add(&self, outcome: &mut Outcome, times: MixTimes) {
         let config = self.config();
         let DeviceEvidence { site, judged, .. } = *self.evidence;
-        if let Some(cell) = number(CurvePart::Saturated) {
+        if let Some(cell) = self.cell(CurvePart::Saturated) {
             let name = format!("{SATURATED}{}", self.mix);
             if let Some(mut m) = self.timed((cell, 0), &name, Quoted::Best, &config) {
                 let rates = rates(judged, cell, 0);
@@ -390,7 +394,7 @@ impl MixFigures<'_> {
         }
         let mut points = Vec::new();
         for (at, share) in SHARES.into_iter().enumerate() {
-            let Some(cell) = number(CurvePart::Point(at)) else { continue };
+            let Some(cell) = self.cell(CurvePart::Point(at)) else { continue };
             points.extend(self.add_point(outcome, times, cell, share));
         }
         if points.first().is_none_or(|point: &MeasuredPoint| point.share > 0) {
@@ -470,15 +474,21 @@ mod tests {
         }
     }
 
-    #[test]
-    fn device_of_one_unit_is_refused() {
-        let device = |units| DeviceInfo { driver: "opencl".into(), units, ..DeviceInfo::default() };
-        let options = || DeviceCurveOptions {
+    fn device(units: u32) -> DeviceInfo {
+        DeviceInfo { driver: "opencl".into(), units, ..DeviceInfo::default() }
+    }
+
+    fn options() -> DeviceCurveOptions {
+        DeviceCurveOptions {
             mixes: vec![DeviceMix::OneToOne, DeviceMix::Reads, DeviceMix::Reads],
             size: None,
             budget: DeviceCurveOptions::BUDGET.into(),
             samples: None,
-        };
+        }
+    }
+
+    #[test]
+    fn device_of_one_unit_is_refused() {
         let refused = DeviceCurvePlan::new(vec![device(1)], options(), Vec::new()).err().unwrap();
         assert!(refused.to_string().starts_with("opencl:0 has one compute unit"), "{refused}");
         let plan = DeviceCurvePlan::new(vec![device(8)], options(), Vec::new()).unwrap();

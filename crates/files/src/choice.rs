@@ -9,7 +9,7 @@ use nodegauge_measure::Failure;
 pub struct OperationChoice {
     /// Operations in the order of the table, without duplicates; empty for the default operations.
     pub operations: Vec<&'static Operation>,
-    /// Those of the operations that the user named as POSIX asynchronous I/O (`aio_*`).
+    /// Operations that the user named as POSIX asynchronous I/O (`aio_*`), a part of `operations`.
     pub asynchronous: Vec<&'static Operation>,
     /// Engine for the operations.
     pub engine: IoEngine,

@@ -67,37 +67,39 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    fn write(tree: &Path, file: &str, text: &str) {
+        let path = tree.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn link(tree: &Path, name: &str, target: &str) {
+        let path = tree.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(tree.join(target), path).unwrap();
+    }
+
     /// Writes a tree with two CXL devices whose memory is interleaved in NUMA node 2. The paths match Linux 6.8.
     fn two_devices(tree: &Path) {
-        let write = |file: &str, text: &str| {
-            let path = tree.join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        let link = |name: &str, target: &str| {
-            let path = tree.join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            symlink(tree.join(target), path).unwrap();
-        };
         let region = "sys/devices/platform/ACPI0017:00/root0/decoder0.0/region0";
-        write(&format!("{region}/dax_region0/dax0.0/target_node"), "2\n");
-        write(&format!("{region}/interleave_ways"), "2\n");
-        link("sys/bus/dax/devices/dax0.0", &format!("{region}/dax_region0/dax0.0"));
-        link("sys/bus/cxl/devices/region0", region);
+        write(tree, &format!("{region}/dax_region0/dax0.0/target_node"), "2\n");
+        write(tree, &format!("{region}/interleave_ways"), "2\n");
+        link(tree, "sys/bus/dax/devices/dax0.0", &format!("{region}/dax_region0/dax0.0"));
+        link(tree, "sys/bus/cxl/devices/region0", region);
         for (index, width) in [16, 8].into_iter().enumerate() {
             let function =
                 format!("sys/devices/pci0000:{index}c/0000:{index}c:00.0/0000:{index}d:00.0");
-            write(&format!("{function}/mem{index}/serial"), "0x1\n");
-            write(&format!("{function}/current_link_speed"), "32.0 GT/s PCIe\n");
-            write(&format!("{function}/current_link_width"), &format!("{width}\n"));
-            link(&format!("sys/bus/pci/devices/0000:{index}d:00.0"), &function);
+            write(tree, &format!("{function}/mem{index}/serial"), "0x1\n");
+            write(tree, &format!("{function}/current_link_speed"), "32.0 GT/s PCIe\n");
+            write(tree, &format!("{function}/current_link_width"), &format!("{width}\n"));
+            link(tree, &format!("sys/bus/pci/devices/0000:{index}d:00.0"), &function);
             let endpoint =
                 format!("sys/devices/platform/ACPI0017:00/root0/port{index}/endpoint{index}");
-            write(&format!("{endpoint}/decoder{index}.0/mode"), "ram\n");
-            link(&format!("{endpoint}/uport"), &format!("{function}/mem{index}"));
+            write(tree, &format!("{endpoint}/decoder{index}.0/mode"), "ram\n");
+            link(tree, &format!("{endpoint}/uport"), &format!("{function}/mem{index}"));
             let decoder = format!("decoder{index}.0");
-            link(&format!("sys/bus/cxl/devices/{decoder}"), &format!("{endpoint}/{decoder}"));
-            write(&format!("{region}/target{index}"), &format!("{decoder}\n"));
+            link(tree, &format!("sys/bus/cxl/devices/{decoder}"), &format!("{endpoint}/{decoder}"));
+            write(tree, &format!("{region}/target{index}"), &format!("{decoder}\n"));
         }
     }
 

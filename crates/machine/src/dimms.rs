@@ -480,8 +480,8 @@ fn own_bandwidth(machine: &Machine, holding: &[u32], others: &[&NumaNode]) -> Op
     for node in others {
         parts.push(node.theoretical.clone()?);
     }
-    let is_dram = |id: &&u32| !others.iter().any(|node| node.id == **id);
-    let dram: Vec<u32> = holding.iter().filter(is_dram).copied().collect();
+    let dram: Vec<u32> =
+        holding.iter().copied().filter(|id| others.iter().all(|node| node.id != *id)).collect();
     if !dram.is_empty() {
         parts.push(dram_bandwidth(machine, &dram)?);
     }

@@ -303,18 +303,22 @@ mod tests {
         assert_eq!(named(&same, &[]), LOAD);
     }
 
+    fn good(name: &str, gauge: &str) -> Measurement {
+        Measurement::new(gauge, "test", name, Unit::BytesPerSecond).value(Quoted::Best, 1e9)
+    }
+
+    fn valid_sentence(figures: &[Measurement]) -> String {
+        valid_part(&figures.iter().collect::<Vec<_>>())
+    }
+
     #[test]
     fn valid_figures_are_named_before_the_suspect_ones() {
-        let good = |name: &str, gauge: &str| {
-            Measurement::new(gauge, "test", name, Unit::BytesPerSecond).value(Quoted::Best, 1e9)
-        };
-        let sentence = |figures: &[Measurement]| valid_part(&figures.iter().collect::<Vec<_>>());
         let doubted = suspect(&[FEW]);
-        assert_eq!(sentence(&[good("copy", "memory")]), "");
-        assert_eq!(sentence(std::slice::from_ref(&doubted)), "");
+        assert_eq!(valid_sentence(&[good("copy", "memory")]), "");
+        assert_eq!(valid_sentence(std::slice::from_ref(&doubted)), "");
         let one = [good("copy", "memory"), doubted.clone()];
-        assert_eq!(sentence(&one), "Valid: 1 of 2 figures (copy). ");
+        assert_eq!(valid_sentence(&one), "Valid: 1 of 2 figures (copy). ");
         let two = [good("copy", "memory"), good("rating", "compute"), doubted];
-        assert_eq!(sentence(&two), "Valid: 2 of 3 figures (memory 1 of 2, compute 1 of 1). ");
+        assert_eq!(valid_sentence(&two), "Valid: 2 of 3 figures (memory 1 of 2, compute 1 of 1). ");
     }
 }

@@ -210,9 +210,9 @@ pub struct RankConfig {
     pub memory: RankMemory,
     /// Share of its pages on each NUMA node, 0 to 1.
     pub memory_got: Option<BTreeMap<u32, Fraction>>,
-    /// Its own best rate, B/s.
+    /// Best rate of the rank, B/s.
     pub best: Option<f64>,
-    /// Its own median rate, B/s.
+    /// Median rate of the rank, B/s.
     pub median: Option<f64>,
 }
 

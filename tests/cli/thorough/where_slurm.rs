@@ -3,6 +3,7 @@
 use super::slurm::Slurm;
 use crate::harness::Harness;
 use serde_json::Value;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Returns the process numbers of the loops of a job as the kernel lists them.
@@ -19,6 +20,17 @@ fn loops(marker: &str) -> Vec<u64> {
     }
     found.sort_unstable();
     found
+}
+
+/// Loops of a job, which are killed at the end of the test: the daemons of the cluster end before they end a job.
+struct JobLoops(String);
+
+impl Drop for JobLoops {
+    fn drop(&mut self) {
+        for pid in loops(&self.0) {
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        }
+    }
 }
 
 #[test]
@@ -48,6 +60,7 @@ fn where_finds_the_processes_of_a_running_job() {
     let Some(slurm) = Slurm::start(&harness) else { return };
     let marker = format!("where-job-{}", std::process::id());
     let program = format!("exec 3>&1; while :; do :; done # {marker}");
+    let _killed = JobLoops(marker.clone());
     let script = harness.write("job.sh", format!("#!/bin/sh\nexec sh -c '{program}'\n"));
     let mut command = harness.command("sbatch");
     command.env("SLURM_CONF", &slurm.conf).args(["--parsable", "-o", "/dev/null", &script]);

@@ -48,7 +48,7 @@ fn span(text: &str) -> Result<Duration, SyntaxError> {
     time_between(0.0, LONGEST, text)
 }
 
-/// What to do with a sample that is due while other programs use the node.
+/// Treatment of a sample that is due while other programs use the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhenBusy {
     /// Wait for some time, then skip the measurement and report it

@@ -3,10 +3,10 @@
 //! program.
 //!
 //! A chain of dependent loads hardly disturbs the program, so that its reading is that of the bandwidth that the program
-//! draws by itself. Readers at full rate slow the program down. Their reading is that of the bandwidth beside them; multiplied
+//! draws by itself. Readers at full rate slow the program down. Their reading is that of the bandwidth during their run; multiplied
 //! by the slowdown of the program, it is the bandwidth by itself, because a run of the program moves the same bytes.
 //!
-//! Reporters of memory pressure, and loads of known size beside a program, are those of Bubble-Up (Mars et al., MICRO 2011).
+//! Reporters of memory pressure, and loads of known size that run together with a program, are those of Bubble-Up (Mars et al., MICRO 2011).
 //! The functions are pure.
 
 use nodegauge_gauge::family::{part_count, slice};
@@ -16,7 +16,7 @@ use nodegauge_measure::{BytesPerSec, Seconds};
 /// Readings of a reporter during a known load.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct CalibrationPoint {
-    /// Rates of the load beside the reporter in each round, bytes per second; empty without load.
+    /// Rates of the load while the reporter runs, in each round, bytes per second; empty without load.
     pub rates: Vec<f64>,
     /// Readings of the reporter, one per round, seconds per load or per byte.
     pub readings: Vec<f64>,
@@ -29,7 +29,7 @@ pub(super) struct Calibration {
     pub points: Vec<CalibrationPoint>,
     /// Readings during the program.
     pub program: Vec<f64>,
-    /// Times of the program beside the reporter divided by those beside a reporter that does not disturb it, in rounds; empty
+    /// Times of the program with the reporter divided by those with a reporter that does not disturb it, in rounds; empty
     /// if this reporter does not disturb it.
     pub slowdowns: Vec<f64>,
 }
@@ -118,10 +118,10 @@ impl Calibration {
                 let load = median_or_zero(slice(&point.rates, part, parts));
                 pairs.push((load, stats::median(slice(&point.readings, part, parts))));
             }
-            let beside = load_at(&pairs, stats::median(slice(&self.program, part, parts)));
+            let loaded = load_at(&pairs, stats::median(slice(&self.program, part, parts)));
             let slowdowns = slice(&self.slowdowns, part, parts);
             let slowdown = if slowdowns.is_empty() { 1.0 } else { stats::median(slowdowns) };
-            rates.extend(beside.map(|rate| rate * slowdown));
+            rates.extend(loaded.map(|rate| rate * slowdown));
         }
         let full = self.points.last().map_or(0.0, |last| median_or_zero(&last.rates));
         // An interval as wide as the range of the known loads contains no information.
@@ -133,6 +133,11 @@ impl DrawnBandwidth {
     /// Returns the width of the interval of the bandwidth, bytes per second; infinite if there are too few parts.
     pub(super) fn uncertainty(&self) -> f64 {
         interval(&self.rates).map_or(f64::INFINITY, |[low, high]| high - low)
+    }
+
+    /// True if the interval is short enough for an estimate that counts before all later ones.
+    fn is_sharp(&self) -> bool {
+        self.uncertainty() <= SHARP * self.full
     }
 
     /// Returns an upper bound of the bandwidth if no traffic is found, i.e. if the interval includes zero.
@@ -149,12 +154,10 @@ const SHARP: f64 = 0.2;
 /// estimates are in ascending order of the disturbance of the program by their reporters.
 pub(super) fn best(estimates: &[Option<DrawnBandwidth>]) -> Option<(usize, &DrawnBandwidth)> {
     let known = estimates.iter().enumerate();
-    let sharp = |drawn: &DrawnBandwidth| drawn.uncertainty() <= SHARP * drawn.full;
-    let mut first = known.clone().filter_map(|(number, drawn)| Some((number, drawn.as_ref()?)));
-    if let Some(found) = first.find(|(_, drawn)| sharp(drawn)) {
+    let known = known.filter_map(|(number, drawn)| Some((number, drawn.as_ref()?)));
+    if let Some(found) = known.clone().find(|(_, drawn)| drawn.is_sharp()) {
         return Some(found);
     }
-    let known = known.filter_map(|(number, drawn)| Some((number, drawn.as_ref()?)));
     known.min_by(|a, b| a.1.uncertainty().total_cmp(&b.1.uncertainty()))
 }
 
@@ -188,46 +191,51 @@ mod tests {
     /// Rate of the full load by itself, bytes per second.
     const FULL: f64 = 40e9;
 
-    /// Rates of a program by itself and beside readers.
+    /// Rates of a program by itself and together with readers.
     struct Paced {
         alone: f64,
-        beside: f64,
+        with_readers: f64,
     }
 
     impl Paced {
         /// Waits of a fixed time after each block, as the known load and the computations of a program.
         fn fixed_waits(share: f64) -> Self {
-            Self { alone: share * FULL, beside: FULL / (SLOWER + 1.0 / share - 1.0) }
+            Self { alone: share * FULL, with_readers: FULL / (SLOWER + 1.0 / share - 1.0) }
         }
 
         /// Waits in proportion to the time of each block.
         fn duty_cycle(share: f64) -> Self {
-            Self { alone: share * FULL, beside: share * FULL / SLOWER }
+            Self { alone: share * FULL, with_readers: share * FULL / SLOWER }
         }
 
         /// Waits until the time of the next block, so that the rate does not depend on the memory.
         fn fixed_rate(share: f64) -> Self {
-            Self { alone: share * FULL, beside: share * FULL }
+            Self { alone: share * FULL, with_readers: share * FULL }
         }
     }
 
-    /// Returns the calibration of readers whose time per byte rises with the rate of the others beside them.
+    /// Returns the time per byte of readers, seconds, which rises with the rate of others at the same time.
+    fn reading(others: f64) -> f64 {
+        25e-12 * (1.0 + others / FULL)
+    }
+
+    /// Returns the calibration of such readers.
     fn readers(program: &Paced) -> Calibration {
-        let reading = |beside: f64| 25e-12 * (1.0 + beside / FULL);
         let mut points = vec![CalibrationPoint { rates: Vec::new(), readings: vec![25e-12; 60] }];
         for share in [0.25, 0.5, 0.75, 1.0] {
-            let Paced { beside, .. } = Paced::fixed_waits(share);
-            let readings = noise(60).iter().map(|factor| reading(beside) * factor).collect();
-            points.push(CalibrationPoint { rates: vec![beside; 60], readings });
+            let Paced { with_readers, .. } = Paced::fixed_waits(share);
+            let readings = noise(60).iter().map(|factor| reading(with_readers) * factor).collect();
+            points.push(CalibrationPoint { rates: vec![with_readers; 60], readings });
         }
-        let readings = noise(60).iter().map(|factor| reading(program.beside) * factor).collect();
-        // A run of the program moves the same bytes beside the readers.
-        let slowdowns = vec![program.alone / program.beside; 60];
+        let readings =
+            noise(60).iter().map(|factor| reading(program.with_readers) * factor).collect();
+        // A run of the program moves the same bytes when readers run.
+        let slowdowns = vec![program.alone / program.with_readers; 60];
         Calibration { points, program: readings, slowdowns }
     }
 
     #[test]
-    fn bandwidth_beside_readers_becomes_that_of_the_program_by_itself() {
+    fn slowdown_by_readers_is_part_of_the_estimate() {
         for share in [0.1, 0.3, 0.46, 0.6] {
             for paced in
                 [Paced::fixed_waits(share), Paced::duty_cycle(share), Paced::fixed_rate(share)]

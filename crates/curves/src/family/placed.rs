@@ -342,8 +342,8 @@ impl ProgramFigures {
         self.regime.seconds(number, part)
     }
 
-    /// Returns the readings of a reporter, beside known loads and beside the program. The rates of the loads are those beside
-    /// this reporter. Readers slow the program down, so that they have its slowdowns, too.
+    /// Returns the readings of a reporter with known loads and with the program. The rates of the loads are those while
+    /// this reporter runs. Readers slow the program down, so that they have its slowdowns, too.
     fn calibration(&self, reporter: Reporter) -> Calibration {
         let mut points = Vec::new();
         for share in KNOWN_SHARES {
@@ -360,11 +360,11 @@ impl ProgramFigures {
         Calibration { points, program, slowdowns }
     }
 
-    /// Returns the times of the program beside readers divided by those beside the chain, in rounds.
+    /// Returns the times of the program with readers divided by those with the chain, in rounds.
     fn slowdowns(&self) -> Vec<f64> {
         let without = self.seconds(ProgramCell::Program(Reporter::Chain), 1);
-        let beside = self.seconds(ProgramCell::Program(Reporter::Readers), 1);
-        beside.iter().zip(&without).map(|(time, base)| time / base).collect()
+        let with_readers = self.seconds(ProgramCell::Program(Reporter::Readers), 1);
+        with_readers.iter().zip(&without).map(|(time, base)| time / base).collect()
     }
 
     /// Returns a figure with its configuration; `basis` describes the method.
@@ -450,15 +450,16 @@ impl ProgramFigures {
     /// Adds the slowdown by full load on the other CPUs, and the sensitivity of the program to latency.
     fn add_reaction(&self, run: &mut CurveRun<'_>) {
         let without = self.seconds(ProgramCell::Program(Reporter::Chain), 1);
-        let beside = self.seconds(ProgramCell::Program(Reporter::Readers), 1);
-        let count = without.len().min(beside.len());
+        let with_readers = self.seconds(ProgramCell::Program(Reporter::Readers), 1);
+        let count = without.len().min(with_readers.len());
         if count == 0 {
             return;
         }
         let parts = part_count(count);
         let mut slowdowns = Vec::new();
         for part in 0..parts {
-            let [time, base] = [&beside, &without].map(|of| stats::median(slice(of, part, parts)));
+            let [time, base] =
+                [&with_readers, &without].map(|of| stats::median(slice(of, part, parts)));
             slowdowns.push(time / base);
         }
         let load = stats::median(&self.seconds(ProgramCell::Program(Reporter::Readers), 0));

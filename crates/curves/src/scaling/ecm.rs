@@ -163,11 +163,14 @@ mod tests {
     #[test]
     fn domains_saturate_separately() {
         // Two domains of four cores, each of which has a memory as fast as two cores.
-        let of = |running: &[usize]| predicted(1.0, 4.0, running, &[4, 4]);
-        assert!(is_near(of(&[4, 0]), 2.0));
-        assert!(is_near(of(&[4, 4]), 4.0));
-        assert!(is_near(of(&[1, 1]), 2.0));
-        assert!(of(&[2, 2]) > of(&[4, 0]));
+        assert!(is_near(on_two_domains(&[4, 0]), 2.0));
+        assert!(is_near(on_two_domains(&[4, 4]), 4.0));
+        assert!(is_near(on_two_domains(&[1, 1]), 2.0));
+        assert!(on_two_domains(&[2, 2]) > on_two_domains(&[4, 0]));
+    }
+
+    fn on_two_domains(running: &[usize]) -> f64 {
+        predicted(1.0, 4.0, running, &[4, 4])
     }
 
     #[test]

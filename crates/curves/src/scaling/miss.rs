@@ -56,23 +56,20 @@ impl ComparedFigure<'_> {
 /// Returns the measured figures that have a prediction, in the order of the kernels.
 pub(crate) fn compared(figures: &[Measurement]) -> Vec<ComparedFigure<'_>> {
     let mut found = Vec::new();
-    for kernel in KERNELS {
-        let own = figures.iter().filter(|m| m.gauge == GAUGE && m.test == PREDICTION);
-        for predicted in own {
-            let config: CurveConfig = predicted.read_config();
-            if config.kernel.as_deref() != Some(kernel.name()) {
-                continue;
-            }
-            let mut of_scaling = figures.iter().filter(|m| m.gauge == GAUGE && m.test == SCALING);
-            let measured = of_scaling.find(|m| m.name == predicted.name);
-            let Some(measured) = measured else { continue };
-            let Some((value, of)) = measured.value.zip(predicted.value) else { continue };
-            let threads = config.threads.unwrap_or(0);
-            let miss = value / of - 1.0;
-            found.push(ComparedFigure { kernel, threads, measured, predicted, miss });
-        }
+    for predicted in figures.iter().filter(|m| m.gauge == GAUGE && m.test == PREDICTION) {
+        let config: CurveConfig = predicted.read_config();
+        let mut of_scaling = figures.iter().filter(|m| m.gauge == GAUGE && m.test == SCALING);
+        let measured = of_scaling.find(|m| m.name == predicted.name);
+        let place = KERNELS.iter().position(|known| config.kernel.as_deref() == Some(known.name()));
+        let Some((place, measured)) = place.zip(measured) else { continue };
+        let Some((value, of)) = measured.value.zip(predicted.value) else { continue };
+        let kernel = KERNELS[place];
+        let threads = config.threads.unwrap_or(0);
+        let miss = value / of - 1.0;
+        found.push((place, ComparedFigure { kernel, threads, measured, predicted, miss }));
     }
-    found
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, one)| one).collect()
 }
 
 /// Returns the largest difference of each kernel that is above the tolerance, in words; `None` if there is none.
@@ -90,17 +87,19 @@ pub(crate) fn misses_in_words(of: &[ComparedFigure<'_>]) -> Option<String> {
 
 /// Returns the sentence on how many kernels are predicted; `None` without predictions.
 pub(crate) fn share_in_words(of: &[ComparedFigure<'_>]) -> Option<String> {
-    let is_measured = |kernel: &Kernel| of.iter().any(|one| one.kernel == *kernel);
-    let is_missed = |kernel: &Kernel| of.iter().any(|one| one.kernel == *kernel && one.is_missed());
-    let kernels: Vec<Kernel> = KERNELS.into_iter().filter(is_measured).collect();
-    let right = kernels.iter().filter(|kernel| !is_missed(kernel)).count();
+    let mut kernels = 0;
+    let mut right = 0;
+    for kernel in KERNELS {
+        let own: Vec<&ComparedFigure<'_>> = of.iter().filter(|one| one.kernel == kernel).collect();
+        kernels += usize::from(!own.is_empty());
+        right += usize::from(!own.is_empty() && !own.iter().any(|one| one.is_missed()));
+    }
     let limit = TOLERANCE.in_whole_percent();
     let text = format!(
-        "{right} of {} kernels are within {limit} of their prediction at every number of threads",
-        kernels.len()
+        "{right} of {kernels} kernels are within {limit} of their prediction at every number of threads"
     );
     let is_doubted = of.iter().any(|one| !one.is_valid());
-    (!kernels.is_empty()).then(|| doubted(&text, is_doubted))
+    (kernels > 0).then(|| doubted(&text, is_doubted))
 }
 
 #[cfg(test)]

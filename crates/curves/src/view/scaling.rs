@@ -3,9 +3,8 @@
 use super::{CurvesFigure, distinct, evidence, value};
 use crate::config::CurveConfig;
 use crate::mix::Mix;
-use crate::scaling::{
-    ALL_THREADS, CORE_KERNELS, KERNELS, compared, contributions, core_name, share_in_words,
-};
+use crate::scaling::{CORE_KERNELS, KERNELS, compared, contributions, core_name, share_in_words};
+use nodegauge_gauge::family::SATURATED;
 use nodegauge_gauge::view::sentence::{capital, number_with_noun, quoted, verb};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, ColumnUnit, Scale, Section, TableCell,
@@ -14,13 +13,8 @@ use nodegauge_kernels::{Kernel, LINE};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 
-/// True if the view of the measured figures has a place for a figure.
+/// True if the views of measured and of predicted figures have a place for a figure.
 pub(super) fn shows((m, config): &CurvesFigure<'_>) -> bool {
-    m.unit == Unit::BytesPerSecond && config.kernel.is_some() && config.threads.is_some()
-}
-
-/// True if the view of the predictions has a place for a figure.
-pub(super) fn shows_prediction((m, config): &CurvesFigure<'_>) -> bool {
     m.unit == Unit::BytesPerSecond && config.kernel.is_some() && config.threads.is_some()
 }
 
@@ -30,7 +24,7 @@ fn named<'a>(of: &'a [CurvesFigure<'a>], name: &str) -> Option<&'a CurvesFigure<
 
 /// True for a figure of a number of threads, which is neither of a level nor of a mix.
 fn has_no_level((m, config): &CurvesFigure<'_>) -> bool {
-    config.level.is_none() && !m.name.starts_with(ALL_THREADS)
+    config.level.is_none() && !m.name.starts_with(SATURATED)
 }
 
 /// Returns the figure of a kernel with a number of threads.
@@ -113,11 +107,11 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     if !levels.is_empty() {
         add_levels(of, &levels, section);
     }
-    let mixes = of.iter().filter(|(m, _)| m.name.starts_with(ALL_THREADS));
+    let mixes = of.iter().filter(|(m, _)| m.name.starts_with(SATURATED));
     let mixes: Vec<&CurvesFigure<'_>> = mixes.collect();
     if !mixes.is_empty() {
         let of_mixes = ColumnList::<&CurvesFigure<'_>>::new()
-            .left("mix", |(m, _)| m.name.trim_start_matches(ALL_THREADS).to_owned())
+            .left("mix", |(m, _)| m.name.trim_start_matches(SATURATED).to_owned())
             .right("all", |figure| value(Some(figure)))
             .right("of limit", |(m, _)| {
                 let limit = m.limit.as_ref();
@@ -207,12 +201,12 @@ pub(super) fn prediction(of: &[CurvesFigure<'_>], section: &mut Section) {
 /// Returns the heading of a kernel: its mix, and where it saturates the memory.
 fn heading(kernel: &str, config: Option<&CurveConfig>) -> TableCell {
     let Some(config) = config else { return kernel.into() };
-    let counts = config.reads.zip(config.writes);
-    let of_mix = |mix: &&Mix| {
+    let mix = Mix::ALL.iter().find(|mix| {
         let of = mix.kernel().spec();
-        Some((of.reads.len() as u64, u64::from(of.writes.is_some()))) == counts
-    };
-    let mix = Mix::ALL.iter().find(of_mix).map_or("?", |mix| mix.name());
+        config.reads == Some(of.reads.len() as u64)
+            && config.writes == Some(of.writes.is_some().into())
+    });
+    let mix = mix.map_or("?", |mix| mix.name());
     let end = config.saturation.map_or_else(
         || "not saturated by these threads".to_owned(),
         |cores| format!("saturates at {cores:.1} cores"),

@@ -10,7 +10,7 @@ use crate::driver::{
 use crate::info::Class;
 use crate::kernels::{CHECK, FILL, KernelSource, LOADED, LOADED_BLOCK};
 use nodegauge_kernels::Element;
-use nodegauge_measure::schedule::shuffle::Shuffler;
+use nodegauge_measure::schedule::shuffle::{Shuffler, successors};
 use std::rc::Rc;
 
 /// Duration of a chain or of a load, seconds. It is long compared with the start of a kernel, which takes microseconds.
@@ -21,7 +21,7 @@ const FEW_STEPS: u64 = 1024;
 /// kernel nor its end.
 const SHORTER: u64 = 8;
 /// Time for which the load may continue without an end of the chain, as a multiple of the expected time.
-const PATIENT: f64 = 20.0;
+const LOAD_TIMEOUT: f64 = 20.0;
 /// Looks of the chain for the groups that load, on a GPU and on a CPU. A look takes a load from memory or from a cache.
 const LOOKS: [u64; 2] = [1 << 13, 1 << 24];
 /// Distance of the elements of the chain, bytes: a line of a GPU, and of a CPU.
@@ -95,7 +95,7 @@ pub(super) struct Rig {
     pub chain_bytes: usize,
     /// Distance of the elements of the chain, bytes.
     pub stride: usize,
-    /// Groups that load, beside that of the chain.
+    /// Groups that load, without that of the chain.
     pub loaders: usize,
     pub items: usize,
     /// Steps of a chain of [`LAUNCH_SECONDS`].
@@ -125,11 +125,7 @@ pub(super) struct Rig {
 pub(super) fn random_cycle(count: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..count as u32).collect();
     Shuffler::new(0x6465_7663).shuffle(&mut order);
-    let mut next = vec![0; count];
-    for (number, element) in order.iter().enumerate() {
-        next[*element as usize] = order[(number + 1) % count];
-    }
-    next
+    successors(&order)
 }
 
 /// Returns the time of a step, seconds, from the times of a short and of a long chain. If the short one was disturbed and
@@ -291,11 +287,10 @@ impl Rig {
     ) -> Result<Vec<f64>, DeviceError> {
         let pause = times.pause(share);
         // The load ends with the chain, or at the latest after this number of blocks.
-        let limit = (PATIENT * LAUNCH_SECONDS / times.block.max(1e-12)) as u64 + 16;
-        let work = |steps| LoadedWork { mix, pause, steps, limit };
+        let limit = (LOAD_TIMEOUT * LAUNCH_SECONDS / times.block.max(1e-12)) as u64 + 16;
         let short = (self.steps / SHORTER).max(1);
-        let shorter = self.launch(work(short))?;
-        let long = self.launch(work(self.steps))?;
+        let shorter = self.launch(LoadedWork { mix, pause, steps: short, limit })?;
+        let long = self.launch(LoadedWork { mix, pause, steps: self.steps, limit })?;
         let mut parts = vec![step_time(shorter.seconds, short, long.seconds, self.steps)];
         if pause.is_some() {
             if long.bytes == 0.0 {

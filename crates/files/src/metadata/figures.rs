@@ -80,14 +80,17 @@ mod tests {
     use super::*;
     use nodegauge_measure::record::Status;
 
-    #[test]
-    fn first_access_that_reads_nothing_is_suspect() {
-        let disk = Volume { device: Some("sda".to_owned()), ..Volume::default() };
-        let read = |bytes, dropped| MetadataConfig {
+    fn read(bytes: Option<f64>, dropped: bool) -> MetadataConfig {
+        MetadataConfig {
             dropped: Some(dropped),
             device_bytes_per_operation: bytes,
             ..MetadataConfig::default()
-        };
+        }
+    }
+
+    #[test]
+    fn first_access_that_reads_nothing_is_suspect() {
+        let disk = Volume { device: Some("sda".to_owned()), ..Volume::default() };
         assert_eq!(validity(&read(Some(0.0), true), &disk).status, Status::Suspect);
         assert_eq!(validity(&read(Some(256.0), true), &disk).status, Status::Valid);
         assert_eq!(validity(&read(Some(0.0), false), &disk).status, Status::Valid);

@@ -1,4 +1,4 @@
-//! What is observed beside the times of turns.
+//! Observations during turns, in addition to their times: latencies, and bytes that were read from devices.
 
 use super::cells::{MetadataCell, MetadataOptions};
 use nodegauge_blocks::clock::Clock;
@@ -14,7 +14,7 @@ pub(super) struct MeasuredCells {
     pub(super) clock: Clock,
 }
 
-/// Cell with what was observed beside the times of its turns.
+/// Cell with the observations during its turns.
 pub(super) struct MeasuredCell {
     pub(super) cell: MetadataCell,
     pub(super) task: EntryTask,
@@ -48,7 +48,7 @@ impl MeasuredCell {
         self.is_warm = true;
     }
 
-    /// Adds what was observed in a turn after the warm-up.
+    /// Adds the observations of a turn after the warm-up.
     pub(super) fn add(&mut self, phases: &[EntryPhase]) {
         self.turns += 1;
         for (number, phase) in phases.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Operations on the entries of directories, as in mdtest: many small files are created, looked up, opened, renamed and
 //! removed by several workers, in directories of their own and in one that they share.
 //!
-//! What is timed is in [`nodegauge_blocks::entries`]; here a run is planned, predicted, judged and shown. A cell is a
+//! The timed loops are in [`nodegauge_blocks::entries`]; this module plans, predicts, judges and shows a run. A cell is a
 //! combination of folder, workers and layout. A turn of a cell carries out all operations, one after the other, as an
 //! iteration of mdtest does, and the operations are the parts of its sample.
 

@@ -160,9 +160,12 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
+    fn volume(kind: &str) -> Volume {
+        Volume { kind: Some(kind.to_owned()), ..Volume::default() }
+    }
+
     #[test]
     fn file_system_of_a_server_has_a_notice() {
-        let volume = |kind: &str| Volume { kind: Some(kind.to_owned()), ..Volume::default() };
         assert!(remote(&volume("nfs4")).unwrap().message.contains("the client of nfs4 keeps"));
         assert_eq!(remote(&volume("ext4")), None);
     }

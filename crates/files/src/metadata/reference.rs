@@ -329,6 +329,10 @@ fn mdtest_figures(text: &str) -> Result<MdtestFigures, String> {
 mod tests {
     use super::*;
 
+    fn words(cell: &MetadataCell, bytes: u64) -> String {
+        mdtest_arguments(cell, 100, bytes, Path::new("/tmp/x")).join(" ")
+    }
+
     #[test]
     fn mdtest_has_the_options_of_the_cell() {
         let cell = MetadataCell {
@@ -337,9 +341,6 @@ mod tests {
             layout: DirectoryLayout::Own,
             fsync: false,
             drops: false,
-        };
-        let words = |of: &MetadataCell, bytes| {
-            mdtest_arguments(of, 100, bytes, Path::new("/tmp/x")).join(" ")
         };
         assert_eq!(words(&cell, 0), "-F -n 100 -i 6 -u -d /tmp/x");
         let shared = MetadataCell { layout: DirectoryLayout::Shared, fsync: true, ..cell };

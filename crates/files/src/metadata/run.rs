@@ -127,9 +127,7 @@ pub(super) fn run(
     outcome.measurements = figures::measurements(&plan, &run.measured, &series);
     outcome.measurements.extend(references);
     if outcome.measurements.is_empty() && series.stop() == Stop::Budget {
-        let budget = plan.options.budget.unwrap_or(MetadataPlan::BUDGET).as_secs();
-        let text = format!("--budget {budget} is too short: it ended before anything was measured");
-        return Err(Failure::usage(text).hint("use a longer --budget, or fewer files (--files)"));
+        return Err(limits.unmeasured("fewer files (--files)"));
     }
     series.end(&mut outcome);
     Ok(outcome)
@@ -210,27 +208,34 @@ impl MetadataRun<'_> {
 /// its CPU, which is a part of the operation. Only in memory does a thread that loses its CPU against its will lose it to
 /// other programs.
 fn keep_disturbances(sample: &mut Sample, is_in_memory: bool) {
-    let keeps = |cause: &Cause| match cause {
+    sample.causes.retain(|cause| is_disturbance(cause, is_in_memory));
+    for causes in &mut sample.part_causes {
+        causes.retain(|cause| is_disturbance(cause, is_in_memory));
+    }
+}
+
+fn is_disturbance(cause: &Cause, is_in_memory: bool) -> bool {
+    match cause {
         Cause::Preempted { switches, .. } => is_in_memory && *switches > 0,
         _ => true,
-    };
-    sample.causes.retain(keeps);
-    sample.part_causes.iter_mut().for_each(|causes| causes.retain(keeps));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Returns the numbers of causes that are left of a preemption and of page faults.
+    fn left(switches: u64, is_in_memory: bool) -> Vec<usize> {
+        let preempted = Cause::Preempted { switches, lost: Seconds(1e-3) };
+        let part_causes = vec![vec![preempted], vec![Cause::Faults(99)]];
+        let mut sample = Sample { part_causes, ..Sample::from_times(vec![1.0, 1.0]) };
+        keep_disturbances(&mut sample, is_in_memory);
+        sample.part_causes.iter().map(Vec::len).collect()
+    }
+
     #[test]
     fn waiting_for_a_device_is_no_disturbance() {
-        let causes = |switches| Cause::Preempted { switches, lost: Seconds(1e-3) };
-        let left = |switches, is_in_memory| {
-            let part_causes = vec![vec![causes(switches)], vec![Cause::Faults(99)]];
-            let mut sample = Sample { part_causes, ..Sample::from_times(vec![1.0, 1.0]) };
-            keep_disturbances(&mut sample, is_in_memory);
-            sample.part_causes.iter().map(Vec::len).collect::<Vec<_>>()
-        };
         assert_eq!(left(1, true), [1, 1]);
         assert_eq!(left(0, true), [0, 1]);
         assert_eq!(left(1, false), [0, 1]);

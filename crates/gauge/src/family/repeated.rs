@@ -90,11 +90,24 @@ mod tests {
         assert_eq!(best_doubt(&[]), None);
     }
 
+    /// Returns 40 samples of which every second one is larger.
+    fn alternate(by: f64) -> Vec<f64> {
+        (0..40).map(|number| if number % 2 == 0 { 1.0 } else { 1.0 + by }).collect()
+    }
+
+    /// Returns a random number below one, and changes the state of the generator.
+    fn uniform(state: &mut u64) -> f64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (*state >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Returns 20 rates, lowered by exponentially distributed shares.
+    fn sampled(state: &mut u64, width: f64) -> Vec<f64> {
+        (0..20).map(|_| 60.0 / (1.0 - width * uniform(state).max(1e-9).ln())).collect()
+    }
+
     #[test]
     fn medians_of_the_halves_agree_within_their_limits() {
-        let alternate = |by: f64| -> Vec<f64> {
-            (0..40).map(|number| if number % 2 == 0 { 1.0 } else { 1.0 + by }).collect()
-        };
         assert_eq!(latency_doubt(&alternate(0.04)), None);
         assert!(latency_doubt(&alternate(0.08)).is_some());
         assert_eq!(knee_doubt(&alternate(0.08)), None);
@@ -107,18 +120,12 @@ mod tests {
         // Samples of a memory whose bandwidth scatters: interference lowers it by an exponentially distributed share. Of
         // 400 runs, each that is not suspect must be confirmed by another one of the same kind, with rare exceptions.
         let mut state = 53_u64;
-        let mut uniform = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 11) as f64 / (1_u64 << 53) as f64
-        };
         let mut unconfirmed = 0;
         let mut valid = 0;
         for run in 0..400 {
             let width = 0.02 * f64::from(1 + run % 20);
-            let mut sampled = || -> Vec<f64> {
-                (0..20).map(|_| 60.0 / (1.0 - width * uniform().max(1e-9).ln())).collect()
-            };
-            let [first, second] = [sampled(), sampled()];
+            let first = sampled(&mut state, width);
+            let second = sampled(&mut state, width);
             if best_doubt(&first).is_some() || best_doubt(&second).is_some() {
                 continue;
             }

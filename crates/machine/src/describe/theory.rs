@@ -9,7 +9,7 @@ use crate::memory::is_known_not_dram;
 use crate::root::{SysRoot, number_ranges};
 use crate::topology::Topology;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{Device, Figure, Machine, NumaNode, PciLink};
+use nodegauge_measure::record::{Figure, Machine, NumaNode, PciLink};
 use nodegauge_measure::{Bytes, BytesPerSec};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,8 +54,7 @@ fn node_figure(
     root: Option<&SysRoot>,
 ) -> Option<Figure> {
     if let Some(address) = &node.device {
-        let is_owner = |device: &&Device| device.address == *address;
-        let device = machine.devices.iter().find(is_owner)?;
+        let device = machine.devices.iter().find(|device| device.address == *address)?;
         let mut figure = device.memory.as_ref()?.theoretical.clone()?;
         // The processors reach it through a link, which may be slower.
         figure.at_most = true;
@@ -73,8 +72,8 @@ fn node_figure(
 
 /// Returns the theoretical bandwidth of one NUMA node with memory on the package.
 fn package_figure(machine: &Machine, memory: &SocketMemory) -> Figure {
-    let of_kind = |node: &&NumaNode| node.kind.as_deref() == Some(PACKAGE_KIND);
-    let nodes = machine.numa_nodes.iter().filter(of_kind).count().max(1);
+    let kinds = machine.numa_nodes.iter().filter_map(|node| node.kind.as_deref());
+    let nodes = kinds.filter(|kind| *kind == PACKAGE_KIND).count().max(1);
     let sockets = machine.processor.sockets.max(1);
     let all =
         f64::from(sockets * memory.channels * memory.channel_bytes) * memory.transfers_per_s.0;
@@ -280,14 +279,17 @@ mod tests {
         );
     }
 
-    #[test]
-    fn slowest_link_limits_interleaved_memory() {
-        let link = |width| PciLink {
+    fn link(width: u32) -> PciLink {
+        PciLink {
             transfers_per_s: Some(TransfersPerSec(32e9)),
             width: Some(width),
             bytes_per_s: Some(PciLink::rate(TransfersPerSec(32e9), width)),
             ..PciLink::default()
-        };
+        }
+    }
+
+    #[test]
+    fn slowest_link_limits_interleaved_memory() {
         let figure = links_figure(&[link(16), link(8)]).unwrap();
         assert!(
             (figure.value / (2.0 * PciLink::rate(TransfersPerSec(32e9), 8).0) - 1.0).abs() < 1e-12

@@ -90,13 +90,23 @@ impl Limits {
         if !self.asked {
             return Ok(format!(": takes at least {:.0} s", min.ceil()));
         }
-        let budget = self.budget.as_secs_f64();
         let enough = (UNCERTAINTY * likely.as_secs_f64().max(min)).ceil();
-        let message = format!(
-            "--budget {budget} is too short: the run takes at least {min:.1} s, and up to {enough:.0} s with enough \
-             rounds on a busy node"
+        let reason = format!(
+            "the run takes at least {min:.1} s, and up to {enough:.0} s with enough rounds on a busy node"
         );
-        Err(Failure::usage(message).hint(format!("use --budget {enough:.0}, or {smaller}")))
+        Err(self.too_short(&reason).hint(format!("use --budget {enough:.0}, or {smaller}")))
+    }
+
+    /// Returns the refusal of a run that ended before anything was measured. `smaller` names the options with which the
+    /// user can shorten it.
+    pub fn unmeasured(&self, smaller: &str) -> Failure {
+        let failure = self.too_short("it ended before anything was measured");
+        failure.hint(format!("use a longer --budget, or {smaller}"))
+    }
+
+    fn too_short(&self, reason: &str) -> Failure {
+        let budget = self.budget.as_secs_f64();
+        Failure::usage(format!("--budget {budget} is too short: {reason}"))
     }
 }
 

@@ -1,5 +1,12 @@
 //! Random orders with a fixed seed.
 
+/// Returns the successor of each element of a cycle that visits the elements in this order.
+pub fn successors(order: &[u32]) -> Vec<u32> {
+    let mut next = vec![order.first().copied().unwrap_or(0); order.len()];
+    order.windows(2).for_each(|pair| next[pair[0] as usize] = pair[1]);
+    next
+}
+
 /// Generator of random orders with a seed. It uses xorshift64*, whose quality is sufficient for shuffling.
 #[derive(Debug, Clone)]
 pub struct Shuffler(u64);

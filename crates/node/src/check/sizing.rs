@@ -1,6 +1,6 @@
 //! Sizes of the arrays and working sets of a check, chosen so that its measurements end before the deadline.
 //!
-//! By default, the commands use four times the capacity of the last-level caches. On a busy node this may take longer
+//! The commands use four times the capacity of the last-level caches by default. On a busy node this may take longer
 //! than a check. A child process measures the cache capacity and the rates of first touch and of later passes, and
 //! these decide whether a size is small enough. The size in the reference is preferred, because figures of different
 //! sizes are not compared.
