@@ -104,7 +104,9 @@ fn write(text: &str) -> Result<(), Failure> {
 
 /// Returns the text with its colours if the stream supports them.
 fn for_stream<'a>(stream: &impl RawStream, text: &'a str) -> Cow<'a, str> {
-    if anstream::AutoStream::choice(stream) == anstream::ColorChoice::Never {
+    // The parser of escape sequences is slower than what produces long texts.
+    let has_colours = text.contains('\x1b');
+    if has_colours && anstream::AutoStream::choice(stream) == anstream::ColorChoice::Never {
         return anstream::adapter::strip_str(text).to_string().into();
     }
     text.into()

@@ -32,7 +32,7 @@ pub fn is_deceiving(c: char) -> bool {
 }
 
 fn is_plain(c: char) -> bool {
-    !c.is_control() && !is_deceiving(c)
+    !c.is_control() && (c.is_ascii() || !is_deceiving(c))
 }
 
 /// Returns the text with control and invisible characters escaped: `\u{1b}`, `\t`. Characters that

@@ -5,7 +5,7 @@ use crate::args::ImportedNode;
 use crate::args::read::ReadArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
-use crate::output;
+use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_analysis::compare::IMPORT;
 use nodegauge_gauge::readers::{self, KnownRun, LONGEST_RUN, PrintedRun, ReadContext, RunPosition};
@@ -226,7 +226,7 @@ impl LineBuffer {
 
     fn print(&mut self) {
         if self.failed.is_none() && !self.lines.is_empty() {
-            self.failed = output::try_print(&self.lines).err();
+            self.failed = Sink::Stdout.write(&self.lines).err();
         }
         self.lines.clear();
     }
