@@ -20,8 +20,8 @@ test: build-tests
 	./scripts/beside "$(MACHINES) two t2k" \
 		cargo test --workspace --locked --no-fail-fast -- --skip thorough::
 
-# The tests above, then faults, kills, clusters of Slurm, stand-ins, reference programs, and meanwhile more virtual
-# machines. Tests of the second tier mostly wait, so there are more of them at a time than CPUs.
+# The tests above, then those with faults, killed processes, Slurm clusters, stand-ins and reference programs, and
+# meanwhile more virtual machines. Tests of the second tier mostly wait, so more of them run at once than there are CPUs.
 test-all: test
 	./scripts/beside "$(MACHINES) --skip two --skip t2k" \
 		cargo test --workspace --test cli --locked -- --test-threads=$$((2 * $$(nproc))) thorough::
@@ -52,7 +52,7 @@ bench:
 gallery: build
 	@./scripts/gallery target/release/nodegauge
 
-# The built program with man pages, completions and units of systemd; needs no compiler, so root needs no cargo.
+# Installs the built program, man pages, completions and units of systemd; needs no compiler, so root needs no cargo.
 PREFIX ?= /usr/local
 PROGRAM ?= target/release/nodegauge
 install:
@@ -62,7 +62,7 @@ install:
 uninstall:
 	@./scripts/install --remove $(DESTDIR)$(PREFIX)
 
-# One file for every Linux with glibc 2.28, its packages, and their checks; with the same file the tests of `make test`:
+# One file for every Linux with glibc 2.28, its packages, and their checks. `make test` can test the same file:
 # NODEGAUGE_BIN=target/release-files/nodegauge-VERSION-x86_64-linux make test
 release:
 	@./scripts/setup release
@@ -77,8 +77,8 @@ packages: release
 check-release: packages
 	@./scripts/package --check
 
-# The recipes of packaging/ with the tools of the field, a local source and the packages above: installed, run, removed, or
-# validated. A tool that cannot be had skips its tests, with the reason. For one of them: make packages-test TESTS=spack
+# Tests the recipes of packaging/ with their tools and the packages above: each is installed, run and removed, or only
+# validated. Tests whose tool is not available are skipped, with the reason. One tool: make packages-test TESTS=spack
 TESTS =
 packages-test:
 	@./scripts/setup packages
@@ -89,12 +89,12 @@ packages-test:
 test-oldest: release
 	@./scripts/oldest --skip thorough::
 
-# All of a release: what the workflows call on a tag. scripts/release describes it.
+# All files of a release, as the workflows make them for a tag; scripts/release describes the steps.
 full-release:
 	@./scripts/setup release
 	@./scripts/release
 
-# A preview for Arm, started under qemu-aarch64.
+# A preview of the file for Arm; it is started under qemu-aarch64 as a test.
 release-arm:
 	@./scripts/setup release
 	@./scripts/release --arm

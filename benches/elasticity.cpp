@@ -1,7 +1,7 @@
-// Products and substitutions beside those of nodegauge, for benches/apps.rs: Eigen's product of a sparse matrix with a
-// vector, and plain loops over 3 x 3 blocks as a compiler translates them. Reads a matrix by rows (number of rows, number
-// of nonzeros, starts, columns, values; all of 64 bits, but the columns of 32 bits), runs the three alternately, and
-// prints the name and the seconds of each.
+// Products and substitutions with which benches/apps.rs compares those of nodegauge: Eigen's product of a sparse matrix
+// with a vector, and plain loops over 3 x 3 blocks as a compiler translates them. Reads a matrix by rows (number of rows,
+// number of nonzeros, starts, columns, values; columns have 32 bits, everything else 64), runs the three interleaved,
+// and prints the name and the seconds of each.
 //
 // The substitution is that of a block-IC(0) whose threads eliminate their own rows: the blocks below the diagonal, then
 // those above it downward, with an inverse of 3 x 3 per row. The time does not depend on the values, which are scaled so

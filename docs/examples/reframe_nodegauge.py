@@ -12,7 +12,7 @@ from nodegauge.reframe import nodegauge_hpl, nodegauge_mpi, nodegauge_stream
 class NodegaugeStream(nodegauge_stream):
     valid_systems = ['*']
     valid_prog_environs = ['*']
-    # What this system sustains, how much less and more is allowed: fill in yours.
+    # Expected value of each figure on this system, and the permitted deviations below and above it. Fill in your own.
     # reference = {'mysystem:compute': {'triad': (380.0, -0.05, None, 'GB/s')}}
 
 
