@@ -1,5 +1,5 @@
-//! Page cache: the share of a file that is in the cache, removal of a file from the cache, and a test that direct
-//! I/O bypasses the cache.
+//! Page cache: the share of a file in the cache, the removal of a file from the cache, and a test that direct I/O
+//! bypasses the cache.
 
 use crate::engine;
 use crate::error;

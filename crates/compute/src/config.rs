@@ -245,8 +245,8 @@ impl LoopRate {
         Self {
             isa: peak.kernel.isa_name().to_owned(),
             fused: peak.kernel.fused,
-            rate: peak.best(),
-            clock_hz: peak.burst().clock,
+            rate: peak.best_rate(),
+            clock_hz: peak.best_burst().clock,
         }
     }
 }

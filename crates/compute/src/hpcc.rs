@@ -157,7 +157,7 @@ fn version(text: &str) -> Option<String> {
     Some(numbers.join("."))
 }
 
-/// Fails if the rate of HPL does not follow from N and the time.
+/// Fails if the rate of HPL does not follow from N and the time of the solve.
 fn contradiction(rate: f64, n: Option<u64>, seconds: Option<f64>) -> Result<(), String> {
     let (Some(n), Some(seconds)) = (n, seconds.filter(|seconds| *seconds > 0.0)) else {
         return Ok(());

@@ -47,7 +47,8 @@ pub struct HplOutput {
     pub skipped: usize,
     /// True if the output contains HPL's last line.
     pub ended: bool,
-    /// True if a variant names no algorithm, and its rate is not that of NVIDIA's HPL: `WR0`, as rocHPL-MxP prints it.
+    /// True if a result line of another program than NVIDIA's HPL has a variant that names no algorithm, e.g. `WR0` of
+    /// rocHPL-MxP.
     pub has_bare_variant: bool,
     /// True if the output has a line of rocHPL-MxP, whose output is otherwise that of HPL.
     pub is_mixed_precision: bool,
@@ -91,7 +92,7 @@ const END: &str = "End of Tests.";
 /// Length of a variant that names no algorithm, such as `WR0`.
 const BARE: usize = 3;
 
-/// First characters of the lines in which rocHPL-MxP prints when its solution began and ended.
+/// First characters of the lines in which rocHPL-MxP prints when its solve began and ended.
 const MIXED_PRECISION: &str = "HPLMXP_pdgesv()";
 
 /// Words after the number of tests without a result.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Kind of a failure, which determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
-    /// A result is invalid or an expectation is not met; exit code 1.
+    /// A result is invalid, or an expectation is not met; exit code 1.
     Unmet,
     /// Wrong usage or unreadable input; exit code 2.
     Usage,
@@ -80,7 +80,7 @@ impl Failure {
         Self { hint, ..self }
     }
 
-    /// Puts the item that failed before the message, e.g. `rank 3`.
+    /// Prefixes the message with the item that failed, e.g. `rank 3`.
     #[must_use]
     pub fn with_context(self, what: impl fmt::Display) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }
@@ -92,7 +92,7 @@ impl Failure {
         Self { kind, ..self }
     }
 
-    /// True if the machine lacks something, so that another request may succeed.
+    /// True if the machine lacks something that the request needs; another request may then succeed.
     pub fn is_machine_failure(&self) -> bool {
         matches!(self.kind, FailureKind::Insufficient | FailureKind::Missing)
     }

@@ -193,7 +193,7 @@ impl Sum for Bytes {
     }
 }
 
-/// Energy efficiency: operations per second and watt.
+/// Returns the energy efficiency, in operations per second and watt.
 impl Div<Watts> for FlopsPerSec {
     type Output = f64;
     fn div(self, power: Watts) -> f64 {
@@ -337,7 +337,7 @@ fn change(ratio: f64) -> String {
 /// Formats the share in percent, with one digit after the point unless the percentage is a whole number.
 impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Less than the last digit is not nothing.
+        // A share that is smaller than the last digit is not displayed as zero.
         if self.0 != 0.0 && self.0.abs() < 0.0005 {
             return padded(f, "< 0.1 %");
         }

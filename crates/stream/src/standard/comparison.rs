@@ -43,9 +43,10 @@ const PASSES: usize = 5;
 const RUNS: usize = 3;
 /// Time budget if the user sets the number of samples; practically unlimited.
 const ENDLESS: Duration = Duration::from_secs(1 << 30);
-/// Tolerated slowdown of a build compared with the native kernels on one thread. With [`GRACE`], it determines the time
-/// limit of a run.
+/// Maximum factor by which a build is expected to be slower than the native kernels on one thread. With [`GRACE`], it
+/// determines the time limit of a run.
 const SLOWER: f64 = 20.0;
+/// Time that is added to the time limit of a run.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Build of stream.c, with the state of its measurement.
@@ -116,7 +117,7 @@ pub(super) fn run<'a>(
         measured.check()?;
     }
 
-    let seen = measured.seen()?;
+    let seen = measured.observe()?;
     let native = &series.schedule.samples[0];
     let stop = series.stop();
     let evidence = StreamEvidence::new(site, &arrangement, &measured, &seen, native, stop);
@@ -156,7 +157,7 @@ struct Turns<'a> {
     candidates: Vec<MeasuredBuild<'a>>,
     /// Requested number of native samples.
     samples: Option<usize>,
-    /// Number of native parts among which these samples are divided.
+    /// Number of native parts among which the requested samples are divided.
     parts: usize,
     part: usize,
     /// Duration of the next native part.
@@ -275,7 +276,7 @@ impl Turns<'_> {
         }
     }
 
-    /// Returns the number of runs of each kernel, which is that of every build.
+    /// Returns the number of runs of each kernel, which is the same for all builds.
     fn ntimes(&self) -> u64 {
         self.candidates.first().map_or(build::NTIMES, |candidate| candidate.build.wanted.ntimes)
     }

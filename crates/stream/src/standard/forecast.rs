@@ -102,7 +102,8 @@ fn kernels() -> Vec<(Kernel, KernelShape)> {
 pub(super) struct Forecast {
     /// Shortest possible time until the first run of each build has ended.
     pub least: Duration,
-    /// Likely time until then, with compilation, at the slowest rate and with regular stores.
+    /// Likely time until the first run of each build has ended, with compilation, at the slowest rate and with regular
+    /// stores.
     pub likely: Duration,
 }
 
