@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn base_pages_are_read_back() {
+    fn array_pages_are_read_from_the_kernel() {
         let arrays = Arrays::map(three(1 << 18, ArrayLayout::Staggered)).unwrap();
         let args = arrays.share(of(0, 1));
         for array in &args.at[..3] {

@@ -34,9 +34,9 @@ nodegauge_measure::keys! {
     wait_s: f64 = Observation "wait";
     /// Distance between two loads of a chain, bytes.
     stride_bytes: u64 = Setting "stride";
-    /// Rate before the change, B/s.
+    /// Rate before a step of `explain` or without the tuning, B/s.
     from: BytesPerSec = Observation "from";
-    /// Rate after the change, B/s.
+    /// Rate after a step of `explain` or with the tuning, B/s.
     to: BytesPerSec = Observation "to";
 }
 

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn predicted_time_is_size_over_rate() {
+    fn predicted_time_is_size_divided_by_rate() {
         let load = Seconds(1e-7);
         let rates = MemoryRates { first_touch: BytesPerSec(1e9), rewrite: BytesPerSec(4e9), load };
         assert_eq!(rates.dependent_load_time(1000), Duration::from_micros(100));

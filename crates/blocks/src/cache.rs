@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn direct_io_is_verified_or_has_reason() {
+    fn direct_io_works_or_is_refused_with_a_reason() {
         for folder in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")] {
             let Ok(folder) = folder else { continue };
             let volume = Volume::from_folder(folder.path(), &SysRoot::live()).unwrap();

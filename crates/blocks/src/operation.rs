@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operation_table_is_consistent() {
+    fn operation_names_are_unique_and_repeated_operations_match() {
         for (i, operation) in OPERATIONS.iter().enumerate() {
             assert!(OPERATIONS[..i].iter().all(|other| other.name != operation.name));
         }

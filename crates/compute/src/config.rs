@@ -240,7 +240,7 @@ pub struct LoopRate {
 }
 
 impl LoopRate {
-    /// Returns the best rate of a loop and the clock frequency during that burst.
+    /// Returns the best rate of a loop, with the clock frequency during the best burst.
     pub(crate) fn from_peak(peak: &Peak) -> Self {
         Self {
             isa: peak.kernel.isa_name().to_owned(),

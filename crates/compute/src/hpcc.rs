@@ -123,7 +123,7 @@ impl Reader for HpccReader {
     }
 }
 
-/// Returns the value of a key of the summary; `None` if it has none.
+/// Returns the value of a key in the summary; `None` if the summary does not have the key.
 fn only(text: &str, key: &str) -> Result<Option<f64>, String> {
     let mut found = lines(text).filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     let Some(word) = found.next() else { return Ok(None) };

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_results_are_read_and_norms_ignored() {
+    fn failed_results_are_read_and_norms_are_ignored() {
         let output = read(FAILED);
         assert_eq!(output.rows.len(), 1);
         assert_eq!(output.rows[0].passed, Some(false));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn hpl_form_round_trips() {
+    fn hpl_output_format_round_trips() {
         let rows = read(THREE).rows;
         let of = |row: &HplRow| ("xhpl (HPL 2.3)".to_owned(), row.clone());
         let text = write(&rows.iter().map(of).collect::<Vec<_>>());

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::f64::consts::FRAC_PI_2;
 
-/// Direction in which a value is better.
+/// Direction of better values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Higher values are better, e.g. rates.

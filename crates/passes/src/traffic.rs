@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_is_counted_or_has_reason() {
+    fn traffic_is_counted_or_missing_with_a_reason() {
         let mut point = point();
         match point.traffic().unwrap() {
             Err(why) => assert!(!why.0.is_empty()),

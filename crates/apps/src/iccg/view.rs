@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_parts_and_rest_sum_to_the_iteration() {
+    fn times_of_parts_and_rest_add_up_to_the_iteration() {
         let text = std::fs::read_to_string(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../tests/golden/apps-iccg/record.json"

@@ -140,7 +140,7 @@ fn loops_slowed_by_other_load_are_repeated() {
 }
 
 #[test]
-fn lu_is_compared_with_dgemm_around_the_solve() {
+fn lu_is_compared_with_dgemm_before_and_after_the_solve() {
     let comparison = |dgemm: &[f64]| ComparisonRates { dgemm: dgemm.to_vec(), bursts: Vec::new() };
     let loses = |notices: &[String]| notices.iter().any(|text| text.starts_with("LU is slow"));
     // The best DGEMM rate is 140 GFLOP/s, the median before and after the solve is 100 GFLOP/s, and LU reached 90

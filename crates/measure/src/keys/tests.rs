@@ -81,7 +81,7 @@ fn columns_are_in_declared_order() {
 }
 
 #[test]
-fn key_position_counts_within_kind_of_figure() {
+fn key_position_is_counted_within_a_kind_of_figure() {
     let registry = Registry::new([
         ConfigKind::from_config::<Sizes>("memory", &["stream"]),
         ConfigKind::from_config::<Cells>("files", &["io"]),

@@ -472,7 +472,7 @@ impl Measurement {
             }
         }
         if !self.has_finite_numbers() {
-            let reason = "its value or a sample is not a finite number";
+            let reason = "the value or a sample is not a finite number";
             self.validity.add(Status::Invalid, reason);
             self.samples.clear();
             self.samples_at_s.clear();

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn requested_samples_are_always_affordable() {
+    fn cells_are_always_accepted_with_requested_samples() {
         let hour = Duration::from_secs(3600);
         let limits = |samples| Limits::new(Duration::from_secs(10), samples);
         let of = |samples| RemainingTime::new(&policy::SWEEP, &limits(samples));

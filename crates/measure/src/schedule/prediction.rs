@@ -100,7 +100,7 @@ impl Limits {
     /// Returns the refusal of a run that ended before anything was measured. `smaller` names the options with which the
     /// user can shorten it.
     pub fn unmeasured(&self, smaller: &str) -> Failure {
-        let failure = self.too_short("it ended before anything was measured");
+        let failure = self.too_short("the run ended before anything was measured");
         failure.hint(format!("use a longer --budget, or {smaller}"))
     }
 

@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_of_a_table_must_imply_one_array_size() {
+    fn rates_of_all_kernels_must_imply_one_array_size() {
         let whole = recorded!("gcc-2t");
         let table = &whole[whole.find("Function").unwrap()..];
         assert_eq!(StreamOutput::saved(table).unwrap().contradiction(), None);

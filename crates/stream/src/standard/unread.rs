@@ -60,7 +60,7 @@ pub enum StreamOutputError {
         line: usize,
     },
     /// The decimal mark of a number is ambiguous: it may separate thousands.
-    #[error("{text:?} may be a decimal or thousands (line {line})")]
+    #[error("{text:?} may be a decimal number or have a thousands separator (line {line})")]
     Ambiguous {
         /// Text of the number.
         text: String,

@@ -43,7 +43,7 @@ fn too_few_samples_make_figure_suspect() {
 }
 
 #[test]
-fn single_values_and_factors_are_exempt() {
+fn single_values_and_factors_are_exempt_from_doubt_rules() {
     for quoted in [Quoted::Single, Quoted::GeometricMean] {
         assert_eq!(doubt_rule(quoted), None);
         assert_eq!(samples_reason(&sampled(quoted, &[1.0, 9.0])), None);
@@ -96,7 +96,7 @@ fn rule_applied_twice_adds_no_reason() {
 }
 
 #[test]
-fn figures_of_other_programs_are_exempt() {
+fn figures_of_other_programs_are_exempt_from_doubt_rules() {
     let of = |category, engine: Option<&str>| {
         let mut m = rate(Quoted::Best, &[50.0]).category(category);
         m.config.extend(engine.map(|engine| ("engine".to_owned(), engine.into())));
