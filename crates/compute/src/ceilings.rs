@@ -137,7 +137,7 @@ fn is_behind(peaks: &[Peak], cell: usize) -> bool {
     own.best_rate().0 < best * (1.0 - doubt::BEST.max_distance.0)
 }
 
-/// Group of threads during the measurement.
+/// Group of threads whose peaks are measured.
 struct PeakGroup<'a> {
     placement: &'a Placement,
     suffix: &'static str,

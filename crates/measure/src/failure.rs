@@ -42,22 +42,23 @@ impl Failure {
         Self { kind, message: message.to_string(), cause: None, hint: None }
     }
 
-    /// Returns a failure because a result is invalid or an expectation is not met.
+    /// Returns a failure of the kind [`FailureKind::Unmet`]: a result is invalid, or an expectation is not met.
     pub fn unmet(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Unmet, message)
     }
 
-    /// Returns a failure because of wrong usage or unreadable input.
+    /// Returns a failure of the kind [`FailureKind::Usage`]: wrong usage or unreadable input.
     pub fn usage(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Usage, message)
     }
 
-    /// Returns a failure because more was requested than this machine has.
+    /// Returns a failure of the kind [`FailureKind::Insufficient`]: more was requested than this machine has.
     pub fn insufficient(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Insufficient, message)
     }
 
-    /// Returns a failure because something is missing: a permission, memory, disk space.
+    /// Returns a failure of the kind [`FailureKind::Missing`]: a permission, memory, disk space or another requirement
+    /// is missing.
     pub fn missing(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Missing, message)
     }
