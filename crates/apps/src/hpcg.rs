@@ -52,8 +52,8 @@ const ALLOWED: [usize; 2] = [12, 2];
 pub struct HpcgOptions {
     /// Number of points of a domain in each direction.
     pub grid: GridPoints,
-    /// True if the user requests a column index for each coefficient. Every matrix has these, so the option has no
-    /// effect.
+    /// True if the user requests a column index for each coefficient. Every matrix has such indices, so the option has
+    /// no effect.
     pub rules: bool,
     /// Maximum share of the available memory, 0 to 1.
     pub memory_fraction: Fraction,

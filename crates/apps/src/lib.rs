@@ -29,8 +29,8 @@ pub use workers::{MpiRanks, WorkersOptions};
 
 /// Name of the gauge in records.
 pub const GAUGE: &str = "apps";
-/// Minimum ratio of the size of a matrix to the last-level caches, as in STREAM's rule for an array. Below it, caches
-/// hold part of the matrix.
+/// Minimum ratio of the size of a matrix to the last-level caches, as in STREAM's rule for an array. With a smaller
+/// ratio, caches hold part of the matrix.
 const TIMES_LLC: f64 = 4.0;
 
 /// Measures the rates of memory with these workers, as threads of this process.

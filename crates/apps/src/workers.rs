@@ -29,7 +29,7 @@ pub struct WorkersOptions {
     pub axes: Vec<WorkersAxis>,
 }
 
-/// Ranks that an MPI launcher has started. Only rank 0 has this value.
+/// Ranks that an MPI launcher has started, as seen by rank 0.
 pub struct MpiRanks {
     /// Launcher of this process.
     pub started: LauncherJob,

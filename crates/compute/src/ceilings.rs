@@ -39,7 +39,7 @@ struct PlannedPart {
     placement: Placement,
     /// Suffix of the group's figure names.
     suffix: &'static str,
-    /// Share of the total time for this group.
+    /// Share of the total time for the group.
     share: f64,
 }
 

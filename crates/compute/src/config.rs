@@ -26,7 +26,7 @@ nodegauge_measure::config! {
         blas_path: String = Setting "BLAS path";
         /// Width of the library's integers in bits.
         blas_integer_bits: u32 = Setting "BLAS integer bits";
-        /// Environment variable that selects these kernels, if the library would select others.
+        /// Environment variable that selects the kernels in use, if the library selects other kernels by default.
         blas_setting: String = Setting "BLAS setting";
     }
 }
@@ -88,7 +88,7 @@ nodegauge_measure::config! {
         /// Clock frequency during the best burst (short run), Hz.
         clock_hz: shared::clock_hz;
         flops_per_cycle: shared::flops_per_cycle;
-        /// Rates of all loops of this element type.
+        /// Rates of all loops with the element type of the figure.
         loops: shared::loops as Observation of Vec<LoopRate> = "all loops are measured, none is chosen";
         /// Theoretical peak: cores x clock x operations per cycle.
         theoretical: TheoreticalPeak = Observation "theoretical peak";

@@ -43,7 +43,7 @@ pub struct HplOutput {
     pub errors: Vec<String>,
     /// Number of tests that HPL reports at the end.
     pub finished: Option<usize>,
-    /// Number of these tests that have no result.
+    /// Number of tests that HPL reports as skipped, without a result.
     pub skipped: usize,
     /// True if the output contains HPL's last line.
     pub ended: bool,

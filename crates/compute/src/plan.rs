@@ -60,7 +60,7 @@ pub struct HplPlan {
     asked: Option<Duration>,
     /// True if the budget is a share of the user's budget, which the comparison of libraries must keep.
     pub(crate) is_share: bool,
-    /// Number of solves that the user set; it replaces the budget.
+    /// Number of solves that the user set instead of a budget.
     samples: Option<usize>,
     /// Notices about the places of the threads.
     pub(crate) notices: Vec<Notice>,

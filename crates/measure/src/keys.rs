@@ -207,7 +207,7 @@ pub struct ConfigKind {
     pub gauge: &'static str,
     /// Tests that produce the figures; one test may produce several kinds.
     pub tests: &'static [&'static str],
-    /// Keys of the configuration of these figures.
+    /// Keys of the configuration of the figures.
     pub keys: &'static [Key],
     /// Names of the figures that represent a run in one-line summaries.
     pub headlines: &'static [&'static str],

@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 pub struct Budget {
     /// Time for the whole run.
     pub time: Duration,
-    /// True if the user set the budget. A run that cannot keep such a budget is refused before its set-up.
+    /// True if the user set the budget. A run that cannot keep a budget of the user is refused before its set-up.
     pub asked: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Limits {
     pub samples: Option<usize>,
     /// Expected time for checks and cleanup at the end.
     pub reserve: Duration,
-    /// True if the user set the budget. A run that cannot keep such a budget is refused before its set-up.
+    /// True if the user set the budget. A run that cannot keep a budget of the user is refused before its set-up.
     pub asked: bool,
 }
 

@@ -156,9 +156,9 @@ config! {
 pub struct StreamAgreement {
     /// Number of passes that count.
     pub passes: usize,
-    /// Best rate of these passes, B/s.
+    /// Best rate of the passes that count, B/s.
     pub rate: f64,
-    /// Rate of these passes divided by the best rate of the last step.
+    /// Best rate of the passes that count, divided by the best rate of the last step.
     pub ratio: f64,
     /// 95 % confidence interval of the ratio.
     pub interval: Option<[f64; 2]>,
@@ -247,7 +247,7 @@ pub struct SizeCheckConfig {
     pub kernel: String,
     /// Rate over half the arrays divided by the rate over the whole arrays, median of the rounds.
     pub half_over_whole: f64,
-    /// Interval of this median: 95 %, or the range of all ratios if there are fewer than six.
+    /// Interval of the median of the ratios: 95 %, or the range of all ratios if there are fewer than six.
     pub within: [f64; 2],
     /// Number of rounds.
     pub rounds: usize,

@@ -53,7 +53,7 @@ struct SweepCell {
     number: usize,
     /// Value on each axis, in the order of the axes.
     settings: Vec<StreamSetting>,
-    /// Arrangement of threads and arrays for these settings.
+    /// Arrangement of threads and arrays for the settings of the cell.
     arrangement: Arrangement,
     /// Index of the reference cell, with which the rates are compared.
     reference: Option<usize>,

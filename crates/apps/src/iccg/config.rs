@@ -46,9 +46,10 @@ nodegauge_measure::config! {
         memory_s: f64 = Observation "fresh memory";
         /// MPI that exchanges halos and sums between ranks; absent if they share memory.
         halo_by: String = Setting "halo by";
-        /// Memory traffic of an iteration, or of this part of it, bytes; computed from the storage format.
+        /// Memory traffic of an iteration, or of the part that the figure describes, bytes; computed from the storage
+        /// format.
         moved_bytes: keys::moved_bytes;
-        /// Floating-point operations of an iteration, or of this part of it.
+        /// Floating-point operations of an iteration, or of the part that the figure describes.
         flops: shared::flops;
         matrix_bytes: shared::matrix_bytes;
         /// Size of the matrix divided by the size of the last-level caches in use.

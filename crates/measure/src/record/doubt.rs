@@ -169,7 +169,7 @@ impl Measurement {
     }
 }
 
-/// Words in the reasons of this module.
+/// Words of the reason that too few samples count.
 const TOO_FEW: &str = "too few";
 const SECOND_BEST: &str = "second best";
 const INTERVAL: &str = "95 % interval";

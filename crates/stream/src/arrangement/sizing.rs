@@ -30,7 +30,7 @@ pub(crate) struct TargetSetup<'a, T> {
     pub make: &'a mut dyn FnMut(&Arrangement) -> Result<T, ArenaError>,
     /// Function that returns the target to check.
     pub target: fn(&mut T) -> &mut dyn Target,
-    /// Number of targets that are set up with arrays of this length.
+    /// Number of targets that are set up with arrays of the same length.
     pub count: u32,
     /// True if the arrays may be doubled.
     pub may_grow: bool,

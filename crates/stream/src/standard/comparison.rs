@@ -52,7 +52,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Build of stream.c, with the state of its measurement.
 struct MeasuredBuild<'a> {
     build: &'a StandardBuild,
-    /// Environment variables of the program; those without a value are removed.
+    /// Environment variables of the program; variables without a value are removed.
     environment: Vec<(String, Option<String>)>,
     runs: Vec<BuildRun>,
     has_failed: bool,
