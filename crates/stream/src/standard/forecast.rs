@@ -108,8 +108,8 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// Predicts the time of one run of each of `builds` builds. `has_native` is true if native arrays of the same length
-    /// are measured too.
+    /// Predicts the time of one run of each of `builds` builds. `has_native` is true if native arrays of the same
+    /// length are measured too.
     pub(super) fn new(
         rates: ProbedRates,
         wanted: &BuildArrays,
