@@ -258,7 +258,7 @@ fn ambiguous_tables_are_refused_with_line_and_hint() {
         ),
         (
             orfeo.replace("0.056085", "0,056085"),
-            "\"0,056085\" may be a decimal or thousands (line 5)\nhint: ",
+            "\"0,056085\" may be a decimal number or have a thousands separator (line 5)\nhint: ",
         ),
         (
             text("oci-nps1.txt").replace("430080000 (", "430.08 ("),

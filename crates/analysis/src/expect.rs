@@ -479,7 +479,7 @@ pub(crate) fn figure_size(m: &Measurement, registry: &Registry) -> Option<Bytes>
     for (name, value) in &m.config {
         let Some(key) = registry.key(&m.gauge, &m.test, name) else { continue };
         let Some(bytes) = value.as_u64() else { continue };
-        let place = registry.place(&m.gauge, &m.test, name);
+        let place = registry.position(&m.gauge, &m.test, name);
         match key.role {
             Role::Size => sizes.push((place, bytes)),
             Role::Identity if keys::is_size(name) => identities.push((place, bytes)),

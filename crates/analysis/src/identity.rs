@@ -68,7 +68,7 @@ pub(crate) fn distinguishing_keys<'a>(
     for name in records.iter().flat_map(|record| record.iter()).flat_map(|m| m.config.keys()) {
         let role = known.key(name).map_or(Role::Setting, |key| key.role);
         if has_several || role == Role::Size {
-            ranked.insert(RankedKey { role, place: known.place(name), name });
+            ranked.insert(RankedKey { role, place: known.position(name), name });
         }
     }
     let mut keys: Vec<&String> = keys_with_role(&ranked, Role::Size).collect();

@@ -61,7 +61,7 @@ nodegauge_measure::config! {
         /// Median time of a sum, seconds.
         seconds: shared::seconds;
         /// Number of consecutive sums per sample.
-        sums: u64 = Observation "sums a sample";
+        sums: u64 = Observation "sums per sample";
         /// Largest difference between a sum and pi.
         error: keys::error;
         /// Largest error that the rule and rounding can cause.
@@ -107,7 +107,7 @@ nodegauge_measure::config! {
         /// Memory traffic of an iteration in bytes, computed from the loops' reads and writes.
         moved_bytes: keys::moved_bytes;
         /// Memory traffic of all sets, B/s.
-        moved_bytes_per_s: f64 = Observation "bytes a second";
+        moved_bytes_per_s: f64 = Observation "bytes per second";
         stopped: shared::stopped;
     }
 }

@@ -43,7 +43,7 @@ impl<'a> WorkersRate<'a> {
     }
 }
 
-/// Axes of a sweep that give the number of workers; the last one also has a kind of workers.
+/// Axes of a sweep whose values are the number or the kind of workers.
 const COUNTS: [&str; 3] = ["ranks", "threads", "workers"];
 
 /// Returns the chart of the rate per worker, in percent of the rate per worker with the fewest workers; one curve per

@@ -40,9 +40,9 @@ use std::time::Duration;
 
 /// Name of the test in records.
 pub const TEST: &str = "hpcg";
-/// Column indices that a matrix stores: one for each coefficient (value in records).
+/// Value of `columns` in records if the matrix stores one column index per coefficient.
 const PER_COEFFICIENT: &str = "coefficient";
-/// Column indices in records of earlier versions: one per eight rows.
+/// Value of `columns` in records of earlier versions, whose matrix stored one column index per eight rows.
 const PER_SLOT: &str = "slot";
 /// Maximum numbers of iterations in the convergence test of HPCG, without and with preconditioner.
 const ALLOWED: [usize; 2] = [12, 2];
@@ -52,8 +52,8 @@ const ALLOWED: [usize; 2] = [12, 2];
 pub struct HpcgOptions {
     /// Number of points of a domain in each direction.
     pub grid: GridPoints,
-    /// True if the user requests a column index for each coefficient. Every matrix has these, so the option has no
-    /// effect.
+    /// True if the user requests a column index for each coefficient. Every matrix has such indices, so the option has
+    /// no effect.
     pub rules: bool,
     /// Maximum share of the available memory, 0 to 1.
     pub memory_fraction: Fraction,
@@ -263,12 +263,12 @@ fn latest_rate(flops: &[f64], samples: &[Vec<Sample>]) -> String {
     String::new()
 }
 
-/// Returns the points of a domain in each direction: `16 x 16 x 32`.
+/// Formats the numbers of points of a domain: `16 x 16 x 32`.
 fn in_words(grid: GridPoints) -> String {
     grid.map(|points| points.to_string()).join(" x ")
 }
 
-/// Returns the notice on domains that are smaller than planned; `None` if none are.
+/// Returns a notice if the domains are smaller than planned, otherwise `None`.
 fn shortened(before: GridPoints, now: GridPoints) -> Option<Notice> {
     (before != now).then(|| {
         let text = format!(
@@ -324,7 +324,7 @@ struct HpcgRun<'a> {
 }
 
 impl<'a> HpcgRun<'a> {
-    /// Returns the run with the first `kept` cells, on domains of `grid`.
+    /// Returns the run with only the first `kept` cells, on domains of `grid`.
     fn shortened(&self, kept: usize, grid: GridPoints) -> Result<Self, Failure> {
         let mut cells = Vec::with_capacity(kept);
         for cell in &self.cells[..kept] {

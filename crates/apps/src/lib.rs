@@ -29,8 +29,8 @@ pub use workers::{MpiRanks, WorkersOptions};
 
 /// Name of the gauge in records.
 pub const GAUGE: &str = "apps";
-/// Minimum ratio of the size of a matrix to the last-level caches, as in STREAM's rule for an array. Below it, caches
-/// hold part of the matrix.
+/// Minimum ratio of the size of a matrix to the last-level caches, as in STREAM's rule for an array. With a smaller
+/// ratio, caches hold part of the matrix.
 const TIMES_LLC: f64 = 4.0;
 
 /// Measures the rates of memory with these workers, as threads of this process.
@@ -48,7 +48,7 @@ fn in_digits(x: Option<f64>) -> String {
     x.map_or_else(|| "NaN".to_owned(), |x| format!("{x:.1e}"))
 }
 
-/// Returns the notice on workers that were left out for lack of time; `None` if there are none.
+/// Returns the notice on workers that were left out for lack of time; `None` if no workers were left out.
 fn left_out_in_time<'a>(left_out: impl IntoIterator<Item = &'a SweepWorkers>) -> Option<Notice> {
     let names: Vec<String> = left_out.into_iter().map(|one| one.workers.in_words()).collect();
     Notice::no_time_for(GAUGE, &names, "")

@@ -12,7 +12,7 @@ use nodegauge_solvers::hpcg::problem::{DomainLayout, ITERATIONS, Operations};
 /// Point, or the reason why the run has none.
 type Point = Result<RooflinePoint, NoPoint>;
 
-/// Number of bytes of the partial sum that a worker of the trapezoid rule writes.
+/// Number of bytes that a worker of the trapezoid rule writes for its partial sum.
 const SUM: f64 = 8.0;
 
 /// Returns the points of the newest run of each application.

@@ -111,7 +111,7 @@ pub fn plan(
     axes: &[WorkersAxis],
     mut arrange: impl FnMut(&[WorkersSetting]) -> Result<Workers, Failure>,
 ) -> Result<(Vec<SweepWorkers>, Vec<Notice>), Failure> {
-    let has_threads = axes.iter().any(|axis| axis.is("threads"));
+    let has_threads = axes.iter().any(|axis| axis.has_name("threads"));
     if has_threads && axes.iter().any(|axis| RANK_AXES.contains(&axis.name())) {
         return Err(Failure::usage("--sweep threads cannot be combined with an axis of ranks")
             .hint(
@@ -156,15 +156,15 @@ fn meaningful(mut settings: Vec<WorkersSetting>) -> Vec<WorkersSetting> {
 }
 
 /// Returns the settings of the reference workers of a combination. If the sweep has both kinds of workers, the
-/// reference is threads. If policies are swept, it is the same ranks under policy 0 (as in the plots of the ccNUMA
-/// lecture). Otherwise it is a single rank or thread. If that value is not in the sweep, or if another option is swept,
-/// the first value of the axis is used.
+/// reference is threads. If policies are swept, the reference is the same ranks under policy 0 (as in the plots of the
+/// ccNUMA lecture). Otherwise, the reference is a single rank or thread. If the sweep does not contain that value, or
+/// if another option is swept, the first value of the axis is the reference.
 fn reference(settings: &[WorkersSetting], axes: &[WorkersAxis]) -> Vec<WorkersSetting> {
     const BY: [&str; 5] = ["workers", "policy", "rank-map", "ranks", "threads"];
     let own =
         BY.into_iter().find_map(|name| settings.iter().position(|value| value.axis() == name));
     let Some(at) = own.or((!settings.is_empty()).then_some(0)) else { return Vec::new() };
-    let Some(axis) = axes.iter().find(|axis| axis.is(settings[at].axis())) else {
+    let Some(axis) = axes.iter().find(|axis| axis.has_name(settings[at].axis())) else {
         return Vec::new();
     };
     let base = axis.settings().iter().find(|value| is_base(value)).unwrap_or(&axis.settings()[0]);
@@ -173,7 +173,7 @@ fn reference(settings: &[WorkersSetting], axes: &[WorkersAxis]) -> Vec<WorkersSe
     meaningful(wanted)
 }
 
-/// True for a reference value: threads, policy 0, one rank or one thread.
+/// True for a value of reference workers: threads, policy 0, one rank or one thread.
 fn is_base(value: &WorkersSetting) -> bool {
     match value {
         WorkersSetting::Workers(kind) => *kind == WorkersKind::Threads,

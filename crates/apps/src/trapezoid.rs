@@ -114,7 +114,7 @@ impl PlannedRun for TrapezoidPlan {
             .flat_map(|points| (0..workers.len()).map(|at| (*points, at)))
             .map(|(points, at)| TrapezoidCell { points, at, workers: &workers[at], error: 0.0 })
             .collect();
-        let mut run = TrapezoidRun { rule, cells, first: workers.len() };
+        let mut run = TrapezoidRun { rule, cells, kinds: workers.len() };
         let shared = SharedObserver::new(observer);
         if limits.samples.is_none() {
             (&mut &shared).phase("predicting the time of a round");
@@ -125,7 +125,7 @@ impl PlannedRun for TrapezoidPlan {
             let kept = predicted.rows.len();
             let left_out: Vec<String> =
                 options.points.drain(kept..).map(|n| n.to_string()).collect();
-            run.cells.truncate(kept * run.first);
+            run.cells.truncate(kept * run.kinds);
             notices.extend(Notice::no_time_for(GAUGE, &left_out, " intervals"));
         }
         let mut series = Series::new(policy::APPS, limits, run.cells.len());
@@ -176,7 +176,7 @@ struct TrapezoidRun<'a> {
     rule: Rule,
     cells: Vec<TrapezoidCell<'a>>,
     /// Number of kinds of workers. This many consecutive cells have the same number of intervals.
-    first: usize,
+    kinds: usize,
 }
 
 /// Predicted times of the sums, by number of intervals, for all workers together; known before the first round.
@@ -192,7 +192,7 @@ impl Predictable for PredictedSums {
         PredictedTime { min: 2 * round, likely: rounds * round }
     }
 
-    /// Leaves out the largest default number of intervals.
+    /// Leaves out the largest of the default numbers of intervals.
     fn shorten(&mut self) -> bool {
         let can = self.is_default && self.rows.len() > 1;
         if can {
@@ -201,13 +201,13 @@ impl Predictable for PredictedSums {
         can
     }
 
-    fn smaller(&self) -> &str {
+    fn shortening_options(&self) -> &str {
         "fewer intervals (--n)"
     }
 }
 
-/// Measures a sample of `sums` consecutive sums. A sum ends when all workers have synchronised. Returns the time per
-/// sum, and the result of the last sum; `None` if interrupted.
+/// Measures a sample of `sums` consecutive sums. A sum ends when all workers have synchronised. Returns the sample,
+/// which contains the time per sum, and the result of the last sum; `None` if interrupted.
 fn sampled(
     rule: Rule,
     pool: &mut WorkerPool<'_>,
@@ -251,7 +251,7 @@ impl TrapezoidRun<'_> {
         let mut rows = Vec::new();
         let mut predicted = 0.0;
         let mut summed = 0.0;
-        for row in self.cells.chunks(self.first) {
+        for row in self.cells.chunks(self.kinds) {
             let mut round = 0.0;
             for cell in row {
                 let work = (cell.points * cell.sums()) as f64;
@@ -309,7 +309,7 @@ impl TrapezoidRun<'_> {
             all.push(rate);
             // The first kind of workers is the reference; ranks under a policy are also compared with the first policy.
             let row = number - cell.at;
-            let of_row = &self.cells[row..row + self.first];
+            let of_row = &self.cells[row..row + self.kinds];
             let reference = of_row.iter().position(|other| other.workers.policy().is_some());
             let relative = cell.workers.policy().and(reference).map(|at| row + at);
             for (name, of) in [("efficiency", Some(row)), ("relative", relative)] {

@@ -29,7 +29,7 @@ pub struct WorkersOptions {
     pub axes: Vec<WorkersAxis>,
 }
 
-/// Ranks that an MPI launcher has started. Only rank 0 has this value.
+/// Ranks that an MPI launcher has started, as seen by rank 0.
 pub struct MpiRanks {
     /// Launcher of this process.
     pub started: LauncherJob,
@@ -164,7 +164,7 @@ impl WorkersOptions {
     /// Returns an error if a policy with its own rank map is combined with another rank map.
     fn refuse_two_maps(&self) -> Result<(), Failure> {
         let mapped = self.policies.iter().flat_map(|given| &given.0).find(|of| of.map.is_some());
-        let is_swept = self.axes.iter().any(|axis| axis.is("rank-map"));
+        let is_swept = self.axes.iter().any(|axis| axis.has_name("rank-map"));
         match mapped.filter(|_| is_swept || self.cell.job.ranks.map.is_some()) {
             Some(policy) => {
                 let problem = format!("--policy {policy} and the rank map both place the threads");

@@ -1,5 +1,6 @@
-//! Several arrays in one memory mapping, on pages of a chosen size. In the layout, two arrays do not map to the
-//! same cache sets or memory banks. Each thread is the first to touch the elements that it uses (first touch).
+//! Several arrays in one memory mapping, on pages of a chosen size. Their layout avoids that two arrays map to the same
+//! cache sets or memory banks. Each thread is the first to touch the elements that it uses (first touch), so that they
+//! are on its NUMA node.
 //!
 //! The requested page size is not guaranteed; [`Arrays::pages_got`] reads the actual sizes from the kernel. Threads
 //! access the arrays only through [`Arrays::share`]; the shares of different threads are disjoint.
@@ -127,7 +128,7 @@ impl Arrays {
         self.starts.iter().map(|start| (start.addr().get(), bytes)).collect()
     }
 
-    /// Sets the memory policy of the arrays, which are touched later.
+    /// Sets the memory policy of the arrays. It must be set before the arrays are touched.
     ///
     /// # Errors
     /// Fails if the kernel refuses the policy, or if the nodes of the policy have too few reserved pages.
@@ -135,13 +136,13 @@ impl Arrays {
         supply::place(&self.mapping, policy)
     }
 
-    /// Returns the start address and the length of the whole mapping.
+    /// Returns the start address and the length of the whole mapping, bytes.
     pub fn address_range(&self) -> (usize, usize) {
         self.mapping.range()
     }
 
-    /// Returns the share of one thread. Shares are contiguous, consist of whole cache lines, and differ in size by
-    /// at most one line. Pointers to arrays beyond [`ArraysConfig::count`] are dangling.
+    /// Returns pointers to the share of one thread, and its length. Shares are contiguous, consist of whole cache
+    /// lines, and differ in size by at most one line. Pointers to arrays beyond [`ArraysConfig::count`] are dangling.
     ///
     /// # Panics
     /// Panics if the index is not below the count.
@@ -156,7 +157,8 @@ impl Arrays {
         Args { at, n, scalar: SCALAR, repeats: 1 }
     }
 
-    /// Returns one part of the share of one thread. Parts consist of whole cache lines, except the last part.
+    /// Returns pointers to one part of the share of one thread, and its length. Parts consist of whole cache lines,
+    /// except the last part.
     ///
     /// # Panics
     /// Panics if an index is not below its count.
@@ -171,7 +173,7 @@ impl Arrays {
         Args { at, n: (elements.end - elements.start) as usize, ..share }
     }
 
-    /// Returns the range of elements that belong to one part, if `elements` elements are divided into equal parts.
+    /// Divides `elements` elements into equal parts of whole cache lines, and returns the range of one part.
     fn part_elements(&self, elements: u64, part: ArrayShare) -> Range<u64> {
         let ArrayShare { index, count } = part;
         assert!(index < count, "the index {index} must be below the count {count}");
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn base_pages_are_read_back() {
+    fn array_pages_are_read_from_the_kernel() {
         let arrays = Arrays::map(three(1 << 18, ArrayLayout::Staggered)).unwrap();
         let args = arrays.share(of(0, 1));
         for array in &args.at[..3] {

@@ -5,11 +5,12 @@ use nodegauge_measure::record::{Finding, Machine, Measurement, Severity};
 use nodegauge_measure::{Fraction, Seconds};
 use std::collections::BTreeMap;
 
-/// Minimum share of pages of the requested size for a figure to be valid for that size.
+/// Minimum share of the memory on pages of the requested size. With a smaller share, a figure is not valid for that
+/// page size.
 const PAGES_GOT_ENOUGH: f64 = 0.9;
 
-/// Minimum share of the memory that must be on a NUMA node for the bandwidth of this node to be included in the limit.
-const TRIFLE: f64 = 0.01;
+/// Minimum share of the memory that must be on a NUMA node for the bandwidth of this NUMA node to be part of the limit.
+const MIN_NODE_SHARE: f64 = 0.01;
 
 /// Sets the theoretical bandwidth of the NUMA nodes that contain the memory as the limit of a figure, if it is
 /// known.
@@ -19,7 +20,7 @@ pub fn with_memory_limit(
     numa: Option<&NumaConfig>,
 ) -> Measurement {
     let got = numa.and_then(|numa| numa.got.as_ref());
-    let holding = got.into_iter().flatten().filter(|(_, share)| share.0 > TRIFLE);
+    let holding = got.into_iter().flatten().filter(|(_, share)| share.0 > MIN_NODE_SHARE);
     let holding: Vec<u32> = holding.map(|(node, _)| *node).collect();
     match nodegauge_machine::node_bandwidth(machine, &holding) {
         Some(theoretical) => figure.with_theoretical_limit(&theoretical),
@@ -47,8 +48,8 @@ pub fn page_size_reason(
     })
 }
 
-/// Returns a finding if the run had several regimes, whose round trips are `trips`. In a guest, the cause is the
-/// hypervisor; on bare metal, a change of clock frequencies.
+/// Returns a finding if the run had several regimes, whose core-to-core round trips in seconds are `trips`. In a guest,
+/// the cause is the hypervisor; on bare metal, a change of clock frequencies.
 pub fn regime_finding(trips: &[f64], guest: bool) -> Option<Finding> {
     let words: Vec<String> = trips.iter().map(|trip| Seconds(*trip).to_string()).collect();
     let took = format!("core-to-core round trip of {}", words.join(" or "));

@@ -10,7 +10,7 @@ nodegauge_measure::keys! {
     pages: PagesConfig = Setting "pages";
     /// Requested and actual NUMA nodes of the memory.
     numa: NumaConfig = Setting "numa";
-    /// Memory policy, by numactl's name.
+    /// Memory policy, named as in numactl.
     memory_policy: String = Setting "memory policy";
     /// Name of the kernel.
     kernel: String = Identity "kernel", omits_label;
@@ -22,7 +22,7 @@ nodegauge_measure::keys! {
     passes: u64 = Observation "passes";
     /// Description of the figure.
     what: String = Observation "what";
-    /// Bytes of the working set, of all threads together.
+    /// Size of the working set of all threads together, bytes.
     set_bytes: u64 = Setting "set size";
     /// Number of reads in the ratio of reads to writes, e.g. 3 of 3:1.
     reads: u64 = Setting "reads";
@@ -34,9 +34,9 @@ nodegauge_measure::keys! {
     wait_s: f64 = Observation "wait";
     /// Distance between two loads of a chain, bytes.
     stride_bytes: u64 = Setting "stride";
-    /// Rate before the change, B/s.
+    /// Rate before a step of `explain` or without the tuning, B/s.
     from: BytesPerSec = Observation "from";
-    /// Rate after the change, B/s.
+    /// Rate after a step of `explain` or with the tuning, B/s.
     to: BytesPerSec = Observation "to";
 }
 

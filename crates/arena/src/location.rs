@@ -11,17 +11,18 @@ use nodegauge_placement::{MemoryPolicy, numa};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Number of sampled pages of all arrays together, sufficient for a resolution of half a percent. The kernel needs some
+/// Number of sampled pages of all arrays together. It gives a resolution of half a percent. The kernel needs some
 /// tenths of a microsecond per page.
 const ASKED: usize = 6000;
 /// Number of sampled pages of a range of memory.
 const RANGE_PAGES_ASKED: usize = ASKED / 3;
 /// Minimum number of sampled pages per thread and array.
 const MIN_PAGES_PER_SHARE: usize = 8;
-/// Share of pages on the expected NUMA nodes, below which figures are suspect. If a tenth of the pages is on other
-/// NUMA nodes, figures are affected; pages at the boundaries between two threads' shares are a smaller fraction.
-const HELD: f64 = 0.9;
-/// Share of a thread's pages on the expected NUMA nodes, below which the thread is listed in the record.
+/// Minimum share of the pages on the expected NUMA nodes; with a smaller share, figures are suspect. If a tenth of the
+/// pages is on other NUMA nodes, figures are affected. Pages at the boundaries between two threads' shares are fewer
+/// than that.
+const MIN_HELD_SHARE: f64 = 0.9;
+/// Minimum share of a thread's pages on the expected NUMA nodes; a thread with a smaller share is listed in the record.
 const THREAD_HELD: f64 = 0.5;
 
 /// Number of pages on each NUMA node.
@@ -164,7 +165,7 @@ fn wanted_nodes(policy: &MemoryPolicy, own: &[NumaNodeId]) -> Vec<NumaNodeId> {
     wanted
 }
 
-/// True if the shares of one of the NUMA nodes differ by more than 1 % of all pages.
+/// True if the two shares of any NUMA node differ by more than 1 % of all pages.
 fn differ(one: &Shares, other: &Shares) -> bool {
     one.keys().chain(other.keys()).any(|node| {
         let [a, b] = [one, other].map(|shares| shares.get(node).copied().unwrap_or_default());
@@ -181,8 +182,8 @@ fn numbered(shares: &Shares) -> BTreeMap<u32, Fraction> {
     shares.iter().map(|(node, share)| (node.0, *share)).collect()
 }
 
-/// Returns the evenness of pages over the NUMA nodes, 0 to 1: the share of pages that would not have to be moved for an
-/// even distribution.
+/// Returns how evenly pages are distributed over the NUMA nodes, 0 to 1: the share of pages that would stay in place if
+/// the distribution were made even.
 pub fn evenness(got: &BTreeMap<u32, Fraction>, nodes: &[u32]) -> Fraction {
     let each = Fraction(1.0 / nodes.len().max(1) as f64);
     nodes.iter().map(|node| got.get(node).copied().unwrap_or_default().min(each)).sum()
@@ -195,7 +196,7 @@ pub fn too_few_pages(bytes: u64, pages: &BTreeMap<u64, Fraction>, nodes: usize) 
     let unequal: f64 =
         pages.iter().map(|(size, share)| (share.0 * bytes as f64).min(*size as f64)).sum();
     let each = bytes as f64 / nodes.max(1) as f64;
-    if nodes < 2 || unequal <= (1.0 - HELD) * each {
+    if nodes < 2 || unequal <= (1.0 - MIN_HELD_SHARE) * each {
         return None;
     }
     let (size, share) = pages.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
@@ -205,7 +206,7 @@ pub fn too_few_pages(bytes: u64, pages: &BTreeMap<u64, Fraction>, nodes: usize) 
 
 /// Returns the reason why the pages do not follow the policy; `None` if they do.
 pub fn policy_violation(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
-    let held = numa.held.filter(|held| held.0 < HELD)?;
+    let held = numa.held.filter(|held| held.0 < MIN_HELD_SHARE)?;
     let astray = format!("{} of the pages", Fraction(1.0 - held.0).in_whole_percent());
     let asked = &numa.asked;
     let what = match policy {
@@ -235,7 +236,8 @@ mod tests {
         counts.iter().map(|(node, n)| (NumaNodeId(*node), *n)).collect()
     }
 
-    /// Returns pages on NUMA nodes for the share of each thread, with equal numbers for all arrays.
+    /// Returns the same numbers of pages for each of three arrays; `threads` has the numbers per NUMA node for each
+    /// thread.
     fn alike(threads: &[&[(u32, u64)]]) -> Vec<Share> {
         let each = threads.iter().enumerate();
         each.flat_map(|(thread, counts)| {
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn interleaving_of_few_pages_is_not_judged() {
+    fn interleaving_of_few_pages_is_not_checked() {
         let sizes = |pairs: &[(u64, f64)]| {
             pairs.iter().map(|(size, share)| (*size, Fraction(*share))).collect::<BTreeMap<_, _>>()
         };

@@ -79,7 +79,7 @@ pub enum ArrayError {
     /// There are too few reserved huge pages.
     #[error(
         "cannot put {wanted} on {pages} pages: reserved pages of {page}{}: {free} of {total} free, {needed} needed",
-        on(nodes)
+        node_suffix(nodes)
     )]
     NoHugePages {
         /// Number of bytes to map.
@@ -227,8 +227,8 @@ impl PagedMapping {
     }
 }
 
-/// Describes the NUMA nodes to which memory is bound.
-fn on(nodes: &[NumaNodeId]) -> String {
+/// Describes the NUMA nodes to which memory is bound, for the end of a message; empty if memory is not bound.
+fn node_suffix(nodes: &[NumaNodeId]) -> String {
     let numbers = number_ranges(nodes.iter().map(|node| node.0));
     match nodes.len() {
         0 => String::new(),
@@ -237,7 +237,7 @@ fn on(nodes: &[NumaNodeId]) -> String {
     }
 }
 
-/// Returns a function that converts the failure of a mapping of this size and kind of pages.
+/// Returns a function that makes an [`ArrayError`] from the failure of a mapping of this size and kind of pages.
 fn refused(wanted: Bytes, pages: RequestedPages) -> impl Fn(MapError) -> ArrayError {
     move |error| match error {
         MapError::NoReservedPages { total, free, needed, .. } => {
@@ -299,7 +299,7 @@ mod tests {
         let node = NumaNodeId(0);
         assert!(check(RequestedPages::Huge2M, &MemoryPolicy::Preferred(node)).is_ok());
         assert!(check(RequestedPages::Transparent, &MemoryPolicy::Bind(vec![node])).is_ok());
-        // A node that is not there is refused elsewhere.
+        // Another check refuses NUMA nodes that do not exist.
         let far = MemoryPolicy::Bind(vec![NumaNodeId(9999)]);
         assert!(check(RequestedPages::Huge2M, &far).is_ok());
     }

@@ -1,4 +1,4 @@
-//! Rates of memory, measured by a probe of at most [`LONGEST`] before a run. They predict the time of its setup.
+//! Rates of memory, measured by a probe of at most [`LONGEST`] before a run. They predict the time of the run's set-up.
 //!
 //! The workers of the run touch new memory for the first time and then write it again. The probe begins with little
 //! memory and takes more as long as time is left; therefore it does not need to know the speed of the machine.
@@ -16,19 +16,19 @@ const LONGEST: Duration = Duration::from_millis(200);
 /// Memory per worker in the first step of a probe.
 const FIRST: Bytes = Bytes::mib(2);
 /// Factor between the memory of two successive steps.
-const MORE: u64 = 4;
+const STEP_FACTOR: u64 = 4;
 
 /// Number of loads of a step.
 const LOADS: u32 = 10_000;
 
-/// Rates at which all workers of a run together write memory.
+/// Rates at which all workers of a run together access memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryRates {
     /// Rate of first touch: the kernel allocates and clears the pages.
     pub first_touch: BytesPerSec,
-    /// Rate at which memory is written that was touched before.
+    /// Rate of writing memory that was touched before.
     pub rewrite: BytesPerSec,
-    /// Time of a load at a random place in the memory of a worker; its address depends on the previous load.
+    /// Time of one load at a random place in a worker's memory. The address of each load depends on the previous load.
     pub load: Seconds,
 }
 
@@ -56,9 +56,9 @@ impl MemoryRates {
             let step = clock::now();
             steps.push(Self::step_rates(&mut team, each, kind, policy)?);
             let elapsed = clock::now().saturating_duration_since(step);
-            let next = each * MORE;
+            let next = each * STEP_FACTOR;
             // Cold caches and page tables make the first step slower than those that follow.
-            let is_long = clock::now() + elapsed * MORE as u32 > end;
+            let is_long = clock::now() + elapsed * STEP_FACTOR as u32 > end;
             if !is_long && next * team.len() as u64 <= max.0 {
                 each = next;
                 steps.clear();
@@ -96,7 +96,7 @@ impl MemoryRates {
         Ok(Self { first_touch, rewrite, load })
     }
 
-    /// Returns the time per load in the first `each` bytes of a mapping; the first worker performs the loads.
+    /// Measures the time per load in the first `each` bytes of a mapping. The first worker performs the loads.
     fn load_time(
         team: &mut Team,
         mapping: &PagedMapping,
@@ -137,7 +137,7 @@ impl MemoryRates {
     }
 }
 
-/// Returns the total rate at which the workers write a mapping, `each` bytes per worker.
+/// Measures the total rate at which the workers write a mapping. Each worker writes `each` bytes.
 fn writing_rate(
     team: &mut Team,
     mapping: &PagedMapping,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn predicted_time_is_size_over_rate() {
+    fn predicted_time_is_size_divided_by_rate() {
         let load = Seconds(1e-7);
         let rates = MemoryRates { first_touch: BytesPerSec(1e9), rewrite: BytesPerSec(4e9), load };
         assert_eq!(rates.dependent_load_time(1000), Duration::from_micros(100));

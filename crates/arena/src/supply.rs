@@ -6,9 +6,9 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Machine};
 use nodegauge_placement::MemoryPolicy;
 
-/// Returns the memory that is available for the arrays of a run, on the NUMA nodes to which the policy binds them.
-/// Depending on the kind of pages, it is the size of the free reserved huge pages, or the available memory. Returns
-/// `None` if the kernel does not report the memory, e.g. without `/proc`.
+/// Returns the memory that is available for the arrays of a run, on the NUMA nodes to which the policy binds them. For
+/// reserved huge pages, it is the size of the free ones; for other pages, the available memory. Returns `None` if the
+/// kernel does not report the memory, e.g. without `/proc`.
 pub fn available(
     machine: &Machine,
     pages: Option<RequestedPages>,
@@ -34,12 +34,13 @@ pub fn available(
     Some(Bytes(there.map_or(anywhere, |there| there.min(anywhere))))
 }
 
-/// Returns the free bytes of the reserved pages of a size; `None` if there is no pool for this size.
+/// Returns the size in bytes of the free reserved pages of one page size; `None` if there is no pool for this page
+/// size.
 fn free_in(pools: &[HugePages], page: Bytes) -> Option<u64> {
     pools.iter().find(|huge| huge.bytes == page.0).map(|huge| huge.free * huge.bytes)
 }
 
-/// Returns the free bytes of the reserved pages of a size on a NUMA node.
+/// Returns the size in bytes of a NUMA node's free reserved pages of one page size.
 fn node_free_bytes(node: NumaNodeId, page: Bytes) -> Option<u64> {
     free_in(&nodegauge_machine::memory::node_huge_pages(&SysRoot::live(), node), page)
 }
@@ -49,7 +50,7 @@ fn available_on(machine: &Machine, id: NumaNodeId) -> Option<u64> {
     machine.numa_nodes.iter().find(|node| node.id == id.0)?.available
 }
 
-/// Sets the memory policy of the pages of a mapping, which are touched later.
+/// Sets the memory policy of a mapping. It must be set before the mapping is touched.
 ///
 /// # Errors
 /// Fails if the kernel refuses the policy, or if the nodes of the policy have too few reserved pages.

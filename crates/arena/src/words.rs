@@ -3,7 +3,7 @@
 use crate::{NumaConfig, PagesConfig};
 use nodegauge_measure::Bytes;
 
-/// Describes pages: `thp pages (100 % on 2 MiB)`.
+/// Describes pages, e.g. `thp pages (100 % on 2 MiB)`.
 pub fn pages(pages: &PagesConfig) -> String {
     let asked = &pages.asked;
     let Some(got) = &pages.got else {

@@ -1,5 +1,5 @@
-//! Page cache: the share of a file that is in the cache, removal of a file from the cache, and a test that direct
-//! I/O bypasses the cache.
+//! Page cache: the share of a file in the cache, the removal of a file from the cache, and a test that direct I/O
+//! bypasses the cache.
 
 use crate::engine;
 use crate::error;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn direct_io_is_verified_or_has_reason() {
+    fn direct_io_works_or_is_refused_with_a_reason() {
         for folder in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")] {
             let Ok(folder) = folder else { continue };
             let volume = Volume::from_folder(folder.path(), &SysRoot::live()).unwrap();

@@ -27,7 +27,7 @@ pub struct CellContext<'a> {
     pub volume: &'a Volume,
     /// Root of the kernel's files, for the counters.
     pub root: &'a SysRoot,
-    /// Time limit of each operation.
+    /// Time limit of each operation; `None` without a limit.
     pub limit: Option<Duration>,
     /// Time at which the run must end, in ticks of the clock; `None` without a time limit.
     pub deadline: Option<u64>,
@@ -44,9 +44,9 @@ impl CellContext<'_> {
 
 /// Preparation of a worker's file between operations.
 impl Bench {
-    /// Prepares the file for an operation. An operation that creates the file requires that it does not exist;
-    /// other operations require that it is completely written. If requested, the file is dropped from the page
-    /// cache; the share that could not be dropped is returned.
+    /// Prepares the file for an operation. For an operation that creates the file, the file is removed; for other
+    /// operations, it is written completely. If requested, the file is dropped from the page cache. Returns the share
+    /// that could not be dropped.
     fn prepare(
         &mut self,
         operation: &Operation,
@@ -71,7 +71,7 @@ impl Bench {
 
     /// Records the content of the file after an operation, and writes the blocks that the operation has not
     /// written.
-    fn after(
+    fn complete_file(
         &mut self,
         operation: &Operation,
         task: &Task,
@@ -124,7 +124,7 @@ impl Bench {
 /// Reason why a cell ended early.
 #[derive(Debug)]
 pub enum Ending {
-    /// The budget or the user ended an operation early.
+    /// The budget or the user cut an operation short.
     Cut,
     /// An operation failed.
     Failed(Failure),
@@ -178,7 +178,7 @@ impl CellRunner {
         }
         let mut outcome = CellOutcome::default();
         for operation in &task.operations {
-            match self.one(operation, task, context) {
+            match self.run_operation(operation, task, context) {
                 Ok(sample) => {
                     let cut = sample.ended.is_cut().then_some(Ending::Cut);
                     outcome.ended = cut.map(|cut| (*operation, cut));
@@ -205,7 +205,7 @@ impl CellRunner {
         outcome
     }
 
-    fn one(
+    fn run_operation(
         &mut self,
         operation: &'static Operation,
         task: &Task,
@@ -224,7 +224,7 @@ impl CellRunner {
         let mut rise = Counters::now(context.root, context.volume).since(&before);
         reports.iter().for_each(|WorkerReport { rise: own, .. }| rise.join(own));
         for (bench, report) in self.benches.iter_mut().zip(&reports) {
-            bench.after(operation, task, context, &report.done)?;
+            bench.complete_file(operation, task, context, &report.done)?;
         }
         let bytes = reports.iter().map(|report| report.done.bytes).sum();
         let direct = task.setup.direct;

@@ -2,7 +2,7 @@
 //! among its clock sources, otherwise the kernel's monotonic clock.
 //!
 //! An invariant counter (CPUID leaf 8000_0007h, EDX bit 8) ticks at a constant rate in all states of the processor
-//! (Intel SDM vol. 3, 17.17.1; AMD APM vol. 2, 13.2.4). If the kernel finds that the counters of several CPUs differ,
+//! (Intel SDM vol. 3, 17.17.1; AMD APM vol. 2, 13.2.4). If the kernel detects that the counters of several CPUs differ,
 //! it removes `tsc` from its list of clock sources. The rate is calibrated against the monotonic clock, because CPUID
 //! reports only a nominal value.
 

@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 /// Bytes per sector in the block layer's counters, independent of the sector size of the device.
 const SECTOR: u64 = 512;
 
-/// Counters at one time; a counter is `None` if it is unavailable.
+/// Values of the counters at one time; a counter is `None` if it is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Counters {
     /// Bytes that the kernel has fetched from storage for this process.
     process_read: Option<u64>,
-    /// Bytes that this process has written, which the kernel writes to storage immediately or later.
+    /// Bytes that this process has written to files. The kernel writes them to storage immediately or later.
     process_written: Option<u64>,
     /// Bytes written to the device by all processes.
     device_written: Option<u64>,
@@ -95,8 +95,8 @@ pub struct DeviceShare {
     pub basis: &'static str,
 }
 
-/// Returns the device's share of the `bytes` that an operation transferred; `rise` is the increase of the counters
-/// during the operation. Returns `None` if the kernel has no suitable counter.
+/// Returns the share of the `bytes` of an operation that was read from or written to the device. `rise` is the increase
+/// of the counters during the operation. Returns `None` if the kernel has no suitable counter.
 pub(crate) fn share(
     direction: Direction,
     direct: bool,
@@ -121,14 +121,14 @@ pub(crate) fn share(
     Some(DeviceShare { share: (counted? as f64 / bytes as f64).min(1.0), basis })
 }
 
-/// Maximum share with the label `cached`. Shares of at least one minus this value have the label `device`.
-const TRIFLE: f64 = 0.05;
+/// Maximum device share with the label `cached`. One minus this value is the minimum share with the label `device`.
+const MAX_CACHED_SHARE: f64 = 0.05;
 
 /// Returns the label for a device share, e.g. `cached`.
 pub fn label(share: f64) -> &'static str {
     match share {
-        s if s <= TRIFLE => "cached",
-        s if s >= 1.0 - TRIFLE => "device",
+        s if s <= MAX_CACHED_SHARE => "cached",
+        s if s >= 1.0 - MAX_CACHED_SHARE => "device",
         _ => "mixed",
     }
 }

@@ -74,8 +74,7 @@ impl Data {
         mix(offset ^ mix(pass.wrapping_add(self.seed))).to_le_bytes()
     }
 
-    /// Compares a block that was read at `offset` with the data of pass `pass`. The error contains the first wrong
-    /// byte.
+    /// Compares a block that was read at `offset` with the data of pass `pass`. The error is the first wrong byte.
     pub(crate) fn check(&self, block: &[u8], offset: u64, pass: u64) -> Result<(), WrongByte> {
         let pieces = block.chunks(PIECE).zip(self.pristine.chunks(PIECE));
         for (at, (piece, pristine)) in (offset..).step_by(PIECE).zip(pieces) {

@@ -23,9 +23,10 @@ pub struct Quantiles {
     pub max: Option<Seconds>,
 }
 
-/// Longest recorded latency in ticks: more than an hour at 4 GHz. Longer latencies are recorded with this value.
+/// Longest latency that a histogram can record, in ticks: more than an hour at 4 GHz. A longer latency is recorded as
+/// this value.
 const LONGEST: u64 = 1 << 44;
-/// Number of exact decimal digits of a value.
+/// Number of decimal digits to which recorded values are exact.
 const DIGITS: u8 = 3;
 
 /// Memory size of a histogram in bytes. A bucket has eight bytes. For three digits there are 2^11 buckets, and half as
@@ -55,7 +56,7 @@ impl Latency {
         self.0.saturating_record(ticks);
     }
 
-    /// Adds values with their counts.
+    /// Adds latencies, given as values in ticks with their counts.
     pub fn add<'p>(&mut self, pairs: impl IntoIterator<Item = &'p (u64, u64)>) {
         pairs.into_iter().for_each(|(value, count)| self.0.saturating_record_n(*value, *count));
     }
@@ -65,7 +66,7 @@ impl Latency {
         self.0.reset();
     }
 
-    /// Returns the recorded values with their counts, e.g. to send them to another process.
+    /// Returns the recorded values in ticks with their counts, e.g. to send them to another process.
     pub fn pairs(&self) -> Vec<(u64, u64)> {
         self.0
             .iter_recorded()
@@ -73,14 +74,14 @@ impl Latency {
             .collect()
     }
 
-    /// Creates a histogram from values with their counts.
+    /// Creates a histogram from values in ticks with their counts.
     pub fn from_pairs<'p>(pairs: impl IntoIterator<Item = &'p (u64, u64)>) -> Self {
         let mut latency = Self::new();
         latency.add(pairs);
         latency
     }
 
-    /// Returns the quantile `quantile` (0 to 1) of the latencies; `None` if no latency was recorded.
+    /// Returns a quantile of the latencies; `quantile` is 0 to 1. Returns `None` if no latency was recorded.
     pub fn quantile(&self, quantile: f64, clock: Clock) -> Option<Seconds> {
         (!self.0.is_empty()).then(|| clock.seconds(self.0.value_at_quantile(quantile)))
     }
@@ -93,8 +94,8 @@ impl Latency {
     }
 }
 
-/// Measures the time per operation for reading the clock and recording the latency. The result is the mean over a
-/// hundred thousand values that vary like real latencies.
+/// Measures how long it takes to read the clock and record one latency. The result is the mean over a hundred thousand
+/// values that vary like real latencies.
 pub fn overhead(clock: Clock) -> Seconds {
     const OPERATIONS: u64 = 100_000;
     let mut latency = Latency::new();

@@ -41,7 +41,7 @@ pub struct Operation {
     pub name: &'static str,
     /// Number of the IOzone test (`-i`) that measures the operation; `None` if IOzone has no such test.
     pub iozone: Option<u8>,
-    /// Direction of the data.
+    /// Direction of the transfers.
     pub direction: Direction,
     /// Calls that transfer a block.
     pub way: TransferCall,
@@ -110,7 +110,7 @@ pub fn find(name: &str) -> Option<&'static Operation> {
     OPERATIONS.iter().find(|operation| operation.name == name)
 }
 
-/// Prefix in the names of POSIX asynchronous operations in IOzone's list of tests: `aio_read`.
+/// Prefix of the POSIX asynchronous operations in IOzone's list of tests, e.g. `aio_read`.
 const ASYNCHRONOUS: &str = "aio_";
 
 /// Operations that a user selects: the name of one operation, `usual`, or `all`.
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operation_table_is_consistent() {
+    fn operation_names_are_unique_and_repeated_operations_match() {
         for (i, operation) in OPERATIONS.iter().enumerate() {
             assert!(OPERATIONS[..i].iter().all(|other| other.name != operation.name));
         }

@@ -81,7 +81,7 @@ pub(crate) struct PassResult {
 }
 
 impl PassResult {
-    /// Adds the time since `start`, in ticks of the clock.
+    /// Adds the time since `start`, which is in ticks of the clock.
     fn extend(&mut self, clock: Clock, start: u64) {
         self.end = clock.now();
         self.seconds += clock.seconds(self.end - start).0;
@@ -129,7 +129,7 @@ impl Bench {
         Ok(blocks)
     }
 
-    /// Performs one operation. Afterwards, `self.latency` contains its latencies.
+    /// Performs one operation on the file. Afterwards, `self.latency` contains its latencies.
     pub(crate) fn run(&mut self, pass: &Pass<'_>) -> Result<PassResult, Failure> {
         let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
         let path = self.file.clone();
@@ -291,7 +291,7 @@ impl Pass<'_> {
         u64::from(self.task.setup.depth).min(self.task.cell.blocks()).max(1) as usize
     }
 
-    /// Returns the reason why the pass must end now, if there is one. It is called rarely.
+    /// Returns the reason why the pass must end now, or [`PassEnd::Through`] if it can go on. It is called rarely.
     #[cold]
     fn end_at(&self, now: u64, limit: u64) -> PassEnd {
         if (self.interrupted)() {

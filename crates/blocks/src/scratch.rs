@@ -21,11 +21,13 @@ use std::time::{Duration, SystemTime};
 const PREFIX: &str = "nodegauge-io-";
 const LOCK: &str = "lock";
 const DATA: &str = "data-";
-/// Beginnings of the names of directories in a tree: those of this program and of mdtest.
+/// Beginnings of the names of directories in a tree that this program or mdtest creates.
 const DIRECTORIES: [&str; 3] = ["dir.", "test-dir.", "mdtest_tree."];
-/// Beginnings of the names of files in a tree; those of mdtest and of fio's jobs begin like those of created files.
+/// Beginnings of the names of files in a tree. Files of mdtest and of fio's jobs begin like files that this program
+/// creates.
 const FILES: [&str; 2] = ["file.", "name."];
-/// Age below which a folder without a lock counts as in use, because a run may be creating it.
+/// Minimum age at which a folder without a lock counts as abandoned; a younger folder may belong to a run that is
+/// creating it.
 const BEING_MADE: Duration = Duration::from_secs(60);
 
 /// Scratch folder of this run.
@@ -71,10 +73,10 @@ impl ScratchDirectory {
         self.folder.join(format!("{DATA}{what}-{number}"))
     }
 
-    /// Makes a directory for a tree of files; its name contains `what`.
+    /// Creates a directory for a tree of files; the name of the directory contains `what`.
     ///
     /// # Errors
-    /// Fails if the directory cannot be made.
+    /// Fails if the directory cannot be created.
     pub fn tree(&self, what: &str) -> Result<PathBuf, Failure> {
         let path = self.file_path(what);
         DirBuilder::new()
@@ -87,7 +89,7 @@ impl ScratchDirectory {
     /// Removes a tree with its files.
     ///
     /// # Errors
-    /// Fails if something in the tree is not of this program, or cannot be removed.
+    /// Fails if the tree contains an entry with an unknown name, or if an entry cannot be removed.
     pub fn clear(&self, tree: &Path) -> io::Result<()> {
         clear(tree)
     }
@@ -185,7 +187,7 @@ fn is_left(folder: &Path) -> bool {
     made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > BEING_MADE))
 }
 
-/// Returns the size of the files in a folder and in the directories below it.
+/// Returns the total size in bytes of the files in a folder and in the directories below it.
 fn size(folder: &Path) -> u64 {
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

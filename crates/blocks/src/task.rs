@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// Calls and flags of the operations.
+/// Calls and flags with which operations are performed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TaskSetup {
     /// Engine of the plain operations.
@@ -115,9 +115,9 @@ impl FromStr for CacheMode {
 /// Combination of a file size and a block size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CellSize {
-    /// Size of the file.
+    /// Size of the file, bytes.
     pub file: Bytes,
-    /// Size of a block.
+    /// Size of a block, bytes.
     pub block: Bytes,
 }
 

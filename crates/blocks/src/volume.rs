@@ -44,7 +44,7 @@ pub struct Volume {
 
 /// Types of file systems that keep all data in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
-/// Types of file systems of servers, whose clients keep attributes of files for some time.
+/// Types of network file systems. Their clients cache the attributes of files for some time.
 const REMOTE: [&str; 9] = ["nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "beegfs", "gpfs", "9p"];
 
 impl Volume {
@@ -106,7 +106,7 @@ impl Volume {
         self.kind.as_deref().is_some_and(|kind| IN_MEMORY.contains(&kind))
     }
 
-    /// True if the file system is that of a server.
+    /// True if the file system is a network file system.
     pub fn is_remote(&self) -> bool {
         self.kind.as_deref().is_some_and(|kind| REMOTE.contains(&kind))
     }
@@ -125,8 +125,8 @@ fn chosen(list: &str) -> String {
         .to_owned()
 }
 
-/// Returns the space that can still be written in a folder, with the name of the limit: free space, or the quota of
-/// the user.
+/// Returns the space that can still be written in a folder, with the name of what limits it: free space, or the user's
+/// quota.
 pub fn writable_space(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     let stat = rustix::fs::statvfs(&volume.folder)?;
     let free = (Bytes(stat.f_bavail * stat.f_frsize), "free space");
@@ -134,8 +134,8 @@ pub fn writable_space(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     Ok(quota.map_or(free, |quota| quota.min(free)))
 }
 
-/// Returns the number of files that can still be created in a folder, and the reason for this limit; `None` if the file
-/// system has no such limit or does not report it.
+/// Returns the number of files that can still be created in a folder, with the name of what limits it; `None` if the
+/// file system has no such limit or does not report it.
 pub fn inodes(volume: &Volume) -> io::Result<Option<(u64, &'static str)>> {
     let stat = rustix::fs::statvfs(&volume.folder)?;
     let free = (stat.f_files > 0).then_some((stat.f_favail, "free inodes"));

@@ -39,7 +39,7 @@ struct PlannedPart {
     placement: Placement,
     /// Suffix of the group's figure names.
     suffix: &'static str,
-    /// Share of the total time for this group.
+    /// Share of the total time for the group.
     share: f64,
 }
 
@@ -133,11 +133,11 @@ fn is_behind(peaks: &[Peak], cell: usize) -> bool {
     let Some(own) = peaks.get(cell) else { return false };
     let kind = peak_name(&own.kernel);
     let of_kind = peaks.iter().filter(|peak| peak_name(&peak.kernel) == kind);
-    let best = of_kind.map(|peak| peak.best().0).fold(0.0, f64::max);
-    own.best().0 < best * (1.0 - doubt::BEST.max_distance.0)
+    let best = of_kind.map(|peak| peak.best_rate().0).fold(0.0, f64::max);
+    own.best_rate().0 < best * (1.0 - doubt::BEST.max_distance.0)
 }
 
-/// Group of threads during the measurement.
+/// Group of threads whose peaks are measured.
 struct PeakGroup<'a> {
     placement: &'a Placement,
     suffix: &'static str,
@@ -183,7 +183,7 @@ impl PeakGroup<'_> {
         for name in [fma, simd, scalar] {
             let of_name: Vec<(usize, &Peak)> =
                 peaks.iter().enumerate().filter(|(_, of)| peak_name(&of.kernel) == name).collect();
-            let best = of_name.iter().max_by(|(_, a), (_, b)| a.best().0.total_cmp(&b.best().0));
+            let best = of_name.iter().max_by(|(_, a), (_, b)| a.best_rate().0.total_cmp(&b.best_rate().0));
             let Some((cell, fastest)) = best.copied() else { continue };
             let rates = of_name.iter().map(|(_, of)| LoopRate::from_peak(of)).collect();
             let config = peak_config(fastest, &on, rates);
@@ -205,7 +205,7 @@ impl PeakGroup<'_> {
 
 /// Returns the configuration of the fastest loop for the record.
 fn peak_config(peak: &Peak, on: &ThreadsConfig, loops: Vec<LoopRate>) -> PeakConfig {
-    let burst: Burst = peak.burst();
+    let burst: Burst = peak.best_burst();
     PeakConfig {
         on: on.clone(),
         element: Some(peak.kernel.element.to_owned()),

@@ -50,8 +50,8 @@ pub(crate) enum DefaultKernels {
 }
 
 impl DefaultKernels {
-    /// Compares the default kernels of the first library with its chosen kernels. The first `alike` candidates cannot
-    /// be distinguished.
+    /// Compares the default kernels of the first library with its chosen kernels. The first `alike`
+    /// candidates cannot be distinguished from each other.
     fn from_trials(all: &[TrialResult], alike: usize) -> Self {
         let path = all.first().and_then(TrialResult::path);
         let default = all.iter().position(|tried| {
@@ -175,13 +175,13 @@ const RULES: Rules = Rules {
     check: DeadlineCheck::Round,
 };
 
-/// Returns the best rate of short products on these threads, FLOP/s.
+/// Measures the best rate of short products on these threads, FLOP/s.
 fn multiplies(multiplier: &Multiplier, places: &TrialPlaces) -> Result<f64, Failure> {
     let mut team = Team::start(&places.0)?;
     Ok(dgemm::best(&dgemm::measure(&mut team, multiplier, TURN)?).0)
 }
 
-/// Returns the rate of a short product with the built-in kernels on these threads.
+/// Measures the rate of a short product with the built-in kernels on these threads.
 ///
 /// # Errors
 /// Fails if a thread fails.
@@ -448,7 +448,8 @@ fn rank_by_turns<E>(
     Ok(Ranked { order, alike })
 }
 
-/// Returns a function that is true for the instruction sets of the processor, by their names in `/proc/cpuinfo`.
+/// Returns a function that returns true if the processor has the instruction set with a given name, as in
+/// `/proc/cpuinfo`.
 fn instruction_sets(root: &SysRoot) -> impl Fn(&str) -> bool {
     let text = root.text("proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
@@ -479,9 +480,9 @@ mod tests {
         assert_eq!(asked, "OpenBLAS: runs with OPENBLAS_CORETYPE=Cooperlake");
     }
 
-    /// Runs 200 searches among candidates with these true rates; a measurement is up to `noise` slower than the true
-    /// rate. For each search, returns the chosen candidate and the number of candidates that cannot be distinguished
-    /// from it.
+    /// Runs 200 searches among candidates with these true rates. A measured rate is lower than the true rate by a share
+    /// of up to `noise`. For each search, returns the chosen candidate and the number of candidates that cannot be
+    /// distinguished from it.
     fn races(rates: &[f64], noise: f64) -> Vec<(usize, usize)> {
         let mut numbers = vec![0.0; 200 * 20 * rates.len()];
         Sequence::new(7).fill(0, &mut numbers);

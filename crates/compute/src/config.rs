@@ -26,7 +26,7 @@ nodegauge_measure::config! {
         blas_path: String = Setting "BLAS path";
         /// Width of the library's integers in bits.
         blas_integer_bits: u32 = Setting "BLAS integer bits";
-        /// Environment variable that selects these kernels, if the library would select others.
+        /// Environment variable that selects the kernels in use, if the library selects other kernels by default.
         blas_setting: String = Setting "BLAS setting";
     }
 }
@@ -88,7 +88,7 @@ nodegauge_measure::config! {
         /// Clock frequency during the best burst (short run), Hz.
         clock_hz: shared::clock_hz;
         flops_per_cycle: shared::flops_per_cycle;
-        /// Rates of all loops of this element type.
+        /// Rates of all loops with the element type of the figure.
         loops: shared::loops as Observation of Vec<LoopRate> = "all loops are measured, none is chosen";
         /// Theoretical peak: cores x clock x operations per cycle.
         theoretical: TheoreticalPeak = Observation "theoretical peak";
@@ -240,13 +240,13 @@ pub struct LoopRate {
 }
 
 impl LoopRate {
-    /// Returns the best rate of a loop and the clock frequency during that burst.
+    /// Returns the best rate of a loop, with the clock frequency during the best burst.
     pub(crate) fn from_peak(peak: &Peak) -> Self {
         Self {
             isa: peak.kernel.isa_name().to_owned(),
             fused: peak.kernel.fused,
-            rate: peak.best(),
-            clock_hz: peak.burst().clock,
+            rate: peak.best_rate(),
+            clock_hz: peak.best_burst().clock,
         }
     }
 }

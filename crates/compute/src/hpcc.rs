@@ -123,7 +123,7 @@ impl Reader for HpccReader {
     }
 }
 
-/// Returns the value of a key of the summary; `None` if it has none.
+/// Returns the value of a key in the summary; `None` if the summary does not have the key.
 fn only(text: &str, key: &str) -> Result<Option<f64>, String> {
     let mut found = lines(text).filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     let Some(word) = found.next() else { return Ok(None) };
@@ -157,7 +157,7 @@ fn version(text: &str) -> Option<String> {
     Some(numbers.join("."))
 }
 
-/// Fails if the rate of HPL does not follow from N and the time.
+/// Fails if the rate of HPL does not follow from N and the time of the solve.
 fn contradiction(rate: f64, n: Option<u64>, seconds: Option<f64>) -> Result<(), String> {
     let (Some(n), Some(seconds)) = (n, seconds.filter(|seconds| *seconds > 0.0)) else {
         return Ok(());

@@ -56,7 +56,7 @@ pub(crate) fn min(libraries: usize) -> Duration {
 
 /// Share of the budget for the NB search.
 const SEARCH: f64 = 0.25;
-/// Maximum time of the NB search, as a multiple of the planned time.
+/// Maximum time of the NB search, as a multiple of the planned time of the search.
 const MAX_SEARCH: f64 = 1.2;
 /// Minimum time of a solve if earlier measurements took longer than planned, as a share of the planned time.
 const MIN_SOLUTION_SHARE: f64 = 0.25;
@@ -328,9 +328,9 @@ impl HplRun<'_> {
         Ok(comparison)
     }
 
-    /// Returns the panel width, and the order at which LU reaches half of the DGEMM rate, estimated from the last runs.
-    /// A single candidate is returned without a search. Otherwise all candidates run at a small N, and the best three
-    /// run again at twice that N.
+    /// Searches for the panel width. Returns the panel width, and the order at which LU reaches half of the DGEMM rate,
+    /// estimated from the last runs. A single candidate is returned without a search. Otherwise all candidates run at a
+    /// small N, and the best three run again at twice that N.
     fn nb(
         &mut self,
         at: usize,
@@ -391,7 +391,7 @@ impl HplRun<'_> {
         let source = Sequence::new(self.options.seed);
         let started = Instant::now();
         let distribution = ColumnDistribution::new(&self.nodes, order, nb, lu::WIDEST);
-        let mut matrix = Matrix::map(order)?.at(distribution);
+        let mut matrix = Matrix::map(order)?.with_distribution(distribution);
         if self.interrupted(&format!("before N = {order}")) {
             return Ok(None);
         }

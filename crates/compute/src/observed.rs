@@ -25,7 +25,7 @@ pub(crate) struct SolvedSystem {
     pub joules: Option<Joules>,
     /// Start of the solve, seconds since the epoch.
     pub began: Seconds,
-    /// Measurements taken immediately before and after the solution.
+    /// Measurements taken immediately before and after the solve.
     pub comparison: ComparisonRates,
 }
 
@@ -99,7 +99,7 @@ impl Observations {
     /// Returns the fastest loop of an element type.
     pub(crate) fn peak(&self, element: &str) -> Option<&Peak> {
         let of_element = self.peaks.iter().filter(|peak| peak.kernel.element == element);
-        of_element.max_by(|a, b| a.best().0.total_cmp(&b.best().0))
+        of_element.max_by(|a, b| a.best_rate().0.total_cmp(&b.best_rate().0))
     }
 
     /// Returns the loops of each element type that may be the fastest: the fastest so far, and the one with the widest
@@ -109,7 +109,7 @@ impl Observations {
         for element in ["f64", "f32"] {
             let widest = self.peaks.iter().rev().find(|peak| peak.kernel.element == element);
             for peak in self.peak(element).into_iter().chain(widest) {
-                if !fastest_candidates.iter().any(|known| known.is(&peak.kernel)) {
+                if !fastest_candidates.iter().any(|known| known.is_same_loop(&peak.kernel)) {
                     fastest_candidates.push(peak.kernel);
                 }
             }
@@ -119,7 +119,7 @@ impl Observations {
 
     /// Adds a burst of a loop.
     pub(crate) fn add_burst(&mut self, kernel: &PeakLoop, burst: Burst) {
-        match self.peaks.iter_mut().find(|peak| peak.kernel.is(kernel)) {
+        match self.peaks.iter_mut().find(|peak| peak.kernel.is_same_loop(kernel)) {
             Some(peak) => peak.bursts.push(burst),
             None => self.peaks.push(Peak { kernel: *kernel, bursts: vec![burst] }),
         }

@@ -43,11 +43,12 @@ pub struct HplOutput {
     pub errors: Vec<String>,
     /// Number of tests that HPL reports at the end.
     pub finished: Option<usize>,
-    /// Number of these tests that have no result.
+    /// Number of tests that HPL reports as skipped, without a result.
     pub skipped: usize,
     /// True if the output contains HPL's last line.
     pub ended: bool,
-    /// True if a variant names no algorithm, and its rate is not that of NVIDIA's HPL: `WR0`, as rocHPL-MxP prints it.
+    /// True if a result line of another program than NVIDIA's HPL has a variant that names no algorithm, e.g. `WR0` of
+    /// rocHPL-MxP.
     pub has_bare_variant: bool,
     /// True if the output has a line of rocHPL-MxP, whose output is otherwise that of HPL.
     pub is_mixed_precision: bool,
@@ -91,7 +92,7 @@ const END: &str = "End of Tests.";
 /// Length of a variant that names no algorithm, such as `WR0`.
 const BARE: usize = 3;
 
-/// First characters of the lines in which rocHPL-MxP prints when its solution began and ended.
+/// First characters of the lines in which rocHPL-MxP prints when its solve began and ended.
 const MIXED_PRECISION: &str = "HPLMXP_pdgesv()";
 
 /// Words after the number of tests without a result.
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_results_are_read_and_norms_ignored() {
+    fn failed_results_are_read_and_norms_are_ignored() {
         let output = read(FAILED);
         assert_eq!(output.rows.len(), 1);
         assert_eq!(output.rows[0].passed, Some(false));
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn hpl_form_round_trips() {
+    fn hpl_output_format_round_trips() {
         let rows = read(THREE).rows;
         let of = |row: &HplRow| ("xhpl (HPL 2.3)".to_owned(), row.clone());
         let text = write(&rows.iter().map(of).collect::<Vec<_>>());

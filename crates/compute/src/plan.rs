@@ -60,7 +60,7 @@ pub struct HplPlan {
     asked: Option<Duration>,
     /// True if the budget is a share of the user's budget, which the comparison of libraries must keep.
     pub(crate) is_share: bool,
-    /// Number of solves that the user set; it replaces the budget.
+    /// Number of solves that the user set instead of a budget.
     samples: Option<usize>,
     /// Notices about the places of the threads.
     pub(crate) notices: Vec<Notice>,
@@ -202,7 +202,7 @@ impl HplPlan {
         let mut limits =
             Limits::from_budget(Budget::new(self.asked, self.options.budget), self.samples);
         if self.options.order != OrderSpec::Quick {
-            observer.phase("predicting the time of the solution");
+            observer.phase("predicting the time of the solve");
             limits.admit_as_planned(self.predicted()?, SMALLER)?;
         }
         let mut notices = Vec::new();
@@ -259,8 +259,8 @@ impl HplPlan {
 }
 
 impl HplPlan {
-    /// Returns the predicted time of all solves with the requested order; zero if N is chosen by time. The prediction
-    /// uses the rates from the comparison of the libraries.
+    /// Returns the predicted time of all solves with the requested order; zero if N is chosen by time. The DGEMM rates
+    /// are those that the comparison of the libraries measured.
     fn requested_solutions(&self, libraries: &[TrialResult]) -> Duration {
         if self.options.order == OrderSpec::Quick {
             return Duration::ZERO;
@@ -339,8 +339,8 @@ fn theoretical_peak(machine: &Machine, threads: usize) -> Option<Figure> {
 }
 
 /// Returns the rate from which the time of a solve is predicted, with its source: the given rate, otherwise the DGEMM
-/// rate of an earlier run, otherwise a share of the processor's peak. For an unknown processor, a peak is assumed; for
-/// a described machine with an unknown processor, `None` is returned.
+/// rate of an earlier run, otherwise a share of the processor's peak. For an unknown processor, a peak is assumed.
+/// Returns `None` for a described machine with an unknown processor.
 fn foreseen_rate(
     machine: &Machine,
     options: &HplOptions,

@@ -34,7 +34,7 @@ struct PlanEntry {
     rate: Option<String>,
     /// True if the predicted times are lower bounds.
     seconds_at_least: bool,
-    /// One entry per NB. The first one has the N of HPL.dat.
+    /// Candidates for NB. The first one has the N of HPL.dat.
     candidates: Vec<CandidateEntry>,
     /// Search for NB; `None` without a search, or if no rate is known.
     search: Option<SearchEntry>,

@@ -32,7 +32,7 @@ const SEARCH_ORDER: f64 = 4000.0;
 const HPCC_CANDIDATES: [usize; 3] = [128, 192, 256];
 /// Maximum predicted time in seconds of a solve with hpcc for which several values of NB are tried.
 const SEVERAL: f64 = 60.0;
-/// NB without a search; with it, most libraries nearly reach their best rate.
+/// NB if there is no search. With this NB, most libraries nearly reach their best rate.
 pub(crate) const USUAL_NB: usize = 192;
 /// Assumed rate of DGEMM in FLOP/s if the native run did not measure it.
 const ASSUMED_DGEMM: f64 = 1e11;
@@ -166,8 +166,8 @@ impl PlacedReference {
         }
     }
 
-    /// Runs the program with the requested NB and grid, or with those found by a search. Returns the output and the
-    /// command.
+    /// Searches for NB and the grid if the user did not fix them, and runs the program with the result. Returns the
+    /// output and the command; `None` if the user interrupted the run.
     fn search_and_run(
         &self,
         site: &Site,
@@ -208,7 +208,7 @@ impl PlacedReference {
         self.watched(order, &nbs, &grids, site, observer)
     }
 
-    /// Runs the program, and announces the run as a phase.
+    /// Runs the program once, and announces the run as a phase to `observer`.
     fn watched(
         &self,
         n: usize,

@@ -26,7 +26,7 @@ pub(crate) const RATING_FORMULA: &str = "(2/3 N^3 + 3/2 N^2) / t";
 /// Minimum share of the threads' time spent in panels and in waiting for panels with which panels, and not matrix
 /// products, limit the rating.
 const PANELS_SET: f64 = 0.5;
-/// Share of the DGEMM rate below which LU is reported as slow if N is large enough for a higher share.
+/// Share of the DGEMM rate below which LU is reported as slow, if N is large enough for a higher share.
 const LU_LOSES: f64 = 0.85;
 /// Share of the peak below which a library's DGEMM is reported as slow.
 const LIBRARY_LOSES: f64 = 0.75;
@@ -42,7 +42,7 @@ const WAITING: f64 = 0.05;
 const DISTURBED: f64 = 0.02;
 /// Share by which a rate may exceed its measured limit. A larger excess means that the limit was measured under worse
 /// conditions.
-const ABOVE: f64 = 0.02;
+const MAX_EXCESS: f64 = 0.02;
 /// Reason why a figure above the measured peak is suspect.
 const ABOVE_PEAK: &str =
     "above the measured peak: the clock or other load changed between the two measurements";
@@ -63,14 +63,15 @@ fn figure(name: &str, samples: Vec<f64>) -> Measurement {
 
 /// Sets the validity of a figure; a figure above its measured limit is suspect.
 fn judged(m: Measurement, mut validity: Validity, reason: &str) -> Measurement {
-    if m.limit.as_ref().is_some_and(|limit| limit.fraction.0 > 1.0 + ABOVE) {
+    if m.limit.as_ref().is_some_and(|limit| limit.fraction.0 > 1.0 + MAX_EXCESS) {
         validity.add(Status::Suspect, reason);
     }
     m.with_validity(validity)
 }
 
-/// Returns whether memory bandwidth limits products that use this share of Triad's rate, with the remedy.
-fn limited_by_memory(share: f64) -> &'static str {
+/// Returns a statement on whether memory bandwidth limits products that use this share of Triad's rate, with the
+/// remedy.
+fn memory_verdict(share: f64) -> &'static str {
     if share > MEMORY_BOUND {
         "memory bandwidth limits the products: check the populated channels (nodegauge machine), or use a larger NB"
     } else {
@@ -106,10 +107,10 @@ impl RatingEvidence<'_> {
     /// Returns a figure with the measured peak as its limit.
     fn against_peak(&self, name: &str, samples: Vec<f64>) -> Measurement {
         let m = figure(name, samples);
-        let Some(peak) = self.seen.peak("f64").filter(|peak| peak.best().0 > 0.0) else { return m };
+        let Some(peak) = self.seen.peak("f64").filter(|peak| peak.best_rate().0 > 0.0) else { return m };
         let isa = peak.kernel.isa_name();
         let threads = counted(self.threads(), "thread");
-        m.limit(peak.best().0, format!("{isa} multiply-adds in registers, {threads}"))
+        m.limit(peak.best_rate().0, format!("{isa} multiply-adds in registers, {threads}"))
     }
 
     fn rating(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Measurement {
@@ -117,7 +118,7 @@ impl RatingEvidence<'_> {
         let SolvedSystem { order, nb, rating, seconds, residual, .. } = solution;
         let bursts = peak.map(|peak| solution.comparison.loop_bursts(&peak.kernel));
         let bursts = bursts.unwrap_or_default();
-        let shared = peak.and_then(|peak| peak::shared(&bursts, &peak.bursts));
+        let shared = peak.and_then(|peak| peak::other_load_share(&bursts, &peak.bursts));
         let time = &TimeConfig { shared, ..solution.time.clone() };
         let theory = peak.and_then(|peak| self.theory(peak));
         let sized = library.order.as_ref();
@@ -143,7 +144,7 @@ impl RatingEvidence<'_> {
             on_huge_pages: solution.huge_pages,
             search: (!library.search.is_empty()).then(|| library.search.clone()),
             of_dgemm: Some(solution.dgemm_share()).filter(|of| of.0.is_finite()),
-            of_fma_peak: peak.map(|peak| Fraction(*rating / peak.best())),
+            of_fma_peak: peak.map(|peak| Fraction(*rating / peak.best_rate())),
             of_theoretical: theory.map(|theory| Fraction(*rating / theory.value)),
             power: self.power(solution),
             ..RatingConfig::default()
@@ -231,7 +232,7 @@ impl RatingEvidence<'_> {
             element: Some(element.to_owned()),
             isa: Some(isa.to_owned()),
             clock_hz: self.clock(peak),
-            flops_per_cycle: self.clock(peak).and_then(|_| peak.burst().per_cycle(self.threads())),
+            flops_per_cycle: self.clock(peak).and_then(|_| peak.best_burst().per_cycle(self.threads())),
             loops: Some(of_loops),
             theoretical: theory.clone(),
         };
@@ -254,9 +255,9 @@ impl RatingEvidence<'_> {
     /// Returns the clock frequency during the best burst of a loop; `None` if it is unknown, or if it implies more
     /// operations per cycle than a core can do.
     fn clock(&self, peak: &Peak) -> Option<Hertz> {
-        let burst = peak.burst();
+        let burst = peak.best_burst();
         let per_cycle = burst.per_cycle(self.threads())?;
-        let possible = self.architecture(peak).is_none_or(|max| per_cycle <= max * (1.0 + ABOVE));
+        let possible = self.architecture(peak).is_none_or(|max| per_cycle <= max * (1.0 + MAX_EXCESS));
         burst.clock.filter(|_| possible)
     }
 
@@ -306,7 +307,7 @@ impl RatingEvidence<'_> {
         let time = &solution.time;
         let bursts = self.seen.peak("f64").and_then(|peak| {
             let bursts = solution.comparison.loop_bursts(&peak.kernel);
-            peak::shared(&bursts, &peak.bursts)
+            peak::other_load_share(&bursts, &peak.bursts)
         });
         let lost = [Some(time.lost), time.stolen, bursts].into_iter().flatten();
         let max = lost.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|max| max.0 > DISTURBED)?;
@@ -333,7 +334,7 @@ impl RatingEvidence<'_> {
         let peak = self
             .seen
             .peak("f64")
-            .map(|peak| (Fraction(best / peak.best().0), peak.kernel.isa_name()));
+            .map(|peak| (Fraction(best / peak.best_rate().0), peak.kernel.isa_name()));
         if let Some((share, isa)) = peak.filter(|(share, _)| share.0 < LIBRARY_LOSES) {
             let share = share.in_whole_percent();
             notices.push(bottleneck(format!(
@@ -374,7 +375,7 @@ impl RatingEvidence<'_> {
             Some(why) => {
                 Obstacle::new(why).cannot_tell("whether memory bandwidth limits the products")
             }
-            None => limited_by_memory(demand / *triad).to_owned(),
+            None => memory_verdict(demand / *triad).to_owned(),
         };
         let share = Fraction(demand / *triad).in_whole_percent();
         bottleneck(format!("{products}, {share} of Triad's {triad} ({source}): {verdict}"))

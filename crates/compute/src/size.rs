@@ -106,7 +106,7 @@ fn largest_order(available: Bytes, threads: usize) -> usize {
     largest(by_root(usable.as_f64()), |order| needed(order, threads) <= usable)
 }
 
-/// Returns the order of a matrix of this size.
+/// Returns the order of a matrix of this size, bytes.
 fn by_root(bytes: f64) -> usize {
     (bytes / 8.0).max(0.0).sqrt() as usize
 }
@@ -283,7 +283,7 @@ mod tests {
             whole(smaller.order) <= Seconds(10.0) && whole(smaller.order + 192) > Seconds(10.0)
         );
         assert!(smaller.order < order.order);
-        // `half` from a solution predicts the time of that solution.
+        // `half`, computed from a solve, predicts the time of that solve.
         let reported = super::half(2000, Fraction(0.8));
         let predicted = seconds(2000, reported, FlopsPerSec(100e9));
         assert!((predicted / Seconds(flops(2000) / 80e9) - 1.0).abs() < 1e-12);

@@ -76,7 +76,7 @@ pub fn plan(plan: &HplPlan) -> Section {
             );
     } else {
         section.push(candidate_table(plan)).gap();
-        section.note("N", format!("for NB {nb}: {}; the others alike", chosen.formula));
+        section.note("N", format!("for NB {nb}: {}; the same rule for the others", chosen.formula));
         section.note("native", counted(threads, "thread"));
     }
     section.note_if("search", search_in_words(plan));
@@ -223,8 +223,8 @@ fn by_library<'a>(
 ) -> (Vec<(String, Vec<&'a Measurement>)>, Vec<&'a Measurement>) {
     let (of_libraries, rest): (Vec<&Measurement>, Vec<_>) =
         all.iter().partition(|m| LIBRARIES.contains(&m.name.as_str()));
-    let libraries = of_libraries.chunk_by(|one, next| by(one) == by(next));
-    (libraries.map(|own| (by(own[0]), own.to_vec())).collect(), rest)
+    let libraries = of_libraries.chunk_by(|one, next| library_name(one) == library_name(next));
+    (libraries.map(|own| (library_name(own[0]), own.to_vec())).collect(), rest)
 }
 
 /// Returns the table with one row per figure. With several libraries or programs, the figures are grouped by name.
@@ -241,7 +241,7 @@ fn table(all: &[&Measurement]) -> Table {
         // Rates of a library are compared with the register-only peak, which is compared with the theoretical peak.
         .known("of fma_peak", |m| share(m).filter(|_| !is_peak(m)))
         .known("of theory", |m| share(m).filter(|_| is_peak(m)))
-        .left("how", |m| how(m, is_single));
+        .left("how", |m| method_in_words(m, is_single));
     let groups = libraries.into_iter().map(|(name, own)| {
         let heading = if is_single { String::new() } else { name };
         (heading, own)
@@ -266,7 +266,7 @@ pub(crate) fn closing(record: &Record) -> Option<Section> {
         let own = record.measurements.iter().filter(|m| {
             m.gauge == GAUGE && m.name == name && m.category == Category::Variant && is_known(m)
         });
-        let all: Vec<(String, &Measurement)> = own.map(|m| (by(m), m)).collect();
+        let all: Vec<(String, &Measurement)> = own.map(|m| (library_name(m), m)).collect();
         closing::several_figures_sentences(&all, does, Quoted::Best)
     });
     let sentences: Vec<String> = sentences.collect();
@@ -281,7 +281,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let ratings: Vec<&Measurement> = all.iter().copied().filter(|m| m.name == RATING).collect();
     if let Some(first) = ratings.first() {
         let mut best_of: Vec<&Measurement> = Vec::new();
-        for (_, of) in grouped(ratings.iter().copied(), |m| by(m)) {
+        for (_, of) in grouped(ratings.iter().copied(), |m| library_name(m)) {
             let best = of.into_iter().max_by(|a, b| a.cmp_value(b));
             best_of.extend(best);
         }
@@ -291,13 +291,13 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         let share = peak_share_in_words(lead, peak).unwrap_or_default();
         let others = best_of.iter().skip(1).take(OTHERS);
         let others: String = others
-            .filter_map(|m| Some(format!("; HPL with {} reaches {}", by(m), quoted(m)?)))
+            .filter_map(|m| Some(format!("; HPL with {} reaches {}", library_name(m), quoted(m)?)))
             .collect();
-        return Some(format!("HPL with {} reaches {}{n}{share}{others}", by(lead), quoted(lead)?));
+        return Some(format!("HPL with {} reaches {}{n}{share}{others}", library_name(lead), quoted(lead)?));
     }
     if let Some(m) = all.iter().find(|m| m.name == DGEMM) {
         let share = peak_share_in_words(m, peak).unwrap_or_default();
-        return Some(format!("DGEMM by {} reaches {}{share}", by(m), quoted(m)?));
+        return Some(format!("DGEMM by {} reaches {}{share}", library_name(m), quoted(m)?));
     }
     Some(format!("The cores reach {} with register-only multiply-adds", quoted(peak?)?))
 }
@@ -316,11 +316,11 @@ fn doubts(section: &mut Section, of: &[&Measurement]) {
 /// Returns the name of a figure; if another figure in `all` has the same name, with its library or program.
 fn sample_name(m: &Measurement, all: &[&Measurement]) -> String {
     let is_unique = all.iter().filter(|other| other.name == m.name).count() == 1;
-    if is_unique { m.name.clone() } else { format!("{}, {}", m.name, by(m)) }
+    if is_unique { m.name.clone() } else { format!("{}, {}", m.name, library_name(m)) }
 }
 
 /// Returns the name of the library or program to which a figure belongs.
-fn by(m: &Measurement) -> String {
+fn library_name(m: &Measurement) -> String {
     let config: RatingConfig = m.read_config();
     match config.engine.as_deref() {
         Some("native") | None => config.dgemm.blas.unwrap_or_else(|| "?".to_owned()),
@@ -344,10 +344,10 @@ fn ladder(all: &[&Measurement]) -> Option<Picture> {
             }
             let title = match name {
                 FMA_PEAK => "measured peak".to_owned(),
-                DGEMM => format!("DGEMM, {}", by(m)),
-                _ => format!("HPL, {}", by(m)),
+                DGEMM => format!("DGEMM, {}", library_name(m)),
+                _ => format!("HPL, {}", library_name(m)),
             };
-            let step = Step::bar(title, m.value, how(m, true)).with_validity(m);
+            let step = Step::bar(title, m.value, method_in_words(m, true)).with_validity(m);
             let label = peaks.last().and_then(|peak| {
                 let of = Fraction(step.to? / peak.to?);
                 Some(format!("{} of {}", of.in_whole_percent(), peak.name))
@@ -398,7 +398,7 @@ fn gflops(rate: f64) -> String {
 }
 
 /// Describes how a figure was measured.
-fn how(m: &Measurement, names_library: bool) -> String {
+fn method_in_words(m: &Measurement, names_library: bool) -> String {
     match m.name.as_str() {
         RATING => {
             let config: RatingConfig = m.read_config();
@@ -410,10 +410,10 @@ fn how(m: &Measurement, names_library: bool) -> String {
             };
             let n = config.n.unwrap_or(0);
             let nb = config.nb.unwrap_or(0);
-            let library = if names_library { format!(", {}", by(m)) } else { String::new() };
+            let library = if names_library { format!(", {}", library_name(m)) } else { String::new() };
             format!("N {n}, NB {nb}{library}{grid}")
         }
-        DGEMM if names_library => by(m),
+        DGEMM if names_library => library_name(m),
         DGEMM => String::new(),
         _ => {
             let PeakConfig { isa, clock_hz, .. } = m.read_config();
@@ -534,10 +534,10 @@ fn program(m: &Measurement, own_version: &str) -> String {
     let config: RatingConfig = m.read_config();
     match (m.category, config.version) {
         (Category::Variant, _) => {
-            format!("nodegauge {own_version}, a variant of HPL, products by {}", by(m))
+            format!("nodegauge {own_version}, a variant of HPL, products by {}", library_name(m))
         }
-        (_, Some(version)) => format!("{} (HPL {version})", by(m)),
-        (_, None) => by(m),
+        (_, Some(version)) => format!("{} (HPL {version})", library_name(m)),
+        (_, None) => library_name(m),
     }
 }
 

@@ -31,7 +31,7 @@ use nodegauge_chase::{BLOCK, Chase, Load, MemoryRegion, RegionBuffers, Witnessed
 use nodegauge_gauge::family::SHARES;
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};
+use nodegauge_measure::schedule::{RemainingTime, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Fraction, NoticeId, clock};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_toolchain::CommandLine;
@@ -378,7 +378,7 @@ impl Family {
         if self.has_bandwidths() {
             run.observer.phase("checking every element");
         }
-        let mut time = Affordable::new(&policy::CURVES_AFTER_SETUP, &run.limits);
+        let mut time = RemainingTime::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         let mut cells = Vec::new();
         let mut first = Vec::new();
         let mut last = None;

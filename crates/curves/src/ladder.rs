@@ -16,7 +16,7 @@ use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_kernels::{Kernel, ResidentLoop, Stores};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Cache, Quoted};
-use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};
+use nodegauge_measure::schedule::{RemainingTime, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
 use nodegauge_placement::Placement;
 use std::collections::BTreeSet;
@@ -154,7 +154,7 @@ impl Mode for Ladder {
             variants.push(chosen);
         }
         run.observer.phase("checking every element");
-        let time = Affordable::new(&policy::CURVES_AFTER_SETUP, &run.limits);
+        let time = RemainingTime::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let set = self.sets[i];

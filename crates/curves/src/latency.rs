@@ -19,7 +19,7 @@ use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::best_pages;
 use nodegauge_chase::{ChainPlace, Chase, Cycle, MemoryRegion, SLOTS, is_cached};
 use nodegauge_measure::record::Quoted;
-use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};
+use nodegauge_measure::schedule::{RemainingTime, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
 
 /// Maximum ratio of the size of a region to the largest working set in the region.
@@ -93,7 +93,7 @@ impl Mode for Latency {
         for pages in &self.kinds {
             regions.push(MemoryRegion::map(&mut pool, 0..1, bytes, *pages, &options.policy)?);
         }
-        let time = Affordable::new(&policy::CURVES_AFTER_SETUP, &run.limits);
+        let time = RemainingTime::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let cycle = Cycle::new(self.sets[i], options.order)?;

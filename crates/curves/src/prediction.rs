@@ -95,7 +95,7 @@ impl Predictable for PredictedCurve<'_> {
         true
     }
 
-    fn smaller(&self) -> &str {
+    fn shortening_options(&self) -> &str {
         SMALLER
     }
 }

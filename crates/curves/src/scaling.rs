@@ -34,7 +34,7 @@ use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};
+use nodegauge_measure::schedule::{RemainingTime, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Unit, clock};
 use nodegauge_placement::Placement;
 use std::collections::BTreeSet;
@@ -304,7 +304,7 @@ impl Scaling {
         let loops = with_kernels(&prepared, &KERNELS);
         let order = by_importance(&self.counts);
         let mut first = Vec::new();
-        let mut time = Affordable::new(&policy::CURVES_AFTER_SETUP, &run.limits);
+        let mut time = RemainingTime::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         for number in 0..of.cells.len() {
             let begun = clock::now();
             first.push(vec![of.turn(number)?]);

@@ -6,7 +6,7 @@
 //! follow one working set per octave in ascending order, and finally the working sets between these. A working set for
 //! which there is not enough time is omitted; smaller ones after it may still be measured.
 
-use nodegauge_measure::schedule::Affordable;
+use nodegauge_measure::schedule::RemainingTime;
 use nodegauge_measure::{Bytes, Notice, NoticeId, Observer, clock};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,7 +36,7 @@ struct PreparedCell<T> {
 /// Fails with the first error of `set_up`.
 pub(crate) fn set_up<T, E>(
     sets: &[u64],
-    mut time: Affordable,
+    mut time: RemainingTime,
     observer: &mut dyn Observer,
     notices: &mut Vec<Notice>,
     mut set_up: impl FnMut(usize) -> Result<(T, Duration), E>,
@@ -124,7 +124,7 @@ mod tests {
         };
         let limits = Limits::new(Duration::from_secs_f64(budget), None);
         let (time, mut notices) =
-            (Affordable::new(&policy::CURVES_AFTER_SETUP, &limits), Vec::new());
+            (RemainingTime::new(&policy::CURVES_AFTER_SETUP, &limits), Vec::new());
         let taken = set_up(&sets, time, &mut SilentObserver, &mut notices, |i| {
             pass(sets[i] as f64 * byte + turn(sets[i]));
             Ok::<_, Infallible>((sets[i], Duration::from_secs_f64(turn(sets[i]))))

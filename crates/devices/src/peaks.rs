@@ -193,7 +193,7 @@ fn best(
         Ok(chains) => Ok(PreparedCandidate::Works(chains)),
         Err(error) => Ok(PreparedCandidate::Refused(error)),
     };
-    let working = halving::prepared(&[shapes], &late, &mut build)?;
+    let working = halving::prepare_candidates(&[shapes], &late, &mut build)?;
     let mut groups: Vec<Halving<Chains>> = working.into_iter().map(Halving::new).collect();
     halving::choose(&mut Loops { observer }, &mut groups, &RULES, deadline)?;
     Ok(groups.swap_remove(0).into_leader())

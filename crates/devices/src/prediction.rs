@@ -117,7 +117,7 @@ impl Predictable for PredictedArrays<'_> {
         is_shorter
     }
 
-    fn smaller(&self) -> &str {
+    fn shortening_options(&self) -> &str {
         "smaller arrays (--size)"
     }
 }
@@ -162,7 +162,7 @@ impl Predictable for PredictedCopies {
         can
     }
 
-    fn smaller(&self) -> &str {
+    fn shortening_options(&self) -> &str {
         "smaller copies (--sizes)"
     }
 }

@@ -60,7 +60,7 @@ pub fn choose(
             Err(error) => Err(error),
         }
     };
-    let working = halving::prepared(&shapes, &late, &mut first_turn)?;
+    let working = halving::prepare_candidates(&shapes, &late, &mut first_turn)?;
     let tried = working.iter().map(Vec::len).max().unwrap_or(0);
     let mut groups: Vec<Halving<LoopShape>> = working.into_iter().map(without_hopeless).collect();
     let mut turns = Loops { bench, kernels, stop };

@@ -160,7 +160,7 @@ pub fn as_reframe(reference: &Reference, system: &str) -> String {
 
 fn reframe_line(figure: &ReferenceFigure) -> String {
     let FigureKey { name, unit, .. } = &figure.key;
-    let scaled = ScaledUnit::usual(*unit);
+    let scaled = ScaledUnit::for_lists(*unit);
     let deviation = (figure.bound - figure.value) / figure.value;
     let bounds = match unit.better() {
         Better::Higher => format!("{deviation:.4}, None"),

@@ -50,7 +50,7 @@ fn mark(figure: &mut Measurement, reason: &str, is_main_cause: bool) {
         return;
     }
     for one in &mut figure.disturbed {
-        one.reason = interference::under_a_quota(&one.reason);
+        one.reason = interference::reword_for_quota(&one.reason);
     }
     let before = std::mem::replace(&mut figure.validity, Validity::valid());
     // The decisive reason of an invalid figure remains the first.

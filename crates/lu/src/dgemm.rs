@@ -1,5 +1,5 @@
-//! DGEMM on all threads. Every thread multiplies its own matrices; therefore the rate does not include overhead of
-//! sharing work among threads.
+//! DGEMM on all threads. Every thread multiplies its own matrices; therefore the rate does not include the overhead of
+//! sharing work.
 
 use crate::engine::{GemmEngine, Multiplier};
 use crate::random::Sequence;
@@ -18,19 +18,20 @@ const TOUCH_DEPTH: usize = 8;
 const MIN_DEPTH: usize = 64;
 /// Number of rows and columns of the small matrices, whose products precede the estimate.
 const SMALL_ORDER: usize = 64;
-/// Share of the requested time for which every thread repeats the small product in a round, and maximum of this
-/// time. A round is longer than threads usually wait for a CPU that other processes use.
+/// Share of the requested time for which every thread repeats the small product in a round; [`MAX_SMALL`] is the
+/// maximum of this time. A round is longer than threads usually wait for a CPU that other processes use.
 const SMALL_SHARE: f64 = 0.25;
+/// Maximum time for which a thread repeats the small product in a round.
 const MAX_SMALL: Duration = Duration::from_millis(10);
 /// Maximum number of rounds with small products. A round that is fast enough is the last; slower rounds may have
 /// been interrupted.
 const SMALL_ROUNDS: usize = 4;
-/// If the estimate takes more than this multiple of the requested time, e.g. on emulated CPUs, it is the only
-/// round.
+/// Maximum time of the estimate, as a multiple of the requested time. If the estimate takes longer, e.g. on emulated
+/// CPUs, it is the only round.
 const SLOW: f64 = 4.0;
-/// If the estimate is predicted to take more than this multiple of the requested time, only small products
-/// are run. It is smaller than [`SLOW`], because filling the matrices takes as long as the estimate, and another
-/// product follows.
+/// Maximum predicted time of the estimate, as a multiple of the requested time. If the estimate would take longer, only
+/// small products are run. It is smaller than [`SLOW`], because filling the matrices takes as long as the
+/// estimate, and another product follows.
 const SLOW_FROM_SMALL: f64 = 2.0;
 /// Number of columns of A: several times the number of columns that libraries copy into a buffer at once.
 const DEPTH: usize = 1024;
@@ -48,7 +49,7 @@ pub fn measure(
     let engine = GemmEngine::new(multiplier);
     let found = AtomicU64::new(0);
     let parts = team.map(|member| {
-        engine.settle();
+        engine.use_one_thread();
         // Filling the matrices of an emulated CPU takes seconds, as the estimate does.
         let max = SLOW_FROM_SMALL * time.as_secs_f64();
         let enough = flops(MIN_DEPTH) / max;
@@ -109,10 +110,10 @@ fn flops(depth: usize) -> f64 {
     2.0 * (ORDER * ORDER * depth) as f64
 }
 
-/// Returns the rate per thread in FLOP/s of small products on all threads: the first rate of at least `enough`,
-/// otherwise the best one. In a round, every thread multiplies for the time `each`. The round ends when all threads
-/// have ended, because threads may share CPUs. All threads return the same rate, which they exchange through
-/// `found`.
+/// Measures the rate per thread of small products on all threads, and returns it in FLOP/s: the first rate of at least
+/// `enough`, otherwise the best rate. In a round, every thread multiplies for the time `each`. The round ends when all
+/// threads have ended, because threads may share CPUs. The threads exchange their rates through `found`, so that all
+/// return the same rate.
 fn small_rate(
     member: &Member<'_>,
     engine: &GemmEngine<'_>,
@@ -152,7 +153,7 @@ fn small_rate(
     best
 }
 
-/// Returns the best of `rates`, FLOP/s.
+/// Returns the highest of `rates`, FLOP/s.
 pub fn best(rates: &[f64]) -> FlopsPerSec {
     FlopsPerSec(rates.iter().copied().fold(0.0, f64::max))
 }

@@ -10,14 +10,14 @@ use std::ops::Range;
 /// columns from left to right; with fewer groups, some NUMA nodes would run out of columns long before others.
 const GROUPS: usize = 8;
 
-/// Returns the NUMA node of each thread; empty if a bound thread may run on several NUMA nodes, or if no thread is
-/// bound.
+/// Returns the NUMA node of each thread. The list is empty if a bound thread may run on several NUMA nodes, or if no
+/// thread is bound.
 pub fn thread_nodes(topology: &Topology, placement: &Placement) -> Vec<usize> {
     let bound = placement.threads.iter().filter(|_| placement.bind != Bind::None);
     bound.map(|thread| only_node(thread, topology)).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Returns the NUMA node of a thread; `None` if the thread may run on several.
+/// Returns the only NUMA node on which a thread may run; `None` if the thread may run on several.
 fn only_node(thread: &ThreadPlace, topology: &Topology) -> Option<usize> {
     match thread.nodes(topology).as_slice() {
         [node] => Some(node.0 as usize),
@@ -88,8 +88,8 @@ impl ColumnDistribution {
         self.threads.iter().filter(|of| **of == node).count().max(1)
     }
 
-    /// Returns the columns among `columns` that `thread` generates; `all` is the number of threads. Blocks of
-    /// `together` columns on a NUMA node are distributed cyclically over its threads.
+    /// Returns the columns among `columns` that `thread` generates; `all` is the number of threads. On each NUMA node,
+    /// blocks of `together` columns are distributed cyclically over its threads.
     pub fn generated_by(
         &self,
         thread: usize,

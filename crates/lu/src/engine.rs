@@ -61,9 +61,9 @@ impl<'a> GemmEngine<'a> {
         Self { multiplier, isa: Isa::detected() }
     }
 
-    /// Makes the library run products on the calling thread only. Every thread that multiplies must call this
+    /// Sets the library to run products on the calling thread only. Every thread that multiplies must call this
     /// function once.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn use_one_thread(&self) {
         if let Multiplier::Library(library) = self.multiplier {
             library.use_calling_thread();
         }

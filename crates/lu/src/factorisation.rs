@@ -66,7 +66,7 @@ impl LuProgress {
     }
 }
 
-/// Time of a factorisation, and the use of the time by the threads.
+/// Elapsed time of a factorisation, and how the threads spent this time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LuTime {
     /// Elapsed time of factorisation and back-substitution.
@@ -185,7 +185,7 @@ pub fn solve(
     let start = Instant::now();
     let busy = team.map(|member| {
         let guard = AbandonOnPanic(&shared);
-        shared.engine.settle();
+        shared.engine.use_one_thread();
         let before = ThreadCounts::now();
         let solve_start = Instant::now();
         let spent = schedule::work(&shared, member.index);

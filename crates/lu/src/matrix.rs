@@ -6,7 +6,8 @@ use nodegauge_os::{Mapping, PageSize};
 use nodegauge_toolchain::blas::Product;
 use std::ops::Range;
 
-/// Matrix of n rows and n + 1 columns. The thread that first writes a part of the memory touches it first.
+/// Matrix of n rows and n + 1 columns; the last column is the right-hand side. Each page is on the NUMA node of the
+/// thread that first writes to it.
 #[derive(Debug)]
 pub struct Matrix {
     mapping: Mapping,
@@ -25,7 +26,7 @@ pub fn column_distance(order: usize) -> usize {
     8 * if lines.is_multiple_of(2) { lines + 1 } else { lines }
 }
 
-/// Returns the memory of a matrix of this order including the right-hand side.
+/// Returns the size of a matrix of this order, including the right-hand side.
 pub fn bytes(order: usize) -> Bytes {
     Bytes((column_distance(order) * (order + 1) * 8) as u64)
 }
@@ -55,7 +56,7 @@ impl Matrix {
 
     /// Returns the matrix with a distribution of its columns over NUMA nodes. The threads of a NUMA node first
     /// touch and later update its columns.
-    pub fn at(self, distribution: ColumnDistribution) -> Self {
+    pub fn with_distribution(self, distribution: ColumnDistribution) -> Self {
         Self { distribution, ..self }
     }
 
@@ -74,7 +75,7 @@ impl Matrix {
         self.distance
     }
 
-    /// Returns a view for threads that work on parts of the matrix; the caller must ensure that these parts are
+    /// Returns a view for threads that work on parts of the matrix. The caller must ensure that these parts are
     /// disjoint.
     pub(crate) fn view(&self) -> MatrixView {
         let a = self.mapping.at(0, bytes(self.order).0 as usize).cast().as_ptr();

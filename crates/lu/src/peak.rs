@@ -1,14 +1,14 @@
 //! Peak rates of the arithmetic units, measured by loops that use registers only.
 //!
-//! Each loop runs independent chains of multiply-adds, as many as fit into the registers together with two
-//! constants. This hides the latency of every known core: a latency of 4 or 5 cycles with two units requires 8 to
-//! 10 chains. The loop is written once, generic over a vector type. Without fused instructions, a chain consists of
-//! equal numbers of multiplications and additions. All values stay near 2, so no value becomes denormal. The
-//! theoretical peak is cores x clock x operations per cycle, with the clock measured during the loop.
+//! Each loop runs independent chains of multiply-adds, as many as fit into the registers together with two constants.
+//! This hides the latency of every known core: a latency of 4 or 5 cycles with two units requires 8 to 10 chains. The
+//! loop is written once, generic over a vector type. Without fused instructions, a chain consists of equal numbers of
+//! multiplications and additions. All values stay near 2, so no value becomes denormal. The theoretical peak is cores x
+//! clock x operations per cycle, with the clock measured during the loop.
 //!
 //! A loop runs in bursts, which are short runs of 20 ms. If a sibling hardware thread (perhaps of another virtual
-//! machine) uses the execution units, the loop performs fewer operations per cycle. [`shared`] computes the share
-//! of other load from the bursts.
+//! machine) uses the execution units, the loop performs fewer operations per cycle. From the bursts,
+//! [`other_load_share`] computes the share of the units that other load used.
 
 use nodegauge_kernels::{Isa, enabled};
 use nodegauge_machine::clock::WorkClock;
@@ -82,7 +82,7 @@ pub struct PeakLoop {
 
 impl PeakLoop {
     /// True if both values describe the same loop.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same_loop(&self, other: &Self) -> bool {
         (self.isa, self.element, self.fused) == (other.isa, other.element, other.fused)
     }
 
@@ -332,14 +332,14 @@ pub struct Peak {
 
 impl Peak {
     /// Returns the best burst; its rate is 0 if there are no bursts.
-    pub fn burst(&self) -> Burst {
+    pub fn best_burst(&self) -> Burst {
         let nothing = Burst { rate: FlopsPerSec(0.0), clock: None };
         self.bursts.iter().copied().fold(nothing, |a, b| if b.rate > a.rate { b } else { a })
     }
 
     /// Returns the rate of the best burst.
-    pub fn best(&self) -> FlopsPerSec {
-        self.burst().rate
+    pub fn best_rate(&self) -> FlopsPerSec {
+        self.best_burst().rate
     }
 }
 
@@ -347,7 +347,7 @@ impl Peak {
 /// `some` is compared with the best speed of `all` bursts of the same loop. The speed is in operations per cycle,
 /// so that a change of the clock does not count as other load. If the clock of any burst is unknown, the speed is
 /// in operations per second. Returns `None` without bursts.
-pub fn shared(some: &[Burst], all: &[Burst]) -> Option<Fraction> {
+pub fn other_load_share(some: &[Burst], all: &[Burst]) -> Option<Fraction> {
     let clocks = some.iter().chain(all).all(|burst| burst.clock.is_some());
     let best = some.iter().chain(all).map(|burst| burst.speed(clocks)).reduce(f64::max)?;
     let speeds: Vec<f64> = some.iter().map(|burst| burst.speed(clocks)).collect();
@@ -438,11 +438,11 @@ mod tests {
         let bursts = (0..rounds).map(|_| burst(&mut team, &kernel).unwrap()).collect();
         let peak = Peak { kernel, bursts };
         assert_eq!(peak.bursts.len(), 3);
-        assert!(peak.best().0 > 0.0 && peak.kernel.element == "f32");
-        assert!(peak.bursts.iter().all(|burst| burst.rate <= peak.best()));
-        let at = |clock| Burst { clock, ..peak.burst() };
+        assert!(peak.best_rate().0 > 0.0 && peak.kernel.element == "f32");
+        assert!(peak.bursts.iter().all(|burst| burst.rate <= peak.best_rate()));
+        let at = |clock| Burst { clock, ..peak.best_burst() };
         assert_eq!(at(None).per_cycle(2), None);
-        assert_eq!(at(Some(Hertz(1e9))).per_cycle(2), Some(peak.best().0 / 2.0 / 1e9));
+        assert_eq!(at(Some(Hertz(1e9))).per_cycle(2), Some(peak.best_rate().0 / 2.0 / 1e9));
     }
 
     #[test]
@@ -455,11 +455,11 @@ mod tests {
         // At half the clock, half the rate means that no units were lost; at the full clock, it means that half of the
         // units were lost.
         let quiet = bursts(&[(64e9, 2e9), (32e9, 1e9), (48e9, 1.5e9)]);
-        assert_eq!(shared(&quiet, &[]), Some(Fraction(0.0)));
+        assert_eq!(other_load_share(&quiet, &[]), Some(Fraction(0.0)));
         let busy = bursts(&[(32e9, 2e9), (16e9, 1e9), (48e9, 1.5e9)]);
-        assert_eq!(shared(&busy, &quiet), Some(Fraction(0.5)));
+        assert_eq!(other_load_share(&busy, &quiet), Some(Fraction(0.5)));
         let unknown = [Burst { rate: FlopsPerSec(48e9), clock: None }];
-        assert_eq!(shared(&unknown, &quiet), Some(Fraction(0.25)));
-        assert_eq!(shared(&[], &quiet), None);
+        assert_eq!(other_load_share(&unknown, &quiet), Some(Fraction(0.25)));
+        assert_eq!(other_load_share(&[], &quiet), None);
     }
 }

@@ -46,16 +46,16 @@ impl MatrixSource for Sequence {
     }
 }
 
-/// Number of neighbouring columns that one thread generates. Thus one thread touches a complete huge page first,
-/// and the pages of a NUMA node are spread over its threads.
+/// Number of neighbouring columns that one thread generates: enough for one thread to be the first to touch a whole
+/// huge page, and few enough to spread the pages of a NUMA node over its threads.
 const COLUMNS: usize = 16;
 
-/// Number of elements written between two checks for an interruption. This takes about 0.1 s with one thread on the
-/// slowest node.
+/// Number of elements written between two checks for an interruption. Writing them takes about 0.1 s with one thread on
+/// the slowest node.
 const BETWEEN_LOOKS: usize = 32 << 20;
 
-/// Writes the matrix until `stop` returns true; every thread writes different columns. Returns true if the matrix is
-/// complete.
+/// Writes the elements of the matrix; every thread writes different columns. Ends early if `stop` returns true. Returns
+/// true if the matrix is complete.
 ///
 /// # Errors
 /// Fails if a thread fails.

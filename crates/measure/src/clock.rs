@@ -1,5 +1,5 @@
-//! Clock that times kernels: the monotonic clock of the operating system, read in user space through the vDSO. It is
-//! the same on all CPUs, so that times that different threads read can be subtracted from each other.
+//! Clock that times kernels: the monotonic clock of the operating system, read in user space through the vDSO. All CPUs
+//! have the same clock, so that times from different threads can be subtracted from each other.
 //!
 //! Granularity and cost of a clock reading are measured, not assumed.
 
@@ -18,8 +18,8 @@ pub fn since_start() -> f64 {
 
 static BUDGET_START: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// Starts the time budget of the user: when the command starts, so that everything before the
-/// measurement counts, or when all hosts of a run start together.
+/// Starts the user's time budget. It starts with the command, so that everything before the measurement counts; in a
+/// run on several hosts, it starts on all hosts together.
 pub fn start_budget() {
     *BUDGET_START.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
 }
@@ -31,17 +31,17 @@ pub fn budget_start() -> Instant {
 }
 
 thread_local! {
-    static AHEAD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    static CLOCK_OFFSET: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// Returns the current time of the clock that measures time budgets.
 pub fn now() -> Instant {
-    Instant::now() + AHEAD.get()
+    Instant::now() + CLOCK_OFFSET.get()
 }
 
 /// Advances the clock of time budgets by `by` in this thread, to simulate a slow machine in tests.
 pub fn advance_clock(by: Duration) {
-    AHEAD.set(AHEAD.get() + by);
+    CLOCK_OFFSET.set(CLOCK_OFFSET.get() + by);
 }
 
 /// Granularity and cost of the clock.
@@ -53,7 +53,7 @@ pub struct ClockQuality {
     pub overhead: Seconds,
 }
 
-/// Number of clock readings for the measurement; they take about 30 us in total.
+/// Number of clock readings from which granularity and cost are computed; they take about 30 us in total.
 const READINGS: u32 = 1000;
 /// Maximum number of readings until a coarse clock advances, about half a second.
 const MAX_READINGS: u32 = 10_000_000;
@@ -66,7 +66,8 @@ pub fn quality() -> ClockQuality {
     clock_quality(|| Instant::now().duration_since(*START.get_or_init(Instant::now)))
 }
 
-/// Measures granularity and cost of a clock with consecutive readings, at least until it has advanced.
+/// Measures granularity and cost of a clock with consecutive readings. If the clock is coarse, more readings are made
+/// until it has advanced.
 fn clock_quality(mut read: impl FnMut() -> Duration) -> ClockQuality {
     let start = read();
     let mut last = start;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Kind of a failure, which determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
-    /// A result is invalid or an expectation is not met; exit code 1.
+    /// A result is invalid, or an expectation is not met; exit code 1.
     Unmet,
     /// Wrong usage or unreadable input; exit code 2.
     Usage,
@@ -42,22 +42,23 @@ impl Failure {
         Self { kind, message: message.to_string(), cause: None, hint: None }
     }
 
-    /// Returns a failure because a result is invalid or an expectation is not met.
+    /// Returns a failure of the kind [`FailureKind::Unmet`]: a result is invalid, or an expectation is not met.
     pub fn unmet(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Unmet, message)
     }
 
-    /// Returns a failure because of wrong usage or unreadable input.
+    /// Returns a failure of the kind [`FailureKind::Usage`]: wrong usage or unreadable input.
     pub fn usage(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Usage, message)
     }
 
-    /// Returns a failure because more was requested than this machine has.
+    /// Returns a failure of the kind [`FailureKind::Insufficient`]: more was requested than this machine has.
     pub fn insufficient(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Insufficient, message)
     }
 
-    /// Returns a failure because something is missing: a permission, memory, disk space.
+    /// Returns a failure of the kind [`FailureKind::Missing`]: a permission, memory, disk space or another requirement
+    /// is missing.
     pub fn missing(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Missing, message)
     }
@@ -80,7 +81,7 @@ impl Failure {
         Self { hint, ..self }
     }
 
-    /// Puts the item that failed before the message, e.g. `rank 3`.
+    /// Prefixes the message with the item that failed, e.g. `rank 3`.
     #[must_use]
     pub fn with_context(self, what: impl fmt::Display) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }
@@ -92,7 +93,7 @@ impl Failure {
         Self { kind, ..self }
     }
 
-    /// True if the machine lacks something, so that another request may succeed.
+    /// True if the machine lacks something that the request needs; another request may then succeed.
     pub fn is_machine_failure(&self) -> bool {
         matches!(self.kind, FailureKind::Insufficient | FailureKind::Missing)
     }

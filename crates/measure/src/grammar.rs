@@ -103,7 +103,7 @@ impl<'a> Cursor<'a> {
         self.rest().chars().next()
     }
 
-    /// Consumes `c` if it is next; returns true if it was.
+    /// Consumes the next character if it is `c`; returns true if it was consumed.
     pub fn eat(&mut self, c: char) -> bool {
         let hit = self.peek() == Some(c);
         if hit {

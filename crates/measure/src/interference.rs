@@ -12,7 +12,7 @@ pub struct ThreadCounts {
     pub involuntary_switches: u64,
     /// Page faults, minor and major.
     pub faults: u64,
-    /// Time that the thread ran on a CPU, in nanoseconds.
+    /// Time for which the thread ran on a CPU, in nanoseconds.
     pub cpu_nanos: u64,
 }
 
@@ -57,8 +57,8 @@ fn parse_stolen(stat: &str) -> Option<u64> {
     stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
 }
 
-/// CPU time in seconds: busy time of some CPUs since boot, for all processes, and CPU time of this
-/// process and of its ended children.
+/// Two CPU times in seconds: busy time of some CPUs since boot, for all processes; and CPU time of this process and of
+/// its ended children.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work {
     all: f64,
@@ -138,7 +138,7 @@ pub enum Cause {
     Moved,
     /// Another program used a CPU of the measuring threads.
     OtherProgram {
-        /// Share of the sample's duration, 0 to 1.
+        /// Share of the sample's duration for which the other program used the CPU, 0 to 1.
         share: Fraction,
     },
 }
@@ -147,12 +147,12 @@ pub enum Cause {
 const BY_OTHERS: &str = "another program used a core";
 /// Words for a loss of the CPU to another task.
 const PREEMPTED: &str = "preempted";
-/// Words for a loss of the CPU without a context switch.
+/// Words for a loss of the CPU without a context switch of the thread.
 const UNKNOWN: &str = "because of stolen time or an interrupt";
 
 /// Returns the text of a cause for a run in which a CPU quota stopped threads. Time lost to the
 /// quota cannot be distinguished from time lost to another program, so the text names both.
-pub fn under_a_quota(cause: &str) -> String {
+pub fn reword_for_quota(cause: &str) -> String {
     cause
         .replace(BY_OTHERS, "the CPU quota or another program stopped a thread")
         .replace(PREEMPTED, "stopped by the CPU quota or preempted")
@@ -207,7 +207,7 @@ mod tests {
             (Cause::Faults(1).to_string(), "1 page fault"),
         ];
         for (cause, expected) in cases {
-            assert_eq!(under_a_quota(&cause), expected);
+            assert_eq!(reword_for_quota(&cause), expected);
         }
     }
 

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 /// Role of a key in the comparison of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Size to which a figure applies, e.g. the size of a message. Values for different sizes are different figures,
-    /// and the size is printed even if all figures have the same size.
+    /// Size to which a figure applies, e.g. the size of a message. Values for different sizes belong to different
+    /// figures, and the size is printed even if all figures have the same size.
     Size,
     /// Property of the measured quantity, e.g. the type of elements. Figures with different values of the key are not
     /// comparable.
@@ -207,7 +207,7 @@ pub struct ConfigKind {
     pub gauge: &'static str,
     /// Tests that produce the figures; one test may produce several kinds.
     pub tests: &'static [&'static str],
-    /// Keys of the configuration of these figures.
+    /// Keys of the configuration of the figures.
     pub keys: &'static [Key],
     /// Names of the figures that represent a run in one-line summaries.
     pub headlines: &'static [&'static str],
@@ -292,7 +292,7 @@ impl TestKeys<'_> {
     }
 
     /// Returns the position of a key among the keys of its kind of figure, in the order of declaration.
-    pub fn place(&self, name: &str) -> usize {
+    pub fn position(&self, name: &str) -> usize {
         self.for_test.and_then(|keys| keys.get(name)).map_or(usize::MAX, |known| known.place)
     }
 }
@@ -339,8 +339,8 @@ impl Registry {
     }
 
     /// Returns the position of a key among the keys of its kind of figure, in the order of declaration.
-    pub fn place(&self, gauge: &str, test: &str, name: &str) -> usize {
-        self.for_test(gauge, test).place(name)
+    pub fn position(&self, gauge: &str, test: &str, name: &str) -> usize {
+        self.for_test(gauge, test).position(name)
     }
 
     /// Returns the former names of all keys.

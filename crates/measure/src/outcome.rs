@@ -36,8 +36,7 @@ pub struct Outcome {
     pub time: Option<RunTime>,
     /// Failure that ended the measurement early; figures measured before the failure are kept.
     pub failure: Option<Failure>,
-    /// Hardware events during parts of the run. The figures of these parts already take them into
-    /// account.
+    /// Hardware events during parts of the run, which the figures of the parts already take into account.
     pub judged_events: Vec<EventCount>,
     /// True if the figures of each part already take throttling by CPU quotas into account.
     pub has_judged_parts: bool,

@@ -8,8 +8,8 @@ const UTF16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 /// Longest line of a text that is not JSON, in bytes. The longest lines of the programs that are read have some
 /// thousand bytes.
 pub const LONGEST_LINE: usize = 1 << 20;
-/// Largest figure, and reciprocal of the smallest. Squares and reciprocals of figures, and sums of many squares, are
-/// finite numbers then, so that statistics of figures can be computed and saved.
+/// Largest figure; its reciprocal is the smallest figure. Squares and reciprocals of figures, and sums of many squares,
+/// are then finite, so that statistics of figures can be computed and saved.
 const LARGEST: f64 = 1e150;
 
 /// Reason why figures are suspect if the end of the output is missing.

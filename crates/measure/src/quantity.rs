@@ -193,7 +193,7 @@ impl Sum for Bytes {
     }
 }
 
-/// Energy efficiency: operations per second and watt.
+/// Returns the energy efficiency, in operations per second and watt.
 impl Div<Watts> for FlopsPerSec {
     type Output = f64;
     fn div(self, power: Watts) -> f64 {
@@ -337,7 +337,7 @@ fn change(ratio: f64) -> String {
 /// Formats the share in percent, with one digit after the point unless the percentage is a whole number.
 impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Less than the last digit is not nothing.
+        // A share that is smaller than the last digit is not displayed as zero.
         if self.0 != 0.0 && self.0.abs() < 0.0005 {
             return padded(f, "< 0.1 %");
         }
@@ -495,7 +495,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn any_predicted_time_is_a_duration() {
+    fn any_predicted_time_converts_to_a_duration() {
         let rate = BytesPerSec(4e9);
         assert_eq!((Bytes(2_000_000_000) / rate).duration(), Duration::from_millis(500));
         let endless = [Bytes(1) / BytesPerSec(0.0), Bytes(0) / BytesPerSec(0.0), Seconds(-1.0)];
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_binary_units_and_rates_si_units() {
+    fn sizes_are_printed_in_binary_units_and_rates_in_si_units() {
         assert_eq!(Bytes::mib(128).to_string(), "128 MiB");
         assert_eq!(Bytes(1536 << 20).to_string(), "1.5 GiB");
         assert_eq!(Bytes(17).to_string(), "17 B");
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_numbers_have_exponents() {
+    fn extreme_numbers_are_printed_with_exponents() {
         let extreme = [1e308, -1e308, 5e-324, 1e-13, f64::INFINITY].map(significant);
         assert_eq!(extreme, ["1.000e308", "-1.000e308", "4.9e-324", "1.0e-13", "inf"]);
         assert_eq!(BytesPerSec(1e308).to_string(), "1.000e308 B/s");

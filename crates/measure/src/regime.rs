@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trip_between_regimes_has_no_regime() {
+    fn round_trip_between_regimes_belongs_to_no_regime() {
         // The round trips of neighbouring clusters differ by a factor of less than 1.6.
         let mut trips = histogram(1, &[(40, 100.0, 1.04), (40, 350.0, 1.04)]);
         trips.extend([140e-9, 190e-9, 260e-9]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn evenly_rising_round_trips_are_one_regime() {
+    fn gradually_changing_round_trips_are_one_regime() {
         // Round trips become shorter, linearly or exponentially, while the clock frequency of the caches rises.
         for n in [10, 30, 100, 1000] {
             let to_end = |i: u32| 90e-9 * (1.0 + 1.2 * (-6.0 * f64::from(i) / f64::from(n)).exp());
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn few_round_trips_separate_by_distance() {
+    fn few_round_trips_are_separated_by_their_ratio() {
         assert_eq!(regimes(&[160e-9, 255e-9]).len(), 1);
         assert_eq!(regimes(&[115e-9, 390e-9]).len(), 2);
         assert!(

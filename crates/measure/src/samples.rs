@@ -38,7 +38,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Returns a sample that ends now, with times only.
+    /// Returns a sample with these times that ends now; its other fields are empty.
     pub fn from_times(seconds: Vec<f64>) -> Self {
         Self {
             seconds,
@@ -239,8 +239,8 @@ fn sample_trips<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
     trips
 }
 
-/// Assigns `samples` to regimes with these parameters. Samples without a measured time belong to no regime and are not
-/// set aside, because they have no value.
+/// Assigns `samples` to regimes with these parameters. Samples without a measured time belong to no regime. They are
+/// not listed as excluded either, because they have no value.
 pub fn assign_regimes_with(
     samples: &[Sample],
     known: AssignmentParameters<'_>,

@@ -14,7 +14,7 @@ mod prediction;
 pub mod shuffle;
 mod turn;
 
-pub use affordable::Affordable;
+pub use affordable::RemainingTime;
 pub use policy::{CellRule, RepetitionPolicy, RoundOrder, WarmUp};
 pub use prediction::{Predictable, PredictedTime};
 pub use turn::{Turn, TurnFailure};
@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 pub struct Budget {
     /// Time for the whole run.
     pub time: Duration,
-    /// True if the user set the budget. A run that cannot keep such a budget is refused before its set-up.
+    /// True if the user set the budget. A run that cannot keep a budget of the user is refused before its set-up.
     pub asked: bool,
 }
 
@@ -45,7 +45,7 @@ impl Budget {
     }
 }
 
-/// Converts the time of a budget that the user did not set, e.g. the share of a part.
+/// Budget that the user did not set, e.g. the share of a part of the run.
 impl From<Duration> for Budget {
     fn from(time: Duration) -> Self {
         Self { time, asked: false }
@@ -68,7 +68,7 @@ pub struct Limits {
     pub samples: Option<usize>,
     /// Expected time for checks and cleanup at the end.
     pub reserve: Duration,
-    /// True if the user set the budget. A run that cannot keep such a budget is refused before its set-up.
+    /// True if the user set the budget. A run that cannot keep a budget of the user is refused before its set-up.
     pub asked: bool,
 }
 
@@ -244,7 +244,7 @@ impl Schedule {
                 // Each cell gets at least one sample, unless the run is so late that it ends with what it has. The
                 // minimum number of rounds is not enforced if it would exceed the time.
                 let has_figure = self.has_counted() && self.limits.is_exceeded();
-                if !self.exactly() && (late || has_figure || (passes >= 1 && elapsed() > end)) {
+                if !self.requires_samples() && (late || has_figure || (passes >= 1 && elapsed() > end)) {
                     return Ok(Stop::Budget);
                 }
                 if !self.active.contains(&cell) {
@@ -260,7 +260,7 @@ impl Schedule {
                     let warm_up = usize::from(self.policy.warm_up == WarmUp::Round);
                     let rounds = round as f64 + (place + 1) as f64 / count as f64;
                     let done = self.limits.samples.map_or(0.0, |n| rounds / (n + warm_up) as f64);
-                    let spent = if self.exactly() { 0.0 } else { elapsed().as_secs_f64() / time };
+                    let spent = if self.requires_samples() { 0.0 } else { elapsed().as_secs_f64() / time };
                     let words = latest.map_or_else(String::new, |of| of(&self.samples));
                     observer.progress(done.max(spent).min(1.0), &words);
                 }
@@ -271,13 +271,13 @@ impl Schedule {
             let late = (elapsed() >= rule.max_time && passes >= self.policy.min_rounds)
                 || (elapsed() + last_round > end && passes >= 1);
             let asked = passes.is_multiple_of(self.policy.check_interval)
-                || self.limits.samples.is_some_and(|n| self.taken() >= n);
+                || self.limits.samples.is_some_and(|n| self.min_sample_count() >= n);
             if !(late || asked) {
                 continue;
             }
-            let spent = if self.exactly() { 0.0 } else { elapsed().as_secs_f64() / time };
+            let spent = if self.requires_samples() { 0.0 } else { elapsed().as_secs_f64() / time };
             let done = match self.limits.samples.or(self.policy.max) {
-                Some(n) => self.taken() as f64 / n.max(1) as f64,
+                Some(n) => self.min_sample_count() as f64 / n.max(1) as f64,
                 None => 0.0,
             };
             let share = done.max(spent);
@@ -346,8 +346,8 @@ impl Schedule {
         round.saturating_sub(usize::from(self.policy.warm_up == WarmUp::Round))
     }
 
-    /// True if the run ends after a number of samples instead of a time.
-    fn exactly(&self) -> bool {
+    /// True if the run takes a requested number of samples regardless of the time.
+    fn requires_samples(&self) -> bool {
         self.limits.samples.is_some() && self.policy.samples_despite_time
     }
 
@@ -365,7 +365,7 @@ impl Schedule {
     }
 
     /// Returns the minimum of [`Self::sample_count`] over the active cells.
-    fn taken(&self) -> usize {
+    fn min_sample_count(&self) -> usize {
         self.active.iter().map(|cell| self.sample_count(*cell)).min().unwrap_or(0)
     }
 
@@ -406,16 +406,16 @@ impl Schedule {
     fn stop(&mut self, rule: &StopRule, elapsed: Duration, late: bool) -> Option<Stop> {
         let tried =
             |n: usize| self.policy.tries > 1 && self.rounds().len() >= n * self.policy.tries;
-        if self.limits.samples.is_some_and(|n| self.taken() >= n || tried(n)) {
+        if self.limits.samples.is_some_and(|n| self.min_sample_count() >= n || tried(n)) {
             return Some(Stop::Samples);
         }
-        if late && !self.exactly() {
+        if late && !self.requires_samples() {
             return Some(Stop::Budget);
         }
         if self.limits.samples.is_some() {
             return None;
         }
-        if self.policy.max.is_some_and(|max| self.taken() >= max) {
+        if self.policy.max.is_some_and(|max| self.min_sample_count() >= max) {
             return Some(Stop::Stable);
         }
         self.policy.tolerance?;

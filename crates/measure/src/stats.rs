@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::f64::consts::FRAC_PI_2;
 
-/// Direction in which a value is better.
+/// Direction of better values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Higher values are better, e.g. rates.
@@ -115,8 +115,8 @@ pub const UPPER_TAIL: f64 = 0.025;
 /// Probability of missing a change that is called detectable.
 pub const MISS_PROBABILITY: f64 = 0.1;
 
-/// Returns the quantile of the normal distribution above which is the probability `tail` (at most 0.5). The error is
-/// below 0.0005. Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.23.
+/// Returns the value that the standard normal distribution exceeds with the probability `tail` (at most 0.5). The error
+/// is below 0.0005. Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.23.
 pub fn normal_quantile(tail: f64) -> f64 {
     let t = (-2.0 * tail.ln()).sqrt();
     let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);
@@ -124,9 +124,9 @@ pub fn normal_quantile(tail: f64) -> f64 {
     t - above / below
 }
 
-/// Returns the quantile of Student's t distribution above which is the probability `tail` (at most 0.5), for at least
-/// two degrees of `freedom`. The error is below 0.1 %. G. W. Hill, "Algorithm 396: Student's t-quantiles",
-/// Communications of the ACM 13 (1970), 619-620.
+/// Returns the value that Student's t distribution exceeds with the probability `tail` (at most 0.5), for at least two
+/// degrees of `freedom`. The error is below 0.1 %. G. W. Hill, "Algorithm 396: Student's t-quantiles", Communications
+/// of the ACM 13 (1970), 619-620.
 pub fn student_quantile(tail: f64, freedom: f64) -> f64 {
     let n = freedom;
     let both = 2.0 * tail;
@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn student_quantiles_match_published_tables() {
-        // Quantiles above which are the probabilities 0.25, 0.1, 0.05, 0.025, 0.005 and 0.0005, and how many of them are
-        // not far out in a tail: their error is that of the normal quantile.
+        // Quantiles with the tail probabilities 0.25, 0.1, 0.05, 0.025, 0.005 and 0.0005. The first `central` quantiles
+        // are not far out in a tail: their error is that of the normal quantile.
         let tables = [
             (2.0, [0.816_497, 1.885_618, 2.919_986, 4.302_653, 9.924_843, 31.599_05], 0),
             (3.0, [0.764_892, 1.637_744, 2.353_363, 3.182_446, 5.840_909, 12.923_98], 2),
@@ -221,7 +221,7 @@ mod tests {
                 assert!((ratio - 1.0).abs() < tolerance, "{freedom}, {tail}: {ratio}");
             }
         }
-        // Between the integers, it falls with the degrees of freedom.
+        // For degrees of freedom between two integers, the quantile is between the quantiles of these integers.
         let of = |freedom: f64| student_quantile(UPPER_TAIL, freedom);
         assert!(of(2.0) > of(2.05) && of(2.05) > of(2.5) && of(2.5) > of(3.0));
     }

@@ -13,7 +13,7 @@ pub const RULE_FACTOR: f64 = 4.0;
 /// Minimum number of elements of an array.
 pub const RULE_ELEMENTS: u64 = 1_000_000;
 
-/// End of the reason why figures of arrays that are too small are suspect.
+/// End of the reason for figures of arrays that are too small.
 const REQUIRED: &str = "STREAM's rule requires at least 4 times and a million elements";
 
 /// Returns the reason why figures are suspect if an array is only `times` as large as the

@@ -18,8 +18,8 @@ const MAX_COMBINATIONS: usize = 256;
 /// Name of the grammar in error messages.
 const WHAT: &str = "sweep";
 
-/// Value of an option that can be swept. A setting is an option, an axis of a sweep and a key of
-/// the record; tables of [`settings!`](crate::settings) implement this trait.
+/// Value of an option that can be swept. Each setting is an option of a single run, an axis of a sweep and a key of the
+/// record; tables of [`settings!`](crate::settings) implement this trait.
 pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
     /// Options of the user; a value replaces one of them.
     type Options;
@@ -218,7 +218,7 @@ impl<S: Setting> Axis<S> {
     }
 
     /// True if the axis has this name.
-    pub fn is(&self, name: &str) -> bool {
+    pub fn has_name(&self, name: &str) -> bool {
         self.name() == name
     }
 
@@ -295,8 +295,8 @@ fn alternatives(names: &[&str]) -> String {
     }
 }
 
-/// Returns the parts of a list on the command line, with their positions. A separator inside quotes or after a backslash
-/// does not split.
+/// Returns the parts of a list on the command line, with their positions. A separator inside quotes or after a
+/// backslash does not split.
 pub fn list_parts(text: &str, separator: char) -> Vec<(usize, &str)> {
     let mut parts = Vec::new();
     let mut from = 0;
@@ -327,7 +327,7 @@ pub fn list_parts(text: &str, separator: char) -> Vec<(usize, &str)> {
 pub fn check<S: Setting>(axes: &[Axis<S>], options: &S::Options) -> Result<(), Failure> {
     for (i, axis) in axes.iter().enumerate() {
         let name = axis.name();
-        if axes[..i].iter().any(|other| other.is(name)) {
+        if axes[..i].iter().any(|other| other.has_name(name)) {
             return Err(Failure::usage(format!("the axis {name} is given twice"))
                 .hint(format!("give all values in one --sweep, e.g. --sweep {axis}")));
         }
@@ -339,7 +339,7 @@ pub fn check<S: Setting>(axes: &[Axis<S>], options: &S::Options) -> Result<(), F
     }
     for value in axes.iter().flat_map(Axis::settings) {
         let Some(other) = value.also_sets() else { continue };
-        let is_swept = axes.iter().any(|axis| axis.is(other));
+        let is_swept = axes.iter().any(|axis| axis.has_name(other));
         if is_swept || S::is_given(other, options) {
             let option = if is_swept { format!("--sweep {other}") } else { format!("--{other}") };
             let name = value.axis();
@@ -458,7 +458,7 @@ pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &st
     notices
 }
 
-/// Returns the cells that this node can measure, with notices of `gauge` about the other combinations;
+/// Returns the cells that this node can measure, and notices of `gauge` about the combinations that it cannot measure.
 /// `settings_of` returns the combination of a cell.
 ///
 /// # Errors

@@ -253,9 +253,9 @@ impl ScaledUnit {
         Self::new(UnitPrefix::One, unit)
     }
 
-    /// Returns the unit for a list of figures of several runs, independent of the values. Rates of
-    /// messages and of other operations, clocks and factors have no prefix.
-    pub const fn usual(unit: Unit) -> Self {
+    /// Returns the unit for a list of figures of several runs. It does not depend on the values. Rates of messages and
+    /// of other operations, clocks and factors have no prefix.
+    pub const fn for_lists(unit: Unit) -> Self {
         match unit {
             Unit::BytesPerSecond => Self::GB_PER_S,
             Unit::FlopsPerSecond => Self::GFLOP_PER_S,

@@ -72,7 +72,7 @@ impl Predictable for PredictedTurns {
         false
     }
 
-    fn smaller(&self) -> &str {
+    fn shortening_options(&self) -> &str {
         "a longer budget"
     }
 }

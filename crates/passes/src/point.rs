@@ -1,5 +1,5 @@
-//! A stream point: one configuration that is measured, with a team, arrays, and a loop for each kernel. The callers
-//! (stream, tuner, explain) interleave passes of several points and keep the samples.
+//! A stream point: one configuration that is measured, with a team, arrays, and a loop for each kernel. Callers may
+//! interleave passes of several points; they keep the samples.
 
 use crate::TargetConfig;
 use crate::kernels::values::{Values, WrongValue};
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Size of the part of an array that a thread fills between two checks for the end of the run.
 const FILLED_PART: Bytes = Bytes::mib(16);
 
-/// Time span of each kernel of a pass, from the start on the first thread to the end on the last thread.
+/// Time span of each kernel of a pass: from the start on the first thread to the end on the last thread.
 pub type Spans = Vec<Span>;
 
 /// Function that waits until all processes have called it; `None` for a single process.
@@ -126,7 +126,7 @@ impl StreamPoint {
         self.fill_unless(&|| false)
     }
 
-    /// Fills the arrays in parts, until all are filled or `is_ended` returns true.
+    /// Fills the arrays in parts until all are filled, or until `is_ended` returns true.
     fn fill_unless(&mut self, is_ended: &(dyn Fn() -> bool + Sync)) -> Result<(), ArenaError> {
         let values = Values::new(self.config.element, self.config.arrays);
         let arrays = &self.arrays;
@@ -180,7 +180,7 @@ impl StreamPoint {
         Ok(())
     }
 
-    /// Records that the kernel with index `i` has run, and checks the result of a kernel that only reads.
+    /// Records that the kernel with index `i` has run. For a kernel that only reads, checks its result.
     fn account(&mut self, i: usize, sum: f64) {
         let kernel = self.loops[i].kernel();
         let each = self.values.apply(kernel);
@@ -192,8 +192,8 @@ impl StreamPoint {
         }
     }
 
-    /// Runs a pass as [`StreamPoint::pass`] does; before each kernel, the team waits for the other processes at
-    /// `gate`. Also returns the time span of each kernel.
+    /// Runs a pass as [`StreamPoint::pass`] does; before each kernel, the team waits for the other processes at `gate`.
+    /// Returns the sample and the time span of each kernel.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -208,7 +208,7 @@ impl StreamPoint {
 
     /// Runs each kernel once, over the whole arrays or over a part of them. With a part, the first kernel runs over
     /// `part` and each following kernel over another part, so that no kernel finds data of the previous kernel in a
-    /// cache. Also returns the sum that each kernel computed.
+    /// cache. Returns the sample, the time span of each kernel, and the sum that each kernel computed.
     fn timed(
         &mut self,
         gate: RanksGate<'_>,
@@ -243,7 +243,7 @@ impl StreamPoint {
         /// array contains products of two arrays, whose exponents are twice as large.
         const MAX_PRODUCT_RUNS: usize = TIMES / 2;
         let times = if self.config.arrays > STREAM_ARRAYS { MAX_PRODUCT_RUNS } else { TIMES };
-        if self.parts.most >= times as f64 {
+        if self.parts.max_runs >= times as f64 {
             self.fill()?;
         }
         self.parts.add(part);
@@ -343,8 +343,8 @@ impl StreamPoint {
         Ok(())
     }
 
-    /// Reads the actual placement and pages from the operating system. This is expensive, because the kernel walks
-    /// page tables.
+    /// Reads the actual placement and pages from the operating system. This takes long, because the kernel walks page
+    /// tables.
     pub fn observed(&self) -> PointSeen {
         let shares = location::observe(&self.arrays, self.team.len());
         PointSeen {
@@ -376,15 +376,15 @@ struct RunsOverParts {
     /// Part of the last run; `None` before the first run.
     last: Option<ArrayShare>,
     /// Upper bound of the number of runs over any element.
-    most: f64,
+    max_runs: f64,
 }
 
 impl RunsOverParts {
-    /// Adds a run. One run over each of all parts counts as one run over every element.
+    /// Adds a run over `part`. One run over each of all parts counts as one run over every element.
     fn add(&mut self, part: ArrayShare) {
         let next =
             self.last.map(|last| ArrayShare { index: (last.index + 1) % last.count, ..last });
-        self.most += if next == Some(part) { 1.0 / part.count as f64 } else { 1.0 };
+        self.max_runs += if next == Some(part) { 1.0 / part.count as f64 } else { 1.0 };
         self.last = Some(part);
     }
 }
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_with_fourth_array_requires_it() {
+    fn vector_triad_requires_fourth_array() {
         let three = config(Element::F64, &STREAM);
         let four = vec![(Kernel::VectorTriad, shape())];
         let error = StreamPoint::prepare(TargetConfig { kernels: four.clone(), ..three.clone() });

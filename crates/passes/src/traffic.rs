@@ -1,8 +1,8 @@
 //! Traffic of each kernel between caches and memory, counted by the memory controllers.
 //!
-//! Traffic is counted in separate passes after the timed ones, one kernel at a time; the counters are read before
-//! and after each kernel. Reading them takes time and would delay one thread in a timed pass, while a separate pass
-//! moves the same bytes. Without counters, only the reason is reported.
+//! Traffic is counted in separate passes after the timed ones. The counters are read before and after each kernel.
+//! Reading them takes time and would delay one thread in a timed pass, while a separate pass moves the same bytes.
+//! Without counters, only the reason is reported.
 
 use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
 use nodegauge_machine::{SysRoot, Unavailable};
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_is_counted_or_has_reason() {
+    fn traffic_is_counted_or_missing_with_a_reason() {
         let mut point = point();
         match point.traffic().unwrap() {
             Err(why) => assert!(!why.0.is_empty()),

@@ -99,7 +99,7 @@ impl ProgramOptions {
     }
 
     fn is_swept(&self, name: &str) -> bool {
-        self.axes.iter().any(|axis| axis.is(name))
+        self.axes.iter().any(|axis| axis.has_name(name))
     }
 
     /// Arranges the program for one combination.

@@ -203,7 +203,7 @@ impl PlannedRun for AblationPlan {
             array_bytes: Bytes(arrangement.elements() * arrangement.options.arrays.element.bytes()),
         };
         let notices = &mut arrangement.notices;
-        notices.extend(measured.leader().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
+        notices.extend(measured.memcpy_note().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
         let mut measurements = measured.figures();
         measurements.extend(failed.map(|(failure, step)| lost(step, failure)));
         measurements.extend(lost_copy.map(|failure| {
@@ -240,7 +240,7 @@ fn admit(
     prediction::admit(site, arrangement, cost, policy::EXPLAIN, fixed, limits, observer)
 }
 
-/// Returns the invalid figure of a step that failed.
+/// Returns an invalid figure for a step that failed.
 fn lost(step: &Step, failure: &Failure) -> Measurement {
     let config = ExplainConfig {
         what: Some(step.what.clone()),
@@ -268,7 +268,7 @@ struct Pace {
     fixed: Duration,
     /// Time of a round.
     round: Duration,
-    /// Share of the rounds that count; the others belong to another regime.
+    /// Share of the rounds that count, 0 to 1; the others belong to another regime.
     kept: f64,
 }
 
@@ -286,7 +286,7 @@ impl Pace {
 struct Step {
     /// Stable name, e.g. `binding`; `baseline` for the first step.
     name: &'static str,
-    /// Description of the change of this step.
+    /// Description of the change that this step makes.
     what: String,
     /// Option before the step and option of the step, e.g. `4k` and `thp`; empty for the first step.
     options: Vec<String>,
@@ -373,7 +373,7 @@ impl Measured<'_> {
 
     /// Returns a note if `memcpy` is significantly faster than the best loop for Copy; `None` if the figures are
     /// suspect.
-    fn leader(&self) -> Option<String> {
+    fn memcpy_note(&self) -> Option<String> {
         if self.validity().status != Status::Valid {
             return None;
         }
@@ -525,7 +525,7 @@ pub(crate) fn remedy(enough: Option<Seconds>) -> String {
     }
 }
 
-/// Returns the number of different teams and sets of arrays that the steps need.
+/// Returns the number of different points (teams with their arrays) that the steps need.
 fn distinct(steps: &[Step]) -> usize {
     let mut count = 0;
     for (i, step) in steps.iter().enumerate() {

@@ -151,12 +151,12 @@ impl Arrangement {
         Limits::from_budget(self.options.budget, self.options.samples)
     }
 
-    /// Sets up the configuration in this process.
+    /// Prepares the configuration in this process.
     pub(crate) fn point(&self) -> Result<StreamPoint, ArenaError> {
         StreamPoint::prepare(self.configs[0].clone())
     }
 
-    /// Sets up the configuration in this process or in the ranks of `coordinator`.
+    /// Prepares the configuration in this process or in the ranks of `coordinator`.
     pub(crate) fn target(
         &self,
         site: &Site,

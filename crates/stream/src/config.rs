@@ -156,9 +156,9 @@ config! {
 pub struct StreamAgreement {
     /// Number of passes that count.
     pub passes: usize,
-    /// Best rate of these passes, B/s.
+    /// Best rate of the passes that count, B/s.
     pub rate: f64,
-    /// Ratio to the best rate of the last step.
+    /// Best rate of the passes that count, divided by the best rate of the last step.
     pub ratio: f64,
     /// 95 % confidence interval of the ratio.
     pub interval: Option<[f64; 2]>,
@@ -204,11 +204,11 @@ pub struct LoopConfig {
 pub struct RankConfig {
     /// Number of the rank.
     pub rank: u32,
-    /// CPUs on which it may run, as reported by the kernel.
+    /// CPUs on which the rank may run, as reported by the kernel.
     pub cpus: Vec<u32>,
     /// Requested memory policy.
     pub memory: RankMemory,
-    /// Share of its pages on each NUMA node, 0 to 1.
+    /// Share of the rank's pages on each NUMA node, 0 to 1.
     pub memory_got: Option<BTreeMap<u32, Fraction>>,
     /// Best rate of the rank, B/s.
     pub best: Option<f64>,
@@ -228,15 +228,15 @@ pub struct RankMemory {
 /// Properties of a kernel's machine code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CodeConfig {
-    /// Width of its vectors; `null` without arithmetic.
+    /// Width of the vectors in bits; `null` without arithmetic.
     pub vector_bits: Option<u64>,
-    /// True if it uses non-temporal stores.
+    /// True if the code uses non-temporal stores.
     pub nontemporal: bool,
-    /// True if it uses fused multiply-add instructions.
+    /// True if the code uses fused multiply-add instructions.
     pub fma: bool,
-    /// True if it uses prefetch instructions.
+    /// True if the code uses prefetch instructions.
     pub prefetch: bool,
-    /// Functions that it calls.
+    /// Functions that the code calls.
     pub calls: Vec<String>,
 }
 
@@ -247,7 +247,7 @@ pub struct SizeCheckConfig {
     pub kernel: String,
     /// Rate over half the arrays divided by the rate over the whole arrays, median of the rounds.
     pub half_over_whole: f64,
-    /// Interval of this median: 95 %, or the range of all ratios if there are fewer than six.
+    /// Interval of the median of the ratios: 95 %, or the range of all ratios if there are fewer than six.
     pub within: [f64; 2],
     /// Number of rounds.
     pub rounds: usize,
@@ -261,7 +261,7 @@ pub struct SizeCheckConfig {
 pub enum CountersConfig {
     /// The traffic was not counted.
     Unavailable {
-        /// Reason why it was not counted.
+        /// Reason why the traffic was not counted.
         unavailable: String,
     },
     /// The traffic was counted.
@@ -273,9 +273,9 @@ pub enum CountersConfig {
 pub struct CountedConfig {
     /// Family of the counters.
     pub family: String,
-    /// Number of counters read.
+    /// Number of counters that were read.
     pub events: usize,
-    /// Passes that were counted.
+    /// Number of passes that were counted.
     pub passes: usize,
     /// Traffic while the threads are idle, B/s.
     pub at_rest_bytes_per_s: Option<f64>,
@@ -309,16 +309,17 @@ impl CountedConfig {
 pub struct RelativeConfig {
     /// Values of the reference combination on the axes.
     pub to: Map<String, Value>,
-    /// Ratio of the medians.
+    /// Median rate divided by the median rate of the reference combination.
     pub median: Option<f64>,
 }
 
 /// Lead of the fastest candidate of a trial over the second best.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LeadConfig {
-    /// Ratio of its rate to that of the second best.
+    /// Rate of the fastest candidate divided by the rate of the second best.
     pub ratio: f64,
-    /// Largest relative difference of two equal candidates in the trial. A ratio closer to 1 is not significant.
+    /// Largest relative difference that the noise of the trial may cause between two equal candidates. A ratio closer
+    /// to 1 is not significant.
     pub noise: f64,
 }
 

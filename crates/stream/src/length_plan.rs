@@ -101,7 +101,7 @@ pub(crate) struct PlannedLength {
     pub follows_rule: Option<bool>,
     /// Predicted time of all passes; `None` if no rate is known.
     pub seconds: Option<Seconds>,
-    /// Command that compiles stream.c with these arrays.
+    /// Command that compiles stream.c with arrays of the planned length.
     pub compile: CommandLine,
 }
 

@@ -70,7 +70,7 @@ fn is_good(m: &Measurement) -> bool {
     m.value.is_some() && m.validity.status == Status::Valid
 }
 
-/// False if the two figures belong to different regimes.
+/// True unless the two figures belong to different regimes.
 fn is_alike(m: &Measurement, other: &Measurement) -> bool {
     let trips = [m, other].map(|of| of.read_key::<shared::round_trip_s>());
     match trips {

@@ -34,7 +34,7 @@ pub(crate) struct ArraysCost {
     /// Number of sets of arrays that exist at the same time. Each set is touched first, and each of its elements is
     /// checked at the end.
     pub sets: u32,
-    /// Number of additional times that a set of arrays is filled or checked.
+    /// Number of times that a set of arrays is filled or checked, in addition to the first touch and the final check.
     pub refills: u32,
     /// Number of passes before the rounds, without the size check.
     pub before: u32,
@@ -89,7 +89,7 @@ impl Predictable for PredictedArrays<'_> {
         self.arrangement.shorten(self.site)
     }
 
-    fn smaller(&self) -> &str {
+    fn shortening_options(&self) -> &str {
         SMALLER_ARRAYS
     }
 }
@@ -138,7 +138,7 @@ impl Arrangement {
     /// Halves the arrays. Returns `false` if the user set their length, or if shorter arrays would violate STREAM's
     /// rule.
     pub(crate) fn shorten(&mut self, site: &Site) -> bool {
-        let smaller = self.half(site);
+        let smaller = self.halved_size(site);
         let can = smaller.is_some();
         if let Some(size) = smaller {
             self.resize(size);

@@ -382,9 +382,8 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     validity
 }
 
-/// Returns findings of the run about the machine: that there are several regimes; and that CPUs which are reported to
-/// share a last-level cache have a much longer core-to-core latency in one regime than in another, as if they had two
-/// caches.
+/// Returns findings about the machine: one if the run had several regimes; and one if CPUs that are reported to share a
+/// last-level cache have a much longer core-to-core latency in one regime than in another, as if they had two caches.
 pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
     let guest = evidence.site.machine.virtualisation.is_some();

@@ -64,7 +64,7 @@ impl Target for Simulated {
     fn set_kernels(&mut self, _: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
         Ok(())
     }
-    fn seen(&mut self) -> Result<TargetObservations, ArenaError> {
+    fn observe(&mut self) -> Result<TargetObservations, ArenaError> {
         Ok(TargetObservations::default())
     }
 }

@@ -111,7 +111,7 @@ pub(crate) fn measure(
     if series.failure().is_none() {
         target.check()?;
     }
-    let seen = target.seen()?;
+    let seen = target.observe()?;
     let stop = series.stop();
     let evidence = StreamEvidence {
         chosen: chosen.as_ref(),
@@ -140,7 +140,7 @@ fn latest(samples: &[Sample], shown: usize, kernel: Kernel, bytes: f64) -> Strin
     format!("{kernel} {}", BytesPerSec(bytes / fastest))
 }
 
-/// Returns a line with the CPUs and the memory policy of a rank.
+/// Describes the CPUs and the memory policy of a rank, for the lines of `-v`.
 fn detail(place: &RankPlace) -> String {
     let cpus = cpus::ranges(&place.placement.cpus());
     format!("rank {}: cpus {cpus}, memory {}", place.rank.unwrap_or(0), place.memory)

@@ -53,7 +53,7 @@ struct SweepCell {
     number: usize,
     /// Value on each axis, in the order of the axes.
     settings: Vec<StreamSetting>,
-    /// Arrangement of threads and arrays for these settings.
+    /// Arrangement of threads and arrays for the settings of the cell.
     arrangement: Arrangement,
     /// Index of the reference cell, with which the rates are compared.
     reference: Option<usize>,
@@ -72,8 +72,8 @@ impl SweepCell {
         self.compiled.as_ref().is_none_or(|compiled| !compiled.loops().is_empty())
     }
 
-    /// Adds the coordinates to measurements. For kernels that the compiler did not build, adds invalid measurements
-    /// with the reason.
+    /// Adds the values on the axes to measurements. For kernels that the compiler did not build, adds invalid
+    /// measurements with the reason.
     fn located(&self, measured: Vec<Measurement>) -> Vec<Measurement> {
         let mut all = match &self.compiled {
             Some(compiled) => compiled.complete(measured, None),
@@ -263,7 +263,7 @@ impl PredictedSweep<'_> {
         })
     }
 
-    /// True if another cell is compared with this one.
+    /// True if another cell is compared with the cell at index `at`.
     fn is_reference(&self, at: usize) -> bool {
         self.cells.iter().any(|cell| cell.reference == Some(at))
     }
@@ -297,7 +297,7 @@ impl Predictable for PredictedSweep<'_> {
         true
     }
 
-    fn smaller(&self) -> &str {
+    fn shortening_options(&self) -> &str {
         "smaller arrays (--size), or fewer configurations"
     }
 }
@@ -309,7 +309,7 @@ fn setting_in_words(setting: &StreamSetting) -> String {
 
 /// Groups the cells that need only one common size check: their arrays have the same length, and the caches in use have
 /// the same size. In each group, the cell with the most threads is the first.
-fn alike(site: &Site, cells: &[SweepCell]) -> Vec<Vec<usize>> {
+fn size_check_groups(site: &Site, cells: &[SweepCell]) -> Vec<Vec<usize>> {
     let mut kinds: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (i, cell) in cells.iter().enumerate() {
         let arrangement = &cell.arrangement;
@@ -336,7 +336,7 @@ fn retain_used(compilers: &mut Vec<ChosenCompiler>, cells: &[SweepCell]) {
     });
 }
 
-/// Returns the failure of a sweep of which no configuration can be measured on this node.
+/// Returns the failure of a sweep if this node can measure none of its configurations.
 fn missing(why: Failure) -> Failure {
     if why.is_machine_failure() { Failure::missing(why) } else { why }
 }
@@ -429,9 +429,9 @@ impl Running {
         let begun = limits.elapsed();
         let mut notices = Vec::new();
         let mut candidates: BTreeMap<usize, MeasuredTarget> = BTreeMap::new();
-        for members in alike(site, &cells) {
+        for members in size_check_groups(site, &cells) {
             let make = &mut |arrangement: &Arrangement| arrangement.target(site, coordinator);
-            let may_grow = members.iter().all(|i| cells[*i].arrangement.twice(site).is_some());
+            let may_grow = members.iter().all(|i| cells[*i].arrangement.doubled_size(site).is_some());
             let count = members.len() as u32;
             let mut set_up = TargetSetup { make, target: |it| &mut **it, count, may_grow };
             let first = &mut cells[members[0]].arrangement;
@@ -482,7 +482,7 @@ impl Running {
             if unchecked.is_none() {
                 target.check()?;
             }
-            let seen = target.seen()?;
+            let seen = target.observe()?;
             let evidence = StreamEvidence::new(site, arrangement, &**target, &seen, samples, stop);
             let evidence = StreamEvidence {
                 chosen: chosen.as_ref(),

@@ -56,7 +56,7 @@ pub trait Target {
     }
 
     /// Compares every element of the arrays with the expected values. The first wrong value is kept and returned by
-    /// [`seen`](Target::seen).
+    /// [`observe`](Target::observe).
     ///
     /// # Errors
     /// Fails if a thread or a process fails.
@@ -73,7 +73,7 @@ pub trait Target {
     ///
     /// # Errors
     /// Fails if a thread or a process fails.
-    fn seen(&mut self) -> Result<TargetObservations, ArenaError>;
+    fn observe(&mut self) -> Result<TargetObservations, ArenaError>;
 
     /// Counts the traffic of each kernel with the counters of the memory controllers. Returns the reason if the
     /// counters cannot be read, and `None` if this kind of target does not support counting.
@@ -88,7 +88,7 @@ pub trait Target {
 /// Observed placement and pages of a target, and results of the checks of its arrays.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TargetObservations {
-    /// Observations of all processes together.
+    /// Observation of all processes together.
     pub together: PointSeen,
     /// Observations of each process; empty for a single process.
     pub ranks: Vec<RankObservations>,
@@ -140,7 +140,7 @@ impl Target for StreamPoint {
         self.set_kernels(kernels)
     }
 
-    fn seen(&mut self) -> Result<TargetObservations, ArenaError> {
+    fn observe(&mut self) -> Result<TargetObservations, ArenaError> {
         Ok(TargetObservations { together: self.observed(), ranks: Vec::new() })
     }
 

@@ -84,7 +84,7 @@ struct Entry {
     /// Index of the setup.
     setup: usize,
     loops: Vec<(Kernel, KernelShape)>,
-    /// Geometric mean of the kernels' rates, B/s, and the round trip of the regime.
+    /// Samples: geometric mean of the kernels' rates, B/s, and core-to-core round trip of the regime, seconds.
     samples: Vec<(f64, f64)>,
     /// Stage of the search: `placements` or `final`.
     stage: &'static str,
@@ -493,7 +493,8 @@ fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Opt
     m.value.is_some().then(|| m.with_validity(Validity::valid()))
 }
 
-/// Returns the gain of the choice over one thread per core on default pages. Both rates are from the final stage.
+/// Returns the gain of the choice over one thread per core on default pages. Both rates were measured in the final
+/// stage.
 fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measurement {
     let from = middle(&plain.samples);
     let to = middle(&winner.samples);

@@ -252,7 +252,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Number of bytes of one array per thread in the smallest parts. In smaller parts, the time of a part would be
+    /// Minimum number of bytes of one array per thread in a part. In smaller parts, the time of a part would be
     /// comparable with the time of a clock reading and a barrier.
     const SMALLEST: u64 = 4 << 20;
     /// Maximum factor by which the smallest parts are enlarged, if there is time.
@@ -280,8 +280,8 @@ impl Parts {
         }
     }
 
-    /// Returns the number of trials of `kernels` that replace the contents of the caches, at most the number of trials
-    /// over the whole arrays.
+    /// Returns the number of trials of `kernels` after which the caches contain only data of these trials, at most the
+    /// number of trials over the whole arrays.
     fn trials_to_settle(&self, config: &TargetConfig, kernels: &[Kernel]) -> usize {
         let words: u64 = kernels.iter().map(|kernel| kernel.counted(config.element)).sum();
         let trial = words * config.elements / self.count as u64;
@@ -573,7 +573,7 @@ mod tests {
             self.config.kernels = kernels;
             Ok(())
         }
-        fn seen(&mut self) -> Result<TargetObservations, ArenaError> {
+        fn observe(&mut self) -> Result<TargetObservations, ArenaError> {
             Ok(TargetObservations::default())
         }
     }

@@ -32,7 +32,7 @@ pub(crate) fn mark(line: &str) -> Option<RunMark> {
     is_rating.then_some(RunMark::weak(1))
 }
 
-/// Returns the version in a title: `HPCG-Benchmark version: 3.0`, `HPCG-Benchmark`, `version=3.1`.
+/// Returns the version in a title: 3.0 in `HPCG-Benchmark version: 3.0`, 3.1 in `version=3.1`.
 pub(crate) fn title_version(line: &str) -> Option<String> {
     let version = line.trim().strip_prefix(TITLE)?.trim_start().strip_prefix("version")?;
     let version = version.trim_matches([':', '=', ' ']);

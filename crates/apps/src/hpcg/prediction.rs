@@ -13,12 +13,14 @@ use nodegauge_measure::{Bytes, Failure, clock};
 use nodegauge_solvers::hpcg::problem::{GridPoints, MIN_POINTS, MULTIPLE};
 use std::time::Duration;
 
-/// Number of times that an iteration reads the matrix: the product, and two smoother sweeps on the finest grid.
+/// Number of times that an iteration reads the matrix on the finest grid: once for the product, and once for each of
+/// two smoother sweeps.
 const READ: u64 = 3;
 /// Number of warm-up rounds.
 const WARM_UP: u32 = 1;
-/// Number of rounds for which the domains are chosen: the warm-up, and those of the rule of doubt. The smallest domains are
-/// in the caches, so that fewer rounds may take this time.
+/// Number of rounds for which the time must suffice when the domains are chosen: the warm-up, and the minimum of the
+/// rule of doubt. The prediction is based on domains that fit in the caches; on larger domains, the same time may
+/// suffice for fewer rounds only.
 const LIKELY_ROUNDS: u32 = WARM_UP + policy::APPS.min_rounds as u32;
 
 /// Run of `apps hpcg` before its first set.
@@ -80,7 +82,7 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
         self.small[at].mul_f64(ratio).max(self.rates.rewrite_time(Bytes(read)))
     }
 
-    /// Returns the grid with half the edge lengths; `None` if it is too small.
+    /// Returns the grid with half as many points along each edge; `None` if it is too small.
     fn half(&self) -> Option<GridPoints> {
         let half = self.grid.map(|points| (points / 2).next_multiple_of(MULTIPLE));
         let is_smaller = half.iter().all(|points| *points >= MIN_POINTS) && half != self.grid;
@@ -112,7 +114,7 @@ impl Predictable for PredictedSets<'_, '_> {
         can
     }
 
-    fn smaller(&self) -> &str {
+    fn shortening_options(&self) -> &str {
         "smaller domains (--grid)"
     }
 }

@@ -171,7 +171,7 @@ fn concluded(measurements: &[Measurement]) -> Option<String> {
     })
 }
 
-/// Returns the efficiency over the number of workers.
+/// Returns the chart of the efficiency over the number of workers.
 fn efficiency(ratings: &[HpcgFigure<'_>]) -> Option<Picture> {
     let mut rates = Vec::new();
     for (rating, config) in ratings {

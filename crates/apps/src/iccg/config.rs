@@ -42,13 +42,14 @@ nodegauge_measure::config! {
         solutions: u64 = Observation "solutions";
         /// Median time for numbering, assembly and factorisation, seconds, without `memory_s`.
         setup_s: keys::setup_s;
-        /// Time in which the kernel provided new memory during the setup, seconds: median.
+        /// Median time in which the kernel provided new memory during the set-up, seconds.
         memory_s: f64 = Observation "fresh memory";
         /// MPI that exchanges halos and sums between ranks; absent if they share memory.
         halo_by: String = Setting "halo by";
-        /// Bytes that an iteration, or this part of it, moves, counted by the storage format.
+        /// Memory traffic of an iteration, or of the part that the figure describes, bytes; computed from the storage
+        /// format.
         moved_bytes: keys::moved_bytes;
-        /// Floating-point operations of an iteration, or of this part of it.
+        /// Floating-point operations of an iteration, or of the part that the figure describes.
         flops: shared::flops;
         matrix_bytes: shared::matrix_bytes;
         /// Size of the matrix divided by the size of the last-level caches in use.

@@ -81,7 +81,7 @@ impl IccgPlan {
     }
 }
 
-/// Returns the combination if the mesh can be divided among its ranks.
+/// Checks that the mesh can be divided among the ranks of a combination, and returns the combination.
 fn divided(combination: SweepWorkers, mesh: Mesh) -> Result<SweepWorkers, Failure> {
     if let Workers::Ranks(plan) | Workers::Mpi(plan, _) = &combination.workers {
         iccg::rank_grid(mesh, plan.ranks.len())?;

@@ -18,10 +18,11 @@ use std::time::Duration;
 
 /// Maximum number of elements along an edge of the small mesh; its solve takes some milliseconds.
 const EDGE: usize = 12;
-/// Data that an iteration reads (matrix and factorisation), as a multiple of the matrix size.
+/// Size of the data that an iteration reads (matrix and factorisation), divided by the size of the matrix.
 const READ: u64 = 2;
-/// Number of solutions by each kind of workers for which the mesh is chosen: that of the rule of doubt. The set-up of the
-/// small mesh is in the caches, too, so that fewer solutions may take this time.
+/// Number of solves per kind of workers for which the time must suffice when the mesh is chosen: the minimum of the
+/// rule of doubt. The prediction is based on a mesh that fits in the caches; on a larger mesh, the same time may
+/// suffice for fewer solves only.
 const LIKELY_ROUNDS: u32 = policy::ICCG.min_rounds as u32;
 
 /// Solve on the small mesh by one kind of workers.
@@ -91,7 +92,7 @@ impl<'a> PredictedSolutions<'a> {
         self.swept
     }
 
-    /// Returns the predicted time of a solve, from the solve on the small mesh by the same workers.
+    /// Returns the predicted time of a solve, computed from the solve on the small mesh by the same workers.
     fn solution(&self, small: &SmallSolution) -> Duration {
         let ratio = elements(self.size.mesh) / elements(self.small);
         let min_iteration = self.rates.rewrite_time(Bytes(READ * self.size.matrix.0));
@@ -101,7 +102,7 @@ impl<'a> PredictedSolutions<'a> {
 
     /// Returns the size with half the matrix; `None` if it is too small, or if its mesh cannot be divided among the
     /// ranks.
-    fn half(&self) -> Option<MeshSize> {
+    fn halved_size(&self) -> Option<MeshSize> {
         let half = size::half(&self.size, self.constraints)?;
         let can_divide = self.swept.iter().all(|one| {
             !one.workers.are_processes() || iccg::rank_grid(half.mesh, one.workers.count()).is_ok()
@@ -109,7 +110,8 @@ impl<'a> PredictedSolutions<'a> {
         can_divide.then_some(half)
     }
 
-    /// Returns the notices on what was reduced. The matrix had the size `before`, and the workers were `all`.
+    /// Returns notices on the reduction of the mesh and of the workers. The matrix had the size `before`, and the
+    /// workers were `all`.
     pub(super) fn notices(&self, before: Bytes, all: &[SweepWorkers]) -> Vec<Notice> {
         let mut notices = Vec::new();
         let now = self.size.matrix;
@@ -137,7 +139,7 @@ impl Predictable for PredictedSolutions<'_> {
     /// never left out, because it is the reference.
     fn shorten(&mut self) -> bool {
         if self.options.elements.is_none()
-            && let Some(size) = self.half()
+            && let Some(size) = self.halved_size()
         {
             self.size = size;
             return true;
@@ -150,7 +152,7 @@ impl Predictable for PredictedSolutions<'_> {
         kept > 0
     }
 
-    fn smaller(&self) -> &str {
+    fn shortening_options(&self) -> &str {
         "a smaller mesh (--elements)"
     }
 }

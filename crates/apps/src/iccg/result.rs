@@ -31,11 +31,11 @@ pub(super) struct IccgCell<'a> {
     pub swept: &'a SweepWorkers,
     /// Number of elements of the arrays of a worker in the bandwidth measurement.
     pub array_elements: usize,
-    /// Solves; the sample of each contains its iterations.
+    /// Solves, each with a sample that contains the times of its iterations.
     pub solutions: Vec<(Solution, Sample)>,
 }
 
-/// Further results of a run.
+/// Results of a run that are not part of its cells.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FurtherResults<'a> {
     pub options: &'a IccgOptions,

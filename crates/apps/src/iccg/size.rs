@@ -10,10 +10,10 @@ use nodegauge_solvers::elasticity::Mesh;
 const STORED_BLOCK: u64 = 76;
 /// Size of the matrix if no cache size is known.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
-/// Bytes of memory per byte of the matrix: the matrix in both storage formats (while one is chosen), and the
+/// Memory needed per byte of the matrix: the matrix in both storage formats (while one of them is chosen), and the
 /// factorisation.
 const COPIES: f64 = 3.1;
-/// Bytes of vectors, right-hand side, diagonal and numbering per mesh point.
+/// Memory needed per mesh point, bytes: vectors, right-hand side, diagonal and numbering.
 const BYTES_PER_POINT: u64 = 6 * 24 + 72 + 32;
 
 /// Chosen mesh, and the size of the matrix relative to the caches.
@@ -59,7 +59,7 @@ impl MeshConstraints {
     }
 }
 
-/// Returns the number of elements along an edge of the largest cube whose solve needs at most `max` bytes.
+/// Returns the number of elements along an edge of the largest cube whose solve needs at most `max` of memory.
 fn largest(max: Bytes) -> usize {
     cube(|mesh| needed(mesh).0 > max.0).saturating_sub(1)
 }

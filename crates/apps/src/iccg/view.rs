@@ -174,7 +174,7 @@ fn parts_by_workers(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     any.then_some(Picture { title, drawing })
 }
 
-/// Returns the efficiency over the number of workers.
+/// Returns the chart of the efficiency over the number of workers.
 fn efficiency(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     let rates = groups.iter().filter_map(|group| named(group, "rate"));
     let rates: Vec<WorkersRate<'_>> = rates
@@ -286,7 +286,7 @@ fn time_cell(seconds: Option<f64>) -> TableCell {
     seconds.map_or_else(TableCell::default, |time| TableCell::in_words(time, Unit::Seconds))
 }
 
-/// Name of the row for the time of an iteration without its parts.
+/// Name of the row for the time of an iteration that is in none of its parts.
 const REST: &str = "rest";
 
 /// Returns the figures of the parts of an iteration.
@@ -305,8 +305,8 @@ fn iteration_time(group: &[IccgFigure<'_>]) -> Option<f64> {
     Some(config.flops? as f64 / m.value?)
 }
 
-/// Returns the time of an iteration without its parts, seconds. It is negative if the sum of the parts' medians exceeds
-/// the median of the iteration.
+/// Returns the time of an iteration minus the times of its parts, seconds. It is negative if the sum of the parts'
+/// medians exceeds the median of the iteration.
 fn rest(group: &[IccgFigure<'_>]) -> Option<f64> {
     let times: Option<Vec<f64>> = parts(group).map(part_time).collect();
     let times = times.filter(|times| !times.is_empty())?;
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_parts_and_rest_sum_to_the_iteration() {
+    fn times_of_parts_and_rest_add_up_to_the_iteration() {
         let text = std::fs::read_to_string(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../tests/golden/apps-iccg/record.json"

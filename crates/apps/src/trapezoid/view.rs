@@ -112,7 +112,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     ))
 }
 
-/// Returns the efficiency of the longest sum over the number of workers.
+/// Returns the chart of the efficiency of the longest sum over the number of workers.
 fn efficiency(all: &[TrapezoidFigure<'_>]) -> Option<Picture> {
     let longest = all.iter().filter_map(|(_, config)| config.n).max()?;
     let points = figures_with_length(all, "rate", longest).filter_map(|figure| {
@@ -170,7 +170,7 @@ fn figures_with_length<'f, 'a>(
 }
 
 /// Relative difference below which placement is considered to have no effect.
-const LITTLE: f64 = 0.05;
+const MAX_NEGLIGIBLE_DIFFERENCE: f64 = 0.05;
 
 /// Returns the minimum and the maximum of positive values.
 fn value_range(values: impl Iterator<Item = f64>) -> [f64; 2] {
@@ -217,9 +217,9 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let evenly = format!(
         "the other policies are {min:.3} to {max:.3} times as fast as policy 0 (confidence intervals from {low:.3} to {high:.3})"
     );
-    Some(match (apart.as_slice(), Speed::from_interval(Some([low, high]), LITTLE)) {
+    Some(match (apart.as_slice(), Speed::from_interval(Some([low, high]), MAX_NEGLIGIBLE_DIFFERENCE)) {
         ([], Speed::NoDifference) => {
-            let found = would_have_been_found(LITTLE);
+            let found = would_have_been_found(MAX_NEGLIGIBLE_DIFFERENCE);
             format!("placement does not affect sums {what}: {evenly}; {found}")
         }
         ([], _) => Obstacle::new(evenly)

@@ -1,6 +1,6 @@
-//! Engine that uses a shared mapping of the file: blocks are copied from and to memory that the kernel keeps
-//! consistent with the file. A device error or a full file system raises a signal at the access. [`BusErrorGuard`]
-//! catches the signal, and the mover reports the error.
+//! Engine that uses a shared mapping of the file: blocks are copied from and to memory that the kernel keeps consistent
+//! with the file. A device error or a full file system raises a signal at the access. [`BusErrorGuard`] catches the
+//! signal, and the transfer returns an error.
 
 use super::{Mover, Msync};
 use nodegauge_os::{BusErrorGuard, Mapping};
@@ -31,8 +31,8 @@ impl Mapped {
         place.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Returns an error if an access has failed since the last call. The signal does not contain the cause: a
-    /// failed write may mean a full file system; otherwise, the device failed.
+    /// Returns an error if an access has failed since the last call. The signal does not contain the cause: if a write
+    /// failed, the file system may be full; otherwise, the device failed.
     fn failure(&self) -> io::Result<()> {
         if self.guard.take_failure() {
             Err(io::Error::from_raw_os_error(libc::EIO))

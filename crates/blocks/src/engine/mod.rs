@@ -86,7 +86,8 @@ pub enum SyncWrites {
     Dsync,
 }
 
-/// Parses a choice by its name in records. For the error, `what` names the choice, and `known` contains all names.
+/// Parses the name of a choice as in records. For the error, `what` describes the choice, and `known` contains all
+/// names.
 pub(crate) fn choice<T: DeserializeOwned>(
     text: &str,
     what: &'static str,
@@ -167,7 +168,7 @@ impl BlockRequest {
     }
 }
 
-/// Engine that accepts requests, several of which may be in flight.
+/// Engine that accepts transfer requests, several of which may be in flight.
 pub(crate) trait Engine {
     /// True if several requests may be in flight.
     const QUEUES: bool = true;

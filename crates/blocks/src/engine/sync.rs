@@ -1,4 +1,4 @@
-//! Engine with calls that return after the block was transferred; one row per kind of calls.
+//! Engine with system calls that return after the block was transferred. Each kind of call is a function in a constant.
 
 use super::Mover;
 use rustix::io::{Errno, preadv, pwritev};
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::unix::fs::FileExt;
 
-/// File with the kind of calls that transfer its blocks.
+/// File, with the kind of call that transfers its blocks.
 pub(crate) struct Calls<'f>(pub(crate) &'f File, pub(crate) Kind);
 
 /// Function that writes or reads a whole block at an offset, usually with one system call.
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_cover_block_and_are_aligned() {
+    fn buffers_cover_block_and_are_aligned() {
         for length in [1, 100, 4096, 8192, 12_288, 40_960, 65_536, 1 << 24] {
             assert!(piece(length).is_multiple_of(ALIGNED));
             assert!((1..=PIECES).contains(&length.div_ceil(piece(length))), "{length}");

@@ -1,9 +1,8 @@
 //! Timed operations on the entries of directories: files are created, looked up, opened, renamed and removed by several
-//! workers, each with its own files, in directories of their own or in one that they share.
+//! workers. Each worker has its own files, in its own directory or in one that all workers share.
 //!
-//! A worker goes over all its files with one operation before the next operation begins, and all workers begin an
-//! operation together, as the ranks of mdtest do. The calls are those of mdtest, whose source was read for what it calls
-//! and counts, and not used.
+//! A worker performs one operation on all its files before the next operation begins, and all workers begin an
+//! operation together, as the ranks of mdtest do. The calls are those of mdtest; no code of mdtest is used.
 
 mod names;
 mod pass;
@@ -20,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub enum EntryOperation {
     /// Opens a file that does not exist, writes to it if files have data, and closes it.
     Create,
-    /// Reads the attributes of a file by its path.
+    /// Reads the attributes of a file, which is given by its path.
     Stat,
     /// Opens an existing file for reading, and closes it.
     Open,
@@ -54,31 +53,32 @@ pub enum DirectoryLayout {
 
 nodegauge_measure::names!(DirectoryLayout, "layout", Own = "own", Shared = "shared");
 
-/// Operations on a number of files.
+/// Task of the workers: operations on files of a given number and size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryTask {
     /// Number of files of each worker.
     pub files: u64,
-    /// Directories of the files.
+    /// Directories that the workers use.
     pub layout: DirectoryLayout,
     /// Bytes that are written to each file when it is created.
     pub bytes: u64,
-    /// True if a created file is written to the device before it is closed.
+    /// True if the data of a created file are written to the device before the file is closed.
     pub fsync: bool,
     /// True if the kernel drops its cached entries before each operation on existing files.
     pub drops: bool,
-    /// Operations in their order; the first creates the files. Files that remain are removed without being timed.
+    /// Operations in order of execution; the first creates the files. Files that remain at the end are removed without
+    /// being timed.
     pub operations: Vec<EntryOperation>,
-    /// Number of operations between two readings of the clock, a power of two, for each of the operations.
+    /// Number of calls between two readings of the clock, a power of two, for each operation.
     pub batches: Vec<u64>,
 }
 
-/// Maximum share of the time of an operation that the clock may cost.
+/// Maximum share of an operation's time that reading the clock may take, 0 to 1.
 pub const DISTURBANCE: f64 = 0.02;
 
-/// Returns the number of operations between two readings of the clock: the smallest power of two with which reading and
-/// recording, which take `overhead` seconds, cost at most [`DISTURBANCE`] of operations of `seconds` each. It is at most
-/// the number of files.
+/// Returns the number of calls between two readings of the clock. It is the smallest power of two for which reading the
+/// clock and recording the latency, which take `overhead` seconds together, are at most [`DISTURBANCE`] of the time of
+/// the calls, which take `seconds` each. It is at most the number of files.
 pub fn batch(overhead: f64, seconds: f64, files: u64) -> u64 {
     let mut batch = 1;
     while 2 * batch <= files && overhead > DISTURBANCE * seconds * batch as f64 {

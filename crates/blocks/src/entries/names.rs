@@ -1,5 +1,5 @@
-//! Paths of the files of a worker. Only the digits at the end change from file to file, so that a path costs some
-//! nanoseconds.
+//! Paths of a worker's files. Only the digits at the end differ between the files, so that making a path takes only
+//! some nanoseconds.
 
 use std::ffi::{CStr, OsStr};
 use std::io::{Error, ErrorKind};
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 /// Maximum number of digits of a number.
 const DIGITS: usize = 20;
 
-/// Paths `PREFIX0`, `PREFIX1`, ... in memory that is used again for each of them.
+/// Paths `PREFIX0`, `PREFIX1`, ... which are made one after another in the same buffer.
 #[derive(Debug)]
 pub(super) struct FileNames {
-    /// Path of the latest file, with the zero byte at its end.
+    /// Buffer with the latest path, and a zero byte at its end.
     path: Vec<u8>,
     /// Length of the prefix.
     prefix: usize,
 }
 
 impl FileNames {
-    /// Creates the paths of the files of a worker in a folder, whose names begin with `kind`.
+    /// Creates the paths of a worker's files in `folder`. The names of the files begin with `kind`.
     pub(super) fn new(folder: &Path, kind: &str, worker: usize) -> Result<Self, Error> {
         let mut path = folder.as_os_str().as_bytes().to_vec();
         path.extend(format!("/{kind}.{worker}.").bytes());
@@ -51,7 +51,7 @@ impl FileNames {
         unsafe { CStr::from_bytes_with_nul_unchecked(&self.path) }
     }
 
-    /// Returns the latest path.
+    /// Returns the path that [`FileNames::path`] returned last.
     pub(super) fn latest(&self) -> PathBuf {
         let path = self.path.strip_suffix(&[0]).unwrap_or(&self.path);
         PathBuf::from(OsStr::from_bytes(path))
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_end_with_the_number_of_the_file() {
+    fn paths_end_with_the_file_number() {
         let mut names = FileNames::new(Path::new("/a/b"), "file", 3).unwrap();
         let mut path = |number| names.path(number).to_str().unwrap().to_owned();
         assert_eq!(path(0), "/a/b/file.3.0");

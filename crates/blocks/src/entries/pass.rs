@@ -1,7 +1,8 @@
 //! One operation on all files of a worker: the timed loop.
 //!
-//! The clock is read after each batch of operations, whose end is the start of the next batch. A latency is the time of
-//! a batch divided by its length, and includes making the path. The sum of all latencies is the time of the loop.
+//! The clock is read after each batch of calls; the end of a batch is the start of the next one. A latency is the time
+//! of a batch divided by its number of calls, and includes making the path. The sum of the times of all batches is the
+//! time of the loop.
 
 use super::EntryOperation;
 use super::names::FileNames;
@@ -16,8 +17,9 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names of the created files and of the renamed ones. They have the same length.
+/// Beginning of the names of created files.
 const CREATED: &str = "file";
+/// Beginning of the names of renamed files, as long as [`CREATED`].
 const RENAMED: &str = "name";
 /// Mode of the created files.
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -27,7 +29,7 @@ const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 pub struct EntryPass<'a> {
     /// Number of files.
     pub files: u64,
-    /// True if a created file is written to the device.
+    /// True if a created file is written to the device before it is closed.
     pub fsync: bool,
     /// Number of operations between two readings of the clock, a power of two.
     pub batch: u64,
@@ -40,7 +42,7 @@ pub(super) struct EntryBench {
     clock: Clock,
     created: FileNames,
     renamed: FileNames,
-    /// True if the files have their second names.
+    /// True if the files have been renamed.
     is_renamed: bool,
     data: Vec<u8>,
     pub(super) latency: Latency,
@@ -62,7 +64,8 @@ impl EntryBench {
         })
     }
 
-    /// Carries out an operation on all files, and records its latencies. Returns the number of files.
+    /// Carries out an operation on all files, and records its latencies. Returns the number of files on which it was
+    /// carried out.
     #[inline(never)]
     pub(super) fn run(
         &mut self,
@@ -106,7 +109,7 @@ impl EntryBench {
     }
 }
 
-/// Calls `call` for each file until `stop` is set, and records the time of each batch. Returns the number of files.
+/// Calls `call` for each file until `stop` is set, and records the latency of each batch. Returns the number of calls.
 #[inline(always)]
 fn repeat(
     clock: Clock,

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
-/// Returns all operations on a few files, with a reading of the clock after each.
+/// Returns a task with all operations on a few files; the clock is read after each call.
 fn task(layout: DirectoryLayout) -> EntryTask {
     let operations = EntryOperation::ALL.to_vec();
     let batches = vec![1; operations.len()];
@@ -66,7 +66,7 @@ fn files_without_a_timed_removal_are_removed() {
 }
 
 #[test]
-fn interrupted_turn_leaves_nothing() {
+fn interrupted_turn_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
     for workers in [Workers::unbound_threads(2), Workers::unbound_ranks(2)] {
         let task = EntryTask { files: 100_000_000, ..task(DirectoryLayout::Shared) };
@@ -82,7 +82,7 @@ fn interrupted_turn_leaves_nothing() {
 }
 
 #[test]
-fn failing_operation_is_named_and_leaves_nothing() {
+fn failing_operation_is_named_and_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
     // The files are removed before they are looked up.
     let operations = vec![EntryOperation::Create, EntryOperation::Remove, EntryOperation::Stat];
@@ -96,7 +96,7 @@ fn failing_operation_is_named_and_leaves_nothing() {
 }
 
 #[test]
-fn late_turn_is_cut() {
+fn turn_after_the_deadline_is_cut_short() {
     let folder = tempfile::tempdir().unwrap();
     let scratch = ScratchDirectory::create(folder.path()).unwrap();
     let all = [Workers::unbound_threads(1)];
@@ -108,7 +108,7 @@ fn late_turn_is_cut() {
 }
 
 #[test]
-fn batch_is_as_short_as_the_clock_allows() {
+fn batch_is_smallest_for_which_the_clock_costs_little() {
     // Reading the clock costs 1 % of a single operation.
     assert_eq!(batch(10e-9, 1e-6, 1000), 1);
     // It costs 4 % of a single operation, and 2 % of two.

@@ -1,4 +1,5 @@
-//! One turn: directories are made, the workers carry out all operations on their files, and the directories are removed.
+//! One turn: directories are created, the workers carry out all operations on their files, and the directories are
+//! removed.
 
 use super::pass::{EntryBench, EntryPass};
 use super::{DirectoryLayout, EntryOperation, EntryTask};
@@ -23,42 +24,43 @@ use std::time::{Duration, Instant};
 const CHECK_INTERRUPT: Duration = Duration::from_millis(5);
 /// File with which root makes the kernel drop its caches.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
-/// Value that drops the page cache, in which file systems keep their tables of entries, and cached entries.
+/// Value that makes the kernel drop the page cache, in which file systems keep their tables of entries, and all cached
+/// entries.
 const EVERYTHING: &str = "3";
 
 /// Parameters that all turns share.
 pub struct EntryContext<'a> {
     /// Folder of the directories.
     pub scratch: &'a ScratchDirectory,
-    /// Time at which the run must end.
+    /// Time at which the run must end; `None` without a time limit.
     pub deadline: Option<Instant>,
-    /// Returns true if the user has interrupted the run.
+    /// Function that returns true if the user has interrupted the run.
     pub interrupted: &'a dyn Fn() -> bool,
 }
 
-/// Results of an operation of all workers.
+/// Results of one operation on the files of all workers.
 #[derive(Debug, Clone)]
 pub struct EntryPhase {
-    /// The operation.
+    /// Operation that was carried out.
     pub operation: EntryOperation,
-    /// Number of files of all workers.
+    /// Number of files of all workers on which the operation was carried out.
     pub done: u64,
     /// Latencies in ticks of the clock, with their counts.
     pub latencies: Vec<(u64, u64)>,
-    /// Bytes that the processes caused to be read from devices; `None` if the kernel does not count them.
+    /// Bytes that the kernel read from devices for the workers; `None` if the kernel does not count them.
     pub read_bytes: Option<u64>,
 }
 
 /// Results of a turn.
 #[derive(Debug, Clone)]
 pub struct EntryTurn {
-    /// Time of each operation, from the earliest start to the latest end of a worker.
+    /// Time of each operation: from the start on the first worker to the end on the last worker.
     pub sample: Sample,
-    /// Operations in the order of the task.
+    /// Results of the operations, in the order of the task.
     pub phases: Vec<EntryPhase>,
 }
 
-/// Report of a worker on an operation.
+/// Report of one worker on one operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct WorkerPhase {
     done: Result<u64, Failure>,
@@ -66,7 +68,7 @@ struct WorkerPhase {
     read_bytes: Option<u64>,
 }
 
-/// Workers of the turns, which are started before.
+/// Runner of turns. Its workers are started before the first turn.
 pub struct EntryRunner<'a> {
     pool: WorkerPool<'a>,
     all: Vec<&'a nodegauge_team::Workers>,
@@ -84,8 +86,8 @@ impl<'a> EntryRunner<'a> {
         Ok(Self { pool, all: all.iter().collect(), shared })
     }
 
-    /// Carries out the operations of a task by the workers of description number `at`, on new files in new directories,
-    /// which are removed afterwards.
+    /// Carries out the operations of a task on new files in new directories, which are removed afterwards. `at` is the
+    /// index of the workers in the list given to [`EntryRunner::start`].
     ///
     /// # Errors
     /// Fails if an operation fails, if a worker is lost, or if the run must end before the end of the turn.
@@ -97,7 +99,7 @@ impl<'a> EntryRunner<'a> {
     ) -> Result<EntryTurn, Ending> {
         let tree = context.scratch.tree("entries")?;
         let turn = self.turn_in(&tree, at, task, context);
-        // Of a turn that was cut short, files remain.
+        // A turn that was cut short leaves files behind.
         let cleared = context.scratch.clear(&tree);
         let turn = turn?;
         cleared.map_err(|cause| error::entry_error("cannot remove", &tree, cause))?;
@@ -159,8 +161,8 @@ fn ended(error: TeamError) -> Ending {
     }
 }
 
-/// Makes the directories of the workers, and returns that of each worker. They are as deep below the folder of the user as
-/// those of mdtest.
+/// Creates the directories of the workers, and returns the directory of each worker. They are as many levels below the
+/// user's folder as the directories of mdtest.
 fn directories(
     tree: &Path,
     workers: usize,
@@ -181,8 +183,8 @@ fn directories(
     Ok(folders)
 }
 
-/// Carries out all operations in one worker. After a failure of a worker, all workers pass the other operations without
-/// a call, because every worker times the same operations.
+/// Carries out all operations in one worker. After a worker has failed, all workers still pass through the remaining
+/// operations, but without calls, because every worker must time the same operations.
 fn carry_out(
     bench: &mut EntryBench,
     task: &EntryTask,
@@ -194,7 +196,7 @@ fn carry_out(
     let counts = is_process || member.index == 0;
     let mut phases = Vec::with_capacity(task.operations.len());
     for (operation, batch) in task.operations.iter().zip(&task.batches) {
-        // Touches the memory of the histogram, which a forked process would otherwise copy while time is taken.
+        // Touches the memory of the histogram, which a forked process would otherwise copy in a timed loop.
         bench.latency.clear();
         let mut failure = None;
         if task.drops && *operation != EntryOperation::Create && member.index == 0 {
@@ -205,7 +207,7 @@ fn carry_out(
         let files = if has_stopped { 0 } else { task.files };
         let pass = EntryPass { files, fsync: task.fsync, batch: *batch, stop: &shared.stop };
         let done = laps.time(|| bench.run(*operation, &pass));
-        // The counter of a process has the operations of all its threads.
+        // The counter of a process includes the operations of all its threads.
         member.barrier();
         let read_bytes = read_bytes_since(before.filter(|_| counts));
         let done = failure.map_or(done, Err);
@@ -217,7 +219,7 @@ fn carry_out(
     phases
 }
 
-/// Joins the reports of all workers by operation.
+/// Combines the reports of all workers into one result per operation.
 fn joined(task: &EntryTask, all: Vec<Vec<WorkerPhase>>) -> Result<Vec<EntryPhase>, Failure> {
     let mut phases = Vec::new();
     for (number, operation) in task.operations.iter().enumerate() {
@@ -239,15 +241,16 @@ fn joined(task: &EntryTask, all: Vec<Vec<WorkerPhase>>) -> Result<Vec<EntryPhase
     Ok(phases)
 }
 
-/// Checks, without dropping them, that this process may make the kernel drop its caches.
+/// Checks that this process may make the kernel drop its caches. The check itself drops nothing.
 ///
 /// # Errors
-/// Fails if it may not.
+///
+/// Fails if this process may not write to `DROP_CACHES`.
 pub fn check_drop() -> Result<(), Failure> {
     File::options().write(true).open(DROP_CACHES).map(drop).map_err(cannot_drop)
 }
 
-/// Writes all data to the devices, and makes the kernel drop its page cache and its cached entries.
+/// Writes all modified data to the devices, and makes the kernel drop its page cache and its cached entries.
 fn drop_caches() -> Result<(), Failure> {
     // Only clean entries are dropped.
     rustix::fs::sync();
@@ -260,7 +263,7 @@ fn cannot_drop(cause: io::Error) -> Failure {
         .hint(format!("only root of the node may write to {DROP_CACHES}; leave out --drop"))
 }
 
-/// Returns the bytes that this process caused to be read from devices.
+/// Returns the bytes that the kernel has read from devices for this process.
 fn read_bytes() -> Option<u64> {
     crate::counters::Counters::process(&SysRoot::live()).read_bytes()
 }

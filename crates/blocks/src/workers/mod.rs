@@ -1,9 +1,8 @@
 //! Workers (threads or processes), each with its own file. This corresponds to IOzone's throughput mode.
 //!
-//! All workers start together. With the stonewall option, the first worker that finishes stops the others, so that
-//! only the time in which all workers are active is measured. The rate of a worker is computed from its own time.
-//! The rate of the parent is the number of bytes of all workers divided by the time from the common start to the
-//! end of the last worker.
+//! All workers start together. With the stonewall option, the first worker that finishes stops the others, so that only
+//! the time in which all workers are active is measured. The rate of a worker is computed from its own time. The
+//! parent's rate is the total number of bytes divided by the time from the common start to the end of the last worker.
 
 mod shared;
 
@@ -61,7 +60,7 @@ pub struct OperationSample {
     pub latencies: Vec<(u64, u64)>,
     /// Share of the data that was read from or written to the device; `None` if it is unknown.
     pub share: Option<DeviceShare>,
-    /// Share of the file's pages that could not be dropped from the page cache.
+    /// Share of the file's pages that could not be dropped from the page cache before the operation, 0 to 1.
     pub not_dropped: Option<f64>,
     /// Rates of several workers; `None` for a single worker.
     pub workers: Option<WorkerFigures>,
@@ -94,8 +93,8 @@ const CHECK_INTERRUPT: Duration = Duration::from_millis(5);
 /// Result of a worker, in the form in which a worker process sends it.
 type Message = Result<WorkerReport, Failure>;
 
-/// Guard that registers a worker as ready. If the worker fails or panics early, dropping the guard registers it, so
-/// that the other workers do not wait for it.
+/// Guard that registers a worker as ready when it is dropped. If the worker fails or panics early, the other workers
+/// therefore do not wait for it.
 struct Arrival<'a> {
     shared: &'a SharedFlags,
     count: usize,
@@ -110,7 +109,7 @@ impl Drop for Arrival<'_> {
     }
 }
 
-/// Operation that one or several workers perform.
+/// Operation for one or several workers to perform.
 pub(crate) struct WorkerTask<'a> {
     pub(crate) operation: &'static Operation,
     pub(crate) task: &'a Task,
@@ -225,8 +224,8 @@ impl WorkerTask<'_> {
     }
 }
 
-/// Combines the reports of all workers into one sample. `released` is the time at which several workers were released,
-/// in ticks.
+/// Combines the reports of all workers into one sample. `released` is the time in ticks at which several workers were
+/// released.
 pub(crate) fn summed(
     reports: &[WorkerReport],
     released: Option<u64>,

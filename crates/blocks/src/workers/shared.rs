@@ -1,4 +1,4 @@
-//! Flags in memory that the workers share; used for threads and for processes.
+//! Flags that the workers share in memory, both for threads and for processes.
 
 use crate::clock::Clock;
 use nodegauge_os::{Mapping, SharedBytes, SysError};

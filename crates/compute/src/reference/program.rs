@@ -30,7 +30,7 @@ pub(super) enum ReferenceKind {
 }
 
 impl ReferenceKind {
-    /// Returns the kind of a program, judged by its file name.
+    /// Returns the kind of a program, derived from its file name.
     fn from_program(program: &Path) -> Self {
         let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name.starts_with("hpcc") { Self::Hpcc } else { Self::Xhpl }

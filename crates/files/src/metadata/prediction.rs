@@ -145,7 +145,7 @@ impl Predictable for PredictedTurns<'_> {
         can
     }
 
-    fn smaller(&self) -> &str {
+    fn shortening_options(&self) -> &str {
         "fewer files (--files), or fewer --threads and --layout"
     }
 }

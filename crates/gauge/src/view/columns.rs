@@ -31,7 +31,7 @@ impl ColumnUnit {
     pub fn from_unit(unit: Unit) -> Self {
         match unit {
             Unit::MessagesPerSecond => Self::MMSG_PER_S,
-            other => Self(ScaledUnit::usual(other)),
+            other => Self(ScaledUnit::for_lists(other)),
         }
     }
 

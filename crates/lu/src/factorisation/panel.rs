@@ -1,12 +1,10 @@
-//! Factorisation of one panel by a group of threads. The columns are halved recursively, until leaves of a few
-//! columns remain. In a leaf, the search for the pivot, the exchange and the elimination of a column are done in
-//! one pass.
+//! Factorisation of one panel by a group of threads. The columns are halved recursively, until leaves of a few columns
+//! remain. In a leaf, one pass over a column searches the pivot, exchanges rows and eliminates.
 //!
-//! Every member of the group owns rows of the panel. A leaf has one barrier per column. Every member publishes the
-//! best pivot candidate of its own rows, together with the candidate's row. The owner of the row on the diagonal
-//! publishes that row. All members can then exchange and eliminate in their own rows, as the processes of HPL do.
-//! Between leaves, the members divide the columns among themselves for exchanges and solves, and the rows for
-//! products.
+//! Every member of the group owns rows of the panel. A leaf has one barrier per column. Every member publishes the best
+//! pivot candidate of its own rows, together with the candidate's row. The owner of the row on the diagonal publishes
+//! that row. All members can then exchange and eliminate in their own rows, as the processes of HPL do. Between leaves,
+//! the members divide the columns among themselves for exchanges and solves, and the rows for products.
 
 use super::{LuShared, swaps};
 use crate::leaf::{self, Elimination, Largest};
@@ -73,7 +71,7 @@ impl PanelGroup {
 
 pub(super) struct NoPivot(pub usize);
 
-/// Panel from the view of one member.
+/// Panel as one member of the panel group sees it.
 pub(super) struct Panel<'a> {
     shared: &'a LuShared<'a>,
     rank: usize,
@@ -81,7 +79,7 @@ pub(super) struct Panel<'a> {
 }
 
 impl<'a> Panel<'a> {
-    /// Returns the panel in block `block`, from the view of member `rank` of the panel group.
+    /// Returns the panel in block `block` for member `rank` of the panel group.
     pub(super) fn new(shared: &'a LuShared<'a>, block: usize, rank: usize) -> Self {
         let all = shared.columns(block).start..shared.view.n;
         // Members own whole cache lines, so that no two members write to one line.

@@ -1,12 +1,12 @@
 //! Schedule of the factorisation: panels first, then the columns that are furthest behind.
 //!
-//! A block has as many columns as a panel; the step of a block is the number of panels that have been applied to
-//! the block. The panel group takes the next panel as soon as the following columns are not too far behind. The
-//! group applies the missing panels to the block and then factors it. All other threads, and the panel group
+//! A block has as many columns as a panel; the step of a block is the number of panels that have been applied to the
+//! block. The panel group takes the next panel as soon as the following columns are not too far behind. It applies the
+//! missing panels to the block of that panel, and then factors the block. All other threads, and the panel group
 //! between panels, update neighbouring blocks of equal step together, because a product of many columns copies less
-//! data per operation. If there are fewer such ranges of blocks than threads, the rows of a product are divided
-//! into pieces for several threads. With several NUMA nodes, a thread prefers columns on its own NUMA node, but
-//! takes columns of others before it waits.
+//! data per operation. If there are fewer such ranges of blocks than threads, the rows of a product are divided into
+//! pieces for several threads. With several NUMA nodes, a thread prefers columns on its own NUMA node, but takes
+//! columns of others before it waits.
 
 use super::LuShared;
 use super::panel::{NoPivot, Panel};
@@ -26,10 +26,10 @@ const MIN_ROWS: usize = 512;
 /// Maximum number of panels that may be missing in a block when the next panel is factored. With one, panels wait
 /// for the slowest thread. With more than two, the products that update the block of the panel become narrow.
 const DEPTH: usize = 2;
-/// Number of checks for new work before a waiting thread yields the CPU.
+/// Number of times that a waiting thread checks for new work before it yields the CPU.
 const SPINS_BEFORE_YIELD: u32 = 2_000;
-/// Time for which a waiting thread yields before it sleeps. A piece of work takes much less time, unless threads
-/// share CPUs or other programs run.
+/// Maximum time for which a waiting thread yields the CPU; then it sleeps. A piece of work takes much less time, unless
+/// threads share CPUs or other programs run.
 const AWAKE: Duration = Duration::from_millis(100);
 
 /// Update of neighbouring blocks with one panel, identified by the first block.
@@ -58,15 +58,15 @@ pub(super) struct LuSchedule {
     /// Number of changes of the schedule. After each change, waiting threads look for work.
     version: AtomicU64,
     factored: AtomicUsize,
-    /// Number of panels to which the panel group has been called.
+    /// Number of panels for which the panel group has been called.
     called: AtomicUsize,
     nb: usize,
     threads: usize,
     distribution: ColumnDistribution,
 }
 
-/// Value of `called` after the first member of the panel group has left.
-const OVER: usize = usize::MAX;
+/// Value of `called` after the panel group was dismissed.
+const DISMISSED: usize = usize::MAX;
 
 struct Work {
     blocks: Range<usize>,
@@ -75,7 +75,7 @@ struct Work {
     rows: Option<Range<usize>>,
 }
 
-/// Use of a thread's time, seconds.
+/// How a thread spent its time, seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TimeBreakdown {
     pub panels: f64,
@@ -110,16 +110,16 @@ impl LuSchedule {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the panel group to the next panel, unless the group was dismissed.
+    /// Calls the panel group to the next panel, unless the group has been dismissed.
     fn call(&self) {
         let _ = self.called.try_update(Ordering::AcqRel, Ordering::Acquire, |called| {
-            (called != OVER).then(|| called + 1)
+            (called != DISMISSED).then(|| called + 1)
         });
     }
 
     /// Dismisses the panel group after a member has failed.
     pub(super) fn abandon(&self) {
-        self.called.store(OVER, Ordering::Release);
+        self.called.store(DISMISSED, Ordering::Release);
     }
 
     fn changed(&self) {
@@ -143,7 +143,8 @@ impl LuSchedule {
         self.distribution.column_node(block * self.nb)
     }
 
-    /// Returns the next work of a thread for a system of order `n`; `None` if there is none at the moment.
+    /// Takes and returns the next work of a thread for a system of order `n`; returns `None` if there is none at the
+    /// moment.
     fn take(&self, n: usize, thread: usize) -> Option<Work> {
         let own = self.distribution.thread_node(thread);
         let mut state = self.lock();
@@ -151,8 +152,8 @@ impl LuSchedule {
             .or_else(|| self.take_wanted(&mut state, n, &|_| true))
     }
 
-    /// Returns the next work in blocks for which `wanted` returns true: a piece of an update in progress, otherwise
-    /// an update of the blocks that are furthest behind.
+    /// Takes and returns the next work in blocks for which `wanted` returns true: a piece of an update in progress,
+    /// otherwise an update of the blocks that are furthest behind.
     fn take_wanted(
         &self,
         state: &mut State,
@@ -255,7 +256,7 @@ impl Update {
     }
 }
 
-/// Runs the work of one thread in a factorisation.
+/// Runs one thread's part of a factorisation.
 pub(super) fn work(shared: &LuShared<'_>, index: usize) -> TimeBreakdown {
     let schedule = &shared.schedule;
     let mut spent = TimeBreakdown::default();
@@ -263,7 +264,7 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> TimeBreakdown {
     loop {
         let called = schedule.called.load(Ordering::Acquire);
         let over = shared.stopped() || schedule.factored.load(Ordering::Acquire) == shared.panels();
-        if called == OVER || (over && (index == 0 || index >= shared.group.size)) {
+        if called == DISMISSED || (over && (index == 0 || index >= shared.group.size)) {
             break;
         }
         let version = schedule.version.load(Ordering::Acquire);
@@ -276,7 +277,7 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> TimeBreakdown {
             schedule.call();
         }
         let panels_called = schedule.called.load(Ordering::Acquire);
-        if index < shared.group.size && panels_called > joined && panels_called != OVER {
+        if index < shared.group.size && panels_called > joined && panels_called != DISMISSED {
             shared.group.wait();
             panel(shared, joined, index);
             joined += 1;
@@ -295,7 +296,7 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> TimeBreakdown {
     if index == 0 {
         // The panel group is dismissed when the first member leaves, so that no thread waits in a panel for a member
         // that has left.
-        schedule.called.store(OVER, Ordering::Release);
+        schedule.called.store(DISMISSED, Ordering::Release);
     }
     spent
 }
@@ -317,7 +318,7 @@ fn wait_for_change(shared: &LuShared<'_>, version: u64, index: usize, joined: us
     slept
 }
 
-/// Runs the work of one member of the panel group on panel `number`.
+/// Runs the part of panel-group member `rank` in panel `number`.
 fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
     let LuShared { view, group, .. } = shared;
     let columns = shared.columns(number);
@@ -377,7 +378,7 @@ fn carry_out(shared: &LuShared<'_>, work: Work) -> Option<Work> {
     schedule.finish_piece(blocks.start)
 }
 
-/// Adds the operations of a product, and the proportional operations of the triangular solve, to the progress.
+/// Adds the operations of a product to the progress, and the corresponding operations of the triangular solve.
 fn count(shared: &LuShared<'_>, rows: usize, columns: usize, depth: usize) {
     let flops = 2 * rows as u64 * columns as u64 * depth as u64;
     shared.progress.flops.fetch_add(flops, Ordering::Relaxed);
@@ -397,6 +398,6 @@ mod tests {
         assert_eq!(schedule.called.load(Ordering::Relaxed), 1);
         schedule.abandon();
         schedule.call();
-        assert_eq!(schedule.called.load(Ordering::Relaxed), OVER);
+        assert_eq!(schedule.called.load(Ordering::Relaxed), DISMISSED);
     }
 }

@@ -31,7 +31,7 @@ crate::keys! {
 crate::keys! {
     /// Host that the figure describes, in a run on several hosts.
     host: String = Identity "host", omits_label;
-    /// Hosts of the ranks, or hosts that the figure adds up.
+    /// Hosts of the ranks, or hosts whose rates the figure adds up.
     hosts: Vec<String> = Setting "hosts";
 }
 

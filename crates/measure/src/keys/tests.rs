@@ -81,15 +81,15 @@ fn columns_are_in_declared_order() {
 }
 
 #[test]
-fn key_position_counts_within_kind_of_figure() {
+fn key_position_is_counted_within_a_kind_of_figure() {
     let registry = Registry::new([
         ConfigKind::from_config::<Sizes>("memory", &["stream"]),
         ConfigKind::from_config::<Cells>("files", &["io"]),
     ]);
-    assert_eq!(registry.place("memory", "stream", "trials"), 2);
-    assert_eq!(registry.place("files", "io", "cells"), 4);
+    assert_eq!(registry.position("memory", "stream", "trials"), 2);
+    assert_eq!(registry.position("files", "io", "cells"), 4);
     for (gauge, test) in [("memory", "stream"), ("memory", "io"), ("files", "stream")] {
-        assert_eq!(registry.place(gauge, test, "cells"), usize::MAX);
+        assert_eq!(registry.position(gauge, test, "cells"), usize::MAX);
         // The key of another kind of figure says what the value means.
         assert_eq!(registry.key(gauge, test, "cells").unwrap().words, "cells");
     }

@@ -104,7 +104,7 @@ pub struct DeviceMemory {
     pub technology: Option<String>,
     /// Theoretical bandwidth of the memory, B/s.
     pub theoretical: Option<Figure>,
-    /// NUMA node of the host that consists of this memory, on machines with coherent devices.
+    /// NUMA node of the host that consists of the device's memory, on machines with coherent devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
     /// True if ECC is on.

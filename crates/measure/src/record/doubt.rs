@@ -40,8 +40,8 @@ pub const BEST: DoubtRule =
 /// judged by their own interval.
 pub const DOUBT_RULES: [DoubtRule; 2] = [TYPICAL, BEST];
 
-/// Share by which a rate may exceed a measured limit, because both measurements have noise.
-const ABOVE: f64 = 0.03;
+/// Maximum share by which a rate may exceed a measured limit, because both measurements have noise.
+const MAX_EXCESS: f64 = 0.03;
 
 /// Returns the rule for figures that quote this statistic; `None` if they are exempt.
 pub fn doubt_rule(quoted: Quoted) -> Option<DoubtRule> {
@@ -106,13 +106,13 @@ fn ranked(m: &Measurement) -> Vec<f64> {
     all
 }
 
-/// Returns the reason why a rate above its limit is suspect; `None` if the rate is not above its
-/// limit. Limits that are only the highest known value are removed before if a figure exceeds them
-/// ([`Measurement::with_theoretical_limit`]).
+/// Returns the reason why a rate above its limit is suspect; `None` if the rate is not above its limit. A limit that is
+/// only the highest known value is never exceeded here, because [`Measurement::with_theoretical_limit`] does not set it
+/// in that case.
 pub fn limit_reason(m: &Measurement) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.unit.direction() == Some(Better::Higher))?;
     let above = limit.fraction.0 - 1.0;
-    (above > ABOVE).then(|| {
+    (above > MAX_EXCESS).then(|| {
         format!(
             "{} {ABOVE_LIMIT} of {} ({}): the figure or the limit is wrong",
             Fraction(above).in_whole_percent(),
@@ -169,7 +169,7 @@ impl Measurement {
     }
 }
 
-/// Words in the reasons of this module.
+/// Words of the reason that too few samples count.
 const TOO_FEW: &str = "too few";
 const SECOND_BEST: &str = "second best";
 const INTERVAL: &str = "95 % interval";
@@ -291,7 +291,7 @@ fn commonest_reason<'a>(reasons: &[&'a str]) -> Option<&'a str> {
     reasons.find(|reason| reason.replace(|c: char| c.is_ascii_digit(), "") == *kind)
 }
 
-/// Reason of a suspect figure without a reason, e.g. in a record of another program.
+/// Placeholder for the reason of a suspect figure that has none, e.g. in a record of another program.
 const UNKNOWN: &str = "?";
 
 /// Words of reasons that already contain a remedy.

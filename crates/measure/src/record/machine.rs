@@ -58,7 +58,7 @@ pub struct Machine {
 pub struct MeasuredCache {
     /// Capacity, bytes.
     pub bytes: u64,
-    /// Total size of these caches that the system reports, bytes; `null` if it is unknown.
+    /// Total size of the last-level caches that the system reports, bytes; `null` if it is unknown.
     pub reported: Option<u64>,
 }
 
@@ -358,7 +358,7 @@ pub struct CoreClass {
     pub name: String,
     /// Number of cores.
     pub cores: u32,
-    /// Hardware threads of these cores, by their numbers in the operating system.
+    /// Hardware threads of the cores in the class, by their numbers in the operating system.
     pub cpus: Vec<u32>,
     /// Names of the designs, such as `IntelAtom`; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -382,7 +382,7 @@ pub struct Cache {
     pub kind: CacheKind,
     /// Size of one cache, bytes; `null` if a description does not contain it.
     pub bytes: Option<u64>,
-    /// Number of these caches on the node.
+    /// Number of caches of this level and kind on the node.
     pub count: u32,
     /// Number of cores that share one cache; if this number differs between the caches, the
     /// largest.

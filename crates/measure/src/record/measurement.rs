@@ -141,7 +141,7 @@ pub struct Traffic {
 pub struct RegimeSamples {
     /// Median core-to-core round trip that identifies the regime, seconds.
     pub round_trip_s: f64,
-    /// Share of the samples that belong to this regime, among all samples with a known regime, 0 to 1.
+    /// Share of the samples in the regime, among all samples with a known regime, 0 to 1.
     pub share: Fraction,
     /// Statistics of the samples of the regime.
     pub summary: Summary,
@@ -169,10 +169,10 @@ pub struct Measurement {
     /// Samples that count, in order of time. With several regimes, these are the samples of the regime that `value`
     /// describes.
     pub samples: Vec<f64>,
-    /// End of each of these samples, seconds since the start of the program; empty if not recorded.
+    /// End of each sample in `samples`, seconds since the start of the program; empty if not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_at_s: Vec<f64>,
-    /// Core-to-core round trips before and after each of these samples, seconds; empty if not measured.
+    /// Core-to-core round trips before and after each sample in `samples`, seconds; empty if not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_round_trip_s: Vec<[Option<f64>; 2]>,
     /// Disturbed samples with their causes; the warm-up is the first.
@@ -472,7 +472,7 @@ impl Measurement {
             }
         }
         if !self.has_finite_numbers() {
-            let reason = "its value or a sample is not a finite number";
+            let reason = "the value or a sample is not a finite number";
             self.validity.add(Status::Invalid, reason);
             self.samples.clear();
             self.samples_at_s.clear();

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Software and settings that may differ between nodes of one kind. What is missing in a map does
-/// not exist on the node.
+/// Software and settings that may differ between nodes of one kind. An entry that is missing in a map does not exist on
+/// the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Software {
     /// Name and version of the distribution, e.g. `Rocky Linux 9.4 (Blue Onyx)`.

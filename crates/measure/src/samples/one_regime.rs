@@ -67,7 +67,7 @@ impl OneRegime {
         Self { cells, regime: chosen, guest: false, trips }
     }
 
-    /// Sets if the machine is a guest, whose hypervisor may be the cause of a doubt.
+    /// Sets whether the machine is a guest, whose hypervisor may be the cause of a doubt.
     #[must_use]
     pub fn with_guest(self, guest: bool) -> Self {
         Self { guest, ..self }

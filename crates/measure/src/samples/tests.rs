@@ -191,7 +191,7 @@ fn reason_for_doubt_excludes_warm_up() {
 }
 
 #[test]
-fn few_disturbed_passes_are_not_suspect() {
+fn few_disturbed_passes_do_not_make_a_figure_suspect() {
     let mut samples = vec![sample(1.0, 1e-7, 1e-7, vec![]); 14];
     for one in &mut samples[1..6] {
         *one = sample(1.5, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]);

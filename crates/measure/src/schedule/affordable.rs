@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Remaining time for cells that are set up one after another and then measured in rounds.
 #[derive(Debug, Clone, Copy)]
-pub struct Affordable {
+pub struct RemainingTime {
     /// End of the available time; `None` if the run ends after a number of samples instead of a
     /// time.
     end: Option<Instant>,
@@ -16,7 +16,7 @@ pub struct Affordable {
     round: Duration,
 }
 
-impl Affordable {
+impl RemainingTime {
     /// Returns the time until `end`, in which each cell is measured `turns` times.
     pub fn until(end: Instant, turns: u32) -> Self {
         Self { end: Some(end), turns, round: Duration::ZERO }
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn cells_are_accepted_while_time_suffices() {
         let second = Duration::from_secs(1);
-        let mut affordable = Affordable::until(clock::now() + 100 * second, 3);
+        let mut affordable = RemainingTime::until(clock::now() + 100 * second, 3);
         // Two cells of 15 s take 90 s in three turns.
         assert!(affordable.allows(second, 15 * second));
         affordable.take(15 * second);
@@ -62,10 +62,10 @@ mod tests {
     }
 
     #[test]
-    fn requested_samples_are_always_affordable() {
+    fn cells_are_always_accepted_with_requested_samples() {
         let hour = Duration::from_secs(3600);
         let limits = |samples| Limits::new(Duration::from_secs(10), samples);
-        let of = |samples| Affordable::new(&policy::SWEEP, &limits(samples));
+        let of = |samples| RemainingTime::new(&policy::SWEEP, &limits(samples));
         assert!(of(Some(3)).allows(hour, hour));
         assert!(!of(None).allows(hour, hour));
         assert!(of(None).allows(Duration::ZERO, Duration::ZERO));

@@ -1,8 +1,7 @@
-//! Successive halving that takes noise into account. Candidates are measured alternately, and the
-//! slower half is eliminated after each round, except for candidates that differ from the slowest
-//! survivor by no more than the noise. After Karnin, Koren and Somekh, "Almost Optimal Exploration
-//! in Multi-Armed Bandits" (2013); rates are compared only within a regime. [`Halving`] does not
-//! measure; its only caller, [`choose`], does.
+//! Successive halving that takes noise into account. Candidates are measured alternately, and the slower half is
+//! eliminated after each round, except for candidates that differ from the slowest survivor by no more than the noise.
+//! After Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits" (2013); rates are compared only
+//! within a regime. [`Halving`] does not measure; [`choose`] does.
 
 mod search;
 
@@ -10,7 +9,7 @@ pub use super::shuffle::Shuffler;
 use crate::{regime, stats};
 pub use search::{
     Candidates, DeadlineCheck, Passes, PreparedCandidate, RoundRule, Rules, TurnRate, choose,
-    prepared,
+    prepare_candidates,
 };
 use std::collections::BTreeMap;
 
@@ -52,7 +51,7 @@ const ERRORS_APART: f64 = 2.0;
 /// Minimum deviation of a candidate's rank sum from its expected value, in standard deviations, at which the candidate
 /// is eliminated. Five samples that are all slower than the five samples of the fastest candidate reach this deviation;
 /// the probability that this occurs by chance is 1/252.
-const BEHIND: f64 = 2.6;
+const MIN_RANK_DEVIATION: f64 = 2.6;
 /// Quantile of a candidate's rates that is its score.
 pub const TYPICAL: f64 = 0.9;
 /// Standard deviation of normal noise divided by its median absolute deviation.
@@ -198,7 +197,7 @@ impl<T> Halving<T> {
             let pairs =
                 rates.iter().flat_map(|rate| leader.iter().map(move |of| rate.total_cmp(of)));
             let won: f64 = pairs.map(|order| (order as i8 + 1) as f64 / 2.0).sum();
-            m * n / 2.0 - won >= BEHIND * (m * n * (m + n + 1.0) / 12.0).sqrt()
+            m * n / 2.0 - won >= MIN_RANK_DEVIATION * (m * n * (m + n + 1.0) / 12.0).sqrt()
         };
         let leave: Vec<bool> = relative.iter().map(behind).collect();
         let mut leave = leave.into_iter();

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Order of the cells in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoundOrder {
-    /// In every round, the order in which the mode defines the cells.
+    /// The order in which the mode defines the cells, in every round.
     AsGiven,
     /// A new random order in each round, with a fixed seed, so that no cell is always measured after the same other
     /// cell.
@@ -207,8 +207,9 @@ pub const NOISE: RepetitionPolicy = RepetitionPolicy {
     ..SWEEP
 };
 
-/// `io --metadata`: a cell for each combination of workers and directories; a turn takes between milliseconds and seconds.
-/// Writing back in the background comes and goes over seconds, so that the cells are measured for the whole time.
+/// `io --metadata`: a cell for each combination of workers and directories; a turn takes between milliseconds and
+/// seconds. Write-back in the background takes some seconds and then pauses; the cells are therefore measured for the
+/// whole time.
 pub const METADATA: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6D65_7461,
     // Rates are medians.
@@ -291,7 +292,7 @@ pub const ICCG: RepetitionPolicy = RepetitionPolicy {
     warm_up: WarmUp::Turn,
     check_interval: 1,
     min_time: NO_TIME,
-    // A solution takes seconds; one more solution would hardly improve the figures.
+    // A solve takes seconds; one more solve would hardly improve the figures.
     tolerance: Some(Fraction(0.01)),
     measure: Fraction(0.65),
     ..APPS

@@ -53,7 +53,7 @@ pub trait Predictable {
     fn shorten(&mut self) -> bool;
 
     /// Returns the options with which the user can shorten the run, e.g. `smaller arrays (--size)`.
-    fn smaller(&self) -> &str;
+    fn shortening_options(&self) -> &str;
 }
 
 impl Limits {
@@ -72,11 +72,11 @@ impl Limits {
                 break;
             }
         }
-        self.admit_as_planned(run.predicted(), run.smaller())
+        self.admit_as_planned(run.predicted(), run.shortening_options())
     }
 
-    /// Does the same as [`Self::admit`] for a run that cannot be shortened. `smaller` names the options with which
-    /// the user can shorten it.
+    /// Admits a run that cannot be shortened, as [`Self::admit`] does. `smaller` names the options with which the user
+    /// can shorten it.
     ///
     /// # Errors
     /// Fails as [`Self::admit`].
@@ -100,7 +100,7 @@ impl Limits {
     /// Returns the refusal of a run that ended before anything was measured. `smaller` names the options with which the
     /// user can shorten it.
     pub fn unmeasured(&self, smaller: &str) -> Failure {
-        let failure = self.too_short("it ended before anything was measured");
+        let failure = self.too_short("the run ended before anything was measured");
         failure.hint(format!("use a longer --budget, or {smaller}"))
     }
 
@@ -135,7 +135,7 @@ mod tests {
             }
             can
         }
-        fn smaller(&self) -> &str {
+        fn shortening_options(&self) -> &str {
             "smaller arrays (--size)"
         }
     }

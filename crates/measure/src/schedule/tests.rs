@@ -165,7 +165,7 @@ fn progress_of_requested_samples_follows_turns() {
 }
 
 #[test]
-fn files_policy_ends_by_time_before_samples() {
+fn files_run_ends_by_time_or_after_requested_samples() {
     let (seen, _, stop) = turns(policy::FILES, Limits::new(Duration::ZERO, Some(3)), 2);
     assert_eq!((seen.len(), stop), (0, Stop::Budget));
     let limits = Limits::new(Duration::from_secs(3600), Some(3));

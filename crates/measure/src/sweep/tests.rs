@@ -66,7 +66,7 @@ fn axis(text: &str) -> Axis<Typed> {
 }
 
 #[test]
-fn axes_are_parsed_with_error_column() {
+fn axes_are_parsed_and_errors_have_columns() {
     assert_eq!(axis("rate=1, 22").settings(), [Rate(1), Rate(22)]);
     assert_eq!(axis("name").settings(), [Name("all".into())]);
     assert_eq!(axis("name='a;b';c").settings(), [Name("'a;b'".into()), Name("c".into())]);

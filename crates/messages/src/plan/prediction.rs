@@ -81,7 +81,7 @@ impl Predictable for MessagesPlan {
         spare.is_some()
     }
 
-    fn smaller(&self) -> &str {
+    fn shortening_options(&self) -> &str {
         "fewer sizes (--sizes) or patterns"
     }
 }

@@ -8,10 +8,11 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Macro of `crates/kernels/probes/kernels.c` that sets the number of pages side by side.
+/// Macro of `crates/kernels/probes/kernels.c` that sets how many pages a loop traverses side by side.
 pub const PAGES: &str = "PAGES";
 
-/// Returns the number of pages that the kernels of a compiler command traverse side by side; `None` for plain loops.
+/// Returns the number of pages that kernels built with a compiler command traverse side by side; `None` for plain
+/// loops.
 pub fn side_by_side(command: &CommandLine) -> Option<u8> {
     command.defined(PAGES)?.parse().ok().and_then(SideBySide::new)?.above_one()
 }
@@ -56,8 +57,8 @@ impl CompiledLoop {
     pub(super) unsafe fn run(&self, args: &Args) -> f64 {
         let n = args.n as isize;
         let [a, b, c, d] = args.at.map(NonNull::as_ptr);
-        // SAFETY: the caller guarantees valid arguments. The function has this signature in `crates/kernels/probes/kernels.c`, and it
-        // was tested on arrays of this element type in a separate process.
+        // SAFETY: the caller guarantees valid arguments. The function has the signature in
+        // `crates/kernels/probes/kernels.c`, and it was tested on arrays of this element type in a separate process.
         unsafe { (self.function)(a, b, c, d, n, args.scalar) }
     }
 }

@@ -77,7 +77,7 @@ fn benchmark(
     record: &Record,
     prefix: &str,
 ) -> Option<Benchmark> {
-    let unit = ScaledUnit::usual(figure.m.unit);
+    let unit = ScaledUnit::for_lists(figure.m.unit);
     let value = figure.m.value.filter(|value| value.is_finite())?;
     let spread = figure.m.summary.as_ref().map(|s| (s.p95 - s.p05).abs() / 2.0 / unit.factor());
     let machine = &record.machine;

@@ -34,7 +34,7 @@ fn scaled(scale: Scale, value: f64) -> (String, String) {
         Scale::Intensity => return (value.to_string(), String::new()),
         Scale::Percent => return (significant(value), "%".to_owned()),
         Scale::Number => return (significant(value), String::new()),
-        Scale::Rate(unit) => ScaledUnit::usual(unit),
+        Scale::Rate(unit) => ScaledUnit::for_lists(unit),
         Scale::Nanoseconds => ScaledUnit::NANOSECONDS,
         Scale::Microseconds => ScaledUnit::MICROSECONDS,
     };

@@ -91,7 +91,7 @@ fn product_of_step_factors_is_the_total_factor() {
     assert_eq!(first_config.factors.unwrap()["copy"], 1.0);
     let [low, high] = first_config.interval.unwrap()[..] else { panic!("no interval") };
     assert!(low <= 1.5 && (1.5..1.6).contains(&high), "{low} {high}");
-    assert!(measured.leader().unwrap().starts_with("memcpy of the C library is faster"));
+    assert!(measured.memcpy_note().unwrap().starts_with("memcpy of the C library is faster"));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn disturbed_run_reports_its_number_of_rounds() {
     assert!(reasons[0].starts_with("only 5 rounds count"), "{reasons:?}");
     assert!(reasons[0].ends_with("depends on chance; use --budget 87"), "{reasons:?}");
     assert_eq!(config.enough_budget_s, Some(Seconds(87.0)));
-    assert!(measured(&steps, &rounds, &[]).leader().is_none());
+    assert!(measured(&steps, &rounds, &[]).memcpy_note().is_none());
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(crate) struct TargetSetup<'a, T> {
     pub make: &'a mut dyn FnMut(&Arrangement) -> Result<T, ArenaError>,
     /// Function that returns the target to check.
     pub target: fn(&mut T) -> &mut dyn Target,
-    /// Number of targets that are set up with arrays of this length.
+    /// Number of targets that are set up with arrays of the same length.
     pub count: u32,
     /// True if the arrays may be doubled.
     pub may_grow: bool,
@@ -82,7 +82,7 @@ impl Arrangement {
             let again = 2 * set_up.count * ready.setting_up;
             let in_time = limits.elapsed() + again < limits.budget.mul_f64(DOUBLE_UNTIL);
             let cached = ready.check.filter(SizeCheck::finds_cache);
-            let twice = self.twice(site).filter(|_| in_time && set_up.may_grow);
+            let twice = self.doubled_size(site).filter(|_| in_time && set_up.may_grow);
             let Some(cached) = cached else { break };
             let Some(twice) = twice else { break };
             self.notices.push(self.doubled(&cached, &twice));
@@ -97,7 +97,7 @@ impl Arrangement {
 
     /// Returns a size with arrays of twice the length; `None` if the user chose the length, or if longer arrays do not
     /// fit.
-    pub(crate) fn twice(&self, site: &Site) -> Option<ArraySize> {
+    pub(crate) fn doubled_size(&self, site: &Site) -> Option<ArraySize> {
         let spec = SizeSpec::Elements(2 * self.size.elements);
         let conditions = size_conditions(site, &self.placement, &self.options);
         let twice = size::choose(spec, self.options.arrays.element, &conditions).ok();
@@ -109,7 +109,7 @@ impl Arrangement {
 
     /// Returns a size with arrays of half the length; `None` if the user chose the length, if the caches are unknown,
     /// or if shorter arrays would violate STREAM's rule.
-    pub(crate) fn half(&self, site: &Site) -> Option<ArraySize> {
+    pub(crate) fn halved_size(&self, site: &Site) -> Option<ArraySize> {
         if self.options.arrays.size != SizeSpec::Auto {
             return None;
         }
@@ -170,11 +170,11 @@ mod tests {
         let site = site(100_000_000);
         let mut auto = plan(&site, SizeSpec::Auto);
         let rule = auto.elements();
-        auto.resize(auto.twice(&site).unwrap());
+        auto.resize(auto.doubled_size(&site).unwrap());
         assert_eq!((auto.elements(), auto.size.elements), (2 * rule, 2 * rule));
         // Arrays of four times the size that STREAM's rule requires do not fit into 80 MB.
-        assert_eq!(auto.twice(&site), None);
-        assert_eq!(plan(&site, SizeSpec::TimesLlc(4.0)).twice(&site), None);
+        assert_eq!(auto.doubled_size(&site), None);
+        assert_eq!(plan(&site, SizeSpec::TimesLlc(4.0)).doubled_size(&site), None);
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         let ranks = nodegauge_placement::plan_ranks(&site.topology, &request).unwrap();
         let mut two = Arrangement::for_ranks(&site, ranks, StreamOptions::default()).unwrap();
         let each = two.elements();
-        two.resize(two.twice(&site).unwrap());
+        two.resize(two.doubled_size(&site).unwrap());
         assert_eq!((two.elements(), two.size.elements), (2 * each, 4 * each));
     }
 

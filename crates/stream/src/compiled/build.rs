@@ -1,5 +1,5 @@
-//! Builds the kernels of one compiler: compiles `crates/kernels/probes/kernels.c` into a shared object, tests each kernel in a
-//! separate process, reads its machine code, and loads it.
+//! Builds the kernels of one compiler: compiles `crates/kernels/probes/kernels.c` into a shared object, tests each
+//! kernel in a separate process, reads its machine code, and loads it.
 
 use super::self_test;
 use crate::GAUGE;
@@ -52,8 +52,8 @@ impl CompiledKernels {
         (!self.compiled).then_some(first.as_str())
     }
 
-    /// Returns a measurement for each requested kernel: the one in `measured`, otherwise an invalid measurement with
-    /// the reason. `wrong` is the reason for kernels that passed the test.
+    /// Returns a measurement for each requested kernel, from `measured`. For kernels that are missing there, it returns
+    /// an invalid measurement with the reason. `wrong` is the reason for kernels that passed the test.
     pub(crate) fn complete(
         &self,
         mut measured: Vec<Measurement>,
@@ -72,7 +72,8 @@ impl CompiledKernels {
     }
 }
 
-/// Maximum elapsed time of a self-test as a multiple of its CPU time, on a node with other load.
+/// Maximum elapsed time of a self-test, as a multiple of the limit of its CPU time. A node with other load needs more
+/// elapsed time.
 const ELAPSED: u32 = 10;
 
 /// Builder of kernels, with a private directory for its files.

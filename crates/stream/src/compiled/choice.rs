@@ -47,7 +47,7 @@ impl CompilerChoice {
     ///
     /// # Errors
     ///
-    /// Fails if it defines one.
+    /// Fails if the command defines such a macro.
     pub fn check_macros(&self) -> Result<(), Failure> {
         let Self::Command(command) = self else { return Ok(()) };
         let mut macros = OPTION_MACROS.iter();
@@ -89,7 +89,7 @@ impl CompilerChoice {
 
 impl ChosenCompiler {
     /// Returns the compiler itself and, for a command of the user, one variant per number of pages side by side.
-    /// Presets have no variants because they compare flags.
+    /// Presets have no variants, because presets are for a comparison of flags.
     pub(super) fn with_pages(self, pages: &[SideBySide]) -> Vec<Self> {
         let mut all = vec![self];
         if let Self { choice: CompilerChoice::Command(command), preset: false } = &all[0]

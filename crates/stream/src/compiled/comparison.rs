@@ -113,7 +113,7 @@ pub(super) fn run(
         if !samples.is_empty() || series.cell_failure(i).is_some() {
             point.set_loops(candidate.loops)?;
             point.wrong = candidate.wrong;
-            let seen = point.seen()?;
+            let seen = point.observe()?;
             let evidence = StreamEvidence::new(site, &arrangement, &point, &seen, samples, stop);
             let chosen = chosen.as_ref().filter(|_| i == 0);
             let lost = series.cell_failure(i);
@@ -170,8 +170,8 @@ fn check_each(
     point.fill()
 }
 
-/// Checks the arrays at the end. Wrong values are attributed to the candidates that produce them again. If no candidate
-/// does, all figures are invalid.
+/// Checks the arrays at the end of the run. If a value is wrong, each candidate runs again, and the error is attributed
+/// to those that produce wrong values. If no candidate does, all figures are invalid.
 fn settle(point: &mut StreamPoint, candidates: &mut [MeasuredKernels]) -> Result<(), ArenaError> {
     point.check()?;
     let known = candidates.iter().find_map(|candidate| candidate.wrong.clone());

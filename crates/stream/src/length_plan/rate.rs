@@ -127,7 +127,7 @@ fn published_basis(node: &PublishedNode, share: Option<Fraction>) -> String {
 }
 
 impl PlannedRate {
-    /// Adds Triad's rate in front of the description.
+    /// Adds the rate of Triad at the beginning of the description.
     fn named(self) -> Self {
         let triad = self.triad().map(|rate| format!("Triad {rate}, ")).unwrap_or_default();
         Self { basis: format!("{triad}{}", self.basis), ..self }

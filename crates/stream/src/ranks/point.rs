@@ -64,7 +64,7 @@ impl RanksPoint {
             point: number,
             config: Box::new(point.configs[rank].clone()),
         })?;
-        point.seen()?;
+        point.observe()?;
         Ok(point)
     }
 
@@ -134,8 +134,8 @@ impl Target for RanksPoint {
         Ok(())
     }
 
-    /// Inspects placement and pages of all ranks. If a rank is lost, returns the last observation.
-    fn seen(&mut self) -> Result<TargetObservations, ArenaError> {
+    /// Observes placement and pages of all ranks. If a rank is lost, returns the last observation.
+    fn observe(&mut self) -> Result<TargetObservations, ArenaError> {
         if self.coordinator.borrow().failure().is_some() {
             return Ok(self.seen.clone());
         }

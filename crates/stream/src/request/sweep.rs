@@ -42,7 +42,7 @@ impl StreamRequest {
         let ranks = &mut request.cell.job.ranks;
         let topology = match joined {
             Some(joined) => {
-                if axes.iter().all(|axis| !axis.is("ranks")) {
+                if axes.iter().all(|axis| !axis.has_name("ranks")) {
                     ranks.ranks.get_or_insert(joined.started.ranks);
                 }
                 &joined.topology(&site.topology)

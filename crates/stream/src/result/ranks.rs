@@ -10,9 +10,9 @@ use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_placement::cpus::number_ranges;
 
-/// Tolerated share of pages outside the requested NUMA nodes.
-const ELSEWHERE: f64 = 0.02;
-/// Tolerated deviation of a NUMA node's share of interleaved pages from an even share.
+/// Maximum share of pages outside the requested NUMA nodes.
+const MAX_MISPLACED_SHARE: f64 = 0.02;
+/// Maximum deviation of a NUMA node's share of interleaved pages from an even share.
 const UNEVEN: f64 = 0.1;
 
 /// Adds the processes to the configuration of kernel number `i`.
@@ -39,8 +39,8 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
     config.ranks = Some(ranks);
 }
 
-/// Compares the pages of each rank with the request of this rank. `together` contains the NUMA nodes of the pages of
-/// all ranks.
+/// Compares the pages of each rank with the policy of this rank. `together` contains the NUMA nodes of the pages of all
+/// ranks.
 pub(crate) fn numa(ranks: &[RankObservations], together: NumaConfig) -> NumaConfig {
     let held: Vec<Fraction> = ranks.iter().filter_map(held).collect();
     let mean = held.iter().copied().sum::<Fraction>() / held.len() as f64;
@@ -114,7 +114,7 @@ fn doubt(rank: &RankObservations) -> Option<String> {
     let on = |node: &u32| got.get(node).copied().unwrap_or_default().0;
     let there: f64 = expected.iter().map(on).sum();
     let nodes = number_ranges(expected.iter().copied());
-    if there < 1.0 - ELSEWHERE {
+    if there < 1.0 - MAX_MISPLACED_SHARE {
         let astray = Fraction(1.0 - there).in_whole_percent();
         return Some(format!("{astray} of the pages are not on NUMA node {nodes}"));
     }

@@ -12,7 +12,7 @@ use nodegauge_measure::Observer;
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
 use nodegauge_measure::stats::{self, Better, Summary};
 
-/// Tolerated ratio of the rate over half an array to the rate over the whole array.
+/// Maximum ratio of the rate over half an array to the rate over the whole array at which caches have no effect.
 pub(crate) const ALIKE: f64 = 1.05;
 
 /// Result of the size check.

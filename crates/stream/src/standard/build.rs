@@ -37,7 +37,7 @@ struct MemoryModel {
     flags: &'static [&'static str],
 }
 
-/// Maximum size of a source; stream.c has 20,000 bytes.
+/// Maximum size of a source, bytes; stream.c has 20,000.
 const LONGEST_SOURCE: u64 = 1 << 20;
 
 /// Source file of STREAM.
@@ -180,7 +180,7 @@ impl BuildArrays {
         self.flags_on(std::env::consts::ARCH, output_format, command)
     }
 
-    /// Returns the flags of [`Self::flags`] for a processor architecture.
+    /// Returns the flags of [`Self::flags`] for the given processor architecture.
     pub(crate) fn flags_on(
         &self,
         architecture: &str,
@@ -242,8 +242,8 @@ impl StandardBuild {
     }
 }
 
-/// Returns the reason why a run of a program has no result; if the program ended by itself, with the remedy. `path` is
-/// in a private folder and is replaced in the text.
+/// Returns the reason why a run of a program has no result. If the program ended by itself, the reason includes the
+/// remedy. The text contains `the program` instead of `path`, which is in a private folder.
 pub(super) fn reason(error: ToolchainError, path: &Path) -> String {
     let has_remedy = matches!(error, ToolchainError::Ended { .. });
     let failure = Failure::from(error);
@@ -345,7 +345,7 @@ mod tests {
         };
         assert!(on_arm(160_000_000).is_empty());
         assert_eq!(on_arm(400_000_000), ["-mcmodel=large", "-fno-pie", "-no-pie"]);
-        // What the command defines is not defined again.
+        // Macros that the command defines are not defined again.
         let typed = "clang -DSTREAM_ARRAY_SIZE=80000000 -DSTREAM_TYPE=float -mcmodel=large";
         let typed: CommandLine = typed.parse().unwrap();
         assert_eq!(large.flags(OutputFormat::C, &typed), ["-DNTIMES=20", "-DOFFSET=8"]);

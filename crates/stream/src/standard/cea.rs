@@ -15,8 +15,8 @@ const MAX_LABEL: &str = "TRIAD_MAX ";
 const MIN_LABEL: &str = "TRIAD_MIN ";
 const MEAN_LABEL: &str = "TRIAD_AVG ";
 
-/// Returns the figures of a text; `None` if the text is not an output of this program. The error message continues a
-/// sentence.
+/// Returns the figures of a text; `None` if the text is not an output of this program. The error is a text for the end
+/// of a sentence.
 pub(super) fn figures(
     text: &str,
     version: Option<String>,
@@ -66,7 +66,7 @@ fn summary_rate(text: &str, label: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("the line {:?} of its summary is missing", label.trim()))
 }
 
-/// Returns the count behind a label.
+/// Returns the count after a label.
 fn count(text: &str, label: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(label))?;
     line.trim().split([' ', ',']).next()?.parse().ok()

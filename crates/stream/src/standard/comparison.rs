@@ -43,15 +43,16 @@ const PASSES: usize = 5;
 const RUNS: usize = 3;
 /// Time budget if the user sets the number of samples; practically unlimited.
 const ENDLESS: Duration = Duration::from_secs(1 << 30);
-/// Tolerated slowdown of a build compared with the native kernels on one thread. With [`GRACE`], it determines the time
-/// limit of a run.
+/// Maximum factor by which a build is expected to be slower than the native kernels on one thread. With [`GRACE`], it
+/// determines the time limit of a run.
 const SLOWER: f64 = 20.0;
+/// Time that is added to the time limit of a run.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Build of stream.c, with the state of its measurement.
 struct MeasuredBuild<'a> {
     build: &'a StandardBuild,
-    /// Environment variables of the program; those without a value are removed.
+    /// Environment variables of the program; variables without a value are removed.
     environment: Vec<(String, Option<String>)>,
     runs: Vec<BuildRun>,
     has_failed: bool,
@@ -116,7 +117,7 @@ pub(super) fn run<'a>(
         measured.check()?;
     }
 
-    let seen = measured.seen()?;
+    let seen = measured.observe()?;
     let native = &series.schedule.samples[0];
     let stop = series.stop();
     let evidence = StreamEvidence::new(site, &arrangement, &measured, &seen, native, stop);
@@ -156,7 +157,7 @@ struct Turns<'a> {
     candidates: Vec<MeasuredBuild<'a>>,
     /// Requested number of native samples.
     samples: Option<usize>,
-    /// Number of native parts among which these samples are divided.
+    /// Number of native parts among which the requested samples are divided.
     parts: usize,
     part: usize,
     /// Duration of the next native part.
@@ -275,7 +276,7 @@ impl Turns<'_> {
         }
     }
 
-    /// Returns the number of runs of each kernel, which is that of every build.
+    /// Returns the number of runs of each kernel, which is the same for all builds.
     fn ntimes(&self) -> u64 {
         self.candidates.first().map_or(build::NTIMES, |candidate| candidate.build.wanted.ntimes)
     }
@@ -479,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_grouped_by_regime_without_moved_runs() {
+    fn runs_are_grouped_by_regime_and_moved_runs_are_left_out() {
         let (near, far) = (115e-9, 390e-9);
         let runs = [run(near, near), run(far, far), run(near, far), run(near, near)];
         let regimes = regime::regimes(&[near, near, far, far, near, far, near, near]);

@@ -30,7 +30,7 @@ pub struct Expected<'a> {
     pub wanted: Option<&'a BuildArrays>,
     /// Requested number of threads.
     pub threads: Option<u64>,
-    /// Sum of the last-level caches in use, bytes.
+    /// Total size of the last-level caches in use, bytes.
     pub llc: Option<f64>,
     /// True for a saved output, from which lines may have been removed.
     pub is_saved: bool,

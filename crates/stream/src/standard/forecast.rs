@@ -102,13 +102,14 @@ fn kernels() -> Vec<(Kernel, KernelShape)> {
 pub(super) struct Forecast {
     /// Shortest possible time until the first run of each build has ended.
     pub least: Duration,
-    /// Likely time until then, with compilation, at the slowest rate and with regular stores.
+    /// Likely time until the first run of each build has ended, with compilation, at the slowest rate and with regular
+    /// stores.
     pub likely: Duration,
 }
 
 impl Forecast {
-    /// Predicts the time of one run of each of `builds` builds. `has_native` is true if native arrays of the same length
-    /// are measured too.
+    /// Predicts the time of one run of each of `builds` builds. `has_native` is true if native arrays of the same
+    /// length are measured too.
     pub(super) fn new(
         rates: ProbedRates,
         wanted: &BuildArrays,

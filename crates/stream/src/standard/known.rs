@@ -5,7 +5,7 @@ use crate::kernels::Element;
 use nodegauge_gauge::readers::KnownRun;
 use nodegauge_measure::Bytes;
 
-/// Property that the user gave and that contradicts the text.
+/// Contradiction between the text and a property that the user gave.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{option} {given} contradicts the text: {found}")]
 pub struct ContradictedByText {

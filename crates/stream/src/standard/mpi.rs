@@ -35,9 +35,9 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
-/// Rate below which a run is considered to hang, B/s.
+/// Minimum rate, B/s; a slower run is considered to hang.
 const SLOWEST: f64 = 2e8;
-/// Time for the start of the ranks.
+/// Maximum time for the start of the ranks.
 const START: Duration = Duration::from_secs(60);
 /// Time budget if the user sets the number of runs; practically unlimited.
 const ENDLESS: Duration = Duration::from_secs(1 << 30);

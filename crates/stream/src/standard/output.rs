@@ -244,19 +244,19 @@ impl<'a> PrintedLines<'a> {
 
     /// True if a line begins with the label.
     fn has(&self, label: &str) -> bool {
-        self.0.iter().any(|(_, line)| behind(line, label).is_some())
+        self.0.iter().any(|(_, line)| text_after_label(line, label).is_some())
     }
 
     /// Returns the number after a label at the beginning of a line; `None` if no line has the label.
     fn count(&self, label: &'static str) -> Result<Option<u64>, StreamOutputError> {
-        let behind = self.0.iter().filter_map(|(at, line)| Some((*at, behind(line, label)?)));
-        Self::only(label, behind)
+        let behind = self.0.iter().filter_map(|(at, line)| Some((*at, text_after_label(line, label)?)));
+        Self::common_number(label, behind)
     }
 
     /// Returns the number of bytes after a label; counts in other units are ignored.
     fn bytes(&self, label: &'static str) -> Result<Option<u64>, StreamOutputError> {
-        let behind = self.0.iter().filter_map(|(at, line)| Some((*at, behind(line, label)?)));
-        Self::only(label, behind.filter(|(_, end)| end.split_whitespace().nth(1) == Some("bytes")))
+        let behind = self.0.iter().filter_map(|(at, line)| Some((*at, text_after_label(line, label)?)));
+        Self::common_number(label, behind.filter(|(_, end)| end.split_whitespace().nth(1) == Some("bytes")))
     }
 
     /// Returns the padding between arrays, which stream.c prints on the same line as the length.
@@ -268,16 +268,16 @@ impl<'a> PrintedLines<'a> {
                 continue;
             }
             if let Some(from) = line.find("Offset")
-                && let Some(end) = behind(&line[from..], LABEL)
+                && let Some(end) = text_after_label(&line[from..], LABEL)
             {
                 ends.push((*at, end));
             }
         }
-        Ok(Self::only(LABEL, ends.into_iter())?.unwrap_or(0))
+        Ok(Self::common_number(LABEL, ends.into_iter())?.unwrap_or(0))
     }
 
-    /// Returns the number at the beginning of these line ends, which must all have the same number.
-    fn only(
+    /// Returns the number at the beginning of these line ends. All line ends must begin with the same number.
+    fn common_number(
         label: &'static str,
         ends: impl Iterator<Item = (usize, &'a str)>,
     ) -> Result<Option<u64>, StreamOutputError> {
@@ -308,9 +308,9 @@ impl<'a> PrintedLines<'a> {
     }
 }
 
-/// Returns the rest of a line after a label at its beginning. The words of the label may be separated by any number of
-/// spaces.
-fn behind<'a>(line: &'a str, label: &str) -> Option<&'a str> {
+/// Returns the rest of a line after the label at its beginning. The words of the label may be separated by any number
+/// of spaces.
+fn text_after_label<'a>(line: &'a str, label: &str) -> Option<&'a str> {
     let mut rest = line;
     for word in label.split(' ') {
         rest = rest.trim_start().strip_prefix(word)?;
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_of_a_table_must_imply_one_array_size() {
+    fn rates_of_all_kernels_must_imply_one_array_size() {
         let whole = recorded!("gcc-2t");
         let table = &whole[whole.find("Function").unwrap()..];
         assert_eq!(StreamOutput::saved(table).unwrap().contradiction(), None);

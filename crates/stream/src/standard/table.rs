@@ -20,7 +20,7 @@ const UNITS: [(&str, UnitPrefix); 8] = [
 ];
 /// Units of times other than seconds.
 const OTHER_TIMES: [&str; 7] = ["ms", "us", "\u{b5}s", "\u{3bc}s", "ns", "msec", "usec"];
-/// Thousands separators besides point and comma.
+/// Thousands separators in addition to point and comma.
 const THOUSANDS: [char; 6] = [' ', '\u{a0}', '\u{202f}', '\u{2009}', '\'', '\u{2019}'];
 /// Number of lines after the header that may contain the rows; separator lines do not count.
 const WINDOW: usize = 6;
@@ -93,8 +93,8 @@ fn without_table(text: &str) -> StreamOutputError {
     }
 }
 
-/// Returns an error if a second line for a kernel occurs after the header. It may belong to another table whose header
-/// is missing.
+/// Returns an error if a second line for a kernel occurs after the header, because it may belong to another table whose
+/// header is missing.
 fn repeated<'a>(behind: impl Iterator<Item = (usize, &'a str)>) -> Option<StreamOutputError> {
     let mut seen: Vec<&str> = Vec::new();
     for row in behind.filter_map(Row::parse).filter(|row| row.is_certain) {

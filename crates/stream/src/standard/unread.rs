@@ -54,15 +54,15 @@ pub enum StreamOutputError {
     /// A line of the table has a syntax error.
     #[error("the table has an invalid line: {text:?} (line {line})")]
     BadLine {
-        /// The line.
+        /// Text of the line.
         text: String,
         /// Number of the line.
         line: usize,
     },
     /// The decimal mark of a number is ambiguous: it may separate thousands.
-    #[error("{text:?} may be a decimal or thousands (line {line})")]
+    #[error("{text:?} may be a decimal number or have a thousands separator (line {line})")]
     Ambiguous {
-        /// The number.
+        /// Text of the number.
         text: String,
         /// Number of the line.
         line: usize,
@@ -72,7 +72,7 @@ pub enum StreamOutputError {
     NoCount {
         /// Words before the count.
         label: &'static str,
-        /// The count.
+        /// Text that is not a count.
         text: String,
         /// Number of the line.
         line: usize,

@@ -3,7 +3,7 @@
 use crate::target::Target;
 use nodegauge_arena::ArenaError;
 use nodegauge_measure::clock;
-use nodegauge_measure::schedule::Affordable;
+use nodegauge_measure::schedule::RemainingTime;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ pub(super) fn prepared(
     /// Number of passes of a setup in the first stage: a warm-up and two rounds for each of the two kinds of store.
     const PASSES: u32 = 6;
     let mut points: BTreeMap<usize, Box<dyn Target>> = BTreeMap::new();
-    let mut time = Affordable::until(deadline, PASSES);
+    let mut time = RemainingTime::until(deadline, PASSES);
     let mut pass = Duration::ZERO;
     for number in 0..all {
         let begun = clock::now();

@@ -63,8 +63,8 @@ pub(crate) fn rates(m: &Measurement) -> impl Iterator<Item = f64> {
     m.samples.iter().copied().chain(disturbed.map(|one| one.value))
 }
 
-/// Returns the times of these passes. stream.c printed its times; for other figures they are computed from the counted
-/// bytes, because the record contains only rates.
+/// Returns the average, minimum and maximum time of the passes that stream.c would count. stream.c printed its times;
+/// for other figures they are computed from the counted bytes, because the record contains only rates.
 pub(crate) fn times(m: &Measurement, config: &StreamConfig) -> Option<TimesConfig> {
     if config.times_s.is_some() {
         return config.times_s;

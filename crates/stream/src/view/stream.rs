@@ -100,7 +100,7 @@ fn strip((m, config): &StreamFigure<'_>, record: &Record) -> Option<Bar> {
     Bar::new(&m.name, what, m, reach(record, m), &record.machine)
 }
 
-/// Returns the rate of the fastest loop that the run measured on the same arrays, if it is faster than the figure.
+/// Returns the rate of the fastest loop that the run measured on the same arrays, if it is higher than the figure.
 pub(crate) fn reach(record: &Record, of: &Measurement) -> Option<Reach> {
     let config: StreamConfig = of.read_config();
     let usable = record

@@ -407,7 +407,7 @@ fn number(config: &StreamConfig, axis: usize) -> Option<f64> {
     }
 }
 
-/// Medians of the charted kernel in a picture.
+/// Picture of the medians of the charted kernel.
 struct Drawn<'a> {
     cells: &'a [&'a [StreamFigure<'a>]],
     charted: usize,

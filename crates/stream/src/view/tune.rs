@@ -9,7 +9,7 @@ use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Record};
 
-/// Maximum number of lines for the first stage; the record contains all entries.
+/// Maximum number of lines that show the first stage; the record contains all entries.
 const SHOWN: usize = 12;
 
 /// Stage of the search in which the placements are tried.

@@ -10,10 +10,11 @@ use nodegauge_placement::{Bind, PlacementRequest};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Rate of a core in FLOP/s, and memory bandwidth per core in B/s on its own and on another NUMA node: 30 GFLOP/s,
-/// 5 GB/s, and half of that for another socket. Only the ratios matter.
+/// Rate of a core, FLOP/s. Only the ratios of these three constants matter.
 const CORE: f64 = 30e9;
+/// Memory bandwidth per core on its own NUMA node, B/s.
 const LOCAL: f64 = 5e9;
+/// Memory bandwidth per core on another NUMA node, B/s.
 const REMOTE: f64 = 2.5e9;
 
 struct Machine {
@@ -22,7 +23,7 @@ struct Machine {
     /// NUMA node of each thread.
     nodes: Vec<usize>,
     /// Function that returns the NUMA node on which a column is stored.
-    lies: Box<dyn Fn(usize) -> usize>,
+    column_node: Box<dyn Fn(usize) -> usize>,
     schedule: LuSchedule,
     group: usize,
 }
@@ -47,8 +48,8 @@ impl Machine {
         blocks.start * self.nb..(blocks.end * self.nb).min(self.n)
     }
 
-    /// Returns the time for `thread` to move bytes of these columns, and counts the bytes.
-    fn moves(
+    /// Returns the time in which `thread` moves the bytes of these columns, and counts the bytes.
+    fn move_time(
         &self,
         thread: usize,
         columns: Range<usize>,
@@ -56,7 +57,7 @@ impl Machine {
         ran: &mut SimulatedRun,
     ) -> f64 {
         let own = self.nodes[thread];
-        let remote = columns.clone().filter(|column| (self.lies)(*column) != own).count() as f64;
+        let remote = columns.clone().filter(|column| (self.column_node)(*column) != own).count() as f64;
         let all = columns.len() as f64;
         ran.bytes += all * per_column;
         ran.remote += remote * per_column;
@@ -65,7 +66,7 @@ impl Machine {
 
     /// Returns the time of an item of work. Products read and write C, and read A and B. Exchanges read and write
     /// two rows of every column, with one element per cache line. Arithmetic and memory accesses overlap.
-    fn takes(
+    fn work_time(
         &self,
         thread: usize,
         Work { blocks, step, rows }: &Work,
@@ -84,7 +85,7 @@ impl Machine {
             ),
         };
         let moved =
-            self.moves(thread, columns, of_c, ran) + self.moves(thread, panel, 8.0 * rows, ran);
+            self.move_time(thread, columns, of_c, ran) + self.move_time(thread, panel, 8.0 * rows, ran);
         (flops / CORE).max(moved)
     }
 
@@ -98,7 +99,7 @@ impl Machine {
             .sum();
         let per_column = 16.0 * rows * (1 + number - step) as f64 / self.group as f64;
         let moved: f64 =
-            (0..self.group).map(|of| self.moves(of, columns.clone(), per_column, ran)).sum();
+            (0..self.group).map(|of| self.move_time(of, columns.clone(), per_column, ran)).sum();
         let flops = updates + 4.0 * rows * width * width;
         (flops / CORE / self.group as f64).max(moved / self.group as f64)
     }
@@ -138,7 +139,7 @@ impl Machine {
                     }
                 } else if let Some(work) = self.schedule.take(self.n, thread) {
                     doing[thread] =
-                        (now + self.takes(thread, &work, &mut ran), Activity::Work(work));
+                        (now + self.work_time(thread, &work, &mut ran), Activity::Work(work));
                 }
             }
             let next = (0..threads)
@@ -158,8 +159,8 @@ impl Machine {
                         Some(_) => self.schedule.finish_piece(blocks.start),
                     };
                     if let Some(work) = follows {
-                        let takes = self.takes(thread, &work, &mut ran);
-                        doing[thread] = (now + takes, Activity::Work(work));
+                        let work_time = self.work_time(thread, &work, &mut ran);
+                        doing[thread] = (now + work_time, Activity::Work(work));
                     }
                 }
                 other => doing[thread].1 = other,
@@ -170,9 +171,9 @@ impl Machine {
     }
 }
 
-/// Simulates a factorisation with one thread per core on a machine described in the literature. In the first
-/// simulation, columns are on the NUMA nodes that update them; in the second, columns are spread over all threads,
-/// and any thread updates them.
+/// Simulates two factorisations with one thread per core on a machine described in the literature. In the first one,
+/// columns are on the NUMA nodes that update them; in the second one, columns are spread over all threads, and any
+/// thread updates them.
 fn both(topology: &str, n: usize, nb: usize) -> (usize, SimulatedRun, SimulatedRun) {
     let topology = Topology::load(&TopologySource::Synthetic(topology.to_owned())).unwrap();
     let request = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };
@@ -180,17 +181,17 @@ fn both(topology: &str, n: usize, nb: usize) -> (usize, SimulatedRun, SimulatedR
     let nodes = distribution::thread_nodes(&topology, &placement);
     let threads = nodes.len();
     let group = panel_group_size(n, nb, threads);
-    let machine = |distribution: ColumnDistribution, lies: Box<dyn Fn(usize) -> usize>| Machine {
+    let machine = |distribution: ColumnDistribution, column_node: Box<dyn Fn(usize) -> usize>| Machine {
         n,
         nb,
         nodes: nodes.clone(),
-        lies,
+        column_node,
         schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, distribution),
         group,
     };
     let placing = ColumnDistribution::new(&nodes, n, nb, WIDEST);
-    let lies = placing.clone();
-    let placed = machine(placing, Box::new(move |column| lies.column_node(column))).run();
+    let distribution = placing.clone();
+    let placed = machine(placing, Box::new(move |column| distribution.column_node(column))).run();
     let thread_node = nodes.clone();
     let spread = Box::new(move |column: usize| thread_node[column / 16 % thread_node.len()]);
     (topology.nodes.len(), placed, machine(ColumnDistribution::single_node(), spread).run())

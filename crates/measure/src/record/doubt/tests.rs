@@ -14,8 +14,8 @@ fn rate(quoted: Quoted, samples: &[f64]) -> Measurement {
 
 #[test]
 fn mean_of_few_scattered_samples_is_suspect() {
-    // Batches of 8 B over Open MPI on a busy node: the mean was printed as valid, with two to three times the latency of
-    // the neighbouring sizes.
+    // Latencies of batches of 8 B over Open MPI on a busy node. Their mean is two to three times the latency of the
+    // neighbouring sizes.
     let busy = [0.357e-6, 0.42e-6, 0.48e-6, 0.511e-6, 0.9e-6, 1.4e-6, 4.079e-6];
     let doubts = samples_reason(&sampled(Quoted::Mean, &busy));
     assert_eq!(
@@ -43,7 +43,7 @@ fn too_few_samples_make_figure_suspect() {
 }
 
 #[test]
-fn single_values_and_factors_are_exempt() {
+fn single_values_and_factors_are_exempt_from_doubt_rules() {
     for quoted in [Quoted::Single, Quoted::GeometricMean] {
         assert_eq!(doubt_rule(quoted), None);
         assert_eq!(samples_reason(&sampled(quoted, &[1.0, 9.0])), None);
@@ -60,7 +60,7 @@ fn best_far_from_second_best_is_suspect() {
     assert_eq!(samples_reason(&rate(Quoted::Best, &of(57.0))), None);
     let doubts = samples_reason(&rate(Quoted::Best, &of(60.0)));
     assert_eq!(doubts.unwrap(), "the second best of the samples is more than 10 % away");
-    // For times, the least is the best.
+    // For times, the lowest is the best.
     let times = sampled(Quoted::Best, &[1.0, 1.2, 1.2, 1.2, 1.2]);
     assert!(samples_reason(&times).is_some());
 }
@@ -80,14 +80,14 @@ fn rule_applied_twice_adds_no_reason() {
     assert_eq!((m.validity.status, m.value), (Status::Suspect, Some(50.0)));
     let again = m.clone().with_validity(m.validity.clone());
     assert_eq!(again.validity.reasons.len(), 1);
-    // Reasons of the gauge come first, and a stricter judgement stays.
+    // Reasons of the gauge come first, and a stricter status is kept.
     let mut disturbed = Validity::valid();
     disturbed.suspect("disturbed");
     let reasons = few().with_validity(disturbed).validity.reasons;
     assert_eq!((reasons[0].as_str(), reasons.len()), ("disturbed", 2));
     let invalid = few().missing("wrong result");
     assert_eq!(invalid.validity.reasons, ["wrong result"]);
-    // A later judgement removes no reason.
+    // A later call removes no reason.
     let mut samples_reason = rate(Quoted::Best, &[50.0; 6]);
     samples_reason.doubt(Status::Suspect, "7 of 7 samples were disturbed");
     let later = samples_reason.with_validity(Validity::valid());
@@ -96,7 +96,7 @@ fn rule_applied_twice_adds_no_reason() {
 }
 
 #[test]
-fn figures_of_other_programs_are_exempt() {
+fn figures_of_other_programs_are_exempt_from_doubt_rules() {
     let of = |category, engine: Option<&str>| {
         let mut m = rate(Quoted::Best, &[50.0]).category(category);
         m.config.extend(engine.map(|engine| ("engine".to_owned(), engine.into())));

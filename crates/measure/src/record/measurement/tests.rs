@@ -150,7 +150,7 @@ fn figure_with_infinite_value_is_invalid_in_json() {
     for figure in figures {
         let m = figure.with_validity(Validity::valid());
         assert_eq!((m.validity.status, m.value), (Status::Invalid, None));
-        assert_eq!(m.validity.reasons, ["its value or a sample is not a finite number"]);
+        assert_eq!(m.validity.reasons, ["the value or a sample is not a finite number"]);
         let json = serde_json::to_string(&m).unwrap();
         assert_eq!(serde_json::from_str::<Measurement>(&json).unwrap(), m);
     }

@@ -88,8 +88,8 @@ pub trait Candidates {
     /// than the deadline.
     fn must_end(&mut self) -> bool;
 
-    /// Called at the end of a round, with the elapsed share of the time until the deadline and the
-    /// number of remaining candidates in the largest group.
+    /// Is called at the end of a round, with the elapsed share of the time until the deadline and the number of
+    /// remaining candidates in the largest group.
     fn round_ended(&mut self, _elapsed: f64, _left: usize) {}
 
     /// Returns the key by which the candidates of a pass are sorted. Candidates with the smallest key are measured
@@ -253,7 +253,7 @@ pub type Prepare<'a, P, C, E> = dyn FnMut(usize, &P) -> Result<PreparedCandidate
 ///
 /// # Errors
 /// Returns an error of `prepare`, or the first refusal if no candidate of a group can be measured.
-pub fn prepared<P, C, E>(
+pub fn prepare_candidates<P, C, E>(
     groups: &[Vec<P>],
     must_end: &dyn Fn() -> bool,
     prepare: &mut Prepare<'_, P, C, E>,
@@ -392,7 +392,7 @@ mod tests {
             _ => Ok(PreparedCandidate::Works(*number)),
         };
         let mut working =
-            |groups: &[Vec<u32>], must_end: bool| prepared(groups, &|| must_end, &mut prepare);
+            |groups: &[Vec<u32>], must_end: bool| prepare_candidates(groups, &|| must_end, &mut prepare);
         let groups = [vec![0, 2, 3], vec![4, 5]];
         assert_eq!(working(&groups, false).unwrap(), [vec![2, 3], vec![4, 5]]);
         assert_eq!(working(&groups, true).unwrap(), [vec![2], vec![4, 5]]);
