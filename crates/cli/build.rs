@@ -1,4 +1,4 @@
-//! Passes the git commit to the compiler if the source is a git checkout, or a package that was made from one.
+//! Passes the git commit to the compiler if the source is a git checkout, or a package made from a checkout.
 
 use std::path::Path;
 use std::process::Command;

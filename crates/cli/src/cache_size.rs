@@ -25,11 +25,11 @@ pub(crate) const REPORTED_VARIABLE: &str = "NODEGAUGE_REPORTED_CACHE";
 /// First part of the name of the file.
 const KIND: &str = "caches";
 /// Maximum size of the file in bytes.
-const LONGEST: u64 = 1 << 16;
+const MAX_BYTES: u64 = 1 << 16;
 /// Range of plausible capacities.
 const PLAUSIBLE: std::ops::RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::gib(1 << 10);
 
-/// Returns the maximum time for measuring the capacity, in a run with this budget of the user.
+/// Returns the maximum time for measuring the capacity; `budget` is the user's, if given.
 pub(crate) fn max_time(budget: Option<Duration>) -> Duration {
     if budget.is_some() { cache_size::USUAL_TIME } else { cache_size::MAX_TIME }
 }
@@ -97,7 +97,7 @@ impl CacheSizeFile {
 
     /// Returns the saved capacity; `None` if there is none, or if it cannot be trusted.
     fn read(&self) -> Option<MeasuredCache> {
-        let text = read_trusted_file(&self.path, LONGEST).ok()?;
+        let text = read_trusted_file(&self.path, MAX_BYTES).ok()?;
         let Remembered { machine, measured } = serde_json::from_slice(&text).ok()?;
         let is_ours = machine == self.identity && measured.reported == self.reported;
         (is_ours && PLAUSIBLE.contains(&Bytes(measured.bytes))).then_some(measured)

@@ -187,8 +187,8 @@ pub(crate) enum EarlierRecords {
     Saved(Moment),
 }
 
-/// Parses the location of earlier records. An existing path is a path, even if its name looks like a date. Other texts
-/// that begin like a date or an age must be one.
+/// Parses the location of earlier records. An existing path is a path, even if its name looks like a date. Any other
+/// text that begins like a date or an age must be a valid date or age.
 fn earlier(text: &str) -> Result<EarlierRecords, SyntaxError> {
     let path = PathBuf::from(text);
     let is_time = text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains('/');

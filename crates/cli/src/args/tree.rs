@@ -49,7 +49,7 @@ fn group_rank(heading: &str) -> Option<usize> {
 pub(super) fn suggested_commands(typed: &str, root: &Command) -> Vec<String> {
     let typed = typed.to_lowercase();
     let mut all = Vec::new();
-    below(root, root.get_name(), &mut all);
+    collect(root, root.get_name(), &mut all);
     let mut found = command_paths(&all, |command| has_name(command, |name| name == typed));
     if found.is_empty() {
         found = command_paths(&all, |command| has_name(command, |name| is_alike(&typed, name)));
@@ -78,11 +78,11 @@ fn is_in_help(command: &Command, word: &str) -> bool {
 }
 
 /// Collects all visible subcommands of a command with their full names.
-fn below<'a>(command: &'a Command, path: &str, all: &mut Vec<(String, &'a Command)>) {
+fn collect<'a>(command: &'a Command, path: &str, all: &mut Vec<(String, &'a Command)>) {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         let path = format!("{path} {}", sub.get_name());
         all.push((path.clone(), sub));
-        below(sub, &path, all);
+        collect(sub, &path, all);
     }
 }
 
@@ -92,10 +92,10 @@ mod tests {
     use crate::args::command;
 
     #[test]
-    fn subcommand_is_suggested_for_its_name() {
+    fn bare_subcommand_name_suggests_the_full_command() {
         let root = command();
         let mut all = Vec::new();
-        below(&root, "nodegauge", &mut all);
+        collect(&root, "nodegauge", &mut all);
         assert!(all.len() > 20);
         for (path, command) in &all {
             assert!(suggested_commands(command.get_name(), &root).contains(path), "{path}");

@@ -41,11 +41,11 @@ pub(crate) struct WatchArgs {
 }
 
 /// Longest time that an option accepts, in seconds: 100 years, so that sums of times cannot overflow.
-const LONGEST: f64 = 3_155_760_000.0;
+const MAX_SECONDS: f64 = 3_155_760_000.0;
 
 /// Parses a time such as `10m`.
 fn span(text: &str) -> Result<Duration, SyntaxError> {
-    time_between(0.0, LONGEST, text)
+    time_between(0.0, MAX_SECONDS, text)
 }
 
 /// Treatment of a sample that is due while other programs use the node.

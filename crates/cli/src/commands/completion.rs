@@ -47,7 +47,7 @@ struct OptionNames {
 
 /// If a shell requests completions, prints them and ends the process.
 pub(crate) fn answer() {
-    CompleteEnv::with_factory(completed).var(VARIABLE).complete();
+    CompleteEnv::with_factory(completion_command).var(VARIABLE).complete();
 }
 
 /// Returns the completion script of a shell; `None` for an unsupported shell.
@@ -62,7 +62,7 @@ pub(crate) fn script(shell: &str) -> Option<String> {
 }
 
 /// Returns the definition of the command line without internal commands, and with candidates for values.
-fn completed() -> Command {
+fn completion_command() -> Command {
     visible(&definition(), &[])
 }
 
@@ -181,7 +181,7 @@ fn run_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     found
 }
 
-/// Returns files, where a run is expected.
+/// Returns the files whose paths begin with the typed text, as candidates for a run.
 fn files(typed: &OsStr) -> Vec<CompletionCandidate> {
     PathCompleter::file().complete(typed)
 }
@@ -207,7 +207,8 @@ mod tests {
     fn complete(line: &str) -> Vec<String> {
         let words: Vec<_> = line.split(' ').map(Into::into).collect();
         let last = words.len() - 1;
-        let found = clap_complete::engine::complete(&mut completed(), words, last, None).unwrap();
+        let found =
+            clap_complete::engine::complete(&mut completion_command(), words, last, None).unwrap();
         found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
     }
 

@@ -95,7 +95,7 @@ pub(crate) fn roofline(
     conduct(common, Box::new(parts))
 }
 
-/// Returns the remaining time of the user's budget after listing the devices; without a budget, the usual one.
+/// Returns the time that remains of the user's budget after the devices were listed; without a budget, `usual`.
 fn time_left(common: &CommonArgs, usual: Duration) -> Duration {
     let limits = Limits::from_budget(common.budget(usual), samples(common));
     limits.budget.saturating_sub(limits.elapsed())

@@ -33,7 +33,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     if let Some(launcher) = args.emit {
         let plan = match ranked {
             Some(plan) => plan,
-            None => options.single(&topology, one_to_emit)?,
+            None => options.single(&topology, several_placements)?,
         };
         let nodes = args.nodes.and_then(NonZeroU32::new);
         let all = EmittedRanks { plan: &plan, topology: &topology, nodes };
@@ -69,7 +69,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     }
     if args.verify {
         for placement in &planned.placements {
-            output::print(&observed(placement)?);
+            output::print(&observed_cpus(placement)?);
         }
     }
     Ok(Exit::Success)
@@ -98,7 +98,7 @@ fn several_nodes_remark(nodes: Option<u32>, ranks: usize) -> String {
 }
 
 /// Returns the error for `--emit` with several placements.
-fn one_to_emit() -> Failure {
+fn several_placements() -> Failure {
     Failure::usage("--emit requires a single placement")
         .hint("give one thread count, e.g. --threads 4")
 }
@@ -165,7 +165,7 @@ fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
 }
 
 /// Starts the threads and returns the CPUs on which the kernel allows each of them to run.
-fn observed(placement: &Placement) -> Result<String, Failure> {
+fn observed_cpus(placement: &Placement) -> Result<String, Failure> {
     let bound = placement.bind != Bind::None;
     let places: Vec<_> = placement
         .threads

@@ -43,12 +43,12 @@ pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
     let default = format.default_file(&records);
     let path = args.output.as_deref().or(default.as_deref()).unwrap_or("-");
     write(format, &documents, path)?;
-    Ok(judged(&records, args))
+    Ok(report_unmet(&records, args))
 }
 
 /// Prints the conditions that are not met, and returns the exit code. With a format that reports failures, invalid
 /// figures and incomplete runs fail, too.
-fn judged(records: &[Record], args: &ReportArgs) -> Exit {
+fn report_unmet(records: &[Record], args: &ReportArgs) -> Exit {
     let conditions = &args.conditions;
     let reports_failures = args.format.0.reports_failures();
     let has_conditions = !conditions.expect.is_empty() || conditions.reference.is_some();

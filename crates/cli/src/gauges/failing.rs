@@ -62,7 +62,7 @@ const LONG: Duration = Duration::from_secs(100);
 #[derive(Clone, Copy)]
 struct Extent {
     budget: Duration,
-    /// True if the user requested the budget, for plans that distinguish it.
+    /// True if the budget counts as given by the user. Some plans treat a default budget differently.
     asked: bool,
     samples: Option<usize>,
 }

@@ -13,10 +13,10 @@ const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/corpus");
 /// Keys that distinguish the figures of an output.
 const KEYS: [&str; 9] =
     ["case", "message_bytes", "file_bytes", "block_bytes", "nb", "n", "device", "peer", "element"];
-/// One of this number of mutations is tried, unless `CORPUS_MUTATIONS` is `all`.
+/// Number of mutations of which one is tried, unless `CORPUS_MUTATIONS` is `all`.
 const ONE_IN: usize = 40;
 /// Maximum number of mutations per text, unless all are tried.
-const MOST: usize = 6;
+const MAX_MUTATIONS: usize = 6;
 /// Texts whose last lines make their figures invalid. Without these lines, the figures are suspect.
 const INVALID_AT_THE_END: [&str; 2] =
     ["hpl/2.3-recorded-failed.txt", "stream/5.10-recorded-gcc-corrupt-2t.txt"];
@@ -305,7 +305,7 @@ fn mutated(path: &Path, one_in: usize) -> MutationCounts {
         figures.flat_map(|run| &run.measurements).filter_map(|m| m.value).collect();
     let mut counts = MutationCounts::default();
     let all = mutations(&text, &numbers);
-    let one_in = if one_in == 1 { 1 } else { one_in.max(all.len() / MOST) };
+    let one_in = if one_in == 1 { 1 } else { one_in.max(all.len() / MAX_MUTATIONS) };
     for (at, (what, bytes)) in all.into_iter().enumerate() {
         if at % one_in != name(path).len() % one_in {
             continue;

@@ -17,7 +17,7 @@ use std::time::Duration;
 const WITH_OWN_SAMPLES: [&str; 2] = ["file_grid", "own_programs"];
 /// Budget that is too small for every plan.
 const NO_TIME: Duration = Duration::from_millis(1);
-/// Maximum number of figures per cell that a run under load may measure.
+/// Maximum number of turns per cell that a run under load may measure.
 const MAX_TURNS: usize = 12;
 
 fn asked(budget: Duration) -> Extent {
