@@ -117,11 +117,11 @@ pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, Unavailable> {
             return Ok(CounterPlan { family: family.name.clone(), events });
         }
     }
-    Err(Unavailable(absent(root, &pmus, host::hypervisor(root, &chip))))
+    Err(Unavailable(absence_reason(root, &pmus, host::hypervisor(root, &chip))))
 }
 
 /// Returns the reason why memory traffic cannot be counted.
-fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> String {
+fn absence_reason(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> String {
     if let Some(hypervisor) = hypervisor {
         let name = if hypervisor.is_empty() { "virtual machine".to_owned() } else { hypervisor };
         return format!(
@@ -162,8 +162,8 @@ impl CounterFamily {
     }
 }
 
-/// Returns the events of one PMU, for each CPU on which the kernel counts a part of the machine. Returns `None`
-/// unless all events exist.
+/// Returns the events of one PMU, for each CPU on which the kernel counts a part of the machine. Returns `None` if an
+/// event does not exist.
 fn pmu_events(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event>> {
     let kind: u32 = root.value(&format!("{DEVICES}/{pmu}/type"))?;
     let cpus = list(&root.text(&format!("{DEVICES}/{pmu}/cpumask"))?)?;

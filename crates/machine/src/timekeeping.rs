@@ -11,11 +11,11 @@ use nodegauge_measure::record::Processor;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Maximum deviation from the kernel's clock that is not suspect. Both are the same clock; the kernel's is read
-/// without the C library.
+/// Maximum relative deviation from the kernel's clock that is not suspect. Both are the same clock; the kernel's is
+/// read without the C library.
 const TOLERATED: f64 = 0.01;
-/// Maximum deviation from the counter that is not suspect. In a guest, the counter has the frequency of the host
-/// on which the guest was started, which may be wrong after the guest has moved to another host.
+/// Maximum relative deviation from the counter that is not suspect. In a guest, the counter has the frequency of the
+/// host on which the guest was started, which may be wrong after the guest has moved to another host.
 const TOLERATED_COUNTER: f64 = 0.1;
 /// Minimum time over which rates are compared; the readings of several clocks at one moment differ by some
 /// microseconds.

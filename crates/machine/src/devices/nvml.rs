@@ -223,8 +223,7 @@ struct Process {
 }
 
 impl Process {
-    /// Returns the memory of the process in bytes; `None` if it is unknown, for which NVML sets all bits of the
-    /// number.
+    /// Returns the memory of the process in bytes; `None` if it is unknown; NVML then sets all bits of the number.
     fn known_memory(&self) -> Option<u64> {
         (self.memory != u64::MAX).then_some(self.memory)
     }

@@ -25,7 +25,7 @@ pub(super) const IDS: [&str; 7] =
     [MEMORY_ERRORS, MACHINE_CHECKS, THERMAL, LINK_ERRORS, NARROW, SLOW, NETWORK];
 
 /// Maximum number of components named in a text.
-const NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 
 /// Finding about events: its identifier, its severity, the kinds of events, and the remedy.
 type EventRow = (&'static str, Severity, &'static [HardwareEvent], &'static str);
@@ -82,7 +82,7 @@ pub(super) fn ledger_problems(
         if events.is_empty() {
             continue;
         }
-        let worst = events.iter().filter_map(|event| worse(event.kind)).max();
+        let worst = events.iter().filter_map(|event| uncorrected_severity(event.kind)).max();
         let text = format!("since boot: {}", listed(&events));
         all.push((id, severity, DetectedProblem { severity: worst, ..found(text, remedy) }));
     }
@@ -93,7 +93,7 @@ pub(super) fn ledger_problems(
 }
 
 /// Returns the severity of events that were not corrected; `None` for other events.
-fn worse(kind: HardwareEvent) -> Option<Severity> {
+fn uncorrected_severity(kind: HardwareEvent) -> Option<Severity> {
     match kind {
         HardwareEvent::MemoryUncorrected | HardwareEvent::MachineCheck => Some(Severity::Critical),
         HardwareEvent::PcieFatal | HardwareEvent::PcieNonfatal => Some(Severity::Warning),
@@ -106,9 +106,9 @@ fn listed(events: &[&EventCount]) -> String {
     let mut sorted = events.to_vec();
     // Uncorrected errors come first; `HardwareEvent` is in the order of severity.
     sorted.sort_by_key(|event| (event.kind, std::cmp::Reverse(event.events)));
-    let mut words: Vec<String> = sorted.iter().take(NAMED).map(ToString::to_string).collect();
-    if sorted.len() > NAMED {
-        words.push(format!("{} more", sorted.len() - NAMED));
+    let mut words: Vec<String> = sorted.iter().take(MAX_NAMED).map(ToString::to_string).collect();
+    if sorted.len() > MAX_NAMED {
+        words.push(format!("{} more", sorted.len() - MAX_NAMED));
     }
     words.join("; ")
 }

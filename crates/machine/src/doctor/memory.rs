@@ -10,10 +10,10 @@ use nodegauge_measure::{Bytes, BytesPerSec, stream_rule};
 /// enough blocks for arrays in half of the free memory.
 const FRAGMENTED: f64 = 0.5;
 
-/// Used swap space as a share of memory, above which pages of a program may be swapped out.
+/// Ratio of used swap space to memory above which pages of a program may be swapped out.
 const SWAPPED: f64 = 0.01;
 
-/// File data that are not yet written to disk, as a share of memory, above which disk and memory stay busy for a while.
+/// Ratio of file data that are not yet written to disk to memory, above which disk and memory stay busy for a while.
 const DIRTY: f64 = 0.01;
 
 /// Maximum relative difference between the total memory of the NUMA nodes and the memory of the machine. Normally
@@ -30,7 +30,7 @@ pub(super) fn process_limit(node: &ExaminedNode<'_>) -> Option<DetectedProblem> 
     let all = memory.bytes?;
     (limit < all).then(|| {
         found(
-            format!("a process is limited to {} of the node's {}", Bytes(limit), Bytes(all)),
+            format!("each process is limited to {} of the node's {}", Bytes(limit), Bytes(all)),
             "ulimit -v unlimited -d unlimited; ask the administrator if the hard limit prevents it",
         )
     })
@@ -112,8 +112,8 @@ pub(super) fn fragmented(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-/// Reports that memory was fragmented or swapped out since the node was booted. A reboot restores both; some
-/// procedures for record runs begin with one.
+/// Reports memory that has been fragmented or swapped out since the node was booted. A reboot removes both problems;
+/// some benchmark procedures begin with a reboot.
 pub(super) fn aged(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let all = memory.bytes?;
@@ -130,7 +130,7 @@ pub(super) fn aged(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
                 host::uptime_in_words(up),
                 signs.join(", and ")
             ),
-            "before a run for the record, reboot: sudo shutdown -r now",
+            "reboot before the measurement: sudo shutdown -r now",
         )
     })
 }
@@ -156,8 +156,8 @@ fn sure(node: &ExaminedNode<'_>) -> Option<SocketMemory> {
     node.processor()?.memory.filter(|memory| !memory.at_most)
 }
 
-/// Reports memory channels without a module, according to the firmware. The catalog has the number of
-/// channels of the processor; for an unknown processor, it is the number of channels for which the board has slots.
+/// Reports memory channels without a module, according to the firmware. The number of channels comes from the catalog;
+/// for an unknown processor, it is the number of channels for which the board has slots.
 pub(super) fn channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let figure = memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
