@@ -156,7 +156,7 @@ impl RankDevice {
 
 /// Returns the devices of ranks that are bound to these CPUs, with `each` devices per rank, and notices. With
 /// `by_number`, devices are assigned in the order of rank numbers. Otherwise each rank gets devices near its CPUs.
-pub(crate) fn give(
+pub(crate) fn assign(
     topology: &Topology,
     ranks: &[Option<Vec<CpuId>>],
     each: u32,

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn per_cache_refusals_state_numbers() {
+    fn per_cache_error_states_the_limits_of_the_machine() {
         let error = |description: &str, per_cache, threads| {
             cpus_per_cache(&machine(description), per_cache, threads).unwrap_err().to_string()
         };

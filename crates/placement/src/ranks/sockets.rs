@@ -10,9 +10,9 @@ pub(super) struct Sockets {
     pub(super) cpus: Vec<Vec<CpuId>>,
     /// Socket of each core, in the order in which ranks fill the cores.
     pub(super) fill: Vec<usize>,
-    /// All CPUs with the indices of their sockets: the first hardware threads of all cores, then the second, and so
-    /// on.
-    pub(super) turns: Vec<(usize, CpuId)>,
+    /// All CPUs with the indices of their sockets, in the order in which threads use them: the first hardware threads
+    /// of all cores, then the second, and so on.
+    pub(super) cpu_order: Vec<(usize, CpuId)>,
 }
 
 impl Sockets {
@@ -24,13 +24,13 @@ impl Sockets {
             cores.push((socket, core));
         }
         let max = cores.iter().map(|(_, core)| core.len()).max().unwrap_or(0);
-        let mut turns = Vec::new();
+        let mut cpu_order = Vec::new();
         for sibling in 0..max {
             for (socket, core) in &cores {
-                turns.extend(core.get(sibling).map(|cpu| (*socket, *cpu)));
+                cpu_order.extend(core.get(sibling).map(|cpu| (*socket, *cpu)));
             }
         }
-        Self { fill: cores.iter().map(|(socket, _)| *socket).collect(), turns, cpus }
+        Self { fill: cores.iter().map(|(socket, _)| *socket).collect(), cpu_order, cpus }
     }
 
     /// Returns the index of the socket of each rank.
