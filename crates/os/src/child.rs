@@ -300,8 +300,8 @@ fn kill_all(processes: &[Pid]) {
     }
 }
 
-/// Kills all processes that the process `process` has started with [`run_child`], and their descendants. Called
-/// after `process` was killed and could not do so itself.
+/// Kills all processes that the process `process` has started with [`run_child`], and their descendants. `process` was
+/// itself killed before it could kill them.
 pub fn kill_marked_by(process: u32) {
     kill_marked(&format!("{process}-"), 0);
 }
