@@ -163,8 +163,8 @@ pub(crate) enum Command {
     /// Show what running processes got: CPUs, memory, pages, devices
     ///
     /// Reads the given processes with their descendants, the processes of a job, or a program that it starts. Without
-    /// arguments, it reads itself: started by srun or mpirun in place of a program, it shows what each rank gets. It
-    /// measures nothing, changes nothing, and needs no privileges.
+    /// arguments, nodegauge reads its own process; if srun or mpirun starts it in place of a program, it shows what
+    /// each rank gets. It measures nothing, changes nothing, and needs no privileges.
     #[command(after_long_help = examples::section(&[
         "nodegauge where 4711",
         "nodegauge where --expect 'local>=95%' -- ./solver input",
@@ -620,7 +620,7 @@ pub(crate) struct PlacementArgs {
     /// Number of threads on each last-level cache
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) per_cache: Option<u32>,
-    /// Cores to use where they differ in speed: fast, all, or a class or design that `machine` lists [default: fast]
+    /// Cores to use if they differ in speed: fast, all, or a class or design that `machine` lists [default: fast]
     #[arg(long, value_name = "CLASS", help_heading = "Where")]
     pub(crate) cores: Option<CoreChoice>,
     /// Memory: local, interleave[:NODES], bind:NODES, preferred:NODE

@@ -76,7 +76,7 @@ struct Remembered {
 struct CacheSizeFile {
     path: PathBuf,
     identity: MachineIdentity,
-    /// Total size of the last-level caches that the machine reports.
+    /// Total size in bytes of the last-level caches that the machine reports.
     reported: Option<u64>,
 }
 

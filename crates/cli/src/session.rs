@@ -196,7 +196,7 @@ impl StdoutContent {
     }
 }
 
-/// Ranks on several hosts, with the options of the user for several hosts.
+/// Run on several hosts, with the user's options for such a run.
 pub(crate) struct HostsRun<'a> {
     /// The hosts.
     pub(crate) hosts: &'a Hosts,

@@ -176,16 +176,16 @@ impl WholeFamily {
         let name = plain(name);
         self.vendor == identity.vendor
             && self.family == identity.family
-            && within(&self.models, identity.model)
+            && is_within(&self.models, identity.model)
             && self
                 .steppings
-                .is_none_or(|range| identity.stepping.is_some_and(|s| within(&range, s)))
+                .is_none_or(|range| identity.stepping.is_some_and(|s| is_within(&range, s)))
             && name.starts_with(&self.brand)
             && !self.except.iter().any(|part| name.contains(part))
     }
 }
 
-fn within(range: &[u32; 2], value: u32) -> bool {
+fn is_within(range: &[u32; 2], value: u32) -> bool {
     (range[0]..=range[1]).contains(&value)
 }
 
@@ -225,9 +225,9 @@ pub(crate) fn microarchitecture(
     tables().microarchitecture.iter().find(|row| {
         row.vendor == identity.vendor
             && row.family == identity.family
-            && row.models.iter().any(|range| within(range, identity.model))
+            && row.models.iter().any(|range| is_within(range, identity.model))
             && row.steppings.is_none_or(|range| {
-                identity.stepping.is_some_and(|stepping| within(&range, stepping))
+                identity.stepping.is_some_and(|stepping| is_within(&range, stepping))
             })
     })
 }

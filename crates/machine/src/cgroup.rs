@@ -75,9 +75,9 @@ pub fn cpuset_for(root: &SysRoot, process: &str) -> Option<BTreeSet<u32>> {
 /// Numbers of scheduling periods in which a CPU quota applied and in which it stopped threads.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Throttling {
-    /// Periods in which threads of the group ran.
+    /// Number of periods in which threads of the group ran.
     pub periods: u64,
-    /// Periods in which threads were stopped, because the quota was used up.
+    /// Number of periods in which threads were stopped, because the quota was used up.
     pub throttled: u64,
     /// Time for which threads were stopped, summed over CPUs.
     pub stopped: Seconds,

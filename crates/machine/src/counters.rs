@@ -179,7 +179,7 @@ fn pmu_events(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<E
     let mut events = Vec::new();
     for (choices, direction, bytes) in wanted {
         let there = choices.iter().find_map(|names| {
-            names.iter().map(|name| encoded(root, pmu, name, bytes)).collect::<Option<Vec<_>>>()
+            names.iter().map(|name| event_code(root, pmu, name, bytes)).collect::<Option<Vec<_>>>()
         })?;
         for (config, bytes_per_count) in there {
             events.extend(cpus.iter().map(|cpu| Event {
@@ -202,7 +202,7 @@ fn term_format(root: &SysRoot, pmu: &str, term: &str) -> Option<String> {
 
 /// Returns the encoding of an event and the number of bytes per count. The event is given as an alias or as terms.
 /// Returns `None` if the PMU does not support the event.
-fn encoded(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3], f64)> {
+fn event_code(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3], f64)> {
     if name.contains('=') {
         return Some((encode(name, |term| term_format(root, pmu, term))?, bytes));
     }

@@ -219,7 +219,7 @@ fn read_pipe(file: File, longest: u64, wait: Duration) -> io::Result<Vec<u8>> {
 fn begin_reading(file: File, wait: Duration) -> io::Result<impl Read> {
     let for_writer = Wait::within(wait).every(CHECK_INTERVAL).unless(&is_end_requested);
     let begun = wait_for_event(&for_writer, |pause| opened_writer(&file, pause).transpose());
-    let first = match begun.map_err(|reason| unwritten(reason, wait))?? {
+    let first = match begun.map_err(|reason| no_writer_error(reason, wait))?? {
         Writer::HasWritten(first) => first,
         Writer::IsSilent => {
             // The wait ends when the writer writes to the pipe, or closes it.
@@ -229,7 +229,7 @@ fn begin_reading(file: File, wait: Duration) -> io::Result<impl Read> {
                     .map(|is_readable| is_readable.then_some(()))
                     .transpose()
             });
-            written.map_err(|reason| unwritten(reason, wait))??;
+            written.map_err(|reason| no_writer_error(reason, wait))??;
             Vec::new()
         }
     };
@@ -262,7 +262,7 @@ fn opened_writer(mut file: &File, pause: Duration) -> io::Result<Option<Writer>>
 }
 
 /// Returns the error for a pipe that no program has opened for writing in this time.
-fn unwritten(reason: Unmet, wait: Duration) -> io::Error {
+fn no_writer_error(reason: Unmet, wait: Duration) -> io::Error {
     if reason == Unmet::Interrupted {
         return io::Error::other("the end of the run was requested");
     }

@@ -267,7 +267,7 @@ pub enum Arrival {
     /// The message is complete.
     Whole,
     /// The message is in the other process at this address. The caller must copy the message and then call
-    /// [`RingReader::fetched`].
+    /// [`RingReader::mark_fetched`].
     Lent(u64),
 }
 
@@ -327,7 +327,7 @@ impl RingReader<'_> {
     }
 
     /// Reports that the lent message has been copied. The writer may then reuse its memory.
-    pub fn fetched(&mut self) {
+    pub fn mark_fetched(&mut self) {
         self.lent += 1;
         self.pass(self.bytes);
         self.ring.ends.read.0.lent.store(self.lent, Ordering::Release);
@@ -434,7 +434,7 @@ mod tests {
             assert!(!writer.is_fetched());
             let lent = Arrival::Lent(sent.as_ptr() as u64);
             assert_eq!(reader.read(&mut got, &mut 0), Ok(lent));
-            reader.fetched();
+            reader.mark_fetched();
         }
         assert!(writer.is_fetched());
         assert!(writer.write(&[7], &mut 0));

@@ -25,7 +25,7 @@ pub struct RankDevice {
     /// PCI ID of the vendor.
     #[serde(skip)]
     pub vendor: u16,
-    /// Nearest NUMA node.
+    /// Number of the nearest NUMA node.
     pub numa_node: Option<u32>,
     /// True if CPUs of the rank are near the device; `null` if unknown.
     pub near: Option<bool>,

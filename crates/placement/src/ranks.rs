@@ -279,7 +279,7 @@ pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan
         if let Some(other) = request.cpus.as_ref().map(|_| "--cpus") {
             return Err(PlacementError::conflict("threads go", "--cores", other));
         }
-        let chosen = choice.on(topology)?;
+        let chosen = choice.restrict(topology)?;
         let threads = request.ranks.saturating_mul(request.threads.unwrap_or(1));
         choice.check_threads(&chosen, Some(threads))?;
         let together = PlacementRequest { cores: None, ..request.together.clone() };

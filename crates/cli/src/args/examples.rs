@@ -27,7 +27,7 @@ pub(super) fn first(root: &Command, path: &str) -> Option<String> {
     declared_examples(command).into_iter().next()
 }
 
-/// For a command and its subcommands, puts the end of `-h` in front of the examples of `--help`.
+/// Inserts the closing lines of `-h` in front of the examples of `--help`, for a command and its subcommands.
 pub(super) fn with_short_help_end(mut command: Command) -> Command {
     if let (Some(short), Some(long)) = (command.get_after_help(), command.get_after_long_help()) {
         let text = format!("{short}\n\n{long}");

@@ -1,6 +1,6 @@
 //! Errors of the command line in the format of all other errors: the problem, and a hint.
 //!
-//! For an unexpected word, the hint is a corrected command line, if that one can be parsed.
+//! For an unexpected word, the hint is a corrected command line, if the corrected line can be parsed.
 
 use super::{Args, command, examples, tree};
 use crate::failure::Failure;

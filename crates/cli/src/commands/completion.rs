@@ -153,7 +153,7 @@ fn labels(runs: &[RunLine]) -> Vec<String> {
 }
 
 /// Returns the candidates that begin with the typed text, with their descriptions.
-fn beginning<I>(candidates: I, typed: &OsStr) -> Vec<CompletionCandidate>
+fn matching<I>(candidates: I, typed: &OsStr) -> Vec<CompletionCandidate>
 where
     I: IntoIterator<Item = (String, String)>,
 {
@@ -176,7 +176,7 @@ fn run_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
         (run.id.clone(), format!("{} on {host}, {}", run.command, run.started))
     });
     let labels = labels(&runs).into_iter().map(|label| (label, "label".to_owned()));
-    let mut found = beginning(latest.into_iter().chain(labels).chain(identifiers), typed);
+    let mut found = matching(latest.into_iter().chain(labels).chain(identifiers), typed);
     found.extend(files(typed));
     found
 }
@@ -188,7 +188,7 @@ fn files(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Returns the labels of saved runs.
 fn label_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
-    beginning(labels(&saved_runs()).into_iter().map(|label| (label, String::new())), typed)
+    matching(labels(&saved_runs()).into_iter().map(|label| (label, String::new())), typed)
 }
 
 /// Returns the hosts of saved runs.
@@ -196,7 +196,7 @@ fn host_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut hosts: Vec<String> = saved_runs().into_iter().filter_map(|run| run.host).collect();
     hosts.sort();
     hosts.dedup();
-    beginning(hosts.into_iter().map(|host| (host, String::new())), typed)
+    matching(hosts.into_iter().map(|host| (host, String::new())), typed)
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
         return Err(Failure::usage("there are no saved runs").hint("give a folder of records"));
     };
     // Records are read one after another, because each contains all its samples.
-    for id in store.ids(&args.which.filter())? {
+    for id in store.ids(&args.saved.filter())? {
         intake.add_saved(&store.find(&id)?, &selection);
     }
     Ok(intake)
@@ -221,8 +221,8 @@ fn read_earlier(before: &EarlierRecords, now: &InputArgs) -> Result<Intake, Fail
         }
         EarlierRecords::Saved(moment) => {
             args.inputs.clear();
-            args.which.since = None;
-            args.which.until = Some(moment.clone());
+            args.saved.since = None;
+            args.saved.until = Some(moment.clone());
         }
     }
     let earlier = read(&args, true)?;

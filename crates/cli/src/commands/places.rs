@@ -37,7 +37,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         };
         let nodes = args.nodes.and_then(NonZeroU32::new);
         let all = EmittedRanks { plan: &plan, topology: &topology, nodes };
-        output::print(&emitted(&all, launcher)?);
+        output::print(&launcher_text(&all, launcher)?);
         plan.notices.iter().for_each(|notice| output::note(&format!("note: {notice}")));
         return Ok(Exit::Success);
     }
@@ -119,7 +119,7 @@ fn remarks(plan: &RankPlan) -> String {
 }
 
 /// Returns the plan in the format of a launcher.
-fn emitted(all: &EmittedRanks<'_>, launcher: Emit) -> Result<String, Failure> {
+fn launcher_text(all: &EmittedRanks<'_>, launcher: Emit) -> Result<String, Failure> {
     Ok(match launcher {
         Emit::Numactl if all.nodes.is_some_and(|nodes| nodes.get() > 1) => {
             return Err(Failure::usage("--emit numactl starts the ranks of one node")

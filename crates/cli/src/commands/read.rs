@@ -115,8 +115,8 @@ impl RunFile<'_> {
         read.map_err(|error| error.into_failure(&shown))
     }
 
-    /// Returns a new record that contains imported figures. The runs of a file start one second after each other, the last
-    /// one at the time of the file.
+    /// Returns a new record that contains imported figures. The runs of a file get start times one second apart; the
+    /// last run gets the time of the file.
     fn record(&self, place: &RunPlace<'_>, run: PrintedRun) -> Record {
         let shown = shown(self.path);
         let RunPosition { at, of } = place.position;

@@ -15,7 +15,7 @@ use nodegauge_report::{Conditions, run, trend};
 use std::path::Path;
 use std::slice::from_ref;
 
-/// Maximum number of saved runs of the node in which the same figures are searched.
+/// Maximum number of saved runs of the node that are searched for the figures of the report.
 const OTHERS: usize = 40;
 
 pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
@@ -112,7 +112,7 @@ fn put(path: &str, text: &str) -> Result<(), Failure> {
 
 /// Writes a page that shows the runs with a label over time.
 fn write_trend(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
-    let filter = RunFilter { any_label: Some(label.to_owned()), ..args.which.filter() };
+    let filter = RunFilter { any_label: Some(label.to_owned()), ..args.saved.filter() };
     let title = file_stem(&format!("trend-{label}"));
     let format = args.format.0;
     let Some(render) = format.renderer() else {

@@ -5,7 +5,7 @@
 //! own programs.
 
 use super::open::{Count, INHERITED, open, read, refused};
-use super::{DEVICES, Event, TrafficDirection, encoded, table};
+use super::{DEVICES, Event, TrafficDirection, event_code, table};
 use crate::Unavailable;
 use crate::host;
 use crate::processor::{self, ProcessorIdentity};
@@ -117,7 +117,7 @@ fn family_events(
     let family = table().flops.iter().find(|family| family.is_for(identity))?;
     let mut events = Vec::new();
     for (terms, operations) in &family.events {
-        let (config, _) = encoded(root, CORES, terms, 1.0)?;
+        let (config, _) = event_code(root, CORES, terms, 1.0)?;
         let pmu = CORES.to_owned();
         let direction = TrafficDirection::Both;
         let event = Event { pmu, kind, config, cpu: 0, direction, bytes: 1.0 };

@@ -32,8 +32,8 @@ pub(super) fn sockets_with_memory(topology: &Topology) -> u32 {
 /// Kind of memory on the package of a processor in hwloc.
 const PACKAGE_KIND: &str = "HBM";
 
-/// Adds the theoretical bandwidth to the NUMA nodes whose memory is not DRAM, if it is known. `root` is that of a live
-/// machine.
+/// Adds the theoretical bandwidth to the NUMA nodes whose memory is not DRAM, if it is known. `root` is the root
+/// directory of a live machine.
 pub(super) fn add_to_nodes(
     machine: &mut Machine,
     entry: Option<&ProcessorEntry>,

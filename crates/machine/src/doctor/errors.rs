@@ -83,12 +83,12 @@ pub(super) fn ledger_problems(
             continue;
         }
         let worst = events.iter().filter_map(|event| uncorrected_severity(event.kind)).max();
-        let text = format!("since boot: {}", listed(&events));
+        let text = format!("since boot: {}", worst_events(&events));
         all.push((id, severity, DetectedProblem { severity: worst, ..found(text, remedy) }));
     }
-    all.extend(narrow(node, &ledger).map(|found| (NARROW, Severity::Warning, found)));
+    all.extend(narrow_links(node, &ledger).map(|found| (NARROW, Severity::Warning, found)));
     // A setting of the firmware may limit the rate on purpose.
-    all.extend(slow(node, &ledger).map(|found| (SLOW, Severity::Info, found)));
+    all.extend(slow_links(node, &ledger).map(|found| (SLOW, Severity::Info, found)));
     all
 }
 
@@ -102,7 +102,7 @@ fn uncorrected_severity(kind: HardwareEvent) -> Option<Severity> {
 }
 
 /// Describes the worst events, ordered by severity and count, and the number of other events.
-fn listed(events: &[&EventCount]) -> String {
+fn worst_events(events: &[&EventCount]) -> String {
     let mut sorted = events.to_vec();
     // Uncorrected errors come first; `HardwareEvent` is in the order of severity.
     sorted.sort_by_key(|event| (event.kind, std::cmp::Reverse(event.events)));
@@ -114,12 +114,12 @@ fn listed(events: &[&EventCount]) -> String {
 }
 
 /// Reports links that have lost lanes.
-fn narrow(node: &ExaminedNode<'_>, ledger: &Ledger) -> Option<DetectedProblem> {
+fn narrow_links(node: &ExaminedNode<'_>, ledger: &Ledger) -> Option<DetectedProblem> {
     reduced(node, &ledger.narrow_links, |link| &link.address)
 }
 
 /// Reports links that run at a lower rate than both ends support.
-fn slow(node: &ExaminedNode<'_>, ledger: &Ledger) -> Option<DetectedProblem> {
+fn slow_links(node: &ExaminedNode<'_>, ledger: &Ledger) -> Option<DetectedProblem> {
     reduced(node, &ledger.slow_links, |link| &link.address)
 }
 

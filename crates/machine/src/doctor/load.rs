@@ -32,11 +32,11 @@ const BUSY_LOAD: f64 = 0.5;
 /// CPU time of all CPUs since boot, in ticks, from the first line of `/proc/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct CpuTimes {
-    /// Time spent in processes and in the kernel.
+    /// Time spent in processes and in the kernel, in ticks.
     busy: u64,
-    /// Time in which CPUs were idle or waited for a disk.
+    /// Time in which CPUs were idle or waited for a disk, in ticks.
     idle: u64,
-    /// Time in which a CPU was ready to run but the hypervisor ran another guest.
+    /// Time in which a CPU was ready to run but the hypervisor ran another guest, in ticks.
     stolen: u64,
 }
 

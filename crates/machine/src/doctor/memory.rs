@@ -114,7 +114,7 @@ pub(super) fn fragmented(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 
 /// Reports memory that has been fragmented or swapped out since the node was booted. A reboot removes both problems;
 /// some benchmark procedures begin with a reboot.
-pub(super) fn aged(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn reboot_helps(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let all = memory.bytes?;
     let up = node.machine.circumstances.as_ref()?.uptime_seconds?;
@@ -171,7 +171,7 @@ pub(super) fn channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     // Boards may have slots of channels that this processor does not have.
     let names: &[String] = if listed == all { &memory.empty_channels } else { &[] };
     let rate = BytesPerSec(figure.value);
-    let limit = format!("the theoretical bandwidth is at most {used}/{all}, {rate}");
+    let limit = format!("the theoretical bandwidth is at most {used}/{all} of the maximum, {rate}");
     let text = match names {
         [name] => format!("memory channel {name} is empty: {limit}"),
         [] => format!("only {used} of {all} memory channels have a module: {limit}"),
@@ -254,7 +254,7 @@ pub(super) fn none_reserved(node: &ExaminedNode<'_>) -> Option<DetectedProblem> 
         let count = pages.map_or("COUNT".to_owned(), |pages| pages.to_string());
         let purpose = pages.map_or("", |_| " (for the arrays of stream)");
         found(
-            format!("no huge pages are reserved: --pages {} will fail", short(smallest.bytes)),
+            format!("no huge pages are reserved: --pages {} will fail", page_text(smallest.bytes)),
             format!(
                 "echo {count} | sudo tee /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages{purpose}",
                 smallest.bytes >> 10
@@ -277,7 +277,7 @@ fn stream_array_pages(node: &ExaminedNode<'_>, page: u64) -> Option<u64> {
 }
 
 /// Formats a page size in the notation of the option `--pages`, e.g. `2m` or `1g`.
-fn short(bytes: u64) -> String {
+fn page_text(bytes: u64) -> String {
     Bytes(bytes).to_string().replace(" MiB", "m").replace(" GiB", "g").replace(" KiB", "k")
 }
 
@@ -309,7 +309,7 @@ mod tests {
         machine.memory.swap_used = info.swap_used;
         let uptime_seconds = days.map(|days| days * 86_400);
         machine.circumstances = Some(Circumstances { uptime_seconds, ..Circumstances::default() });
-        aged(&ExaminedNode { topology: &topology, root: &root, machine: &machine })
+        reboot_helps(&ExaminedNode { topology: &topology, root: &root, machine: &machine })
             .map(|found| found.text)
     }
 
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn page_size_is_printed_as_option_value() {
-        assert_eq!(short(2 << 20), "2m");
-        assert_eq!(short(1 << 30), "1g");
+        assert_eq!(page_text(2 << 20), "2m");
+        assert_eq!(page_text(1 << 30), "1g");
     }
 }

@@ -36,7 +36,7 @@ impl Sockets {
     /// Returns the index of the socket of each rank.
     pub(super) fn rank_sockets(&self, map: RankMap, ranks: u32, threads: u32) -> Vec<usize> {
         if map == RankMap::Even {
-            return self.evenly(ranks, threads);
+            return self.distribute_evenly(ranks, threads);
         }
         let count = self.cpus.len();
         (0..ranks as usize)
@@ -53,7 +53,7 @@ impl Sockets {
     /// Distributes blocks of consecutive ranks over the sockets. The lengths of the blocks differ by at most one,
     /// with longer blocks first. A socket with too few usable CPUs gets as many ranks as fit, and the other sockets
     /// get the rest.
-    fn evenly(&self, ranks: u32, threads: u32) -> Vec<usize> {
+    fn distribute_evenly(&self, ranks: u32, threads: u32) -> Vec<usize> {
         let threads = threads.max(1) as usize;
         let max: Vec<usize> = self.cpus.iter().map(|cpus| cpus.len() / threads).collect();
         let mut blocks = vec![0_usize; self.cpus.len()];

@@ -155,7 +155,7 @@ impl<P: Protocol> Coordinator<P> {
         let responses = self.exchange(ranks, is_collective, |_| {
             requests.next().map_or(ToRank::End { code: 0 }, ToRank::Handle)
         })?;
-        Ok(responses.into_iter().filter_map(handled).collect())
+        Ok(responses.into_iter().filter_map(handled_response).collect())
     }
 
     /// Sends a message to each of the first `ranks` ranks, and waits for all responses. `is_collective` is true if the
@@ -260,7 +260,7 @@ fn check_started<P: Protocol>(
 }
 
 /// Returns the response to a request of the gauge; `None` for other messages.
-fn handled<R>(response: FromRank<R>) -> Option<R> {
+fn handled_response<R>(response: FromRank<R>) -> Option<R> {
     match response {
         FromRank::Handled(response) => Some(response),
         FromRank::Handshake(_) | FromRank::Mapped | FromRank::Failed(_) => None,

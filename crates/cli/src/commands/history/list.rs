@@ -23,7 +23,7 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     let all = args.all || args.quiet || args.documents.are_requested();
     let filter = RunFilter {
         limit: args.limit.map(|limit| limit as usize).or((!all).then_some(DEFAULT_LIMIT)),
-        ..args.which.filter()
+        ..args.saved.filter()
     };
     let store = session::open_store_to_read(&args.db)?;
     if args.quiet {

@@ -265,13 +265,14 @@ fn mutations(text: &str, values: &[f64]) -> Vec<(String, Vec<u8>)> {
 /// Numbers of mutated texts by what is read from them.
 #[derive(Debug, Default)]
 struct MutationCounts {
-    /// All figures.
+    /// Mutations from which all figures are read.
     right: usize,
-    /// Fewer figures; a run or a figure is named as incomplete, or the text has a run that is not read.
+    /// Mutations from which fewer figures are read, and a run or a figure is named as incomplete, or a run is not read.
     fewer_named: usize,
-    /// Fewer figures, and nothing shows it, as when a row of a table without a known number of rows is missing.
+    /// Mutations from which fewer figures are read without a remark, e.g. if a row is missing in a table whose number
+    /// of rows is unknown.
     fewer: usize,
-    /// No figures, with a reason.
+    /// Mutations from which no figures are read, with a reason.
     refused: usize,
     /// Figures that the text does not have.
     wrong: Vec<String>,
