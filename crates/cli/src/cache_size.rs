@@ -27,7 +27,7 @@ const KIND: &str = "caches";
 /// Maximum size of the file in bytes.
 const MAX_BYTES: u64 = 1 << 16;
 /// Range of plausible capacities.
-const PLAUSIBLE: std::ops::RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::gib(1 << 10);
+const PLAUSIBLE_SIZES: std::ops::RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::gib(1 << 10);
 
 /// Returns the maximum time for measuring the capacity; `budget` is the user's, if given.
 pub(crate) fn max_time(budget: Option<Duration>) -> Duration {
@@ -100,7 +100,7 @@ impl CacheSizeFile {
         let text = read_trusted_file(&self.path, MAX_BYTES).ok()?;
         let Remembered { machine, measured } = serde_json::from_slice(&text).ok()?;
         let is_ours = machine == self.identity && measured.reported == self.reported;
-        (is_ours && PLAUSIBLE.contains(&Bytes(measured.bytes))).then_some(measured)
+        (is_ours && PLAUSIBLE_SIZES.contains(&Bytes(measured.bytes))).then_some(measured)
     }
 
     /// Writes a capacity. It is not a failure if the folder cannot be written: the next run measures again.
@@ -168,7 +168,7 @@ pub(crate) fn with_reported(mut topology: Topology) -> Topology {
 pub(crate) fn reported_by_variable() -> Option<Bytes> {
     let text = nodegauge_os::variable(REPORTED_VARIABLE)?.into_string().ok()?;
     let mut cursor = Cursor::new("size", "300MiB", &text);
-    let size = read_bytes(&mut cursor).ok().filter(|size| PLAUSIBLE.contains(size))?;
+    let size = read_bytes(&mut cursor).ok().filter(|size| PLAUSIBLE_SIZES.contains(size))?;
     cursor.finish("expected nothing after the unit").ok()?;
     Some(size)
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Number of additions in the body of the loop. It is large enough that the loop counter and the branch run in parallel
 /// with the chain.
-const UNROLLED: u64 = 64;
+const UNROLL: u64 = 64;
 
 /// Iterations of the loop in a burst: 262 144 cycles, about 70 us at 4 GHz. A timer error of 25 ns at the beginning and
 /// at the end of a burst is then below 0.1 %.
@@ -60,7 +60,7 @@ fn measure_clock() -> Option<Hertz> {
 /// step of the timer.
 fn burst_clock(rounds: u64, burst: Duration) -> Option<Hertz> {
     let is_timed = !burst.is_zero() && burst != Duration::MAX;
-    is_timed.then(|| Hertz((UNROLLED * rounds) as f64 / burst.as_secs_f64()))
+    is_timed.then(|| Hertz((UNROLL * rounds) as f64 / burst.as_secs_f64()))
 }
 
 /// Measures the clock of `cpu` as soon as `go` is set.
@@ -149,7 +149,7 @@ impl WorkClock {
     }
 }
 
-/// Runs `rounds` iterations of [`UNROLLED`] additions, each of which depends on the previous one. The operands
+/// Runs `rounds` iterations of [`UNROLL`] additions, each of which depends on the previous one. The operands
 /// are registers, because recent cores fold small constants.
 #[cfg(target_arch = "x86_64")]
 fn chain(rounds: u64) -> Option<()> {
@@ -171,7 +171,7 @@ fn chain(rounds: u64) -> Option<()> {
     Some(())
 }
 
-/// Runs `rounds` iterations of [`UNROLLED`] additions, each of which depends on the previous one.
+/// Runs `rounds` iterations of [`UNROLL`] additions, each of which depends on the previous one.
 #[cfg(target_arch = "aarch64")]
 fn chain(rounds: u64) -> Option<()> {
     // SAFETY: changes only the specified registers and the flags; touches neither memory nor stack.
@@ -236,7 +236,7 @@ mod tests {
             assert!((1e8..2e10).contains(&clock.0), "{clock}");
         }
         if work.counter.is_none() && work.clock().is_some() {
-            let fastest = (UNROLLED * BURST_ROUNDS) as f64 / work.fastest.as_secs_f64();
+            let fastest = (UNROLL * BURST_ROUNDS) as f64 / work.fastest.as_secs_f64();
             assert_eq!(work.clock(), Some(Hertz(fastest)));
             assert!(work.spent() >= work.fastest);
         }

@@ -14,7 +14,7 @@ const LEVELS: [&str; 22] = [
     "l2", "l3", "l1d",
 ];
 
-/// Checks a description. It consists of levels `LEVEL:COUNT` that are separated by spaces, optionally with
+/// Checks a synthetic description. It consists of levels `LEVEL:COUNT` that are separated by spaces, optionally with
 /// `(attribute=value ...)`, and of memory children in `[...]`.
 ///
 /// # Errors

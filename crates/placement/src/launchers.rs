@@ -229,7 +229,7 @@ impl LauncherJob {
         }
     }
 
-    /// Returns a name of the job for files: it consists of letters, digits, hyphens and points.
+    /// Returns a name of the job for files, which consists of letters, digits, hyphens and dots.
     pub fn file_name(&self) -> String {
         let plain = self.job.chars().map(|c| match c {
             '.' | '-' | 'A'..='Z' | 'a'..='z' | '0'..='9' => c,

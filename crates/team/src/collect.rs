@@ -57,7 +57,7 @@ impl<T> Collection<T> {
         self.end(end)
     }
 
-    /// Polls each missing member once; returns a value if none is missing any more.
+    /// Polls each missing member once; returns `Some` if none is missing any more.
     fn poll_once(
         &mut self,
         poll: &mut impl FnMut(usize) -> Result<Option<T>, Failure>,

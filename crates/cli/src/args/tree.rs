@@ -7,7 +7,7 @@ use nodegauge_measure::is_alike;
 pub(super) const GROUPS: [&str; 7] =
     ["What", "Where", "How", "How long", "Reference programs", "Output", "Rarely needed"];
 /// Maximum number of suggestions.
-const MAX: usize = 4;
+const MAX_SUGGESTIONS: usize = 4;
 
 /// Short options that are no longer supported because they had several meanings. Only `memory matrix -o` remains, as an
 /// alias. The hint names the long option.
@@ -63,7 +63,7 @@ pub(super) fn suggested_commands(typed: &str, root: &Command) -> Vec<String> {
 /// Returns the names of the first matching commands.
 fn command_paths(all: &[(String, &Command)], is_meant: impl Fn(&Command) -> bool) -> Vec<String> {
     let found = all.iter().filter(|(_, command)| is_meant(command));
-    found.map(|(path, _)| path.clone()).take(MAX).collect()
+    found.map(|(path, _)| path.clone()).take(MAX_SUGGESTIONS).collect()
 }
 
 /// True if a name or alias of a command matches.

@@ -20,7 +20,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     if args.metadata { metadata(args) } else { data(args) }
 }
 
-/// Removes what killed runs left, if the user requested this.
+/// Removes files that killed runs left, if the user requested this.
 fn remove_leftovers(args: &IoArgs) -> Result<(), Failure> {
     for path in paths(args).iter().filter(|_| args.remove_leftovers) {
         for left in nodegauge_files::remove_leftovers(path)? {

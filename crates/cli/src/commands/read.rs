@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Maximum file size in bytes: about ten thousand runs with all samples.
-const LONGEST_EXPORT: u64 = 1 << 30;
+const MAX_EXPORT_BYTES: u64 = 1 << 30;
 
 /// User's description of the runs of other programs.
 pub(crate) struct RunDescription<'a> {
@@ -172,7 +172,7 @@ struct RunPlace<'a> {
 /// # Errors
 /// Fails if the file cannot be opened, is a folder or a device, or is too long.
 pub(crate) fn open(file: &Path) -> Result<Input<'static>, Failure> {
-    Input::open(file, LONGEST_EXPORT).map_err(|cause| unreadable(file, cause))
+    Input::open(file, MAX_EXPORT_BYTES).map_err(|cause| unreadable(file, cause))
 }
 
 /// Returns the failure of a file that cannot be read.
@@ -186,8 +186,8 @@ fn unreadable(file: &Path, cause: impl Display) -> Failure {
 /// Fails if the file cannot be read or is UTF-16.
 pub(crate) fn record_text(file: &Path, input: &Input<'_>) -> Result<Option<String>, Failure> {
     /// Number of bytes at the beginning of a file in which the name of the schema is searched, after white space.
-    const BEGIN: usize = 4096;
-    let mut begin = [0; BEGIN];
+    const HEAD_BYTES: usize = 4096;
+    let mut begin = [0; HEAD_BYTES];
     let length = input.read_at(0, &mut begin).map_err(|cause| unreadable(file, cause))?;
     let names = gauges::registry().former_names();
     if records(file, &String::from_utf8_lossy(&begin[..length]), names).is_none() {

@@ -58,7 +58,7 @@ const REASON: &str = "not measured to the end: the power of this cell is gone";
 /// Time that no run exceeds.
 const LONG: Duration = Duration::from_secs(100);
 
-/// Time limit and number of samples of a plan.
+/// Budget and number of samples of a plan.
 #[derive(Clone, Copy)]
 struct Extent {
     budget: Duration,

@@ -449,8 +449,8 @@ impl Nvml {
 
     fn processes(&self, device: Handle) -> Option<Vec<(u32, Option<u64>)>> {
         type Processes = unsafe extern "C" fn(Handle, *mut c_uint, *mut Process) -> c_int;
-        /// Maximum number of processes in the list. It is larger than the number of cores of a node; NVML reports
-        /// an error if there are more processes.
+        /// Maximum number of processes in the list. If there are more, NVML reports an error, and the processes are
+        /// unknown.
         const MAX_PROCESSES: usize = 256;
         let names = ["_v3", "_v2"].map(|v| format!("nvmlDeviceGetComputeRunningProcesses{v}"));
         // SAFETY: the type matches the function's declaration, which is the same for both versions.

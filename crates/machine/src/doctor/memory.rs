@@ -8,21 +8,21 @@ use nodegauge_measure::{Bytes, BytesPerSec, stream_rule};
 
 /// Share of free memory in blocks of at least 2 MiB, below which huge pages are scarce. Above it, the kernel finds
 /// enough blocks for arrays in half of the free memory.
-const FRAGMENTED: f64 = 0.5;
+const MIN_LARGE_BLOCKS: f64 = 0.5;
 
 /// Ratio of used swap space to memory above which pages of a program may be swapped out.
-const SWAPPED: f64 = 0.01;
+const MAX_SWAP_SHARE: f64 = 0.01;
 
 /// Ratio of file data that are not yet written to disk to memory, above which disk and memory stay busy for a while.
-const DIRTY: f64 = 0.01;
+const MAX_DIRTY_SHARE: f64 = 0.01;
 
 /// Maximum relative difference between the total memory of the NUMA nodes and the memory of the machine. Normally
 /// there is no difference, because the kernel counts both in the same way.
-const NODES_DIFFER: f64 = 0.02;
+const MAX_DIFFERENCE: f64 = 0.02;
 
 /// Ratio of the memory speed to the supported speed, below which rounding (2666, 2667) cannot explain the
 /// difference.
-const SLOWER: f64 = 0.98;
+const MIN_SPEED_RATIO: f64 = 0.98;
 
 pub(super) fn process_limit(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
@@ -75,7 +75,7 @@ pub(super) fn swap(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let used = memory.swap_used.filter(|used| *used > 0)?;
     let all = memory.bytes?;
-    let much = used as f64 >= all as f64 * SWAPPED;
+    let much = used as f64 >= all as f64 * MAX_SWAP_SHARE;
     Some(DetectedProblem {
         severity: much.then_some(Severity::Warning),
         ..found(
@@ -101,7 +101,7 @@ pub(super) fn balancing(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 
 pub(super) fn fragmented(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let share = memory::share_in_large_blocks(node.root)?;
-    (share.0 < FRAGMENTED).then(|| {
+    (share.0 < MIN_LARGE_BLOCKS).then(|| {
         found(
             format!(
                 "only {} of the free memory is in blocks of 2 MiB or more: huge pages may be unavailable",
@@ -118,9 +118,9 @@ pub(super) fn reboot_helps(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let all = memory.bytes?;
     let up = node.machine.circumstances.as_ref()?.uptime_seconds?;
-    let share = memory::share_in_large_blocks(node.root).filter(|share| share.0 < FRAGMENTED);
+    let share = memory::share_in_large_blocks(node.root).filter(|share| share.0 < MIN_LARGE_BLOCKS);
     let pieces = share.map(|share| format!("only {share} of the free memory is in large blocks"));
-    let swapped = memory.swap_used.filter(|used| *used as f64 >= all as f64 * SWAPPED);
+    let swapped = memory.swap_used.filter(|used| *used as f64 >= all as f64 * MAX_SWAP_SHARE);
     let swapped = swapped.map(|used| format!("{} are swapped out", Bytes(used)));
     let signs: Vec<String> = [pieces, swapped].into_iter().flatten().collect();
     (!signs.is_empty()).then(|| {
@@ -139,7 +139,7 @@ pub(super) fn dirty(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let info = memory::info(node.root);
     let dirty = info.dirty?;
     let all = info.total?;
-    (dirty as f64 >= all as f64 * DIRTY).then(|| {
+    (dirty as f64 >= all as f64 * MAX_DIRTY_SHARE).then(|| {
         found(
             format!(
                 "{} of file data have not been written yet: writing them keeps disks and memory busy",
@@ -211,7 +211,7 @@ pub(super) fn speed(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
     let runs = memory.transfers_per_s?;
     let supported = sure(node)?.transfers_per_s;
-    (runs < supported * SLOWER).then(|| {
+    (runs < supported * MIN_SPEED_RATIO).then(|| {
         found(
             format!("memory runs at {runs}, the processor supports {supported}"),
             "check for slower modules, two modules per channel, and a power-saving setting in the firmware",
@@ -233,7 +233,7 @@ pub(super) fn growing(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let sum = node.machine.numa_nodes.iter().map(|node| node.bytes).sum::<Option<u64>>()?;
     let all = node.machine.memory.bytes?;
     let is_known = sum > 0;
-    (is_known && sum.abs_diff(all) as f64 > all as f64 * NODES_DIFFER).then(|| {
+    (is_known && sum.abs_diff(all) as f64 > all as f64 * MAX_DIFFERENCE).then(|| {
         found(
             format!(
                 "the NUMA nodes have {} of memory in total, but the kernel has {}: the hypervisor adds and removes memory of this guest",
