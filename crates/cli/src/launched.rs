@@ -138,7 +138,7 @@ pub(crate) fn one_process_per_host(
 pub(crate) fn refuse_exclude_file(exclude_file: Option<&str>) -> Result<(), Failure> {
     match exclude_file {
         Some(_) => Err(Failure::usage("--exclude-file requires several hosts").hint(
-            "start it with srun or mpirun on several hosts, e.g. srun -N4 --ntasks-per-node=1 nodegauge stream",
+            "start nodegauge with srun or mpirun on several hosts, e.g. srun -N4 --ntasks-per-node=1 nodegauge stream",
         )),
         None => Ok(()),
     }

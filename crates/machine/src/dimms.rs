@@ -393,7 +393,7 @@ pub fn bandwidth(
         technology = firmware.and_then(|modules| modules.technology.clone());
         basis = "option";
         let limited = exceeded.map_or_else(String::new, |(max, of)| {
-            format!("; {of} has {max}, each with several modules")
+            format!("; {of} has {max} channels, each with several modules")
         });
         detail = format!(
             "{channels} channels x {} MT/s x {bytes} B, from --dimms {spec}{limited}",

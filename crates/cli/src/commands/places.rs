@@ -92,7 +92,7 @@ fn ranks(args: &PlacesArgs, topology: &mut Topology) -> Result<RankPlacementOpti
 fn several_nodes_remark(nodes: Option<u32>, ranks: usize) -> String {
     let Some(nodes) = nodes.filter(|nodes| *nodes > 1) else { return String::new() };
     format!(
-        "{} on {nodes} nodes; the table shows each node\n",
+        "{} on {nodes} nodes; the table applies to each node\n",
         counted(ranks * nodes as usize, "rank")
     )
 }

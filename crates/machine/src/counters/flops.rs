@@ -100,7 +100,7 @@ fn find(root: &SysRoot) -> Result<(String, Vec<WeightedEvent>), Unavailable> {
                 format!("performance counters are not available in this {name} guest; {remedy}")
             }
             Some(_) => format!("performance counters are not available in this guest; {remedy}"),
-            None => format!("the kernel provides no counters for cores of one kind; {remedy}"),
+            None => format!("the kernel provides no PMU `cpu` for all cores; {remedy}"),
         }));
     };
     family_events(root, kind, chip.identity.as_ref()).ok_or_else(|| {
