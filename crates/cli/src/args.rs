@@ -654,7 +654,7 @@ pub(crate) struct PlacesArgs {
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
     pub(crate) ranks: RankArgs,
-    /// Give each rank N devices (1 if N is omitted) and the cores near them; without --ranks, one rank per N devices
+    /// Give each rank N devices (1 without N) and the cores near them; without --ranks, one rank per N devices
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Where")]
     pub(crate) devices: Option<u32>,
     /// Place --ranks on this number of equal nodes, with an equal number on each

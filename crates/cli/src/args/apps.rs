@@ -73,7 +73,7 @@ pub(crate) struct AppSweepArgs {
 #[derive(Debug, Clone, ClapArgs)]
 #[command(mut_arg("budget", budgets::time(TrapezoidPlan::BUDGET)))]
 pub(crate) struct TrapezoidArgs {
-    /// Numbers of intervals of the trapezoid rule [default: 1e6,1e7,1e9]
+    /// Numbers of intervals [default: 1e6,1e7,1e9]
     #[arg(long = "n", value_name = "COUNTS", value_delimiter = ',', value_parser = count, help_heading = "What")]
     pub(crate) points: Vec<u64>,
     #[command(flatten)]

@@ -158,7 +158,7 @@ pub(crate) struct DeviceCurveArgs {
         default_values_t = DeviceMix::ALL.to_vec()
     )]
     pub(crate) mixes: Vec<DeviceMix>,
-    /// Size of the chain and of each of three arrays, e.g. 256MiB [default: 4 x the last-level cache, at least 64MiB]
+    /// Size of the chain and of each of three arrays, e.g. 256MiB [default: 4 x last-level cache, at least 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = working_set, help_heading = "What")]
     pub(crate) size: Option<Bytes>,
     #[command(flatten)]

@@ -86,7 +86,7 @@ pub(crate) struct InputArgs {
 pub(crate) struct RankArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Nodes that should have been measured, e.g. node[01-64]; nodes without a record are listed as missing
+    /// Expected nodes, e.g. node[01-64]; nodes without a record are listed as missing
     #[arg(long, value_name = "NODES", help_heading = "What")]
     pub(crate) nodes: Option<HostList>,
     /// Reference from fleet baseline; it judges groups of fewer than eight nodes of one kind
