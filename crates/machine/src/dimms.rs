@@ -250,7 +250,7 @@ type Scheme = fn(&ModuleLocator) -> Option<String>;
 struct ChannelCount {
     /// Number of channels with a module.
     channels: u32,
-    /// Method by which they were counted, as text.
+    /// Method by which the channels were counted, as text.
     basis: &'static str,
     /// Names of the channels without a module.
     empty: Vec<String>,

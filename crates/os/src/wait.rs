@@ -71,7 +71,7 @@ impl<'a> Wait<'a> {
         Self { shortest: interval, longest: interval, ..self }
     }
 
-    /// Sets the function that interrupts the wait by returning true. It is not called again after that.
+    /// Sets the function that interrupts the wait by returning true; the wait then does not call it any more.
     #[must_use]
     pub fn unless(self, interrupted: &'a dyn Fn() -> bool) -> Self {
         Self { interrupted: Some(interrupted), ..self }

@@ -626,8 +626,8 @@ pub fn rank_places(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>
 /// Collects the hosts of all other ranks at rank 0.
 ///
 /// # Errors
-/// Fails if a rank sends something else, as another version of the program may do. All ranks then get the failure
-/// instead of their hosts.
+/// Fails if a rank sends another kind of message, as another version of the program may do. All ranks then get the
+/// failure instead of their hosts.
 fn rank_hosts(world: &World, timeout: Duration) -> Result<Collection<RankHost>, Failure> {
     let mut collection = Collection::new(1..world.count, timeout);
     let wait = collection.wait().every(POLL_INTERVAL);

@@ -118,10 +118,10 @@ pub(crate) struct ImportedNode {
     /// Processor on which the other programs ran, e.g. 'EPYC 9654'
     #[arg(long, value_name = "NAME")]
     pub(crate) processor: Option<String>,
-    /// Number of sockets of that node
+    /// Number of sockets of the node
     #[arg(long, value_name = "N", default_value = "1", requires = "processor", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) sockets: u32,
-    /// Populated memory channels of that node x MT/s, e.g. 16x3200; gives the theoretical bandwidth
+    /// Populated memory channels of the node x MT/s, e.g. 16x3200; gives the theoretical bandwidth
     #[arg(long, value_name = "COUNTxMT/s")]
     pub(crate) dimms: Option<DimmSpec>,
 }

@@ -85,7 +85,7 @@ impl Sink {
         OutputFile::refuse_inputs(path, &inputs()).map_err(|why| refusal(path, &why))
     }
 
-    /// Returns an error if the file cannot be written; called before anything is measured.
+    /// Returns an error if the file cannot be written.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self {
             Self::Stdout => Ok(()),
