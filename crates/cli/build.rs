@@ -1,4 +1,4 @@
-//! Passes the git commit to the compiler if the source is a git checkout, or a package that was made from one.
+//! Passes the git commit to the compiler if the source is a git checkout, or a package made from a checkout.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,20 +16,20 @@ fn main() {
         }
     }
     let given = std::env::var("NODEGAUGE_COMMIT").ok().filter(|commit| !commit.is_empty());
-    if let Some(commit) = given.or_else(packaged).or_else(checked_out) {
+    if let Some(commit) = given.or_else(packaged_commit).or_else(checkout_commit) {
         println!("cargo::rustc-env=NODEGAUGE_COMMIT={:.12}", commit.trim());
     }
 }
 
 /// Returns the commit in the package of this crate; `None` if the source is not a package.
-fn packaged() -> Option<String> {
+fn packaged_commit() -> Option<String> {
     let text = std::fs::read_to_string(PACKAGED).ok()?;
     let (_, rest) = text.split_once("\"sha1\": \"")?;
     rest.split_once('"').map(|(commit, _)| commit.to_owned())
 }
 
 /// Returns the commit of the checkout; `None` if the source is not in a checkout of its workspace.
-fn checked_out() -> Option<String> {
+fn checkout_commit() -> Option<String> {
     if !Path::new("../../.git").exists() {
         return None;
     }

@@ -704,7 +704,7 @@ fn ranks_are_divided_among_nodes() {
     };
     run(&["24", "--ranks", "384"])
         .exits(0)
-        .prints("384 ranks on 24 nodes; the table shows each node\n")
+        .prints("384 ranks on 24 nodes; the table applies to each node\n")
         .prints_words("15 3 3 15");
     assert_eq!(run(&["24", "--ranks", "384", "--json"]).exits(0).json()["nodes"], 24);
     run(&["25", "--ranks", "384"]).exits(2).only_error(

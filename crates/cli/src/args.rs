@@ -163,8 +163,8 @@ pub(crate) enum Command {
     /// Show what running processes got: CPUs, memory, pages, devices
     ///
     /// Reads the given processes with their descendants, the processes of a job, or a program that it starts. Without
-    /// arguments, it reads itself: started by srun or mpirun in place of a program, it shows what each rank gets. It
-    /// measures nothing, changes nothing, and needs no privileges.
+    /// arguments, nodegauge reads its own process; if srun or mpirun starts it in place of a program, it shows what
+    /// each rank gets. It measures nothing, changes nothing, and needs no privileges.
     #[command(after_long_help = examples::section(&[
         "nodegauge where 4711",
         "nodegauge where --expect 'local>=95%' -- ./solver input",
@@ -464,7 +464,7 @@ pub(crate) struct CommonArgs {
     /// option.
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     pub(crate) against: Option<PublishedSelection>,
-    /// Memory modules, populated channels x MT/s, for the theoretical bandwidth, e.g. 16x3200
+    /// Populated memory channels x MT/s, for the theoretical bandwidth, e.g. 16x3200
     #[arg(long, value_name = "COUNTxMT/s", help_heading = "Rarely needed")]
     pub(crate) dimms: Option<DimmSpec>,
     /// Processor, if it does not report its name, e.g. 'EPYC 9654'
@@ -484,8 +484,9 @@ impl CommonArgs {
 /// listing of devices may take several seconds.
 const MIN_HELPER_TIME: Duration = Duration::from_secs(10);
 
-/// Returns the time at which helper processes must end: the end of the user's budget plus its grace period. `None`
-/// without such a budget, and for `run`, whose gauges have shares of the budget that work like default budgets.
+/// Returns the time at which helper processes must end: the end of the user's budget plus its grace period. `None` if
+/// the user gave no budget, or a number of samples, or `--exceed-budget`. `None` also for `run`: its gauges receive
+/// shares of the budget, which they may exceed like a default budget.
 pub(crate) fn helper_deadline(matches: &ArgMatches) -> Option<Instant> {
     if matches.subcommand_name().is_none_or(|name| name == "run") {
         return None;
@@ -580,7 +581,7 @@ pub(crate) struct MachineArgs {
     /// Write a record without measurements as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
-    /// Memory modules, populated channels x MT/s, e.g. 16x3200
+    /// Populated memory channels x MT/s, e.g. 16x3200
     #[arg(long, value_name = "COUNTxMT/s", help_heading = "What")]
     pub(crate) dimms: Option<DimmSpec>,
     /// Processor of a described or nameless machine, e.g. 'EPYC 9654'
@@ -619,7 +620,7 @@ pub(crate) struct PlacementArgs {
     /// Number of threads on each last-level cache
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) per_cache: Option<u32>,
-    /// Cores to use where they differ in speed: fast, all, or a class or design that `machine` lists [default: fast]
+    /// Cores to use if they differ in speed: fast, all, or a class or design that `machine` lists [default: fast]
     #[arg(long, value_name = "CLASS", help_heading = "Where")]
     pub(crate) cores: Option<CoreChoice>,
     /// Memory: local, interleave[:NODES], bind:NODES, preferred:NODE
@@ -653,7 +654,7 @@ pub(crate) struct PlacesArgs {
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
     pub(crate) ranks: RankArgs,
-    /// Give each rank N devices and the cores near them [default: 1]; without --ranks, one rank per N devices
+    /// Give each rank N devices (1 without N) and the cores near them; without --ranks, one rank per N devices
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Where")]
     pub(crate) devices: Option<u32>,
     /// Place --ranks on this number of equal nodes, with an equal number on each
@@ -661,9 +662,9 @@ pub(crate) struct PlacesArgs {
     pub(crate) nodes: Option<u32>,
     /// Print the placement for another program instead, e.g. --emit slurm > run.sh; sh run.sh ./a.out
     ///
-    /// omp prints environment variables, the other formats print a shell script that runs its arguments as a command;
-    /// pbs prints a job script, which runs the command in the variable PROGRAM; nqs and pjm print job scripts to be
-    /// filled in.
+    /// omp prints environment variables; pbs prints a job script, which runs the command in the variable PROGRAM; nqs
+    /// and pjm print job scripts to be filled in; the other formats print a shell script that runs its arguments as a
+    /// command.
     #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verify"], help_heading = "Output")]
     pub(crate) emit: Option<Emit>,
     /// Write the placement as JSON; '-' or no FILE is standard output

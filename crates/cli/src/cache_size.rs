@@ -25,11 +25,11 @@ pub(crate) const REPORTED_VARIABLE: &str = "NODEGAUGE_REPORTED_CACHE";
 /// First part of the name of the file.
 const KIND: &str = "caches";
 /// Maximum size of the file in bytes.
-const LONGEST: u64 = 1 << 16;
+const MAX_BYTES: u64 = 1 << 16;
 /// Range of plausible capacities.
-const PLAUSIBLE: std::ops::RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::gib(1 << 10);
+const PLAUSIBLE_SIZES: std::ops::RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::gib(1 << 10);
 
-/// Returns the maximum time for measuring the capacity, in a run with this budget of the user.
+/// Returns the maximum time for measuring the capacity; `budget` is the user's, if given.
 pub(crate) fn max_time(budget: Option<Duration>) -> Duration {
     if budget.is_some() { cache_size::USUAL_TIME } else { cache_size::MAX_TIME }
 }
@@ -76,7 +76,7 @@ struct Remembered {
 struct CacheSizeFile {
     path: PathBuf,
     identity: MachineIdentity,
-    /// Total size of the last-level caches that the machine reports.
+    /// Total size in bytes of the last-level caches that the machine reports.
     reported: Option<u64>,
 }
 
@@ -97,10 +97,10 @@ impl CacheSizeFile {
 
     /// Returns the saved capacity; `None` if there is none, or if it cannot be trusted.
     fn read(&self) -> Option<MeasuredCache> {
-        let text = read_trusted_file(&self.path, LONGEST).ok()?;
+        let text = read_trusted_file(&self.path, MAX_BYTES).ok()?;
         let Remembered { machine, measured } = serde_json::from_slice(&text).ok()?;
         let is_ours = machine == self.identity && measured.reported == self.reported;
-        (is_ours && PLAUSIBLE.contains(&Bytes(measured.bytes))).then_some(measured)
+        (is_ours && PLAUSIBLE_SIZES.contains(&Bytes(measured.bytes))).then_some(measured)
     }
 
     /// Writes a capacity. It is not a failure if the folder cannot be written: the next run measures again.
@@ -154,7 +154,7 @@ fn key_bytes(m: &Measurement, key: Key) -> Option<u64> {
     m.config.get(key.name)?.as_u64()
 }
 
-/// Replaces the reported size of the last-level caches by that in the environment variable, if it is set.
+/// Replaces the reported size of the last-level caches by the size in the environment variable, if it is set.
 pub(crate) fn with_reported(mut topology: Topology) -> Topology {
     if let Some(size) = reported_by_variable()
         && let Some(last) = topology.caches.iter_mut().rfind(|cache| cache.contains_data())
@@ -168,7 +168,7 @@ pub(crate) fn with_reported(mut topology: Topology) -> Topology {
 pub(crate) fn reported_by_variable() -> Option<Bytes> {
     let text = nodegauge_os::variable(REPORTED_VARIABLE)?.into_string().ok()?;
     let mut cursor = Cursor::new("size", "300MiB", &text);
-    let size = read_bytes(&mut cursor).ok().filter(|size| PLAUSIBLE.contains(size))?;
+    let size = read_bytes(&mut cursor).ok().filter(|size| PLAUSIBLE_SIZES.contains(size))?;
     cursor.finish("expected nothing after the unit").ok()?;
     Some(size)
 }

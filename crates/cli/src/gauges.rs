@@ -167,7 +167,7 @@ mod tests {
     }
 
     /// True if a figure belongs to a kind: the kind has the test and all keys of the figure.
-    fn is_of(kind: &ConfigKind, m: &Measurement) -> bool {
+    fn matches_kind(kind: &ConfigKind, m: &Measurement) -> bool {
         let known = |name: &String| kind.keys.iter().any(|key| key.name == name);
         kind.gauge == m.gauge && kind.tests.contains(&m.test.as_str()) && m.config.keys().all(known)
     }
@@ -180,7 +180,7 @@ mod tests {
         let measurements = || golden.iter().flat_map(|(_, record)| &record.measurements);
         for kind in registry().kinds() {
             for test in kind.tests {
-                let recorded = measurements().any(|m| m.test == *test && is_of(kind, m));
+                let recorded = measurements().any(|m| m.test == *test && matches_kind(kind, m));
                 let listed = NOT_RECORDED.iter().any(|(known, _)| known == test);
                 assert!(recorded != listed, "{} {test}: recorded {recorded}", kind.gauge);
             }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Maximum time for which the other ranks wait before they exit because of an error. Launchers end all ranks when one
 /// exits with an error, and rank 0 must print the error first.
-const PRINTING: Duration = Duration::from_secs(10);
+const PRINT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the job if a launcher started ranks on several hosts.
 pub(crate) fn on_several_hosts() -> Option<JobOnHosts> {
@@ -88,8 +88,8 @@ pub(crate) fn with_hosts(
 ) -> Result<Exit, Failure> {
     if !hosts.is_leader() {
         // The exit code is that of rank 0.
-        let served = serve(hosts).unwrap_or_else(silently);
-        let code = hosts.await_end(served).unwrap_or_else(silently);
+        let served = serve(hosts).unwrap_or_else(exit_code_after_loss);
+        let code = hosts.await_end(served).unwrap_or_else(exit_code_after_loss);
         hosts.leave(code);
         return Ok(Exit::FromRank0(code));
     }
@@ -100,7 +100,7 @@ pub(crate) fn with_hosts(
             // Rank 0 prints the host with the reason.
             Err(why) => hosts.report(Err::<(), Failure>(why)),
         };
-        let code = code.unwrap_or_else(silently);
+        let code = code.unwrap_or_else(exit_code_after_loss);
         hosts.leave(code);
         return Ok(Exit::FromRank0(code));
     }
@@ -116,7 +116,7 @@ pub(crate) fn with_hosts(
 }
 
 /// Returns the exit code of a rank that has lost its connection to rank 0. Rank 0 reports the loss.
-fn silently(lost: Failure) -> u8 {
+fn exit_code_after_loss(lost: Failure) -> u8 {
     Exit::from(&lost).number()
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn one_process_per_host(
 pub(crate) fn refuse_exclude_file(exclude_file: Option<&str>) -> Result<(), Failure> {
     match exclude_file {
         Some(_) => Err(Failure::usage("--exclude-file requires several hosts").hint(
-            "start it with srun or mpirun on several hosts, e.g. srun -N4 --ntasks-per-node=1 nodegauge stream",
+            "start nodegauge with srun or mpirun on several hosts, e.g. srun -N4 --ntasks-per-node=1 nodegauge stream",
         )),
         None => Ok(()),
     }
@@ -155,5 +155,5 @@ pub(crate) fn once(started: &LauncherJob, refusal: Failure) -> Result<Exit, Fail
 
 /// Waits while rank 0 prints an error, unless the user ends the job.
 fn let_rank_0_print() {
-    wait_whole_time(&Wait::within(PRINTING).unless(&is_end_requested));
+    wait_whole_time(&Wait::within(PRINT_TIMEOUT).unless(&is_end_requested));
 }

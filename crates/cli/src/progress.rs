@@ -158,7 +158,7 @@ fn fitting(text: &str, room: usize) -> String {
 /// that grows does not help the user to plan.
 #[derive(Default)]
 struct Estimate {
-    /// Time limit that the user gave.
+    /// Budget that the user gave.
     budget: Option<Duration>,
     /// Predicted time of the plan.
     expected_time: Option<Duration>,

@@ -196,7 +196,7 @@ impl StdoutContent {
     }
 }
 
-/// Ranks on several hosts, with the options of the user for several hosts.
+/// Run on several hosts, with the user's options for such a run.
 pub(crate) struct HostsRun<'a> {
     /// The hosts.
     pub(crate) hosts: &'a Hosts,
@@ -287,7 +287,7 @@ pub(crate) fn conduct_on(
     let mut progress = Progress::new(common.quiet, signals, &command, common.budget);
     let (mut found, ledger) = match hosts {
         Some(run) => on_all_hosts(run, &node, &mut progress, gauge)?,
-        None => watched(&node, &mut progress, gauge)?,
+        None => measure_this_host(&node, &mut progress, gauge)?,
     };
     progress.finish();
     cache_size::remember_larger(&node, &found.measurements, cache_size::max_time(common.budget));
@@ -333,7 +333,7 @@ pub(crate) fn conduct_on(
 }
 
 /// Measures this host. Reads its hardware error counters, time sources and CPUs before and after the measurement.
-fn watched(
+fn measure_this_host(
     node: &Site,
     progress: &mut Progress,
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
@@ -362,7 +362,7 @@ fn on_all_hosts(
     hosts.start(&|| progress.interrupted())?;
     clock::start_budget();
     let started = Instant::now();
-    let own = watched(node, progress, gauge);
+    let own = measure_this_host(node, progress, gauge);
     progress.phase("collecting the results of all hosts");
     let others = hosts.collect(started.elapsed(), &|| progress.interrupted())?;
     if let (Err(why), true) = (&own, others.iter().all(|(_, result)| result.is_err())) {
@@ -394,7 +394,7 @@ fn follow(
     clock::start_budget();
     let is_quiet = true;
     let mut progress = Progress::new(is_quiet, signals, "", None);
-    let found = watched(&node, &mut progress, gauge);
+    let found = measure_this_host(&node, &mut progress, gauge);
     let report = found.map(|(found, _)| HostReport::new(node.machine, findings, found));
     Ok(Exit::FromRank0(run.hosts.report(report)?))
 }
@@ -569,14 +569,19 @@ pub(crate) fn unmet(conditions: &ConditionArgs, record: &Record, run: &str, verb
         }
     }
     match &conditions.reference {
-        Some(reference) => is_below(reference, record, run, verbose) || any,
+        Some(reference) => report_below_bounds(reference, record, run, verbose) || any,
         None => any,
     }
 }
 
 /// Prints the figures that are worse than their bounds in a reference; returns true if there are any. If the reference
 /// has no group for this node, prints that nothing was compared.
-pub(crate) fn is_below(reference: &Reference, record: &Record, run: &str, verbose: bool) -> bool {
+pub(crate) fn report_below_bounds(
+    reference: &Reference,
+    record: &Record,
+    run: &str,
+    verbose: bool,
+) -> bool {
     let Some(group) = reference.machine_group(&record.machine) else {
         output::note(&format!("{run}not compared: {}", reference.no_group_reason(&record.machine)));
         return false;

@@ -95,7 +95,7 @@ impl Transfer for SharedLink<'_> {
             Arrival::Whole => Ok(true),
             Arrival::Lent(address) => {
                 read_process_memory(self.process, address, into)?;
-                self.reader.fetched();
+                self.reader.mark_fetched();
                 Ok(true)
             }
         }

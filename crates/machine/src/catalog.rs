@@ -113,7 +113,7 @@ struct Generation {
     microarchitecture: String,
     technology: Option<String>,
     channels: Option<u32>,
-    #[serde(default = "eight")]
+    #[serde(default = "ddr_channel_bytes")]
     channel_bytes: u32,
     mts: Option<u32>,
     note: Option<String>,
@@ -127,7 +127,7 @@ struct Generation {
 
 /// Returns the number of bytes per transfer of a DDR channel. The channel has 64 bits, in DDR5 two halves of 32
 /// bits.
-fn eight() -> u32 {
+fn ddr_channel_bytes() -> u32 {
     8
 }
 
@@ -176,16 +176,16 @@ impl WholeFamily {
         let name = plain(name);
         self.vendor == identity.vendor
             && self.family == identity.family
-            && within(&self.models, identity.model)
+            && is_within(&self.models, identity.model)
             && self
                 .steppings
-                .is_none_or(|range| identity.stepping.is_some_and(|s| within(&range, s)))
+                .is_none_or(|range| identity.stepping.is_some_and(|s| is_within(&range, s)))
             && name.starts_with(&self.brand)
             && !self.except.iter().any(|part| name.contains(part))
     }
 }
 
-fn within(range: &[u32; 2], value: u32) -> bool {
+fn is_within(range: &[u32; 2], value: u32) -> bool {
     (range[0]..=range[1]).contains(&value)
 }
 
@@ -225,9 +225,9 @@ pub(crate) fn microarchitecture(
     tables().microarchitecture.iter().find(|row| {
         row.vendor == identity.vendor
             && row.family == identity.family
-            && row.models.iter().any(|range| within(range, identity.model))
+            && row.models.iter().any(|range| is_within(range, identity.model))
             && row.steppings.is_none_or(|range| {
-                identity.stepping.is_some_and(|stepping| within(&range, stepping))
+                identity.stepping.is_some_and(|stepping| is_within(&range, stepping))
             })
     })
 }
@@ -263,7 +263,7 @@ impl Microarchitecture {
     }
 }
 
-/// True if the plain `name` contains one of `parts`.
+/// True if `name`, which [`plain`] has normalised, contains one of `parts`.
 fn contains_any(name: &str, parts: &[String]) -> bool {
     parts.iter().any(|part| name.contains(&plain(part)))
 }
@@ -311,9 +311,9 @@ pub fn find_by_name(name: &str) -> Result<ProcessorEntry, Failure> {
     })
 }
 
-/// Distance between a typed and a known name; smaller is a better match. The fields are compared in order: number
-/// of edits between the last words, which distinguish models; false if the known last word begins with the typed
-/// one; number of edits between the whole names.
+/// Distance between a typed and a known name; smaller is a better match. The fields are compared in order: number of
+/// edits between the last words, which distinguish models; false if the last word of the known name begins with the
+/// last typed word; number of edits between the whole names.
 pub type NameDistance = (usize, bool, usize);
 
 /// Returns the distance between a typed name and a known one.

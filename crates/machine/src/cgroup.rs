@@ -6,8 +6,8 @@ use crate::root::{SysRoot, keyed};
 use nodegauge_measure::{Fraction, Seconds};
 use std::collections::BTreeSet;
 
-/// Value from which on a limit of version 1 means that there is no limit; the kernel then reports the largest
-/// number of pages.
+/// Smallest value of a version 1 limit that means that there is no limit; the kernel then reports the largest number of
+/// pages.
 const UNLIMITED: u64 = 1 << 62;
 
 /// Memory and CPU time that this process may use.
@@ -32,7 +32,7 @@ enum CgroupVersion {
 }
 
 /// Function that adds the limits of one group to the result.
-type Take = fn(&SysRoot, CgroupVersion, &str, &mut CgroupLimits);
+type AddLimits = fn(&SysRoot, CgroupVersion, &str, &mut CgroupLimits);
 
 /// Reads the limits of the calling process.
 pub fn limits(root: &SysRoot) -> CgroupLimits {
@@ -44,7 +44,7 @@ pub fn limits_for(root: &SysRoot, process: &str) -> CgroupLimits {
     let mut limits = CgroupLimits::default();
     let Some(groups) = root.text(&format!("proc/{process}/cgroup")) else { return limits };
     let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
-    for (controller, take) in [("memory", memory as Take), ("cpu", cpus)] {
+    for (controller, take) in [("memory", memory as AddLimits), ("cpu", cpus)] {
         if let Some((version, folders)) = hierarchy(root, &groups, &mounts, controller) {
             folders.iter().for_each(|folder| take(root, version, folder, &mut limits));
         }
@@ -75,9 +75,9 @@ pub fn cpuset_for(root: &SysRoot, process: &str) -> Option<BTreeSet<u32>> {
 /// Numbers of scheduling periods in which a CPU quota applied and in which it stopped threads.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Throttling {
-    /// Periods in which threads of the group ran.
+    /// Number of periods in which threads of the group ran.
     pub periods: u64,
-    /// Periods in which threads were stopped, because the quota was used up.
+    /// Number of periods in which threads were stopped, because the quota was used up.
     pub throttled: u64,
     /// Time for which threads were stopped, summed over CPUs.
     pub stopped: Seconds,
@@ -141,7 +141,7 @@ impl ThrottlingReading {
         self.groups.iter().find(|(known, _)| known == folder).map(|(_, counters)| counters)
     }
 
-    /// Returns the throttling since `earlier`, of the group that was stopped in most periods; `None` if no group
+    /// Returns the throttling since `earlier`, of the group that was stopped in the most periods; `None` if no group
     /// was stopped.
     pub fn since(&self, earlier: &Self) -> Option<Throttling> {
         let mut stopped = Vec::new();
@@ -236,7 +236,7 @@ impl<'a> CgroupMount<'a> {
     }
 }
 
-/// Applies the memory limits of one group.
+/// Reads the memory limits of one group, and lowers `limits` to them.
 fn memory(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut CgroupLimits) {
     let value = |file: &str| root.value::<u64>(&format!("{folder}/{file}"));
     let stat = root.text(&format!("{folder}/memory.stat")).unwrap_or_default();
@@ -263,7 +263,7 @@ fn memory(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgr
     }
 }
 
-/// Applies the CPU quota of one group.
+/// Reads the CPU quota of one group, and lowers the CPU time in `limits` to it.
 fn cpus(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut CgroupLimits) {
     let quota = match version {
         CgroupVersion::Two => root.text(&format!("{folder}/cpu.max")).and_then(|text| {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Number of additions in the body of the loop. It is large enough that the loop counter and the branch run in parallel
 /// with the chain.
-const UNROLLED: u64 = 64;
+const UNROLL: u64 = 64;
 
 /// Iterations of the loop in a burst: 262 144 cycles, about 70 us at 4 GHz. A timer error of 25 ns at the beginning and
 /// at the end of a burst is then below 0.1 %.
@@ -30,11 +30,11 @@ const MIN_TIME: Duration = Duration::from_millis(2);
 const MAX_TIME: Duration = Duration::from_millis(10);
 
 /// Time without a faster burst after which the clock is considered stable.
-const SETTLED: Duration = Duration::from_millis(1);
+const STABLE_TIME: Duration = Duration::from_millis(1);
 
 /// Measures the clock of the current core for 2 to 10 ms. Returns `None` on an architecture without an implemented
 /// chain.
-fn under_load() -> Option<Hertz> {
+fn measure_clock() -> Option<Hertz> {
     let start = Instant::now();
     let mut fastest = Duration::MAX;
     let mut improved = start;
@@ -49,7 +49,7 @@ fn under_load() -> Option<Hertz> {
         }
         fastest = fastest.min(burst);
         let spent = after - start;
-        if spent >= MAX_TIME || (spent >= MIN_TIME && after - improved >= SETTLED) {
+        if spent >= MAX_TIME || (spent >= MIN_TIME && after - improved >= STABLE_TIME) {
             break;
         }
     }
@@ -60,17 +60,17 @@ fn under_load() -> Option<Hertz> {
 /// step of the timer.
 fn burst_clock(rounds: u64, burst: Duration) -> Option<Hertz> {
     let is_timed = !burst.is_zero() && burst != Duration::MAX;
-    is_timed.then(|| Hertz((UNROLLED * rounds) as f64 / burst.as_secs_f64()))
+    is_timed.then(|| Hertz((UNROLL * rounds) as f64 / burst.as_secs_f64()))
 }
 
 /// Measures the clock of `cpu` as soon as `go` is set.
-fn under_load_once(cpu: CpuId, go: &AtomicBool) -> Option<Hertz> {
+fn measure_after_start(cpu: CpuId, go: &AtomicBool) -> Option<Hertz> {
     // A thread that cannot be bound is still useful, because it keeps one more core busy.
     let _ = nodegauge_os::set_affinity(&[cpu.0]);
     while !go.load(Ordering::Acquire) {
         std::thread::yield_now();
     }
-    under_load()
+    measure_clock()
 }
 
 /// Measures the clock while all `cpus` run the chain simultaneously, one thread per CPU. Returns the mean over the
@@ -82,7 +82,7 @@ pub(crate) fn all_core_clock(cpus: &[CpuId]) -> Option<Hertz> {
             .iter()
             .map_while(|cpu| {
                 let thread = std::thread::Builder::new();
-                thread.spawn_scoped(scope, || under_load_once(*cpu, &go)).ok()
+                thread.spawn_scoped(scope, || measure_after_start(*cpu, &go)).ok()
             })
             .collect();
         go.store(true, Ordering::Release);
@@ -94,11 +94,11 @@ pub(crate) fn all_core_clock(cpus: &[CpuId]) -> Option<Hertz> {
 
 /// Time between two bursts of [`WorkClock`], during which the measured work runs. It is shorter than the half
 /// millisecond or more for which cores keep the clock of wide vectors after the last vector instruction.
-const BETWEEN_LOOKS: Duration = Duration::from_micros(200);
+const BURST_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Iterations of the loop in one burst of [`WorkClock`]: 65 536 cycles. At any clock, the burst takes less than a tenth
 /// of the time between two bursts.
-const LOOK: u64 = ROUNDS / 4;
+const BURST_ROUNDS: u64 = ROUNDS / 4;
 
 /// Clock of the calling thread's core during an interval of work. The kernel's cycle counter is used if it is
 /// available. Otherwise short chains of additions (bursts) run between parts of the work, and the fastest burst gives
@@ -123,11 +123,11 @@ impl WorkClock {
     /// Runs a burst of additions if one is due. The caller must call this method repeatedly, between parts of its
     /// work.
     pub fn look(&mut self) {
-        if self.counter.is_some() || self.looked.elapsed() < BETWEEN_LOOKS {
+        if self.counter.is_some() || self.looked.elapsed() < BURST_INTERVAL {
             return;
         }
         let before = Instant::now();
-        if chain(LOOK).is_some() {
+        if chain(BURST_ROUNDS).is_some() {
             self.looked = Instant::now();
             let elapsed = self.looked - before;
             self.fastest = self.fastest.min(elapsed);
@@ -144,12 +144,12 @@ impl WorkClock {
     pub fn clock(&self) -> Option<Hertz> {
         match &self.counter {
             Some(counter) => counter.clock(),
-            None => burst_clock(LOOK, self.fastest),
+            None => burst_clock(BURST_ROUNDS, self.fastest),
         }
     }
 }
 
-/// Runs `rounds` iterations of [`UNROLLED`] additions, each of which depends on the previous one. The operands
+/// Runs `rounds` iterations of [`UNROLL`] additions, each of which depends on the previous one. The operands
 /// are registers, because recent cores fold small constants.
 #[cfg(target_arch = "x86_64")]
 fn chain(rounds: u64) -> Option<()> {
@@ -171,7 +171,7 @@ fn chain(rounds: u64) -> Option<()> {
     Some(())
 }
 
-/// Runs `rounds` iterations of [`UNROLLED`] additions, each of which depends on the previous one.
+/// Runs `rounds` iterations of [`UNROLL`] additions, each of which depends on the previous one.
 #[cfg(target_arch = "aarch64")]
 fn chain(rounds: u64) -> Option<()> {
     // SAFETY: changes only the specified registers and the flags; touches neither memory nor stack.
@@ -236,7 +236,7 @@ mod tests {
             assert!((1e8..2e10).contains(&clock.0), "{clock}");
         }
         if work.counter.is_none() && work.clock().is_some() {
-            let fastest = (UNROLLED * LOOK) as f64 / work.fastest.as_secs_f64();
+            let fastest = (UNROLL * BURST_ROUNDS) as f64 / work.fastest.as_secs_f64();
             assert_eq!(work.clock(), Some(Hertz(fastest)));
             assert!(work.spent() >= work.fastest);
         }

@@ -117,11 +117,11 @@ pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, Unavailable> {
             return Ok(CounterPlan { family: family.name.clone(), events });
         }
     }
-    Err(Unavailable(absent(root, &pmus, host::hypervisor(root, &chip))))
+    Err(Unavailable(absence_reason(root, &pmus, host::hypervisor(root, &chip))))
 }
 
 /// Returns the reason why memory traffic cannot be counted.
-fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> String {
+fn absence_reason(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> String {
     if let Some(hypervisor) = hypervisor {
         let name = if hypervisor.is_empty() { "virtual machine".to_owned() } else { hypervisor };
         return format!(
@@ -162,8 +162,8 @@ impl CounterFamily {
     }
 }
 
-/// Returns the events of one PMU, for each CPU on which the kernel counts a part of the machine. Returns `None`
-/// unless all events exist.
+/// Returns the events of one PMU, for each CPU on which the kernel counts a part of the machine. Returns `None` if an
+/// event does not exist.
 fn pmu_events(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event>> {
     let kind: u32 = root.value(&format!("{DEVICES}/{pmu}/type"))?;
     let cpus = list(&root.text(&format!("{DEVICES}/{pmu}/cpumask"))?)?;
@@ -179,7 +179,7 @@ fn pmu_events(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<E
     let mut events = Vec::new();
     for (choices, direction, bytes) in wanted {
         let there = choices.iter().find_map(|names| {
-            names.iter().map(|name| encoded(root, pmu, name, bytes)).collect::<Option<Vec<_>>>()
+            names.iter().map(|name| event_code(root, pmu, name, bytes)).collect::<Option<Vec<_>>>()
         })?;
         for (config, bytes_per_count) in there {
             events.extend(cpus.iter().map(|cpu| Event {
@@ -202,7 +202,7 @@ fn term_format(root: &SysRoot, pmu: &str, term: &str) -> Option<String> {
 
 /// Returns the encoding of an event and the number of bytes per count. The event is given as an alias or as terms.
 /// Returns `None` if the PMU does not support the event.
-fn encoded(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3], f64)> {
+fn event_code(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3], f64)> {
     if name.contains('=') {
         return Some((encode(name, |term| term_format(root, pmu, term))?, bytes));
     }

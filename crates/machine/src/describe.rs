@@ -232,7 +232,7 @@ fn core_groups(processor: &Processor, cores: u32, hz: Hertz) -> Vec<CoreGroup<'_
     groups
 }
 
-/// Returns the maximum clock of a class.
+/// Returns the maximum clock of a class, in Hz.
 fn max_clock(class: &CoreClass) -> Option<f64> {
     class.clocks.map(|[_, max]| max.0)
 }

@@ -250,7 +250,7 @@ type Scheme = fn(&ModuleLocator) -> Option<String>;
 struct ChannelCount {
     /// Number of channels with a module.
     channels: u32,
-    /// Method by which they were counted, as text.
+    /// Method by which the channels were counted, as text.
     basis: &'static str,
     /// Names of the channels without a module.
     empty: Vec<String>,
@@ -393,7 +393,7 @@ pub fn bandwidth(
         technology = firmware.and_then(|modules| modules.technology.clone());
         basis = "option";
         let limited = exceeded.map_or_else(String::new, |(max, of)| {
-            format!("; {of} has {max}, each with several modules")
+            format!("; {of} has {max} channels, each with several modules")
         });
         detail = format!(
             "{channels} channels x {} MT/s x {bytes} B, from --dimms {spec}{limited}",

@@ -83,7 +83,7 @@ const LIVE: [DoctorCheck; 35] = {
         ("swap-in-use", Info, memory::swap),
         ("numa-balancing", Warning, memory::balancing),
         ("fragmented-memory", Warning, memory::fragmented),
-        ("reboot-helps", Info, memory::aged),
+        ("reboot-helps", Info, memory::reboot_helps),
         ("dirty-pages", Warning, memory::dirty),
         ("channels-empty", Warning, memory::channels),
         ("channels-unequal", Warning, memory::unequal),

@@ -262,7 +262,7 @@ pub fn circumstances(
     }
 }
 
-/// Folder of the texts of SMBIOS that every user can read.
+/// Folder with the texts of SMBIOS that every user can read.
 const DMI: &str = "sys/class/dmi/id";
 
 /// Returns the firmware and its board; `None` if the kernel reports neither, as on most ARM boards and in containers.

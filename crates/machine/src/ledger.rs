@@ -202,7 +202,7 @@ fn is_numbered(name: &str, prefixes: &[&str]) -> bool {
     number.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Size of the buffer for a file: files of sysfs have at most one page.
+/// Size of the buffer for a file, in bytes: files of sysfs have at most one page.
 const PAGE: usize = 4096;
 
 /// Returns the text of a file. This takes half the system calls of [`std::fs::read_to_string`], which matters for

@@ -13,13 +13,13 @@ const LARGE: Bytes = Bytes::mib(2);
 /// Contents of `/proc/meminfo` in bytes; a missing field is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemInfo {
-    /// Usable memory of the machine.
+    /// Usable memory of the machine, in bytes.
     pub total: Option<u64>,
-    /// Memory that is available without swapping.
+    /// Memory that is available without swapping, in bytes.
     pub available: Option<u64>,
-    /// Swap space in use.
+    /// Swap space in use, in bytes.
     pub swap_used: Option<u64>,
-    /// File data that programs have written but that has not reached the disk yet.
+    /// File data that programs have written but that have not reached the disk yet, in bytes.
     pub dirty: Option<u64>,
 }
 

@@ -42,10 +42,10 @@ impl<'a> Mount<'a> {
     }
 
     /// True if a server stores the files: the source is `HOST:PATH` or `//HOST/PATH`, or the type is one of
-    /// [`REMOTE`].
+    /// [`REMOTE_TYPES`].
     fn is_remote(&self) -> bool {
         let is_export = self.source.contains(":/") || self.source.starts_with("//");
-        is_export || REMOTE.contains(&self.kind)
+        is_export || REMOTE_TYPES.contains(&self.kind)
     }
 }
 
@@ -69,11 +69,11 @@ fn unescaped(text: &str) -> PathBuf {
 }
 
 /// Types of parallel and network file systems whose source does not always have the form of an export.
-const REMOTE: [&str; 8] =
+const REMOTE_TYPES: [&str; 8] =
     ["beegfs", "ceph", "gpfs", "lustre", "nfs", "nfs4", "panfs", "fuse.glusterfs"];
 
 /// Types of file systems that contain no files of users, or only files of one session or container.
-const NOT_STORED: [&str; 27] = [
+const UNSTORED_TYPES: [&str; 27] = [
     "autofs",
     "binfmt_misc",
     "bpf",
@@ -128,7 +128,7 @@ pub(crate) fn stored(root: &SysRoot) -> BTreeMap<String, MountedFileSystem> {
     let mut found = BTreeMap::new();
     for mount in text.lines().filter_map(Mount::read) {
         let is_transient = TRANSIENT.iter().any(|folder| mount.mount_point.starts_with(folder));
-        if NOT_STORED.contains(&mount.kind) || is_transient || found.len() == MAX_MOUNTS {
+        if UNSTORED_TYPES.contains(&mount.kind) || is_transient || found.len() == MAX_MOUNTS {
             continue;
         }
         let options = mount.options.iter();

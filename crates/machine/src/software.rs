@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Kernel parameters that affect the speed of programs, or what programs may do to increase it.
+/// Kernel parameters that affect the speed of programs, or that permit programs to increase their speed.
 const SYSCTL: [&str; 22] = [
     "kernel.kptr_restrict",
     "kernel.nmi_watchdog",

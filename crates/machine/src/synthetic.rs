@@ -14,7 +14,7 @@ const LEVELS: [&str; 22] = [
     "l2", "l3", "l1d",
 ];
 
-/// Checks a description. It consists of levels `LEVEL:COUNT` that are separated by spaces, optionally with
+/// Checks a synthetic description. It consists of levels `LEVEL:COUNT` that are separated by spaces, optionally with
 /// `(attribute=value ...)`, and of memory children in `[...]`.
 ///
 /// # Errors
@@ -73,7 +73,7 @@ const MAX_THREADS: u64 = 65_536;
 const NESTED: [&[&str]; 4] = [&["package", "socket"], &["die"], &["core"], &["pu"]];
 
 /// Parses one level. `threads` is the product of the counts so far; `inside` is the index in [`NESTED`] of the
-/// innermost level that contains this one.
+/// innermost level that contains the parsed level.
 fn level(
     cursor: &mut Cursor<'_>,
     threads: &mut u64,

@@ -11,12 +11,12 @@ use nodegauge_measure::record::Processor;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Maximum deviation from the kernel's clock that is not suspect. Both are the same clock; the kernel's is read
-/// without the C library.
-const TOLERATED: f64 = 0.01;
-/// Maximum deviation from the counter that is not suspect. In a guest, the counter has the frequency of the host
-/// on which the guest was started, which may be wrong after the guest has moved to another host.
-const TOLERATED_COUNTER: f64 = 0.1;
+/// Maximum relative deviation from the kernel's clock that is not suspect. Both are the same clock; the kernel's is
+/// read without the C library.
+const MAX_DEVIATION: f64 = 0.01;
+/// Maximum relative deviation from the counter that is not suspect. In a guest, the counter has the frequency of the
+/// host on which the guest was started, which may be wrong after the guest has moved to another host.
+const MAX_COUNTER_DEVIATION: f64 = 0.1;
 /// Minimum time over which rates are compared; the readings of several clocks at one moment differ by some
 /// microseconds.
 const MIN_TIME: Duration = Duration::from_millis(20);
@@ -25,9 +25,9 @@ const MIN_TIME: Duration = Duration::from_millis(20);
 const ATTEMPTS: usize = 5;
 /// Factor by which a core may exceed the highest clock of the kernel's frequency control. This clock may be the
 /// base clock (acpi-cpufreq with boost).
-const ABOVE_HIGHEST: f64 = 2.0;
+const MAX_CLOCK_FACTOR: f64 = 2.0;
 /// Clock that no core reaches. Overclocking records are near 9.2 GHz (HWBOT).
-const IMPOSSIBLE: Hertz = Hertz(10e9);
+const MAX_CLOCK: Hertz = Hertz(10e9);
 
 /// Readings of several sources of time at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,8 +97,8 @@ struct ElapsedTimes {
 impl ElapsedTimes {
     fn doubts(&self) -> Vec<String> {
         let sources = [
-            (Some(self.kernel), TOLERATED, "the kernel's clock"),
-            (self.counter, TOLERATED_COUNTER, "the processor's time-stamp counter"),
+            (Some(self.kernel), MAX_DEVIATION, "the kernel's clock"),
+            (self.counter, MAX_COUNTER_DEVIATION, "the processor's time-stamp counter"),
         ];
         let mut doubts = Vec::new();
         for (passed, tolerated, source) in sources {
@@ -118,8 +118,8 @@ impl ElapsedTimes {
 /// Returns the reason for doubt if the measured clock of a core is higher than any processor can reach.
 fn impossible_clock(processor: &Processor) -> Option<String> {
     let measured = processor.measured_hz?;
-    let highest = processor.max_hz.map(|clock| ABOVE_HIGHEST * clock.0);
-    let bound = highest.unwrap_or(IMPOSSIBLE.0).min(IMPOSSIBLE.0);
+    let highest = processor.max_hz.map(|clock| MAX_CLOCK_FACTOR * clock.0);
+    let bound = highest.unwrap_or(MAX_CLOCK.0).min(MAX_CLOCK.0);
     (measured.0 > bound).then(|| {
         format!(
             "a core appears to run at {measured}, which no processor of this kind reaches: the clock of this process \

@@ -74,8 +74,8 @@ pub struct HardwareThread {
     /// Number of the thread within its core, beginning with 0.
     pub sibling: u32,
     /// Speed class of the thread's core, on a machine with several kinds of cores; higher is faster. Kinds whose
-    /// capacity or clock is within a tenth of the fastest kind are in its class. `None` if all cores are of one
-    /// class or their speed is unknown. Index into [`Topology::core_classes`].
+    /// capacity or clock is within a tenth of the fastest kind belong to the class of that kind. `None` if all cores
+    /// are of one class or their speed is unknown. Index into [`Topology::core_classes`].
     pub efficiency: Option<usize>,
     /// True if this process may run on the thread, according to its cpuset and affinity mask.
     pub allowed: bool,

@@ -15,9 +15,9 @@ use std::time::Duration;
 #[repr(C, align(128))]
 pub struct CacheLine<T>(pub T);
 
-/// Time for which a waiting thread yields before it sleeps. If each member has a CPU, all arrive much earlier,
-/// unless their work differs; then the additional round compensates for the sleep.
-const AWAKE: Duration = Duration::from_millis(1);
+/// Time for which a waiting thread yields before it sleeps. If each thread has its own CPU, all threads arrive much
+/// earlier, unless their work differs. In that case, the second round of [`Gate::wait`] compensates for the sleep.
+const YIELD_TIME: Duration = Duration::from_millis(1);
 
 /// Size in bytes of a cache line that processes share.
 const LINE: usize = size_of::<CacheLine<AtomicU64>>();
@@ -62,8 +62,9 @@ impl WaiterState {
 }
 
 impl Gate {
-    /// Spins until `count` threads or processes have called this function. After a long wait, it sleeps between the
-    /// checks. All then wait for each other a second time, so that no thread starts late because it woke up late.
+    /// Spins until `count` threads or processes have called this function. After a long wait, the caller sleeps between
+    /// its checks. If any caller has slept, all callers wait for each other a second time, so that none starts late
+    /// because it woke up late.
     ///
     /// # Errors
     /// Fails if the barrier is poisoned.
@@ -96,7 +97,7 @@ impl Gate {
                 return Err(PoisonedBarrier);
             }
             // A mark that the last member no longer sees only repeats the following round.
-            spin.pause_or_sleep(AWAKE, || self.slept.0.store(1, Ordering::Relaxed));
+            spin.pause_or_sleep(YIELD_TIME, || self.slept.0.store(1, Ordering::Relaxed));
         }
     }
 
@@ -231,7 +232,7 @@ mod tests {
                     for round in 0..12 {
                         if round % 3 == member {
                             // Longer than waiters stay awake.
-                            std::thread::sleep(AWAKE * 4);
+                            std::thread::sleep(YIELD_TIME * 4);
                         }
                         gate.wait(3).unwrap();
                         passed.fetch_add(1, Ordering::AcqRel);

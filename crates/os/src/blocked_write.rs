@@ -16,13 +16,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Time without progress after which a write is abandoned if the user requested the end of the run.
-const STALLED: Duration = Duration::from_secs(1);
+const STALL_TIME: Duration = Duration::from_secs(1);
 /// Interval between two checks of the progress.
-const LOOK: Duration = Duration::from_millis(20);
+const INTERVAL: Duration = Duration::from_millis(20);
 /// Number of bytes written by one call. It is less than the capacity of a pipe, so that a slow reader counts as
 /// progress.
 const PART: usize = 4096;
-/// Stack of the thread that writes.
+/// Stack size of the thread that writes, in bytes.
 const STACK: usize = 128 << 10;
 
 /// Writes all bytes. If signals are handled, a write without progress is abandoned some time after the request to
@@ -34,7 +34,7 @@ pub fn write_all(to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     if !is_end_handled() {
         return write_directly(to.as_fd(), bytes);
     }
-    write_unless(to, bytes, &|stalled| is_end_requested() && stalled >= STALLED)
+    write_unless(to, bytes, &|stalled| is_end_requested() && stalled >= STALL_TIME)
 }
 
 /// Writes all bytes, in at most this time.
@@ -46,8 +46,8 @@ pub fn write_within(to: impl AsFd, bytes: &[u8], time: Duration) -> io::Result<(
     write_unless(to, bytes, &|_| Instant::now() >= until)
 }
 
-/// Writes all bytes, until `is_over` returns true for the time since the last progress. The thread of an abandoned
-/// write stays blocked until the process ends.
+/// Writes all bytes, or abandons the write when `is_over` returns true for the time since the last progress. The thread
+/// of an abandoned write stays blocked until the process ends.
 fn write_unless(to: impl AsFd, bytes: &[u8], is_over: &dyn Fn(Duration) -> bool) -> io::Result<()> {
     let to = to.as_fd();
     let Ok(copy) = to.try_clone_to_owned() else { return write_directly(to, bytes) };
@@ -64,7 +64,7 @@ fn write_unless(to: impl AsFd, bytes: &[u8], is_over: &dyn Fn(Duration) -> bool)
     }
     let progress = Progress { parts, seen: Cell::new((0, Instant::now())) };
     let is_stopped = || is_over(progress.stalled());
-    let result = wait_for_event(&Wait::unlimited().every(LOOK).unless(&is_stopped), |pause| {
+    let result = wait_for_event(&Wait::unlimited().every(INTERVAL).unless(&is_stopped), |pause| {
         match end.recv_timeout(pause) {
             Ok(result) => Some(result),
             Err(RecvTimeoutError::Disconnected) => {

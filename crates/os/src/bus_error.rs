@@ -22,8 +22,8 @@ static SLOTS_IN_USE: [Slot; SLOTS] = [const {
     Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0), failed: AtomicBool::new(false) }
 }; SLOTS];
 
-/// Size of the page that replaces a failed page. On x86-64, every page size is a multiple of it. On architectures
-/// with larger base pages, the kernel refuses the replacement, and the signal has its default effect.
+/// Size in bytes of the page that replaces a failed page. On x86-64, every page size is a multiple of it. On
+/// architectures with larger base pages, the kernel refuses the replacement, and the signal has its default effect.
 const PAGE: usize = 4096;
 
 /// File mapping whose bus errors are caught and recorded. The mapping is unmapped before its entry in the table is

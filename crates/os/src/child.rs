@@ -41,8 +41,8 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time in which a process is expected to have executed another program. On a busy machine, a process may wait
 /// for a CPU while it executes another program.
 const EXECUTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Size of the first read of an environment. A single read of the whole environment is consistent; between two
-/// reads, the process may execute another program, which replaces the environment.
+/// Size of the first read of an environment, in bytes. A single read of the whole environment is consistent; between
+/// two reads, the process may execute another program, which replaces the environment.
 const ENVIRONMENT_SIZE: usize = 1 << 18;
 /// Numbers of fields of `/proc/PID/stat` (proc(5)): state, which is the first field after the name; size of the
 /// virtual memory; start address and end address of the environment.
@@ -300,8 +300,8 @@ fn kill_all(processes: &[Pid]) {
     }
 }
 
-/// Kills all processes that the process `process` has started with [`run_child`], and their descendants. Called
-/// after `process` was killed and could not do so itself.
+/// Kills all processes that the process `process` has started with [`run_child`], and their descendants. `process` was
+/// itself killed before it could kill them.
 pub fn kill_marked_by(process: u32) {
     kill_marked(&format!("{process}-"), 0);
 }

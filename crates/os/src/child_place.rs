@@ -55,7 +55,7 @@ impl ChildPlace {
     }
 }
 
-/// Makes the kernel kill this process when the thread that started it ends. Fails if it has already ended.
+/// Makes the kernel kill this process when the thread that started it ends. Fails if that thread has already ended.
 fn end_with(parent: u32) -> Result<(), SysError> {
     // SAFETY: the calls change and query only settings of this process.
     unsafe {

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn child_answers_crashes_or_times_out() {
+    fn child_answer_is_empty_after_crash_and_absent_after_timeout() {
         let ask = |elapsed, body: fn() -> Vec<u8>| {
             let limits = AnswerLimits { elapsed, cpu_seconds: None };
             // SAFETY: the bodies use only the allocator and system calls.

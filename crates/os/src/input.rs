@@ -3,7 +3,7 @@
 //! read.
 //!
 //! One rule for pipes: a file that the user did not name is a regular file ([`read_file`]). A pipe that the user
-//! named is read if a program has opened it for writing, or does so within [`WRITER`] ([`read_input`]).
+//! named is read if a program has opened it for writing, or does so within [`WRITER_TIMEOUT`] ([`read_input`]).
 
 use crate::end_request::is_end_requested;
 use crate::wait::{Unmet, Wait, is_readable_within, wait_for_event};
@@ -20,9 +20,9 @@ use std::time::Duration;
 /// Maximum length of a text in bytes. Output of programs, files written by users and records are shorter.
 pub const MAX_TEXT_BYTES: u64 = 64 << 20;
 /// Maximum wait until a program opens a pipe for writing. For output, the wait for a reader is as long.
-const WRITER: Duration = Duration::from_secs(10);
+const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two checks of a pipe.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Maximum length of a program or library in bytes. Compiled sources of benchmarks are shorter.
 pub const MAX_PROGRAM_BYTES: u64 = 256 << 20;
@@ -50,7 +50,7 @@ pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
 #[derive(Debug)]
 pub struct Input<'a> {
     content: Content<'a>,
-    /// Bytes, when the input was opened. A file that grows meanwhile is read up to here.
+    /// Length in bytes when the input was opened. If the file has grown since, only this many bytes are read.
     length: u64,
     is_pipe: bool,
 }
@@ -62,7 +62,8 @@ enum Content<'a> {
     Memory(Cow<'a, [u8]>),
 }
 
-/// Bytes of a pipe that are kept in memory. More are kept in a file without a name in the folder for temporary files.
+/// Bytes of a pipe that are kept in memory. Further bytes are kept in an unnamed file in the folder for temporary
+/// files.
 const KEPT_IN_MEMORY: usize = 8 << 20;
 
 impl Input<'static> {
@@ -78,7 +79,7 @@ impl Input<'static> {
         }
         let file = open(path)?;
         if file.metadata()?.file_type().is_fifo() {
-            return Self::kept(begun(file, WRITER)?, longest);
+            return Self::kept(begin_reading(file, WRITER_TIMEOUT)?, longest);
         }
         Self::regular(file, longest)
     }
@@ -99,7 +100,7 @@ impl Input<'static> {
         Ok(Self { content: Content::File(file), length: about.len(), is_pipe: false })
     }
 
-    /// Reads a pipe to its end.
+    /// Reads a pipe, or a file whose length the kernel does not report, to its end and keeps the content.
     fn kept(mut pipe: impl Read, longest: u64) -> io::Result<Self> {
         let mut begin = Vec::new();
         pipe.by_ref().take(KEPT_IN_MEMORY as u64 + 1).read_to_end(&mut begin)?;
@@ -205,30 +206,30 @@ pub(crate) fn read_open(file: File, longest: u64) -> io::Result<Vec<u8>> {
     if !file.metadata()?.file_type().is_fifo() {
         return read_regular(file, longest);
     }
-    read_pipe(file, longest, WRITER)
+    read_pipe(file, longest, WRITER_TIMEOUT)
 }
 
-/// Reads at most `longest` bytes from a pipe as [`begun`] returns it.
+/// Reads at most `longest` bytes from a pipe. A program must open the pipe for writing within `wait`.
 fn read_pipe(file: File, longest: u64, wait: Duration) -> io::Result<Vec<u8>> {
-    read_limited(begun(file, wait)?, longest, 0)
+    read_limited(begin_reading(file, wait)?, longest, 0)
 }
 
-/// Returns the content of a pipe that was opened without waiting. A program must open the pipe for writing within `wait`;
-/// then the time that it needs is not limited.
-fn begun(file: File, wait: Duration) -> io::Result<impl Read> {
-    let for_writer = Wait::within(wait).every(LOOK_EVERY).unless(&is_end_requested);
+/// Returns the content of a pipe that was opened without waiting. A program must open the pipe for writing within
+/// `wait`; the time that the program then takes to write is not limited.
+fn begin_reading(file: File, wait: Duration) -> io::Result<impl Read> {
+    let for_writer = Wait::within(wait).every(CHECK_INTERVAL).unless(&is_end_requested);
     let begun = wait_for_event(&for_writer, |pause| opened_writer(&file, pause).transpose());
-    let first = match begun.map_err(|reason| unwritten(reason, wait))?? {
+    let first = match begun.map_err(|reason| no_writer_error(reason, wait))?? {
         Writer::HasWritten(first) => first,
         Writer::IsSilent => {
             // The wait ends when the writer writes to the pipe, or closes it.
-            let for_text = Wait::unlimited().every(LOOK_EVERY).unless(&is_end_requested);
+            let for_text = Wait::unlimited().every(CHECK_INTERVAL).unless(&is_end_requested);
             let written = wait_for_event(&for_text, |pause| {
                 is_readable_within(&file, pause)
                     .map(|is_readable| is_readable.then_some(()))
                     .transpose()
             });
-            written.map_err(|reason| unwritten(reason, wait))??;
+            written.map_err(|reason| no_writer_error(reason, wait))??;
             Vec::new()
         }
     };
@@ -261,7 +262,7 @@ fn opened_writer(mut file: &File, pause: Duration) -> io::Result<Option<Writer>>
 }
 
 /// Returns the error for a pipe that no program has opened for writing in this time.
-fn unwritten(reason: Unmet, wait: Duration) -> io::Error {
+fn no_writer_error(reason: Unmet, wait: Duration) -> io::Error {
     if reason == Unmet::Interrupted {
         return io::Error::other("the end of the run was requested");
     }
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn input_is_read_in_parts_and_again() {
+    fn input_can_be_read_in_parts_repeatedly() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, b"0123456789").unwrap();

@@ -291,7 +291,7 @@ fn reserved_pages(page: usize) -> (u64, u64) {
     (huge_page_count(page, "nr_hugepages"), free.saturating_sub(reserved))
 }
 
-/// Returns a number of huge pages of a size from a file of the kernel; zero if there is no such file.
+/// Returns the number of huge pages of `page` bytes in a file of the kernel; zero if there is no such file.
 fn huge_page_count(page: usize, file: &str) -> u64 {
     let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{file}", page >> 10);
     std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)

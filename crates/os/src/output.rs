@@ -29,9 +29,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Maximum time to wait for a program that reads the pipe.
-const READER: Duration = Duration::from_secs(10);
+const READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum further wait if the user requested the end of the run.
-const READER_AT_END: Duration = Duration::from_millis(500);
+const READER_GRACE: Duration = Duration::from_millis(500);
 /// Permissions of a new file, before the umask.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 /// Bits of a mode that are permissions. The other bits are setuid, setgid and sticky.
@@ -367,7 +367,7 @@ impl Location {
     fn open_in_place(&self) -> Result<File, OutputError> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
         let flags = if self.is_descriptor { flags } else { flags | OFlags::NOFOLLOW };
-        let wait = Wait::within(READER).unless(&is_end_requested).grace(READER_AT_END);
+        let wait = Wait::within(READER_TIMEOUT).unless(&is_end_requested).grace(READER_GRACE);
         let result = wait_until(&wait, || {
             let flags = flags | OFlags::NONBLOCK;
             match retry_on_intr(|| openat(&self.folder, &self.name, flags, Mode::empty())) {
@@ -390,8 +390,8 @@ impl Location {
 /// Returns the error for a pipe that no program has opened for reading.
 fn without_reader(reason: Unmet) -> io::Error {
     let longest = match reason {
-        Unmet::TimedOut => READER,
-        Unmet::Interrupted => READER_AT_END,
+        Unmet::TimedOut => READER_TIMEOUT,
+        Unmet::Interrupted => READER_GRACE,
     };
     let text = format!("no program has read this pipe within {} s", longest.as_secs_f64());
     io::Error::new(io::ErrorKind::TimedOut, text)

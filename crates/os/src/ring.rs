@@ -36,8 +36,8 @@ const KIND_BITS: u32 = 2;
 
 #[repr(C, align(64))]
 struct Slot {
-    /// Number of the frame, from 1. It is stored when the frame is complete.
-    turn: AtomicU64,
+    /// Sequence number of the frame, from 1; stored when the frame is complete.
+    sequence: AtomicU64,
     head: AtomicU64,
     words: [AtomicU64; WORDS],
 }
@@ -246,7 +246,7 @@ impl RingWriter<'_> {
         slot.head.store((bytes as u64) << KIND_BITS | kind, Ordering::Relaxed);
         self.slots += 1;
         self.bytes = end;
-        slot.turn.store(self.slots, Ordering::Release);
+        slot.sequence.store(self.slots, Ordering::Release);
     }
 }
 
@@ -267,7 +267,7 @@ pub enum Arrival {
     /// The message is complete.
     Whole,
     /// The message is in the other process at this address. The caller must copy the message and then call
-    /// [`RingReader::fetched`].
+    /// [`RingReader::mark_fetched`].
     Lent(u64),
 }
 
@@ -293,7 +293,7 @@ impl RingReader<'_> {
     pub fn read(&mut self, into: &mut [u8], done: &mut usize) -> Result<Arrival, WrongLength> {
         loop {
             let slot = self.ring.slot(self.slots);
-            if slot.turn.load(Ordering::Acquire) != self.slots + 1 {
+            if slot.sequence.load(Ordering::Acquire) != self.slots + 1 {
                 return Ok(Arrival::Part);
             }
             let head = slot.head.load(Ordering::Relaxed);
@@ -327,7 +327,7 @@ impl RingReader<'_> {
     }
 
     /// Reports that the lent message has been copied. The writer may then reuse its memory.
-    pub fn fetched(&mut self) {
+    pub fn mark_fetched(&mut self) {
         self.lent += 1;
         self.pass(self.bytes);
         self.ring.ends.read.0.lent.store(self.lent, Ordering::Release);
@@ -434,7 +434,7 @@ mod tests {
             assert!(!writer.is_fetched());
             let lent = Arrival::Lent(sent.as_ptr() as u64);
             assert_eq!(reader.read(&mut got, &mut 0), Ok(lent));
-            reader.fetched();
+            reader.mark_fetched();
         }
         assert!(writer.is_fetched());
         assert!(writer.write(&[7], &mut 0));

@@ -8,9 +8,9 @@ use std::process::Command;
 /// Limit of the stack of a process, bytes; `None` without a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StackLimit {
-    /// Limit that the kernel enforces.
+    /// Limit that the kernel enforces, in bytes.
     pub soft: Option<u64>,
-    /// Largest value to which an unprivileged process can set the soft limit.
+    /// Largest value to which an unprivileged process can set the soft limit, in bytes.
     pub hard: Option<u64>,
 }
 

@@ -29,10 +29,10 @@ pub fn huge_page_bytes() -> usize {
 /// Memory of the machine as the system call reports it, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SystemMemory {
-    /// Usable memory.
+    /// Usable memory, in bytes.
     pub total: u64,
-    /// Free memory, including buffers of block devices, but without the page cache, which the kernel can drop as
-    /// well.
+    /// Free memory, in bytes. It includes buffers of block devices, but not the page cache, although the kernel can
+    /// drop this as well.
     pub free: u64,
 }
 

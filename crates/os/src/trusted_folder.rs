@@ -20,8 +20,8 @@ const STICKY: u32 = 0o1000;
 pub enum OtherUsers {
     /// Other users may add files if the sticky bit protects the files of others, as in `/tmp`.
     MayAdd,
-    /// Other users may not write to any folder of the path. If a part of the path does not exist, e.g. because it
-    /// is on another host, they cannot create it.
+    /// Other users may not write to any folder of the path. If a part of the path does not exist, e.g. because it is on
+    /// another host, other users must not be able to create it.
     MayNotWrite,
 }
 
@@ -41,7 +41,7 @@ pub enum FolderTrustError {
         owner: u32,
         /// Permissions of the folder.
         mode: u32,
-        /// True if they can replace existing files; false if they can only create new files.
+        /// True if other users can replace existing files; false if they can only create new files.
         replace: bool,
     },
     /// A folder of the path cannot be opened or created.
@@ -179,7 +179,7 @@ fn check_owner_and_mode(
 /// permissions `mode`. The folder may be on another host.
 ///
 /// # Errors
-/// Returns the reason if they have more rights.
+/// Returns the reason if other users have more rights.
 pub fn check_rights(
     owner: u32,
     mode: u32,

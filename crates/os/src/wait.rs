@@ -1,10 +1,10 @@
 //! Waits for a condition, a deadline or an interruption. These functions are the only place where a thread sleeps; a
-//! thread that waits for another CPU, inside what is timed, uses [`Spin`](crate::Spin).
+//! thread that waits for another CPU in a timed section uses [`Spin`](crate::Spin).
 //!
 //! A wait checks its condition first, and once more after the deadline, so that a condition that is met in time is
-//! never reported as missed. Between two checks it pauses. A pause is a fixed time, or an eighth of the waiting
-//! time so far. Thus a short wait ends early, a long wait takes little CPU time, and a wait is at most an eighth
-//! longer than needed.
+//! never reported as missed. Between two checks it pauses. A pause is a fixed time, or an eighth of the waiting time so
+//! far. Thus a short wait ends early, a long wait takes little CPU time, and a wait is at most an eighth longer than
+//! needed.
 //!
 //! If the kernel or another thread signals the condition, [`wait_for_event`] replaces the pause by a call that returns
 //! early: of `poll`, or of a channel with a timeout.
@@ -14,8 +14,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Limits of the pauses of a wait that does not set its own. Within the shortest pause, another process can make
-/// progress; the longest pause is too short for a person to notice.
+/// Limits of the pauses of a wait, unless [`Wait::every`] sets their length. Within the shortest pause, another process
+/// can make progress; the longest pause is too short for a person to notice.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// Waiting time divided by the next pause.
@@ -71,7 +71,7 @@ impl<'a> Wait<'a> {
         Self { shortest: interval, longest: interval, ..self }
     }
 
-    /// Sets the function that interrupts the wait by returning true. It is not called again after that.
+    /// Sets the function that interrupts the wait by returning true; the wait then does not call it any more.
     #[must_use]
     pub fn unless(self, interrupted: &'a dyn Fn() -> bool) -> Self {
         Self { interrupted: Some(interrupted), ..self }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn met_condition_takes_precedence() {
+    fn met_condition_precedes_deadline_and_interruption() {
         let time = Simulated::new();
         let over = time.within(0).unless(&|| true);
         assert_eq!(time.wait(&over, &|| true), Ok(0));

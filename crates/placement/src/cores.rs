@@ -29,7 +29,7 @@ impl CoreChoice {
     ///
     /// # Errors
     /// Fails when the machine has no such class of cores, or when this process may not use any of them.
-    pub(crate) fn on<'a>(
+    pub(crate) fn restrict<'a>(
         &self,
         topology: &'a Topology,
     ) -> Result<Cow<'a, Topology>, PlacementError> {

@@ -25,7 +25,7 @@ pub struct RankDevice {
     /// PCI ID of the vendor.
     #[serde(skip)]
     pub vendor: u16,
-    /// Nearest NUMA node.
+    /// Number of the nearest NUMA node.
     pub numa_node: Option<u32>,
     /// True if CPUs of the rank are near the device; `null` if unknown.
     pub near: Option<bool>,
@@ -156,7 +156,7 @@ impl RankDevice {
 
 /// Returns the devices of ranks that are bound to these CPUs, with `each` devices per rank, and notices. With
 /// `by_number`, devices are assigned in the order of rank numbers. Otherwise each rank gets devices near its CPUs.
-pub(crate) fn give(
+pub(crate) fn assign(
     topology: &Topology,
     ranks: &[Option<Vec<CpuId>>],
     each: u32,

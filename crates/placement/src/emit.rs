@@ -1,10 +1,10 @@
 //! Conversion of a placement into OpenMP variables and into the options of numactl, of the `mpirun` of Open MPI and of
 //! MPICH, and of Slurm's `srun`. The module performs no system calls.
 //!
-//! Each launcher binds ranks with its own options. `PerRank` adds the settings that launcher options cannot express: a
-//! command prefix for the rank's program (numactl, for memory policies without a launcher option), and variables
-//! (`OMP_PLACES`, if the threads of a rank are bound to different CPUs). [`script`] combines the options and these
-//! settings in a shell script.
+//! Each launcher binds ranks with its own options. `RankSettings` adds the settings that launcher options cannot
+//! express: a command prefix for the rank's program (numactl, for memory policies without a launcher option), and
+//! variables (`OMP_PLACES`, if the threads of a rank are bound to different CPUs). [`script`] combines the options and
+//! these settings in a shell script.
 //!
 //! Sources: OpenMP 5.2, "OMP_PLACES"; numactl(8); mpirun(1) of Open MPI 4.1 and prte-map(1) of its version 5; the
 //! user's guide of MPICH's Hydra on `-bind-to user:`; srun(1) on `--cpu-bind` and `--mem-bind`. The end-to-end tests
@@ -24,8 +24,8 @@ pub mod script;
 
 pub use script::EmittedRanks;
 
-/// Returns the name of the variable with the rank of a process. For Slurm, which starts ranks on several nodes with
-/// the same settings, it is the rank on the node; otherwise the rank in the job.
+/// Returns the name of the variable with the rank of a process. Slurm starts ranks on several nodes with the same
+/// settings, so its variable has the rank on the node; the others have the rank in the job.
 pub(crate) fn rank_variable(launcher: LauncherKind) -> &'static str {
     match launcher {
         LauncherKind::OpenMpi => "OMPI_COMM_WORLD_RANK",
@@ -36,7 +36,7 @@ pub(crate) fn rank_variable(launcher: LauncherKind) -> &'static str {
 
 /// Settings of one rank in addition to the launcher's own options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct PerRank {
+pub(crate) struct RankSettings {
     /// Environment variables with their values.
     environment: Vec<(&'static str, String)>,
     /// Command prefix of the rank's program, e.g. `numactl --interleave=0-3`; may be empty.
@@ -44,7 +44,7 @@ pub(crate) struct PerRank {
 }
 
 /// Returns the additional settings of each rank of a plan, in rank order.
-pub(crate) fn per_rank(plan: &RankPlan, launcher: LauncherKind) -> Vec<PerRank> {
+pub(crate) fn per_rank(plan: &RankPlan, launcher: LauncherKind) -> Vec<RankSettings> {
     let slurm = launcher == LauncherKind::Slurm;
     let by_srun = slurm && mem_bind(plan).is_some();
     let mut settings = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) fn per_rank(plan: &RankPlan, launcher: LauncherKind) -> Vec<PerRank> 
             environment.extend(visible(plan, rank));
         }
         let prefix = if by_srun { Vec::new() } else { numactl_words(None, &place.memory) };
-        settings.push(PerRank { environment, prefix });
+        settings.push(RankSettings { environment, prefix });
     }
     settings
 }

@@ -191,7 +191,7 @@ fn notice(name: &str, text: &str, why_not: Option<&str>) -> String {
     }
 }
 
-/// Parses the text of a variable; the error names the variable instead of the option.
+/// Parses the value of a variable; an error names the variable instead of the option.
 fn parsed<T: FromStr<Err = SyntaxError>>(
     text: &str,
     what: &'static str,
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn options_precede_invalid_variables() {
+    fn invalid_variable_is_ignored_if_option_is_given() {
         let mut request = PlacementRequest {
             threads: Some(2),
             places: Some("cores".parse().unwrap()),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn error_names_variable() {
+    fn environment_error_names_its_variable() {
         for (name, text, at) in [
             ("OMP_NUM_THREADS", "0", 0),
             ("OMP_NUM_THREADS", "4,", 2),

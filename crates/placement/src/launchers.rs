@@ -165,7 +165,7 @@ impl LauncherJob {
     ) -> Result<RankPlan, (u32, PlacementError)> {
         let mut ranks = Vec::new();
         for (rank, allowed) in (0..).zip(cpus) {
-            let placement = within(topology, allowed, threads).map_err(|error| (rank, error))?;
+            let placement = place_on(topology, allowed, threads).map_err(|error| (rank, error))?;
             ranks.push(RankPlace { rank: Some(rank), placement, memory: memory.clone() });
         }
         Ok(RankPlan {
@@ -229,7 +229,7 @@ impl LauncherJob {
         }
     }
 
-    /// Returns a name of the job for files: it consists of letters, digits, hyphens and points.
+    /// Returns a name of the job for files, which consists of letters, digits, hyphens and dots.
     pub fn file_name(&self) -> String {
         let plain = self.job.chars().map(|c| match c {
             '.' | '-' | 'A'..='Z' | 'a'..='z' | '0'..='9' => c,
@@ -285,7 +285,7 @@ pub fn limited<'a>(topology: &Topology, cpus: impl IntoIterator<Item = &'a u32>)
 /// Places the threads of one rank on the CPUs that the launcher has assigned to the rank. A single thread may use
 /// all these CPUs; several threads are spread over them. If the rank may use every CPU of the machine, it is not
 /// bound.
-fn within(topology: &Topology, cpus: &[u32], threads: u32) -> Result<Placement, PlacementError> {
+fn place_on(topology: &Topology, cpus: &[u32], threads: u32) -> Result<Placement, PlacementError> {
     if threads > 1 {
         let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };
         return crate::plan(&limited(topology, cpus), &request);

@@ -138,7 +138,7 @@ impl NumaSpec {
             Self::Local => MemoryPolicy::Local,
             Self::Interleave(nodes) => MemoryPolicy::Interleave(nodes.resolve(topology)?),
             Self::Bind(nodes) => MemoryPolicy::Bind(nodes.resolve(topology)?),
-            Self::Preferred(node) => MemoryPolicy::Preferred(existing(topology, *node)?),
+            Self::Preferred(node) => MemoryPolicy::Preferred(existing_node(topology, *node)?),
         })
     }
 }
@@ -148,7 +148,7 @@ impl NodeList {
         let mut nodes: Vec<NumaNodeId> = match self {
             Self::All => {
                 let first = topology.nodes.first().map_or(0, |node| node.id.0);
-                existing(topology, first)?;
+                existing_node(topology, first)?;
                 // As for numactl, `all` means all nodes, but not those of device memory, which the user must give by
                 // number.
                 topology.host_nodes().map(|node| node.id).collect()
@@ -156,7 +156,7 @@ impl NodeList {
             Self::Ranges(ranges) => ranges
                 .iter()
                 .flat_map(|(first, last)| *first..=*last)
-                .map(|node| existing(topology, node))
+                .map(|node| existing_node(topology, node))
                 .collect::<Result<_, _>>()?,
         };
         nodes.sort_unstable();
@@ -165,7 +165,7 @@ impl NodeList {
     }
 }
 
-fn existing(topology: &Topology, node: u32) -> Result<NumaNodeId, PlacementError> {
+fn existing_node(topology: &Topology, node: u32) -> Result<NumaNodeId, PlacementError> {
     let found = topology.nodes.iter().find(|known| known.id.0 == node);
     found.map(|known| known.id).ok_or_else(|| {
         let all = number_ranges(topology.nodes.iter().map(|known| known.id.0));

@@ -51,7 +51,7 @@ pub(crate) fn cpus_per_cache(
         let (number, cores) = &caches[index * caches.len() / used];
         let count = left.min(per_cache as usize);
         left -= count;
-        placed.extend(within(cores, count).ok_or_else(|| {
+        placed.extend(cpus_within(cores, count).ok_or_else(|| {
             let usable = cpus::sorted(cores.iter().flatten().copied());
             PlacementError::new(format!(
                 "cannot place {per_cache} threads on each last-level cache: cache {number} has {} that this process may use ({})",
@@ -82,7 +82,7 @@ fn caches(topology: &Topology) -> Vec<(u32, Cores)> {
 /// Returns `count` CPUs of the cores in this order: the first hardware threads of all cores, then the second
 /// hardware threads, and so on. If the last round is incomplete, its cores are spaced evenly. Returns `None` if
 /// there are too few CPUs.
-fn within(cores: &[Vec<CpuId>], count: usize) -> Option<Vec<CpuId>> {
+fn cpus_within(cores: &[Vec<CpuId>], count: usize) -> Option<Vec<CpuId>> {
     let mut chosen: Vec<(usize, usize)> = Vec::new();
     let mut left = count;
     for sibling in 0.. {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn per_cache_refusals_state_numbers() {
+    fn per_cache_error_states_the_limits_of_the_machine() {
         let error = |description: &str, per_cache, threads| {
             cpus_per_cache(&machine(description), per_cache, threads).unwrap_err().to_string()
         };

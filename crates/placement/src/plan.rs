@@ -132,7 +132,7 @@ pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement
         return Err(PlacementError::no_cpus());
     }
     if let Some(choice) = &request.cores {
-        let chosen = choice.on(topology)?;
+        let chosen = choice.restrict(topology)?;
         choice.check_threads(&chosen, request.threads)?;
         let placement = by_places(&chosen, request)?;
         let is_whole = choice.is_all() || topology.core_classes.is_empty();

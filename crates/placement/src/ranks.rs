@@ -101,9 +101,9 @@ impl LecturePolicy {
     ) -> Result<MemoryPolicy, PlacementError> {
         Ok(match self.0 {
             0 => MemoryPolicy::Default,
-            1 => MemoryPolicy::Interleave(self.some(all)?),
-            2 => MemoryPolicy::Interleave(self.some(own)?),
-            3 => MemoryPolicy::Bind(self.some(own)?),
+            1 => MemoryPolicy::Interleave(self.require_nodes(all)?),
+            2 => MemoryPolicy::Interleave(self.require_nodes(own)?),
+            3 => MemoryPolicy::Bind(self.require_nodes(own)?),
             _ => MemoryPolicy::Local,
         })
     }
@@ -111,8 +111,8 @@ impl LecturePolicy {
     /// Returns `nodes`.
     ///
     /// # Errors
-    /// Fails if there are none.
-    fn some(self, nodes: Vec<NumaNodeId>) -> Result<Vec<NumaNodeId>, PlacementError> {
+    /// Fails if `nodes` is empty.
+    fn require_nodes(self, nodes: Vec<NumaNodeId>) -> Result<Vec<NumaNodeId>, PlacementError> {
         if nodes.is_empty() {
             return Err(PlacementError::new(format!(
                 "policy {self} requires NUMA nodes; this machine reports none"
@@ -279,7 +279,7 @@ pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan
         if let Some(other) = request.cpus.as_ref().map(|_| "--cpus") {
             return Err(PlacementError::conflict("threads go", "--cores", other));
         }
-        let chosen = choice.on(topology)?;
+        let chosen = choice.restrict(topology)?;
         let threads = request.ranks.saturating_mul(request.threads.unwrap_or(1));
         choice.check_threads(&chosen, Some(threads))?;
         let together = PlacementRequest { cores: None, ..request.together.clone() };
@@ -292,7 +292,7 @@ pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan
     let mut plan = placed(topology, request, by_number)?;
     if let Some(each) = request.devices {
         let cpus: Vec<_> = plan.ranks.iter().map(RankPlace::bound_cpus).collect();
-        let (devices, notices) = devices::give(topology, &cpus, each, by_number)?;
+        let (devices, notices) = devices::assign(topology, &cpus, each, by_number)?;
         plan.devices = devices;
         plan.device_count = topology.accelerators().count();
         plan.notices.extend(notices);
@@ -541,7 +541,7 @@ fn equivalent_bind(map: RankMap) -> Bind {
 /// second ones.
 fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<Placement> {
     let sockets = Sockets::from_topology(topology);
-    let mut free = sockets.turns.clone();
+    let mut free = sockets.cpu_order.clone();
     let in_order = matches!(map, RankMap::Block | RankMap::Core);
     let mut placements = Vec::new();
     for socket in sockets.rank_sockets(map, ranks, threads) {

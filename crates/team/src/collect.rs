@@ -27,7 +27,7 @@ pub struct Collection<T> {
 }
 
 impl<T> Collection<T> {
-    /// Creates an empty collection of one message from each of these members. The deadline is after `timeout`.
+    /// Creates an empty collection of one message from each of these members; its deadline is `timeout` from now.
     pub fn new(members: impl IntoIterator<Item = usize>, timeout: Duration) -> Self {
         Self {
             messages: BTreeMap::new(),
@@ -57,7 +57,7 @@ impl<T> Collection<T> {
         self.end(end)
     }
 
-    /// Polls each missing member once; returns a value if none is missing any more.
+    /// Polls each missing member once; returns `Some` if none is missing any more.
     fn poll_once(
         &mut self,
         poll: &mut impl FnMut(usize) -> Result<Option<T>, Failure>,
@@ -182,13 +182,13 @@ mod tests {
     const LATER: Duration = Duration::from_secs(3600);
 
     /// Returns a collection from ranks 1 to 4. With a `timeout` of zero, its deadline has passed.
-    fn of_four(timeout: Duration) -> Collection<char> {
+    fn four_members(timeout: Duration) -> Collection<char> {
         Collection::new(1..5, timeout)
     }
 
     #[test]
     fn each_member_is_polled_for_its_message() {
-        let mut collection = of_four(LATER);
+        let mut collection = four_members(LATER);
         let mut rounds = [0; 5];
         let wait = collection.wait().every(Duration::ZERO);
         let poll = |member: usize| {
@@ -209,7 +209,7 @@ mod tests {
         for message in [(4, 'd'), (1, 'a'), (1, 'x'), (9, 'y'), (3, 'c'), (2, 'b')] {
             sender.send(message).unwrap();
         }
-        let mut collection = of_four(LATER);
+        let mut collection = four_members(LATER);
         let wait = collection.wait();
         collection.receive(&wait, |pause| Ok(inbox.recv_timeout(pause).ok())).unwrap();
         assert_eq!(collection.all_messages().unwrap(), ['a', 'b', 'c', 'd']);
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn missing_members_are_named_at_deadline() {
-        let mut collection = of_four(Duration::ZERO);
+        let mut collection = four_members(Duration::ZERO);
         let wait = collection.wait();
         collection.poll_each(&wait, |member| Ok((member == 2).then_some('b'))).unwrap();
         assert!(collection.has(2) && !collection.has(3) && !collection.is_interrupted());
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn interrupted_collection_keeps_messages() {
-        let mut collection = of_four(LATER);
+        let mut collection = four_members(LATER);
         let wait = collection.wait().unless(&|| true);
         collection.poll_each(&wait, |member| Ok((member < 3).then_some('x'))).unwrap();
         assert!(collection.is_interrupted());
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn failed_link_ends_collection() {
-        let mut collection = of_four(LATER);
+        let mut collection = four_members(LATER);
         let wait = collection.wait();
         let lost = || Failure::missing("rank 2 is lost");
         let polled = collection.poll_each(&wait, |member| match member {

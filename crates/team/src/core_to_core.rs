@@ -19,16 +19,16 @@ use std::time::{Duration, Instant};
 /// Number of round trips in a batch. The fastest batch counts, so that an interrupt during one batch has no effect.
 const TRIPS: u64 = 64;
 /// Number of round trips between two clock readings. A reading after every round trip would increase the result.
-const TRIPS_PER_LOOK: u64 = 16;
+const TRIPS_PER_READING: u64 = 16;
 /// Number of batches of round trips.
 const BATCHES: u64 = 8;
 /// Maximum time for one pair. If the two members share a CPU, each round trip takes a time slice of the scheduler.
 const TIMEOUT: Duration = Duration::from_millis(2);
 /// Time for which a waiting member yields before it sleeps. A running partner answers much earlier.
-const AWAKE: Duration = Duration::from_millis(1);
+const YIELD_TIME: Duration = Duration::from_millis(1);
 /// Maximum number of waits in which a member may sleep. With more, the partner has no CPU most of the time, as on a
 /// virtual machine with fewer physical CPUs than virtual ones, and no round trip can be measured.
-const SLEEPS: u32 = 3;
+const MAX_SLEEPS: u32 = 3;
 /// Value of the cache line that ends the partner's loop.
 const END: u64 = u64::MAX;
 
@@ -172,17 +172,17 @@ pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
         let mut trips = 0;
         // If another task uses the CPU during the first batch, even for a long time, a second batch is still measured.
         while trips < TRIPS && (start.elapsed() < TIMEOUT || number < 2 && trips == 0) {
-            for _ in 0..TRIPS_PER_LOOK {
+            for _ in 0..TRIPS_PER_READING {
                 line.store(ping, Ordering::Release);
                 let answer = wait_until(line, idle, |seen| seen == ping + 1);
                 ping += 2;
                 sleeps += u32::from(answer.slept);
-                if sleeps >= SLEEPS {
+                if sleeps >= MAX_SLEEPS {
                     line.store(END, Ordering::Release);
                     return best;
                 }
             }
-            trips += TRIPS_PER_LOOK;
+            trips += TRIPS_PER_READING;
         }
         if trips > 0 {
             best = best.min(batch.elapsed().as_secs_f64() / trips as f64);
@@ -220,7 +220,7 @@ fn wait_until(line: &AtomicU64, idle: &dyn Fn(), done: impl Fn(u64) -> bool) -> 
         if done(value) {
             return Answer { value, slept };
         }
-        spin.pause_or_sleep(AWAKE, || {
+        spin.pause_or_sleep(YIELD_TIME, || {
             slept = true;
             idle();
         });

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub use crate::rank_service::join_timeout;
 
 /// Maximum time for a connected rank to send its message.
-const SENDING: Duration = Duration::from_secs(5);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn socket(started: &LauncherJob, topic: &str) -> String {
     format!("{}-{topic}", started.socket_name())
@@ -51,7 +51,7 @@ fn next<T: DeserializeOwned>(
     pause: Duration,
 ) -> Result<Option<(usize, T)>, Failure> {
     let Some(stream) = link::accept(listener, pause) else { return Ok(None) };
-    stream.set_read_timeout(Some(SENDING)).map_err(Failure::missing)?;
+    stream.set_read_timeout(Some(SEND_TIMEOUT)).map_err(Failure::missing)?;
     serde_json::from_reader(stream).map(Some).map_err(Failure::missing)
 }
 

@@ -39,7 +39,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Interval between two checks for a message. It is fixed, because the hosts must start at nearly the same time.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Time for the other hosts to report after an interrupt. Launchers kill ranks about a second after the signal.
 const AFTER_INTERRUPT: Duration = Duration::from_millis(700);
 /// Time for rank 0 to end the other ranks after an interrupt.
@@ -50,7 +50,7 @@ const SLURM_NODE: &str = "SLURMD_NODENAME";
 const STARTED_BY_RANK_0: &str = "NODEGAUGE_OF_RANK_0";
 /// Prefixes of Slurm's variables that the second srun needs. All other variables of Slurm contain options of the
 /// first srun.
-const KEPT: [&str; 3] = ["SLURM_CONF", "SLURM_JOB", "SLURM_CLUSTER"];
+const KEPT_PREFIXES: [&str; 3] = ["SLURM_CONF", "SLURM_JOB", "SLURM_CLUSTER"];
 
 /// Nodes of a Slurm step, with the program that starts another step.
 #[derive(Debug, Clone)]
@@ -73,7 +73,7 @@ impl SlurmNodes {
         let mut command = Command::new(&self.srun);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
-            let is_kept = KEPT.iter().any(|kept| name.starts_with(kept));
+            let is_kept = KEPT_PREFIXES.iter().any(|kept| name.starts_with(kept));
             if name.starts_with("SLURM_") && !is_kept {
                 command.env_remove(name.as_ref());
             }
@@ -448,7 +448,7 @@ impl Hosts {
     /// Fails if the connection to rank 0 is lost.
     pub fn await_start(&self) -> Result<Option<u8>, Failure> {
         self.link.send(0, &FromHost::<()>::Ready)?;
-        match self.order()? {
+        match self.await_message()? {
             ToHost::Go => Ok(None),
             ToHost::End { code, all_respond } => Ok(Some(self.ended(code, all_respond))),
         }
@@ -462,7 +462,7 @@ impl Hosts {
     pub fn report<R: Serialize>(&self, result: Result<R, Failure>) -> Result<u8, Failure> {
         self.link.send(0, &result.map_or_else(FromHost::Failed, FromHost::Measured))?;
         loop {
-            if let ToHost::End { code, all_respond } = self.order()? {
+            if let ToHost::End { code, all_respond } = self.await_message()? {
                 return Ok(self.ended(code, all_respond));
             }
         }
@@ -470,8 +470,8 @@ impl Hosts {
 
     /// Waits for a message of rank 0. After an interrupt, which rank 0 also receives, the wait is limited to some
     /// seconds.
-    fn order(&self) -> Result<ToHost, Failure> {
-        let wait = Wait::unlimited().every(LOOK_EVERY).unless(&is_end_requested);
+    fn await_message(&self) -> Result<ToHost, Failure> {
+        let wait = Wait::unlimited().every(POLL_INTERVAL).unless(&is_end_requested);
         let words = wait_until(&wait.grace(END_AFTER_INTERRUPT), || self.link.poll(0).transpose());
         let words = words.map_err(|_| TeamError::Interrupted)??;
         serde_json::from_slice(&words).map_err(Failure::missing)
@@ -529,8 +529,8 @@ impl Hosts {
     ) -> Result<BTreeMap<usize, FromHost<R>>, Failure> {
         let others = (1..self.names.len()).filter(|host| self.lost.borrow()[*host].is_none());
         let mut collection = Collection::new(others, timeout);
-        let passed_on = || self.passes_on(interrupted);
-        let wait = collection.wait().every(LOOK_EVERY).unless(&passed_on).grace(AFTER_INTERRUPT);
+        let passed_on = || self.pass_on_interrupt(interrupted);
+        let wait = collection.wait().every(POLL_INTERVAL).unless(&passed_on).grace(AFTER_INTERRUPT);
         collection.poll_each(&wait, |host| Ok(self.host_message(host)))?;
         for host in collection.missing() {
             self.all_respond.set(false);
@@ -539,8 +539,8 @@ impl Hosts {
         Ok(collection.into_messages())
     }
 
-    /// True if the user interrupts the run. The leaders of the other hosts are then interrupted as well.
-    fn passes_on(&self, interrupted: &dyn Fn() -> bool) -> bool {
+    /// Interrupts the leaders of the other hosts if the user interrupts the run; returns true in this case.
+    fn pass_on_interrupt(&self, interrupted: &dyn Fn() -> bool) -> bool {
         let is_interrupted = interrupted();
         if is_interrupted {
             self.link.interrupt();
@@ -586,7 +586,7 @@ impl Hosts {
             return Ok(served);
         }
         loop {
-            if let ToHost::End { code, all_respond } = self.order()? {
+            if let ToHost::End { code, all_respond } = self.await_message()? {
                 return Ok(self.ended(code, all_respond));
             }
         }
@@ -626,11 +626,11 @@ pub fn rank_places(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>
 /// Collects the hosts of all other ranks at rank 0.
 ///
 /// # Errors
-/// Fails if a rank sends something else, as another version of the program may do. All ranks then get the failure
-/// instead of their hosts.
+/// Fails if a rank sends another kind of message, as another version of the program may do. All ranks then get the
+/// failure instead of their hosts.
 fn rank_hosts(world: &World, timeout: Duration) -> Result<Collection<RankHost>, Failure> {
     let mut collection = Collection::new(1..world.count, timeout);
-    let wait = collection.wait().every(LOOK_EVERY);
+    let wait = collection.wait().every(POLL_INTERVAL);
     let collected = collection.poll_each(&wait, |rank| match world.poll(rank) {
         Some(words) => serde_json::from_slice(&words)
             .map(Some)

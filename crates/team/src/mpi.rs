@@ -49,7 +49,7 @@ const HALO: c_int = 1;
 /// Tag of messages of [`World::send`].
 const WORDS: c_int = 2;
 /// Interval between two checks for a message; between the checks, the rank sleeps.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Number of round trips for determining the offset of a clock; the shortest is used.
 const CLOCK_ROUNDS: usize = 10;
 
@@ -83,13 +83,13 @@ pub struct WorldHosts {
 
 impl WorldHosts {
     /// Returns the ranks that are not on the host of rank 0; their clocks differ.
-    fn elsewhere(&self) -> impl Iterator<Item = usize> {
+    fn other_host_ranks(&self) -> impl Iterator<Item = usize> {
         let of_ranks = self.rank_hosts.iter().enumerate();
         of_ranks.filter(|(_, host)| **host > 0).map(|(rank, _)| rank)
     }
 
     /// Returns the number of ranks on the host of rank 0.
-    pub fn first(&self) -> usize {
+    pub fn first_host_rank_count(&self) -> usize {
         self.rank_hosts.iter().filter(|host| **host == 0).count()
     }
 }
@@ -319,7 +319,7 @@ impl World {
 
     /// Waits for bytes from another rank. During the wait, the core is available to other ranks.
     pub fn receive(&self, rank: usize) -> Vec<u8> {
-        wait_without_limit(LOOK_EVERY, || self.poll(rank))
+        wait_without_limit(POLL_INTERVAL, || self.poll(rank))
     }
 
     /// Returns bytes that another rank has sent; `None` if none have arrived.
@@ -363,7 +363,7 @@ impl World {
     pub fn clock_offset(&self) -> i64 {
         let Some(hosts) = self.hosts() else { return 0 };
         if self.rank == 0 {
-            for rank in hosts.elsewhere() {
+            for rank in hosts.other_host_ranks() {
                 for _ in 0..CLOCK_ROUNDS {
                     self.await_words(rank);
                     self.send(rank, &monotonic_nanos().to_le_bytes());
@@ -388,7 +388,7 @@ impl World {
         shortest.1
     }
 
-    /// Waits for bytes from another rank like [`World::receive`], without sleep.
+    /// Waits for bytes from another rank like [`World::receive`], without sleeping.
     fn await_words(&self, rank: usize) -> Vec<u8> {
         loop {
             match self.poll(rank) {
@@ -515,10 +515,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_on_other_hosts_have_other_clocks() {
+    fn ranks_on_other_hosts_are_distinguished() {
         let names = ["a", "b"].map(str::to_owned).to_vec();
         let hosts = WorldHosts { names, rank_hosts: vec![0, 1, 0, 1] };
-        assert_eq!((hosts.elsewhere().collect::<Vec<_>>(), hosts.first()), (vec![1, 3], 2));
+        assert_eq!(hosts.other_host_ranks().collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(hosts.first_host_rank_count(), 2);
     }
 
     #[test]

@@ -33,9 +33,9 @@ pub fn join_timeout() -> Result<Duration, Failure> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err(Failure::usage(format!(
-            "{JOIN_VARIABLE} is {text:?}: expected seconds from 0.1 to 3600"
+            "{JOIN_VARIABLE} is {text:?}: expected a time of 0.1 to 3600 seconds"
         ))
-        .hint(format!("unset it for the default of {}", JOIN_TIMEOUT.as_secs()))),
+        .hint(format!("unset it for the default of {} s", JOIN_TIMEOUT.as_secs()))),
     }
 }
 

@@ -43,12 +43,12 @@ impl<T> TimedResults<T> {
         Self {
             spans: parts.iter().map(|of_part| span(of_part)).collect(),
             part_causes: parts.iter().map(|of_part| causes(of_part)).collect(),
-            causes: unplaced(&parts, stolen).into_iter().collect(),
+            causes: unattributed(&parts, stolen).into_iter().collect(),
             results: made,
         }
     }
 
-    /// Returns a sample with the round trips before and after it, seconds.
+    /// Returns the times as a sample with `round_trips`, which were measured before and after the job, in seconds.
     pub fn sample(&self, round_trips: (f64, f64)) -> Sample {
         Sample {
             round_trips,
@@ -166,16 +166,16 @@ impl Team {
 
 /// Share of the duration of a part by which interference may delay its end before the part counts as disturbed. A
 /// kernel thread of some microseconds has no measurable effect.
-const DELAY_ALLOWED: f64 = 0.005;
+const MAX_DELAY: f64 = 0.005;
 /// Minimum delay that counts as interference. Shorter delays are affected by the system calls that read the counters.
 const MIN_DELAY_NANOS: f64 = 20_000.0;
 /// Tolerated number of page faults of all threads, e.g. of stacks, counters and NUMA balancing.
-const FAULTS_ALLOWED: u64 = 16;
+const MAX_FAULTS: u64 = 16;
 /// Length of a clock tick in which the kernel counts stolen time, nanoseconds.
 const TICK_NANOS: f64 = 1e7;
 /// Minimum share of the stolen time that must appear as off-CPU time of threads. Otherwise the kernel is assumed
 /// not to attribute stolen time to threads (`CONFIG_PARAVIRT_TIME_ACCOUNTING`).
-const STOLEN_SHOWN: f64 = 0.5;
+const MIN_STOLEN_SHOWN: f64 = 0.5;
 
 fn span(laps: &[Lap]) -> Span {
     let start = laps.iter().map(|lap| lap.span.0).min().unwrap_or(0);
@@ -195,12 +195,12 @@ fn causes(laps: &[Lap]) -> Vec<Cause> {
     let undelayed = laps.iter().map(|lap| lap.span.1.saturating_sub(off_cpu(lap))).max();
     let lost = end.saturating_sub(undelayed.unwrap_or(end));
     let mut causes = Vec::new();
-    if lost as f64 > (DELAY_ALLOWED * (end - start) as f64).max(MIN_DELAY_NANOS) {
+    if lost as f64 > (MAX_DELAY * (end - start) as f64).max(MIN_DELAY_NANOS) {
         let switches = laps.iter().map(|lap| lap.counts.involuntary_switches).sum();
         causes.push(Cause::Preempted { switches, lost: Seconds(lost as f64 * 1e-9) });
     }
     let faults: u64 = laps.iter().map(|lap| lap.counts.faults).sum();
-    if faults > FAULTS_ALLOWED.max(laps.len() as u64) {
+    if faults > MAX_FAULTS.max(laps.len() as u64) {
         causes.push(Cause::Faults(faults));
     }
     causes
@@ -208,11 +208,11 @@ fn causes(laps: &[Lap]) -> Vec<Cause> {
 
 /// Returns the stolen time that does not appear in the times of the threads and therefore cannot be attributed to a
 /// part. Stolen time is counted for the whole machine; it is compared with the time of all threads.
-fn unplaced(parts: &[Vec<Lap>], ticks: u64) -> Option<Cause> {
+fn unattributed(parts: &[Vec<Lap>], ticks: u64) -> Option<Cause> {
     let time: f64 = parts.iter().flatten().map(|lap| lap.wall_nanos as f64).sum();
     let stolen = ticks as f64 * TICK_NANOS;
     let shown: f64 = parts.iter().flatten().map(|lap| off_cpu(lap) as f64).sum();
-    (stolen > DELAY_ALLOWED * time && shown < STOLEN_SHOWN * stolen)
+    (stolen > MAX_DELAY * time && shown < MIN_STOLEN_SHOWN * stolen)
         .then_some(Cause::Stolen { ticks })
 }
 
@@ -247,13 +247,13 @@ mod tests {
         let quiet = vec![lap(50_000, 0); 2];
         let robbed = vec![lap(50_000, 0), lap(59_000, 9_000)];
         let parts = [quiet.clone(), robbed];
-        assert_eq!(unplaced(&parts, 1), None);
+        assert_eq!(unattributed(&parts, 1), None);
         let reported: Vec<usize> = parts.iter().map(|laps| causes(laps).len()).collect();
         assert_eq!(reported, [0, 1]);
         // If the kernel does not attribute stolen time to threads, any part may be disturbed.
         let quiet_parts = [quiet.clone(), quiet];
-        assert_eq!(unplaced(&quiet_parts, 1), Some(Cause::Stolen { ticks: 1 }));
-        assert_eq!(unplaced(&quiet_parts, 0), None);
+        assert_eq!(unattributed(&quiet_parts, 1), Some(Cause::Stolen { ticks: 1 }));
+        assert_eq!(unattributed(&quiet_parts, 0), None);
     }
 
     #[test]

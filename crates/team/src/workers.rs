@@ -155,7 +155,7 @@ pub struct WorkerPool<'a> {
     all: Vec<&'a Workers>,
     /// Team of each description; `None` for ranks.
     teams: Vec<Option<Team>>,
-    /// Index of the team with most threads; its round trips identify regimes.
+    /// Index of the team with the most threads; its round trips identify regimes.
     widest: Option<usize>,
     lines: SharedLines,
 }
@@ -179,13 +179,13 @@ impl<'a> WorkerPool<'a> {
         Ok(Self { all, teams, widest, lines: SharedLines::for_places(&places) })
     }
 
-    /// Returns the affinity of each thread of the team with most threads, as the kernel reported it after binding.
+    /// Returns the affinity of each thread of the team with the most threads, as the kernel reported it after binding.
     pub fn details(&self) -> Vec<String> {
         let of = self.widest.and_then(|at| self.teams[at].as_ref());
         of.into_iter().flat_map(|team| team.observed()).map(ToString::to_string).collect()
     }
 
-    /// Returns the CPUs of the team with most threads; its round trips identify regimes.
+    /// Returns the CPUs of the team with the most threads; its round trips identify regimes.
     pub fn places(&self) -> Vec<Vec<u32>> {
         self.widest.and_then(|at| self.all[at].bound_cpus()).unwrap_or_default()
     }

@@ -270,7 +270,7 @@ impl IccgRun<'_> {
         // other hosts do not apply here.
         let workers = &self.cells[0].swept.workers;
         let threads = [match workers.hosts() {
-            Some(hosts) => Workers::unbound_threads(hosts.first()),
+            Some(hosts) => Workers::unbound_threads(hosts.first_host_rank_count()),
             None => Workers::Threads(workers.all_threads()),
         }];
         let mut pool = WorkerPool::start(&threads)?;

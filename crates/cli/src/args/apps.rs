@@ -73,7 +73,7 @@ pub(crate) struct AppSweepArgs {
 #[derive(Debug, Clone, ClapArgs)]
 #[command(mut_arg("budget", budgets::time(TrapezoidPlan::BUDGET)))]
 pub(crate) struct TrapezoidArgs {
-    /// Intervals of the sums [default: 1e6,1e7,1e9]
+    /// Numbers of intervals [default: 1e6,1e7,1e9]
     #[arg(long = "n", value_name = "COUNTS", value_delimiter = ',', value_parser = count, help_heading = "What")]
     pub(crate) points: Vec<u64>,
     #[command(flatten)]
@@ -133,7 +133,7 @@ pub(crate) struct HpcgArgs {
     /// Also run this xhpcg under MPI for comparison, one rank per domain
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) xhpcg: Option<PathBuf>,
-    /// Timed phase of the reference program, which runs at least one set of iterations
+    /// Duration of the timed phase of the reference program, which runs at least one set of iterations
     #[arg(long, value_name = "TIME", default_value = "1", value_parser = phase, requires = "xhpcg", help_heading = "Reference programs")]
     pub(crate) xhpcg_seconds: Duration,
     /// Launcher of the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: detected]

@@ -1,4 +1,4 @@
-//! Default budgets in the help of `--budget`. Each arguments struct declares the default of its command with the
+//! Default budgets in the help of `--budget`. Each struct of arguments declares the default of its command with the
 //! constant that the command uses: `#[command(mut_arg("budget", budgets::time(HpcgPlan::BUDGET)))]`.
 
 use clap::Arg;

@@ -18,8 +18,8 @@ const NAGIOS: &str = "--nagios";
 /// Nagios' exit code for an unknown state.
 const NAGIOS_UNKNOWN: u8 = 3;
 
-/// Returns the exit code for a check that cannot start, if these words select special codes. For Nagios, the usual code
-/// of wrong usage would mean a critical state.
+/// Returns the exit code for a check that cannot start, if the command line selects special codes. For Nagios, the
+/// usual code of wrong usage would mean a critical state.
 pub(crate) fn failure_exit_code(words: impl IntoIterator<Item = OsString>) -> Option<u8> {
     // Words after `--` belong to another program.
     let words: Vec<OsString> = words.into_iter().take_while(|word| word != "--").collect();
@@ -37,13 +37,13 @@ pub(crate) struct CheckArgs {
     /// need an idle node, and measure twice before a figure makes the node bad.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=3), help_heading = "What")]
     pub(crate) level: u8,
-    /// Maximum time until the verdict [default: 1, 10 or 180, by level]
+    /// Maximum time until the verdict [default: 1, 10 or 180 s, by level]
     #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
     pub(crate) deadline: Option<Duration>,
     /// Reference of the site, from fleet baseline [default: earlier runs of this node]
     #[arg(long, value_name = "FILE", help_heading = "What")]
     pub(crate) reference: Option<PathBuf>,
-    /// Action from level 2 on while other programs use the node
+    /// What to do at level 2 or 3 if other programs use the node
     #[arg(long, value_name = "WHAT", value_enum, default_value = "skip", help_heading = "How")]
     pub(crate) when_busy: WhenBusy,
     /// Exit with Nagios' codes: 0 good, 2 bad, 3 unknown

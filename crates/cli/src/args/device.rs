@@ -28,7 +28,7 @@ pub(crate) struct DeviceArgs {
     #[command(subcommand)]
     pub(crate) part: Option<DeviceCommand>,
     #[command(flatten)]
-    pub(crate) which: DeviceSelectionArgs,
+    pub(crate) selection: DeviceSelectionArgs,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
@@ -88,7 +88,7 @@ pub(crate) struct OnDeviceArgs {
 #[command(mut_arg("budget", budgets::time(DeviceStreamOptions::BUDGET)))]
 pub(crate) struct DeviceStreamArgs {
     #[command(flatten)]
-    pub(crate) which: DeviceSelectionArgs,
+    pub(crate) selection: DeviceSelectionArgs,
     /// Length of each array: auto, 4xLLC, 2GiB, '10M elements', 60%
     ///
     /// For the device's own memory, auto is four times its last-level cache, at least 1 GiB, and limited by the free
@@ -122,7 +122,7 @@ pub(crate) struct DeviceStreamArgs {
 #[command(mut_arg("budget", budgets::time(LinkPlan::BUDGET)))]
 pub(crate) struct DeviceLinkArgs {
     #[command(flatten)]
-    pub(crate) which: DeviceSelectionArgs,
+    pub(crate) selection: DeviceSelectionArgs,
     /// Sizes of copies, e.g. 8,1MiB,1GiB [default: 8 B to 1 GiB, limited by the free memory]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = copy_size, help_heading = "What")]
     pub(crate) sizes: Vec<Bytes>,
@@ -138,7 +138,7 @@ pub(crate) struct DeviceLinkArgs {
 #[command(mut_arg("budget", budgets::time(PeakPlan::BUDGET)))]
 pub(crate) struct DevicePeakArgs {
     #[command(flatten)]
-    pub(crate) which: DeviceSelectionArgs,
+    pub(crate) selection: DeviceSelectionArgs,
     /// Types of the numbers: f64, f32 [default: both]
     #[arg(long, value_name = "TYPES", value_delimiter = ',', help_heading = "What")]
     pub(crate) element: Vec<Element>,
@@ -151,14 +151,14 @@ pub(crate) struct DevicePeakArgs {
 #[command(mut_arg("budget", budgets::time(DeviceCurveOptions::BUDGET)))]
 pub(crate) struct DeviceCurveArgs {
     #[command(flatten)]
-    pub(crate) which: DeviceSelectionArgs,
-    /// Mixes of lines read and lines written
+    pub(crate) selection: DeviceSelectionArgs,
+    /// Mixes as lines read:lines written
     #[arg(
         long, value_name = "MIXES", value_delimiter = ',', help_heading = "What",
         default_values_t = DeviceMix::ALL.to_vec()
     )]
     pub(crate) mixes: Vec<DeviceMix>,
-    /// Size of the chain and of each of three arrays, e.g. 256MiB [default: 4 x the last cache, 64MiB at least]
+    /// Size of the chain and of each of three arrays, e.g. 256MiB [default: 4 x last-level cache, at least 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = working_set, help_heading = "What")]
     pub(crate) size: Option<Bytes>,
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub(super) fn first(root: &Command, path: &str) -> Option<String> {
     declared_examples(command).into_iter().next()
 }
 
-/// For a command and its subcommands, puts the end of `-h` in front of the examples of `--help`.
+/// Inserts the closing lines of `-h` in front of the examples of `--help`, for a command and its subcommands.
 pub(super) fn with_short_help_end(mut command: Command) -> Command {
     if let (Some(short), Some(long)) = (command.get_after_help(), command.get_after_long_help()) {
         let text = format!("{short}\n\n{long}");
@@ -42,7 +42,7 @@ mod tests {
     use nodegauge_toolchain::CommandLine;
 
     /// Maximum length of an example, which the help indents by two columns.
-    const WIDEST: usize = 78;
+    const MAX_WIDTH: usize = 78;
 
     /// Checks the examples of a visible command and of its subcommands.
     fn check(command: &Command, path: &str) {
@@ -50,7 +50,7 @@ mod tests {
         assert!(!lines.is_empty(), "{path:?} has no example");
         for line in &lines {
             assert!(line.starts_with(format!("nodegauge {path}").trim_end()), "{line}");
-            assert!(line.len() <= WIDEST, "{line}: wrapped at 80 columns");
+            assert!(line.len() <= MAX_WIDTH, "{line}: wrapped at 80 columns");
             let words = CommandLine::read("command", "", line).unwrap();
             let matches = crate::args::command().try_get_matches_from(words.words());
             assert!(matches.is_ok(), "{line}: {matches:?}");

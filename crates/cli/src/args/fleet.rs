@@ -64,7 +64,7 @@ pub(crate) enum FleetCommand {
     Run(Box<RunArgs>),
 }
 
-/// Records of nodes.
+/// Options that select records of nodes.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct InputArgs {
     /// Folders and files that the nodes wrote, '-' for standard input [default: the history]
@@ -76,7 +76,7 @@ pub(crate) struct InputArgs {
     #[arg(long, help_heading = "What")]
     pub(crate) all_figures: bool,
     #[command(flatten)]
-    pub(crate) which: RunFilterArgs,
+    pub(crate) saved: RunFilterArgs,
     #[command(flatten)]
     pub(crate) db: DatabaseArgs,
 }
@@ -86,13 +86,13 @@ pub(crate) struct InputArgs {
 pub(crate) struct RankArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Nodes that should have been measured, e.g. node[01-64]; nodes without a record are missing
+    /// Expected nodes, e.g. node[01-64]; nodes without a record are listed as missing
     #[arg(long, value_name = "NODES", help_heading = "What")]
     pub(crate) nodes: Option<HostList>,
     /// Reference from fleet baseline; it judges groups of fewer than eight nodes of one kind
     #[arg(long, value_name = "FILE", value_parser = read_reference, help_heading = "How")]
     pub(crate) reference: Option<Reference>,
-    /// Number of runs with a low figure before a node is called slow
+    /// Number of runs with a low figure that make a node slow
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "How")]
     pub(crate) confirm: u32,
     /// List all nodes; by default, only the worst of the good nodes are listed
@@ -187,8 +187,8 @@ pub(crate) enum EarlierRecords {
     Saved(Moment),
 }
 
-/// Parses the location of earlier records. An existing path is a path, even if its name looks like a date. Other texts
-/// that begin like a date or an age must be one.
+/// Parses the location of earlier records. An existing path is a path, even if its name looks like a date. Any other
+/// text that begins like a date or an age must be a valid date or age.
 fn earlier(text: &str) -> Result<EarlierRecords, SyntaxError> {
     let path = PathBuf::from(text);
     let is_time = text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains('/');

@@ -1,6 +1,6 @@
 //! Errors of the command line in the format of all other errors: the problem, and a hint.
 //!
-//! For an unexpected word, the hint is a corrected command line, if that one can be parsed.
+//! For an unexpected word, the hint is a corrected command line, if the corrected line can be parsed.
 
 use super::{Args, command, examples, tree};
 use crate::failure::Failure;
@@ -36,8 +36,9 @@ struct OtherName {
     option: &'static str,
 }
 
-/// Options that a word without an option may belong to, in the order in which they are tried.
-const MEANT_FOR: [&str; 6] = ["--path", "--order", "--grid", "--threads", "--ranks", "--standard"];
+/// Options whose value an unexpected word may be, in the order in which they are tried.
+const GUESSED_OPTIONS: [&str; 6] =
+    ["--path", "--order", "--grid", "--threads", "--ranks", "--standard"];
 
 /// Returns the failure for an error of clap; `None` if the user requested help or version. `words` is the command line.
 pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
@@ -59,7 +60,7 @@ pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
             Some(Failure::usage(format!("unrecognized subcommand '{name}'")).hint(hint))
         }
         MissingRequiredArgument => {
-            let hint = line.completed().unwrap_or_else(|| line.example());
+            let hint = line.with_latest_run().unwrap_or_else(|| line.example());
             Some(Failure::usage(format!("missing: {typed}")).hint(hint))
         }
         ArgumentConflict => {
@@ -134,7 +135,7 @@ impl<'a> TypedLine<'a> {
         parsed.then(|| format!("try {}", CommandLine::new(name, arguments.to_vec())))
     }
 
-    /// Returns the words of the line, with the `count` words from index `at` replaced.
+    /// Returns the words of the line, with `by` in place of the `count` words from index `at`.
     fn replaced(&self, at: usize, count: usize, by: &[String]) -> Vec<String> {
         [&self.words[..at], by, &self.words[at + count..]].concat()
     }
@@ -150,7 +151,7 @@ impl<'a> TypedLine<'a> {
             let hint = self.meant_option(typed, at, error);
             return failure.hint(hint.unwrap_or_else(|| self.example()));
         }
-        let candidates = self.meant_lines(at);
+        let candidates = self.guessed_lines(at);
         if let Some(hint) = candidates.iter().find_map(|words| self.corrected(words.clone())) {
             return failure.hint(hint);
         }
@@ -158,8 +159,8 @@ impl<'a> TypedLine<'a> {
         wrong_value.unwrap_or_else(|| failure.hint(self.example()))
     }
 
-    /// Returns the failure for a corrected command line that still has a wrong value. The value must belong to an
-    /// option that is not in [`MEANT_FOR`], because such an option may not be the one for the word at `at`.
+    /// Returns the failure for a corrected command line that still has a wrong value. Returns `None` if the wrong value
+    /// is the word at `at`, because the option in front of this word is only a guess.
     fn wrong_value_in(&self, words: &[String], at: usize) -> Option<Failure> {
         let error = command().try_get_matches_from(words).err()?;
         let is_value = matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation);
@@ -209,15 +210,16 @@ impl<'a> TypedLine<'a> {
         arg.get_long().map(|long| format!("--{long}"))
     }
 
-    /// Returns the possible corrections of a word without an option, most likely first.
-    fn meant_lines(&self, at: usize) -> Vec<Vec<String>> {
+    /// Returns the command lines in which the unexpected word at `at` may be valid, most likely first: as the value of
+    /// the option before it, after `--`, or as the value of an option in [`GUESSED_OPTIONS`].
+    fn guessed_lines(&self, at: usize) -> Vec<Vec<String>> {
         let before = &self.words[at - 1];
         let mut lines = Vec::new();
         if before.starts_with("--") {
             lines.push(self.replaced(at - 1, 2, &[format!("{before}={}", self.words[at])]));
         }
         lines.push(self.replaced(at, 0, &["--".to_owned()]));
-        for option in MEANT_FOR {
+        for option in GUESSED_OPTIONS {
             // In `mpi`, `--threads` belongs to a single pattern.
             if self.path != "mpi" || option != "--threads" {
                 lines.push(self.replaced(at, 0, &[option.to_owned()]));
@@ -226,8 +228,8 @@ impl<'a> TypedLine<'a> {
         lines
     }
 
-    /// Returns the hint for a missing run: the command line with the latest run.
-    fn completed(&self) -> Option<String> {
+    /// Returns the hint for a missing run: the command line with `latest` added, or `latest~1` if `latest` is given.
+    fn with_latest_run(&self) -> Option<String> {
         if !["compare", "history show", "history remove"].contains(&self.path.as_str()) {
             return None;
         }

@@ -118,10 +118,10 @@ pub(crate) struct ImportedNode {
     /// Processor on which the other programs ran, e.g. 'EPYC 9654'
     #[arg(long, value_name = "NAME")]
     pub(crate) processor: Option<String>,
-    /// Number of sockets of that node
+    /// Number of sockets of the node
     #[arg(long, value_name = "N", default_value = "1", requires = "processor", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) sockets: u32,
-    /// Populated memory channels of that node x MT/s, e.g. 16x3200; gives the theoretical bandwidth
+    /// Populated memory channels of the node x MT/s, e.g. 16x3200; gives the theoretical bandwidth
     #[arg(long, value_name = "COUNTxMT/s")]
     pub(crate) dimms: Option<DimmSpec>,
 }
@@ -136,19 +136,19 @@ impl ImportedNode {
 /// Properties of a run that STREAM's output may not contain.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct ImportedRun {
-    /// Bytes per element of STREAM (4 or 8), if the output does not contain it
+    /// Bytes per element of STREAM (4 or 8), if missing in the output
     #[arg(long, value_name = "BYTES", value_parser = element)]
     pub(crate) element: Option<Element>,
-    /// Elements per array as compiled into STREAM, if the output does not contain it, e.g. 800000000
+    /// Elements per array as compiled into STREAM, if missing in the output, e.g. 800000000
     #[arg(long, value_name = "ELEMENTS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) size: Option<u64>,
-    /// Threads of STREAM on all ranks together, if the output does not contain it
+    /// Threads of STREAM on all ranks together, if missing in the output
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) threads: Option<u64>,
-    /// MPI ranks of STREAM, if the output does not contain it
+    /// MPI ranks of STREAM, if missing in the output
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) ranks: Option<u64>,
-    /// Runs of each STREAM kernel (NTIMES), if the output does not contain it
+    /// Runs of each STREAM kernel (NTIMES), if missing in the output
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) times: Option<u64>,
     /// Compiler and flags of STREAM, e.g. 'icc -O3 -qopenmp'
@@ -219,7 +219,7 @@ impl RunFilterArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
-    pub(crate) which: RunFilterArgs,
+    pub(crate) saved: RunFilterArgs,
     /// Maximum number of runs [default: 20; all with --quiet, --json or --csv]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What")]
     pub(crate) limit: Option<u32>,

@@ -11,7 +11,7 @@ use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Options that apply to data only.
+/// Options for reading and writing data, which conflict with `--metadata`.
 const DATA_OPTIONS: [&str; 23] = [
     "operations",
     "file_sizes",
@@ -50,13 +50,13 @@ pub(crate) struct IoArgs {
     pub(crate) path: Vec<PathBuf>,
     /// Measure many small files, as mdtest does
     ///
-    /// Creates, stats, opens, renames and removes files: each operation on all files, then the next. Of the options for
-    /// data, only those of folders, workers and reference programs apply.
+    /// Creates, stats, opens, renames and removes files: each operation on all files, then the next. Of the other
+    /// options, only those for folders, workers and reference programs apply.
     #[arg(long, conflicts_with_all = DATA_OPTIONS, help_heading = "What")]
     pub(crate) metadata: bool,
     /// Files of each worker, for --metadata [default: 1000]
     ///
-    /// Fewer where 1000 would take too long.
+    /// The default is lower if 1000 files would take too long.
     #[arg(long, value_name = "N", requires = "metadata", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), help_heading = "What")]
     pub(crate) files: Option<u64>,
     /// Directories of several workers, for --metadata: own, shared [default: both]
@@ -94,9 +94,9 @@ pub(crate) struct IoArgs {
     /// Measure all 146 combinations, also small blocks of files above 16 MiB
     #[arg(long, conflicts_with = "quick", help_heading = "What")]
     pub(crate) full: bool,
-    /// A dozen combinations, in a few seconds
+    /// Measure a dozen combinations, in a few seconds
     ///
-    /// Cached and direct accesses with small and large blocks.
+    /// They are cached and direct accesses with small and large blocks.
     #[arg(long, conflicts_with_all = ["file_sizes", "block_sizes", "max_size"], help_heading = "What")]
     pub(crate) quick: bool,
     /// Threads, each with its own files (throughput mode)

@@ -23,7 +23,7 @@ pub(crate) struct WhereArgs {
     /// On all nodes of the job: srun --jobid=4711 --overlap --ntasks-per-node=1 nodegauge where --job 4711
     #[arg(long, value_name = "ID", conflicts_with = "program", help_heading = "What")]
     pub(crate) job: Option<String>,
-    /// Time between the first and the last reading of running processes [default: 0.1]
+    /// Time between the first and the last reading of running processes [default: 0.1 s]
     #[arg(long = "for", value_name = "TIME", value_parser = window, conflicts_with = "program", help_heading = "How long")]
     pub(crate) window: Option<Duration>,
     /// Time limit for reading the pages of processes, which locks their memory map; 0 skips the pages

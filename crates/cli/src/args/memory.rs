@@ -165,7 +165,7 @@ pub(crate) struct MatrixArgs {
     pub(crate) memory: MemoryArgs,
 }
 
-/// `memory matrix --emit`.
+/// Format that `memory matrix --emit` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EmittedTopology {
     /// XML of hwloc 2.

@@ -23,7 +23,7 @@ pub(crate) struct MpiArgs {
     /// MPI compiler (repeatable: compares several MPIs) [default: mpicc]
     #[arg(long, value_name = "MPICC", help_heading = "What")]
     pub(crate) mpicc: Vec<CommandLine>,
-    /// Launcher with its options, one per --mpicc [default: that of the MPI]
+    /// Launcher with its options, one per --mpicc [default: the launcher of the MPI]
     ///
     /// Words are split as in a shell. Example: --launcher 'srun --mpi=pmi2'
     #[arg(long, value_name = "'MPIRUN'", help_heading = "What")]

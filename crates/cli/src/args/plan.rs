@@ -22,7 +22,7 @@ pub(crate) struct PlanForArgs {
 
 impl PlanForArgs {
     /// Refuses these options if the command measures. `has_rate` is true if `--rate` is given; `plans` names the
-    /// options that make the command plan.
+    /// options with which the command plans instead.
     pub(crate) fn refuse_without_plan(&self, has_rate: bool, plans: &str) -> Result<(), Failure> {
         let given = [
             ("--topology", self.topology.is_some()),

@@ -35,7 +35,7 @@ pub(crate) struct RankArgs {
 }
 
 impl RankArgs {
-    /// Returns the options.
+    /// Returns the options for the placement of ranks.
     pub(crate) fn options(&self) -> RankPlacementOptions {
         RankPlacementOptions {
             ranks: self.ranks,

@@ -19,7 +19,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "LABEL", conflicts_with = "runs", help_heading = "What")]
     pub(crate) trend: Option<String>,
     #[command(flatten)]
-    pub(crate) which: RunFilterArgs,
+    pub(crate) saved: RunFilterArgs,
     /// Format of the report
     #[arg(
         long,

@@ -66,7 +66,7 @@ pub(crate) struct StreamArgs {
 }
 
 impl StreamArgs {
-    /// Returns the options.
+    /// Returns the options as the request of the user.
     pub(crate) fn request(&self) -> StreamRequest {
         let job = JobPlacement { process: self.placement.options(), ranks: self.ranks.options() };
         StreamRequest {

@@ -81,7 +81,7 @@ const COMMAND_DETAILS: &[CommandDetails] = &[
 
 /// Hides options from `-h` that only `--help` shows, in a command and its subcommands.
 pub(super) fn hide_details(command: Command) -> Command {
-    below(command, "")
+    hide_details_in(command, "")
 }
 
 /// True if only `--help` shows this argument; `own` contains the command's own details.
@@ -92,14 +92,14 @@ fn is_detail(arg: &Arg, own: &[&str]) -> bool {
 }
 
 /// Hides options from `-h` in the command with this path and its subcommands.
-fn below(command: Command, path: &str) -> Command {
+fn hide_details_in(command: Command, path: &str) -> Command {
     let own = COMMAND_DETAILS.iter().find(|details| details.path == path);
     let own = own.map_or(&[][..], |details| details.options);
     let command =
         command.mut_args(|arg| if is_detail(&arg, own) { arg.hide_short_help(true) } else { arg });
     command.mut_subcommands(|sub| {
         let path = format!("{path} {}", sub.get_name());
-        below(sub, path.trim_start())
+        hide_details_in(sub, path.trim_start())
     })
 }
 
@@ -110,8 +110,8 @@ mod tests {
     /// Maximum length of the page of `-h` in lines.
     const MAX_LINES: usize = 45;
 
-    /// Adds commands whose page of `-h` is too long to `long`, with the length.
-    fn measure(command: &mut Command, path: &str, long: &mut Vec<String>) {
+    /// Appends to `long` each command whose `-h` page has more than [`MAX_LINES`] lines, with the number of lines.
+    fn collect_long_pages(command: &mut Command, path: &str, long: &mut Vec<String>) {
         let lines = command.render_help().to_string().lines().count();
         if lines > MAX_LINES {
             long.push(format!("{path}: {lines} lines"));
@@ -119,7 +119,7 @@ mod tests {
         for sub in command.get_subcommands_mut().filter(|sub| !sub.is_hide_set()) {
             let path = format!("{path} {}", sub.get_name()).trim_start().to_owned();
             if path != "help" && !path.ends_with(" help") {
-                measure(sub, &path, long);
+                collect_long_pages(sub, &path, long);
             }
         }
     }
@@ -129,7 +129,7 @@ mod tests {
         let mut root = crate::args::command().term_width(80);
         root.build();
         let mut long = Vec::new();
-        measure(&mut root, "", &mut long);
+        collect_long_pages(&mut root, "", &mut long);
         assert!(long.is_empty(), "{long:#?}");
     }
 

@@ -7,7 +7,7 @@ use nodegauge_measure::is_alike;
 pub(super) const GROUPS: [&str; 7] =
     ["What", "Where", "How", "How long", "Reference programs", "Output", "Rarely needed"];
 /// Maximum number of suggestions.
-const MAX: usize = 4;
+const MAX_SUGGESTIONS: usize = 4;
 
 /// Short options that are no longer supported because they had several meanings. Only `memory matrix -o` remains, as an
 /// alias. The hint names the long option.
@@ -49,7 +49,7 @@ fn group_rank(heading: &str) -> Option<usize> {
 pub(super) fn suggested_commands(typed: &str, root: &Command) -> Vec<String> {
     let typed = typed.to_lowercase();
     let mut all = Vec::new();
-    below(root, root.get_name(), &mut all);
+    collect(root, root.get_name(), &mut all);
     let mut found = command_paths(&all, |command| has_name(command, |name| name == typed));
     if found.is_empty() {
         found = command_paths(&all, |command| has_name(command, |name| is_alike(&typed, name)));
@@ -63,7 +63,7 @@ pub(super) fn suggested_commands(typed: &str, root: &Command) -> Vec<String> {
 /// Returns the names of the first matching commands.
 fn command_paths(all: &[(String, &Command)], is_meant: impl Fn(&Command) -> bool) -> Vec<String> {
     let found = all.iter().filter(|(_, command)| is_meant(command));
-    found.map(|(path, _)| path.clone()).take(MAX).collect()
+    found.map(|(path, _)| path.clone()).take(MAX_SUGGESTIONS).collect()
 }
 
 /// True if a name or alias of a command matches.
@@ -78,11 +78,11 @@ fn is_in_help(command: &Command, word: &str) -> bool {
 }
 
 /// Collects all visible subcommands of a command with their full names.
-fn below<'a>(command: &'a Command, path: &str, all: &mut Vec<(String, &'a Command)>) {
+fn collect<'a>(command: &'a Command, path: &str, all: &mut Vec<(String, &'a Command)>) {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         let path = format!("{path} {}", sub.get_name());
         all.push((path.clone(), sub));
-        below(sub, &path, all);
+        collect(sub, &path, all);
     }
 }
 
@@ -92,10 +92,10 @@ mod tests {
     use crate::args::command;
 
     #[test]
-    fn subcommand_is_suggested_for_its_name() {
+    fn bare_subcommand_name_suggests_the_full_command() {
         let root = command();
         let mut all = Vec::new();
-        below(&root, "nodegauge", &mut all);
+        collect(&root, "nodegauge", &mut all);
         assert!(all.len() > 20);
         for (path, command) in &all {
             assert!(suggested_commands(command.get_name(), &root).contains(path), "{path}");

@@ -21,10 +21,10 @@ pub(crate) struct WatchArgs {
     /// Budget of each of the two measurements of a sample, stream and memory latency
     #[arg(long, value_name = "TIME", default_value = "3", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Duration,
-    /// Put a label on the records (repeatable); the first one names the series [default: watch=START_TIME]
+    /// Put a label on the records (repeatable); the first label names the series [default: watch=START_TIME]
     ///
-    /// A series that has not ended is continued: the one with this label or, without --label, the latest one of this
-    /// host.
+    /// A series that has not ended is continued: the series with this label or, without --label, the latest series of
+    /// this host.
     #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
     pub(crate) label: Vec<(String, String)>,
     /// Start a new series, even if a saved series has not ended
@@ -41,11 +41,11 @@ pub(crate) struct WatchArgs {
 }
 
 /// Longest time that an option accepts, in seconds: 100 years, so that sums of times cannot overflow.
-const LONGEST: f64 = 3_155_760_000.0;
+const MAX_SECONDS: f64 = 3_155_760_000.0;
 
 /// Parses a time such as `10m`.
 fn span(text: &str) -> Result<Duration, SyntaxError> {
-    time_between(0.0, LONGEST, text)
+    time_between(0.0, MAX_SECONDS, text)
 }
 
 /// Treatment of a sample that is due while other programs use the node.

@@ -75,8 +75,8 @@ fn protect_files(args: &CheckArgs, state: Option<&Path>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Prints the verdict first, because saving the state and writing the document must not delay it. If an output cannot
-/// be written, a note reports it, because the exit code must be that of the node.
+/// Prints the verdict before saving the state and writing the document, so that these do not delay it. If an output
+/// cannot be written, prints a note instead of failing, because the exit code must report the state of the node.
 fn show(args: &CheckArgs, mut checked: CheckedNode) {
     let caller = node::caller();
     let sink = args.json.as_deref().map(Sink::from);

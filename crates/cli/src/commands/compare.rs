@@ -64,7 +64,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
         for (side, name) in [(&a, "A: "), (&b, "B: ")] {
             let newest = side.runs.iter().max_by(|one, other| one.started.cmp(&other.started));
             let Some(run) = newest else { continue };
-            if session::is_below(reference, run, name, true) && name == "B: " {
+            if session::report_below_bounds(reference, run, name, true) && name == "B: " {
                 exit = Exit::Unmet;
             }
         }

@@ -47,7 +47,7 @@ struct OptionNames {
 
 /// If a shell requests completions, prints them and ends the process.
 pub(crate) fn answer() {
-    CompleteEnv::with_factory(completed).var(VARIABLE).complete();
+    CompleteEnv::with_factory(completion_command).var(VARIABLE).complete();
 }
 
 /// Returns the completion script of a shell; `None` for an unsupported shell.
@@ -62,7 +62,7 @@ pub(crate) fn script(shell: &str) -> Option<String> {
 }
 
 /// Returns the definition of the command line without internal commands, and with candidates for values.
-fn completed() -> Command {
+fn completion_command() -> Command {
     visible(&definition(), &[])
 }
 
@@ -153,7 +153,7 @@ fn labels(runs: &[RunLine]) -> Vec<String> {
 }
 
 /// Returns the candidates that begin with the typed text, with their descriptions.
-fn beginning<I>(candidates: I, typed: &OsStr) -> Vec<CompletionCandidate>
+fn matching<I>(candidates: I, typed: &OsStr) -> Vec<CompletionCandidate>
 where
     I: IntoIterator<Item = (String, String)>,
 {
@@ -176,19 +176,19 @@ fn run_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
         (run.id.clone(), format!("{} on {host}, {}", run.command, run.started))
     });
     let labels = labels(&runs).into_iter().map(|label| (label, "label".to_owned()));
-    let mut found = beginning(latest.into_iter().chain(labels).chain(identifiers), typed);
+    let mut found = matching(latest.into_iter().chain(labels).chain(identifiers), typed);
     found.extend(files(typed));
     found
 }
 
-/// Returns files, where a run is expected.
+/// Returns the files whose paths begin with the typed text, as candidates for a run.
 fn files(typed: &OsStr) -> Vec<CompletionCandidate> {
     PathCompleter::file().complete(typed)
 }
 
 /// Returns the labels of saved runs.
 fn label_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
-    beginning(labels(&saved_runs()).into_iter().map(|label| (label, String::new())), typed)
+    matching(labels(&saved_runs()).into_iter().map(|label| (label, String::new())), typed)
 }
 
 /// Returns the hosts of saved runs.
@@ -196,7 +196,7 @@ fn host_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut hosts: Vec<String> = saved_runs().into_iter().filter_map(|run| run.host).collect();
     hosts.sort();
     hosts.dedup();
-    beginning(hosts.into_iter().map(|host| (host, String::new())), typed)
+    matching(hosts.into_iter().map(|host| (host, String::new())), typed)
 }
 
 #[cfg(test)]
@@ -207,7 +207,8 @@ mod tests {
     fn complete(line: &str) -> Vec<String> {
         let words: Vec<_> = line.split(' ').map(Into::into).collect();
         let last = words.len() - 1;
-        let found = clap_complete::engine::complete(&mut completed(), words, last, None).unwrap();
+        let found =
+            clap_complete::engine::complete(&mut completion_command(), words, last, None).unwrap();
         found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
     }
 

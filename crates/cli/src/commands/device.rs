@@ -29,7 +29,7 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
     match &args.part {
         Some(DeviceCommand::Stream(of)) => conduct(&of.common, stream_plan(of)?),
         Some(DeviceCommand::Links(of)) => {
-            let FoundDevices { devices, notices } = drivers::find(&of.which.devices)?;
+            let FoundDevices { devices, notices } = drivers::find(&of.selection.devices)?;
             let options = LinkOptions {
                 sizes: of.sizes.iter().map(|size| size.0).collect(),
                 budget: of.common.budget(LinkPlan::BUDGET),
@@ -40,7 +40,7 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
             conduct(&of.common, Box::new(plan))
         }
         Some(DeviceCommand::Peaks(of)) => {
-            let FoundDevices { devices, notices } = drivers::find(&of.which.devices)?;
+            let FoundDevices { devices, notices } = drivers::find(&of.selection.devices)?;
             let budget = of.common.budget(PeakPlan::BUDGET);
             let samples = samples(&of.common);
             let elements = element_types(&of.element);
@@ -48,7 +48,7 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
             conduct(&of.common, Box::new(plan))
         }
         Some(DeviceCommand::Curves(of)) => {
-            let FoundDevices { devices, notices } = drivers::find(&of.which.devices)?;
+            let FoundDevices { devices, notices } = drivers::find(&of.selection.devices)?;
             let options = DeviceCurveOptions {
                 mixes: of.mixes.clone(),
                 size: of.size,
@@ -58,7 +58,7 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
             conduct(&of.common, Box::new(DeviceCurvePlan::new(devices, options, notices)?))
         }
         None => {
-            let FoundDevices { devices, notices } = drivers::find(&args.which.devices)?;
+            let FoundDevices { devices, notices } = drivers::find(&args.selection.devices)?;
             let common = &args.common;
             let left = time_left(common, ALL_PARTS_BUDGET);
             let mut parts = all_parts(devices, left, samples(common), notices)?;
@@ -71,7 +71,7 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
 /// Runs `stream --device`, which is the same as `device stream`.
 pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
     let of = DeviceStreamArgs {
-        which: DeviceSelectionArgs { devices: args.on.devices.clone() },
+        selection: DeviceSelectionArgs { devices: args.on.devices.clone() },
         size: args.arrays.size,
         memory_fraction: args.arrays.memory_fraction,
         element: vec![args.arrays.element],
@@ -95,14 +95,14 @@ pub(crate) fn roofline(
     conduct(common, Box::new(parts))
 }
 
-/// Returns the remaining time of the user's budget after listing the devices; without a budget, the usual one.
+/// Returns the time that remains of the user's budget after the devices were listed; without a budget, `usual`.
 fn time_left(common: &CommonArgs, usual: Duration) -> Duration {
     let limits = Limits::from_budget(common.budget(usual), samples(common));
     limits.budget.saturating_sub(limits.elapsed())
 }
 
 fn stream_plan(args: &DeviceStreamArgs) -> Result<Box<dyn PlannedRun>, Failure> {
-    let FoundDevices { devices, notices } = drivers::find(&args.which.devices)?;
+    let FoundDevices { devices, notices } = drivers::find(&args.selection.devices)?;
     let defaults = DeviceStreamOptions::default();
     let options = DeviceStreamOptions {
         size: args.size,

@@ -23,11 +23,11 @@ use nodegauge_report::text;
 use std::path::Path;
 
 /// Maximum number of words of the command in the header of a page.
-const WORDS: usize = 16;
+const MAX_WORDS: usize = 16;
 /// Maximum number of remarks of one kind on standard error; further remarks are only counted.
-const REMARKS: usize = 10;
+const MAX_REMARKS: usize = 10;
 /// Maximum number of figures for which the statistical power is printed.
-const POWERS: usize = 20;
+const MAX_POWERS: usize = 20;
 
 pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
     match command {
@@ -55,7 +55,7 @@ fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
         return Err(Failure::usage("there are no saved runs").hint("give a folder of records"));
     };
     // Records are read one after another, because each contains all its samples.
-    for id in store.ids(&args.which.filter())? {
+    for id in store.ids(&args.saved.filter())? {
         intake.add_saved(&store.find(&id)?, &selection);
     }
     Ok(intake)
@@ -96,7 +96,7 @@ fn exit_status(ranking: &Ranking) -> Exit {
 /// Returns the command for the header of a page, shortened if it is long.
 fn command() -> String {
     let words = session::command_words();
-    let shown = &words[..words.len().min(WORDS)];
+    let shown = &words[..words.len().min(MAX_WORDS)];
     let more = words.len() - shown.len();
     let rest =
         if more > 0 { format!(" and {}", counted(more, "more word")) } else { String::new() };
@@ -140,13 +140,13 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
     }
 }
 
-/// Prints one remark per item. Items beyond [`REMARKS`] are only counted.
+/// Prints one remark per item. Items beyond [`MAX_REMARKS`] are only counted.
 fn note_each(what: &str, items: &[String]) {
-    for item in items.iter().take(REMARKS) {
+    for item in items.iter().take(MAX_REMARKS) {
         output::note(&format!("{what}: {item}"));
     }
-    if items.len() > REMARKS {
-        output::note(&format!("{what}: {} more", items.len() - REMARKS));
+    if items.len() > MAX_REMARKS {
+        output::note(&format!("{what}: {} more", items.len() - MAX_REMARKS));
     }
 }
 
@@ -166,10 +166,10 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     let ranking = Ranking::with_names(&intake, &names, &options);
     let made = baseline::reference(&ranking, session::tool(), record::now_rfc3339())?;
     let powers = baseline::powers(&made);
-    for line in powers.iter().take(POWERS) {
+    for line in powers.iter().take(MAX_POWERS) {
         output::note(line);
     }
-    let more = powers.len().saturating_sub(POWERS);
+    let more = powers.len().saturating_sub(MAX_POWERS);
     if more > 0 {
         output::note(&format!("{}: see loss_found in the reference", counted(more, "more figure")));
     }
@@ -186,7 +186,7 @@ fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Prints the differences between nodes; returns 1 if there are any.
+/// Prints the differences between nodes; returns exit code 1 if there are any.
 fn show_differences(args: &DiffArgs) -> Result<Exit, Failure> {
     if let Some(EarlierRecords::Path(before)) = &args.before
         && is_stdin(before)
@@ -212,7 +212,7 @@ fn show_differences(args: &DiffArgs) -> Result<Exit, Failure> {
     Ok(if are_equal { Exit::Success } else { Exit::Unmet })
 }
 
-/// Reads earlier records in the same way as those of `now`.
+/// Reads the earlier records of `--before`, with the options that select the current records.
 fn read_earlier(before: &EarlierRecords, now: &InputArgs) -> Result<Intake, Failure> {
     let mut args = now.clone();
     match before {
@@ -221,8 +221,8 @@ fn read_earlier(before: &EarlierRecords, now: &InputArgs) -> Result<Intake, Fail
         }
         EarlierRecords::Saved(moment) => {
             args.inputs.clear();
-            args.which.since = None;
-            args.which.until = Some(moment.clone());
+            args.saved.since = None;
+            args.saved.until = Some(moment.clone());
         }
     }
     let earlier = read(&args, true)?;
@@ -233,7 +233,7 @@ fn read_earlier(before: &EarlierRecords, now: &InputArgs) -> Result<Intake, Fail
     Ok(earlier)
 }
 
-/// Fails if nodes cannot make a record with this command, so that no jobs are submitted for nothing.
+/// Returns an error if this command does not produce a record, before jobs are submitted or a script is printed.
 fn check_command(command: &[String]) -> Result<(), Failure> {
     let line = script::record_command("nodegauge", command, "-");
     let Err(error) = args::command().try_get_matches_from(line.words()) else { return Ok(()) };

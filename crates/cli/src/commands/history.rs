@@ -71,7 +71,7 @@ pub(crate) fn find(run: &str, db: &DatabaseArgs) -> Result<Record, Failure> {
     }
 }
 
-/// Prevents outputs of this command from replacing the file with a record.
+/// Prevents outputs of this command from replacing the file `run`, if this selector is a file.
 pub(crate) fn protect_record(run: &str) {
     if nodegauge_history::is_file_selector(run) {
         output::protect(Path::new(run));

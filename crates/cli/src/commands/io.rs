@@ -1,4 +1,4 @@
-//! Implementation of the command `nodegauge io`: operations on data, or with `--metadata` on entries.
+//! Implementation of the command `nodegauge io`: operations on data, or with `--metadata` on directory entries.
 
 use crate::args::io::IoArgs;
 use crate::failure::{Exit, Failure};
@@ -20,7 +20,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     if args.metadata { metadata(args) } else { data(args) }
 }
 
-/// Removes what killed runs left, if the user requested this.
+/// Removes files that killed runs left, if the user requested this.
 fn remove_leftovers(args: &IoArgs) -> Result<(), Failure> {
     for path in paths(args).iter().filter(|_| args.remove_leftovers) {
         for left in nodegauge_files::remove_leftovers(path)? {
@@ -34,7 +34,7 @@ fn paths(args: &IoArgs) -> Vec<PathBuf> {
     if args.path.is_empty() { vec![PathBuf::from(".")] } else { args.path.clone() }
 }
 
-/// Returns the number of workers of the options that take one number.
+/// Returns the number of workers that `option` gives, or `None` without the option. Several numbers are an error.
 fn single(option: &str, counts: &[u32]) -> Result<Option<u32>, Failure> {
     match counts {
         [] => Ok(None),
@@ -44,7 +44,7 @@ fn single(option: &str, counts: &[u32]) -> Result<Option<u32>, Failure> {
     }
 }
 
-/// Measures the operations on entries.
+/// Measures the operations on directory entries (`--metadata`).
 fn metadata(args: &IoArgs) -> Result<Exit, Failure> {
     let mdtest = args.mdtest.as_ref().map(|program| MdtestOptions {
         program: program.clone(),
@@ -204,7 +204,7 @@ fn options(args: &IoArgs) -> Result<FilesOptions, Failure> {
     Ok(options.limited(args.quick, args.common.budget, args.runtime))
 }
 
-/// Returns the selected uses of the page cache.
+/// Returns the page-cache modes that `--direct` or `--cache` selects.
 fn caches(args: &IoArgs) -> Vec<CacheMode> {
     match args.direct {
         Some(0) => vec![CacheMode::Cached],

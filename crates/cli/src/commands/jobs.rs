@@ -25,14 +25,14 @@ use std::time::{Duration, Instant};
 
 /// Default time between the first and the last reading of running processes.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Shortest time between two readings.
-const SHORTEST: Duration = Duration::from_millis(20);
+/// Minimum time between two readings.
+const MIN_INTERVAL: Duration = Duration::from_millis(20);
 /// Pause between two readings, as a multiple of the CPU time of a reading. Readings use less than 1 % of a CPU.
 const PAUSE_PER_READING: f64 = 200.0;
 /// Minimum age of a program before its pages are read; its memory must also have stopped growing.
-const SETTLED: Duration = Duration::from_millis(500);
-/// Maximum growth of the memory between two readings that counts as no growth.
-const GROWTH: f64 = 1.1;
+const MIN_PROGRAM_AGE: Duration = Duration::from_millis(500);
+/// Maximum ratio of the memory in two consecutive readings at which the memory counts as not growing.
+const MAX_GROWTH: f64 = 1.1;
 /// Time limit for a program, so long that no job reaches it.
 const NO_LIMIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Minimum time for which the first rank of a host waits for the other ranks.
@@ -56,7 +56,7 @@ pub(crate) fn execute(args: &WhereArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Execution of the command.
+/// One execution of `nodegauge where`.
 struct WhereRun<'a> {
     args: &'a WhereArgs,
     root: SysRoot,
@@ -169,8 +169,8 @@ impl<'a> WhereRun<'a> {
         Ok(readings.reader.host(&self.topology, false))
     }
 
-    /// Reads as one of several ranks. If MPI connects the hosts, the first rank of all prints the table; otherwise the
-    /// first rank of each host.
+    /// Reads the processes of this rank, which is one of several. If MPI connects the hosts, rank 0 prints the table of
+    /// all hosts; otherwise the first rank of each host prints the table of its host.
     fn as_rank(&self, started: &LauncherJob) -> Result<Exit, Failure> {
         let host = self.read();
         if Hosts::is_started_by_rank_0() {
@@ -255,7 +255,8 @@ impl<'a> WhereRun<'a> {
         Ok(GatheredHost { host: merge_hosts(hosts, &self.topology), missing })
     }
 
-    /// Runs as the leader of a host, one of several hosts that MPI connects.
+    /// As the leader of a host, gathers the readings on this host and sends them to the first host. The leader of the
+    /// first host reports the readings of all hosts.
     fn lead(&self, run: &HostsRun<'_>, own: Result<JobHost, Failure>) -> Result<Exit, Failure> {
         let hosts = run.hosts;
         let gathered = self.gather(hosts.started(), own)?;
@@ -336,7 +337,7 @@ fn ranks_here(started: &LauncherJob, host: &str) -> Option<LauncherJob> {
 /// Returns the time until the next reading.
 fn interval(reader: &JobReader<'_>) -> Duration {
     let seconds = PAUSE_PER_READING * reader.reading_cost().0;
-    Duration::try_from_secs_f64(seconds).unwrap_or(SHORTEST).max(SHORTEST)
+    Duration::try_from_secs_f64(seconds).unwrap_or(MIN_INTERVAL).max(MIN_INTERVAL)
 }
 
 /// Readings of a program that this process started.
@@ -345,7 +346,7 @@ struct ProgramReadings<'r> {
     pages: Option<PagesLimit>,
     started: Instant,
     next: Instant,
-    /// Resident memory at the previous reading.
+    /// Resident memory at the previous reading, in bytes.
     resident: u64,
 }
 
@@ -371,9 +372,9 @@ impl<'r> ProgramReadings<'r> {
         self.reader.read_descendants(std::process::id(), Seconds(elapsed.as_secs_f64()));
         self.next = Instant::now() + interval(&self.reader);
         let resident = self.reader.resident();
-        let has_settled = resident as f64 <= GROWTH * self.resident as f64;
+        let has_settled = resident as f64 <= MAX_GROWTH * self.resident as f64;
         self.resident = resident;
-        if elapsed >= SETTLED
+        if elapsed >= MIN_PROGRAM_AGE
             && has_settled
             && let Some(limit) = self.pages.take()
         {

@@ -23,22 +23,22 @@ const STATUS: [Row; 5] = [
 
 /// Environment variables that users set. docs/security.md lists all variables that are read.
 const ENVIRONMENT: [Row; 7] = [
-    ("NODEGAUGE_DB", "Path of the history, instead of that in the data folder."),
-    ("NODEGAUGE_CACHE_DIR", "Folder of compiled probes and of measured capacities of caches."),
+    ("NODEGAUGE_DB", "Path of the history; by default, it is in the data folder."),
+    ("NODEGAUGE_CACHE_DIR", "Folder of compiled probes and measured cache capacities."),
     (
         "OMP_NUM_THREADS, OMP_THREAD_LIMIT, OMP_PLACES, OMP_PROC_BIND",
-        "Number of threads and their places, where no option chooses them.",
+        "Number of threads and their places, if no option sets them.",
     ),
-    ("GOMP_CPU_AFFINITY, KMP_AFFINITY", "Places of threads, as in the runtimes of GNU and Intel."),
+    ("GOMP_CPU_AFFINITY, KMP_AFFINITY", "Places of threads, as in GNU's and Intel's OpenMP."),
     ("XDG_DATA_HOME, XDG_CACHE_HOME, HOME", "Folders of the history and of the cache."),
-    ("TMPDIR", "Folder in which private folders are created."),
+    ("TMPDIR", "Folder for temporary files, which are created in private subfolders."),
     ("NO_COLOR, COLUMNS", "No colours; width of pages."),
 ];
 
 /// Files that nodegauge writes without an option.
 const FILES: [Row; 2] = [
     ("~/.local/share/nodegauge/history.db", "Saved runs (SQLite); --no-save saves none."),
-    ("~/.cache/nodegauge", "Compiled probes and measured capacities of caches. It can be removed."),
+    ("~/.cache/nodegauge", "Compiled probes and measured cache capacities; can be removed."),
 ];
 
 /// Returns the error for a man page that cannot be written.

@@ -33,11 +33,11 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     if let Some(launcher) = args.emit {
         let plan = match ranked {
             Some(plan) => plan,
-            None => options.single(&topology, one_to_emit)?,
+            None => options.single(&topology, several_placements)?,
         };
         let nodes = args.nodes.and_then(NonZeroU32::new);
         let all = EmittedRanks { plan: &plan, topology: &topology, nodes };
-        output::print(&emitted(&all, launcher)?);
+        output::print(&launcher_text(&all, launcher)?);
         plan.notices.iter().for_each(|notice| output::note(&format!("note: {notice}")));
         return Ok(Exit::Success);
     }
@@ -69,7 +69,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     }
     if args.verify {
         for placement in &planned.placements {
-            output::print(&observed(placement)?);
+            output::print(&observed_cpus(placement)?);
         }
     }
     Ok(Exit::Success)
@@ -92,13 +92,13 @@ fn ranks(args: &PlacesArgs, topology: &mut Topology) -> Result<RankPlacementOpti
 fn several_nodes_remark(nodes: Option<u32>, ranks: usize) -> String {
     let Some(nodes) = nodes.filter(|nodes| *nodes > 1) else { return String::new() };
     format!(
-        "{} on {nodes} nodes; the table shows each node\n",
+        "{} on {nodes} nodes; the table applies to each node\n",
         counted(ranks * nodes as usize, "rank")
     )
 }
 
 /// Returns the error for `--emit` with several placements.
-fn one_to_emit() -> Failure {
+fn several_placements() -> Failure {
     Failure::usage("--emit requires a single placement")
         .hint("give one thread count, e.g. --threads 4")
 }
@@ -119,7 +119,7 @@ fn remarks(plan: &RankPlan) -> String {
 }
 
 /// Returns the plan in the format of a launcher.
-fn emitted(all: &EmittedRanks<'_>, launcher: Emit) -> Result<String, Failure> {
+fn launcher_text(all: &EmittedRanks<'_>, launcher: Emit) -> Result<String, Failure> {
     Ok(match launcher {
         Emit::Numactl if all.nodes.is_some_and(|nodes| nodes.get() > 1) => {
             return Err(Failure::usage("--emit numactl starts the ranks of one node")
@@ -165,7 +165,7 @@ fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
 }
 
 /// Starts the threads and returns the CPUs on which the kernel allows each of them to run.
-fn observed(placement: &Placement) -> Result<String, Failure> {
+fn observed_cpus(placement: &Placement) -> Result<String, Failure> {
     let bound = placement.bind != Bind::None;
     let places: Vec<_> = placement
         .threads

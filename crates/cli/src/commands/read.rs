@@ -21,9 +21,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Maximum file size in bytes: about ten thousand runs with all samples.
-const LONGEST_EXPORT: u64 = 1 << 30;
+const MAX_EXPORT_BYTES: u64 = 1 << 30;
 
-/// Description of the runs that the user gave.
+/// User's description of the runs of other programs.
 pub(crate) struct RunDescription<'a> {
     /// Labels for the records.
     pub(crate) labels: &'a [(String, String)],
@@ -70,9 +70,9 @@ impl RunDescription<'_> {
 
 /// Result of a run in a file.
 pub(crate) enum FileRun {
-    /// Record of the run, and the part of it that is missing, in words.
+    /// Record of the run and, if the output is incomplete, a sentence with the reason.
     Read(Box<Record>, Option<String>),
-    /// Reason why it was not read.
+    /// Reason why the run was not read.
     Unread(Failure),
 }
 
@@ -80,18 +80,18 @@ pub(crate) enum FileRun {
 pub(crate) struct RunFile<'a> {
     /// Path that the user gave.
     pub(crate) path: &'a Path,
-    /// Content.
+    /// Content of the file.
     pub(crate) input: &'a Input<'a>,
-    /// Description of the runs by the user.
+    /// User's description of the runs.
     pub(crate) described: &'a RunDescription<'a>,
     /// Machine of the runs.
     pub(crate) machine: &'a Machine,
-    /// Command of the records.
+    /// Command that the records contain.
     pub(crate) command: &'a [&'a str],
 }
 
 impl RunFile<'_> {
-    /// Calls `visit` with each run, of which only one is in memory.
+    /// Calls `visit` with each run of the file. Only one run is in memory at any time.
     ///
     /// # Errors
     /// Fails if the text has no run of a known program, if the lines of two runs are mixed, and if it cannot be read.
@@ -115,8 +115,8 @@ impl RunFile<'_> {
         read.map_err(|error| error.into_failure(&shown))
     }
 
-    /// Returns a new record that contains imported figures. The runs of a file start one second after each other, the last
-    /// one at the time of the file.
+    /// Returns a new record that contains imported figures. The runs of a file get start times one second apart; the
+    /// last run gets the time of the file.
     fn record(&self, place: &RunPlace<'_>, run: PrintedRun) -> Record {
         let shown = shown(self.path);
         let RunPosition { at, of } = place.position;
@@ -160,7 +160,7 @@ impl RunFile<'_> {
 
 /// Position of a run in a file.
 struct RunPlace<'a> {
-    /// Run in words.
+    /// Program, line and rank of the run, for messages.
     words: &'a str,
     position: RunPosition,
     /// True if only the beginning of the output was read.
@@ -172,7 +172,7 @@ struct RunPlace<'a> {
 /// # Errors
 /// Fails if the file cannot be opened, is a folder or a device, or is too long.
 pub(crate) fn open(file: &Path) -> Result<Input<'static>, Failure> {
-    Input::open(file, LONGEST_EXPORT).map_err(|cause| unreadable(file, cause))
+    Input::open(file, MAX_EXPORT_BYTES).map_err(|cause| unreadable(file, cause))
 }
 
 /// Returns the failure of a file that cannot be read.
@@ -180,14 +180,14 @@ fn unreadable(file: &Path, cause: impl Display) -> Failure {
     Failure::usage(format!("cannot read {}: {cause}", shown(file)))
 }
 
-/// Returns the text of a file with records of nodegauge; `None` if it has none.
+/// Returns the text of a file with records of nodegauge; `None` if the file has no such records.
 ///
 /// # Errors
 /// Fails if the file cannot be read or is UTF-16.
 pub(crate) fn record_text(file: &Path, input: &Input<'_>) -> Result<Option<String>, Failure> {
-    /// Bytes that contain the name of the schema, behind white space.
-    const BEGIN: usize = 4096;
-    let mut begin = [0; BEGIN];
+    /// Number of bytes at the beginning of a file in which the name of the schema is searched, after white space.
+    const HEAD_BYTES: usize = 4096;
+    let mut begin = [0; HEAD_BYTES];
     let length = input.read_at(0, &mut begin).map_err(|cause| unreadable(file, cause))?;
     let names = gauges::registry().former_names();
     if records(file, &String::from_utf8_lossy(&begin[..length]), names).is_none() {
@@ -276,8 +276,8 @@ pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
 fn input_to_read(file: &Path) -> Result<Input<'static>, Failure> {
     let input = open(file)?;
     if record_text(file, &input)?.is_some() {
-        return Err(Failure::usage(format!("{} has records of nodegauge", shown(file)))
-            .hint("they need no reading; history import saves them"));
+        return Err(Failure::usage(format!("{} already contains records of nodegauge", shown(file)))
+            .hint("save them with nodegauge history import"));
     }
     Ok(input)
 }

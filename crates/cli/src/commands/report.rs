@@ -15,7 +15,7 @@ use nodegauge_report::{Conditions, run, trend};
 use std::path::Path;
 use std::slice::from_ref;
 
-/// Maximum number of saved runs of the node in which the same figures are searched.
+/// Maximum number of saved runs of the node that are searched for the figures of the report.
 const OTHERS: usize = 40;
 
 pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
@@ -43,12 +43,12 @@ pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
     let default = format.default_file(&records);
     let path = args.output.as_deref().or(default.as_deref()).unwrap_or("-");
     write(format, &documents, path)?;
-    Ok(judged(&records, args))
+    Ok(report_unmet(&records, args))
 }
 
 /// Prints the conditions that are not met, and returns the exit code. With a format that reports failures, invalid
 /// figures and incomplete runs fail, too.
-fn judged(records: &[Record], args: &ReportArgs) -> Exit {
+fn report_unmet(records: &[Record], args: &ReportArgs) -> Exit {
     let conditions = &args.conditions;
     let reports_failures = args.format.0.reports_failures();
     let has_conditions = !conditions.expect.is_empty() || conditions.reference.is_some();
@@ -112,7 +112,7 @@ fn put(path: &str, text: &str) -> Result<(), Failure> {
 
 /// Writes a page that shows the runs with a label over time.
 fn write_trend(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
-    let filter = RunFilter { any_label: Some(label.to_owned()), ..args.which.filter() };
+    let filter = RunFilter { any_label: Some(label.to_owned()), ..args.saved.filter() };
     let title = file_stem(&format!("trend-{label}"));
     let format = args.format.0;
     let Some(render) = format.renderer() else {

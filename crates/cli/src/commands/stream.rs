@@ -89,7 +89,7 @@ fn measure(
     let mode = request.mode(joined)?;
     if hosts.is_some() && !matches!(mode, StreamMode::Plain) {
         return Err(Failure::usage("several hosts can measure only one configuration").hint(
-            "leave out --sweep, --tune, --compiler and --standard, or start it on one host",
+            "leave out --sweep, --tune, --compiler and --standard, or start nodegauge on one host",
         ));
     }
     let stream = Stream { show: args.table.show.show.clone() };

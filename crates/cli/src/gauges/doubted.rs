@@ -1,5 +1,5 @@
-//! Tests with the golden records of every gauge, whose figures are made suspect, wide, few, single or disturbed.
-//! Headline, trust and closing line must agree in all renderers.
+//! Tests with the golden records of every gauge, whose figures are changed to suspect figures, or get few, single or
+//! widely spread samples. Headline, trust and closing line must agree in all renderers.
 
 use super::GAUGES;
 use nodegauge_gauge::view::{Block, Page};

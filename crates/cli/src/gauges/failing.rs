@@ -58,11 +58,11 @@ const REASON: &str = "not measured to the end: the power of this cell is gone";
 /// Time that no run exceeds.
 const LONG: Duration = Duration::from_secs(100);
 
-/// Time limit and number of samples of a plan.
+/// Budget and number of samples of a plan.
 #[derive(Clone, Copy)]
 struct Extent {
     budget: Duration,
-    /// True if the user requested the budget, for plans that distinguish it.
+    /// True if the budget counts as given by the user. Some plans treat a default budget differently.
     asked: bool,
     samples: Option<usize>,
 }

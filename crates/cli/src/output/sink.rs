@@ -35,8 +35,8 @@ pub(crate) enum Sink {
 impl From<&str> for Sink {
     /// Parses `-` or a path. A path that means standard output, such as `/dev/stdout`, gives [`Self::Stdout`].
     fn from(text: &str) -> Self {
-        let is_stdout =
-            text == "-" || std::fs::metadata(text).is_ok_and(|found| is(&found, io::stdout()));
+        let is_stdout = text == "-"
+            || std::fs::metadata(text).is_ok_and(|found| writes_to(&found, io::stdout()));
         if is_stdout { Self::Stdout } else { Self::File(PathBuf::from(text)) }
     }
 }
@@ -85,7 +85,7 @@ impl Sink {
         OutputFile::refuse_inputs(path, &inputs()).map_err(|why| refusal(path, &why))
     }
 
-    /// Returns an error if the file cannot be written; called before anything is measured.
+    /// Returns an error if the file cannot be written.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self {
             Self::Stdout => Ok(()),
@@ -97,7 +97,7 @@ impl Sink {
 }
 
 /// True if `stream` writes to the file `found`.
-fn is(found: &Metadata, stream: impl AsFd) -> bool {
+fn writes_to(found: &Metadata, stream: impl AsFd) -> bool {
     let stream = stream.as_fd().try_clone_to_owned().map(File::from);
     let stream = stream.and_then(|stream| stream.metadata());
     stream.is_ok_and(|stream| (stream.dev(), stream.ino()) == (found.dev(), found.ino()))

@@ -5,7 +5,7 @@
 //! own programs.
 
 use super::open::{Count, INHERITED, open, read, refused};
-use super::{DEVICES, Event, TrafficDirection, encoded, table};
+use super::{DEVICES, Event, TrafficDirection, event_code, table};
 use crate::Unavailable;
 use crate::host;
 use crate::processor::{self, ProcessorIdentity};
@@ -100,7 +100,7 @@ fn find(root: &SysRoot) -> Result<(String, Vec<WeightedEvent>), Unavailable> {
                 format!("performance counters are not available in this {name} guest; {remedy}")
             }
             Some(_) => format!("performance counters are not available in this guest; {remedy}"),
-            None => format!("the kernel provides no counters for cores of one kind; {remedy}"),
+            None => format!("the kernel provides no PMU `cpu` for all cores; {remedy}"),
         }));
     };
     family_events(root, kind, chip.identity.as_ref()).ok_or_else(|| {
@@ -117,7 +117,7 @@ fn family_events(
     let family = table().flops.iter().find(|family| family.is_for(identity))?;
     let mut events = Vec::new();
     for (terms, operations) in &family.events {
-        let (config, _) = encoded(root, CORES, terms, 1.0)?;
+        let (config, _) = event_code(root, CORES, terms, 1.0)?;
         let pmu = CORES.to_owned();
         let direction = TrafficDirection::Both;
         let event = Event { pmu, kind, config, cpu: 0, direction, bytes: 1.0 };

@@ -211,7 +211,7 @@ impl CycleCounter {
     /// if the kernel provides it. Returns `None` if neither is available, as in most guests.
     pub fn start(root: &SysRoot) -> Option<Self> {
         let file = open(&cycle_event(0, [0; 3]), 0, -1, USER_ONLY).ok().or_else(|| {
-            let (config, _) = super::encoded(root, "msr", "aperf", 1.0)?;
+            let (config, _) = super::event_code(root, "msr", "aperf", 1.0)?;
             let kind = root.value(&format!("{}/msr/type", super::DEVICES))?;
             open(&cycle_event(kind, config), 0, -1, 0).ok()
         })?;

@@ -128,7 +128,7 @@ fn intel_memory_events_depend_on_model() {
 }
 
 #[test]
-fn arm_memory_events_are_those_of_fabric() {
+fn arm_memory_events_come_from_the_fabric() {
     assert_eq!(
         events("grace").1,
         [

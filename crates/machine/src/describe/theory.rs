@@ -32,8 +32,8 @@ pub(super) fn sockets_with_memory(topology: &Topology) -> u32 {
 /// Kind of memory on the package of a processor in hwloc.
 const PACKAGE_KIND: &str = "HBM";
 
-/// Adds the theoretical bandwidth to the NUMA nodes whose memory is not DRAM, if it is known. `root` is that of a live
-/// machine.
+/// Adds the theoretical bandwidth to the NUMA nodes whose memory is not DRAM, if it is known. `root` is the root
+/// directory of a live machine.
 pub(super) fn add_to_nodes(
     machine: &mut Machine,
     entry: Option<&ProcessorEntry>,
@@ -93,7 +93,7 @@ fn package_figure(machine: &Machine, memory: &SocketMemory) -> Figure {
 }
 
 /// Returns the theoretical read bandwidth of memory that is interleaved over devices with these links. Reads pass each
-/// link in one direction. The slowest link limits all. `None` without links, or if the rate of one is unknown.
+/// link in one direction. The slowest link limits all. `None` without links, or if the rate of a link is unknown.
 fn links_figure(links: &[PciLink]) -> Option<Figure> {
     let rates: Option<Vec<f64>> = links.iter().map(|link| Some(link.bytes_per_s?.0)).collect();
     let slowest = rates?.into_iter().reduce(f64::min)?;
@@ -106,7 +106,8 @@ fn links_figure(links: &[PciLink]) -> Option<Figure> {
     })
 }
 
-/// Adds to a theoretical bandwidth the part of the memory to which it applies, if it does not apply to all memory.
+/// Returns a theoretical bandwidth with a description of the part of the memory to which it applies. The description is
+/// missing if the bandwidth applies to all memory.
 pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Figure {
     let mut figure = figure;
     let mut parts = Vec::new();

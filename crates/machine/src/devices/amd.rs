@@ -60,7 +60,7 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
         watts: files.watts(&format!("hwmon/{sensors}/power1_cap")),
         most_watts: files.watts(&format!("hwmon/{sensors}/power1_cap_max")),
         partition: (!partition.is_empty()).then(|| partition.join("/")),
-        others: others(pci, root),
+        others: other_processes(pci, root),
     });
 }
 
@@ -80,7 +80,7 @@ fn level_clock(line: &str) -> Option<Hertz> {
 
 /// Returns the number of other processes that have allocated memory of the device, as the compute interface of the
 /// driver reports it.
-fn others(pci: &PciDevice, root: &SysRoot) -> Option<u32> {
+fn other_processes(pci: &PciDevice, root: &SysRoot) -> Option<u32> {
     let nodes = format!("{KFD}/topology/nodes");
     let gpu = root.names(&nodes).into_iter().find_map(|node| {
         let properties = root.text(&format!("{nodes}/{node}/properties"))?;

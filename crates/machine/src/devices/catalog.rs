@@ -58,8 +58,9 @@ pub fn identified(identification: &str) -> Option<&'static DeviceEntry> {
     tables().device.iter().find(|entry| entry.ids.iter().any(|id| id == identification))
 }
 
-/// Returns the catalog entry for a device whose driver reports this name, e.g. `NVIDIA H100 80GB HBM3`. The entry
-/// whose words are all in the name and that has most words is used; of several such entries, the first.
+/// Returns the catalog entry for a device whose driver reports this name, e.g. `NVIDIA H100 80GB HBM3`. Among the
+/// entries whose words all occur in the name, the entry with the most words is used; if several have the same number of
+/// words, the first.
 pub fn find(name: &str) -> Option<&'static DeviceEntry> {
     let typed = words(name);
     // The list is reversed, because `max_by_key` returns the last of several equal entries.

@@ -223,8 +223,7 @@ struct Process {
 }
 
 impl Process {
-    /// Returns the memory of the process in bytes; `None` if it is unknown, for which NVML sets all bits of the
-    /// number.
+    /// Returns the memory of the process in bytes; `None` if it is unknown; NVML then sets all bits of the number.
     fn known_memory(&self) -> Option<u64> {
         (self.memory != u64::MAX).then_some(self.memory)
     }
@@ -450,8 +449,8 @@ impl Nvml {
 
     fn processes(&self, device: Handle) -> Option<Vec<(u32, Option<u64>)>> {
         type Processes = unsafe extern "C" fn(Handle, *mut c_uint, *mut Process) -> c_int;
-        /// Maximum number of processes in the list. It is larger than the number of cores of a node; NVML reports
-        /// an error if there are more processes.
+        /// Maximum number of processes in the list. If there are more, NVML reports an error, and the processes are
+        /// unknown.
         const MAX_PROCESSES: usize = 256;
         let names = ["_v3", "_v2"].map(|v| format!("nvmlDeviceGetComputeRunningProcesses{v}"));
         // SAFETY: the type matches the function's declaration, which is the same for both versions.

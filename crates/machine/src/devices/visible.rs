@@ -20,8 +20,9 @@ pub const VISIBLE: [(u16, &[&str], Option<&str>); 3] = [
     (pci::INTEL, &["ZE_AFFINITY_MASK"], Some("ZE_ENABLE_PCI_ID_DEVICE_ORDER=1")),
 ];
 
-/// Environment variables with the local rank that no MPI launcher of the table sets alone. Slurm's and Flux's are
-/// last, because an MPI launcher may run in one of their tasks. `PLE_RANK_ON_NODE` is set by Fujitsu's launcher.
+/// Environment variables with the local rank that do not belong to a launcher in the table of MPI implementations.
+/// Slurm's and Flux's are last, because an MPI launcher may run in one of their tasks. Fujitsu's launcher sets
+/// `PLE_RANK_ON_NODE`.
 const OTHER_LOCAL_RANK: [&str; 4] =
     ["PLE_RANK_ON_NODE", "PMI_LOCAL_RANK", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"];
 

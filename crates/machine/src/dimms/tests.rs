@@ -71,7 +71,7 @@ fn second_module_per_channel_adds_no_bandwidth() {
     let (gbs, detail) = of("24x2666", 2, false);
     assert_eq!(gbs, 341.2);
     assert!(
-        detail.ends_with("--dimms 24x2666; EPYC 7F52 has 16, each with several modules"),
+        detail.ends_with("--dimms 24x2666; EPYC 7F52 has 16 channels, each with several modules"),
         "{detail}"
     );
     assert_eq!(of("24x2666", 1, false).0, 170.6);
@@ -289,7 +289,7 @@ fn guest_limit_includes_all_sockets() {
 }
 
 /// Returns a machine with eight NUMA nodes and this total number of channels.
-fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
+fn eight_node_machine(channels: u32, guest: bool) -> Machine {
     let node = |id| NumaNode { id, cpus: vec![id], ..NumaNode::default() };
     let modules = Modules {
         channels,
@@ -307,7 +307,7 @@ fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
 
 #[test]
 fn bandwidth_of_some_numa_nodes_is_proportional() {
-    let rome = of_eight_nodes(16, false);
+    let rome = eight_node_machine(16, false);
     let of = |machine: &Machine, nodes: &[u32]| node_bandwidth(machine, nodes).unwrap();
     assert_eq!(of(&rome, &[3]).value, 51.2e9);
     let socket = of(&rome, &[0, 1, 2, 3]);
@@ -318,11 +318,11 @@ fn bandwidth_of_some_numa_nodes_is_proportional() {
     }
     // It is unknown which nodes have fewer channels. Therefore the larger number per node is assumed, up to the total
     // number of channels.
-    let uneven = of_eight_nodes(12, false);
+    let uneven = eight_node_machine(12, false);
     let node = of(&uneven, &[5]);
     assert_eq!((node.value, node.at_most), (51.2e9, true));
     assert_eq!(of(&uneven, &[0, 1, 2, 3, 4, 5, 6]).value, 12.0 * 25.6e9);
-    assert_eq!(of(&of_eight_nodes(16, true), &[3]).value, 409.6e9);
+    assert_eq!(of(&eight_node_machine(16, true), &[3]).value, 409.6e9);
 }
 
 #[test]

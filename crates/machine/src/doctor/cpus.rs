@@ -6,8 +6,9 @@ use crate::{cgroup, host};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::ClockBasis;
 
-/// Ratio of a clock to the base clock below which noise cannot be the cause, so that the processor must be limited.
-const FAR_UNDER: f64 = 0.92;
+/// Ratio of the measured clock to the base clock below which the processor must be limited, because noise cannot
+/// explain the difference.
+const MIN_CLOCK_RATIO: f64 = 0.92;
 
 pub(super) fn quota(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let limits = cgroup::limits(node.root);
@@ -57,7 +58,7 @@ pub(super) fn clock(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let processor = &node.machine.processor;
     let base = processor.hz.filter(|_| processor.hz_basis != Some(ClockBasis::Measured))?;
     let measured = processor.measured_hz?;
-    (measured < base * FAR_UNDER).then(|| {
+    (measured < base * MIN_CLOCK_RATIO).then(|| {
         found(
             format!("busy cores run at {}, below their base clock of {}", measured, base),
             "check power limits, temperature and scaling_max_freq: `sudo turbostat --num_iterations 1`",
@@ -69,7 +70,7 @@ pub(super) fn clock(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 pub(super) fn capped(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let cap = host::frequency(node.root, "scaling_max_freq")?;
     let max = host::frequency(node.root, "cpuinfo_max_freq")?;
-    (cap < max * FAR_UNDER).then(|| {
+    (cap < max * MIN_CLOCK_RATIO).then(|| {
         found(
             format!("clocks are limited to {}; the maximum is {} (scaling_max_freq)", cap, max),
             format!("sudo cpupower frequency-set -u {:.0}MHz", max.0 / 1e6),

@@ -54,7 +54,7 @@ pub(super) fn far(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
         .iter()
         .map(|(device, _)| {
             let at = device.numa_node.map(|id| format!(" (NUMA node {id})")).unwrap_or_default();
-            format!("{}, which is near to cpus {}{at}", name(device), number_ranges(&device.cpus))
+            format!("{}, which is near cpus {}{at}", name(device), number_ranges(&device.cpus))
         })
         .collect();
     Some(found(
@@ -168,7 +168,7 @@ mod tests {
             text.starts_with("this process may run on cpus 0-7, far from its device NVIDIA H100")
         );
         assert!(
-            text.contains("(0000:df:00.0), which is near to cpus 8-15 (NUMA node 1)"),
+            text.contains("(0000:df:00.0), which is near cpus 8-15 (NUMA node 1)"),
             "{text}"
         );
         topology.threads.iter_mut().for_each(|thread| thread.allowed = thread.socket == 1);

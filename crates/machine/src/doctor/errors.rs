@@ -25,7 +25,7 @@ pub(super) const IDS: [&str; 7] =
     [MEMORY_ERRORS, MACHINE_CHECKS, THERMAL, LINK_ERRORS, NARROW, SLOW, NETWORK];
 
 /// Maximum number of components named in a text.
-const NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 
 /// Finding about events: its identifier, its severity, the kinds of events, and the remedy.
 type EventRow = (&'static str, Severity, &'static [HardwareEvent], &'static str);
@@ -82,18 +82,18 @@ pub(super) fn ledger_problems(
         if events.is_empty() {
             continue;
         }
-        let worst = events.iter().filter_map(|event| worse(event.kind)).max();
-        let text = format!("since boot: {}", listed(&events));
+        let worst = events.iter().filter_map(|event| uncorrected_severity(event.kind)).max();
+        let text = format!("since boot: {}", worst_events(&events));
         all.push((id, severity, DetectedProblem { severity: worst, ..found(text, remedy) }));
     }
-    all.extend(narrow(node, &ledger).map(|found| (NARROW, Severity::Warning, found)));
+    all.extend(narrow_links(node, &ledger).map(|found| (NARROW, Severity::Warning, found)));
     // A setting of the firmware may limit the rate on purpose.
-    all.extend(slow(node, &ledger).map(|found| (SLOW, Severity::Info, found)));
+    all.extend(slow_links(node, &ledger).map(|found| (SLOW, Severity::Info, found)));
     all
 }
 
 /// Returns the severity of events that were not corrected; `None` for other events.
-fn worse(kind: HardwareEvent) -> Option<Severity> {
+fn uncorrected_severity(kind: HardwareEvent) -> Option<Severity> {
     match kind {
         HardwareEvent::MemoryUncorrected | HardwareEvent::MachineCheck => Some(Severity::Critical),
         HardwareEvent::PcieFatal | HardwareEvent::PcieNonfatal => Some(Severity::Warning),
@@ -102,24 +102,24 @@ fn worse(kind: HardwareEvent) -> Option<Severity> {
 }
 
 /// Describes the worst events, ordered by severity and count, and the number of other events.
-fn listed(events: &[&EventCount]) -> String {
+fn worst_events(events: &[&EventCount]) -> String {
     let mut sorted = events.to_vec();
     // Uncorrected errors come first; `HardwareEvent` is in the order of severity.
     sorted.sort_by_key(|event| (event.kind, std::cmp::Reverse(event.events)));
-    let mut words: Vec<String> = sorted.iter().take(NAMED).map(ToString::to_string).collect();
-    if sorted.len() > NAMED {
-        words.push(format!("{} more", sorted.len() - NAMED));
+    let mut words: Vec<String> = sorted.iter().take(MAX_NAMED).map(ToString::to_string).collect();
+    if sorted.len() > MAX_NAMED {
+        words.push(format!("{} more", sorted.len() - MAX_NAMED));
     }
     words.join("; ")
 }
 
 /// Reports links that have lost lanes.
-fn narrow(node: &ExaminedNode<'_>, ledger: &Ledger) -> Option<DetectedProblem> {
+fn narrow_links(node: &ExaminedNode<'_>, ledger: &Ledger) -> Option<DetectedProblem> {
     reduced(node, &ledger.narrow_links, |link| &link.address)
 }
 
 /// Reports links that run at a lower rate than both ends support.
-fn slow(node: &ExaminedNode<'_>, ledger: &Ledger) -> Option<DetectedProblem> {
+fn slow_links(node: &ExaminedNode<'_>, ledger: &Ledger) -> Option<DetectedProblem> {
     reduced(node, &ledger.slow_links, |link| &link.address)
 }
 

@@ -9,34 +9,34 @@ use std::time::Duration;
 
 /// Duration of the observation. `/proc/stat` counts ticks of 10 ms per CPU. Two to three ticks are sufficient to
 /// distinguish an idle node from a busy one, without a noticeable delay for the user.
-const WATCH: Duration = Duration::from_millis(25);
+const OBSERVATION_TIME: Duration = Duration::from_millis(25);
 
 /// Minimum number of busy ticks in an observation. A smaller number may be the kernel's own work.
-const TICKS: u64 = 3;
+const MIN_TICKS: u64 = 3;
 
 /// Share of CPU time used by other processes above which results are affected. The next constant is the share above
 /// which results are wrong. Memory-bound kernels lose at least this share, because a spinning barrier waits for the
 /// slowest thread.
-const NOTICED: f64 = 0.02;
-const WRONG: f64 = 0.20;
+const LOAD_SHARE: f64 = 0.02;
+const HEAVY_LOAD_SHARE: f64 = 0.20;
 
 /// Share of CPU time that the hypervisor gave to other guests since boot, above which samples in a guest are
 /// doubtful.
-const STOLEN: f64 = 0.005;
+const MAX_STOLEN_SHARE: f64 = 0.005;
 
 /// Load average per CPU above which the last minute counts as busy. The next constant is the minimum load average
 /// for this.
-const BUSY_MINUTE: f64 = 0.05;
+const BUSY_LOAD_PER_CPU: f64 = 0.05;
 const BUSY_LOAD: f64 = 0.5;
 
 /// CPU time of all CPUs since boot, in ticks, from the first line of `/proc/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct CpuTimes {
-    /// Time spent in processes and in the kernel.
+    /// Time spent in processes and in the kernel, in ticks.
     busy: u64,
-    /// Time in which CPUs were idle or waited for a disk.
+    /// Time in which CPUs were idle or waited for a disk, in ticks.
     idle: u64,
-    /// Time in which a CPU was ready to run but the hypervisor ran another guest.
+    /// Time in which a CPU was ready to run but the hypervisor ran another guest, in ticks.
     stolen: u64,
 }
 
@@ -90,7 +90,7 @@ impl LoadSample {
         let before = CpuTimes::read(root)?;
         let (_, running_before) = load_average(&root.text("proc/loadavg")?)?;
         if root.is_live() {
-            std::thread::sleep(WATCH);
+            std::thread::sleep(OBSERVATION_TIME);
         }
         let (load, running_after) = load_average(&root.text("proc/loadavg")?)?;
         Some(Self {
@@ -119,13 +119,13 @@ fn judge_load(sample: &LoadSample, cpus: usize) -> Option<DetectedProblem> {
     let LoadSample { times, running, load } = sample;
     let taken = times.busy + times.stolen;
     let share = taken as f64 / times.total().max(1) as f64;
-    let watched = taken >= TICKS && share >= NOTICED;
+    let watched = taken >= MIN_TICKS && share >= LOAD_SHARE;
     let running_share = *running as f64 / cpus.max(1) as f64;
-    let last_minute = *load >= BUSY_LOAD && load / cpus.max(1) as f64 >= BUSY_MINUTE;
+    let last_minute = *load >= BUSY_LOAD && load / cpus.max(1) as f64 >= BUSY_LOAD_PER_CPU;
     if !watched && *running == 0 && !last_minute {
         return None;
     }
-    let severity = if (watched && share >= WRONG) || running_share >= WRONG {
+    let severity = if (watched && share >= HEAVY_LOAD_SHARE) || running_share >= HEAVY_LOAD_SHARE {
         Severity::Critical
     } else if watched || *running > 0 {
         Severity::Warning
@@ -154,7 +154,7 @@ pub(super) fn steal(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 
 fn judge_steal(since_boot: &CpuTimes) -> Option<DetectedProblem> {
     let share = since_boot.stolen as f64 / since_boot.total().max(1) as f64;
-    (share >= STOLEN).then(|| {
+    (share >= MAX_STOLEN_SHARE).then(|| {
         found(
             format!(
                 "the hypervisor gave {} of this guest's CPU time to other guests since boot",

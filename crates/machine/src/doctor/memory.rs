@@ -8,21 +8,21 @@ use nodegauge_measure::{Bytes, BytesPerSec, stream_rule};
 
 /// Share of free memory in blocks of at least 2 MiB, below which huge pages are scarce. Above it, the kernel finds
 /// enough blocks for arrays in half of the free memory.
-const FRAGMENTED: f64 = 0.5;
+const MIN_LARGE_BLOCKS: f64 = 0.5;
 
-/// Used swap space as a share of memory, above which pages of a program may be swapped out.
-const SWAPPED: f64 = 0.01;
+/// Ratio of used swap space to memory above which pages of a program may be swapped out.
+const MAX_SWAP_SHARE: f64 = 0.01;
 
-/// File data that are not yet written to disk, as a share of memory, above which disk and memory stay busy for a while.
-const DIRTY: f64 = 0.01;
+/// Ratio of file data that are not yet written to disk to memory, above which disk and memory stay busy for a while.
+const MAX_DIRTY_SHARE: f64 = 0.01;
 
 /// Maximum relative difference between the total memory of the NUMA nodes and the memory of the machine. Normally
 /// there is no difference, because the kernel counts both in the same way.
-const NODES_DIFFER: f64 = 0.02;
+const MAX_DIFFERENCE: f64 = 0.02;
 
 /// Ratio of the memory speed to the supported speed, below which rounding (2666, 2667) cannot explain the
 /// difference.
-const SLOWER: f64 = 0.98;
+const MIN_SPEED_RATIO: f64 = 0.98;
 
 pub(super) fn process_limit(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
@@ -30,7 +30,7 @@ pub(super) fn process_limit(node: &ExaminedNode<'_>) -> Option<DetectedProblem> 
     let all = memory.bytes?;
     (limit < all).then(|| {
         found(
-            format!("a process is limited to {} of the node's {}", Bytes(limit), Bytes(all)),
+            format!("each process is limited to {} of the node's {}", Bytes(limit), Bytes(all)),
             "ulimit -v unlimited -d unlimited; ask the administrator if the hard limit prevents it",
         )
     })
@@ -75,7 +75,7 @@ pub(super) fn swap(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let used = memory.swap_used.filter(|used| *used > 0)?;
     let all = memory.bytes?;
-    let much = used as f64 >= all as f64 * SWAPPED;
+    let much = used as f64 >= all as f64 * MAX_SWAP_SHARE;
     Some(DetectedProblem {
         severity: much.then_some(Severity::Warning),
         ..found(
@@ -101,7 +101,7 @@ pub(super) fn balancing(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 
 pub(super) fn fragmented(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let share = memory::share_in_large_blocks(node.root)?;
-    (share.0 < FRAGMENTED).then(|| {
+    (share.0 < MIN_LARGE_BLOCKS).then(|| {
         found(
             format!(
                 "only {} of the free memory is in blocks of 2 MiB or more: huge pages may be unavailable",
@@ -112,15 +112,15 @@ pub(super) fn fragmented(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-/// Reports that memory was fragmented or swapped out since the node was booted. A reboot restores both; some
-/// procedures for record runs begin with one.
-pub(super) fn aged(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+/// Reports memory that has been fragmented or swapped out since the node was booted. A reboot removes both problems;
+/// some benchmark procedures begin with a reboot.
+pub(super) fn reboot_helps(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let all = memory.bytes?;
     let up = node.machine.circumstances.as_ref()?.uptime_seconds?;
-    let share = memory::share_in_large_blocks(node.root).filter(|share| share.0 < FRAGMENTED);
+    let share = memory::share_in_large_blocks(node.root).filter(|share| share.0 < MIN_LARGE_BLOCKS);
     let pieces = share.map(|share| format!("only {share} of the free memory is in large blocks"));
-    let swapped = memory.swap_used.filter(|used| *used as f64 >= all as f64 * SWAPPED);
+    let swapped = memory.swap_used.filter(|used| *used as f64 >= all as f64 * MAX_SWAP_SHARE);
     let swapped = swapped.map(|used| format!("{} are swapped out", Bytes(used)));
     let signs: Vec<String> = [pieces, swapped].into_iter().flatten().collect();
     (!signs.is_empty()).then(|| {
@@ -130,7 +130,7 @@ pub(super) fn aged(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
                 host::uptime_in_words(up),
                 signs.join(", and ")
             ),
-            "before a run for the record, reboot: sudo shutdown -r now",
+            "reboot before the measurement: sudo shutdown -r now",
         )
     })
 }
@@ -139,7 +139,7 @@ pub(super) fn dirty(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let info = memory::info(node.root);
     let dirty = info.dirty?;
     let all = info.total?;
-    (dirty as f64 >= all as f64 * DIRTY).then(|| {
+    (dirty as f64 >= all as f64 * MAX_DIRTY_SHARE).then(|| {
         found(
             format!(
                 "{} of file data have not been written yet: writing them keeps disks and memory busy",
@@ -156,8 +156,8 @@ fn sure(node: &ExaminedNode<'_>) -> Option<SocketMemory> {
     node.processor()?.memory.filter(|memory| !memory.at_most)
 }
 
-/// Reports memory channels without a module, according to the firmware. The catalog has the number of
-/// channels of the processor; for an unknown processor, it is the number of channels for which the board has slots.
+/// Reports memory channels without a module, according to the firmware. The number of channels comes from the catalog;
+/// for an unknown processor, it is the number of channels for which the board has slots.
 pub(super) fn channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let figure = memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
@@ -171,7 +171,7 @@ pub(super) fn channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     // Boards may have slots of channels that this processor does not have.
     let names: &[String] = if listed == all { &memory.empty_channels } else { &[] };
     let rate = BytesPerSec(figure.value);
-    let limit = format!("the theoretical bandwidth is at most {used}/{all}, {rate}");
+    let limit = format!("the theoretical bandwidth is at most {used}/{all} of the maximum, {rate}");
     let text = match names {
         [name] => format!("memory channel {name} is empty: {limit}"),
         [] => format!("only {used} of {all} memory channels have a module: {limit}"),
@@ -211,7 +211,7 @@ pub(super) fn speed(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
     let runs = memory.transfers_per_s?;
     let supported = sure(node)?.transfers_per_s;
-    (runs < supported * SLOWER).then(|| {
+    (runs < supported * MIN_SPEED_RATIO).then(|| {
         found(
             format!("memory runs at {runs}, the processor supports {supported}"),
             "check for slower modules, two modules per channel, and a power-saving setting in the firmware",
@@ -233,7 +233,7 @@ pub(super) fn growing(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let sum = node.machine.numa_nodes.iter().map(|node| node.bytes).sum::<Option<u64>>()?;
     let all = node.machine.memory.bytes?;
     let is_known = sum > 0;
-    (is_known && sum.abs_diff(all) as f64 > all as f64 * NODES_DIFFER).then(|| {
+    (is_known && sum.abs_diff(all) as f64 > all as f64 * MAX_DIFFERENCE).then(|| {
         found(
             format!(
                 "the NUMA nodes have {} of memory in total, but the kernel has {}: the hypervisor adds and removes memory of this guest",
@@ -254,7 +254,7 @@ pub(super) fn none_reserved(node: &ExaminedNode<'_>) -> Option<DetectedProblem> 
         let count = pages.map_or("COUNT".to_owned(), |pages| pages.to_string());
         let purpose = pages.map_or("", |_| " (for the arrays of stream)");
         found(
-            format!("no huge pages are reserved: --pages {} will fail", short(smallest.bytes)),
+            format!("no huge pages are reserved: --pages {} will fail", page_text(smallest.bytes)),
             format!(
                 "echo {count} | sudo tee /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages{purpose}",
                 smallest.bytes >> 10
@@ -277,7 +277,7 @@ fn stream_array_pages(node: &ExaminedNode<'_>, page: u64) -> Option<u64> {
 }
 
 /// Formats a page size in the notation of the option `--pages`, e.g. `2m` or `1g`.
-fn short(bytes: u64) -> String {
+fn page_text(bytes: u64) -> String {
     Bytes(bytes).to_string().replace(" MiB", "m").replace(" GiB", "g").replace(" KiB", "k")
 }
 
@@ -309,7 +309,7 @@ mod tests {
         machine.memory.swap_used = info.swap_used;
         let uptime_seconds = days.map(|days| days * 86_400);
         machine.circumstances = Some(Circumstances { uptime_seconds, ..Circumstances::default() });
-        aged(&ExaminedNode { topology: &topology, root: &root, machine: &machine })
+        reboot_helps(&ExaminedNode { topology: &topology, root: &root, machine: &machine })
             .map(|found| found.text)
     }
 
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn page_size_is_printed_as_option_value() {
-        assert_eq!(short(2 << 20), "2m");
-        assert_eq!(short(1 << 30), "1g");
+        assert_eq!(page_text(2 << 20), "2m");
+        assert_eq!(page_text(1 << 30), "1g");
     }
 }

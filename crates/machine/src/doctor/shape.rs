@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_shapes_are_findings() {
+    fn unusual_machine_shapes_give_findings() {
         assert_eq!(ids("five-kinds"), ["core-classes"]);
         assert_eq!(ids("memory-mode"), ["memory-side-cache"]);
         assert_eq!(ids("hybrid-mode"), ["memory-side-cache", "memory-kinds"]);

@@ -2,7 +2,7 @@
 
 /// Beginning of the table; an older table may precede it.
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
-/// Sizes of the header and of an entry.
+/// Sizes of the header and of an entry, in bytes.
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
 /// Bits of the flags that contain the architecture and the width of pointers.

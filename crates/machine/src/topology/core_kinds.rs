@@ -1,6 +1,6 @@
 //! Classes of cores of equal speed. hwloc treats every difference of capacity as another kind, even if cores of one
-//! design have maximum clocks that differ by a few percent. Such kinds are combined: equally divided work is not
-//! slower on all these cores than on the fastest ones alone, because there are more cores. The functions are pure.
+//! design have maximum clocks that differ by a few percent. Such kinds are combined: work that is divided equally takes
+//! no longer on all these cores than on only the fastest of them, because there are more cores. The functions are pure.
 
 use super::HardwareThread;
 use serde::{Deserialize, Serialize};

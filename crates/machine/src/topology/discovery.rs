@@ -97,7 +97,7 @@ pub(super) fn live_xml() -> Result<String, Failure> {
         // An XML of an earlier measurement is not the machine. SAFETY: the environment is that of this child process,
         // which has one thread.
         unsafe { libc::unsetenv(XML_FILE.as_ptr()) };
-        exported().map_err(|cause| cause.to_string())
+        export_xml().map_err(|cause| cause.to_string())
     })
     .map_err(|cause| unreadable_machine(&cause))
 }
@@ -154,7 +154,7 @@ fn in_child<T: Serialize + DeserializeOwned>(
 }
 
 /// Returns the XML of this machine, with the object types that `lstopo` exports.
-fn exported() -> Result<String, Box<dyn Error>> {
+fn export_xml() -> Result<String, Box<dyn Error>> {
     let hwloc = Hwloc::builder()
         .with_common_type_filter(TypeFilter::KeepAll)?
         .with_io_type_filter(TypeFilter::KeepImportant)?
@@ -163,8 +163,8 @@ fn exported() -> Result<String, Box<dyn Error>> {
 }
 
 fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
-    match loaded(source, text) {
-        Ok(hwloc) => Ok(copied(&hwloc, source)),
+    match load_hwloc(source, text) {
+        Ok(hwloc) => Ok(convert(&hwloc, source)),
         // hwloc does not report the reason for a failure.
         Err(_) if matches!(source, TopologySource::Synthetic(_)) => {
             Err("hwloc does not accept this order of levels".to_owned())
@@ -174,7 +174,7 @@ fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
 }
 
 /// Loads the topology with hwloc.
-fn loaded(source: &TopologySource, text: &str) -> Result<Hwloc, Box<dyn Error>> {
+fn load_hwloc(source: &TopologySource, text: &str) -> Result<Hwloc, Box<dyn Error>> {
     // Without a filter, hwloc leaves out caches in front of memory.
     let builder = Hwloc::builder().with_type_filter(ObjectType::MemCache, TypeFilter::KeepAll)?;
     let builder = match source {
@@ -207,7 +207,7 @@ fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
 }
 
 /// Converts hwloc's tree to a [`Topology`].
-fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
+fn convert(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     let mut numbering = Numbering::default();
     let llc_type = caches::last_level(hwloc);
     let affinity = match source {

@@ -43,9 +43,8 @@ struct Attribute {
     value: fn(&MemoryAccess) -> Option<f64>,
 }
 
-/// Attributes in hwloc's order. If both directions are known, hwloc defines bandwidth and latency without a
-/// direction as their mean; otherwise as the known one. The latency of a write cannot be measured by dependent
-/// loads.
+/// Attributes in hwloc's order. hwloc defines bandwidth and latency without a direction as the mean of both directions
+/// or, if only one direction is known, as its value. The latency of a write cannot be measured by dependent loads.
 const ATTRIBUTES: [Attribute; 6] = [
     Attribute { name: "Bandwidth", flags: HIGHER_FIRST, value: mean_bandwidth },
     Attribute { name: "Latency", flags: LOWER_FIRST, value: latency },
@@ -100,8 +99,8 @@ pub fn with_measured(xml: &str, accesses: &[MemoryAccess]) -> Result<String, Str
             let Some(measured) = value(access).filter(|measured| measured.is_finite()) else {
                 continue;
             };
-            let target = found(&nodes, access.target)?;
-            let initiator = found(&nodes, access.initiator)?;
+            let target = find_node(&nodes, access.target)?;
+            let initiator = find_node(&nodes, access.initiator)?;
             values += &format!(
                 "    <memattr_value target_obj_type=\"NUMANode\" target_obj_gp_index=\"{}\" value=\"{}\" \
                  initiator_cpuset=\"{}\"/>\n",
@@ -126,7 +125,7 @@ fn opening(name: &str) -> String {
 }
 
 /// Returns the NUMA node with this number.
-fn found<'n, 'a>(
+fn find_node<'n, 'a>(
     nodes: &'n BTreeMap<NumaNodeId, XmlNode<'a>>,
     id: NumaNodeId,
 ) -> Result<&'n XmlNode<'a>, String> {

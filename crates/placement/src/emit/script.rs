@@ -4,7 +4,7 @@
 //! braces of places need quotes. `job` writes job scripts; `rank` writes the code by which a process determines its
 //! rank.
 
-use super::{OpenMpi, OpenMpiVersion, PerRank, rank_variable, visible};
+use super::{OpenMpi, OpenMpiVersion, RankSettings, rank_variable, visible};
 use crate::numa::MemoryPolicy;
 use crate::ranks::{RankPlace, RankPlan};
 use nodegauge_machine::Topology;
@@ -107,11 +107,11 @@ pub fn numactl(job: &EmittedRanks<'_>) -> String {
     let plan = job.plan;
     let mut text = head(job, RUN);
     if let [only] = plan.ranks.as_slice() {
-        return text + "exec " + &started(plan, 0, only, QUOTE) + "\n";
+        return text + "exec " + &rank_command(plan, 0, only, QUOTE) + "\n";
     }
     text.push_str("pids=\ntrap 'kill $pids 2>/dev/null' INT TERM\n");
     for (rank, place) in plan.ranks.iter().enumerate() {
-        text.push_str(&format!("{} & pids=\"$pids $!\"\n", started(plan, rank, place, QUOTE)));
+        text.push_str(&format!("{} & pids=\"$pids $!\"\n", rank_command(plan, rank, place, QUOTE)));
     }
     text + "status=0\nfor pid in $pids; do wait \"$pid\" || status=$?; done\nexit $status\n"
 }
@@ -134,7 +134,7 @@ pub fn wrapper(job: &EmittedRanks<'_>) -> String {
 fn by_rank(job: &EmittedRanks<'_>, quote: char) -> String {
     let places = job.plan.ranks.iter().enumerate();
     let commands: Vec<String> = places
-        .map(|(rank, place)| format!("exec {}", started(job.plan, rank, place, quote)))
+        .map(|(rank, place)| format!("exec {}", rank_command(job.plan, rank, place, quote)))
         .collect();
     rank::cases(job, &commands)
 }
@@ -195,7 +195,7 @@ fn mpich_commands(job: &EmittedRanks<'_>) -> String {
 }
 
 /// Returns the command of one rank with its variables and its binding.
-fn started(plan: &RankPlan, rank: usize, place: &RankPlace, quote: char) -> String {
+fn rank_command(plan: &RankPlan, rank: usize, place: &RankPlace, quote: char) -> String {
     let variables = [super::rank_thread_variables(place), visible(plan, rank)].concat();
     let environment = env_words(&variables, quote);
     let words: String = super::numactl(place).iter().map(|word| format!("{word} ")).collect();
@@ -213,7 +213,7 @@ pub fn slurm(job: &EmittedRanks<'_>) -> String {
 }
 
 /// Returns the program's command with the settings of a rank.
-fn with_settings(rank: &PerRank, quote: char) -> String {
+fn with_settings(rank: &RankSettings, quote: char) -> String {
     let prefix: String = rank.prefix.iter().map(|word| format!("{word} ")).collect();
     format!("env {}{prefix}\"$@\"", env_words(&rank.environment, quote))
 }

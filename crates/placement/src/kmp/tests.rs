@@ -91,7 +91,7 @@ fn proclist_entry_places_one_thread() {
 }
 
 #[test]
-fn unbound_types_allow_all_cpus() {
+fn kmp_types_without_binding_allow_all_cpus() {
     let t2k = machine(T2K);
     for text in ["none", "disabled", "verbose"] {
         assert_eq!(resolved(&t2k, text, 2), ["0-15", "0-15"]);
@@ -120,7 +120,7 @@ fn modifiers_without_effect_are_reported() {
 }
 
 #[test]
-fn kmp_refusals_state_numbers() {
+fn kmp_error_states_the_limits_of_the_machine() {
     let t2k = machine(T2K);
     let error = |text: &str| parse(text).resolve(&t2k, 2).unwrap_err().to_string();
     assert_eq!(

@@ -35,7 +35,7 @@ impl PlacesSpec {
     ) -> Result<Vec<Place>, PlacementError> {
         let missing = |what: &str| {
             Err(self
-                .refused(format!("this machine has no {what}"))
+                .refusal(format!("this machine has no {what}"))
                 .hint("use cores, threads or sockets"))
         };
         let groups = match name {
@@ -59,7 +59,7 @@ impl PlacesSpec {
             Some(asked) if asked as usize > places.len() => {
                 let found = places.len();
                 return Err(self
-                    .refused(format!("this process may use {found} {name}, not {asked}"))
+                    .refusal(format!("this process may use {found} {name}, not {asked}"))
                     .hint(format!("e.g. --places '{name}({found})'")));
             }
             Some(asked) => places.truncate(asked as usize),
@@ -68,7 +68,7 @@ impl PlacesSpec {
         Ok(places)
     }
 
-    fn refused(&self, problem: impl fmt::Display) -> PlacementError {
+    fn refusal(&self, problem: impl fmt::Display) -> PlacementError {
         PlacementError::new(format!("places \"{self}\": {problem}"))
     }
 }
@@ -150,17 +150,17 @@ impl Resolver<'_> {
     }
 
     fn nothing_left(&self) -> PlacementError {
-        self.spec.refused("no CPU is left after the exclusions")
+        self.spec.refusal("no CPU is left after the exclusions")
     }
 
     fn too_many(&self) -> PlacementError {
         self.spec
-            .refused(format!("more than {MAX_COUNT} places, or more than {BUDGET} CPUs in total"))
+            .refusal(format!("more than {MAX_COUNT} places, or more than {BUDGET} CPUs in total"))
     }
 
     fn nothing_excluded(&self, excluded: &dyn std::fmt::Display) -> PlacementError {
         self.spec
-            .refused(format!("!{excluded} excludes nothing"))
+            .refusal(format!("!{excluded} excludes nothing"))
             .hint("an exclusion must follow the place that it removes, or be in the same braces as the CPU that it removes")
     }
 }

@@ -63,7 +63,7 @@ fn abstract_places_exclude_unusable_cpus() {
 }
 
 #[test]
-fn place_refusals_state_numbers() {
+fn places_error_states_the_limits_of_the_machine() {
     let topology = machine("Package:2 NUMANode:1 Core:4 PU:1");
     let error = |text: &str| parse(text).resolve(&topology).unwrap_err().to_string();
     for (text, expected) in [

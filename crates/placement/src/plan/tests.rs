@@ -181,7 +181,7 @@ fn too_many_or_no_threads_are_refused() {
 }
 
 #[test]
-fn objects_of_thread_are_found() {
+fn thread_place_has_cores_sockets_and_numa_nodes() {
     let t2k = machine(T2K);
     let sockets = plan(&t2k, &request(None, "sockets", None)).unwrap();
     let second = &sockets.threads[1];

@@ -24,7 +24,7 @@ fn table(plan: &RankPlan) -> Vec<(Vec<u32>, Option<u32>, Vec<u32>)> {
     plan.ranks.iter().zip(&plan.devices).map(row).collect()
 }
 
-fn all_near(plan: &RankPlan) -> bool {
+fn are_all_near(plan: &RankPlan) -> bool {
     plan.devices.iter().flatten().all(|device| device.near == Some(true))
 }
 
@@ -32,7 +32,7 @@ fn all_near(plan: &RankPlan) -> bool {
 fn ranks_of_eight_mi250x_dies_are_near_devices() {
     // On Frontier, the first two dies are near the last node, and so on.
     let plan = planned("mi250x", RankRequest { threads: Some(2), ..request(8, 1) });
-    assert!(all_near(&plan));
+    assert!(are_all_near(&plan));
     let row = |device, node, cpus: [u32; 2]| (vec![device], Some(node), cpus.to_vec());
     assert_eq!(
         table(&plan),
@@ -52,7 +52,7 @@ fn ranks_of_eight_mi250x_dies_are_near_devices() {
         "mi250x",
         RankRequest { map: Some(RankMap::Core), threads: Some(2), ..request(8, 1) },
     );
-    assert!(all_near(&two_nodes));
+    assert!(are_all_near(&two_nodes));
     let devices: Vec<u32> = two_nodes.devices.iter().map(|devices| devices[0].number).collect();
     assert_eq!(devices, [4, 5, 2, 3, 6, 7, 0, 1]);
 }
@@ -65,7 +65,7 @@ fn ranks_of_four_a100_are_near_devices() {
         nodes,
         [(Some(3), vec![6]), (Some(2), vec![4]), (Some(1), vec![2]), (Some(0), vec![0])]
     );
-    assert!(all_near(&plan));
+    assert!(are_all_near(&plan));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn many_ranks_share_devices() {
     assert_eq!(sixteen.notices, ["16 ranks share 8 devices"]);
     let cpus: std::collections::BTreeSet<_> =
         table(&sixteen).into_iter().map(|(.., cpus)| cpus).collect();
-    assert_eq!((cpus.len(), all_near(&sixteen)), (16, true));
+    assert_eq!((cpus.len(), are_all_near(&sixteen)), (16, true));
     // Ranks that share the near cores of a device have parts of them in the order of the ranks.
     let of_first_node = table(&sixteen).into_iter().filter(|(_, node, _)| *node == Some(0));
     let of_first_node: Vec<Vec<u32>> = of_first_node.map(|(.., own)| own).collect();

@@ -10,9 +10,9 @@ pub(super) struct Sockets {
     pub(super) cpus: Vec<Vec<CpuId>>,
     /// Socket of each core, in the order in which ranks fill the cores.
     pub(super) fill: Vec<usize>,
-    /// All CPUs with the indices of their sockets: the first hardware threads of all cores, then the second, and so
-    /// on.
-    pub(super) turns: Vec<(usize, CpuId)>,
+    /// All CPUs with the indices of their sockets, in the order in which threads use them: the first hardware threads
+    /// of all cores, then the second, and so on.
+    pub(super) cpu_order: Vec<(usize, CpuId)>,
 }
 
 impl Sockets {
@@ -24,19 +24,19 @@ impl Sockets {
             cores.push((socket, core));
         }
         let max = cores.iter().map(|(_, core)| core.len()).max().unwrap_or(0);
-        let mut turns = Vec::new();
+        let mut cpu_order = Vec::new();
         for sibling in 0..max {
             for (socket, core) in &cores {
-                turns.extend(core.get(sibling).map(|cpu| (*socket, *cpu)));
+                cpu_order.extend(core.get(sibling).map(|cpu| (*socket, *cpu)));
             }
         }
-        Self { fill: cores.iter().map(|(socket, _)| *socket).collect(), turns, cpus }
+        Self { fill: cores.iter().map(|(socket, _)| *socket).collect(), cpu_order, cpus }
     }
 
     /// Returns the index of the socket of each rank.
     pub(super) fn rank_sockets(&self, map: RankMap, ranks: u32, threads: u32) -> Vec<usize> {
         if map == RankMap::Even {
-            return self.evenly(ranks, threads);
+            return self.distribute_evenly(ranks, threads);
         }
         let count = self.cpus.len();
         (0..ranks as usize)
@@ -53,7 +53,7 @@ impl Sockets {
     /// Distributes blocks of consecutive ranks over the sockets. The lengths of the blocks differ by at most one,
     /// with longer blocks first. A socket with too few usable CPUs gets as many ranks as fit, and the other sockets
     /// get the rest.
-    fn evenly(&self, ranks: u32, threads: u32) -> Vec<usize> {
+    fn distribute_evenly(&self, ranks: u32, threads: u32) -> Vec<usize> {
         let threads = threads.max(1) as usize;
         let max: Vec<usize> = self.cpus.iter().map(|cpus| cpus.len() / threads).collect();
         let mut blocks = vec![0_usize; self.cpus.len()];

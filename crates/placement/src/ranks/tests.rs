@@ -245,7 +245,7 @@ fn policy_with_cpus_places_memory_only() {
 }
 
 #[test]
-fn rank_refusals_state_numbers() {
+fn rank_error_states_the_limits_of_the_machine() {
     let error = |request: RankRequest| plan_ranks(&machine(T2K), &request).unwrap_err().to_string();
     let some = RankRequest { ranks: 2, ..RankRequest::default() };
     assert_eq!(

@@ -144,7 +144,7 @@ impl SrunStep {
         }
     }
 
-    /// Waits for the end of srun, which ends tasks that do not end themselves.
+    /// Waits for the end of srun, which ends tasks that do not end by themselves.
     pub fn end(&self, all_respond: bool) {
         self.input.borrow_mut().take();
         let mut child = self.child.borrow_mut();

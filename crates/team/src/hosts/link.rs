@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 /// Time for all ranks to finalise MPI.
-const LEAVING: Duration = Duration::from_secs(10);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connection between rank 0 and the leaders of the other hosts.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Link {
             Self::Mpi { world, .. } => {
                 // Without the thread, this process waits for the others.
                 let _ = std::thread::Builder::new().spawn(move || {
-                    wait_whole_time(&Wait::within(LEAVING));
+                    wait_whole_time(&Wait::within(LEAVE_TIMEOUT));
                     nodegauge_os::leave(code)
                 });
                 world.leave();

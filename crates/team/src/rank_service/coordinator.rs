@@ -118,8 +118,9 @@ impl<P: Protocol> Coordinator<P> {
             .map_err(|cause| cannot("create the memory shared by the ranks", cause))?;
         let mut coordinator = Self { joined, inbox, barrier, children, broken: None, code: 0 };
         let path = coordinator.barrier.path();
-        let together = false;
-        coordinator.exchange(ranks as usize, together, |_| ToRank::Map { path: path.clone() })?;
+        let count = ranks as usize;
+        let is_collective = false;
+        coordinator.exchange(count, is_collective, |_| ToRank::Map { path: path.clone() })?;
         Ok(Rc::new(RefCell::new(coordinator)))
     }
 
@@ -149,20 +150,20 @@ impl<P: Protocol> Coordinator<P> {
         request: impl Fn(usize) -> P::TargetRequest,
     ) -> Result<Vec<P::Response>, Failure> {
         let requests: Vec<P::TargetRequest> = (0..ranks).map(request).collect();
-        let together = requests.iter().any(P::is_collective);
+        let is_collective = requests.iter().any(P::is_collective);
         let mut requests = requests.into_iter();
-        let responses = self.exchange(ranks, together, |_| {
+        let responses = self.exchange(ranks, is_collective, |_| {
             requests.next().map_or(ToRank::End { code: 0 }, ToRank::Handle)
         })?;
-        Ok(responses.into_iter().filter_map(handled).collect())
+        Ok(responses.into_iter().filter_map(handled_response).collect())
     }
 
-    /// Sends a message to each of the first `ranks` ranks, and waits for all responses. `together` is true if the
+    /// Sends a message to each of the first `ranks` ranks, and waits for all responses. `is_collective` is true if the
     /// ranks wait for each other while they handle the message.
     fn exchange(
         &mut self,
         ranks: usize,
-        together: bool,
+        is_collective: bool,
         mut message: impl FnMut(usize) -> ToRank<P::TargetRequest>,
     ) -> Result<Vec<FromRank<P::Response>>, Failure> {
         if let Some(broken) = &self.broken {
@@ -175,7 +176,7 @@ impl<P: Protocol> Coordinator<P> {
         let mut collection = Collection::new(0..ranks, RESPONSE_TIMEOUT);
         // A look at the clock would take CPU time from a rank that measures.
         let wait = collection.wait().every(RESPONSE_TIMEOUT);
-        let received = collection.receive(&wait, |pause| self.response(pause, together));
+        let received = collection.receive(&wait, |pause| self.response(pause, is_collective));
         let responses = received.and_then(|()| collection.all_messages());
         let responses = responses.map_err(|failure| self.break_with(failure))?;
         responses.into_iter().collect()
@@ -184,12 +185,12 @@ impl<P: Protocol> Coordinator<P> {
     /// Waits for the next response of a rank: its message, or its failure.
     ///
     /// # Errors
-    /// Fails if the other ranks cannot continue, because a rank is lost, or has failed in a message that is handled
-    /// `together`.
+    /// Fails if the other ranks cannot continue, because a rank is lost, or has failed while it handled a collective
+    /// message.
     fn response(
         &mut self,
         pause: Duration,
-        together: bool,
+        is_collective: bool,
     ) -> Result<Option<RankResponse<P>>, Failure> {
         let (index, response) = match self.inbox.recv_timeout(pause) {
             Ok(received) => received,
@@ -201,7 +202,7 @@ impl<P: Protocol> Coordinator<P> {
         let rank = self.joined[index].handshake.rank;
         match response {
             None => Err(self.lost(index)),
-            Some(FromRank::Failed(failure)) if together => Err(failed(rank, failure)),
+            Some(FromRank::Failed(failure)) if is_collective => Err(failed(rank, failure)),
             Some(FromRank::Failed(failure)) => Ok(Some((index, Err(failed(rank, failure))))),
             Some(response) => Ok(Some((index, Ok(response)))),
         }
@@ -236,7 +237,7 @@ impl<P: Protocol> Drop for Coordinator<P> {
     }
 }
 
-/// Starts the running program as a rank, even if the program's file has been replaced since the start.
+/// Starts this program in another process as a rank, even if the program's file has been replaced in the meantime.
 fn spawn(command_name: &str, name: &str, rank: u32, ranks: u32) -> Result<KillOnDrop, Failure> {
     let program = nodegauge_os::own_program().map_err(|cause| cannot("start a rank", cause))?;
     let mut command = Command::new(program);
@@ -259,7 +260,7 @@ fn check_started<P: Protocol>(
 }
 
 /// Returns the response to a request of the gauge; `None` for other messages.
-fn handled<R>(response: FromRank<R>) -> Option<R> {
+fn handled_response<R>(response: FromRank<R>) -> Option<R> {
     match response {
         FromRank::Handled(response) => Some(response),
         FromRank::Handshake(_) | FromRank::Mapped | FromRank::Failed(_) => None,

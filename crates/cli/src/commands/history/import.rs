@@ -12,10 +12,10 @@ use nodegauge_measure::record::Status;
 use nodegauge_os::Input;
 use std::path::{Path, PathBuf};
 
-/// File with outputs of other programs that was read once, before it is read again to be saved.
+/// File with outputs of other programs that has been checked, and is read a second time to be saved.
 struct OutputFile<'a> {
     path: &'a Path,
-    /// Content that cannot be opened again.
+    /// Content, if the file is a pipe, which cannot be opened a second time.
     pipe: Option<Input<'static>>,
 }
 
@@ -72,13 +72,13 @@ pub(super) fn execute(
     Ok(exit)
 }
 
-/// Command of the records.
+/// Command that imported records contain.
 const COMMAND: [&str; 2] = ["history", "import"];
 
 /// Reads the runs of a file without saving them.
 ///
 /// # Errors
-/// Fails if the text is not read, or if none of its runs is.
+/// Fails if the text cannot be read, or if none of its runs can be read.
 fn check(file: &RunFile<'_>) -> Result<(), Failure> {
     let mut has_record = false;
     let mut unread = None;

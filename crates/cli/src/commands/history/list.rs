@@ -14,16 +14,16 @@ use nodegauge_report::history::{self, ListLine};
 use std::path::Path;
 
 /// Default number of listed runs.
-const SHOWN: usize = 20;
+const DEFAULT_LIMIT: usize = 20;
 /// Minimum number of identifier characters that are shown. The first ten characters encode the time in milliseconds;
 /// the eighth changes about once per second.
-const ID: usize = 8;
+const MIN_ID_LENGTH: usize = 8;
 
 pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     let all = args.all || args.quiet || args.documents.are_requested();
     let filter = RunFilter {
-        limit: args.limit.map(|limit| limit as usize).or((!all).then_some(SHOWN)),
-        ..args.which.filter()
+        limit: args.limit.map(|limit| limit as usize).or((!all).then_some(DEFAULT_LIMIT)),
+        ..args.saved.filter()
     };
     let store = session::open_store_to_read(&args.db)?;
     if args.quiet {
@@ -36,10 +36,10 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     let (lines, every, distinct_prefix_length) = match &store {
         Some(store) => {
             let lines = store.list(&filter)?;
-            let distinct_prefix_length = store.distinct_prefix_length(&lines, ID)?;
+            let distinct_prefix_length = store.distinct_prefix_length(&lines, MIN_ID_LENGTH)?;
             (lines, store.count(&filter)?, distinct_prefix_length)
         }
-        None => (Vec::new(), 0, ID),
+        None => (Vec::new(), 0, MIN_ID_LENGTH),
     };
     let registry = gauges::registry();
     if !args.documents.write(&|| output::json(&lines), &|| Ok(table(&lines, registry)))? {

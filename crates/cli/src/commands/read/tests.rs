@@ -13,10 +13,10 @@ const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/corpus");
 /// Keys that distinguish the figures of an output.
 const KEYS: [&str; 9] =
     ["case", "message_bytes", "file_bytes", "block_bytes", "nb", "n", "device", "peer", "element"];
-/// One of this number of mutations is tried, unless `CORPUS_MUTATIONS` is `all`.
+/// Number of mutations of which one is tried, unless `CORPUS_MUTATIONS` is `all`.
 const ONE_IN: usize = 40;
 /// Maximum number of mutations per text, unless all are tried.
-const MOST: usize = 6;
+const MAX_MUTATIONS: usize = 6;
 /// Texts whose last lines make their figures invalid. Without these lines, the figures are suspect.
 const INVALID_AT_THE_END: [&str; 2] =
     ["hpl/2.3-recorded-failed.txt", "stream/5.10-recorded-gcc-corrupt-2t.txt"];
@@ -265,13 +265,14 @@ fn mutations(text: &str, values: &[f64]) -> Vec<(String, Vec<u8>)> {
 /// Numbers of mutated texts by what is read from them.
 #[derive(Debug, Default)]
 struct MutationCounts {
-    /// All figures.
+    /// Mutations from which all figures are read.
     right: usize,
-    /// Fewer figures; a run or a figure is named as incomplete, or the text has a run that is not read.
+    /// Mutations from which fewer figures are read, and a run or a figure is named as incomplete, or a run is not read.
     fewer_named: usize,
-    /// Fewer figures, and nothing shows it, as when a row of a table without a known number of rows is missing.
+    /// Mutations from which fewer figures are read without a remark, e.g. if a row is missing in a table whose number
+    /// of rows is unknown.
     fewer: usize,
-    /// No figures, with a reason.
+    /// Mutations from which no figures are read, with a reason.
     refused: usize,
     /// Figures that the text does not have.
     wrong: Vec<String>,
@@ -305,7 +306,7 @@ fn mutated(path: &Path, one_in: usize) -> MutationCounts {
         figures.flat_map(|run| &run.measurements).filter_map(|m| m.value).collect();
     let mut counts = MutationCounts::default();
     let all = mutations(&text, &numbers);
-    let one_in = if one_in == 1 { 1 } else { one_in.max(all.len() / MOST) };
+    let one_in = if one_in == 1 { 1 } else { one_in.max(all.len() / MAX_MUTATIONS) };
     for (at, (what, bytes)) in all.into_iter().enumerate() {
         if at % one_in != name(path).len() % one_in {
             continue;

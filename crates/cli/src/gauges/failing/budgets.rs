@@ -17,7 +17,7 @@ use std::time::Duration;
 const WITH_OWN_SAMPLES: [&str; 2] = ["file_grid", "own_programs"];
 /// Budget that is too small for every plan.
 const NO_TIME: Duration = Duration::from_millis(1);
-/// Maximum number of figures per cell that a run under load may measure.
+/// Maximum number of turns per cell that a run under load may measure.
 const MAX_TURNS: usize = 12;
 
 fn asked(budget: Duration) -> Extent {
@@ -25,7 +25,7 @@ fn asked(budget: Duration) -> Extent {
 }
 
 /// Returns the budget in a hint: `use --budget 12, or smaller arrays`.
-fn hinted(hint: &str) -> Option<Duration> {
+fn hinted_budget(hint: &str) -> Option<Duration> {
     let (_, rest) = hint.split_once("--budget ")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     Some(Duration::from_secs(digits.parse().ok()?))
@@ -58,7 +58,7 @@ pub(super) fn refuses_or_delivers(case: &Case) {
     assert_eq!(refused.kind, FailureKind::Usage, "{name}: {refused}");
     assert!(first.turns.is_empty(), "{name}: {refused}, after {} turns", first.turns.len());
     let hint = refused.hint.as_deref().unwrap_or_default();
-    let enough = hinted(hint).unwrap_or_else(|| panic!("{name}: {refused}"));
+    let enough = hinted_budget(hint).unwrap_or_else(|| panic!("{name}: {refused}"));
     let second = run(case, asked(enough), &mut SilentObserver, hurried(enough)).unwrap();
     delivers(name, &second.ended.unwrap_or_else(|again| panic!("{name}: {refused}; {again}")));
 }

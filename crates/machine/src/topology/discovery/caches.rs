@@ -128,8 +128,8 @@ fn add<'a>(cache: &TopologyObject, nodes: impl Iterator<Item = &'a mut TopologyN
     }
 }
 
-/// Returns the size in hwloc's full text of a cache, in which it is in KiB: `size=1048576KB`. The bindings have no
-/// attributes for caches in front of memory.
+/// Returns the size of a cache in bytes from hwloc's full text, which contains it in KiB: `size=1048576KB`. The
+/// bindings have no attributes for caches in front of memory.
 fn size_in_text(text: &str) -> Option<u64> {
     let (_, rest) = text.split_once("size=")?;
     let digits = rest.find(|c: char| !c.is_ascii_digit())?;

@@ -4,7 +4,9 @@
 //! Sources: qsub(1) and pbs_resources(7) of OpenPBS; the job scripts of the ccNUMA lecture for NQS; public job
 //! scripts for Fujitsu's PJM (`pjsub`).
 
-use super::{EmittedRanks, QUOTE, head, mpich_commands, openmpi_commands, started, with_rank_code};
+use super::{
+    EmittedRanks, QUOTE, head, mpich_commands, openmpi_commands, rank_command, with_rank_code,
+};
 use std::fmt::Write as _;
 
 /// Placeholder for the program in scripts that the user edits.
@@ -29,7 +31,7 @@ pub fn pbs(job: &EmittedRanks<'_>) -> String {
         job.per_node(),
         job.threads_each(),
     );
-    if let Some(command) = single(job) {
+    if let Some(command) = single_command(job) {
         return text + &command;
     }
     // Intel MPI's launcher is derived from Hydra, too.
@@ -64,7 +66,7 @@ pub fn nqs(job: &EmittedRanks<'_>) -> String {
         job.node_count(),
         job.per_node(),
     );
-    text + &edited(job, "exec \"${MPIRUN:-mpirun}\"")
+    text + &edited_commands(job, "exec \"${MPIRUN:-mpirun}\"")
 }
 
 /// Returns a job script for PJM, the batch system of Fujitsu.
@@ -87,21 +89,21 @@ pub fn pjm(job: &EmittedRanks<'_>) -> String {
         job.total(),
         job.per_node(),
     );
-    text + &edited(job, &format!("exec \"${{MPIRUN:-mpiexec}}\" -n {}", job.total()))
+    text + &edited_commands(job, &format!("exec \"${{MPIRUN:-mpiexec}}\" -n {}", job.total()))
 }
 
 /// Returns the commands that start the program whose name the user writes into the script; `launcher` starts the
 /// ranks.
-fn edited(job: &EmittedRanks<'_>, launcher: &str) -> String {
+fn edited_commands(job: &EmittedRanks<'_>, launcher: &str) -> String {
     let program = format!("set -- {PROGRAM}\n");
-    match single(job) {
+    match single_command(job) {
         Some(command) => program + &command,
         None => format!("{program}{}{launcher} \"$@\"\n", with_rank_code(job)),
     }
 }
 
 /// Returns the command of a process that is not a rank; `None` for ranks.
-fn single(job: &EmittedRanks<'_>) -> Option<String> {
+fn single_command(job: &EmittedRanks<'_>) -> Option<String> {
     let place = job.plan.ranks.first().filter(|_| job.is_single())?;
-    Some(format!("exec {}\n", started(job.plan, 0, place, QUOTE)))
+    Some(format!("exec {}\n", rank_command(job.plan, 0, place, QUOTE)))
 }

@@ -1,11 +1,10 @@
 //! Shell code with which a process finds its rank on its node, under any launcher.
 //!
-//! The code reads the variables of [`local_rank_variables`]. If none is set, it reads the rank in the job
-//! and computes `rank mod ranks per node`. A variable that the user names
-//! (`RANK_VARIABLE`) replaces all others. The code never guesses: it fails with one line if no variable is set, if
-//! the value is not a number, and if there are more ranks than planned. The name that the user gives is expanded
-//! only if it is a name of a shell variable; values are used in arithmetic only if they are numbers. Variables of a
-//! batch script, which is not a rank, do not count.
+//! The code reads the variables of [`local_rank_variables`]. If none is set, it reads the rank in the job and computes
+//! `rank mod ranks per node`. A variable that the user names (`RANK_VARIABLE`) replaces all others. The code never
+//! guesses: it fails with one line if no variable is set, if the value is not a number, and if there are more ranks
+//! than planned. The name that the user gives is expanded only if it is a name of a shell variable; values are used in
+//! arithmetic only if they are numbers. Variables of a batch script are ignored, because a batch script is not a rank.
 //!
 //! The code contains no single quotes, so that it can be in single quotes itself, and it sets no variables of the shell
 //! that runs it.

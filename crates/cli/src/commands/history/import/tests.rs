@@ -78,15 +78,15 @@ fn shape(line: &str) -> String {
 /// Returns the positions at which a text is cut: all positions in the first line of each shape, and the last digits and
 /// the end of other lines, e.g. rows of a table.
 fn cuts(text: &str) -> Vec<usize> {
-    /// Number of positions in a line whose shape is not new.
-    const LAST: usize = 3;
+    /// Number of cuts in a line whose shape has occurred before.
+    const CUTS: usize = 3;
     let mut shapes = BTreeSet::new();
     let mut cuts = Vec::new();
     let mut begin = 0;
     for line in text.split_inclusive('\n') {
         let places: Vec<usize> = line.char_indices().map(|(at, _)| begin + at).collect();
         let skipped =
-            if shapes.insert(shape(line)) { 0 } else { places.len().saturating_sub(LAST) };
+            if shapes.insert(shape(line)) { 0 } else { places.len().saturating_sub(CUTS) };
         cuts.extend(&places[skipped..]);
         begin += line.len();
     }
