@@ -33,7 +33,7 @@ fn unmeasured() -> Failure {
     Failure::unmet("no XML written: not all pairs of NUMA nodes were measured")
 }
 
-/// Returns the measured accesses, in node order.
+/// Returns the measured accesses between NUMA nodes, in node order.
 fn accesses(
     measurements: &[Measurement],
     accept_suspect: bool,

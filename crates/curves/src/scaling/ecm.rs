@@ -9,21 +9,21 @@
 //! is used (Hofmann, Hager and Fey, "On the Accuracy and Usefulness of Analytic Energy Models for Contemporary Multicore
 //! Processors", ISC 2018; half a transfer, as in RRZE's Kerncraft).
 
-/// Number of halvings of the interval in which a time of transfer is sought; the error is below that of an `f64`.
+/// Number of bisection steps that determine the transfer time; the remaining error is below the precision of `f64`.
 const HALVINGS: usize = 60;
 
-/// Time of a unit of work of a loop, in any unit of time.
+/// Times that a loop takes for a unit of work, in any unit of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LoopTimes {
     /// Time on one core while the other cores are idle.
     pub one_core: f64,
-    /// Part of it during which the loop uses the memory interface.
+    /// Part of `one_core` during which the loop uses the memory interface.
     pub transfer: f64,
 }
 
 impl LoopTimes {
-    /// Returns the times of a loop that takes `one_core` on one core, and that reaches `rate` units of work per unit of time
-    /// with `cores` cores. If `rate` is not below that of `cores` independent cores, the interface is not noticed.
+    /// Returns the times of a loop that takes `one_core` on one core and reaches `rate` (units of work per unit of
+    /// time) on `cores` cores. If `rate` is at least that of `cores` independent cores, the transfer time is zero.
     pub(crate) fn reaching(one_core: f64, cores: usize, rate: f64) -> Self {
         let mut low = Self { one_core, transfer: 0.0 };
         let mut high = Self { one_core, transfer: 1.0 / rate };
@@ -42,7 +42,8 @@ impl LoopTimes {
         high
     }
 
-    /// Returns the number of cores at which the memory interface is saturated, at least one; infinite if it is not noticed.
+    /// Returns the number of cores that saturate the memory interface, at least one; infinite if the transfer time is
+    /// zero.
     pub(crate) fn saturation(self) -> f64 {
         if self.transfer > 0.0 { (self.one_core / self.transfer).max(1.0) } else { f64::INFINITY }
     }
@@ -58,7 +59,7 @@ impl LoopTimes {
         used
     }
 
-    /// Returns the rate of `cores` cores, units of work per unit of time.
+    /// Returns the rate of `cores` cores, in units of work per unit of time.
     pub(crate) fn rate(self, cores: usize) -> f64 {
         if self.transfer > 0.0 {
             return self.utilisation(cores) / self.transfer;
@@ -67,8 +68,8 @@ impl LoopTimes {
     }
 }
 
-/// Returns the predicted rate of threads on several NUMA domains, of which each has a memory interface of its own.
-/// `running` has the number of cores that run in each domain, `all` the number in a run with all cores, in which the loop
+/// Returns the predicted rate of threads on several NUMA domains, each of which has its own memory interface. `running`
+/// is the number of running cores per domain. `all` is the number of cores per domain in a run with all cores, which
 /// reaches `rate_of_all`.
 pub(crate) fn predicted(one_core: f64, rate_of_all: f64, running: &[usize], all: &[usize]) -> f64 {
     let total: usize = all.iter().sum();
@@ -82,8 +83,8 @@ pub(crate) fn predicted(one_core: f64, rate_of_all: f64, running: &[usize], all:
     rate
 }
 
-/// Returns the time that each level of the memory hierarchy adds on one core, from the times with all data in the first
-/// level, in the second, and so on: the terms of the model without overlap.
+/// Returns the time that each level of the memory hierarchy adds on one core. `times` are the times with all data in
+/// the first level, in the second level, and so on. The results are the terms of the model without overlap.
 pub(crate) fn contributions(times: &[f64]) -> Vec<f64> {
     let mut before = 0.0;
     let mut added = Vec::new();
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn prediction_meets_its_inputs() {
+    fn prediction_reproduces_its_inputs() {
         for cores in 1..40 {
             let mut before = 0.0;
             for percent in 1..=120 {
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn level_that_adds_no_time_is_not_negative() {
+    fn contribution_of_a_level_is_never_negative() {
         assert_eq!(contributions(&[2.0, 1.5, 4.0]), [2.0, 0.0, 2.5]);
     }
 }
