@@ -36,7 +36,8 @@ impl TouchRates {
         let together = touched(threads.max(1));
         Self {
             first: together[0],
-            // The blocks may stay in caches. A later pass of stream is not much faster than a first touch on huge pages.
+            // The blocks may stay in caches. A later pass of stream is not much faster than a first touch on huge
+            // pages.
             later: together[1].min(LATER * together[0]),
             single: alone[0],
             load: load_time(),
@@ -81,8 +82,8 @@ fn load_time() -> f64 {
     let lines = (TouchRates::BLOCK.0 / LINE as u64) as u32;
     let words = LINE / size_of::<u32>();
     let mut memory = vec![0u32; TouchRates::BLOCK.0 as usize / size_of::<u32>()];
-    // A linear congruential generator visits every line once (Hull and Dobell, "Random Number Generators", SIAM Review 4,
-    // 1962); the constants are those of Numerical Recipes.
+    // A linear congruential generator visits every line once (Hull and Dobell, "Random Number Generators", SIAM Review
+    // 4, 1962); the constants are those of Numerical Recipes.
     for line in 0..lines {
         let next = line.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % lines;
         memory[line as usize * words] = next;

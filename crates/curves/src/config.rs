@@ -7,8 +7,8 @@ use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 
 config! {
-    /// Configuration of figures of `memory ladder`, `latency`, `matrix`, `loaded`, `mix`, `curves` and `scaling`, and of
-    /// the bandwidths and kernels of `roofline`.
+    /// Configuration of figures of `memory ladder`, `latency`, `matrix`, `loaded`, `mix`, `curves` and `scaling`, and
+    /// of the bandwidths and kernels of `roofline`.
     pub struct CurveConfig including of: shared::HostConfig {
         engine: shared::engine;
         threads: shared::threads;

@@ -4,9 +4,6 @@
 //!
 //! The points of all curves and the bandwidths are cells of one run, which are measured interleaved. Pauses between
 //! blocks control the load; its bandwidth is computed from the number of blocks that the threads processed.
-//!
-//! The cells are the points of all curves and the bandwidths; they are measured interleaved. The load is controlled by
-//! pauses between blocks, and its bandwidth is computed from the number of blocks that the threads processed.
 
 mod drawn;
 mod figures;
@@ -216,8 +213,8 @@ impl Family {
         Ok(PathMemory { chased, loaded })
     }
 
-    /// Chooses the loops of a member on a path and calibrates its load. Returns `None` if this processor has no loop for
-    /// the mix. The choice ends when the share `until` of the time for choices has elapsed.
+    /// Chooses the loops of a member on a path and calibrates its load. Returns `None` if this processor has no loop
+    /// for the mix. The choice ends when the share `until` of the time for choices has elapsed.
     fn member<'m>(
         &self,
         run: &mut CurveRun<'_>,

@@ -5,13 +5,6 @@
 //! of reads to writes), its parts `loaded` (latency under reads) and `mix` (bandwidths), and `scaling` (bandwidth by
 //! the number of threads, and its prediction). Each mode has a module that plans the measurement; `run` contains the
 //! code that all modes use to measure. The cells of a mode are measured interleaved.
-//!
-//! There are seven modes: `ladder` (bandwidth by working set), `latency` (pointer chase by working set), `matrix` (from
-//! each NUMA node to each other node, and from CPU to CPU), the family of curves (`curves`: latency under load by ratio of
-//! reads to writes), of which `loaded` (latency under reads) and `mix` (bandwidths) are parts, and `scaling` (bandwidth by
-//! the number of threads, and its prediction). Each mode has a module that plans the measurement; `run` contains the code
-//! that all modes use to measure.
-//! The cells of a mode are measured alternately.
 
 pub mod cache_size;
 mod ceilings;

@@ -9,15 +9,6 @@
 //!
 //! Threads are added in the order of the placement. Each thread has its own working set of four times the last-level
 //! cache of a single thread, so that even a single thread reads from memory. Stores are regular, as in the ladder.
-//!
-//! The prediction has two inputs, which are measured in the same run with the same loops: the ladder of one core (read,
-//! write, copy and triad in each cache and in memory), and the bandwidth of all threads for the mix of reads and writes of
-//! each kernel, measured with the loops of `memory mix`. Scale is predicted from Copy on one core, Add from Triad,
-//! because the same lines move. The cells are one core in each level, all mixes, and all kernels at each number of
-//! threads.
-//!
-//! Threads are added in the order of the placement. Each has a working set of its own that is four times the last-level
-//! cache of a single thread, so that a single thread reads memory, too. Stores are regular, as in the ladder.
 
 mod ecm;
 mod miss;
@@ -60,8 +51,8 @@ const MIXES: [Mix; 4] = [Mix::Reads, Mix::ThreeToOne, Mix::TwoToOne, Mix::OneToO
 const STORES: Stores = Stores::Regular;
 /// Maximum number of threads up to which every number of threads is measured.
 const EACH_UP_TO: usize = 8;
-/// Number of turns after which the arrays are filled again. A turn multiplies values by at most five for each of at most
-/// six kernels, and 5^(6 x 64) is below the largest `f64`.
+/// Number of turns after which the arrays are filled again. A turn multiplies values by at most five for each of at
+/// most six kernels, and 5^(6 x 64) is below the largest `f64`.
 const TURNS_PER_REFILL: u32 = 64;
 /// Part of the figure names for one core, between the kernel and the level.
 pub(crate) const ONE_CORE: &str = "_one_";

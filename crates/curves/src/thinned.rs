@@ -5,11 +5,6 @@
 //! compared with the largest one. The largest working set, which shows main memory, is next and is always measured. It
 //! is followed by one working set per octave in ascending order, and finally by the working sets between these. A
 //! working set for which there is not enough time is omitted; smaller working sets after it may still be measured.
-//!
-//! Both ends of a curve are important. The small working sets are set up first, because they take almost no time
-//! compared with the largest. The largest working set, which shows main memory, is next and is always measured. Then
-//! follow one working set per octave in ascending order, and finally the working sets between these. A working set for
-//! which there is not enough time is omitted; smaller ones after it may still be measured.
 
 use nodegauge_measure::schedule::Affordable;
 use nodegauge_measure::{Bytes, Notice, NoticeId, Observer, clock};

@@ -264,8 +264,8 @@ impl BabelStreamOutput {
         })
     }
 
-    /// Returns the figures of the run. They are suspect if the table may be incomplete. `on` is the configuration of the
-    /// device, if known.
+    /// Returns the figures of the run. They are suspect if the table may be incomplete. `on` is the configuration of
+    /// the device, if known.
     pub fn measurements(&self, on: Option<&DeviceConfig>) -> Vec<Measurement> {
         let named = DeviceConfig { device_name: self.device.clone(), ..DeviceConfig::default() };
         let words = [self.version.as_deref(), self.model.as_deref()];

@@ -4,10 +4,6 @@
 //! One kernel does both: its first group follows the chain with a single work-item; the other groups load the memory,
 //! with pauses that control their rate. The points of all curves, and the bandwidths of all groups without the chain,
 //! are measured interleaved. The analysis of a curve and the view are shared with `memory curves` (`gauge::family`).
-//!
-//! One kernel does both: its first group follows the chain with a single item, the others load the memory, with pauses
-//! that control the load. The points of all curves, and the bandwidths of all groups without the chain, are measured
-//! alternately. What is found on a curve, and the view, are those of `memory curves` (`gauge::family`).
 
 mod rig;
 

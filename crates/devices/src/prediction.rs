@@ -4,11 +4,6 @@
 //! compiling loops cannot be predicted; if it is long, the run ends later. For copies, and for arrays of a device that
 //! uses the host's memory, the prediction uses a measurement of the host's memory; for arrays in device memory, it uses
 //! the theoretical bandwidth.
-//!
-//! The time for opening a driver and compiling loops cannot be predicted; if it is long, the run returns its results
-//! later. Steps whose time depends on the sizes that the user chooses are predicted. For copies and for arrays of a
-//! device that uses the host's memory, the prediction uses a probe of the host's memory; for arrays in device memory,
-//! it uses the theoretical bandwidth.
 
 use crate::info::DeviceInfo;
 use nodegauge_arena::{MemoryRates, RequestedPages};

@@ -4,11 +4,6 @@
 //! over a large file averages over thousands of operations. Therefore no fixed time or number of passes suits all
 //! cells. The decision depends on the variation between passes, and is stricter than the rule of doubt, which also
 //! applies if there are too few passes.
-//!
-//! A pass over a small file lasts microseconds, so a single page fault or interrupt changes its rate noticeably. A pass
-//! over a large file averages over thousands of operations. No fixed time or number of passes is therefore suitable for
-//! all cells. The decision depends on the variation between passes, and is stricter than the rule of doubt, which also
-//! applies if there are too few passes.
 
 use nodegauge_blocks::clock::Clock;
 use nodegauge_blocks::workers::OperationSample;

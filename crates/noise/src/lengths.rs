@@ -39,7 +39,8 @@ impl Lengths {
         self.0.count_between((length / NEAR) as u64, (length * NEAR) as u64)
     }
 
-    /// Returns the numbers of detours by octaves: element i has those of at least 2^i and less than 2^(i+1) nanoseconds.
+    /// Returns the numbers of detours by octaves: element i has those of at least 2^i and less than 2^(i+1)
+    /// nanoseconds.
     pub(crate) fn by_octave(&self) -> Vec<u64> {
         let last = OCTAVES - 1;
         let mut counts: Vec<u64> =

@@ -159,8 +159,8 @@ fn frequent_events(
     grown
 }
 
-/// Returns the counts of each line of `/proc/interrupts` or `/proc/softirqs` on some CPUs. The first line names the CPUs
-/// of the columns; after the columns, a line may describe its source.
+/// Returns the counts of each line of `/proc/interrupts` or `/proc/softirqs` on some CPUs. The first line names the
+/// CPUs of the columns; after the columns, a line may describe its source.
 fn counted(text: &str, cpus: &[u32]) -> BTreeMap<String, u64> {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! View of `noise`: the share of the time that is left, the detours by length, what ran meanwhile, and the consequence for
-//! barriers.
+//! View of `noise`: the share of the time that is left, the detours by length, what ran meanwhile, and the consequence
+//! for barriers.
 
 use crate::config::{BarrierPoint, NoiseConfig, NoiseSource};
 use crate::{GAUGE, TEST};
@@ -146,8 +146,8 @@ fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
 }
 
-/// Share of the time of the CPUs from which a task is worth a remedy: the losses of a single task below it are below the
-/// resolution of most programs.
+/// Share of the time of the CPUs from which a task is worth a remedy: the losses of a single task below it are below
+/// the resolution of most programs.
 const WORTH: f64 = 1e-4;
 
 /// Returns what reduces a source; empty if it is rare, or if nothing does.

@@ -2,8 +2,6 @@
 //! ranks.
 //!
 //! Code with this context runs on the threads of a single process and also on ranks with one thread each.
-//!
-//! Code that uses it runs on the threads of a single process as well as on ranks with one thread each.
 
 use nodegauge_measure::Failure;
 use nodegauge_team::{Member, Team};

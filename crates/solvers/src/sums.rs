@@ -2,9 +2,6 @@
 //!
 //! There are two sets of partial sums, which are used in turn. All workers synchronise between two uses of a set, so
 //! that a fast worker never writes a set that another worker still reads.
-//!
-//! There are two sets of partial sums, used alternately. All workers synchronise between two uses of a set;
-//! therefore no worker still reads a set that a fast worker writes.
 
 use nodegauge_measure::Failure;
 use nodegauge_os::{CacheLine, Mapping};

@@ -9,13 +9,6 @@
 //!
 //! Bubble-Up (Mars et al., MICRO 2011) introduced reporters of memory pressure, and loads of known size that run
 //! together with a program. All functions are pure.
-//!
-//! A chain of dependent loads hardly disturbs the program, so that its reading is that of the bandwidth that the program
-//! draws by itself. Readers at full rate slow the program down. Their reading is that of the bandwidth during their run; multiplied
-//! by the slowdown of the program, it is the bandwidth by itself, because a run of the program moves the same bytes.
-//!
-//! Reporters of memory pressure, and loads of known size that run together with a program, are those of Bubble-Up (Mars et al., MICRO 2011).
-//! The functions are pure.
 
 use nodegauge_gauge::family::{part_count, slice};
 use nodegauge_measure::stats::{self, Better, Summary};

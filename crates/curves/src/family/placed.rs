@@ -4,10 +4,6 @@
 //! The program gets the CPUs of the first half of the threads. The other threads are the reporters: they load the
 //! memory, and their readings show how busy it is. Runs of the program and known loads on its CPUs are interleaved. If
 //! the counters of the memory controllers can be read, they provide the bandwidth.
-//!
-//! The program gets the CPUs of the first half of the threads. The other threads report how busy the memory is while it
-//! runs, and load the memory. Runs of the program and known loads on its CPUs are interleaved. If the counters of the
-//! memory controllers can be read, they provide the bandwidth.
 
 use super::PathRun;
 use super::drawn::{self, Calibration, CalibrationPoint, DrawnBandwidth};

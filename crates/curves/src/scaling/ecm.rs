@@ -4,9 +4,9 @@
 //! Cores share nothing but the memory interface of their NUMA domain. A loop scales until its transfers fill the
 //! interface (Treibig and Hager, "Introducing a Performance Model for Bandwidth-Limited Loop Kernels", 2009; Stengel,
 //! Treibig, Hager and Wellein, "Quantifying Performance Bottlenecks of Stencil Computations Using the
-//! Execution-Cache-Memory Model", ICS 2015). Near the saturation point, cores wait for the interface while it is
-//! partly used: a core waits for half a transfer of each other core, times the share of time during which the interface
-//! is used (Hofmann, Hager and Fey, "On the Accuracy and Usefulness of Analytic Energy Models for Contemporary Multicore
+//! Execution-Cache-Memory Model", ICS 2015). Near the saturation point, cores wait for the interface while it is partly
+//! used: a core waits for half a transfer of each other core, times the share of time during which the interface is
+//! used (Hofmann, Hager and Fey, "On the Accuracy and Usefulness of Analytic Energy Models for Contemporary Multicore
 //! Processors", ISC 2018; half a transfer, as in RRZE's Kerncraft).
 
 /// Number of bisection steps that determine the transfer time; the remaining error is below the precision of `f64`.
@@ -112,8 +112,8 @@ mod tests {
         assert_eq!(stencil.saturation().ceil(), 4.0);
         let added = contributions(&[54.0, 94.0, 118.0, 166.5]);
         assert_eq!(added, [54.0, 40.0, 24.0, 48.5]);
-        // Hammer, Hager, Eitzinger and Wellein, "Automatic Loop Kernel Analysis and Performance Modeling With Kerncraft",
-        // PMBS 2015, table 5: Schönauer's triad on Sandy Bridge and on Haswell.
+        // Hammer, Hager, Eitzinger and Wellein, "Automatic Loop Kernel Analysis and Performance Modeling With
+        // Kerncraft", PMBS 2015, table 5: Schönauer's triad on Sandy Bridge and on Haswell.
         let triad = [(47.9, 21.9, 3.0), (44.3, 26.3, 2.0)];
         for (one_core, transfer, saturation) in triad {
             assert_eq!(LoopTimes { one_core, transfer }.saturation().ceil(), saturation);

@@ -1,10 +1,10 @@
 //! Code for a device. It is compiled from the source at run time (NVRTC, hipRTC). If CUDA's compiler is not installed,
 //! the included PTX is used, which the driver compiles.
 //!
-//! `probes/ptx` has three PTX builds per element type ([`EMBEDDED_BUILDS`]): one that supports every kernel, and the two that
-//! were the fastest on an H100. They were compiled with clang, which does not require the CUDA toolkit; a test compiles
-//! them again and compares. Their target is the oldest architecture with a useful rate in double precision (`sm_60`);
-//! the driver compiles them for all later devices.
+//! `probes/ptx` has three PTX builds per element type ([`EMBEDDED_BUILDS`]): one that supports every kernel, and the
+//! two that were the fastest on an H100. They were compiled with clang, which does not require the CUDA toolkit; a test
+//! compiles them again and compares. Their target is the oldest architecture with a useful rate in double precision
+//! (`sm_60`); the driver compiles them for all later devices.
 
 use super::api::{VendorApi, text_from_bytes};
 use crate::driver::{DeviceError, FailureClass};

@@ -255,8 +255,8 @@ fn peaks_match_data_sheets() {
     assert_eq!((double.unwrap().value / 1e12).round(), 33.0);
     assert_eq!((single.unwrap().value / 1e12).round(), 67.0);
     assert_eq!(peaks([3, 5], 13, Some(Hertz(7e8))), [None, None]);
-    // NVIDIA specifies 66.9 TFLOP/s for its tensor cores, and 19.5 for those of an A100 with 108 multiprocessors at 1.41
-    // GHz. A V100 has none for double precision: 80 multiprocessors at 1.53 GHz reach 7.8 TFLOP/s.
+    // NVIDIA specifies 66.9 TFLOP/s for its tensor cores, and 19.5 for those of an A100 with 108 multiprocessors at
+    // 1.41 GHz. A V100 has none for double precision: 80 multiprocessors at 1.53 GHz reach 7.8 TFLOP/s.
     for (capability, units, gigahertz, teraflops) in
         [([9, 0], 132, 1.98, 66.9), ([8, 0], 108, 1.41, 19.5), ([7, 0], 80, 1.53, 7.8)]
     {

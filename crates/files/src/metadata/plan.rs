@@ -36,7 +36,8 @@ impl MetadataPlan {
     /// Plans a run, including the runs of the reference `programs`. The folders are inspected but not written.
     ///
     /// # Errors
-    /// Fails if a folder cannot be used, has too few inodes or too little space left, or if the caches cannot be dropped.
+    /// Fails if a folder cannot be used, has too few inodes or too little space left, or if the caches cannot be
+    /// dropped.
     pub fn new(options: MetadataOptions, programs: MetadataPrograms) -> Result<Self, Failure> {
         let root = SysRoot::live();
         let mut notices = Vec::new();

@@ -49,7 +49,7 @@ impl<'a> PredictedTurns<'a> {
     /// Measures turns for the prediction, with the first number of workers.
     ///
     /// # Errors
-    /// Fails if an operation does; the interruption of the user predicts nothing.
+    /// Fails if an operation fails. An interruption by the user is not an error.
     pub(super) fn new(
         plan: &'a MetadataPlan,
         runner: &mut EntryRunner<'_>,

@@ -49,7 +49,8 @@ impl PlannedRun for MetadataPlan {
 /// Executes a plan.
 ///
 /// # Errors
-/// Fails if a scratch directory cannot be made, if nothing could be measured, or if the budget of the user is too short.
+/// Fails if a scratch directory cannot be made, if nothing could be measured, or if the budget of the user is too
+/// short.
 pub(super) fn run(
     mut plan: MetadataPlan,
     site: &Site,

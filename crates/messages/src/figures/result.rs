@@ -3,10 +3,6 @@
 //! The value is computed as in the OSU micro-benchmarks: it is the mean over all valid operations. The samples are the
 //! means of batches, so that the summary shows their variation. If a hypervisor moves the CPUs of the machine, the
 //! core-to-core latency changes; samples with different latencies (regimes) are never combined.
-//!
-//! The value is computed as in the OSU micro-benchmarks: it is the mean over all valid operations. The samples are the
-//! means of batches, so that the summary shows their variation. If a hypervisor moves the CPUs of the machine, the
-//! core-to-core latency changes; samples with different latencies (regimes) are never combined.
 
 use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
 use crate::job::launch::RankLocations;

@@ -2,9 +2,6 @@
 //!
 //! The time of a start depends on the launcher and is known only after the first start. If starts take longer than
 //! assumed, the run ends early with its results so far. Each size takes at least the minimum time limit.
-//!
-//! The time of a start depends on the launcher and is known only after the first start. If starts take longer than
-//! assumed, the run returns the results so far. Each size takes at least the minimum time limit.
 
 use super::{MIN_LIMIT, MessagesPlan, QUICK_SIZES, RankPairs};
 use crate::GAUGE;

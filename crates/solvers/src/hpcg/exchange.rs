@@ -1,8 +1,6 @@
 //! Communication between domains: exchange of boundary points, and sums over all domains in a fixed order.
 //!
 //! Two sets of buffers are used in turn, as for the partial sums in `sums`.
-//!
-//! Two sets of buffers are used alternately, as for the partial sums in `sums`.
 
 use super::matrix::VectorShape;
 use super::problem::DomainLayout;

@@ -5,10 +5,6 @@
 //! needs this product in every row; it is still valid there, because the sweep changes the neighbours below the
 //! diagonal only later. The backward sweep therefore reads only half of the matrix. In a forward sweep from x = 0, the
 //! part above the diagonal contributes nothing.
-//!
-//! A forward sweep stores in `t` the product of x and the part of the matrix below the diagonal. The backward sweep
-//! needs this value in every row, because it changes the neighbours below the diagonal only later; therefore it
-//! reads only half of the matrix. In a forward sweep from x = 0, the part above the diagonal contributes nothing.
 
 use super::matrix::{LANES, Matrix, OUTER, SIDE, VectorShape};
 use crate::code::{compiled, prefetch_ahead};

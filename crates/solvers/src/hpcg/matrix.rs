@@ -4,10 +4,6 @@
 //! The rows of a slice are neighbours in a line of the grid. Within the slice, a row can have only two columns: those
 //! of the preceding and of the following point. Their coefficients have separate slots, so that the rest of a sweep can
 //! use vectors. The parts below and above the diagonal are stored separately, for sweeps that need only one of them.
-//!
-//! The rows of a slice are neighbours in a line of the grid. Only the columns of the preceding and the following
-//! point can be within the slice. Their coefficients have separate slots, so that the rest of a sweep can use
-//! vectors. The parts below and above the diagonal are stored separately, for sweeps that need only one of them.
 
 use super::problem::{DomainLayout, GridPoints};
 use crate::array::Array;

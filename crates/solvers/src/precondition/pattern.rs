@@ -3,10 +3,6 @@
 //! A row repeats the pattern of the preceding row if every column is larger by one and has the same role. This holds
 //! for most rows of a mesh, so that positions that were found for a row are also valid for the next row. The patterns
 //! of successive rows are always compared; they are never assumed to repeat.
-//!
-//! A row repeats the pattern of the preceding row if every column is larger by one and has the same role. This
-//! holds for most rows of a mesh; positions that were found for a row are then valid for the next row. The patterns
-//! are always compared.
 
 use crate::array::{Array, SharedArray};
 use crate::context::Threads;
