@@ -1,5 +1,5 @@
-//! Rates of first touch, of later passes and of dependent loads, measured in a fraction of a second. They predict
-//! the time for the arrays of a measurement on a node that may be busy; they are not figures.
+//! Rates of first touch, of later passes and of dependent loads, measured in a fraction of a second. They serve to
+//! predict the time for the arrays of a measurement on a node that may be busy; they are not figures.
 
 use nodegauge_kernels::LINE;
 use nodegauge_measure::{Bytes, clock};
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
 use std::time::Duration;
 
-/// Number of loads of the probe. They take a tenth of a second on the slowest memory.
+/// Number of loads in the measurement of dependent loads. They take a tenth of a second on the slowest memory.
 const LOADS: u32 = 200_000;
-/// Maximum rate of a later pass, divided by the rate of the first touch.
+/// Maximum ratio of the rate of a later pass to the rate of the first touch.
 const LATER: f64 = 10.0;
 
-/// Current speed of memory.
+/// Current speed of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TouchRates {
     /// Rate of first touch by all CPUs, bytes per second.
