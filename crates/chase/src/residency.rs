@@ -150,7 +150,7 @@ fn sampled_lines(start: usize, bytes: usize, seed: u64) -> Vec<usize> {
 /// # Safety
 /// The memory must be mapped and contain zeros, and the lines must be in it.
 unsafe fn load_times(lines: &[usize], start: usize, bytes: usize) -> Option<LoadTimes> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         touch_pages(start, bytes);
         let passed = load_time(lines);
@@ -169,7 +169,7 @@ unsafe fn load_times(lines: &[usize], start: usize, bytes: usize) -> Option<Load
 /// The memory must be mapped.
 unsafe fn touch_pages(start: usize, bytes: usize) {
     for page in (start..start + bytes).step_by(PAGE) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         std::hint::black_box(unsafe { (page as *const usize).read_volatile() });
     }
 }
@@ -185,7 +185,7 @@ unsafe fn load_time(lines: &[usize]) -> f64 {
     for part in lines.chunks(lines.len().div_ceil(PARTS).max(1)) {
         let begun = monotonic_nanos();
         for line in part {
-            // SAFETY: the caller's promise; the line contains zero.
+            // SAFETY: guaranteed by the caller; the line contains zero.
             zero = unsafe { ((line + zero) as *const usize).read_volatile() };
         }
         times.push((monotonic_nanos() - begun) as f64 * 1e-9 / part.len() as f64);

@@ -277,7 +277,7 @@ mod tests {
             assert!((CALL_SECONDS..33.0 * CALL_SECONDS).contains(&seconds), "{seconds}");
             assert!(!is_short_call(seconds));
         }
-        // A call that something disturbs again and again is short, and its figure is doubted.
+        // If every call is disturbed, the number of passes remains small, and the figure is suspect.
         let always = call_passes(CALL_SECONDS, |_| {
             Ok(CallTime { seconds: 2.0 * CALL_SECONDS, disturbed: true })
         });

@@ -288,7 +288,7 @@ impl Mode for Family {
         };
         let limits = run.limits;
         if program.is_some() {
-            // The budget is that of the curves and the program together.
+            // The budget covers the curves and the program together.
             run.outcome.set_run_time(&limits, limits.elapsed());
             run.limits.budget = limits.budget.mul_f64(FAMILY_SHARE.0);
         }

@@ -369,7 +369,7 @@ impl Scaling {
         region: &MemoryRegion,
         judged: &TimedCells,
     ) {
-        // The page has the figures of the ladder and of the mixes first, and then those of the threads in order.
+        // On the page, the figures of the ladder and of the mixes precede the figures by number of threads.
         let mut numbers: Vec<usize> = (0..of.cells.len()).collect();
         numbers.sort_by_key(|number| match of.cells[*number] {
             ScalingCell::OneCore(level) => (0, level),
@@ -528,7 +528,7 @@ impl Mode for Scaling {
     }
 
     fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
-        // Only the set-up and the cells of all threads are never left out.
+        // The set-up and the cells of all threads are always run; other cells may be left out.
         let loops = KERNELS.len() + MIXES.len();
         let least = times.loops(self.memory(), loops as u32);
         let shares = self.counts.iter().map(|count| *count as f64 / self.threads() as f64);
@@ -543,7 +543,7 @@ impl Mode for Scaling {
         let places = run.setup.placement.thread_cpus();
         let mut pools = Vec::new();
         for count in &self.counts {
-            // The next thread of the placement is the witness of a single one.
+            // The next thread of the placement is the witness of a pool with a single thread.
             let spare = places.get(*count).and_then(|place| place.first().copied());
             let spare = spare.or(run.setup.spare());
             pools.push(run.team(&places[..*count], spare)?);

@@ -148,7 +148,7 @@ mod tests {
 
     /// Returns the time in seconds of a run with only the largest working set.
     fn least(byte: f64) -> f64 {
-        // It is set up and measured once, and then in each of the rounds.
+        // The set is measured once during the set-up, and once in each round.
         (2 + policy::CURVES_AFTER_SETUP.min_rounds) as f64 * byte * (1 << 29) as f64
     }
 

@@ -665,7 +665,7 @@ mod tests {
             };
             (m.value(Quoted::Best, gb * 1e9), config)
         };
-        // Of a falling curve, only the third set is slower than a smaller and a larger one.
+        // Only the third set is slower than both a smaller and a larger set.
         let mut own = [(1, 60.0), (2, 50.0), (4, 12.0), (8, 40.0), (16, 20.0)]
             .map(|(mib, gb)| figure(mib, gb, if gb < 20.0 { 1 } else { 1000 }));
         let shown = |figures: &[(Measurement, CurveConfig)]| {

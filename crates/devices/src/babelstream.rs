@@ -453,7 +453,7 @@ mod tests {
                 ["the table has 1 of 5 kernels: the output may be cut, or a kernel was selected"]
             );
         }
-        // A run of one kernel is complete if the output says so.
+        // A run of one kernel is complete if the output states that one kernel was selected.
         let triad = TEXT.lines().filter(|line| {
             !["Copy", "Mul", "Add", "Dot"].iter().any(|name| line.starts_with(name))
         });

@@ -96,7 +96,7 @@ mod tests {
             predicted(&plan, &plan.tasks[0].1, rate).min
         };
         assert_eq!(time(None), Duration::from_secs(8));
-        // The file is written to its end although the operation ends before.
+        // The file is written completely, although the operation ends earlier.
         assert_eq!(time(Some(Duration::from_secs(1))), Duration::from_secs(5));
     }
 

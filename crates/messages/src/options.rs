@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn thread_option_gives_senders_and_receivers() {
         assert_eq!("2:3".parse(), Ok(SideThreads { senders: 2, receivers: 3 }));
-        // A single number is that of the receivers, as in osu_latency_mt.
+        // A single number is the number of receivers, as in osu_latency_mt.
         assert_eq!("4".parse(), Ok(SideThreads { senders: 1, receivers: 4 }));
         for wrong in ["0", "65", "0:1", "1:65", "4:", ":4", "a:b", "1:2:3", ""] {
             assert!(wrong.parse::<SideThreads>().is_err(), "{wrong}");

@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn expected_maximum_matches_the_exact_value() {
-        // A detour of 10 in one of four quanta: no draw has it with (3/4)^n.
+        // One of four quanta has a detour of 10; n draws contain no such quantum with probability (3/4)^n.
         let lost = [0, 0, 0, 10];
         for draws in [1.0, 2.0, 10.0] {
             let expected = 10.0 * (1.0 - 0.75_f64.powf(draws));

@@ -106,7 +106,7 @@ impl SourceReading {
             if !measured.cpus.contains(&task.cpu) {
                 continue;
             }
-            // A task that started meanwhile counts from zero.
+            // A task that started after the first reading counts from zero.
             let known = earlier.tasks.get(id).filter(|before| before.started == task.started);
             let before = known.map_or_else(TaskTimes::default, |before| before.times);
             let sum = by_name.entry((&task.name, task.is_kernel)).or_default();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_rates_of_what_grew() {
+    fn increased_counters_become_rates() {
         let before =
             SourceReading { interrupts: counted(INTERRUPTS, &[0, 1]), ..SourceReading::default() };
         let mut after = before.clone();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_worker_is_one_task_whatever_it_works_on() {
+    fn kernel_worker_is_one_task_for_all_its_work() {
         let mut before = SourceReading::default();
         let mut after = SourceReading::default();
         before.tasks.insert(9, reading("kworker/0:1-events", 7_000_000_000, 1000));
@@ -318,13 +318,13 @@ mod tests {
         let sources = after.since(&before, &measured(&Lengths::default()));
         assert_eq!(sources[0].name, "kworker/0:1");
         assert_eq!(sources[0].mean_s, Some(1e-5));
-        // A task with the number of one that has ended counts from its start.
+        // A task that reuses the thread ID of an ended task counts from its start.
         after.tasks.insert(9, TaskReading { started: 2, ..reading("agent", 40_000, 2) });
         assert_eq!(after.since(&before, &measured(&Lengths::default()))[0].mean_s, Some(2e-5));
     }
 
     #[test]
-    fn name_of_a_task_may_contain_parentheses() {
+    fn task_name_may_contain_parentheses() {
         let folder = tempfile::tempdir().unwrap();
         let task_folder = folder.path().join("proc/12/task/13");
         std::fs::create_dir_all(&task_folder).unwrap();

@@ -126,8 +126,8 @@ fn number(pattern: &Regex, text: &str) -> Result<f64, String> {
     match word.parse::<f64>() {
         Ok(value) if printed::is_figure(value) => Ok(value),
         _ => {
-            let found = shortened(first.as_str());
-            Err(format!("--figure matches {found:?}: expected a number above 0"))
+            let quoted = shortened(first.as_str());
+            Err(format!("--figure matches {quoted:?}: expected a number above 0"))
         }
     }
 }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_a_number_is_refused() {
+    fn figure_that_matches_part_of_a_number_is_refused() {
         for (pattern, text, part, whole) in [
             ("x=([0-9.]+)", "x=1,500", "1", "1,500"),
             ("x=([0-9.]+)", "x=1,500,000.5 s", "1", "1,500,000.5"),

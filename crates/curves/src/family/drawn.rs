@@ -252,7 +252,7 @@ mod tests {
                 assert!((found - share).abs() < 0.05, "{share}: {found}");
             }
         }
-        // Without the slowdown, the program with waits in proportion would be found at 28 %.
+        // Without the correction for the slowdown, the estimate for the duty cycle would be 28 %.
         let mut uncorrected = readers(&Paced::duty_cycle(0.46));
         uncorrected.slowdowns = Vec::new();
         let found = stats::median(&uncorrected.drawn().unwrap().rates) / FULL;
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn reporter_without_reaction_gives_no_estimate() {
         assert_eq!(calibration(20e9, 0.005, 60).drawn(), None);
-        // Too few rounds have no interval.
+        // With too few rounds, there is no confidence interval.
         assert_eq!(calibration(20e9, 1.0, 4).drawn(), None);
         assert_eq!(Calibration::default().drawn(), None);
     }

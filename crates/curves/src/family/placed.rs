@@ -418,7 +418,7 @@ impl ProgramFigures {
             run.outcome.details.push(text);
         }
         let mut estimates = calibrations.map(|calibration| calibration.drawn());
-        // The limit is the rate of the full load by itself, which the chain does not disturb.
+        // The limit is the rate of the full known load with the chain, which does not disturb the load.
         let alone = self.seconds(ProgramCell::Known(Reporter::Chain, FULL_SHARE), 1);
         if !alone.is_empty() {
             let full = 1.0 / stats::median(&alone);

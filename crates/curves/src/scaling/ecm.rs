@@ -30,7 +30,7 @@ impl LoopTimes {
         if low.rate(cores) <= rate {
             return low;
         }
-        // The rate falls while the time of the transfer rises.
+        // The rate decreases as the transfer time increases.
         for _ in 0..HALVINGS {
             let middle = Self { one_core, transfer: (low.transfer + high.transfer) / 2.0 };
             if middle.rate(cores) > rate {
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn domains_saturate_separately() {
-        // Two domains of four cores, each of which has a memory as fast as two cores.
+        // There are two domains of four cores; the memory of each domain is as fast as two cores.
         assert!(is_near(on_two_domains(&[4, 0]), 2.0));
         assert!(is_near(on_two_domains(&[4, 4]), 4.0));
         assert!(is_near(on_two_domains(&[1, 1]), 2.0));

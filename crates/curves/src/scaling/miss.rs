@@ -148,7 +148,7 @@ mod tests {
         figures[0].validity.suspect("disturbed");
         let doubted = compared(&figures);
         assert!(share_in_words(&doubted).unwrap().ends_with("(suspect)"));
-        // A doubt about one kernel is not one about another.
+        // A suspect figure of one kernel does not affect another kernel.
         assert_eq!(misses_in_words(&doubted).unwrap(), expected);
     }
 

@@ -123,7 +123,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
         "GB/s, counted as in STREAM; one core: bandwidth in each level; ns per line: time that the level adds per {LINE} B; \
          mix: lines read : lines written, by all threads"
     )));
-    // The figures of all threads are the last.
+    // The last figures are for all threads.
     let widest_first: Vec<CurvesFigure<'_>> = of.iter().rev().cloned().collect();
     evidence(section, &widest_first, "regular stores".to_owned());
     if let Some(limit) = of.iter().find_map(|(m, _)| m.limit.as_ref()) {

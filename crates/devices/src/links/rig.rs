@@ -167,7 +167,7 @@ impl Rig {
         for _ in 0..copies {
             for (queue, copy) in queues.iter_mut().zip(&each) {
                 if let Some(copy) = copy {
-                    // SAFETY: the promise of `Rig::copy`.
+                    // SAFETY: the reasons in `Rig::copy` apply.
                     unsafe { queue.copy(*copy, bytes) }?;
                 }
                 if latency {

@@ -156,7 +156,7 @@ pub(super) fn cells(options: &MetadataOptions) -> Vec<MetadataCell> {
     for path in 0..options.paths.len() {
         for Treatment { fsync, drops } in treatments.iter().copied() {
             for (workers, count) in options.workers.iter().enumerate() {
-                // The only worker shares its directory with nobody.
+                // A single worker shares its directory with no other worker, so one layout suffices.
                 let layouts = if *count == 1 { 1 } else { options.layouts.len() };
                 for layout in &options.layouts[..layouts] {
                     cells.push(MetadataCell { path, workers, layout: *layout, fsync, drops });

@@ -187,7 +187,7 @@ impl ReferencePlace<'_> {
         let mut all = Vec::new();
         for (operation, value) in read {
             let Some((m, config)) = self.figure(operation, "mdtest") else { continue };
-            // Its ranks are processes, whatever the workers of the run are.
+            // mdtest's ranks are processes, even if the workers of the run are threads.
             let processes = config.threads.or(config.processes);
             let config = MetadataConfig {
                 threads: None,
@@ -284,7 +284,7 @@ impl ReferencePlace<'_> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<ProgramOutput>, Failure> {
         let ended = program::run(job, interrupted).and_then(|output| output.success(hint));
-        // What an interrupted program leaves is removed with the scratch directory, too.
+        // Files that an interrupted program leaves are removed with the scratch directory.
         let _ = self.scratch.clear(tree);
         match ended {
             Err(ToolchainError::Interrupted) => Ok(None),

@@ -108,7 +108,7 @@ impl FioOutput {
             .ok_or("fio's JSON is empty")?
             .map_err(|error| format!("fio's JSON is invalid: {error}"))?;
         output.jobs.append(&mut output.client_stats);
-        // The sum of the jobs of all clients, whatever they did, follows these jobs.
+        // The entry with the sum over all clients is removed if there are other entries.
         if output.jobs.iter().any(|job| job.name != ALL_CLIENTS) {
             output.jobs.retain(|job| job.name != ALL_CLIENTS);
         }

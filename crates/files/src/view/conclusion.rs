@@ -59,7 +59,7 @@ fn rates(rows: &[&Row<'_>]) -> Vec<String> {
 fn best<'r, 'a>(rows: &[&'r Row<'a>], done: &str) -> Option<&'r Row<'a>> {
     let word = if done == "read" { "read" } else { "write" };
     let plain = highest(rows.iter().copied().filter(|row| row.m.name == word));
-    // Runs with only other operations are represented by these.
+    // If neither was measured, the other operations that read or write are used.
     plain.or_else(|| highest(rows.iter().copied().filter(|row| row.m.name.ends_with(word))))
 }
 

@@ -120,7 +120,7 @@ mod tests {
         short.admit(&limits(&short)).unwrap();
         assert!(short.size_count() < turns);
         assert!(short.launches.len() < long.launches.len());
-        // Every pattern is measured all the same.
+        // Every pattern is still measured.
         let patterns: Vec<_> = short.launches.iter().flat_map(|one| &one.patterns).collect();
         assert!(short.options.patterns.iter().all(|pattern| patterns.contains(&pattern)));
         let ids: Vec<NoticeId> = short.notices.iter().map(|notice| notice.id).collect();

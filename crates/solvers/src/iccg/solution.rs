@@ -266,7 +266,7 @@ fn as_rank(
     if ended {
         return Err(Failure::missing("another rank could not map memory"));
     }
-    // All ranks have compared the loops; one that the user interrupts ends the others as well.
+    // All ranks have compared the loops; an interruption of one rank also ends the others.
     let chosen = unstored.choose(context, &halo);
     let is_over = ranks.any(context, chosen.is_err());
     let prepared = chosen?;
