@@ -116,7 +116,8 @@ pub(crate) struct PathRun<'m> {
     blocks: usize,
     /// Block at which the next load begins.
     at: usize,
-    /// Number of turns since the start, after multiples of which the arrays are refilled; `None` if no member writes.
+    /// Number of turns so far; at multiples of [`TURNS_PER_REFILL`], the arrays are filled again. `None` if no member
+    /// writes.
     turns: Option<u32>,
 }
 

@@ -97,8 +97,8 @@ pub struct MessageOptions {
     /// Time limit for all sizes, patterns, pairs and transports; the limit per size is shortened if necessary.
     pub budget: Option<Budget>,
     /// Number of starts of the ranks on this node, unless the number of samples or iterations is fixed. In each start,
-    /// libraries allocate their buffers at different addresses, which changes the latency of small messages by about 10
-    /// %.
+    /// libraries allocate their buffers at different addresses, which changes the latency of small messages by
+    /// about 10 %.
     pub starts: u32,
     /// Buffers for the messages of a window.
     pub buffers: Buffers,

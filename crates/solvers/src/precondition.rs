@@ -163,8 +163,8 @@ fn invert_into(block: &[f64; BLOCK], inverse: &mut [f64], good: &AtomicBool) {
     }
 }
 
-/// Returns the index of the column `wanted`. All columns are compared, because the processor could not predict at which
-/// column the loop ends earlier.
+/// Returns the index of the column `wanted`. All columns are compared, because the processor could not predict an early
+/// exit from the loop.
 #[inline(always)]
 fn position(columns: &[u32], wanted: u32) -> Option<usize> {
     let mut at = None;

@@ -22,7 +22,7 @@ pub struct MadeRow {
 /// Kinds of the neighbours of a mesh point. If no force acts on the mesh point, they determine its rows.
 type Surroundings = [u8; NEIGHBOURS];
 
-/// Number of rows in a [`RowMaker`].
+/// Number that identifies rows in a [`RowMaker`].
 #[derive(Debug, Clone, Copy)]
 pub enum RowNumber {
     /// Rows that are kept for reuse.
