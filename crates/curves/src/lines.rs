@@ -92,8 +92,8 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
     }
     if left_out > 0 {
         run.left_out(format!(
-            "core-to-core latency of {left_out} of {} pairs of CPUs was not measured: their threads \
-             did not run at the same time",
+            "core-to-core latency of {left_out} of {} pairs of CPUs was not measured: their \
+             threads did not run at the same time",
             pairs.len()
         ));
     }

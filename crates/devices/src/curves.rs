@@ -129,15 +129,17 @@ impl DeviceCurvePlan {
             }
             if device.class == Class::Cpu {
                 let text = format!(
-                    "{id} is this node's processor: the driver does not pin its threads, and the loops do not read several \
-                     pages side by side; for the node's own curves run nodegauge memory curves"
+                    "{id} is this node's processor: the driver does not pin its threads, \
+                     and the loops do not read several pages side by side; for the node's own \
+                     curves run nodegauge memory curves"
                 );
                 notices.push(Notice::new(NoticeId::Method, GAUGE, text));
             }
         }
         if options.size.is_some_and(|size| size > MAX_SIZE) {
-            let text =
-                format!("the chain is limited to {MAX_SIZE}, because the host generates and checks it");
+            let text = format!(
+                "the chain is limited to {MAX_SIZE}, because the host generates and checks it"
+            );
             return Err(Failure::usage(text).hint(format!("use --size {MAX_SIZE} or less")));
         }
         let mut options = options;

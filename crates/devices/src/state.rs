@@ -54,7 +54,8 @@ impl DeviceStates {
                 .suspect(format!("{id}: {errors} corrected memory errors during the measurement"));
         }
         let clocks = self.warm.as_ref().and_then(|warm| warm.clock).zip(after.clock);
-        if let Some((from, to)) = clocks.filter(|(from, to)| to.0 < from.0 * (1.0 - MIN_CLOCK_DROP)) {
+        if let Some((from, to)) = clocks.filter(|(from, to)| to.0 < from.0 * (1.0 - MIN_CLOCK_DROP))
+        {
             let cause = if after.slowed_by.is_empty() {
                 "; the driver reports no cause".to_owned()
             } else {

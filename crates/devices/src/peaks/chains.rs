@@ -47,7 +47,9 @@ impl Loop {
             (4, 8, 64, 8),
         ];
         if device.class == Class::Cpu {
-            return Self::cpu_loops(device.native_vector_widths[usize::from(element == Element::F32)]);
+            return Self::cpu_loops(
+                device.native_vector_widths[usize::from(element == Element::F32)],
+            );
         }
         let of =
             |(width, chains, group, groups_a_unit)| Self { width, chains, group, groups_a_unit };

@@ -158,11 +158,13 @@ fn how(own: &[&EntryFigure<'_>]) -> String {
     let written = own.iter().find_map(|(_, config)| config.written_bytes);
     let data = written.map_or_else(|| "empty".to_owned(), |bytes| format!("of {}", Bytes(bytes)));
     let mut words = format!(
-        "{} files per worker, {data}; all workers run an operation on all files before the next operation",
+        "{} files per worker, {data}; all workers run an operation on all files before \
+         the next operation",
         files.join(" and ")
     );
     if own.iter().any(|(_, config)| config.dropped == Some(true)) {
-        words += "; _first: after the caches of the node were dropped; other operations: from the caches";
+        words += "; _first: after the caches of the node were dropped; other operations: from \
+                  the caches";
     } else {
         words += "; existing files are in the caches";
     }

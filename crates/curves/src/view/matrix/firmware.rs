@@ -173,7 +173,8 @@ mod tests {
                 "its HMAT reports n0->n0 50.00 GB/s read, n0->n2 100.0 GB/s read, n0->n0 80.00 ns, \
                  n0->n2 60.00 ns",
                 "its HMAT contradicts the measurement: firmware reports 100.0 GB/s for n0->n2 and \
-                 50.00 GB/s for n0->n0, measured are 8.000 GB/s and 40.00 GB/s; 1 more contradiction"
+                 50.00 GB/s for n0->n0, measured are 8.000 GB/s and 40.00 GB/s; 1 more \
+                 contradiction"
             ]
         );
     }
