@@ -39,7 +39,8 @@ impl Default for ChaseOrder {
     }
 }
 
-/// Size of a working set that no cache contains, as a multiple of the total size of the last-level caches in use.
+/// Minimum size of a working set that no cache contains, as a multiple of the total size of the last-level caches in
+/// use.
 pub const TIMES_LLC: u64 = 4;
 
 /// Number of chains that can share the same cache lines: each uses one word of every line.
@@ -50,7 +51,7 @@ pub const SLOTS: usize = LINE / size_of::<usize>();
 pub enum Locality {
     /// The order is random over the whole working set.
     Whole,
-    /// The order is random within blocks of this size; each block is visited completely before the next block.
+    /// The order is random within blocks of this size. Each block is visited completely before the next block.
     Block(Bytes),
 }
 
@@ -84,11 +85,11 @@ impl FromStr for Locality {
     }
 }
 
-/// Number of shuffle steps between two checks for the end of the run; they take some milliseconds.
+/// Number of shuffle steps between two checks whether the user ends the run; they take some milliseconds.
 const STEPS_UNCHECKED: usize = 1 << 18;
 
 /// Returns the order in which `elements` elements are visited, as a permutation. Blocks of `block` elements are visited
-/// in random order, and so are the elements of each block.
+/// in random order; within a block, the elements are also visited in random order.
 ///
 /// # Errors
 /// Fails if the user ends the run.
@@ -123,7 +124,7 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    /// Returns a cycle through `bytes` of memory. The number of elements must be below 2^32.
+    /// Returns a random cycle through `bytes` bytes of memory. The number of elements must be below 2^32.
     ///
     /// # Errors
     /// Fails if the user ends the run.
@@ -191,7 +192,8 @@ impl Chain {
         addresses
     }
 
-    /// Performs at least `steps` loads along the chain; returns the number of loads, a multiple of the unroll factor.
+    /// Performs at least `steps` loads along the chain. Returns the number of loads, which is a multiple of the unroll
+    /// factor.
     ///
     /// # Safety
     /// The memory of the chain must be mapped, and the chain must be unchanged.
@@ -215,32 +217,32 @@ impl Chain {
 
 /// Number of loads per iteration of the loop, so that the overhead of the loop is negligible.
 const UNROLLED: usize = 32;
-/// Duration of a timed stretch (part of a chase), seconds.
+/// Duration of a timed stretch, i.e. a part of a chase, seconds.
 const STRETCH_SECONDS: f64 = 2e-3;
 /// Relative speed-up of a pass over the previous one, below which the caches count as warm.
-const WARMER: f64 = 0.02;
-/// If the time of a load, divided by the time of a load of a flushed line, is below this ratio, the data is in a cache.
-const NEAR: f64 = 0.85;
+const MIN_SPEED_UP: f64 = 0.02;
+/// Maximum ratio of the time of a load to the time of a load of a flushed line at which the data counts as cached.
+const MAX_CACHED_RATIO: f64 = 0.85;
 /// Maximum number of flushed lines. Their pages fit in the second level of the TLB, which has at least 512 entries
 /// since Intel's Nehalem of 2008.
 const FLUSHED: usize = 256;
-/// Time after which the warm-up ends with the current pass, seconds.
+/// Maximum duration of the warm-up, seconds; the current pass is completed.
 const WARM_SECONDS: f64 = 0.1;
 /// Minimum number of loads of a timed stretch.
 const MIN_STEPS: usize = 1024;
 /// Number of elements that one cache line of a page table translates: eight entries of 4 KiB pages.
 const PER_TABLE_LINE: usize = 8 * 4096 / LINE;
-/// Number of random loads per cache line of a page table after which nearly all of its lines have been used; a
-/// share of e^-4 is unused.
+/// Number of random loads per cache line of a page table that brings nearly the whole table into the caches; a share of
+/// e^-4 of its lines stays unused.
 const TABLE_LOADS: usize = 4;
-/// Number of loads of the warm-up divided by the minimum number of loads of a timed stretch, for a working set
+/// Ratio of the number of loads in the warm-up to the minimum number of loads in a timed stretch, for a working set
 /// larger than the caches.
 const WARM_OVER_STRETCH: usize = 8;
 
-/// True if the data is in a cache, because loads take `step` seconds and loads of flushed lines take `flushed`
+/// True if the data is in a cache. `step` is the time of a load, and `flushed` the time of a load of a flushed line,
 /// seconds.
 pub fn is_cached(step: f64, flushed: f64) -> bool {
-    step < flushed * NEAR
+    step < flushed * MAX_CACHED_RATIO
 }
 
 /// Flushes the lines with these addresses, which must be mapped, from all caches. Returns false if the processor has no
@@ -274,9 +276,10 @@ pub struct Chase<'a> {
     warm: usize,
     /// True if the working set fits in the caches.
     fits: bool,
-    /// True if lines are expected to stay in a cache until the chase returns to them.
+    /// True if lines of the working set are expected to stay in a cache until the chase returns to them.
     stays: bool,
-    /// Number of loads that bring the page tables of a working set into the caches, if its lines do not stay there.
+    /// Number of loads that bring the page tables of the working set into the caches, for a working set whose lines do
+    /// not stay in the caches.
     translate: usize,
     /// Number of loads of a timed stretch; 0 before the first stretch.
     steps: usize,
@@ -320,7 +323,7 @@ impl<'a> Chase<'a> {
         self.steps
     }
 
-    /// Returns a job for one worker: a timed stretch of `steps` loads. The job returns the new position of the
+    /// Returns a job for one worker that times a stretch of `steps` loads. The job returns the new position of the
     /// chase and the seconds per load.
     pub(crate) fn stretch(&self, steps: usize) -> impl Fn() -> (Chain, f64) + Sync + '_ {
         move || {
@@ -332,8 +335,8 @@ impl<'a> Chase<'a> {
         }
     }
 
-    /// Follows the chain until `is_ended` returns true; it is called after every few loads. Returns the new
-    /// position of the chase and the seconds per load, not counting time in which this thread had no CPU.
+    /// Follows the chain until `is_ended`, which is called after every few loads, returns true. Returns the new
+    /// position of the chase and the seconds per load, without the time in which this thread had no CPU.
     pub(crate) fn run_until(&self, is_ended: &dyn Fn() -> bool) -> (Chain, f64) {
         let mut chain = self.chain;
         let mut taken = 0;
@@ -349,8 +352,8 @@ impl<'a> Chase<'a> {
         (chain, running as f64 * 1e-9 / taken as f64)
     }
 
-    /// Stores the position at the end of a stretch, so that the next stretch continues there; returns the seconds per
-    /// load of the stretch.
+    /// Stores the position at the end of a stretch, so that the next stretch continues there. Returns the seconds per
+    /// load in the stretch.
     pub(crate) fn ended(&mut self, made: impl IntoIterator<Item = Option<(Chain, f64)>>) -> f64 {
         let Some((chain, step)) = made.into_iter().flatten().next() else { return f64::NAN };
         self.chain = chain;
@@ -380,7 +383,7 @@ impl<'a> Chase<'a> {
             let timed = pool.timed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
             let taken = self.ended(timed.results);
-            let as_warm = taken > step * (1.0 - WARMER);
+            let as_warm = taken > step * (1.0 - MIN_SPEED_UP);
             step = taken.min(step);
             let once = first && self.stays && pass == 0;
             let long = begun.elapsed().as_secs_f64() > WARM_SECONDS;
@@ -431,7 +434,7 @@ impl<'a> Chase<'a> {
         Ok(sample)
     }
 
-    /// Returns a sample with the seconds per load of a stretch on the first worker.
+    /// Takes a sample of a stretch on the first worker: the seconds per load.
     fn sample(&mut self, pool: &mut WitnessedPool) -> Result<Sample, ArenaError> {
         pool.sample(|pool| {
             let stretch = self.stretch(self.steps);
@@ -447,7 +450,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Cache line for the tests, aligned.
+    /// Cache-line-aligned memory for the tests.
     #[repr(align(64))]
     #[derive(Clone, Copy)]
     struct Aligned([usize; 8]);

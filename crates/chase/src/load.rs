@@ -1,4 +1,4 @@
-//! Memory load while a chase is timed: loaders run a loop over blocks and wait after each block.
+//! Memory load during a timed chase: loaders run a loop over blocks and wait after each block.
 
 use crate::chase::Chase;
 use crate::pool::WitnessedPool;
@@ -11,20 +11,20 @@ use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of bytes of each array that a loader processes between two waits. A page is long enough for prefetchers
-/// to detect the stride, and short compared with the time of a sample.
+/// Number of bytes of each array that a loader processes between two waits. A page is long enough for prefetchers to
+/// detect the stride, and short compared with the time of a sample.
 pub const BLOCK: usize = 4096;
-/// Number of blocks that a loop with stores processes at once at full rate. A loop with non-temporal stores ends with a
-/// fence, which waits until all its stores have left the core. After each page, this would take a considerable part of
-/// the time.
+/// Number of blocks between two fences in a loop with stores at full rate. A loop with non-temporal stores ends with a
+/// fence, which waits until all its stores have left the core. A fence after each page would take a considerable part
+/// of the time.
 const BLOCKS_AT_FULL_RATE: usize = 16;
-/// Number of iterations of the wait loop that are timed to calibrate the loop.
+/// Number of iterations of the wait loop in the measurement of the time of an iteration.
 const TURNS_TIMED: u64 = 2_000_000;
 
-/// Maximum time for which the chaser waits until each loader has read a block. A loader without a CPU for this time
-/// disturbs the sample.
+/// Maximum time for which the chaser waits until each loader has processed a block. A loader that has no CPU for this
+/// time disturbs the sample.
 const LOADERS_START: Duration = Duration::from_millis(100);
-/// Number of checks by the waiting chaser before it yields its CPU.
+/// Number of checks that the waiting chaser makes before it yields its CPU.
 const CHECKS: u32 = 1 << 12;
 
 /// Loaders' arrays, and the loop that runs over them.
@@ -41,12 +41,12 @@ pub struct Load<'a> {
 struct Progress {
     /// Number of loaders that have processed a block.
     reading: CacheLine<AtomicUsize>,
-    /// True after the chaser has ended its stretch.
+    /// True after the end of the chaser's stretch.
     ended: CacheLine<AtomicBool>,
 }
 
 impl Progress {
-    /// Waits until `loaders` loaders have processed a block, at most for [`LOADERS_START`].
+    /// Waits until `loaders` loaders have processed a block, but at most for [`LOADERS_START`].
     fn wait_for(&self, loaders: usize) {
         let begun = Instant::now();
         let mut spin = Spin::new(CHECKS);
@@ -63,7 +63,7 @@ fn wait(turns: u64) {
     }
 }
 
-/// Returns the time of an iteration of the wait loop, seconds.
+/// Measures the time of an iteration of the wait loop, seconds.
 pub fn wait_loop_time() -> f64 {
     let begun = Instant::now();
     wait(TURNS_TIMED);
@@ -76,8 +76,8 @@ impl<'a> Load<'a> {
         Self::with_loop(buffers, traffic::reader(), blocks)
     }
 
-    /// Creates a load that runs this loop over arrays of `blocks` blocks. A loader's buffer contains all arrays of
-    /// the loop.
+    /// Creates a load that runs the loop `variant` over arrays of `blocks` blocks. A loader's buffer contains all
+    /// arrays of the loop.
     pub fn with_loop(buffers: RegionBuffers<'a>, variant: ResidentLoop, blocks: usize) -> Self {
         Self { buffers, variant, blocks: blocks.max(1) }
     }
@@ -87,20 +87,20 @@ impl<'a> Load<'a> {
         self.variant
     }
 
-    /// Returns the number of blocks of each array that are processed between two waits of `turns` iterations.
+    /// Returns the number of blocks of each array that a loader processes between two waits of `turns` iterations.
     fn blocks_at_once(&self, turns: u64) -> usize {
         let is_long = turns == 0 && self.variant.kernel().writes();
         if is_long { BLOCKS_AT_FULL_RATE.min(self.blocks) } else { 1 }
     }
 
-    /// Returns the bytes that count for one block of each array. All lines that the kernel reads or writes count;
-    /// lines that are loaded only to be overwritten do not occur.
+    /// Returns the number of bytes that count for one block of each array. All lines that the kernel reads or writes
+    /// count; the kernel loads no lines only to overwrite them.
     pub fn block_bytes(&self) -> u64 {
         u64::from(self.variant.kernel().spec().words()) * BLOCK as u64
     }
 
-    /// Processes blocks, beginning with number `block`, and waits `turns` iterations after each, until the chaser
-    /// ends. At least one block is processed. Returns the bytes moved per second.
+    /// Processes blocks, beginning with number `block`, and waits for `turns` iterations after each, until the chaser
+    /// ends. At least one block is processed. Returns the number of bytes moved per second.
     fn run(&self, worker: usize, block: usize, turns: u64, progress: &Progress) -> f64 {
         let mut is_first = true;
         let begun = Instant::now();
@@ -113,8 +113,9 @@ impl<'a> Load<'a> {
         bytes as f64 / begun.elapsed().as_secs_f64().max(1e-9)
     }
 
-    /// Processes blocks, beginning with number `block`, and waits `turns` iterations after each, until `is_ended`
-    /// returns true; it is called after each wait. At least one block is processed. Returns the bytes moved.
+    /// Processes blocks, beginning with number `block`, and waits for `turns` iterations after each, until `is_ended`,
+    /// which is called after each wait, returns true. At least one block is processed. Returns the number of bytes
+    /// moved.
     pub(crate) fn move_until(
         &self,
         worker: usize,
@@ -153,8 +154,8 @@ impl<'a> Load<'a> {
     }
 
     /// Takes a sample. The first part is the chaser's time per load; the second part is the time per byte of all
-    /// loaders together, in seconds. The loaders begin at block `start` and wait `turns` iterations after each
-    /// block. Without `turns` the loaders are idle, and there is no second part.
+    /// loaders together; both in seconds. The loaders begin at block `start` and wait for `turns` iterations after each
+    /// block. If `turns` is `None`, the loaders are idle, and there is no second part.
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.

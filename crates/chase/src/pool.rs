@@ -1,6 +1,6 @@
-//! Thread pool for measurements: a team of workers. If there is only one worker, the pool has an additional thread
-//! on another CPU, the witness. Between samples, the worker measures the core-to-core latency to the witness; the
-//! rest of the time the witness sleeps.
+//! Thread pool for measurements: a team of workers. If there is only one worker, the pool has an additional thread on
+//! another CPU, the witness. Between samples, the worker and the witness measure the core-to-core latency; the rest of
+//! the time the witness sleeps.
 
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::CpuId;
@@ -19,29 +19,29 @@ pub struct WitnessedPool {
     shared_lines: SharedLines,
 }
 
-/// Result of a job that all workers have started simultaneously.
+/// Result of a job that all workers ran at the same time.
 #[derive(Debug, Clone)]
 pub(crate) struct Timed<T> {
     /// Time from the earliest start to the latest end, seconds.
     pub seconds: f64,
     /// Results of the workers, in order.
     pub results: Vec<T>,
-    /// Interference because of which the result does not count; empty if there was none.
+    /// Disturbances because of which the result does not count; empty if there were none.
     pub causes: Vec<Cause>,
 }
 
-/// Maximum number of attempts to run a job undisturbed.
+/// Maximum number of attempts to run a job without a disturbance.
 const TRIES: usize = 3;
 
-/// Returns an error if the user requested the end of the run. It is called before each job, because under load the
-/// jobs of a sample or of a setup may take many seconds.
+/// Returns an error if the user requested the end of the run. This is checked before each job, because under load the
+/// jobs of a sample or of a set-up may take many seconds.
 fn check_end_request() -> Result<(), Failure> {
     if nodegauge_os::is_end_requested() { Err(Failure::missing("interrupted")) } else { Ok(()) }
 }
 
 impl WitnessedPool {
-    /// Starts a worker for each place; a worker with an empty place is not bound. If there is only a single worker and
-    /// it is bound, starts a witness thread on the CPU `spare`.
+    /// Starts a worker for each place; a worker with an empty place is not bound. If there is only one worker and it is
+    /// bound, also starts a witness thread on the CPU `spare`.
     ///
     /// # Errors
     /// Fails if threads cannot be started or bound.
@@ -68,7 +68,7 @@ impl WitnessedPool {
     }
 
     /// Takes a sample, with core-to-core round trips measured before and after it. `measure` returns the seconds of
-    /// each part and the causes of interference.
+    /// each part and the causes of disturbances.
     ///
     /// # Errors
     /// Fails if a thread of the pool fails.

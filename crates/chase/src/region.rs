@@ -11,11 +11,10 @@ use std::ptr::NonNull;
 /// Scalar `s` of all kernels. It is one, so that `a = s a` can be repeated any number of times.
 pub(crate) const SCALAR: f64 = 1.0;
 
-/// Period of the initial values in words. It is a prime number, so that different arrays begin with different
-/// values.
+/// Period of the initial values, in words. It is a prime number, so that different arrays begin with different values.
 const PERIOD: usize = 61;
 
-/// Number of periods between two checks for the end of the run: 16 MB.
+/// Number of periods, together 16 MB, between two checks whether the user ends the run.
 const PERIODS: usize = 1 << 15;
 
 /// Returns the initial value of word `i` of a worker's buffer. It is a multiple of 2^-20, so that sums of billions of
@@ -40,12 +39,12 @@ pub struct RegionBuffers<'a> {
     mapping: &'a PagedMapping,
     first: usize,
     bytes: usize,
-    /// Number of working-set lengths by which all working sets are shifted within their buffers.
+    /// Shift of all working sets within their buffers, in lengths of a working set.
     shift: usize,
 }
 
 impl MemoryRegion {
-    /// Maps a buffer of `buffer` bytes for each of `workers`; each worker touches its own buffer first.
+    /// Maps a buffer of `buffer` bytes for each worker in `workers`. Each worker touches its own buffer first.
     ///
     /// # Errors
     /// Fails if the page size or the memory is unavailable, the kernel refuses the policy, a worker fails, or the user
@@ -76,8 +75,8 @@ impl MemoryRegion {
         Ok(region)
     }
 
-    /// Maps a single buffer of `bytes` that is not divided among workers. All workers of `pool`, which are near the
-    /// memory, touch equal parts of the buffer first.
+    /// Maps a single buffer of `bytes` bytes that is not divided among workers. All workers of `pool`, which are near
+    /// the memory, touch equal parts of the buffer first.
     ///
     /// # Errors
     /// Fails for the same reasons as [`Self::map`].
@@ -116,7 +115,7 @@ impl RegionBuffers<'_> {
         self.bytes
     }
 
-    /// Returns the same buffers with working sets that are shifted by `shift` working-set lengths.
+    /// Returns the same buffers, in which working sets are shifted by `shift` lengths of a working set.
     pub(crate) fn shifted(self, shift: usize) -> Self {
         Self { shift, ..self }
     }
@@ -201,19 +200,19 @@ pub(crate) fn array_bytes(bytes: usize, kernel: Kernel) -> usize {
     bytes / kernel.spec().arrays().count() / LINE * LINE
 }
 
-/// Returns the elements of all arrays at an index, before the pass; 0 for arrays that the kernel does not use.
-/// `start` is the number of the first element of each array.
+/// Returns the initial elements of all arrays at index `i`; 0 for arrays that the kernel does not use. `start` is the
+/// number of the first element of each array.
 fn initial(start: [Option<usize>; ARRAYS], i: usize) -> [f64; ARRAYS] {
     start.map(|first| first.map_or(0.0, |first| value(first + i)))
 }
 
-/// True if a value equals the expected one except for rounding; false for NaN.
+/// True if a value equals the expected value except for rounding; false for NaN.
 #[inline]
 fn is_close(found: f64, expected: f64) -> bool {
     (found - expected).abs() <= 1e-12 * expected.abs()
 }
 
-/// True if all elements of a part are close to the expected ones. The loop has no early exit, so that it is
+/// True if all elements of a part are close to the expected elements. The loop has no early exit, so that it is
 /// vectorised and limited only by memory bandwidth.
 #[inline]
 fn are_close(part: &[f64], expected: &[f64; PERIOD]) -> bool {
@@ -221,7 +220,7 @@ fn are_close(part: &[f64], expected: &[f64; PERIOD]) -> bool {
 }
 
 /// Compares every written element, or the sum, with the expected result of one pass over a newly filled working set.
-/// Fails with a description of the first difference.
+/// The error describes the first difference.
 ///
 /// # Safety
 /// The arrays must belong to one working set that no other thread uses.

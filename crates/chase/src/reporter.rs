@@ -14,19 +14,19 @@ use nodegauge_os::CacheLine;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Kind of reporter.
+/// Kind of the reporting threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reporter {
     /// One thread follows a chain of dependent loads.
     Chain,
-    /// All reporting threads read at full rate.
+    /// All reporting threads read memory at full rate.
     Readers,
 }
 
-/// Known load on the CPUs that a program will use later.
+/// Known load on the CPUs that the program will use later.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KnownLoad {
-    /// Iterations of the wait loop between two blocks; `None` for no load.
+    /// Number of iterations of the wait loop between two blocks; `None` for no load.
     pub turns: Option<u64>,
     /// Duration of the load.
     pub time: Duration,
@@ -34,30 +34,30 @@ pub struct KnownLoad {
     pub start: usize,
 }
 
-/// Reporting threads of a pool, while the other threads load the memory or run a program.
+/// Reporting threads of a pool. The other threads load the memory or run a program.
 pub struct Reporters<'r> {
     /// Arrays of all threads.
     pub load: Load<'r>,
-    /// Number of workers that do not report; they precede the reporting ones.
+    /// Number of workers that do not report; they precede the reporting workers.
     pub others: usize,
 }
 
-/// Result of a worker.
-enum Made<T> {
+/// Result of one worker in a measurement with reporters.
+enum WorkerResult<T> {
     /// Result of a worker that does not report.
     Other(T),
-    /// New position of the chain, and seconds per load.
+    /// New position of the chain, and the seconds per load.
     Chased(Chain, f64),
-    /// Bytes that the worker has read per second.
+    /// Number of bytes that the worker has read per second.
     Read(f64),
     /// The worker had no work.
     Nothing,
 }
 
 impl Reporters<'_> {
-    /// Runs `work` on the first worker, e.g. to start a program on its CPUs, while the reporters measure. Returns
-    /// the result of the work, and a sample whose only part is the time of the reporters: per load of the chain, or
-    /// per byte of all readers.
+    /// Runs `work` on the first worker, e.g. to start a program, while the reporters measure. Returns the result of
+    /// `work`, and a sample whose only part is the time of the reporters: the seconds per load of the chain, or per
+    /// byte of all readers.
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.
@@ -71,15 +71,15 @@ impl Reporters<'_> {
         let mut made = Vec::new();
         let sample = pool.sample(|pool| {
             let (seconds, others) =
-                self.reported(pool, chase, reporter, |worker| (worker == 0).then(&work))?;
+                self.run_reporters(pool, chase, reporter, |worker| (worker == 0).then(&work))?;
             made = others;
             Ok((vec![seconds], Vec::new()))
         })?;
         Ok((made.into_iter().flatten().next(), sample))
     }
 
-    /// Runs a known load on the workers that do not report. Returns a sample: the time of the reporters, as in
-    /// [`Self::measure`], and, if there is a load, the seconds per byte of the load.
+    /// Runs a known load on the workers that do not report. The first part of the sample is the time of the reporters,
+    /// as in [`Self::measure`]; if there is a load, the second part is the seconds per byte of the load.
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.
@@ -91,16 +91,17 @@ impl Reporters<'_> {
         known: KnownLoad,
     ) -> Result<Sample, ArenaError> {
         pool.sample(|pool| {
-            let (seconds, rates) =
-                self.reported(pool, chase, reporter, |worker| self.known(worker, known))?;
+            let (seconds, rates) = self.run_reporters(pool, chase, reporter, |worker| {
+                self.run_known_load(worker, known)
+            })?;
             let mut parts = vec![seconds];
             parts.extend(known.turns.map(|_| 1.0 / rates.iter().sum::<f64>()));
             Ok((parts, Vec::new()))
         })
     }
 
-    /// Follows the chain with the first worker for `time`, while the reporters read. Returns a sample: the time per
-    /// load, and the seconds per byte of all readers.
+    /// Follows the chain with the first worker for `time`, while the reporters read. The parts of the sample are the
+    /// seconds per load of the chain and the seconds per byte of all readers.
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.
@@ -113,7 +114,7 @@ impl Reporters<'_> {
         let mut own = chase.clone();
         pool.sample(|pool| {
             let chasing: &Chase<'_> = &own;
-            let (seconds, made) = self.reported(pool, chase, Reporter::Readers, |worker| {
+            let (seconds, made) = self.run_reporters(pool, chase, Reporter::Readers, |worker| {
                 let begun = Instant::now();
                 (worker == 0).then(|| chasing.run_until(&|| begun.elapsed() >= time))
             })?;
@@ -121,8 +122,8 @@ impl Reporters<'_> {
         })
     }
 
-    /// Loads the memory with one worker for the duration of a known load; returns the bytes moved per second.
-    fn known(&self, worker: usize, known: KnownLoad) -> f64 {
+    /// Loads the memory with one worker for the duration of a known load. Returns the number of bytes moved per second.
+    fn run_known_load(&self, worker: usize, known: KnownLoad) -> f64 {
         let begun = Instant::now();
         match known.turns {
             Some(turns) => {
@@ -141,9 +142,9 @@ impl Reporters<'_> {
         }
     }
 
-    /// Runs `work` on the workers that do not report. The reporters run until the first of these workers has ended.
-    /// Returns the time of the reporters and the results of the other workers.
-    fn reported<T: Send>(
+    /// Runs `work` on the workers that do not report. The reporters run until worker 0 has ended. Returns the time of
+    /// the reporters and the results of the other workers.
+    fn run_reporters<T: Send>(
         &self,
         pool: &mut WitnessedPool,
         chase: &mut Chase<'_>,
@@ -159,20 +160,20 @@ impl Reporters<'_> {
                 if worker == 0 {
                     ended.0.store(true, Ordering::Relaxed);
                 }
-                return Made::Other(made);
+                return WorkerResult::Other(made);
             }
             match reporter {
                 Reporter::Chain if worker == self.others => {
                     let (chain, seconds) = chasing.run_until(&|| ended.0.load(Ordering::Relaxed));
-                    Made::Chased(chain, seconds)
+                    WorkerResult::Chased(chain, seconds)
                 }
-                Reporter::Chain => Made::Nothing,
+                Reporter::Chain => WorkerResult::Nothing,
                 Reporter::Readers => {
                     let before = ThreadCounts::now();
                     let bytes =
                         self.load.move_until(worker, 0, 0, || ended.0.load(Ordering::Relaxed));
                     let running = (ThreadCounts::now() - before).cpu_nanos.max(1);
-                    Made::Read(bytes as f64 / (running as f64 * 1e-9))
+                    WorkerResult::Read(bytes as f64 / (running as f64 * 1e-9))
                 }
             }
         })?;
@@ -181,10 +182,10 @@ impl Reporters<'_> {
         let mut others = Vec::new();
         for result in results {
             match result {
-                Made::Other(made) => others.push(made),
-                Made::Chased(chain, step) => seconds = chase.ended([Some((chain, step))]),
-                Made::Read(of_reader) => rate += of_reader,
-                Made::Nothing => {}
+                WorkerResult::Other(made) => others.push(made),
+                WorkerResult::Chased(chain, step) => seconds = chase.ended([Some((chain, step))]),
+                WorkerResult::Read(of_reader) => rate += of_reader,
+                WorkerResult::Nothing => {}
             }
         }
         if reporter == Reporter::Readers {

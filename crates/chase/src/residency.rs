@@ -1,4 +1,4 @@
-//! Residency: the share of a working set's lines that are in the caches after a pass over the set. It is found by
+//! Residency: the share of a working set's lines that are in the caches after a pass over the set. It is measured by
 //! dependent loads of a sample of the lines.
 
 use crate::chase::flush;
@@ -13,12 +13,12 @@ use nodegauge_os::monotonic_nanos;
 use nodegauge_team::Team;
 use std::ptr::NonNull;
 
-/// Number of attempts for each working set; some are disturbed by other work.
+/// Number of attempts for each working set, because other work may disturb some of them.
 const ATTEMPTS: usize = 4;
 /// Number of sampled lines per core. The standard error of a share of one half is 2 %.
 const SAMPLED: usize = 512;
-/// Number of parts of a sample. The median of their times is used, because an interruption lengthens only one or
-/// two.
+/// Number of parts of a sample. The median of their times is used, because an interruption lengthens only one or two
+/// parts.
 const PARTS: usize = 8;
 /// Size of a page. The loop touches one line per page before each timed loop, so that the TLB contains the same
 /// pages.
@@ -26,11 +26,11 @@ const PAGE: usize = 4096;
 /// Times per load of the sampled lines of one core, seconds.
 #[derive(Debug, Clone, Copy)]
 struct LoadTimes {
-    /// Time of loads after a pass over the working set.
+    /// Time per load after a pass over the working set.
     passed: f64,
-    /// Time of loads that immediately follow loads of the same lines.
+    /// Time per load immediately after loads of the same lines.
     again: f64,
-    /// Time of loads after the lines were flushed from all caches.
+    /// Time per load after the lines were flushed from all caches.
     flushed: f64,
 }
 
@@ -46,13 +46,13 @@ impl LoadTimes {
     }
 }
 
-/// Threads and memory with which the share of a working set in the caches is measured.
+/// Threads and memory for measuring the share of a working set that is in the caches.
 pub struct ResidencyProbe {
     team: Team,
     mapping: PagedMapping,
-    /// Memory of each thread, bytes.
+    /// Size of each thread's memory, bytes.
     buffer: usize,
-    /// Memory of each thread that has been touched, bytes.
+    /// Part of each thread's memory that has been touched, bytes.
     touched: usize,
     reader: ResidentLoop,
 }
@@ -71,8 +71,8 @@ impl ResidencyProbe {
         Ok(Self { team, mapping, buffer: buffer as usize, touched: 0, reader })
     }
 
-    /// Returns the largest share of the lines of a working set that are in the caches after a pass; `None` if the
-    /// processor cannot flush lines.
+    /// Measures the share of the lines of a working set that are in the caches after a pass: the largest share of
+    /// several attempts. Returns `None` if the processor cannot flush lines.
     ///
     /// # Errors
     /// Fails if a thread fails.
@@ -101,9 +101,10 @@ impl ResidencyProbe {
             })?;
             let seed = (attempt * team.len()) as u64;
             let all = team.map(|member| {
-                let lines = sampled(of_worker(member.index), each, seed + member.index as u64);
+                let memory = of_worker(member.index);
+                let lines = sampled_lines(memory, each, seed + member.index as u64);
                 // SAFETY: the lines are in the memory of this thread, which contains zeros.
-                unsafe { load_times(&lines, of_worker(member.index), each) }
+                unsafe { load_times(&lines, memory, each) }
             })?;
             let Some(all) = all.into_iter().collect::<Option<Vec<LoadTimes>>>() else {
                 return Ok(None);
@@ -114,7 +115,7 @@ impl ResidencyProbe {
     }
 }
 
-/// Returns the largest share of the lines in the caches of several attempts. The time of a load from a cache is the
+/// Returns the largest share of lines in the caches among several attempts. The time of a load from a cache is the
 /// shortest of all attempts; the time of a load of a flushed line is the median.
 fn largest_share(times: &[LoadTimes]) -> f64 {
     let of_flushed: Vec<f64> = times.iter().map(|one| one.flushed).collect();
@@ -127,9 +128,9 @@ fn largest_share(times: &[LoadTimes]) -> f64 {
     ((flushed - passed) / (flushed - again)).clamp(0.0, 1.0)
 }
 
-/// Returns the addresses of sampled lines in `bytes` of memory, in random order: one line from each of many equal
-/// parts.
-fn sampled(start: usize, bytes: usize, seed: u64) -> Vec<usize> {
+/// Returns the addresses of sampled lines in `bytes` bytes of memory, in random order. The memory is divided into equal
+/// parts; one line of each is sampled.
+fn sampled_lines(start: usize, bytes: usize, seed: u64) -> Vec<usize> {
     let lines = bytes / LINE;
     let count = SAMPLED.min(lines / 2).next_multiple_of(PARTS);
     let each = (lines / count).max(1);
@@ -149,7 +150,7 @@ fn sampled(start: usize, bytes: usize, seed: u64) -> Vec<usize> {
 /// # Safety
 /// The memory must be mapped and contain zeros, and the lines must be in it.
 unsafe fn load_times(lines: &[usize], start: usize, bytes: usize) -> Option<LoadTimes> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         touch_pages(start, bytes);
         let passed = load_time(lines);
@@ -168,7 +169,7 @@ unsafe fn load_times(lines: &[usize], start: usize, bytes: usize) -> Option<Load
 /// The memory must be mapped.
 unsafe fn touch_pages(start: usize, bytes: usize) {
     for page in (start..start + bytes).step_by(PAGE) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         std::hint::black_box(unsafe { (page as *const usize).read_volatile() });
     }
 }
@@ -184,7 +185,7 @@ unsafe fn load_time(lines: &[usize]) -> f64 {
     for part in lines.chunks(lines.len().div_ceil(PARTS).max(1)) {
         let begun = monotonic_nanos();
         for line in part {
-            // SAFETY: the caller's promise; the line contains zero.
+            // SAFETY: guaranteed by the caller; the line contains zero.
             zero = unsafe { ((line + zero) as *const usize).read_volatile() };
         }
         times.push((monotonic_nanos() - begun) as f64 * 1e-9 / part.len() as f64);
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn sampled_lines_cover_all_parts() {
         for bytes in [4096, 1 << 16, 1 << 25] {
-            let mut lines = sampled(0, bytes, 7);
+            let mut lines = sampled_lines(0, bytes, 7);
             lines.sort_unstable();
             lines.dedup();
             assert!(lines.len() >= 32 && lines.iter().all(|line| line % LINE == 0));

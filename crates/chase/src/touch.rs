@@ -1,5 +1,5 @@
-//! Rates of first touch, of later passes and of dependent loads, measured in a fraction of a second. They predict
-//! the time for the arrays of a measurement on a node that may be busy; they are not figures.
+//! Rates of first touch, of later passes and of dependent loads, measured in a fraction of a second. They serve to
+//! predict the time for the arrays of a measurement on a node that may be busy; they are not figures.
 
 use nodegauge_kernels::LINE;
 use nodegauge_measure::{Bytes, clock};
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
 use std::time::Duration;
 
-/// Number of loads of the probe. They take a tenth of a second on the slowest memory.
+/// Number of loads in the measurement of dependent loads. They take a tenth of a second on the slowest memory.
 const LOADS: u32 = 200_000;
-/// Maximum rate of a later pass, divided by the rate of the first touch.
+/// Maximum ratio of the rate of a later pass to the rate of the first touch.
 const LATER: f64 = 10.0;
 
-/// Current speed of memory.
+/// Current speed of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TouchRates {
     /// Rate of first touch by all CPUs, bytes per second.
@@ -36,7 +36,8 @@ impl TouchRates {
         let together = touched(threads.max(1));
         Self {
             first: together[0],
-            // The blocks may stay in caches. A later pass of stream is not much faster than a first touch on huge pages.
+            // The blocks may stay in caches. A later pass of stream is not much faster than a first touch on huge
+            // pages.
             later: together[1].min(LATER * together[0]),
             single: alone[0],
             load: load_time(),
@@ -81,8 +82,8 @@ fn load_time() -> f64 {
     let lines = (TouchRates::BLOCK.0 / LINE as u64) as u32;
     let words = LINE / size_of::<u32>();
     let mut memory = vec![0u32; TouchRates::BLOCK.0 as usize / size_of::<u32>()];
-    // A linear congruential generator visits every line once (Hull and Dobell, "Random Number Generators", SIAM Review 4,
-    // 1962); the constants are those of Numerical Recipes.
+    // A linear congruential generator visits every line once (Hull and Dobell, "Random Number Generators", SIAM Review
+    // 4, 1962); the constants are those of Numerical Recipes.
     for line in 0..lines {
         let next = line.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % lines;
         memory[line as usize * words] = next;

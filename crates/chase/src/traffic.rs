@@ -1,4 +1,4 @@
-//! Kernels on a memory region: timed calls, checks, and trials that determine the fastest loop for a working-set size.
+//! Kernels on a memory region: timed calls, checks, and trials that select the fastest loop for a working-set size.
 
 use crate::pool::{Timed, WitnessedPool};
 use crate::region::{self, RegionBuffers};
@@ -7,12 +7,12 @@ use nodegauge_kernels::{self as kernels, Element, Kernel, ResidentLoop, Stores};
 use nodegauge_measure::record;
 use nodegauge_measure::samples::Sample;
 
-/// Minimum duration of a timed call. The times of clock reading, barrier and core-to-core transfer are negligible
-/// in comparison, and a round over all sizes still takes much less than a second.
+/// Minimum duration of a timed call. Compared with it, the times for reading the clock, for the barrier and for a
+/// core-to-core transfer are negligible, and a round over all sizes still takes much less than a second.
 pub const CALL_SECONDS: f64 = 2e-3;
-/// If a timed call is shorter than this, the start and the end of the threads take a considerable part of the time.
+/// Duration of a timed call below which the start and the end of the threads take a considerable part of the time.
 const SHORT_CALL_SECONDS: f64 = CALL_SECONDS / 10.0;
-/// Duration of a call in a trial of loops.
+/// Target duration of a call in a trial of loops.
 const TRIAL_SECONDS: f64 = 0.4e-3;
 
 /// True if timed calls of this duration are too short for a figure.
@@ -36,7 +36,7 @@ struct FoundPasses {
     seconds: f64,
 }
 
-/// Finds the number of passes with which a call takes `target` seconds; `call` runs the given number of passes.
+/// Determines the number of passes with which a call takes `target` seconds. `call` runs the given number of passes.
 fn call_passes(
     target: f64,
     mut call: impl FnMut(u64) -> Result<CallTime, ArenaError>,
@@ -102,7 +102,7 @@ impl WorkingSetLoop {
         region::array_bytes(self.bytes, self.variant.kernel()) as u64
     }
 
-    /// Returns the number of counted bytes of a pass of one worker.
+    /// Returns the number of bytes that count for a pass of one worker.
     pub fn counted(&self) -> f64 {
         (u64::from(self.variant.kernel().spec().words()) * self.array_bytes()) as f64
     }
@@ -135,8 +135,8 @@ impl WorkingSetLoop {
         Ok(())
     }
 
-    /// Returns the seconds per pass of a short call; the first call determines the number of passes. With `shift`,
-    /// the call is a single pass over a part of the buffers that no other shift covers.
+    /// Returns the seconds per pass of a short call; the first call determines the number of passes. If `shift` is
+    /// given, the call is a single pass over a part of the buffers that no other shift covers.
     pub fn trial(
         &mut self,
         pool: &mut WitnessedPool,
@@ -153,7 +153,7 @@ impl WorkingSetLoop {
         }
     }
 
-    /// Runs a timed call on all workers. The result has the time of all passes.
+    /// Runs a timed call on all workers. Returns the time of all passes together.
     fn run(
         &self,
         pool: &mut WitnessedPool,
@@ -167,7 +167,7 @@ impl WorkingSetLoop {
         })
     }
 
-    /// Sets the number of passes of a call so that a call takes `target` seconds. Returns the time per pass of the last
+    /// Sets the number of passes per call so that a call takes `target` seconds. Returns the time per pass in the last
     /// call.
     fn calibrate(
         &mut self,
@@ -222,7 +222,7 @@ pub fn sample(
     })
 }
 
-/// Fills every worker's working set of `bytes` again, and then returns a sample of the loops.
+/// Refills every worker's working set of `bytes` bytes, and then takes a sample of the loops.
 pub fn refilled_sample(
     loops: &[WorkingSetLoop],
     pool: &mut WitnessedPool,
@@ -246,8 +246,8 @@ pub fn refill(
     Ok(())
 }
 
-/// Returns a read loop without a trial: the loop with the widest vectors and an unroll factor of four. All read loops
-/// are equally fast in main memory, both local and remote.
+/// Returns a read loop that is selected without a trial: the loop with the widest vectors and an unroll factor of four.
+/// All read loops are equally fast in main memory, both local and remote.
 pub fn reader() -> ResidentLoop {
     let variants = kernels::resident(Kernel::Read, Stores::Regular);
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
@@ -277,7 +277,7 @@ mod tests {
             assert!((CALL_SECONDS..33.0 * CALL_SECONDS).contains(&seconds), "{seconds}");
             assert!(!is_short_call(seconds));
         }
-        // A call that something disturbs again and again is short, and its figure is doubted.
+        // If every call is disturbed, the number of passes remains small, and the figure is suspect.
         let always = call_passes(CALL_SECONDS, |_| {
             Ok(CallTime { seconds: 2.0 * CALL_SECONDS, disturbed: true })
         });

@@ -23,28 +23,29 @@ use std::time::Duration;
 /// Duration after which the measurement ends as soon as the capacity is known. It is also the maximum duration in a run
 /// with a budget of the user.
 pub const USUAL_TIME: Duration = Duration::from_millis(300);
-/// Maximum duration of the measurement on a busy node. Working sets that would take longer are left out.
+/// Maximum duration of the measurement on a busy node. Working sets that would exceed this time are left out.
 pub const MAX_TIME: Duration = Duration::from_millis(1500);
-/// Smallest working set, total of all cores.
+/// Smallest working set, as the total of all cores.
 const FIRST: Bytes = Bytes::mib(4);
-/// Maximum share of the available memory that is touched.
-const MEMORY_SHARE: u64 = 4;
-/// Largest working set if no cache size is reported: four times the largest last-level cache of current sockets (1.1 GiB).
+/// Divisor of the available memory: at most a quarter is touched.
+const MEMORY_DIVISOR: u64 = 4;
+/// Largest working set if no cache size is reported: almost four times the largest last-level cache of current sockets
+/// (1.1 GiB).
 const MAX_UNREPORTED: Bytes = Bytes::gib(4);
-/// Minimum share of the lines in the caches with which a working set fits. At the capacity, the share falls from one to
-/// a half or less.
-const FITS: f64 = 0.5;
-/// Share of the reported size below which the caches clearly hold less.
+/// Minimum share of a working set's lines that are in the caches if the set fits. When the set exceeds the capacity,
+/// the share falls from one to a half or less.
+const MIN_FITTING_SHARE: f64 = 0.5;
+/// Ratio of the measured capacity to the reported size below which the caches clearly hold less than reported.
 const CLEARLY_LESS: f64 = 0.5;
-/// Ratio to all reported caches above which the caches clearly hold more.
+/// Ratio of the measured capacity to the size of all reported caches above which the caches clearly hold more.
 const CLEARLY_MORE: f64 = 1.5;
-/// Maximum ratio of the capacity in use to a power of two that counts as equal to this power. The private caches add to
-/// the last level, and a sample has an error.
-const ROUNDED: f64 = 1.125;
+/// Maximum ratio of the measured capacity to a power of two at which the capacity is rounded to this power of two. The
+/// private caches add to the last level, and the sampled lines have a statistical error.
+const ROUNDING_RATIO: f64 = 1.125;
 
-/// Minimum share of the cores' CPU time used by other processes on a busy node. An idle system uses less than a
+/// Minimum share of the cores' CPU time that other processes use on a busy node. On an idle system it is less than a
 /// hundredth.
-const BUSY: f64 = 0.1;
+const MIN_BUSY_SHARE: f64 = 0.1;
 
 /// Result of the capacity measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +60,7 @@ pub struct FoundCapacity {
 /// Share of the lines of a working set that are in the caches after a pass over the set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Residency {
-    /// Working set, total of all cores.
+    /// Size of the working set, as the total of all cores.
     set: Bytes,
     /// Share of the lines, 0 to 1; the maximum of all attempts.
     share: f64,
@@ -77,15 +78,15 @@ impl Residency {
 struct ReportedCaches {
     /// Last-level caches; `None` if their size is unknown.
     last: Option<Bytes>,
-    /// Caches of the level before the last, whose contents may be missing in the last level.
+    /// Caches of the level before the last. The last level need not contain their lines.
     private: Bytes,
 }
 
-/// Returns the capacity of the last-level caches, from the residencies of all working sets; `None` if it is unknown.
-/// The reported size is returned unless the caches hold clearly less or clearly more.
+/// Returns the capacity of the last-level caches, computed from the residencies of all working sets; `None` if it is
+/// unknown. The reported size is returned unless the caches hold clearly less or clearly more.
 fn capacity(reported: ReportedCaches, curve: &[Residency]) -> Option<Bytes> {
     let held = curve.iter().map(Residency::held).fold(0.0, f64::max);
-    let is_exceeded = curve.last().is_some_and(|last| last.share <= FITS);
+    let is_exceeded = curve.last().is_some_and(|last| last.share <= MIN_FITTING_SHARE);
     let Some(last) = reported.last else { return is_exceeded.then(|| rung(held)) };
     if held >= last.as_f64() * CLEARLY_LESS {
         let all = Bytes(last.0 + reported.private.0).as_f64();
@@ -95,14 +96,15 @@ fn capacity(reported: ReportedCaches, curve: &[Residency]) -> Option<Bytes> {
     is_exceeded.then(|| rung(held).min(last))
 }
 
-/// Returns the power of two that corresponds to this number of bytes in the caches.
+/// Returns the capacity for `held` bytes in the caches: the next power of two, unless `held` exceeds a smaller power of
+/// two by at most [`ROUNDING_RATIO`].
 fn rung(held: f64) -> Bytes {
-    Bytes(((held / ROUNDED).ceil().max(1.0) as u64).next_power_of_two())
+    Bytes(((held / ROUNDING_RATIO).ceil().max(1.0) as u64).next_power_of_two())
 }
 
-/// True if the capacity cannot be determined without a larger working set.
+/// True if a larger working set is required to determine the capacity.
 fn needs_more(reported: ReportedCaches, may_hide: bool, curve: &[Residency]) -> bool {
-    let exceeded = curve.iter().rev().take_while(|rung| rung.share <= FITS).count();
+    let exceeded = curve.iter().rev().take_while(|rung| rung.share <= MIN_FITTING_SHARE).count();
     if exceeded >= 2 {
         return false;
     }
@@ -125,7 +127,7 @@ pub fn measure(
     let cpus: Vec<CpuId> = first_of_core.map(|thread| thread.cpu).collect();
     let reported = reported_caches(topology, &cpus);
     let may_hide = machine.virtualisation.is_some();
-    let available = Bytes(machine.memory.available? / MEMORY_SHARE);
+    let available = Bytes(machine.memory.available? / MEMORY_DIVISOR);
     let wanted = reported.last.map_or(MAX_UNREPORTED, |last| {
         Bytes((2 * (last.0 + reported.private.0)).next_power_of_two())
     });
@@ -149,20 +151,19 @@ pub fn measure(
     let found = capacity(reported, &curve)?;
     let others = Work::now(&numbers).zip(before).map(|(now, then)| now.other_programs_since(then));
     let all = (clock::now() - start).as_secs_f64() * cpus.len() as f64;
-    let is_busy = others.is_some_and(|Seconds(others)| others > BUSY * all);
+    let is_busy = others.is_some_and(|Seconds(others)| others > MIN_BUSY_SHARE * all);
     let bytes = if is_busy { cautious(reported, found) } else { found };
     let cache = MeasuredCache { bytes: bytes.0, reported: reported.last.map(|last| last.0) };
     Some(FoundCapacity { cache, is_busy })
 }
 
-/// Returns the capacity to use on a busy node: the power of two above the measured capacity, limited by the reported
-/// size.
+/// Returns the capacity to use on a busy node: twice the measured capacity, but at most the reported size.
 fn cautious(reported: ReportedCaches, found: Bytes) -> Bytes {
     let larger = Bytes(2 * found.0);
     reported.last.map_or(larger, |last| larger.min(last).max(found))
 }
 
-/// Returns the reported cache sizes of these CPUs, which contain one CPU of each core.
+/// Returns the reported cache sizes for these CPUs. `cpus` contains one CPU per core.
 fn reported_caches(topology: &Topology, cpus: &[CpuId]) -> ReportedCaches {
     let last = topology.llc_in_use(cpus).map(|(bytes, _)| Bytes(bytes));
     let data: Vec<_> = topology.caches.iter().filter(|cache| cache.contains_data()).collect();
@@ -192,7 +193,7 @@ mod tests {
         capacity(reported, &curve(shares)).map(|bytes| bytes.0 >> 20)
     }
 
-    /// Curve of a busy guest with 32 MiB of last-level cache and 2 MiB of private caches.
+    /// Residencies on a busy guest with 32 MiB of last-level cache and 2 MiB of private caches.
     const OF_32_MIB: [f64; 6] = [0.996, 0.972, 0.935, 0.758, 0.479, 0.159];
 
     #[test]

@@ -31,18 +31,19 @@ const CEILINGS: [Kernel; 5] =
 /// Kernels that are also shown as points under the ceilings.
 const KERNELS: [Kernel; 3] = [Kernel::Update, Kernel::Axpy, Kernel::Nstream];
 
-/// Memory level, with a working set that fits in this level and not in the previous one.
+/// Level of the memory hierarchy, with a working set that fits in this level and not in the previous one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Level {
     pub name: String,
     /// Size of the level per thread, as the system reports it.
     pub reported: Option<u64>,
-    /// Working set of a thread, bytes.
+    /// Working set of each thread, bytes.
     pub set: u64,
 }
 
 impl Level {
-    /// Returns a sample of the loops. Working sets of caches are filled again before it, which also loads them.
+    /// Measures a sample of the loops. The working set of a cache is refilled before the sample, so that the cache
+    /// contains it.
     pub(crate) fn sample(
         &self,
         loops: &[WorkingSetLoop],
@@ -60,7 +61,7 @@ impl Level {
 pub(super) struct Ceilings {
     levels: Vec<Level>,
     threads: u64,
-    /// Kernels that are also shown as points.
+    /// Kernels that are also shown as points under the ceilings.
     points: &'static [Kernel],
     suffix: &'static str,
 }
@@ -81,7 +82,7 @@ impl Ceilings {
     }
 }
 
-/// Plans ceilings, and kernels as points under them if requested.
+/// Plans the measurement of the ceilings and, if requested, of kernels that are shown as points under them.
 pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Ceilings, Failure> {
     let sets = ladder::sets(setup, 1.0, notices)?;
     let caches = ladder::reported(&setup.site.topology, setup.placement);
@@ -178,7 +179,7 @@ impl Mode for Ceilings {
             first.push(vec![level.sample(loops, &mut pool, buffers)?]);
         }
         let phase = "measuring all levels, interleaved";
-        let judged = run.samples_behind(policy::CURVES_AFTER_SETUP, first, phase, |i| {
+        let judged = run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |i| {
             let (level, loops) = &cells[i];
             level.sample(loops, &mut pool, buffers)
         })?;

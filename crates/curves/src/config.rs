@@ -7,8 +7,8 @@ use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 
 config! {
-    /// Configuration of figures of `memory ladder`, `latency`, `matrix`, `loaded`, `mix`, `curves` and `scaling`, and of
-    /// the bandwidths and kernels of `roofline`.
+    /// Configuration of figures of `memory ladder`, `latency`, `matrix`, `loaded`, `mix`, `curves` and `scaling`, and
+    /// of the bandwidths and kernels of `roofline`.
     pub struct CurveConfig including of: shared::HostConfig {
         engine: shared::engine;
         threads: shared::threads;
@@ -85,13 +85,13 @@ config! {
 }
 
 impl CurveConfig {
-    /// Adds the order of a chase.
+    /// Sets the keys that describe the order of a chase.
     pub(crate) fn add_order(&mut self, order: ChaseOrder) {
         self.stride_bytes = Some(order.stride as u64);
         self.locality = Some(order.locality.to_string());
     }
 
-    /// Adds the properties of a loop.
+    /// Sets the keys that describe a loop.
     pub(crate) fn add_loop(&mut self, traffic: &WorkingSetLoop) {
         let spec = traffic.kernel().spec();
         let shape = traffic.variant().shape();

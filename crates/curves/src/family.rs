@@ -1,9 +1,9 @@
-//! Family of curves: latency of a dependent chain as a function of the bandwidth of the other threads, for each mix of
-//! reads and writes, from idle memory to the full rate; and the bandwidth of all threads without the chain. `memory
+//! Family of curves: the latency of a dependent chain as a function of the bandwidth of the other threads, for each mix
+//! of reads and writes, from idle memory to the full rate; and the bandwidth of all threads without the chain. `memory
 //! loaded` shows only the curve of reads, `memory mix` only the bandwidths.
 //!
-//! The cells are the points of all curves and the bandwidths; they are measured interleaved. The load is controlled by
-//! pauses between blocks, and its bandwidth is computed from the number of blocks that the threads processed.
+//! The points of all curves and the bandwidths are cells of one run, which are measured interleaved. Pauses between
+//! blocks control the load; its bandwidth is computed from the number of blocks that the threads processed.
 
 mod drawn;
 mod figures;
@@ -42,7 +42,7 @@ use std::ops::Range;
 /// below the largest `f64`.
 const TURNS_PER_REFILL: u32 = 512;
 
-/// Share of the budget for the curves if a program is measured, too.
+/// Share of the budget for the curves if a program is also measured.
 const FAMILY_SHARE: Fraction = Fraction(0.4);
 
 /// Part of the run that a command measures and shows.
@@ -72,10 +72,10 @@ pub(crate) struct Family {
     pub(crate) program: Option<CommandLine>,
 }
 
-/// Measured part of a member.
+/// Part of a member that a cell measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CellPart {
-    /// Bandwidth of all threads.
+    /// Bandwidth of all threads together.
     Saturated,
     /// Point of the curve; the number is the index into [`SHARES`].
     Point(usize),
@@ -91,7 +91,7 @@ pub(crate) struct FamilyCell {
     pub part: CellPart,
 }
 
-/// Memory of a path, during the run.
+/// Memory that a path uses during the run.
 pub(crate) struct PathMemory {
     pub chased: Option<ChasedMemory>,
     pub loaded: MemoryRegion,
@@ -106,17 +106,18 @@ pub(crate) struct Member<'m> {
     pub load: Option<(Load<'m>, LoaderTimes)>,
 }
 
-/// Path during the run.
+/// Path with its workers, buffers and members during the run.
 pub(crate) struct PathRun<'m> {
     pub pool: &'m mut WitnessedPool,
     chase: Option<Chase<'m>>,
     buffers: RegionBuffers<'m>,
     pub members: Vec<Member<'m>>,
-    /// Number of blocks of an array.
+    /// Number of blocks per array.
     blocks: usize,
     /// Block at which the next load begins.
     at: usize,
-    /// Turns since the arrays were filled; `None` if no member writes.
+    /// Number of turns so far; at multiples of [`TURNS_PER_REFILL`], the arrays are filled again. `None` if no member
+    /// writes.
     turns: Option<u32>,
 }
 
@@ -153,7 +154,7 @@ impl PathRun<'_> {
     }
 }
 
-/// Function that maps a buffer for the chasing worker of a pool.
+/// Returns a function that maps a buffer for the chasing worker of a pool.
 fn mapped_for_chaser(
     pages: RequestedPages,
     policy: &MemoryPolicy,
@@ -167,12 +168,13 @@ impl Family {
         self.view != FamilyView::Loaded
     }
 
-    /// Returns the workers that have arrays: the loading workers, and also the first one if all threads load together.
+    /// Returns the workers that have arrays: the loading workers, and also the chasing worker if the bandwidth of all
+    /// threads is measured.
     fn workers(&self, threads: usize) -> Range<usize> {
         usize::from(!self.has_bandwidths())..threads
     }
 
-    /// Returns the parts of a member.
+    /// Returns the parts of a member that the run measures.
     fn parts(&self) -> Vec<CellPart> {
         let mut parts = Vec::new();
         if self.has_bandwidths() {
@@ -184,13 +186,14 @@ impl Family {
         parts
     }
 
-    /// Returns the size of all arrays of all paths.
+    /// Returns the total size of all arrays on all paths.
     fn array_memory(&self) -> Bytes {
         let buffers = self.paths.iter().map(|path| self.workers(path.places.len()).len() as u64);
         Bytes(self.array * self.arrays * buffers.sum::<u64>())
     }
 
-    /// Maps the memory of a path. `known` is the working set of the chain that is sufficient for another path.
+    /// Maps the memory of a path. `known` is the size of the chain that has been found on another path; `None` to
+    /// search for a sufficient size.
     fn map(
         &self,
         run: &CurveRun<'_>,
@@ -211,8 +214,8 @@ impl Family {
         Ok(PathMemory { chased, loaded })
     }
 
-    /// Finds the loops of a member on a path. Returns `None` if this processor has none. The share `until` of the time for
-    /// choices may elapse.
+    /// Chooses the loops of a member on a path and calibrates its load. Returns `None` if this processor has no loop
+    /// for the mix. The choice ends when the share `until` of the time for choices has elapsed.
     fn member<'m>(
         &self,
         run: &mut CurveRun<'_>,
@@ -245,7 +248,7 @@ impl Family {
         Ok(Some(Member { mix, loops, load }))
     }
 
-    /// Checks the loops of a member, and measures each of its cells once.
+    /// Measures each cell of a member on a path once. Returns the samples.
     fn prepare(
         &self,
         path: &mut PathRun<'_>,
@@ -286,7 +289,7 @@ impl Mode for Family {
         };
         let limits = run.limits;
         if program.is_some() {
-            // The budget is that of the curves and the program together.
+            // The budget covers the curves and the program together.
             run.outcome.set_run_time(&limits, limits.elapsed());
             run.limits.budget = limits.budget.mul_f64(FAMILY_SHARE.0);
         }
@@ -342,13 +345,13 @@ impl Mode for Family {
                 mixes.push(*mix);
             }
         }
-        let (cells, first) = self.prepared(run, &mut paths, &mixes)?;
+        let (cells, first) = self.prepare_all(run, &mut paths, &mixes)?;
         let phase = match self.view {
             FamilyView::Loaded => "measuring latency under all loads, interleaved",
             FamilyView::Curves => "measuring all points of all curves, interleaved",
             FamilyView::Mix => "measuring all mixes, interleaved",
         };
-        let judged = run.samples_behind(policy::CURVES_AFTER_SETUP, first, phase, |number| {
+        let judged = run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |number| {
             let FamilyCell { path, member, part } = cells[number];
             paths[path].turn(member, part)
         })?;
@@ -367,9 +370,9 @@ impl Mode for Family {
 }
 
 impl Family {
-    /// Checks the loops of all members, and measures each cell once, as long as there is time for more. Returns the
-    /// cells with their first samples.
-    fn prepared(
+    /// Checks the loops of the members and measures each cell once, as long as there is time. Returns the cells with
+    /// their first samples.
+    fn prepare_all(
         &self,
         run: &mut CurveRun<'_>,
         paths: &mut [PathRun<'_>],

@@ -30,7 +30,7 @@ impl Gauge for Curves {
         ]
     }
 
-    /// Returns no plan, because curves take more time than `run` has.
+    /// Returns no plan, because curves take more time than `nodegauge run` has.
     fn summary_plan(
         &self,
         _: &Site,

@@ -33,7 +33,7 @@ fn unmeasured() -> Failure {
     Failure::unmet("no XML written: not all pairs of NUMA nodes were measured")
 }
 
-/// Returns the measured accesses, in node order.
+/// Returns the measured accesses between NUMA nodes, in node order.
 fn accesses(
     measurements: &[Measurement],
     accept_suspect: bool,
@@ -99,7 +99,7 @@ mod tests {
             figure("n0->n2", Unit::BytesPerSecond, 30e9),
             figure("n0->n2_write", Unit::BytesPerSecond, 20e9),
             figure("n0->n2", Unit::Seconds, 120e-9),
-            // A figure of two CPUs does not matter.
+            // A figure between two CPUs is ignored.
             Measurement::new(GAUGE, MATRIX, "cpu0->cpu1", Unit::Seconds).value(Quoted::Best, 1e-7),
         ];
         figures[1].validity.add(status, "other load");

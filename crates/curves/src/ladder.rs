@@ -47,8 +47,8 @@ pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
     sizes
 }
 
-/// Returns the share of each reported cache that one thread has while all threads of the placement run, from level 1
-/// upwards. Caches of unknown size are omitted.
+/// Returns the reported caches from level 1 upwards, each with the share of one thread while all threads of the
+/// placement run. Caches of unknown size are omitted.
 pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Reported> {
     let threads = placement.threads.len().max(1) as u64;
     let cpus = placement.cpus();
@@ -73,7 +73,7 @@ pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Report
     reported
 }
 
-/// Returns the working-set sizes of a thread in ascending order. The run may use the part `share` of the usable memory.
+/// Returns the working-set sizes of a thread in ascending order. The run may use `share` (0 to 1) of the usable memory.
 ///
 /// # Errors
 /// Fails if the requested largest working set is smaller than the minimum, or does not fit in memory.
@@ -169,7 +169,7 @@ impl Mode for Ladder {
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
         let (steps, first): (Vec<Vec<WorkingSetLoop>>, Vec<_>) = taken.into_values().unzip();
         let phase = "measuring all working sets, interleaved";
-        let judged = run.samples_behind(policy::CURVES_AFTER_SETUP, first, phase, |i| {
+        let judged = run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |i| {
             traffic::refilled_sample(&steps[i], &mut pool, buffers, sets[i])
         })?;
 
@@ -184,7 +184,7 @@ impl Mode for Ladder {
         for part in 0..PATTERNS.len() {
             for (i, set) in sets.iter().enumerate() {
                 let Some(traffic) = steps[i].get(part) else { continue };
-                let level = levels::at(&named, i);
+                let level = levels::level_at(&named, i);
                 let config = CurveConfig {
                     element: Some("f64".to_owned()),
                     array_bytes: Some(traffic.array_bytes()),
@@ -211,14 +211,14 @@ impl Mode for Ladder {
     }
 }
 
-/// Returns the loops for a working set: the fastest of `variants` for the memory level that contains it.
+/// Returns the loops for a working set: for each kernel, the loop that was the fastest in the memory level of this set.
 fn loops(variants: &[Vec<ResidentLoop>], caches: &[Reported], set: u64) -> Vec<WorkingSetLoop> {
     let level = caches.iter().take_while(|cache| cache.bytes < set).count();
     let of_level = variants[level.min(variants.len() - 1)].iter();
     of_level.map(|variant| WorkingSetLoop::new(*variant, set as usize)).collect()
 }
 
-/// Returns the best rate of each loop of a cell, bytes per second; `None` if a loop has no counting sample.
+/// Returns the best rate of each loop of a cell, bytes per second; `None` if no sample of the cell counts.
 fn best_rates(
     judged: &TimedCells,
     cell: usize,
@@ -233,7 +233,7 @@ fn best_rates(
     Some(rates)
 }
 
-/// Returns the working-set sizes for which the fastest loop is chosen: half of each cache, and the largest working set.
+/// Returns the working-set sizes at which the fastest loop is chosen: half of each cache, and the largest working set.
 fn choice_sets(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
     let largest = sets[sets.len() - 1];
     let mut chosen = Vec::new();

@@ -22,11 +22,11 @@ use nodegauge_measure::record::Quoted;
 use nodegauge_measure::schedule::{RemainingTime, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
 
-/// Maximum ratio of the size of a region to the largest working set in the region.
+/// Maximum ratio of the size of a region to the size of its largest working set.
 const REGION_OVER_SET: f64 = 1.2;
 
-/// Returns the position of each working set's chain in a common region (offset, and word of a line), and the size of
-/// the region. Chains that use the same word do not overlap.
+/// Returns the position of each working set's chain in a common region (an offset, and a word of each line), and the
+/// size of the region. Chains that use the same word do not overlap.
 fn slots(sets: &[u64]) -> (Vec<ChainPlace>, u64) {
     let mut ends = [0; SLOTS];
     let mut places = Vec::new();
@@ -120,7 +120,7 @@ impl Mode for Latency {
             samples.extend(first);
         }
         let phase = "chasing through all working sets, interleaved";
-        let judged = run.samples_behind(policy::CURVES_AFTER_SETUP, samples, phase, |i| {
+        let judged = run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, samples, phase, |i| {
             cells[i].idle_sample(&mut pool)
         })?;
         let caches = ladder::reported(&setup.site.topology, setup.placement);
@@ -134,7 +134,7 @@ impl Mode for Latency {
             let (mut config, validity) = run.common(&pool, region);
             config.add_order(options.order);
             for (i, set) in sets.iter().enumerate() {
-                let level = levels::at(&named, i);
+                let level = levels::level_at(&named, i);
                 let config = CurveConfig {
                     set_bytes: Some(*set),
                     thread_bytes: Some(*set),
@@ -158,7 +158,7 @@ impl Mode for Latency {
     }
 }
 
-/// Returns the point of a working set on the curve; `None` if its cell has no counting sample.
+/// Returns the point of the curve for a working set; `None` if no sample of its cell counts.
 fn dot(judged: &TimedCells, cell: usize, set: u64) -> Option<Dot> {
     let step = stats::median(&judged.seconds(cell, 0));
     let cached = memory_chase::flushed(judged, cell, 1).map(|time| is_cached(step, time));

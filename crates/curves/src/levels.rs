@@ -33,18 +33,18 @@ pub(crate) struct Level {
     pub first: usize,
     /// Index of the last dot of the plateau.
     pub last: usize,
-    /// Median of the plateau on each curve, as a logarithm.
+    /// Logarithm of the plateau's median, one per curve.
     heights: Vec<f64>,
 }
 
-/// Cache as the machine reports it.
+/// Cache of the machine, as the operating system reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reported {
     /// Number of the level: 1, 2, 3, ...
     pub level: u32,
-    /// Total size of the cache, bytes.
+    /// Total size of the cache in bytes.
     pub whole: u64,
-    /// Share of one thread if all threads that use the cache have equal shares, bytes.
+    /// Share of one thread in bytes, if all threads that use the cache have equal shares.
     pub bytes: u64,
 }
 
@@ -66,9 +66,9 @@ impl Named {
     }
 }
 
-/// Name of the levels of memory.
+/// Name of all levels that belong to memory.
 pub(crate) const MEMORY: &str = "memory";
-/// Minimum ratio of the heights of two segments that belong to different levels.
+/// Maximum ratio of the heights of two segments that belong to the same level.
 const SAME: f64 = 1.15;
 /// Minimum number of dots of a level. With two dots per octave, three dots span a factor of two in size.
 const MIN_DOTS: usize = 3;
@@ -87,7 +87,7 @@ pub(crate) fn levels(dots: &[Dot]) -> Vec<Level> {
 }
 
 /// True if the heights of two plateaus differ by less than [`SAME`], on average over all curves.
-fn alike(x: &Level, y: &Level) -> bool {
+fn are_alike(x: &Level, y: &Level) -> bool {
     let apart = x.heights.iter().zip(&y.heights).map(|(x, y)| (x - y).abs());
     apart.sum::<f64>() < SAME.ln() * x.heights.len() as f64
 }
@@ -99,13 +99,13 @@ fn curve_scatter(logs: &[f64]) -> f64 {
     (stats::median(&steps) / 2f64.sqrt()).max(MIN_SCATTER)
 }
 
-/// Curves over the same sizes.
+/// Curves over the same working-set sizes.
 struct Curves {
     /// Logarithms of the values, one list per curve.
     logs: Vec<Vec<f64>>,
-    /// Mean deviation of the dots of each curve due to noise.
+    /// Noise of each curve: the mean deviation of its dots.
     scatter: Vec<f64>,
-    /// Number of dots of each curve.
+    /// Number of dots per curve.
     dots: usize,
 }
 
@@ -119,7 +119,7 @@ impl Curves {
         Self { scatter, logs, dots: dots.len() }
     }
 
-    /// Returns the best segmentation, as first and last index of each segment.
+    /// Returns the segmentation with the lowest cost, as the first and the last index of each segment.
     fn cuts(&self) -> Vec<(usize, usize)> {
         // The parameters of a segment are its position and one height per curve.
         let price = (1 + self.logs.len()) as f64 / 2.0 * (self.dots as f64).ln();
@@ -142,9 +142,9 @@ impl Curves {
         pieces
     }
 
-    /// Returns the cost of a segment: the deviations from its medians divided by the scatter. The cost of a single dot
-    /// is bounded by the cost of noise plus half the penalty of a segment. A single outlier therefore does not form a
-    /// segment, whereas several adjacent ones do.
+    /// Returns the cost of a segment: the deviations of its dots from its medians, divided by the noise. The cost of a
+    /// single dot is bounded by the cost of noise plus half the penalty of a segment. Therefore a single outlier does
+    /// not form a segment, whereas several adjacent outliers do.
     fn cost(&self, begin: usize, end: usize, price: f64) -> f64 {
         let heights = self.heights(begin, end - 1);
         (begin..end).map(|dot| self.dot_cost(dot, &heights, price)).sum()
@@ -168,14 +168,16 @@ impl Curves {
 
     /// True if a dot has the height of a segment.
     fn is_at(&self, dot: usize, piece: &Level) -> bool {
-        alike(&self.piece(dot, dot), piece)
+        are_alike(&self.piece(dot, dot), piece)
     }
 
     /// Joins neighbouring segments of nearly the same height, including a few outliers between them.
     fn united(&self, pieces: impl Iterator<Item = Level>) -> Vec<Level> {
         pieces.fold(Vec::new(), |mut all: Vec<Level>, next| {
             match all.last_mut() {
-                Some(before) if alike(before, &next) && next.first - before.last <= MIN_DOTS => {
+                Some(before)
+                    if are_alike(before, &next) && next.first - before.last <= MIN_DOTS =>
+                {
                     *before = self.piece(before.first, next.last);
                 }
                 _ => all.push(next),
@@ -228,12 +230,12 @@ pub(crate) fn name(
     let beyond = reported.last().map_or(0, |cache| cache.bytes);
     let mut named: Vec<Named> = Vec::new();
     for level in levels {
-        let (end, next) = leaves(dots, &level);
+        let (end, next) = level_end(dots, &level);
         let edge = (end as f64 * next as f64).sqrt();
         let to_the_end = end == next;
         let past = end as f64 > beyond as f64 * EDGE_SLACK;
         let fitting = reported.iter().find(|cache| edge <= cache.bytes as f64 * EDGE_SLACK);
-        let tried = cached(&dots[level.first..=level.last]);
+        let tried = is_mostly_cached(&dots[level.first..=level.last]);
         let cache = match tried {
             Some(true) => fitting.or(reported.last()),
             Some(false) => None,
@@ -258,22 +260,22 @@ pub(crate) fn name(
     named
 }
 
-/// True if the data of most of these dots was in a cache; `None` if this was not measured.
-fn cached(dots: &[Dot]) -> Option<bool> {
+/// True if most of the dots for which this was measured were in a cache; `None` if it was not measured for any dot.
+fn is_mostly_cached(dots: &[Dot]) -> Option<bool> {
     let tried: Vec<bool> = dots.iter().filter_map(|dot| dot.cached).collect();
     let served = tried.iter().filter(|cached| **cached).count();
     (!tried.is_empty()).then_some(2 * served > tried.len())
 }
 
-/// Returns the last working set of a level and the next one after it. At the end of the curves, both are the last
-/// working set.
-fn leaves(dots: &[Dot], level: &Level) -> (u64, u64) {
+/// Returns the last working set of a level and the next larger one. At the end of the curves, both are the last working
+/// set.
+fn level_end(dots: &[Dot], level: &Level) -> (u64, u64) {
     let end = dots[level.last].bytes;
     (end, dots.get(level.last + 1).map_or(end, |dot| dot.bytes))
 }
 
-/// Returns the level that contains a dot.
-pub(crate) fn at(named: &[Named], dot: usize) -> Option<&Named> {
+/// Returns the named level that contains a dot; `None` if the dot is between levels.
+pub(crate) fn level_at(named: &[Named], dot: usize) -> Option<&Named> {
     named.iter().find(|named| (named.level.first..=named.level.last).contains(&dot))
 }
 
@@ -281,8 +283,8 @@ fn length(level: &Level) -> usize {
     level.last - level.first
 }
 
-/// Returns the reason why the other method may find a different end for a cache shared by cores or guests. `chase` is
-/// true for a curve of loads, false for a curve of loops.
+/// Returns the reason why the other curve, `memory ladder` or `memory latency`, may show a different end of a cache
+/// that cores or guests share. `chase` is true for `memory latency`.
 pub(crate) fn other_method(chase: bool) -> &'static str {
     if chase {
         "`memory ladder` may find a larger cache: its loops reuse a line sooner, before other \
@@ -310,7 +312,7 @@ pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]
         let found =
             named.iter().find(|label| label.reported.is_some_and(|of| of.level == cache.level));
         if let Some(found) = found {
-            let (end, next) = leaves(dots, &found.level);
+            let (end, next) = level_end(dots, &found.level);
             let low = end as f64 / EDGE_SLACK;
             let high = next as f64 * EDGE_SLACK;
             if (cache.bytes as f64) < low || cache.bytes as f64 > high {
@@ -323,7 +325,7 @@ pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]
         let mut within =
             (0..dots.len()).filter(|i| (from + 1..=cache.bytes).contains(&dots[*i].bytes));
         let instead = within.find_map(|i| {
-            let other = at(named, i)?;
+            let other = level_at(named, i)?;
             let [first, last] =
                 [other.level.first, other.level.last].map(|dot| Bytes(dots[dot].bytes));
             Some(format!("working sets of {first} to {last} have the speed of {}", other.name))

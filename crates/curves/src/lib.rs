@@ -1,11 +1,10 @@
 //! Curves of latency and bandwidth of the memory system.
 //!
 //! There are seven modes: `ladder` (bandwidth by working set), `latency` (pointer chase by working set), `matrix` (from
-//! each NUMA node to each other node, and from CPU to CPU), the family of curves (`curves`: latency under load by ratio of
-//! reads to writes), of which `loaded` (latency under reads) and `mix` (bandwidths) are parts, and `scaling` (bandwidth by
-//! the number of threads, and its prediction). Each mode has a module that plans the measurement; `run` contains the code
-//! that all modes use to measure.
-//! The cells of a mode are measured alternately.
+//! each NUMA node to each other node, and from CPU to CPU), the family of curves `curves` (latency under load by ratio
+//! of reads to writes), its parts `loaded` (latency under reads) and `mix` (bandwidths), and `scaling` (bandwidth by
+//! the number of threads, and its prediction). Each mode has a module that plans the measurement; `run` contains the
+//! code that all modes use to measure. The cells of a mode are measured interleaved.
 
 pub mod cache_size;
 mod ceilings;
@@ -66,7 +65,7 @@ pub struct CurveOptions {
     pub memory_fraction: Fraction,
     /// Order in which a pointer chase visits the memory.
     pub order: ChaseOrder,
-    /// Mixes of the family of curves.
+    /// Mixes of reads and writes for the family of curves.
     pub mixes: Vec<Mix>,
     /// NUMA nodes whose cores load the memory, for the family of curves.
     pub from: NodeChoice,
@@ -74,7 +73,7 @@ pub struct CurveOptions {
     pub to: NodeChoice,
     /// Program to measure on the family of curves.
     pub program: Option<CommandLine>,
-    /// True to report kernels as points under the ceilings, too.
+    /// True to also show kernels as points under the ceilings.
     pub kernels: bool,
     /// Suffix of the figure names of the ceilings.
     pub suffix: &'static str,
@@ -204,13 +203,13 @@ impl CurvePlan {
             nodegauge_measure::notice::add_new(&mut notices, placed);
         }
         let setup = CurveSetup { site, placement: &placement, options: &options };
-        let mode = planned(curve, setup, &mut notices)?;
+        let mode = plan_mode(curve, setup, &mut notices)?;
         Ok(Self { curve, placement, options, notices, mode })
     }
 }
 
-/// Plans the measurement of a curve.
-fn planned(
+/// Plans the measurement of a curve in its mode.
+fn plan_mode(
     curve: Curve,
     setup: CurveSetup<'_>,
     notices: &mut Vec<Notice>,
@@ -325,13 +324,14 @@ impl CurveSetup<'_> {
         self.caches().bytes()
     }
 
-    /// Returns the total size of the last-level caches, which a warm-up must fill; an assumed size if it is unknown.
+    /// Returns the total size of the last-level caches, which a warm-up must fill; an assumed size if the size is
+    /// unknown.
     fn held(&self) -> u64 {
         self.llc().map_or(64 << 20, |llc| llc.0)
     }
 
-    /// Returns the largest working set: the requested one, otherwise one larger than the last-level caches in use. Adds
-    /// a notice if no cache size is known.
+    /// Returns the largest working set: the requested size or, by default, a size that exceeds the last-level caches in
+    /// use. Adds a notice if no cache size is known.
     fn largest(&self, notices: &mut Vec<Notice>) -> Bytes {
         if let Some(largest) = self.options.largest {
             return largest;
@@ -346,8 +346,8 @@ impl CurveSetup<'_> {
         memory_working_set(caches)
     }
 
-    /// True if the cache sizes are reported by a hypervisor.
-    fn guest(&self) -> bool {
+    /// True if a hypervisor reports the cache sizes.
+    fn is_guest(&self) -> bool {
         self.site.machine.virtualisation.is_some()
     }
 
@@ -365,14 +365,15 @@ impl CurveSetup<'_> {
         self.options.pages.unwrap_or_else(|| best_pages(&self.site.machine))
     }
 
-    /// Returns a CPU outside the placement, with which the core-to-core latency of a single thread is measured.
+    /// Returns a CPU outside the placement. If the placement has a single thread, the core-to-core latency is measured
+    /// between this thread and the CPU.
     fn spare(&self) -> Option<CpuId> {
         let used = self.placement.cpus();
         self.site.topology.allowed().map(|thread| thread.cpu).find(|cpu| !used.contains(cpu))
     }
 }
 
-/// Maximum size of a slice; the limit if the available memory is unknown.
+/// Maximum size of a mapping, used if the available memory is unknown.
 const LARGEST_MAPPING: Bytes = Bytes(isize::MAX as u64);
 
 fn notice(id: NoticeId, text: impl Into<String>) -> Notice {

@@ -23,12 +23,12 @@ use nodegauge_placement::{CpuPair, Distance};
 use nodegauge_team::Team;
 use nodegauge_team::core_to_core::PairLines;
 
-/// Maximum number of pairs for which all pairs are measured; it is enough for 48 CPUs.
+/// Maximum number of pairs up to which all pairs are measured; sufficient for 48 CPUs.
 const ALL_PAIRS: usize = 1200;
 /// Maximum number of measured pairs per class of distance on larger machines.
 pub(crate) const PAIRS_PER_CLASS: usize = 48;
 
-/// Returns the pairs of allowed CPUs to measure, and true if these are all pairs.
+/// Returns the pairs of CPUs to measure, and true if these are all pairs of the allowed CPUs.
 pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
     let threads: Vec<&HardwareThread> = topology.allowed().collect();
     let mut all = Vec::new();
@@ -92,15 +92,15 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
     }
     if left_out > 0 {
         run.left_out(format!(
-            "core-to-core latency of {left_out} of {} pairs of CPUs not measured: their threads \
-             did not run at the same time",
+            "core-to-core latency of {left_out} of {} pairs of CPUs was not measured: their \
+             threads did not run at the same time",
             pairs.len()
         ));
     }
     Ok(())
 }
 
-/// Returns half of the round trip of each line, preceded by the median of the lines.
+/// Returns half of each line's round trip, preceded by the median of these values.
 fn with_median(trips: &[f64]) -> Vec<f64> {
     let halves = trips.iter().map(|trip| trip / 2.0);
     std::iter::once(stats::median(trips) / 2.0).chain(halves).collect()
@@ -116,7 +116,7 @@ fn spread(judged: &OneRegime, cell: usize) -> Option<f64> {
     Some(slowest / fastest - 1.0).filter(|spread| spread.is_finite())
 }
 
-/// Marks a latency as suspect if it is longer than on any processor.
+/// Marks a latency as suspect if it is longer than on any known processor.
 fn doubt_long_trip(m: &mut Measurement) {
     if m.value.is_some_and(|half| 2.0 * half > MAX_ROUND_TRIP) {
         let longest = Seconds(MAX_ROUND_TRIP);

@@ -17,12 +17,13 @@ pub(crate) const SAMPLE_SECONDS: f64 = 4e-3;
 /// Name of the figure for the read rate at which latency is twice the idle latency.
 pub(crate) const AT_KNEE: &str = "bandwidth_at_2x_idle";
 
-/// Returns the suffix of figure names that begin with `latency_` and `bandwidth_`: `idle`, or e.g. `load50`.
+/// Returns the suffix of the names of figures at a load, after `latency_` or `bandwidth_`: `idle` for share 0,
+/// otherwise e.g. `load50`.
 pub(crate) fn step(share: u32) -> String {
     if share == 0 { "idle".to_owned() } else { format!("load{share}") }
 }
 
-/// Returns the figure names of a kind, one per load.
+/// Returns the figure names that begin with `kind`, one per load.
 fn kind_names(kind: &str) -> [String; SHARES.len()] {
     SHARES.map(|share| format!("{kind}_{}", step(share)))
 }
@@ -43,31 +44,31 @@ pub(crate) struct LoaderTimes {
 }
 
 impl LoaderTimes {
-    /// Returns the times of a load that takes `per_byte` seconds per byte at full rate, with `loaders` threads
-    /// together.
+    /// Returns the times of a load. At full rate, its `loaders` threads together take `per_byte` seconds per byte.
     pub(crate) fn calibrated(load: &Load<'_>, per_byte: f64, loaders: u64) -> Self {
         let bytes = load.block_bytes() * loaders;
         Self { block: (bytes as f64 * per_byte).min(1.0), turn: wait_loop_time() }
     }
 
-    /// Returns the pause between two blocks at a share of the full rate, seconds; `None` without load.
+    /// Returns the pause between two blocks at `share` percent of the full rate, seconds; `None` without load.
     pub(crate) fn pause(&self, share: u32) -> Option<f64> {
         self.turns(share).map(|turns| turns as f64 * self.turn)
     }
 
-    /// Returns the number of wait-loop iterations between two blocks at a share of the full rate; `None` without load.
+    /// Returns the number of wait-loop iterations between two blocks at `share` percent of the full rate; `None`
+    /// without load.
     pub(crate) fn turns(&self, share: u32) -> Option<u64> {
         let wait = self.block * (100.0 / f64::from(share) - 1.0);
         (share > 0).then(|| (wait / self.turn.max(1e-12)) as u64)
     }
 }
 
-/// Returns the sentence that the load of twice the idle latency is unknown, with the reason.
+/// Returns the sentence that the load at which latency doubles is unknown. `why` is the reason.
 fn no_knee(why: &str) -> String {
     Obstacle::new(why).cannot_tell("at which load latency is twice the idle latency")
 }
 
-/// Returns a sentence on the load at which latency is twice the idle latency; `None` without points.
+/// Returns a sentence about the load at which latency is twice the idle latency; `None` if the curve has no points.
 pub(crate) fn knee_in_words(curve: &[LoadPoint]) -> Option<String> {
     let idle = curve.first()?;
     let last = curve.last()?;

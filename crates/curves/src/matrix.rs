@@ -24,7 +24,7 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, MemoryPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Granularity of a size that is limited by the memory, bytes.
+/// Divisor of the region size in bytes, if the memory limits this size.
 const ROUND: u64 = 1 << 20;
 /// Number of loops on each region: read and write.
 const LOOPS: usize = 2;
@@ -205,14 +205,14 @@ struct NodeRegions {
 }
 
 impl Matrix {
-    /// Returns all pairs of readers and memories, as indices.
+    /// Returns all pairs of readers and memories, each as two indices.
     fn cells(&self) -> Vec<(usize, usize)> {
         let memories = self.memories.len();
         (0..self.readers.len() * memories).map(|cell| (cell / memories, cell % memories)).collect()
     }
 
-    /// Returns the index of the readers that touch the memory of a NUMA node first: the CPUs of this node, or those of
-    /// the first node if it has no CPUs.
+    /// Returns the index of the readers that touch the memory of a NUMA node first: the CPUs of this node or, if it has
+    /// none, the CPUs of the first node.
     fn nearest(&self, node: NumaNodeId) -> usize {
         self.readers.iter().position(|readers| readers.node == node).unwrap_or(0)
     }

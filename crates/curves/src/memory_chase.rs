@@ -13,16 +13,16 @@ use nodegauge_chase::{ChainPlace, Chase, Cycle, MemoryRegion, WitnessedPool};
 use nodegauge_measure::samples::OneRegime;
 use nodegauge_measure::{Bytes, clock, stats};
 
-/// Number of pairs of chase and flushed loads from which it is decided whether a cache serves part of the loads.
+/// Number of pairs of a chase and flushed loads that are compared to decide whether a cache serves part of the loads.
 const PAIRS: usize = 3;
-/// Minimum ratio of the load time in a chase to the load time of a flushed line with which the chase counts as served
-/// by memory alone. A cache with random replacement serves one load in twenty even if it is only a quarter of the
-/// working set.
-pub(crate) const SAME: f64 = 0.95;
-/// Maximum share of the budget for finding a sufficient working set.
+/// Minimum ratio of the load time in a chase to the load time of a flushed line at which memory alone serves the chase.
+/// A cache with random replacement serves one load in twenty even if it is only a quarter of the working set.
+pub(crate) const MIN_MEMORY_RATIO: f64 = 0.95;
+/// Maximum share of the budget for the search for a sufficient working set.
 const SEARCH: f64 = 0.25;
 
-/// Returns the median time per load of flushed lines; `part` is its index in the samples of the cell.
+/// Returns the median time per load of flushed lines, seconds. `part` is the index of this time in the samples of the
+/// cell.
 pub(crate) fn flushed(judged: &OneRegime, cell: usize, part: usize) -> Option<f64> {
     let seconds = if part < judged.parts(cell) { judged.seconds(cell, part) } else { Vec::new() };
     Some(stats::median(&seconds)).filter(|seconds| seconds.is_finite())
@@ -36,15 +36,14 @@ pub(crate) struct SetRange {
 }
 
 impl SetRange {
-    /// Returns the range of a working set that may grow from `first` to `room`; a size that the user requested does not
-    /// grow.
+    /// Returns a range from `first` to `room` bytes. If the user requested the size, the range contains only `first`.
     pub(crate) fn from_setup(setup: CurveSetup<'_>, first: Bytes, room: Bytes) -> Self {
         let most = if setup.options.largest.is_some() { first } else { room.max(first) };
         Self { first, most }
     }
 }
 
-/// Function that maps a region of a given size, for the pool of the worker that chases through it.
+/// Function that maps a region of a given size for the worker that chases through it.
 pub(crate) type MapSet<'a> =
     dyn FnMut(&mut WitnessedPool, u64) -> Result<MemoryRegion, ArenaError> + 'a;
 
@@ -57,7 +56,7 @@ pub(crate) struct ChasedMemory {
 }
 
 impl ChasedMemory {
-    /// Maps a region of `bytes` with `map`, and determines a cycle through it; the loads are performed by `pool`.
+    /// Maps a region of `bytes` bytes with `map`, and determines a random cycle through it. `pool` performs the loads.
     ///
     /// Fails if the memory cannot be mapped, or if the user interrupts the run.
     pub(crate) fn new(
@@ -71,8 +70,8 @@ impl ChasedMemory {
         Ok(Self { region, cycle, bytes, held: setup.held() })
     }
 
-    /// Like [`Self::new`], but doubles the working set until no cache serves a noticeable part of the loads, i.e. until
-    /// they take as long as loads of flushed lines. The loads are performed by `chaser`.
+    /// Does the same as [`Self::new`], but doubles the working set until no cache serves a noticeable part of the
+    /// loads, i.e. until the loads take as long as loads of flushed lines. `chaser` performs the loads.
     ///
     /// Fails if memory cannot be mapped, if a worker fails, or if the user interrupts the run.
     pub(crate) fn exceeding_caches(
@@ -120,6 +119,6 @@ impl ChasedMemory {
             steps.push(step);
             flushed.push(of_flushed);
         }
-        Ok(stats::median(&steps) < stats::median(&flushed) * SAME)
+        Ok(stats::median(&steps) < stats::median(&flushed) * MIN_MEMORY_RATIO)
     }
 }

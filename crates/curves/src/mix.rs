@@ -1,16 +1,17 @@
 //! Mixes of reads and writes.
 //!
-//! A mix is defined by the cache lines that are transferred. With regular stores the loop writes only lines that it
-//! also reads, so that no line is loaded only to be overwritten. `a = s a` reads one line and writes one line; `a += s
-//! b` reads two lines and writes one; `a += b + s c` reads three lines and writes one. With non-temporal stores, the
-//! loop writes lines that it does not read. The moved bytes therefore equal the counted bytes, whether or not the
-//! processor makes write-allocates.
+//! A mix is defined by the cache lines that it transfers. With regular stores, the loop writes only lines that it also
+//! reads, so that no line is loaded only to be overwritten. `a = s a` reads one line and writes one line; `a += s b`
+//! reads two lines and writes one; `a += b + s c` reads three lines and writes one. With non-temporal stores, the loop
+//! writes lines that it does not read. The moved bytes therefore equal the counted bytes, whether or not the processor
+//! makes write-allocates.
 
 use crate::notice;
 use nodegauge_kernels::{self as kernels, Kernel, Stores};
 use nodegauge_measure::{Notice, NoticeId, names};
 
-/// Mix of reads and writes. The name is lines read : lines written, with the suffix `-nt` for non-temporal stores.
+/// Mix of reads and writes. Its name is the ratio of lines read to lines written, with the suffix `-nt` for
+/// non-temporal stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mix {
     /// Reads only.

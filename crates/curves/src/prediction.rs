@@ -1,7 +1,7 @@
-//! Prediction of the time of a curve before its memory exists, and reduction of its working set if the time is short.
+//! Prediction of the time of a curve before it allocates memory, and reduction of its working set if the time is short.
 
 use crate::run::SMALLER;
-use crate::{Curve, CurveOptions, CurveSetup, Mode, TIMES_LLC, notice, planned};
+use crate::{Curve, CurveOptions, CurveSetup, Mode, TIMES_LLC, notice, plan_mode};
 use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::Site;
 use nodegauge_kernels::LINE;
@@ -10,8 +10,8 @@ use nodegauge_measure::{Bytes, Notice, NoticeId, Observer};
 use nodegauge_placement::Placement;
 use std::time::Duration;
 
-/// Minimum number of passes of a chase through the contents of the caches before a sample; the time per load must stop
-/// falling.
+/// Assumed number of passes of a chase through the caches before a sample. A chase passes until the time per load stops
+/// falling, which takes at least two passes.
 const WARM_PASSES: u32 = 2;
 /// Minimum number of rounds of a curve, including the measurement during the set-up.
 const MIN_ROUNDS: u32 = 2;
@@ -19,13 +19,13 @@ const MIN_ROUNDS: u32 = 2;
 /// Predicted times of the steps of a curve.
 pub(crate) struct CurveTimes<'a> {
     rates: &'a MemoryRates,
-    /// Size of the caches, which the warm-up of a chase fills.
+    /// Size in bytes of the caches, which the warm-up of a chase fills.
     held: u64,
 }
 
 impl CurveTimes<'_> {
-    /// Returns the time of `loops` loops over a working set of `bytes`, total of all workers. For each loop the working
-    /// set is touched, filled and checked, and it is filled again before each turn.
+    /// Returns the time of measuring `loops` loops over a working set of `bytes` in total for all workers. For each
+    /// loop, the working set is touched, filled and checked, and it is filled again before each turn.
     pub(crate) fn loops(&self, bytes: Bytes, loops: u32) -> PredictedTime {
         let once = self.rates.rewrite_time(bytes);
         let set_up = self.rates.touch_time(bytes) + 2 * loops * once;
@@ -34,15 +34,15 @@ impl CurveTimes<'_> {
         PredictedTime { min: set_up + MIN_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 
-    /// Returns the time of the points of curves. A point takes `seconds`, and the same time for its warm-up. The
-    /// shortest run has `least` points, the likely one `all`.
+    /// Returns the time of measuring the points of curves. A point takes `seconds`, and its warm-up takes the same
+    /// time. The shortest run has `least` points, the likely run has `all` points.
     pub(crate) fn points(least: usize, all: usize, seconds: f64) -> PredictedTime {
         let turn = Duration::from_secs_f64(2.0 * seconds);
         let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient() as u32;
         PredictedTime { min: MIN_ROUNDS * turn * least as u32, likely: rounds * turn * all as u32 }
     }
 
-    /// Returns the time of a chase through `bytes`, all touched by one worker.
+    /// Returns the time of measuring a chase through `bytes`, all of which one worker touches.
     pub(crate) fn chase(&self, bytes: Bytes) -> PredictedTime {
         // The cycle is determined and written at random places.
         let set_up = self.rates.touch_time(bytes)
@@ -54,7 +54,7 @@ impl CurveTimes<'_> {
     }
 }
 
-/// Curve before its set-up.
+/// Curve that has not been set up yet.
 struct PredictedCurve<'a> {
     curve: Curve,
     site: &'a Site,
@@ -64,7 +64,7 @@ struct PredictedCurve<'a> {
     rates: MemoryRates,
     /// True if the user set the largest working set.
     is_given: bool,
-    /// Share of the time of the whole run for this curve.
+    /// Share of the time of the whole run that this curve may use, 0 to 1.
     share: f64,
 }
 
@@ -90,7 +90,7 @@ impl Predictable for PredictedCurve<'_> {
             return false;
         }
         self.options.largest = Some(half);
-        let Ok(mode) = planned(self.curve, self.setup(), &mut Vec::new()) else { return false };
+        let Ok(mode) = plan_mode(self.curve, self.setup(), &mut Vec::new()) else { return false };
         *self.mode = mode;
         true
     }
@@ -101,7 +101,7 @@ impl Predictable for PredictedCurve<'_> {
 }
 
 /// Predicts the time of a curve, and reduces its working set if the time is short. `limits` are the limits of the whole
-/// run, of which the curve gets a share.
+/// run; the curve gets its share of them.
 ///
 /// # Errors
 /// Fails if the user set the budget and the smallest working set exceeds it.

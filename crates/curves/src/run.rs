@@ -1,4 +1,4 @@
-//! Common code of all modes: runs a schedule, and creates figures from the samples, with all reasons why figures are
+//! Code that all modes use: it runs a schedule, and creates figures from the samples, with all reasons why figures are
 //! suspect or invalid.
 
 use crate::GAUGE;
@@ -29,9 +29,9 @@ use nodegauge_measure::{
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 
-/// Number of vector widths that the choice of loops tries, widest first.
+/// Number of vector widths that the choice of loops tries, beginning with the widest.
 const WIDTHS: usize = 2;
-/// Advice for a shorter run, for hints.
+/// Advice in hints on how to shorten a run.
 pub(crate) const SMALLER: &str = "a smaller working set (--size)";
 /// Size of the part of a worker's working set that a trial of loops uses if the working set is larger than the caches,
 /// bytes. A pass over the part takes much longer than a barrier; successive trials use different parts.
@@ -74,10 +74,10 @@ pub(crate) enum Value<'a> {
     Seconds,
     /// The value is a rate; the time is the time per byte.
     Rate,
-    /// The value is the byte rate of a pass of this loop on all threads. The flag is true if the rate is compared with
-    /// the theoretical bandwidth of main memory.
+    /// The value is the rate at which a pass of this loop moves bytes on all threads. If the flag is true, the rate is
+    /// compared with the theoretical bandwidth of main memory.
     Loop(&'a WorkingSetLoop, bool),
-    /// The value is the rate of floating-point operations of a pass, for a kernel under a roof.
+    /// The value is the rate of floating-point operations in a pass, for a kernel under a roof.
     Work(&'a WorkingSetLoop),
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct FigureOutline<'a> {
     pub quoted: Quoted,
     pub value: Value<'a>,
     pub config: CurveConfig,
-    /// Validity so far, with the reasons that are already known.
+    /// Validity so far, with its reasons.
     pub validity: Validity,
 }
 
@@ -114,11 +114,11 @@ impl CurveRun<'_> {
         phase: &str,
         turn: impl FnMut(usize) -> Result<Sample, ArenaError>,
     ) -> Result<TimedCells, Failure> {
-        self.samples_behind(policy, vec![Vec::new(); cells], phase, turn)
+        self.samples_after_warm_up(policy, vec![Vec::new(); cells], phase, turn)
     }
 
     /// Takes interleaved samples of cells that have already been warmed up.
-    pub(crate) fn samples_behind(
+    pub(crate) fn samples_after_warm_up(
         &mut self,
         policy: RepetitionPolicy,
         warm_up: Vec<Vec<Sample>>,
@@ -134,7 +134,7 @@ impl CurveRun<'_> {
         )?;
         series.end(&mut self.outcome);
         let regime = series.one_regime(&self.known_trips());
-        self.outcome.findings.extend(regime_finding(&regime.trips, self.setup.guest()));
+        self.outcome.findings.extend(regime_finding(&regime.trips, self.setup.is_guest()));
         Ok(TimedCells { regime, series })
     }
 
@@ -173,9 +173,9 @@ impl CurveRun<'_> {
         MemoryRegion::map(pool, workers, bytes, self.setup.pages(), policy)
     }
 
-    /// Returns the fastest loop of a kernel for working sets of `bytes`. A short trial measures loops with two vector
-    /// widths and all unroll factors alternately, until the part `until` of the time for choices has elapsed. Without
-    /// time for a trial, returns the loop with the widest vectors.
+    /// Returns the fastest loop of a kernel for working sets of `bytes` bytes. A short trial measures loops of two
+    /// vector widths and all unroll factors interleaved, until the share `until` of the time for choices has elapsed.
+    /// If there is no time for a trial, the loop with the widest vectors is returned.
     pub(crate) fn fastest(
         &mut self,
         until: f64,
@@ -223,7 +223,8 @@ impl CurveRun<'_> {
         Ok(fastest.map(|cell| variants[cell]))
     }
 
-    /// True if the part `until` of the time for choices has elapsed in a run with a budget of the user. Adds a notice.
+    /// True if the user set the budget and the share `until` of the time for choices has elapsed. In this case, also
+    /// adds a notice.
     fn is_chosen_late(&mut self, until: f64) -> bool {
         let whole = self.setup.options.whole.unwrap_or(self.setup.options.budget);
         let end = self.limits.budget.mul_f64(until * policy::CURVES.choose.0);
@@ -237,7 +238,7 @@ impl CurveRun<'_> {
         is_late
     }
 
-    /// Returns the configuration and the validity that are common to all figures of a pool on a memory region.
+    /// Returns the configuration and the validity that all figures of a pool on a memory region share.
     pub(crate) fn common(
         &self,
         pool: &WitnessedPool,
@@ -261,9 +262,8 @@ impl CurveRun<'_> {
         (config, doubts)
     }
 
-    /// Adds the figure for part number `part` of the samples of a cell. For a lost cell without counting samples, adds
-    /// an invalid figure without a value. Otherwise, adds nothing if no sample counts. Returns true if the figure has a
-    /// value.
+    /// Adds the figure for one part of the samples of a cell. For a lost cell without counting samples, adds an invalid
+    /// figure without a value. Otherwise, adds nothing if no sample counts. Returns true if the figure has a value.
     pub(crate) fn add(
         &mut self,
         judged: &TimedCells,
@@ -307,7 +307,7 @@ impl CurveRun<'_> {
                 validity.add(Status::Suspect, doubt);
             }
         }
-        for doubt in judged.doubts(cell, part, self.setup.guest()) {
+        for doubt in judged.doubts(cell, part, self.setup.is_guest()) {
             validity.add(Status::Suspect, doubt);
         }
         if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > Fraction(1.0)) {
@@ -354,7 +354,7 @@ impl CurveRun<'_> {
         self.outcome.notices.push(notice(NoticeId::LeftOut, text));
     }
 
-    /// Returns the levels of a curve. If `whole` is true, i.e. if all working sets were measured, contradictions with
+    /// Returns the levels of a curve. If `whole` is true because all working sets were measured, contradictions with
     /// the reported caches become notices.
     pub(crate) fn levels(
         &mut self,
@@ -362,7 +362,7 @@ impl CurveRun<'_> {
         reported: &[Reported],
         whole: bool,
     ) -> Vec<Named> {
-        let named = levels::name(dots, levels::levels(dots), reported, self.setup.guest());
+        let named = levels::name(dots, levels::levels(dots), reported, self.setup.is_guest());
         if whole {
             let other = levels::other_method(self.curve == Curve::Latency);
             let shared = reported.last().filter(|cache| cache.level > 2);
@@ -396,7 +396,8 @@ pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
     (PagesConfig { asked: asked.name().to_owned(), got }, validity)
 }
 
-/// Returns the reason why a figure with `seconds` per pass is suspect; `None` if its timed calls are long enough.
+/// Returns the reason why a figure is suspect if its timed calls are too short; `None` if they are long enough.
+/// `seconds` is the time of a pass.
 fn short_call(traffic: &WorkingSetLoop, seconds: f64) -> Option<String> {
     let call = seconds * traffic.repeats() as f64;
     is_short_call(call).then(|| {
@@ -414,7 +415,7 @@ fn vector_bits(variant: &ResidentLoop) -> u32 {
     variant.shape().isa.vector_bits()
 }
 
-/// Returns the minimum of the first part of these samples; infinite without samples.
+/// Returns the shortest time of the first part in these samples, seconds; infinite if there are no samples.
 fn shortest(samples: &[Sample]) -> f64 {
     samples.iter().map(|sample| sample.seconds[0]).fold(f64::INFINITY, f64::min)
 }

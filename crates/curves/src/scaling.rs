@@ -1,14 +1,14 @@
-//! Scaling: bandwidth of STREAM's kernels, of read and of write over the number of threads, with the prediction of the
+//! Scaling: bandwidth of STREAM's kernels, of read and of write by the number of threads, with the prediction of the
 //! execution-cache-memory model ([`ecm`]).
 //!
 //! The prediction has two inputs, which are measured in the same run with the same loops: the ladder of one core (read,
-//! write, copy and triad in each cache and in memory), and the bandwidth of all threads for the mix of reads and writes of
-//! each kernel, measured with the loops of `memory mix`. Scale is predicted from Copy on one core, Add from Triad,
-//! because the same lines move. The cells are one core in each level, all mixes, and all kernels at each number of
-//! threads.
+//! write, copy and triad in each cache and in memory), and, for each kernel, the bandwidth of all threads with the
+//! kernel's mix of reads and writes, measured with the loops of `memory mix`. On one core, Scale is predicted from
+//! Copy, and Add from Triad, because these kernels move the same lines. The cells are: one core in each level, all
+//! mixes, and all kernels at each number of threads.
 //!
-//! Threads are added in the order of the placement. Each has a working set of its own that is four times the last-level
-//! cache of a single thread, so that a single thread reads memory, too. Stores are regular, as in the ladder.
+//! Threads are added in the order of the placement. Each thread has its own working set of four times the last-level
+//! cache of a single thread, so that even a single thread reads from memory. Stores are regular, as in the ladder.
 
 mod ecm;
 mod miss;
@@ -42,39 +42,39 @@ use std::collections::BTreeSet;
 /// Kernels whose scaling is measured and predicted.
 pub(crate) const KERNELS: [Kernel; 6] =
     [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad, Kernel::Read, Kernel::Write];
-/// Kernels of the ladder of one core.
+/// Kernels that are measured on one core in each level.
 pub(crate) const CORE_KERNELS: [Kernel; 4] =
     [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad];
-/// Mixes of the kernels with regular stores.
+/// Mixes that the kernels have with regular stores.
 const MIXES: [Mix; 4] = [Mix::Reads, Mix::ThreeToOne, Mix::TwoToOne, Mix::OneToOne];
 /// Kind of stores of all loops.
 const STORES: Stores = Stores::Regular;
-/// Number of threads up to which each number is measured.
+/// Maximum number of threads up to which every number of threads is measured.
 const EACH_UP_TO: usize = 8;
-/// Number of turns after which the arrays are filled again. A turn multiplies values by at most five for each of at most
-/// six kernels, and 5^(6 x 64) is below the largest `f64`.
+/// Number of turns after which the arrays are filled again. A turn multiplies values by at most five for each of at
+/// most six kernels, and 5^(6 x 64) is below the largest `f64`.
 const TURNS_PER_REFILL: u32 = 64;
-/// Part of the name of a bandwidth of one core in a level, in front of the level.
+/// Part of the figure names for one core, between the kernel and the level.
 pub(crate) const ONE_CORE: &str = "_one_";
 
-/// Returns the name of the figure of a kernel with a number of threads, e.g. `copy_2`.
+/// Returns the figure name of a kernel with a number of threads, e.g. `copy_2`.
 pub(crate) fn figure_name(kernel: Kernel, threads: usize) -> String {
     format!("{kernel}_{threads}")
 }
 
-/// Returns the name of the figure of a kernel on one core in a level, e.g. `copy_one_L2`.
+/// Returns the figure name of a kernel on one core in a level, e.g. `copy_one_L2`.
 pub(crate) fn core_name(kernel: Kernel, level: &str) -> String {
     format!("{kernel}{ONE_CORE}{level}")
 }
 
-/// True for the name of a figure of a kernel with a number of threads, on one core or of a mix.
+/// True if a figure name is of one of three kinds: a kernel with a number of threads, a kernel on one core, or a mix.
 pub(crate) fn is_name(name: &str) -> bool {
     let threads = name.rsplit_once('_').is_some_and(|(_, count)| count.parse::<u32>().is_ok());
     threads || name.contains(ONE_CORE) || name.starts_with(SATURATED)
 }
 
-/// Returns the mix of the lines that a kernel moves with regular stores, including lines that are read only to be
-/// overwritten; `None` for a kernel of another ratio.
+/// Returns the mix of lines that a kernel moves with regular stores, including lines that are read only to be
+/// overwritten; `None` if no mix has this ratio.
 pub(crate) fn kernel_mix(kernel: Kernel) -> Option<Mix> {
     let moved = kernel.moved(Element::F64, STORES);
     let mixes = MIXES.into_iter();
@@ -83,7 +83,7 @@ pub(crate) fn kernel_mix(kernel: Kernel) -> Option<Mix> {
         .find(|mix| !kernel.writes() || mix.kernel().moved(Element::F64, STORES) == moved)
 }
 
-/// Returns the kernel of the ladder that moves the same lines as a kernel.
+/// Returns the kernel that represents a kernel on one core, because both move the same lines.
 pub(crate) fn one_core_kernel(kernel: Kernel) -> Kernel {
     match kernel {
         Kernel::Scale => Kernel::Copy,
@@ -92,7 +92,7 @@ pub(crate) fn one_core_kernel(kernel: Kernel) -> Kernel {
     }
 }
 
-/// Returns the numbers of threads to measure: each up to eight, then two per octave, and all.
+/// Returns the numbers of threads to measure: every number up to eight, then two per octave, and all threads.
 fn counts(all: usize) -> Vec<usize> {
     let mut counts: Vec<usize> = (1..=all.min(EACH_UP_TO)).collect();
     let mut octave = EACH_UP_TO;
@@ -106,9 +106,9 @@ fn counts(all: usize) -> Vec<usize> {
     counts
 }
 
-/// Returns the order in which counts are set up, as indices: the last, the first, and then those that halve the largest
-/// gaps between them.
-fn by_importance(counts: &[usize]) -> Vec<usize> {
+/// Returns the indices of `counts` in the order in which the counts are set up: the last, the first, and then the count
+/// in the middle of the largest remaining gap.
+fn setup_order(counts: &[usize]) -> Vec<usize> {
     let last = counts.len() - 1;
     let mut order = vec![last];
     if last > 0 {
@@ -122,8 +122,8 @@ fn by_importance(counts: &[usize]) -> Vec<usize> {
     order
 }
 
-/// Returns the number of cores that run on each NUMA node. Threads of the same core count once. Unbound threads run on
-/// one node, each on a core of its own.
+/// Returns the number of cores that run threads on each NUMA node. Threads on the same core count once. Unbound threads
+/// count as separate cores of the first node.
 fn cores_by_node(topology: &Topology, places: &[Vec<CpuId>]) -> Vec<usize> {
     let mut cores: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); topology.nodes.len().max(1)];
     for (number, place) in places.iter().enumerate() {
@@ -147,7 +147,7 @@ fn core_count(topology: &Topology, place: &[CpuId]) -> usize {
     cores.collect::<BTreeSet<usize>>().len()
 }
 
-/// Returns the loops of these kernels, in their order.
+/// Returns the loops of these kernels, in the order of `kernels`.
 fn with_kernels(loops: &[WorkingSetLoop], kernels: &[Kernel]) -> Vec<WorkingSetLoop> {
     let found = kernels.iter().map(|kernel| loops.iter().find(|each| each.kernel() == *kernel));
     found.flatten().cloned().collect()
@@ -156,15 +156,15 @@ fn with_kernels(loops: &[WorkingSetLoop], kernels: &[Kernel]) -> Vec<WorkingSetL
 /// Cell of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScalingCell {
-    /// Kernels of the ladder on one core, in the level with this index.
+    /// One core, running the kernels of the ladder in the level with this index.
     OneCore(usize),
-    /// All mixes on all threads.
+    /// All threads, running each mix.
     Mixes,
-    /// All kernels, with the number of threads of this index.
+    /// All kernels, with the number of threads that has this index in the list of counts.
     Threads(usize),
 }
 
-/// Planned measurement of the scaling over threads.
+/// Planned measurement of the scaling with the number of threads.
 pub(crate) struct Scaling {
     /// Numbers of threads, ascending; the first is one.
     counts: Vec<usize>,
@@ -174,8 +174,8 @@ pub(crate) struct Scaling {
     set: u64,
 }
 
-/// Plans the measurement. The working set of a thread is four times the last-level cache of one thread; less memory gives
-/// smaller sets, and a notice reports this.
+/// Plans the measurement. The working set of a thread is four times the last-level cache of one thread. If memory is
+/// insufficient, the working sets are smaller, and a notice is added.
 pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Scaling, Failure> {
     let threads = setup.placement.threads.len();
     if threads < 2 {
@@ -211,7 +211,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<S
     Ok(Scaling { counts: counts(threads), levels, set })
 }
 
-/// State of the run.
+/// State of a run of `memory scaling`.
 struct ScalingRun<'m> {
     buffers: RegionBuffers<'m>,
     /// Pools of workers, one for each number of threads.
@@ -220,7 +220,7 @@ struct ScalingRun<'m> {
     /// Loops of each cell.
     loops: Vec<Vec<WorkingSetLoop>>,
     levels: &'m [Level],
-    /// Turns since the arrays were filled.
+    /// Number of turns so far; at multiples of [`TURNS_PER_REFILL`], the arrays are filled again.
     turns: u32,
 }
 
@@ -239,7 +239,7 @@ impl ScalingRun<'_> {
         }
     }
 
-    /// Adds a cell.
+    /// Adds a cell with its loops.
     fn add(&mut self, cell: ScalingCell, loops: Vec<WorkingSetLoop>) {
         self.cells.push(cell);
         self.loops.push(loops);
@@ -268,7 +268,7 @@ impl Scaling {
         self.counts[self.counts.len() - 1]
     }
 
-    /// Chooses all loops, and adds the cells for which there is time.
+    /// Chooses all loops, and adds the cells for which there is time. Returns the first samples of each cell.
     fn set_up(
         &self,
         run: &mut CurveRun<'_>,
@@ -302,7 +302,7 @@ impl Scaling {
         }
         of.add(ScalingCell::Mixes, with_kernels(&prepared, &MIXES.map(Mix::kernel)));
         let loops = with_kernels(&prepared, &KERNELS);
-        let order = by_importance(&self.counts);
+        let order = setup_order(&self.counts);
         let mut first = Vec::new();
         let mut time = RemainingTime::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         for number in 0..of.cells.len() {
@@ -337,7 +337,7 @@ impl Scaling {
         Ok(first)
     }
 
-    /// Returns the configuration and the validity that are common to the figures of a pool.
+    /// Returns the configuration and the validity that all figures of a pool share.
     fn common(
         &self,
         run: &CurveRun<'_>,
@@ -361,7 +361,7 @@ impl Scaling {
         (config, validity)
     }
 
-    /// Adds the measured figures.
+    /// Adds the measured figures to the outcome.
     fn add_measured(
         &self,
         run: &mut CurveRun<'_>,
@@ -369,7 +369,7 @@ impl Scaling {
         region: &MemoryRegion,
         judged: &TimedCells,
     ) {
-        // The page has the figures of the ladder and of the mixes first, and then those of the threads in order.
+        // On the page, the figures of the ladder and of the mixes precede the figures by number of threads.
         let mut numbers: Vec<usize> = (0..of.cells.len()).collect();
         numbers.sort_by_key(|number| match of.cells[*number] {
             ScalingCell::OneCore(level) => (0, level),
@@ -422,7 +422,7 @@ impl Scaling {
         }
     }
 
-    /// Adds the predicted figures, and the sentence on those that differ from the measured ones.
+    /// Adds the predicted figures, and a notice about predictions that differ from the measured figures.
     fn add_predicted(&self, run: &mut CurveRun<'_>) {
         let places = run.setup.placement.thread_cpus();
         let topology = &run.setup.site.topology;
@@ -451,7 +451,7 @@ impl Scaling {
     }
 }
 
-/// Figures of which a kernel is predicted.
+/// Measured figures from which the rate of a kernel is predicted.
 struct PredictionInputs<'a> {
     kernel: Kernel,
     mix: Mix,
@@ -462,7 +462,7 @@ struct PredictionInputs<'a> {
 }
 
 impl<'a> PredictionInputs<'a> {
-    /// Returns the inputs of a kernel among these figures; `None` if one is missing.
+    /// Returns the inputs for a kernel from these figures; `None` if one is missing.
     fn find(figures: &'a [Measurement], kernel: Kernel) -> Option<Self> {
         let mix = kernel_mix(kernel)?;
         let one_core = measured_figure(figures, &core_name(one_core_kernel(kernel), MEMORY))?;
@@ -470,8 +470,8 @@ impl<'a> PredictionInputs<'a> {
         Some(Self { kernel, mix, one_core, all })
     }
 
-    /// Returns the predicted figure for a measured one. `running` and `in_all` have the number of cores by NUMA node, of
-    /// the measured figure and of all threads.
+    /// Returns the prediction for a measured figure. `running` is the number of cores per NUMA node in the measured
+    /// figure, and `in_all` is their number in a run with all threads.
     fn figure(&self, measured: &Measurement, running: &[usize], in_all: &[usize]) -> Measurement {
         let Self { kernel, mix, one_core, all } = self;
         let counted = kernel.counted(Element::F64) as f64;
@@ -528,7 +528,7 @@ impl Mode for Scaling {
     }
 
     fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
-        // Only the set-up and the cells of all threads are never left out.
+        // The set-up and the cells of all threads are always run; other cells may be left out.
         let loops = KERNELS.len() + MIXES.len();
         let least = times.loops(self.memory(), loops as u32);
         let shares = self.counts.iter().map(|count| *count as f64 / self.threads() as f64);
@@ -543,7 +543,7 @@ impl Mode for Scaling {
         let places = run.setup.placement.thread_cpus();
         let mut pools = Vec::new();
         for count in &self.counts {
-            // The next thread of the placement is the witness of a single one.
+            // The next thread of the placement is the witness of a pool with a single thread.
             let spare = places.get(*count).and_then(|place| place.first().copied());
             let spare = spare.or(run.setup.spare());
             pools.push(run.team(&places[..*count], spare)?);
@@ -561,8 +561,9 @@ impl Mode for Scaling {
         };
         let first = self.set_up(run, &mut of)?;
         let phase = "measuring all numbers of threads, interleaved";
-        let judged =
-            run.samples_behind(policy::CURVES_AFTER_SETUP, first, phase, |number| of.turn(number))?;
+        let judged = run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |number| {
+            of.turn(number)
+        })?;
         self.add_measured(run, &of, &region, &judged);
         self.add_predicted(run);
         Ok(())
@@ -596,8 +597,8 @@ mod tests {
 
     #[test]
     fn ends_of_the_curve_are_set_up_first() {
-        assert_eq!(by_importance(&[1]), [0]);
-        let order = by_importance(&[1, 2, 3, 4, 5]);
+        assert_eq!(setup_order(&[1]), [0]);
+        let order = setup_order(&[1, 2, 3, 4, 5]);
         assert_eq!(order[..3], [4, 0, 2]);
         assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 5);
     }
@@ -617,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_recognised() {
+    fn scaling_names_are_recognised() {
         for name in ["copy_2", "triad_one_L2", "saturated_3:1"] {
             assert!(is_name(name), "{name}");
         }

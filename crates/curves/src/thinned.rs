@@ -2,24 +2,24 @@
 //! durations of the previous working sets.
 //!
 //! Both ends of a curve are important. The small working sets are set up first, because they take almost no time
-//! compared with the largest. The largest working set, which shows main memory, is next and is always measured. Then
-//! follow one working set per octave in ascending order, and finally the working sets between these. A working set for
-//! which there is not enough time is omitted; smaller ones after it may still be measured.
+//! compared with the largest one. The largest working set, which shows main memory, is next and is always measured. It
+//! is followed by one working set per octave in ascending order, and finally by the working sets between these. A
+//! working set for which there is not enough time is omitted; smaller working sets after it may still be measured.
 
 use nodegauge_measure::schedule::RemainingTime;
 use nodegauge_measure::{Bytes, Notice, NoticeId, Observer, clock};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Divisor of the largest working set: working sets up to the quotient count as small. All small working sets together
-/// take an eighth of the time of the largest.
+/// Ratio of the largest working set to the largest small one. All small working sets together take an eighth of the
+/// time of the largest working set.
 const SMALL: u64 = 32;
-/// Assumed maximum ratio of the times per byte of successive working sets. At the end of a memory level the time per
-/// byte rises by a larger ratio, but the rise extends over several sizes.
+/// Assumed maximum ratio between the times per byte of successive working sets. At the end of a memory level, the time
+/// per byte rises by a larger ratio, but the rise extends over several sizes.
 const STEEPER: f64 = 1.5;
 
 /// Maximum number of omitted working sets that are listed individually in the notice.
-const LISTED: usize = 6;
+const MAX_LISTED: usize = 6;
 
 /// Cell that has been set up, with the durations of the set-up and of one measurement.
 struct PreparedCell<T> {
@@ -42,7 +42,7 @@ pub(crate) fn set_up<T, E>(
     mut set_up: impl FnMut(usize) -> Result<(T, Duration), E>,
 ) -> Result<BTreeMap<usize, T>, E> {
     let mut cells: BTreeMap<usize, PreparedCell<T>> = BTreeMap::new();
-    for (done, i) in by_importance(sets).into_iter().enumerate() {
+    for (done, i) in setup_order(sets).into_iter().enumerate() {
         if done > 0 && observer.interrupted() {
             break;
         }
@@ -69,15 +69,15 @@ pub(crate) fn set_up<T, E>(
     Ok(cells.into_iter().map(|(i, cell)| (i, cell.it)).collect())
 }
 
-/// Returns the indices into the ascending `sets` in the order of the set-up, most important first.
-fn by_importance(sets: &[u64]) -> Vec<usize> {
+/// Returns the indices of the ascending `sets` in the order in which the sets are set up, most important first.
+fn setup_order(sets: &[u64]) -> Vec<usize> {
     let largest = sets.last().copied().unwrap_or(0);
     let mut order: Vec<usize> = (0..sets.len()).collect();
     order.sort_by_key(|i| (class(sets[*i], largest), *i));
     order
 }
 
-/// Returns the class of a working set; lower classes are set up first.
+/// Returns the priority class of a working set; lower classes are set up first.
 fn class(set: u64, largest: u64) -> u32 {
     match set {
         set if set <= largest / SMALL => 0,
@@ -93,7 +93,7 @@ fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
     let left_out: Vec<Bytes> = left_out.map(|i| Bytes(sets[i])).collect();
     let which = match left_out[..] {
         [] => return None,
-        [first, .., last] if left_out.len() > LISTED => format!("{first} to {last}"),
+        [first, .., last] if left_out.len() > MAX_LISTED => format!("{first} to {last}"),
         _ => left_out.iter().map(Bytes::to_string).collect::<Vec<_>>().join(", "),
     };
     let some = left_out.len();
@@ -146,9 +146,9 @@ mod tests {
         (taken, limits.elapsed().as_secs_f64())
     }
 
-    /// Returns the time of the largest working set.
+    /// Returns the time in seconds of a run with only the largest working set.
     fn least(byte: f64) -> f64 {
-        // It is set up and measured once, and then in each of the rounds.
+        // The set is measured once during the set-up, and once in each round.
         (2 + policy::CURVES_AFTER_SETUP.min_rounds) as f64 * byte * (1 << 29) as f64
     }
 
@@ -171,6 +171,6 @@ mod tests {
     #[test]
     fn octaves_are_set_up_before_intermediate_sets() {
         let sets: Vec<u64> = [4, 6, 8, 12, 64, 96, 128, 192, 256].map(|kib| kib << 10).to_vec();
-        assert_eq!(by_importance(&sets), [0, 1, 2, 8, 4, 6, 3, 5, 7]);
+        assert_eq!(setup_order(&sets), [0, 1, 2, 8, 4, 6, 3, 5, 7]);
     }
 }

@@ -10,7 +10,7 @@ pub(crate) use conclusion::conclusion;
 use crate::GAUGE;
 use crate::config::CurveConfig;
 use crate::levels::{EDGE_SLACK, other_method};
-use crate::memory_chase::SAME;
+use crate::memory_chase::MIN_MEMORY_RATIO;
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX, PREDICTION, SCALING};
 use nodegauge_arena::words::pages as pages_in_words;
@@ -29,9 +29,9 @@ use std::collections::BTreeSet;
 
 /// Figure with its configuration.
 type CurvesFigure<'a> = (&'a Measurement, CurveConfig);
-/// Function that returns true if a view supports a figure; other figures are shown in a plain table.
+/// Function that returns true if a view can show a figure; other figures are shown in a plain table.
 type Shows = fn(&CurvesFigure<'_>) -> bool;
-/// Function that adds the view of the figures of one test.
+/// Function that adds the view of a test's figures to a section.
 type View = fn(&[CurvesFigure<'_>], &mut Section);
 
 /// Tests in the order of the page, with their views.
@@ -46,13 +46,13 @@ const TESTS: [(&str, Shows, View); 8] = [
     (SCALING, scaling::shows, scaling::view),
 ];
 
-/// Minimum ratio of two consecutive working sets with skipped working sets between them.
-const SKIPPED: f64 = 4.0;
-/// Minimum ratio of the bandwidths of a smaller and of a larger working set to that of a dip between them.
+/// Minimum ratio of two consecutive working sets at which sets between them were skipped.
+const MIN_GAP: f64 = 4.0;
+/// Minimum ratio of the bandwidths at a smaller and at a larger working set to the bandwidth of a dip between them.
 const DIP: f64 = 1.3;
 /// Description of a dip.
 const DIP_IN_WORDS: &str = "slower than a smaller and a larger set";
-/// Length of the longest bar, characters.
+/// Length of the longest bar in characters.
 const LONGEST_BAR: usize = 30;
 
 /// Returns the sections of this gauge, one per test; empty if the record has no such figures.
@@ -81,13 +81,13 @@ fn section(test: &'static str, shows: Shows, view: View, all: &[Measurement]) ->
     section
 }
 
-/// Returns the unit prefix with which tables of this gauge show figures: nanoseconds for times.
+/// Returns the unit in which tables of this gauge show figures of a unit, e.g. nanoseconds for times.
 fn column_unit(unit: Unit) -> ColumnUnit {
     if unit == Unit::Seconds { ColumnUnit::NANOSECONDS } else { ColumnUnit::from_unit(unit) }
 }
 
-/// Returns the value of a figure for a column in GB/s or ns; the status for a figure without a value, and a dash
-/// without a figure.
+/// Returns the cell for a figure in a column in GB/s or ns: its value, its status if it has no value, or a dash if
+/// there is no figure.
 fn value(figure: Option<&CurvesFigure<'_>>) -> TableCell {
     figure.map_or_else(|| "-".into(), |(m, _)| column_unit(m.unit).value(m))
 }
@@ -126,8 +126,8 @@ fn evidence(section: &mut Section, of: &[CurvesFigure<'_>], what: String) {
     }
 }
 
-/// Describes the idle latency of memory in words: the time per load of the chase and of flushed lines, with the cause of
-/// the difference. Returns `None` if the processor cannot flush lines.
+/// Returns a description of the idle latency of memory: the time per load of the chase and of flushed lines, with the
+/// cause of the difference. Returns `None` if the processor cannot flush lines.
 fn memory_latency((m, config): &CurvesFigure<'_>) -> Option<String> {
     let step = m.value?;
     let flushed = config.flushed_s?;
@@ -139,7 +139,7 @@ fn memory_latency((m, config): &CurvesFigure<'_>) -> Option<String> {
             "{measured}, because caches hold part of the set; memory: {} (flushed lines)",
             Seconds(flushed)
         )
-    } else if flushed < step * SAME {
+    } else if flushed < step * MIN_MEMORY_RATIO {
         format!(
             "{measured}; without TLB misses: {} (flushed lines, translations in the TLB)",
             Seconds(flushed)
@@ -149,8 +149,8 @@ fn memory_latency((m, config): &CurvesFigure<'_>) -> Option<String> {
     })
 }
 
-/// Returns the remark on a latency that is shorter than that of memory because caches hold part of the working set;
-/// empty for other latencies.
+/// Returns the remark that a latency is shorter than that of memory, because caches hold part of the working set; empty
+/// for other latencies.
 fn cache_remark((m, config): &CurvesFigure<'_>) -> String {
     let times = m.value.zip(config.flushed_s).filter(|(step, flushed)| is_cached(*step, *flushed));
     times.map_or_else(String::new, |(_, flushed)| {
@@ -158,7 +158,7 @@ fn cache_remark((m, config): &CurvesFigure<'_>) -> String {
     })
 }
 
-/// Returns the value of a valid figure.
+/// Returns the value of a figure; `None` if the figure is not valid.
 fn valid_value(m: &Measurement) -> Option<f64> {
     m.value.filter(|_| m.validity.status == Status::Valid)
 }
@@ -168,7 +168,7 @@ fn valid_value(m: &Measurement) -> Option<f64> {
 struct ReportedCache<'a> {
     /// `L1`, `L2`, ...
     level: &'a str,
-    /// Share of one thread, bytes.
+    /// Share of one thread in the cache, bytes.
     share: u64,
     /// Number of threads that are measured together.
     threads: u64,
@@ -192,7 +192,7 @@ impl ReportedCache<'_> {
         format!("{} x {}", self.threads, Bytes(self.share))
     }
 
-    /// Returns the line that marks the largest working set that fits.
+    /// Returns the line in the chart that marks the largest working set that fits in the cache.
     fn guide(&self) -> Guide {
         Guide::x(self.bytes() as f64, format!("{} {}", self.level, self.size_in_words()))
     }
@@ -224,14 +224,14 @@ impl<'a> Curves<'a> {
         self.sets.iter().filter_map(|set| self.at(*set, kind)).collect()
     }
 
-    /// Returns the dots of a curve. There is a gap at each working set that was not measured, and between distant
+    /// Returns the dots of a curve. The curve has a gap at each working set that was not measured, and between distant
     /// working sets.
     fn dots(&self, kind: &str) -> Vec<(f64, f64)> {
         let mut dots: Vec<(f64, f64)> = Vec::new();
         for set in &self.sets {
             let x = *set as f64;
             // The plan has at least two working sets per factor of two; a larger step means that some were skipped.
-            if let Some((before, _)) = dots.last().filter(|(before, _)| x > before * SKIPPED) {
+            if let Some((before, _)) = dots.last().filter(|(before, _)| x > before * MIN_GAP) {
                 dots.push(((before * x).sqrt(), f64::NAN));
             }
             dots.push((x, self.at(*set, kind).and_then(|(m, _)| m.value).unwrap_or(f64::NAN)));
@@ -239,15 +239,15 @@ impl<'a> Curves<'a> {
         dots
     }
 
-    /// Returns the first working set that is far from the previous one, together with the previous one.
-    fn apart(&self) -> Option<(u64, u64)> {
+    /// Returns the first two consecutive working sets that are far apart; `None` if there are none.
+    fn first_gap(&self) -> Option<(u64, u64)> {
         let sets: Vec<u64> = self.sets.iter().copied().collect();
-        let apart = sets.windows(2).find(|pair| pair[1] as f64 > pair[0] as f64 * SKIPPED)?;
+        let apart = sets.windows(2).find(|pair| pair[1] as f64 > pair[0] as f64 * MIN_GAP)?;
         Some((apart[0], apart[1]))
     }
 
-    /// Returns the reported caches with the number of threads that share each, because the record contains only the
-    /// share of one thread.
+    /// Returns the reported caches, each with the number of threads that share it. The record contains only the share
+    /// of one thread.
     fn caches(&self) -> Vec<ReportedCache<'a>> {
         let mut caches: Vec<ReportedCache<'a>> = Vec::new();
         for (_, config) in self.figures {
@@ -262,8 +262,8 @@ impl<'a> Curves<'a> {
         caches
     }
 
-    /// Returns the shared caches whose speed ends at a much smaller working set than the cache, each with the last
-    /// working set at its speed.
+    /// Returns the shared caches whose speed ends at a working set that is much smaller than the cache. Each is
+    /// returned with the last working set that has the speed of the cache.
     fn outgrown(&self, kind: &str) -> Vec<(ReportedCache<'a>, Bytes)> {
         let curve = self.curve(kind);
         let mut outgrown = Vec::new();
@@ -299,8 +299,7 @@ impl<'a> Curves<'a> {
         dips
     }
 
-    /// Lists the dips by kind of curve, with the reason that the record contains: the time of their calls, if it was
-    /// too short.
+    /// Returns a list of the dips by kind of curve. The reason is the duration of the timed calls if it was too short.
     fn dips_in_words(&self, dips: &[&CurvesFigure<'_>]) -> String {
         let mut kinds = Vec::new();
         for (kind, of) in grouped(dips, |(_, config)| (self.kind_of)(config)) {
@@ -358,7 +357,7 @@ impl<'a> Curves<'a> {
     }
 
     /// Adds the table with these columns, the chart and the levels. The chart has one curve per kind, whose name ends
-    /// with `suffix`. The levels are those of the kind `levels_of`.
+    /// with `suffix`. The levels are taken from the curve of the kind `levels_of`.
     fn show(
         &self,
         section: &mut Section,
@@ -377,7 +376,7 @@ impl<'a> Curves<'a> {
             _ => ["bandwidth", "working set of all threads"],
         };
         let apart =
-            self.apart().map(|(_, set)| Guide::x(set as f64, format!("set of {}", Bytes(set))));
+            self.first_gap().map(|(_, set)| Guide::x(set as f64, format!("set of {}", Bytes(set))));
         // Latencies have no dips: a smaller latency is not worse.
         let is_rate = unit != Unit::Seconds;
         let dips = self.kinds.iter().filter(|_| is_rate).flat_map(|kind| self.dips(kind));
@@ -395,7 +394,7 @@ impl<'a> Curves<'a> {
             marks: marks.collect(),
             guides: self.caches().iter().map(ReportedCache::guide).chain(apart).collect(),
         });
-        if let Some((before, set)) = self.apart() {
+        if let Some((before, set)) = self.first_gap() {
             section.push(Block::Text(format!(
                 "between {} and {} no set was measured",
                 Bytes(before),
@@ -606,7 +605,7 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
     let heading = format!("GB/s; of limit: {limit}");
     let table = columns.grouped([(heading, of)]).longest_bar(LONGEST_BAR);
     let text = "mix: lines read : lines written; -nt: with non-temporal stores; loop: stores, instruction set, \
-                unroll factor (u), pages at a time (p)"
+                unroll factor (u), pages side by side (p)"
         .to_owned();
     section.push(table).gap().push(Block::Text(text));
     let bars = of.iter().map(|(m, _)| Step::bar(m.name.as_str(), m.value, "").with_validity(m));
@@ -666,7 +665,7 @@ mod tests {
             };
             (m.value(Quoted::Best, gb * 1e9), config)
         };
-        // Of a falling curve, only the third set is slower than a smaller and a larger one.
+        // Only the third set is slower than both a smaller and a larger set.
         let mut own = [(1, 60.0), (2, 50.0), (4, 12.0), (8, 40.0), (16, 20.0)]
             .map(|(mib, gb)| figure(mib, gb, if gb < 20.0 { 1 } else { 1000 }));
         let shown = |figures: &[(Measurement, CurveConfig)]| {

@@ -1,16 +1,17 @@
-//! Loop of fixed work that records its detours, i.e. the times in which something else ran on its CPU. A pass reads
-//! the clock once; a pass that takes at least nine times as long as usual is a detour. This is the selfish detour
-//! benchmark of Hoefler, Schneider and Lumsdaine, "Characterizing the Influence of System Noise on Large-Scale
-//! Applications by Simulation" (SC 2010), and corresponds to the fixed work of Petrini, Kerbyson and Pakin (SC
-//! 2003) with the smallest unit.
+//! Loop of fixed work that records its detours, i.e. the times in which something else ran on its CPU. A pass reads the
+//! clock once; a pass that takes at least nine times as long as usual is a detour. This is the selfish detour benchmark
+//! of Hoefler, Schneider and Lumsdaine, "Characterizing the Influence of System Noise on Large-Scale Applications by
+//! Simulation" (SC 2010). It corresponds to the fixed work of Petrini, Kerbyson and Pakin (SC 2003) with the smallest
+//! unit.
 
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant};
 
-/// Minimum length of a detour, divided by the time of a usual pass (Hoefler et al. 2010).
+/// Minimum ratio of the time of a pass with a detour to the time of a usual pass (Hoefler et al. 2010).
 pub const DETOUR: u64 = 9;
-/// Number of passes from whose mean the time of a usual pass is computed; the fastest of [`TRIALS`] is used.
+/// Number of passes in a trial, whose mean time is computed. The fastest of [`TRIALS`] trials gives the time of a usual
+/// pass.
 const PASSES: u64 = 2000;
 const TRIALS: u32 = 10;
 /// Maximum number of detours that are stored with their times. The recording stops when this number is reached.
@@ -21,18 +22,18 @@ const CAPACITY: usize = 1 << 17;
 pub struct Detour {
     /// Time from the start of the recording to the start of the detour.
     pub start: u64,
-    /// Length in addition to a usual pass.
+    /// Length of the detour, without the time of a usual pass.
     pub length: u64,
 }
 
-/// Recording of a loop. Times are in nanoseconds.
+/// Recording of the detours of a loop. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording {
     /// Duration of the recording.
     pub elapsed: u64,
     /// Time of a usual pass.
     pub pass: u64,
-    /// Detours in order of time.
+    /// Detours in chronological order.
     pub detours: Vec<Detour>,
 }
 
@@ -47,8 +48,8 @@ impl Recording {
         self.detours.iter().map(|detour| detour.length).max().unwrap_or(0)
     }
 
-    /// Returns the time lost to detours in each quantum of this length. A detour counts in the quantum in which it
-    /// begins. An incomplete last quantum is omitted.
+    /// Returns the time that was lost to detours in each quantum of this length. A detour counts in the quantum in
+    /// which it begins. An incomplete last quantum is omitted.
     pub fn lost_per_quantum(&self, quantum: u64) -> Vec<u64> {
         let mut lost = vec![0; (self.elapsed / quantum.max(1)) as usize];
         for detour in &self.detours {
@@ -60,7 +61,7 @@ impl Recording {
     }
 }
 
-/// Runs and records the loop for this time.
+/// Runs the loop for this time and records its detours.
 #[inline(never)]
 pub fn record(time: Duration) -> Recording {
     let pass = usual_pass();
@@ -87,7 +88,7 @@ pub fn record(time: Duration) -> Recording {
     }
 }
 
-/// Returns the time of a pass without detours: the fastest mean of some trials.
+/// Returns the time of a pass without detours: the smallest mean of several trials.
 fn usual_pass() -> u64 {
     let mut shortest = u64::MAX;
     for _ in 0..TRIALS {
@@ -101,7 +102,7 @@ fn usual_pass() -> u64 {
     shortest.max(1)
 }
 
-/// Returns a time in nanoseconds, without the 128-bit arithmetic of the standard library.
+/// Converts a duration to nanoseconds, without the 128-bit arithmetic of the standard library.
 fn nanoseconds(time: Duration) -> u64 {
     time.as_secs() * 1_000_000_000 + u64::from(time.subsec_nanos())
 }

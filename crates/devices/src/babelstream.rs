@@ -32,13 +32,13 @@ const UNITS: [(&str, UnitPrefix); 10] = [
     ("mbytes", UnitPrefix::Mega),
     ("mibytes", UnitPrefix::Mebi),
 ];
-/// Tolerance for the comparison of rate and time: times are printed with five decimals.
+/// Tolerance in seconds for the comparison of rate and time: BabelStream prints times with five decimals.
 const ROUNDED_SECONDS: f64 = 5.1e-6;
-/// Rounding error of the printed array size, in its unit; the size has one decimal.
+/// Maximum rounding error of the printed array size, in the printed unit. BabelStream prints the size with one decimal.
 const ROUNDED_SIZE: f64 = 0.051;
 /// Number of kernels that BabelStream runs unless the user selects one.
 const USUAL_KERNELS: usize = 5;
-/// First words of BabelStream's messages about wrong results.
+/// First words of the messages that BabelStream prints if results are wrong.
 const FAILURES: [&str; 2] = ["FAILED", "Validation failed"];
 
 /// Line of the table, with the times of a kernel.
@@ -67,11 +67,11 @@ pub struct BabelStreamOutput {
     pub elements: u64,
     /// Relative rounding error of `elements`; 0 if the number was printed.
     pub elements_error: f64,
-    /// Number of runs of each kernel.
+    /// Number of times that each kernel ran.
     pub repeats: u64,
     /// Number of kernels that the run selected; `None` if it was not printed.
     selected: Option<usize>,
-    /// True if the rate is the mean of all runs of Triad.
+    /// True if the run used `--triad-only`, so that the rate of Triad is the mean over all repeats.
     is_total: bool,
     /// Message that BabelStream prints if results are wrong.
     pub failed: Option<String>,
@@ -79,7 +79,7 @@ pub struct BabelStreamOutput {
     pub lines: Vec<BabelstreamLine>,
 }
 
-/// Returns the position of a line in the order of the lines of a run: title, or header of a CSV table.
+/// Returns a mark if the line begins the output of a run: a title, or the header of a CSV table.
 pub(crate) fn mark(line: &str) -> Option<RunMark> {
     let is_begin = TITLES.contains(&line) || line.starts_with(CSV);
     is_begin.then_some(RunMark::TITLE)
@@ -190,7 +190,7 @@ impl BabelStreamOutput {
         Ok(found)
     }
 
-    /// Adds the rate of Triad computed from the time of all its runs (`--triad-only`).
+    /// Adds the rate of Triad that BabelStream computed from the total time of all repeats (`--triad-only`).
     fn with_total(mut self, text: &str) -> Result<Self, String> {
         let number = |key: &str| -> Option<(f64, f64)> {
             let word = key_value(text, key)?;
@@ -206,7 +206,7 @@ impl BabelStreamOutput {
         self.total((rate.0 * unit, rate.1 * unit), seconds)
     }
 
-    /// Adds the rate of Triad from the CSV form.
+    /// Adds the rate of Triad from the CSV form of a run with `--triad-only`.
     fn with_csv_total(mut self, text: &str) -> Result<Self, String> {
         let mut lines = text.lines().map(str::trim).skip_while(|line| !line.starts_with(CSV));
         let header = lines.next().unwrap_or_default();
@@ -226,8 +226,8 @@ impl BabelStreamOutput {
         self.total((rate * unit, rate * unit * 1e-4), (*seconds, seconds * 1e-4))
     }
 
-    /// Adds the rate of Triad if it equals the bytes of all runs divided by their time, within the rounding errors of
-    /// both.
+    /// Adds the rate of Triad if it matches the bytes of all repeats divided by their total time. `rate` and `seconds`
+    /// are pairs of a value and its rounding error.
     fn total(&mut self, rate: (f64, f64), seconds: (f64, f64)) -> Result<Self, String> {
         let bytes = self.bytes(Kernel::Triad) * self.repeats as f64;
         let least = bytes / (seconds.0 + seconds.1) - rate.1;
@@ -264,8 +264,8 @@ impl BabelStreamOutput {
         })
     }
 
-    /// Returns the figures of the run; `on` is the configuration of the device, if known. They are suspect if the table
-    /// may be incomplete.
+    /// Returns the figures of the run. They are suspect if the table may be incomplete. `on` is the configuration of
+    /// the device, if known.
     pub fn measurements(&self, on: Option<&DeviceConfig>) -> Vec<Measurement> {
         let named = DeviceConfig { device_name: self.device.clone(), ..DeviceConfig::default() };
         let words = [self.version.as_deref(), self.model.as_deref()];
@@ -322,7 +322,7 @@ fn array_size(words: &str) -> Option<(f64, f64)> {
     (number > 0.0).then_some((number * unit, ROUNDED_SIZE / number))
 }
 
-/// Returns the message about a table whose columns are not those of all kernels.
+/// Returns the message for a CSV table with unknown columns.
 fn unsupported(columns: &str) -> String {
     format!("unexpected columns of BabelStream's table: {columns:?}")
 }
@@ -453,7 +453,7 @@ mod tests {
                 ["the table has 1 of 5 kernels: the output may be cut, or a kernel was selected"]
             );
         }
-        // A run of one kernel is complete if the output says so.
+        // A run of one kernel is complete if the output states that one kernel was selected.
         let triad = TEXT.lines().filter(|line| {
             !["Copy", "Mul", "Add", "Dot"].iter().any(|name| line.starts_with(name))
         });
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn several_or_unknown_tables_are_refused() {
+    fn output_with_several_or_unknown_tables_is_refused() {
         let twice = format!("{RELEASED}{}", RELEASED.lines().nth(8).unwrap());
         assert!(BabelStreamOutput::read(&twice).unwrap().unwrap_err().contains("several lines"));
     }

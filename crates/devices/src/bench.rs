@@ -18,8 +18,8 @@ const SUMS_BYTES: usize = 4 << 20;
 /// Maximum number of additions per work-item, because the rounding error of a sum of equal numbers grows with each
 /// addition.
 const MAX_ADDITIONS: u64 = 1024;
-/// Number of groups per compute unit in a check.
-const CHECKERS: usize = 8;
+/// Number of groups per compute unit in a launch of the check kernel.
+const CHECK_GROUPS_PER_UNIT: usize = 8;
 
 /// Parameters with which a loop is built and launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,12 +34,12 @@ pub struct LoopShape {
     pub strided: Option<usize>,
 }
 
-/// Group size in the tables below that means that the driver selects it, as in the OpenCL version of BabelStream.
-const DRIVERS: usize = 0;
+/// Group size in the tables below if the driver selects the size, as in the OpenCL version of BabelStream.
+const DRIVER_CHOICE: usize = 0;
 
 /// Candidate shapes on GPUs, most promising first. The shapes differ in the amount of data in flight per compute unit
 /// and in the width of memory accesses. The columns are the fields of [`LoopShape`].
-const ON_GPU: [(u32, u32, usize, Option<usize>); 14] = [
+const GPU_SHAPES: [(u32, u32, usize, Option<usize>); 14] = [
     (1, 1, 256, None),
     (2, 2, 256, Some(16)),
     (2, 2, 1024, Some(2)),
@@ -53,17 +53,17 @@ const ON_GPU: [(u32, u32, usize, Option<usize>); 14] = [
     (4, 1, 64, Some(32)),
     (4, 2, 512, Some(4)),
     (1, 8, 128, None),
-    (1, 1, DRIVERS, None),
+    (1, 1, DRIVER_CHOICE, None),
 ];
 
 /// Candidate shapes on CPUs, most promising first, because drivers compile a loop when it is first launched. Either the
 /// driver combines neighbouring work-items into vectors, or a single work-item uses vectors. The columns are the fields
 /// of [`LoopShape`].
-const ON_CPU: [(u32, u32, usize, Option<usize>); 10] = [
+const CPU_SHAPES: [(u32, u32, usize, Option<usize>); 10] = [
     (1, 1, 4096, None),
     (8, 8, 1, Some(2)),
     (8, 64, 1, None),
-    (1, 1, DRIVERS, None),
+    (1, 1, DRIVER_CHOICE, None),
     (1, 1, 256, None),
     (16, 4, 1, Some(2)),
     (1, 1, 1024, None),
@@ -74,11 +74,11 @@ const ON_CPU: [(u32, u32, usize, Option<usize>); 10] = [
 
 /// Returns all candidate shapes for devices of a class.
 pub fn shapes(class: Class) -> impl Iterator<Item = LoopShape> {
-    let all = if class == Class::Cpu { &ON_CPU[..] } else { &ON_GPU[..] };
+    let all = if class == Class::Cpu { &CPU_SHAPES[..] } else { &GPU_SHAPES[..] };
     all.iter().copied().map(|(width, vectors, group, strided)| LoopShape {
         width,
         vectors,
-        group: (group != DRIVERS).then_some(group),
+        group: (group != DRIVER_CHOICE).then_some(group),
         strided,
     })
 }
@@ -148,7 +148,7 @@ pub struct Bench {
     pub element: Element,
     /// Number of elements per array; a multiple of [`TILE`].
     pub elements: u64,
-    /// Result of the verification so far.
+    /// Result of all verifications so far.
     pub checked: VerifiedElements,
     values: Values,
     loops: HashMap<(KernelSource, String), Loop>,
@@ -197,7 +197,7 @@ impl Bench {
             device,
         };
         DeviceError::check_end_request()?;
-        let source = bench.plain().source(element);
+        let source = bench.plain_shape().source(element);
         bench.build(source, FILL)?;
         DeviceError::check_end_request()?;
         bench.fill()?;
@@ -209,7 +209,7 @@ impl Bench {
         self.arrays.len()
     }
 
-    /// Returns the bytes per array.
+    /// Returns the size of an array in bytes.
     pub fn array_bytes(&self) -> u64 {
         self.elements * self.element.bytes()
     }
@@ -228,7 +228,7 @@ impl Bench {
     }
 
     /// Returns the shape for the fill and check kernels; any valid shape is sufficient.
-    fn plain(&self) -> LoopShape {
+    fn plain_shape(&self) -> LoopShape {
         LoopShape::for_kernel(Kernel::Dot, self.device.info())[0]
     }
 
@@ -254,7 +254,7 @@ impl Bench {
 
     /// Fills the arrays with their initial values.
     fn fill(&mut self) -> Result<(), DeviceError> {
-        let shape = self.plain();
+        let shape = self.plain_shape();
         let source = shape.source(self.element);
         self.build(source, FILL)?;
         self.values = Values::new(self.element, self.arrays());
@@ -341,11 +341,11 @@ impl Bench {
     /// # Errors
     /// Returns the failure of the device.
     pub fn check(&mut self) -> Result<(), DeviceError> {
-        let shape = self.plain();
+        let shape = self.plain_shape();
         let source = shape.source(self.element);
         self.build(source, CHECK)?;
         let units = self.device.info().units.max(1) as usize;
-        let groups = (units * CHECKERS).min(SUMS_BYTES / 8);
+        let groups = (units * CHECK_GROUPS_PER_UNIT).min(SUMS_BYTES / 8);
         let items = shape.group.unwrap_or(1);
         let kernel = &self.loops[&(source, CHECK.to_owned())];
         let relative = self.values.tolerance();
@@ -392,7 +392,7 @@ impl Bench {
     }
 }
 
-/// Returns the numbers that a copy has written to host memory.
+/// Reads the first `count` numbers of host memory, to which a copy has written them.
 pub(crate) fn numbers(here: &HostMemory, element: Element, count: usize) -> Vec<f64> {
     assert!(count * element.bytes() as usize <= here.bytes, "{count} numbers");
     // SAFETY: the memory is page-aligned and long enough, and no copy is in progress.

@@ -66,7 +66,7 @@ impl Cuda {
     /// # Errors
     /// Fails if the library is missing or too old, or lists no device.
     pub fn load() -> Result<Self, DeviceError> {
-        let api = CudaApi::load(VendorApi::Cuda, LIBRARIES).map_err(explained)?;
+        let api = CudaApi::load(VendorApi::Cuda, LIBRARIES).map_err(with_cause)?;
         let version = version(api)?;
         if version < OLDEST {
             let error = VendorApi::Cuda.error(FailureClass::TooOld, LIBRARIES[0], 0);
@@ -112,7 +112,7 @@ impl Driver for Cuda {
 
     fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError> {
         try_compiler(VendorApi::Cuda);
-        let count = count(self.api).map_err(explained)?;
+        let count = count(self.api).map_err(with_cause)?;
         (0..count).map(|index| self.describe(index)).collect()
     }
 
@@ -129,7 +129,7 @@ impl Driver for Cuda {
 /// Loads the run-time compiler. The child process that lists devices calls this, so that a crash does not affect the
 /// main process.
 pub(crate) fn try_compiler(dialect: VendorApi) {
-    compile::is_there(dialect);
+    compile::is_available(dialect);
 }
 
 /// Returns the properties of a device that CUDA and HIP report in the same way, together with the driver's number of
@@ -300,8 +300,9 @@ fn matrix_peak(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> Opti
     }
 }
 
-/// Adds the reason to the error if CUDA lists no device but NVML lists GPUs.
-fn explained(error: DeviceError) -> DeviceError {
+/// Adds the cause of an error of CUDA: the fabric manager is not running (code 802), or the reason that NVML provides
+/// if CUDA lists no device.
+fn with_cause(error: DeviceError) -> DeviceError {
     if error.code == 802 {
         return error
             .with_detail("NVSwitch's fabric manager (nvidia-fabricmanager) is not running");
@@ -309,15 +310,15 @@ fn explained(error: DeviceError) -> DeviceError {
     match error.kind {
         FailureClass::NoDevice | FailureClass::NotAllowed => {
             let hidden = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-            because(error, nvml::read(), hidden.as_deref())
+            with_nvml_cause(error, nvml::read(), hidden.as_deref())
         }
         _ => error,
     }
 }
 
-/// Adds the reason why CUDA lists no device. The reason is derived from NVML, which also lists GPUs that are hidden
-/// from CUDA.
-fn because(
+/// Adds the reason why CUDA lists no device. NVML provides the reason, because it also lists GPUs that are hidden from
+/// CUDA.
+fn with_nvml_cause(
     mut error: DeviceError,
     seen: Result<NvmlReading, NvmlError>,
     visible: Option<&str>,

@@ -1,9 +1,9 @@
-//! Test `device curves`: the family of curves of a device's memory, i.e. the latency of a chain of dependent loads over the
-//! bandwidth of a load, for each mix of reads and writes.
+//! Test `device curves`: the family of curves of a device's memory. For each mix of reads and writes, a curve gives the
+//! latency of a chain of dependent loads as a function of the bandwidth of a concurrent load.
 //!
-//! One kernel does both: its first group follows the chain with a single item, the others load the memory, with pauses
-//! that control the load. The points of all curves, and the bandwidths of all groups without the chain, are measured
-//! alternately. What is found on a curve, and the view, are those of `memory curves` (`gauge::family`).
+//! One kernel does both: its first group follows the chain with a single work-item; the other groups load the memory,
+//! with pauses that control their rate. The points of all curves, and the bandwidths of all groups without the chain,
+//! are measured interleaved. The analysis of a curve and the view are shared with `memory curves` (`gauge::family`).
 
 mod rig;
 
@@ -33,23 +33,23 @@ use std::time::Duration;
 pub const TEST: &str = "device_curves";
 /// Size of the chain and of each array as a multiple of the last-level cache, as STREAM's rule requires.
 const TIMES_LLC: u64 = 4;
-/// Minimum size of the chain and of each array, if no cache or a small one is known.
+/// Minimum size of the chain and of each array, for devices whose cache is small or of unknown size.
 const MIN_SIZE: Bytes = Bytes::mib(64);
-/// Largest size of the chain, which the host makes and follows.
+/// Maximum size of the chain, because the host generates the chain and verifies its end.
 const MAX_SIZE: Bytes = Bytes::gib(1);
-/// Number of arrays and chains.
+/// Number of buffers of this size per device: three arrays and one chain.
 const PARTS: u64 = 4;
 /// Maximum share of the free memory for the arrays and the chain.
 const SHARE: Fraction = Fraction(0.8);
 
-/// Mix of reads and writes, named by lines read : lines written.
+/// Mix of reads and writes. Its name is the ratio of lines read to lines written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceMix {
     /// Reads only.
     Reads,
-    /// Three lines are read for one that is also written.
+    /// Three lines are read; one of them is also written.
     ThreeToOne,
-    /// Two lines are read for one that is also written.
+    /// Two lines are read; one of them is also written.
     TwoToOne,
     /// Each line is read and written.
     OneToOne,
@@ -68,7 +68,7 @@ names!(
 );
 
 impl DeviceMix {
-    /// Returns the numbers of lines that are read and written.
+    /// Returns the number of lines read and the number of lines written.
     pub fn lines(self) -> [u32; 2] {
         match self {
             Self::Reads => [1, 0],
@@ -79,7 +79,7 @@ impl DeviceMix {
         }
     }
 
-    /// Returns the elements that are moved per element of the loop.
+    /// Returns the number of elements that are read or written per iteration of the loop.
     fn words(self) -> u32 {
         self.lines().iter().sum()
     }
@@ -88,7 +88,7 @@ impl DeviceMix {
 /// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceCurveOptions {
-    /// Mixes, each once.
+    /// Mixes to measure, without duplicates.
     pub mixes: Vec<DeviceMix>,
     /// Size of the chain and of each array; `None` for four times the last-level cache.
     pub size: Option<Bytes>,
@@ -103,7 +103,7 @@ impl DeviceCurveOptions {
     pub const BUDGET: Duration = Duration::from_secs(30);
 }
 
-/// Planned run.
+/// Run that has been planned and not yet started.
 pub struct DeviceCurvePlan {
     devices: Vec<DeviceInfo>,
     options: DeviceCurveOptions,
@@ -129,15 +129,17 @@ impl DeviceCurvePlan {
             }
             if device.class == Class::Cpu {
                 let text = format!(
-                    "{id} is this node's processor: its threads are not pinned, and its loops have no pages side by side; \
-                     for the node's own curves run nodegauge memory curves"
+                    "{id} is this node's processor: the driver does not pin its threads, \
+                     and the loops do not read several pages side by side; for the node's own \
+                     curves run nodegauge memory curves"
                 );
                 notices.push(Notice::new(NoticeId::Method, GAUGE, text));
             }
         }
         if options.size.is_some_and(|size| size > MAX_SIZE) {
-            let text =
-                format!("the host makes and follows the chain, which has at most {MAX_SIZE}");
+            let text = format!(
+                "the chain is limited to {MAX_SIZE}, because the host generates and checks it"
+            );
             return Err(Failure::usage(text).hint(format!("use --size {MAX_SIZE} or less")));
         }
         let mut options = options;
@@ -146,8 +148,8 @@ impl DeviceCurvePlan {
         Ok(Self { devices, options, notices })
     }
 
-    /// Returns the size of the chain and of each array on a device. Adds a notice if the memory is too small for the usual
-    /// size.
+    /// Returns the size of the chain and of each array on a device. Adds a notice if the memory is too small for the
+    /// default size.
     fn size(
         &self,
         host: Option<Bytes>,
@@ -176,16 +178,16 @@ impl DeviceCurvePlan {
             ))
             .hint("use a smaller --size"));
         }
-        let text = format!("{id}: the chain and the arrays have {room} instead of {wanted}");
+        let text = format!("{id}: chain and arrays reduced from {wanted} to {room} each");
         notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
         Ok(room)
     }
 }
 
-/// Measured part of a mix.
+/// Part of a mix that a cell measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CurvePart {
-    /// Bandwidth of all groups.
+    /// Bandwidth with load from all groups.
     Saturated,
     /// Point with this index into [`SHARES`].
     Point(usize),
@@ -201,11 +203,11 @@ struct CurveCell {
     part: CurvePart,
 }
 
-/// Device during the run.
+/// Device with its chain and arrays during the run.
 struct CurvedDevice {
     device: Rc<dyn OpenDevice>,
     rig: Rig,
-    /// Times of each mix at full rate.
+    /// Block and wait times of each mix at full rate.
     times: Vec<MixTimes>,
     watched: DeviceStates,
 }
@@ -252,7 +254,7 @@ impl PlannedRun for DeviceCurvePlan {
             let mut times = Vec::new();
             for mix in &self.options.mixes {
                 observer.check_interrupt()?;
-                times.push(rig.calibrated(*mix)?);
+                times.push(rig.calibrate(*mix)?);
             }
             let watched = DeviceStates::new(device.state());
             devices.push(CurvedDevice { device, rig, times, watched });
@@ -327,7 +329,7 @@ impl MixFigures<'_> {
         }
     }
 
-    /// Returns the validity that is common to the figures of the device.
+    /// Returns the validity of the device, which all figures of the device share.
     fn validity(&self) -> Validity {
         let CurvedDevice { device, rig, watched, .. } = self.device;
         let info = device.info();
@@ -347,7 +349,7 @@ impl MixFigures<'_> {
         validity
     }
 
-    /// Returns a timed figure.
+    /// Returns the figure of one part of the samples of a cell.
     fn timed(
         &self,
         (cell, part): (usize, usize),
@@ -364,13 +366,13 @@ impl MixFigures<'_> {
         Some(series.judged(cell, m.config(config).with_validity(self.validity())))
     }
 
-    /// Returns the index of the cell of a part.
+    /// Returns the index of the cell that measures a part of this mix.
     fn cell(&self, part: CurvePart) -> Option<usize> {
         let wanted = CurveCell { part, ..self.first };
         self.cells.iter().position(|cell| *cell == wanted)
     }
 
-    /// Adds the figures of the mix.
+    /// Adds the figures of the mix to the outcome.
     fn add(&self, outcome: &mut Outcome, times: MixTimes) {
         let config = self.config();
         let DeviceEvidence { site, judged, .. } = *self.evidence;
@@ -416,7 +418,7 @@ impl MixFigures<'_> {
         outcome.measurements.push(m);
     }
 
-    /// Adds the figures of a point; returns its samples if they count.
+    /// Adds the figures of a point to the outcome. Returns the point, unless no sample counts.
     fn add_point(
         &self,
         outcome: &mut Outcome,
@@ -456,7 +458,7 @@ impl MixFigures<'_> {
     }
 }
 
-/// Returns the rates of a part of a cell in the samples that count.
+/// Returns the rates in B/s from one part of a cell's samples; samples that do not count are left out.
 fn rates(judged: &OneRegime, cell: usize, part: usize) -> Vec<f64> {
     judged.seconds(cell, part).into_iter().map(|seconds| 1.0 / seconds).collect()
 }
@@ -466,7 +468,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_of_a_mix_is_its_ratio() {
+    fn mix_is_named_after_its_ratio() {
         for mix in DeviceMix::ALL {
             let [reads, writes] = mix.lines();
             assert_eq!(mix.name(), format!("{reads}:{writes}"));
@@ -488,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn device_of_one_unit_is_refused() {
+    fn device_with_one_compute_unit_is_refused() {
         let refused = DeviceCurvePlan::new(vec![device(1)], options(), Vec::new()).err().unwrap();
         assert!(refused.to_string().starts_with("opencl:0 has one compute unit"), "{refused}");
         let plan = DeviceCurvePlan::new(vec![device(8)], options(), Vec::new()).unwrap();

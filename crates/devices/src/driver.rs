@@ -43,8 +43,8 @@ pub trait OpenDevice {
     /// Fails if the driver returns an error.
     fn free_memory(&self) -> Result<Option<Bytes>, DeviceError>;
 
-    /// Returns the current clocks, the reasons for reduced clocks, and the memory errors; `None` if they cannot be
-    /// read.
+    /// Returns the current clocks, the reasons for reduced clocks, and the counts of memory errors; `None` if they
+    /// cannot be read.
     fn state(&self) -> Option<ClockState> {
         None
     }
@@ -278,8 +278,8 @@ pub struct DeviceBuffer {
     pub bytes: usize,
 }
 
-/// Compiled loops. The kernels may share the handle, because some drivers release the kernels of a program together
-/// with the program.
+/// Program with compiled loops. The kernels may share the handle, because some drivers release the kernels of a program
+/// together with the program.
 #[derive(Debug)]
 pub struct DeviceProgram(pub Rc<Handle>);
 

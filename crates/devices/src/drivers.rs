@@ -20,8 +20,8 @@ use std::time::Duration;
 /// Function that loads a driver's library into this process.
 type Load = fn() -> Result<Box<dyn Driver>, DeviceError>;
 
-/// Back ends: the driver's name in device names, and the function that loads the driver. If several drivers list the
-/// same device, `all` selects the first of these drivers. Vendors' drivers come before OpenCL.
+/// Back ends: the driver's name in device names, and the function that loads the driver. Vendors' drivers come before
+/// OpenCL, because `all` selects the first driver that lists a device.
 pub const DRIVERS: &[(&str, Load)] = &[
     ("cuda", || Ok(Box::new(Cuda::load()?))),
     ("hip", || Ok(Box::new(Hip::load()?))),
@@ -45,7 +45,7 @@ pub struct Listing {
     pub devices: Result<Vec<DeviceInfo>, DeviceError>,
 }
 
-/// Returns the output of the child process for the driver `name`: its [`Listing`] as JSON.
+/// Returns the devices of the driver `name` as JSON ([`Listing`]), which the child process prints.
 pub fn answer(name: &str) -> String {
     let devices = load(name).and_then(|driver| driver.devices());
     serde_json::to_string(&Listing { driver: name.to_owned(), devices }).unwrap_or_default()
@@ -242,15 +242,15 @@ pub fn chosen(
     if once.is_empty() {
         return Err(Failure::missing(format!(
             "no device can be used: {}",
-            lacking(listings).join("; "),
+            missing_reasons(listings).join("; "),
         ))
         .hint(INSTALL));
     }
     Ok(once)
 }
 
-/// Returns the reasons why drivers have no devices, one line per driver.
-pub fn lacking(listings: &[Listing]) -> Vec<String> {
+/// Returns one line per driver with the reason why the driver has no devices.
+pub fn missing_reasons(listings: &[Listing]) -> Vec<String> {
     let errors = listings.iter().filter_map(|listing| listing.devices.as_ref().err());
     errors.map(|error| Failure::from(error.clone()).single_line()).collect()
 }
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn device_of_two_drivers_is_measured_once() {
+    fn device_listed_by_two_drivers_is_measured_once() {
         let of = |driver: &str, devices| Listing { driver: driver.to_owned(), devices };
         let listings = [
             of("cuda", Ok(vec![device("cuda", 0, "0000:17:00.0")])),

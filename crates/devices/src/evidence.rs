@@ -6,7 +6,7 @@ use nodegauge_gauge::series::Series;
 use nodegauge_measure::samples::OneRegime;
 use nodegauge_measure::schedule::TurnFailure;
 
-/// Evidence that the figures of all cells share.
+/// Evidence for the figures of all cells.
 pub(crate) struct DeviceEvidence<'a> {
     pub site: &'a Site,
     pub series: &'a Series,
@@ -15,7 +15,7 @@ pub(crate) struct DeviceEvidence<'a> {
     pub stopped: &'a String,
 }
 
-/// A failed device cannot be measured any more.
+/// Conversion of a driver's failure to the loss of a target: a device that failed cannot be measured any more.
 impl From<DeviceError> for TurnFailure {
     fn from(error: DeviceError) -> Self {
         Self::Target(error.into())

@@ -65,7 +65,7 @@ pub fn roof_parts(
 }
 
 /// Measurement for `nodegauge run`. It measures devices with separate memory, which are listed when the measurement
-/// starts. The host's processor, which OpenCL may list as a device, is left out, because other gauges measure it.
+/// starts. The host's processor is left out, even if OpenCL lists it as a device, because other gauges measure it.
 struct ShortRun {
     budget: Duration,
     samples: Option<usize>,
@@ -94,7 +94,7 @@ impl PlannedRun for ShortRun {
             let twins = host.iter().map(|device| {
                 format!("{} is this node's processor, which other gauges measure", device.id())
             });
-            let why: Vec<String> = twins.chain(drivers::lacking(&listings)).collect();
+            let why: Vec<String> = twins.chain(drivers::missing_reasons(&listings)).collect();
             let text = format!("no device is measured: {}", why.join("; "));
             notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
             return Ok(Outcome { notices, ..Outcome::default() });

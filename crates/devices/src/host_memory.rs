@@ -6,12 +6,12 @@ use nodegauge_gauge::Site;
 use nodegauge_machine::memory;
 use nodegauge_measure::{Bytes, Failure};
 
-/// Memory that the driver of such a device needs in this process for compiling loops. A driver such as PoCL contains
-/// the compiler LLVM, which needs about 150 MB for the loops of this crate.
+/// Memory that the driver of a device without its own memory needs in this process to compile loops. A driver such as
+/// PoCL contains the compiler LLVM, which needs about 150 MB for the loops of this crate.
 const DRIVER: Bytes = Bytes::mib(256);
 
 /// Returns the memory that this process can still use; `None` if it is unknown. It may be less than in the description
-/// of the node, because drivers have been loaded since.
+/// of the node, because the process has loaded drivers since then.
 pub(crate) fn left(site: &Site) -> Option<Bytes> {
     let now = memory::left(&site.root).filter(|_| !site.machine.is_described());
     site.machine.memory.available.into_iter().chain(now).min().map(Bytes)

@@ -84,9 +84,9 @@ pub struct ClockState {
     pub memory_clock: Option<Hertz>,
     /// Reasons why the clocks are currently reduced, e.g. `power limit`.
     pub slowed_by: Vec<String>,
-    /// Number of corrected memory errors, since an unspecified time.
+    /// Number of corrected memory errors since the start of the counter, e.g. the last reset.
     pub corrected: Option<u64>,
-    /// Number of uncorrectable memory errors, since an unspecified time.
+    /// Number of uncorrectable memory errors since the start of the counter, e.g. the last reset.
     pub uncorrected: Option<u64>,
     /// Number of other processes that use the device.
     pub others: Option<u32>,

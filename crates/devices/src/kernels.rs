@@ -1,5 +1,5 @@
-//! Source text of the loops that devices run: `probes/device.c`, followed by the lines of
-//! `crates/kernels/probes/kernels.c`, so that a single line defines a kernel for all languages.
+//! Source text of the loops that devices run: `probes/device.c`, followed by `crates/kernels/probes/kernels.c`, which
+//! defines each kernel in one line for all languages.
 
 use nodegauge_kernels::{C_SOURCE, Element, Kernel, KernelSpec};
 use std::sync::LazyLock;
@@ -20,11 +20,12 @@ pub const CHECK: &str = "nodegauge_check";
 /// Name of the kernel that performs multiply-adds. Arguments: output (a vector per work-item), factor, term, number of
 /// rounds of [`FMAS_PER_ROUND`] multiply-adds.
 pub const CHAINS: &str = "nodegauge_chains";
-/// Name of the kernel that follows a chain in one group and loads the memory in the others. Arguments: three arrays, output
-/// (a vector per work-item), chain, state (four 32-bit words), factor, number of the mix, number of vectors of an array,
-/// first tile, rounds of the wait loop, blocks at most, first word of the chain, steps, looks for the load.
+/// Name of the kernel that follows a chain in one group and loads the memory in the others. Arguments: three arrays,
+/// output (a vector per work-item), chain, state (four 32-bit words), factor, index of the mix, number of vectors per
+/// array, first tile, rounds of the wait loop, maximum number of blocks per group, first element of the chain, number
+/// of steps, maximum number of polls for the load.
 pub const LOADED: &str = "nodegauge_loaded";
-/// Number of vectors of a work-item in a block of this kernel (`BLOCK` in the source).
+/// Number of vectors per work-item in a block of [`LOADED`] (`BLOCK` in the source).
 pub const LOADED_BLOCK: usize = 4;
 /// Number of multiply-adds per element of each chain in a round.
 pub const FMAS_PER_ROUND: u64 = 4;
@@ -80,7 +81,7 @@ pub fn symbol(kernel: Kernel) -> String {
     format!("nodegauge_{}", kernel.name())
 }
 
-/// Returns BabelStream's name of a kernel; `None` if it is the same as nodegauge's.
+/// Returns BabelStream's name of a kernel; `None` if nodegauge uses the same name.
 pub fn babelstream_name(kernel: Kernel) -> Option<&'static str> {
     (kernel == Kernel::Scale).then_some("Mul")
 }

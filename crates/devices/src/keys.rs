@@ -5,7 +5,7 @@ nodegauge_measure::keys! {
     group_items: u64 = Choice "work-items per group";
     /// Number of groups.
     groups: u64 = Choice "groups";
-    /// Elements per vector.
+    /// Number of elements per vector.
     vector_elements: u64 = Choice "elements per vector";
     /// Largest relative deviation of a result.
     worst_error: f64 = Observation "worst error";

@@ -32,7 +32,7 @@ pub const BOTH: &str = "both_ways";
 pub const LATENCY: &str = "_latency";
 /// Prefix of the names of figures that are sums over simultaneous copies of all devices.
 pub const ALL: &str = "all_";
-/// Maximum size in bytes of copies whose figure is a time instead of a rate.
+/// Maximum size in bytes of copies that are reported as a time instead of a rate.
 const SMALL: u64 = 8;
 /// Default sizes of copies in bytes.
 pub const SIZES: [u64; 7] = [SMALL, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20, 1 << 30];
@@ -163,7 +163,7 @@ fn allowed(topology: &Topology, at: usize) -> Vec<CpuId> {
     here.map(|thread| thread.cpu).collect()
 }
 
-/// True if nvbandwidth can measure the device.
+/// True if the driver of the device is CUDA, so that nvbandwidth can measure the device.
 fn is_cuda_device(info: &DeviceInfo) -> bool {
     info.driver == nvbandwidth::DRIVER
 }
@@ -312,7 +312,7 @@ impl Stage<'_> {
         Ok((outcome, series.time_outside_budget()))
     }
 
-    /// Returns the size of each buffer: the size of the largest copy, and at least the size of a number.
+    /// Returns the size of each buffer in bytes: the largest copy, but at least 8 bytes for the verification.
     fn largest(&self) -> usize {
         self.sizes.last().copied().unwrap_or(SMALL).max(SMALL) as usize
     }

@@ -23,7 +23,7 @@ const ROOT: &str = "nvbandwidth";
 /// First word of the output of a test case.
 const RUNNING: &str = "Running ";
 /// Test cases that measure the same as `device links`, with the names that `device links` uses.
-const SAME: [(&str, &str); 3] = [
+const EQUIVALENT_CASES: [(&str, &str); 3] = [
     ("host_to_device_memcpy_ce", TO_DEVICE),
     ("device_to_host_memcpy_ce", TO_HOST),
     ("device_to_device_memcpy_write_ce", ACROSS),
@@ -55,7 +55,7 @@ pub struct NvbandwidthOutput {
     pub cases: Vec<TestCase>,
 }
 
-/// Returns the position of a line in the order of the lines of a run: title, or the root of a JSON document.
+/// Returns a mark if the line begins the output of a run: a title, or the root of a JSON document.
 pub(crate) fn mark(line: &str) -> Option<RunMark> {
     if line.starts_with(TITLE) {
         return Some(RunMark::TITLE);
@@ -64,7 +64,7 @@ pub(crate) fn mark(line: &str) -> Option<RunMark> {
     rest.trim_start().starts_with(':').then_some(RunMark::DOCUMENT)
 }
 
-/// Returns the version in a text.
+/// Returns the version of nvbandwidth that the output contains.
 pub(crate) fn version(text: &str) -> Option<String> {
     let version = match text.lines().find_map(|line| line.trim().strip_prefix(TITLE)) {
         Some(version) => version,
@@ -74,7 +74,7 @@ pub(crate) fn version(text: &str) -> Option<String> {
 }
 
 impl TestCase {
-    /// True if a number is the sum of the entries, each of which has two decimals.
+    /// True if `sum` equals the sum of the matrix, within the rounding errors of entries with two decimals.
     fn has_sum(&self, sum: f64) -> bool {
         let entries = self.rows.iter().flatten().flatten();
         let own: f64 = entries.clone().sum();
@@ -141,7 +141,7 @@ impl NvbandwidthOutput {
 
     /// Returns nvbandwidth's test cases that correspond to these names of `device links`.
     pub fn test_cases(names: &[&str]) -> impl Iterator<Item = String> {
-        let asked = SAME.iter().filter(|(_, ours)| names.contains(ours));
+        let asked = EQUIVALENT_CASES.iter().filter(|(_, ours)| names.contains(ours));
         asked.map(|(theirs, _)| (*theirs).to_owned())
     }
 
@@ -232,8 +232,8 @@ impl NvbandwidthOutput {
         among.iter().find(|info| info.pci.as_ref() == Some(pci)).map(|info| info.id())
     }
 
-    /// Returns the figures of a run with copies of `bytes` bytes, if known. Only devices with the PCI addresses of
-    /// `among` are included. If `among` is empty, all devices are included, with nvbandwidth's numbers.
+    /// Returns the figures of a run. `bytes` is the size of its copies, if known. Only devices with the PCI addresses
+    /// of `among` are included; if `among` is empty, all devices are included, with nvbandwidth's numbers.
     pub fn measurements(&self, bytes: Option<u64>, among: &[&DeviceInfo]) -> Vec<Measurement> {
         let mut all = Vec::new();
         for case in &self.cases {
@@ -290,7 +290,7 @@ impl NvbandwidthOutput {
         if case.is_cut {
             validity.suspect(format!("the end of the matrix is missing: {}", printed::CUT));
         }
-        let same = SAME.iter().find(|(theirs, _)| *theirs == case.name);
+        let same = EQUIVALENT_CASES.iter().find(|(theirs, _)| *theirs == case.name);
         let name = same.map_or(case.name.as_str(), |(_, ours)| ours);
         let (unit, factor) = if case.description.ends_with("(ns)") {
             (Unit::Seconds, 1e-9)
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_matrix_is_suspect() {
+    fn truncated_matrix_makes_figures_suspect() {
         let of = |text: &str| read(text).measurements(None, &[]);
         let last_row = TEXT.find("1452.03").unwrap();
         let cut = of(&TEXT[..last_row + 4]);

@@ -70,7 +70,7 @@ impl OpenCl {
         Ok(Self { api: OpenClApi::load()?, kernels })
     }
 
-    /// Lists the devices of all platforms in order. Each device is returned with its platform.
+    /// Returns each device with its platform, in the order of the platforms.
     fn all(&self) -> Result<Vec<(Object, Object)>, DeviceError> {
         let api = self.api;
         let platforms = list("clGetPlatformIDs", |n, at, count| {
@@ -147,7 +147,7 @@ const DEVICE_PCI_BUS_INFO_KHR: u32 = 0x410F;
 /// Parameter of clGetPlatformInfo.
 const PLATFORM_VERSION: u32 = 0x0901;
 
-/// Device that a platform has just listed, with the functions that describe it.
+/// Device in the list of a platform, with the functions that describe it.
 #[derive(Clone, Copy)]
 struct ListedDevice {
     api: &'static OpenClApi,

@@ -65,7 +65,7 @@ impl PeakPlan {
     }
 }
 
-/// Work that a cell of the schedule measures.
+/// Work that a cell measures.
 enum Work {
     Chains(Chains),
     Product(Product),
@@ -199,7 +199,7 @@ fn best(
     Ok(groups.swap_remove(0).into_leader())
 }
 
-/// Loops of multiply-adds that are measured interleaved.
+/// Loops of multiply-adds for the choice, which measures them interleaved.
 struct Loops<'a> {
     observer: &'a dyn Observer,
 }

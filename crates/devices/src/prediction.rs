@@ -1,9 +1,9 @@
-//! Prediction of the time of a run on devices before its memory exists.
+//! Prediction of the time of a run on devices, before the run allocates memory.
 //!
-//! The time for opening a driver and compiling loops cannot be predicted; if it is long, the run returns its results
-//! later. Steps whose time depends on the sizes that the user chooses are predicted. For copies and for arrays of a
-//! device that uses the host's memory, the prediction uses a probe of the host's memory; for arrays in device memory,
-//! it uses the theoretical bandwidth.
+//! Only steps whose time depends on the sizes that the user chooses are predicted. The time for opening a driver and
+//! compiling loops cannot be predicted; if it is long, the run ends later. For copies, and for arrays of a device that
+//! uses the host's memory, the prediction uses a measurement of the host's memory; for arrays in device memory, it uses
+//! the theoretical bandwidth.
 
 use crate::info::DeviceInfo;
 use nodegauge_arena::{MemoryRates, RequestedPages};
@@ -21,13 +21,13 @@ use std::time::Duration;
 /// Number of warm-up rounds.
 const WARM_UP: u32 = 1;
 
-/// Returns the predicted time of a set-up and of the rounds that a policy requires.
+/// Returns the predicted time of the set-up and of the rounds that a repetition policy requires.
 fn rounds(set_up: Duration, round: Duration, policy: &RepetitionPolicy) -> PredictedTime {
     let likely = WARM_UP + policy.sufficient() as u32;
     PredictedTime { min: set_up + (WARM_UP + 1) * round, likely: set_up + likely * round }
 }
 
-/// Measures the rates of the host's memory with one worker on each of these CPUs, in at most `max` bytes.
+/// Measures the rates of the host's memory with one worker on each of these CPUs. The workers use at most `max` bytes.
 pub(crate) fn host_rates(cpus: &[CpuId], max: Bytes) -> Result<MemoryRates, Failure> {
     let places: Vec<Vec<CpuId>> = cpus.iter().map(|cpu| vec![*cpu]).collect();
     let policy = MemoryPolicy::default();
@@ -62,7 +62,7 @@ impl ArrayRates {
     }
 }
 
-/// Arrays of a device and an element type, before they exist.
+/// Arrays of one element type that a run will allocate on a device.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PlannedArrays {
     /// Index of the device.
@@ -76,7 +76,7 @@ pub(crate) struct PlannedArrays {
     pub rates: Option<ArrayRates>,
 }
 
-/// Run of `device stream` before its arrays exist.
+/// Arrays of a run of `device stream`, for the prediction of its time.
 pub(crate) struct PredictedArrays<'a> {
     pub cells: &'a mut [PlannedArrays],
     /// Number of arrays of each cell.
@@ -103,7 +103,7 @@ impl Predictable for PredictedArrays<'_> {
         self.cells.iter().map(|cell| self.cell_time(cell)).sum()
     }
 
-    /// Halves those arrays that are large enough, unless the user chose their length.
+    /// Halves the length of those arrays that are large enough. Changes nothing if the user chose the length.
     fn shorten(&mut self) -> bool {
         let mut is_shorter = false;
         for cell in self.cells.iter_mut().filter(|_| !self.is_given) {
@@ -122,7 +122,7 @@ impl Predictable for PredictedArrays<'_> {
     }
 }
 
-/// Run of `device links` before its buffers exist.
+/// Copies of a run of `device links`, for the prediction of its time.
 pub(crate) struct PredictedCopies {
     /// Sizes of the copies, ascending.
     pub sizes: Vec<u64>,
@@ -153,7 +153,7 @@ impl Predictable for PredictedCopies {
         rounds(buffers, round, &policy::LINKS)
     }
 
-    /// Leaves out the largest copies, unless the user chose the sizes.
+    /// Leaves out the largest copies. Changes nothing if the user chose the sizes.
     fn shorten(&mut self) -> bool {
         let can = !self.is_given && self.sizes.len() > 1;
         if can {

@@ -18,7 +18,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Number of passes of BabelStream: on devices (BabelStream's default), and on CPUs.
 const REPEATS: [u64; 2] = [100, 20];
-/// Smallest copy of nvbandwidth in bytes, because the unit of its size option is MiB.
+/// Smallest copy of nvbandwidth in bytes, because its size option is in MiB.
 const MIB: u64 = 1 << 20;
 
 /// External program whose path the user gives.
@@ -93,9 +93,9 @@ impl UsersProgram {
         Ok(output.measurements(on.as_ref()))
     }
 
-    /// Runs the test cases of nvbandwidth that correspond to these `names` of `device links`, with copies of `bytes`
-    /// bytes. Returns the figures, or no figures if the user interrupted the run. Only the given CUDA devices are
-    /// visible to nvbandwidth.
+    /// Runs the test cases of nvbandwidth that correspond to the given figure names of `device links`, with copies of
+    /// `bytes` bytes. Returns the figures, or no figures if the user interrupted the run. Only the given CUDA devices
+    /// are visible to nvbandwidth.
     ///
     /// # Errors
     /// Fails if nvbandwidth does not run, or if its output cannot be parsed.
@@ -121,7 +121,7 @@ impl UsersProgram {
 }
 
 /// Configuration keys that identify corresponding figures of nodegauge and of other programs.
-const ALIKE: [&str; 5] = ["device", "element", "message_bytes", "peer", "host_memory"];
+const IDENTIFYING_KEYS: [&str; 5] = ["device", "element", "message_bytes", "peer", "host_memory"];
 
 /// Returns a notice with the ratios of native figures to those of an external program.
 pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
@@ -130,7 +130,7 @@ pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
         let natives = measurements.iter().filter(|m| m.category != Category::Reference);
         let same = natives.filter(|m| {
             m.name == theirs.name
-                && ALIKE.iter().all(|key| m.config.get(*key) == theirs.config.get(*key))
+                && IDENTIFYING_KEYS.iter().all(|key| m.config.get(*key) == theirs.config.get(*key))
         });
         // nvbandwidth uses host memory of the near NUMA node, so its figure is compared with the largest native figure.
         let native = same.filter_map(|m| m.value).reduce(f64::max);

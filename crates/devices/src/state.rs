@@ -1,11 +1,11 @@
-//! Assessment of figures by the device's error counts and clocks before and after the measurement.
+//! Effect of the device's error counts and clocks before and after the measurement on the validity of its figures.
 
 use crate::config::DeviceConfig;
 use crate::info::{Class, ClockState, DeviceInfo};
 use nodegauge_measure::record::{Status, Validity};
 
-/// Minimum relative decrease of the clock that is reported.
-const FALLS: f64 = 0.03;
+/// Minimum relative decrease of the clock that makes figures suspect.
+const MIN_CLOCK_DROP: f64 = 0.03;
 
 /// States of a device: before the measurement, after the first round, and after the last round.
 #[derive(Debug, Clone, Default)]
@@ -41,7 +41,7 @@ impl DeviceStates {
         }
     }
 
-    /// Adds reasons for doubt: memory errors, a decreased clock, and other processes on the device.
+    /// Adds the reasons why figures are suspect: memory errors, a decreased clock, and other processes on the device.
     pub fn judge(&self, id: &str, validity: &mut Validity) {
         let Some((before, after)) = self.before.as_ref().zip(self.after.as_ref()) else { return };
         if let Some(errors) = increase(before.uncorrected, after.uncorrected) {
@@ -54,7 +54,8 @@ impl DeviceStates {
                 .suspect(format!("{id}: {errors} corrected memory errors during the measurement"));
         }
         let clocks = self.warm.as_ref().and_then(|warm| warm.clock).zip(after.clock);
-        if let Some((from, to)) = clocks.filter(|(from, to)| to.0 < from.0 * (1.0 - FALLS)) {
+        if let Some((from, to)) = clocks.filter(|(from, to)| to.0 < from.0 * (1.0 - MIN_CLOCK_DROP))
+        {
             let cause = if after.slowed_by.is_empty() {
                 "; the driver reports no cause".to_owned()
             } else {

@@ -89,7 +89,7 @@ impl Default for DeviceStreamOptions {
 /// Planned run.
 pub struct DeviceStreamPlan {
     devices: Vec<DeviceInfo>,
-    /// Cells: the index of a device and an element type.
+    /// Cells of the run, each given by the index of a device and an element type.
     cells: Vec<(usize, Element)>,
     options: DeviceStreamOptions,
     babelstream: Option<UsersProgram>,
@@ -354,7 +354,7 @@ impl PlannedRun for DeviceStreamPlan {
     }
 }
 
-/// Device of a cell, with element type and number of elements of its arrays.
+/// Device, element type and number of elements of the arrays of a cell.
 struct CellArrays {
     device: Rc<dyn OpenDevice>,
     element: Element,
@@ -374,8 +374,8 @@ fn babelstream(
     Ok(figures)
 }
 
-/// Returns the rates of the last kernel in the latest samples, for the progress display. `last` contains the
-/// description and the bytes of the last kernel for each cell.
+/// Returns the rates of the last kernel in the latest samples, for the progress display. `last` contains the name and
+/// the bytes of this kernel for each cell.
 fn latest_rates(last: &[(String, f64)], samples: &[Vec<Sample>], last_kernel: usize) -> String {
     let mut words = Vec::new();
     for ((what, bytes), of_cell) in last.iter().zip(samples) {
@@ -392,7 +392,7 @@ impl StreamCell {
         CellArrays { device: self.device.clone(), element, elements }
     }
 
-    /// Returns the name of the last kernel of a pass, and its number of bytes.
+    /// Returns the name of the last kernel of a pass, and the bytes that STREAM counts for it.
     fn last(&self) -> (String, f64) {
         let name = self.loops.last().map_or("", |(kernel, _)| kernel.name());
         let bytes = self.loops.last().map_or(0, |(kernel, _)| self.counted(*kernel));

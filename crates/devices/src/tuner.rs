@@ -20,9 +20,9 @@ pub struct LoopChoice {
     pub tried: usize,
 }
 
-/// Minimum share of the fastest rate that a loop must reach in its first pass. It is small because some drivers still
-/// compile during the first pass.
-const HOPELESS: f64 = 0.25;
+/// Minimum rate of a loop in its first pass, as a share of the fastest loop's rate. It is small because some drivers
+/// still compile during the first pass.
+const MIN_FIRST_RATE: f64 = 0.25;
 
 /// Rules for the successive halving of loops. No loop is dropped before it has four samples.
 const RULES: Rules = Rules {
@@ -35,8 +35,8 @@ const RULES: Rules = Rules {
     check: DeadlineCheck::Turn,
 };
 
-/// Chooses a loop for each kernel. The choice ends at `deadline`, or when `stop` returns true. Loops that cannot be
-/// built are skipped. If time is short, only the first loops are tried.
+/// Chooses a loop for each kernel. The search ends at `deadline`, or when `stop` returns true. Loops that cannot be
+/// built are skipped. If time is short, only the first candidates are tried.
 ///
 /// Fails if no loop works for one of the kernels.
 pub fn choose(
@@ -78,7 +78,7 @@ fn device_rate(times: &Times) -> TurnRate {
 fn without_hopeless(working: Vec<(LoopShape, TurnRate)>) -> Halving<LoopShape> {
     let best = working.iter().map(|(_, first)| first.rate).fold(0.0, f64::max);
     let near: Vec<(LoopShape, TurnRate)> =
-        working.into_iter().filter(|(_, first)| first.rate >= HOPELESS * best).collect();
+        working.into_iter().filter(|(_, first)| first.rate >= MIN_FIRST_RATE * best).collect();
     let mut halving = Halving::new(near.iter().map(|(shape, _)| *shape));
     // Every loop gets a first sample, so that the loops can be ranked even if the time is very short.
     for (number, (_, first)) in near.iter().enumerate() {

@@ -6,8 +6,8 @@ use nodegauge_os::{Arrival, RingReader, RingWriter, read_process_memory};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
 
-/// Minimum length of messages that the receiver reads from the sender's memory. For shorter messages, a system call
-/// takes as long as two copies.
+/// Minimum length in bytes of messages that the receiver reads from the sender's memory. For shorter messages, a system
+/// call takes as long as two copies.
 const MIN_LENT: usize = 1 << 10;
 
 /// Route of a message.
@@ -53,12 +53,12 @@ impl Link<'_> {
 
 /// Transfer of messages in both directions. The timed loops are compiled for each implementation.
 pub(crate) trait Transfer {
-    /// Sends as much of `message` as possible, beginning at offset `done`. Returns true when the complete message is
-    /// sent. The caller must not change the message until [`Transfer::is_sent`] returns true.
+    /// Sends as much of `message` as possible, beginning at offset `done`. Returns true when the complete message has
+    /// been sent. The caller must not change the message until [`Transfer::is_sent`] returns true.
     fn post(&mut self, message: &[u8], done: &mut usize) -> io::Result<bool>;
 
-    /// Receives the available part of a message that has the length of `into`, beginning at offset `done`. Returns true
-    /// when the message is complete.
+    /// Receives the available part of a message, beginning at offset `done`. The message has the length of `into`.
+    /// Returns true when the message is complete.
     fn take(&mut self, into: &mut [u8], done: &mut usize) -> io::Result<bool>;
 
     /// True if the buffers of all sent messages may be reused.

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Number of bytes in the reply to a window.
-const ANSWER: usize = 4;
+const REPLY_BYTES: usize = 4;
 
 /// Page-aligned memory for a message.
 pub struct Message {
@@ -41,11 +41,11 @@ impl Message {
 /// Operation that is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageOperation {
-    /// A message to the partner and one back.
+    /// A message to the partner, and a message back.
     RoundTrip,
-    /// A window of messages to the partner, answered by a short reply.
+    /// A window of messages to the partner, which answers with a short reply.
     Window,
-    /// A window of messages in each direction at the same time.
+    /// A window of messages in each direction, concurrently.
     BothWays,
 }
 
@@ -61,19 +61,20 @@ pub struct Participant<'a, 'b> {
     pub operation: MessageOperation,
     /// True if all pairs begin simultaneously; false if each pair begins when it is ready.
     pub together: bool,
-    /// Number of messages of a window.
+    /// Number of messages per window.
     pub window: usize,
     /// True if each operation is timed separately.
     pub timed_separately: bool,
     /// Connection to the partner.
     pub link: &'a mut Link<'b>,
-    /// Buffers of sent messages.
+    /// Buffers for messages that are sent.
     pub sent: Vec<Message>,
     /// Buffers for received messages.
     pub received: Vec<Message>,
 }
 
-/// Returns the seconds for `n` operations: timed together, or, with `each`, timed separately and added.
+/// Runs `n` operations and returns their total time in seconds. If `separately` is true, each operation is timed
+/// separately; otherwise all are timed together.
 fn timed(
     separately: bool,
     n: u64,
@@ -93,7 +94,7 @@ fn timed(
     Ok(if separately { sum } else { start.elapsed() }.as_secs_f64())
 }
 
-/// Sends and receives these numbers of messages, all of which are in flight simultaneously.
+/// Sends and receives these numbers of messages. All of the messages are in flight concurrently.
 #[inline]
 fn exchange<L: Transfer>(
     link: &mut L,
@@ -151,8 +152,7 @@ fn receive<L: Transfer>(link: &mut L, into: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns byte `i` of a message. The message has the number `number` in a window that rank `from` sends in round
-/// `round`.
+/// Returns byte `i` of the message that rank `from` sends as number `number` of a window in round `round`.
 fn byte(i: usize, from: usize, number: usize, round: u32) -> u8 {
     (i * 7 + from * 13 + number * 17 + round as usize * 31 + 5) as u8
 }
@@ -186,10 +186,10 @@ fn operate<L: Transfer>(
         MessageOperation::Window => timed(timed_separately, n, || {
             if is_sender {
                 exchange(link, sent, window, received, 0)?;
-                receive(link, &mut [0; ANSWER])
+                receive(link, &mut [0; REPLY_BYTES])
             } else {
                 exchange(link, sent, 0, received, window)?;
-                send(link, &[0; ANSWER])
+                send(link, &[0; REPLY_BYTES])
             }
         }),
         MessageOperation::RoundTrip => timed(timed_separately, n, || {
@@ -305,8 +305,7 @@ impl Participant<'_, '_> {
         Ok(if trip.is_finite() { trip } else { 0.0 })
     }
 
-    /// Runs `rounds` untimed operations. Returns the number of received bytes that are
-    /// wrong.
+    /// Runs `rounds` operations without timing. Returns the number of received bytes that are wrong.
     ///
     /// # Errors
     /// Fails when the partner has ended.

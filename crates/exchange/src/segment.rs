@@ -4,7 +4,7 @@
 use nodegauge_os::{CacheLine, Gate, Mapping, Ring, SysError, page_bytes};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of values that a rank contributes to an exchange, and maximum number of values in the answer.
+/// Maximum number of values that a rank contributes to an exchange, and of values in the answer.
 const WORDS: usize = 16;
 const LINE_AT: usize = size_of::<Gate>();
 const OWN_AT: usize = LINE_AT + size_of::<CacheLine<AtomicU64>>();
@@ -45,8 +45,8 @@ impl Segment {
         Ok(Self { mapping: Mapping::shared(ranks * Self::stride())?, ranks })
     }
 
-    /// Returns the number of bytes per rank. These are whole pages, so that each rank's pages can be on its own NUMA
-    /// node.
+    /// Returns the number of bytes per rank. It consists of whole pages, so that each rank's pages can be on its own
+    /// NUMA node.
     fn stride() -> usize {
         page_bytes() + Ring::BYTES.next_multiple_of(page_bytes())
     }
@@ -56,7 +56,7 @@ impl Segment {
         rank * Self::stride()
     }
 
-    /// Returns the barrier of a group of ranks; `rank` is the first rank of the group.
+    /// Returns the barrier of a group of ranks. `rank` is the first rank of the group.
     pub fn gate(&self, rank: usize) -> &Gate {
         self.mapping.view(self.at(rank))
     }
@@ -81,8 +81,8 @@ impl Segment {
         (0..WORDS).map(move |word| self.mapping.view(at + word * size_of::<AtomicU64>()))
     }
 
-    /// Exchanges at most 16 numbers of each rank in `members`. The first member computes an answer from all
-    /// numbers; every member returns this answer. `rank` is the rank of the caller.
+    /// Exchanges at most 16 numbers of each rank in `members`. The first member computes an answer from all numbers,
+    /// and every member returns this answer. `rank` is the rank of the caller.
     pub fn agree(
         &self,
         rank: usize,
@@ -115,7 +115,7 @@ impl Segment {
         words.map(|word| f64::from_bits(word.load(Ordering::Relaxed))).collect()
     }
 
-    /// Waits until all of `members` have arrived.
+    /// Waits until all of `members` have called this function.
     pub fn meet(&self, members: &[usize]) {
         // The barrier is never poisoned, because ranks that wait for an ended rank are killed.
         let _ = self.gate(members[0]).wait(members.len());

@@ -9,14 +9,14 @@ use nodegauge_measure::Failure;
 pub struct OperationChoice {
     /// Operations in the order of the table, without duplicates; empty for the default operations.
     pub operations: Vec<&'static Operation>,
-    /// Operations that the user named as POSIX asynchronous I/O (`aio_*`), a part of `operations`.
+    /// Operations that the user named as POSIX asynchronous I/O (`aio_*`); all of them are also in `operations`.
     pub asynchronous: Vec<&'static Operation>,
     /// Engine for the operations.
     pub engine: IoEngine,
 }
 
-/// Merges several selections. If operations are named as POSIX asynchronous I/O, all operations of the run are measured
-/// with io_uring.
+/// Merges several selections. If an operation is named as POSIX asynchronous I/O, io_uring measures all operations of
+/// the run.
 ///
 /// Fails if such operations are combined with other operations or with another engine.
 pub fn choose(

@@ -1,19 +1,19 @@
 //! Export of figures in the formats of IOzone and gnuplot, for programs that read these formats.
 
-use crate::reference::{COLUMNS, TESTS, USUAL, wide};
+use crate::reference::{COLUMNS, TESTS, USUAL, is_wide};
 use crate::view::{Row, at, cells, only, rows};
 use nodegauge_gauge::view::distinct;
 use nodegauge_measure::record::{Category, Record};
 
-/// The two header lines above the figures.
+/// The two header lines above the figures of IOzone's table.
 const HEADER: [&str; 2] = [
     "                                                              random    random     bkwd    record    stride                                    ",
     "              kB  reclen    write  rewrite    read    reread    read     write     read   rewrite      read   fwrite frewrite    fread  freread",
 ];
 const KIB: f64 = 1024.0;
 
-/// Returns the measurements of the first folder in the first cache mode, because a table can contain only one folder
-/// and one cache mode.
+/// Returns the measurements of the first folder in the first cache mode, because IOzone's table cannot show several
+/// folders or cache modes.
 fn single_table_rows<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
     let own: Vec<&Row<'_>> =
         rows.iter().filter(|row| row.m.category == Category::Variant).collect();
@@ -21,12 +21,12 @@ fn single_table_rows<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
     only(&own, |row| row.folder() == first.folder() && row.config.cache == first.config.cache)
 }
 
-/// Returns a number of bytes in KiB; 0 if it is unknown.
+/// Converts a number of bytes to KiB; 0 if it is unknown.
 fn kib(bytes: Option<f64>) -> f64 {
     bytes.unwrap_or(0.0) / KIB
 }
 
-/// Formats the figures as IOzone's table, or as IOzone's lines of throughput mode, below a line that names nodegauge as
+/// Formats the figures as IOzone's table, or as IOzone's lines of throughput mode, after a line that names nodegauge as
 /// the origin.
 pub fn iozone(record: &Record) -> String {
     let rows = rows(record);
@@ -50,7 +50,7 @@ pub fn iozone(record: &Record) -> String {
         out.push_str(&format!("{:>16}{:>8}", cell.0 / 1024, cell.1 / 1024));
         for (column, ..) in columns {
             let value = at(&own, column, cell).and_then(|row| row.m.value);
-            let width = if wide(column) { 9 } else { 8 };
+            let width = if is_wide(column) { 9 } else { 8 };
             match value {
                 Some(value) => out.push_str(&format!(" {:>width$.0}", value / KIB)),
                 // As in IOzone, a cell that was not measured is 0, and a cell of a test that did not run is blank.

@@ -47,7 +47,7 @@ pub(crate) fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
     cells
 }
 
-/// Returns the group of a size: 0 for every fourth size, 1 for every second, 2 for the others.
+/// Returns the group of a size for [`coarse_to_fine`]: 0 for every fourth size, 1 for every second, 2 for the others.
 fn level(sizes: &BTreeSet<Bytes>, size: Bytes) -> u8 {
     match sizes.range(..size).count() {
         i if i.is_multiple_of(4) => 0,

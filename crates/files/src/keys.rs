@@ -1,4 +1,4 @@
-//! Keys of `config` that figures of data and of metadata have.
+//! Keys of `config` that figures of data and figures of metadata share.
 
 use nodegauge_blocks::latency::Quantiles;
 use nodegauge_blocks::volume::Volume;

@@ -1,6 +1,6 @@
-//! Operations on files as in IOzone, for many combinations of file size and block size, and on their entries in
-//! directories as in mdtest ([`metadata`]). The gauge distinguishes the page cache from the device and records a latency
-//! for every operation.
+//! Operations on the data of files as in IOzone, for many combinations of file size and block size; and operations on
+//! the entries of directories as in mdtest ([`metadata`]). The gauge distinguishes the page cache from the device and
+//! records a latency for every operation.
 //!
 //! The implementation follows the definitions of the operations in IOzone's documentation and in the manual pages of
 //! the calls. It does not use IOzone's source, whose licence restricts derivative works.
@@ -53,7 +53,8 @@ pub const TEST: &str = nodegauge_measure::figure_names::io::TEST;
 /// The test's name in the record for figures of metadata.
 pub const METADATA: &str = "metadata";
 
-/// Headline figures: read through the page cache, and past it, which is preferred if it was measured.
+/// Text for the headline figure of a read through the page cache; [`PAST_CACHE`] takes precedence if direct I/O was
+/// measured.
 const THROUGH_CACHE: &str = "read with the largest blocks, through the page cache";
 const PAST_CACHE: &str = "read with the largest blocks, past the page cache";
 
@@ -61,14 +62,15 @@ const PAST_CACHE: &str = "read with the largest blocks, past the page cache";
 #[derive(Debug, Clone, Copy)]
 pub struct Files;
 
-/// Plans a short measurement in a folder.
+/// Plans a short measurement in a folder for the summary of the node.
 fn summary_in(folder: PathBuf, ask: &SummaryRequest<'_>) -> Result<FilesPlan, Failure> {
     let usual = FilesOptions::summary_plan(folder);
     let budget = ask.budget.map(Budget::from).or(usual.budget);
     plan(FilesOptions { samples: ask.samples, budget, ..usual }, Vec::new())
 }
 
-/// Returns the rank of a figure as the headline; `None` if it is not a read rate.
+/// Returns the key by which figures are compared to find the headline, the largest first; `None` if the figure is not a
+/// read rate.
 fn headline_rank(m: &Measurement) -> Option<(Option<bool>, Option<u64>, Option<u64>)> {
     let config: config::FilesConfig = m.read_config();
     let is_read = m.name == READ && m.unit == Unit::BytesPerSecond;

@@ -26,7 +26,7 @@ pub struct ShortGrid {
     /// Block sizes in KiB.
     kib: &'static [u64],
     operations: &'static [&'static str],
-    /// Time limit of the whole measurement.
+    /// Time limit of the whole run.
     pub budget: Duration,
     /// Time limit of each operation.
     pub limit: Duration,
@@ -62,11 +62,11 @@ pub struct FilesOptions {
     pub blocks: Option<Vec<Bytes>>,
     /// Maximum file size.
     pub max_file: Option<Bytes>,
-    /// True to measure also the combinations of sizes that IOzone skips in its automatic mode.
+    /// True to also measure the combinations of sizes that IOzone skips in its automatic mode.
     pub full: bool,
     /// Operations in the order of the table. If empty, the default operations are used.
     pub operations: Vec<&'static Operation>,
-    /// Calls and flags of the operations. The distance of strided accesses is in `stride`.
+    /// Calls and flags of the operations; `stride` contains the distance of strided accesses.
     pub setup: TaskSetup,
     /// Distance of strided accesses.
     pub stride: Stride,
@@ -76,14 +76,14 @@ pub struct FilesOptions {
     pub caches: Vec<CacheMode>,
     /// True if the page cache is dropped before each operation that reads.
     pub drop_before_reads: bool,
-    /// Percentages of reads in the random mix; each is measured.
+    /// Percentages of reads in the random mix to measure.
     pub read_percents: Vec<u8>,
     /// Workers that run simultaneously; `None` for a single worker.
     pub workers: Option<FileWorkers>,
     /// Share of the data that is compressible, in percent.
     pub compressible: u8,
     /// Number of samples per cell. If `None`, a cell is measured until its rates are determined or its share of the
-    /// budget is used up; with reference programs, `None` means one sample.
+    /// budget is used up; if reference programs are run, `None` means one sample.
     pub samples: Option<usize>,
     /// Time limit of each operation.
     pub limit: Option<Duration>,
@@ -108,8 +108,8 @@ impl FilesOptions {
         }
     }
 
-    /// Sets the sizes and time limits that the user did not give to those of a quick run or to the defaults. If the
-    /// number of samples is given, there is no default budget.
+    /// Sets sizes and time limits that the user did not set: to those of a quick run if `quick` is true, otherwise to
+    /// the defaults. If the number of samples is set, there is no default budget.
     #[must_use]
     pub fn limited(self, quick: bool, budget: Option<Duration>, limit: Option<Duration>) -> Self {
         let short = quick.then_some(&QUICK);
@@ -131,18 +131,18 @@ pub struct FilesPlan {
     pub(crate) volumes: Vec<Volume>,
     /// Tasks in the order of execution, each with the index of its folder.
     pub(crate) tasks: Vec<(usize, Task)>,
-    /// Reference programs, which run the same tasks alternately with the gauge.
+    /// Reference programs that run the same tasks, interleaved with the gauge.
     pub(crate) programs: Vec<ReferenceProgram>,
-    /// Notices on tasks that were left out.
+    /// Notices about tasks that were left out.
     pub(crate) notices: Vec<Notice>,
 }
 
 /// Maximum share of the free space that the files of the automatic grid may use.
 const MAX_SPACE_SHARE: f64 = 0.9;
-/// File size of [`CacheMode::Beyond`] divided by the memory size.
+/// Ratio of the file size of [`CacheMode::Beyond`] to the memory size.
 const TIMES_MEMORY: u64 = 2;
 
-/// Plans the measurements, including those of the reference `programs`. The folders are inspected but not written.
+/// Plans the measurements, including the runs of the reference `programs`. The folders are inspected but not written.
 ///
 /// # Errors
 /// Fails if a folder, the engine or a combination of options cannot be used, or if there is nothing to measure.
@@ -229,8 +229,8 @@ fn volume_tasks(
     let mut tasks = Vec::new();
     for cache in caches.iter().copied() {
         let setup = cache.applied(options.setup);
-        let cells = that_fit(cells(options, cache, root)?, options, cache, volume, notices)?;
-        let operations = carried_out(options, cache, &setup, notices)?;
+        let cells = fitting_cells(cells(options, cache, root)?, options, cache, volume, notices)?;
+        let operations = supported_operations(options, cache, &setup, notices)?;
         let logical = volume.logical_block.unwrap_or(512).max(512);
         let odd = cells.iter().find(|cell| !cell.block.0.is_multiple_of(logical));
         if let Some(cell) = odd.filter(|_| setup.direct) {
@@ -258,7 +258,7 @@ fn volume_tasks(
             if options.stride.in_blocks(cell.block).is_none() {
                 here.retain(|operation| operation.pattern != AccessPattern::Stride);
                 if here.len() < operations.len() {
-                    notice::add_new(notices, [not_strided(options.stride, cell.block)]);
+                    notice::add_new(notices, [stride_notice(options.stride, cell.block)]);
                 }
                 if here.is_empty() {
                     continue;
@@ -285,7 +285,7 @@ fn volume_tasks(
 }
 
 /// Returns the notice that the strided operation is left out for a block size.
-fn not_strided(stride: Stride, block: Bytes) -> Notice {
+fn stride_notice(stride: Stride, block: Bytes) -> Notice {
     let skipped = match stride {
         Stride::Skipped(bytes) => bytes,
         Stride::Blocks(_) => Bytes(0),
@@ -308,7 +308,7 @@ impl FilesOptions {
 }
 
 /// Returns the requested operations that the setup supports. Adds a notice about unsupported operations.
-fn carried_out(
+fn supported_operations(
     options: &FilesOptions,
     cache: CacheMode,
     setup: &TaskSetup,
@@ -374,8 +374,8 @@ fn cells(
     Ok(grid::cells(&files, &blocks, skip))
 }
 
-/// Returns the cells whose files fit into the free space. Fails if the user requested a file size that does not fit.
-fn that_fit(
+/// Returns those cells whose files fit into the free space. Fails if the user requested a file size that does not fit.
+fn fitting_cells(
     cells: Vec<CellSize>,
     options: &FilesOptions,
     cache: CacheMode,

@@ -1,8 +1,8 @@
-//! Precision of rates: decides whether a cell has enough samples.
+//! Precision of rates, which decides whether a cell has enough samples.
 //!
 //! A pass over a small file lasts microseconds, so a single page fault or interrupt changes its rate noticeably. A pass
-//! over a large file averages over thousands of operations. No fixed time or number of passes is therefore suitable for
-//! all cells. The decision depends on the variation between passes, and is stricter than the rule of doubt, which also
+//! over a large file averages over thousands of operations. Therefore no fixed time or number of passes suits all
+//! cells. The decision depends on the variation between passes, and is stricter than the rule of doubt, which also
 //! applies if there are too few passes.
 
 use nodegauge_blocks::clock::Clock;
@@ -14,10 +14,10 @@ use nodegauge_measure::{Fraction, Seconds};
 /// Maximum relative error of the median in each direction. The results of two runs then differ by at most twice this
 /// value.
 const PRECISION: f64 = 0.05;
-/// Minimum number of passes: that of the rule of doubt for a median.
+/// Minimum number of passes, which is the minimum that the rule of doubt requires for a median.
 pub(crate) const FEWEST: usize = TYPICAL.min;
-/// Minimum duration of a pass, as a multiple of the time for reading the clock. Start and end of a pass have an error
-/// of one reading each.
+/// Minimum ratio of the duration of a pass to the time for reading the clock. The start and the end of a pass each have
+/// an error of one reading.
 const READINGS: f64 = 100.0;
 
 /// Returns the reason why these samples do not determine the rate; `None` if they do. `reading` is the time for reading
@@ -43,7 +43,8 @@ pub(crate) fn doubt<'a>(
     })
 }
 
-/// Returns the possible relative error of the median: its 95 % confidence interval from order statistics.
+/// Returns the possible relative error of the median, from its 95 % confidence interval, which is computed from order
+/// statistics.
 fn deviation(rates: &[f64]) -> f64 {
     let Some(summary) = Summary::from_samples(rates, Better::Higher) else { return f64::NAN };
     // An infinite rate is not a valid figure.

@@ -14,11 +14,11 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum time for probing a file system.
+/// Maximum duration of the probe of a file system.
 const LONGEST: Duration = Duration::from_millis(100);
 /// Block size of the probe.
 const BLOCK: Bytes = Bytes::mib(1);
-/// Advice for a shorter run, for hints.
+/// Advice in hints on how to shorten a run.
 const SMALLER: &str = "smaller files (--file-sizes, --max-size), or --time-limit";
 
 /// Predicts the time of the shortest run from the write rate of its folder.
@@ -53,7 +53,7 @@ fn predicted(plan: &FilesPlan, task: &Task, rate: BytesPerSec) -> PredictedTime 
     PredictedTime { min, likely: min * precision::FEWEST as u32 }
 }
 
-/// Returns the rate at which a new file of at most `max` bytes is written through the page cache.
+/// Measures the rate at which a new file of at most `max` bytes is written through the page cache.
 fn writing_rate(path: &Path, max: Bytes) -> std::io::Result<BytesPerSec> {
     let mut file = File::create_new(path)?;
     let block = vec![1; BLOCK.0.min(max.0) as usize];
@@ -96,7 +96,7 @@ mod tests {
             predicted(&plan, &plan.tasks[0].1, rate).min
         };
         assert_eq!(time(None), Duration::from_secs(8));
-        // The file is written to its end although the operation ends before.
+        // The file is written completely, although the operation ends earlier.
         assert_eq!(time(Some(Duration::from_secs(1))), Duration::from_secs(5));
     }
 

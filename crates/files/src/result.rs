@@ -19,12 +19,12 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, 
 use nodegauge_measure::{Failure, Fraction, Seconds, Unit};
 use std::collections::BTreeMap;
 
-/// Maximum share of a file that may stay in the page cache without a warning after dropping.
-const STAYED: f64 = 0.05;
+/// Maximum share of a file that may remain in the page cache after dropping without making the figure suspect.
+const MAX_CACHED_SHARE: f64 = 0.05;
 /// Minimum device share of an operation with direct I/O. With a smaller share, the figure is suspect.
-const DIRECT: f64 = 0.5;
+const MIN_DIRECT_SHARE: f64 = 0.5;
 
-/// Measured samples by task index and operation name.
+/// Samples that have been measured, by task index and operation name.
 #[derive(Default)]
 pub(crate) struct MeasuredSamples {
     /// Samples of the gauge.
@@ -36,7 +36,8 @@ pub(crate) struct MeasuredSamples {
 }
 
 impl MeasuredSamples {
-    /// Marks a cell as lost. If none of its operations has its own failure, the failure applies to all of them.
+    /// Marks a cell as lost because of `failure`. The failure applies to all operations of the cell, unless one of them
+    /// has its own failure.
     pub(crate) fn lose(&mut self, cell: usize, task: &Task, failure: &Failure) {
         if self.failed.keys().all(|(at, _)| *at != cell) {
             let all = task.operations.iter();
@@ -44,7 +45,7 @@ impl MeasuredSamples {
         }
     }
 
-    /// Returns the number of cells with at least one sample of each operation.
+    /// Returns the number of cells that have at least one sample of each operation.
     pub(crate) fn whole_cells(&self, tasks: &[(usize, Task)]) -> usize {
         let whole = tasks.iter().enumerate().filter(|(number, (_, task))| {
             task.operations.iter().all(|o| self.own.contains_key(&(*number, o.name)))
@@ -124,7 +125,7 @@ impl CellFigures<'_> {
         figure.config(&config).traffic(traffic).with_validity(validity)
     }
 
-    /// Returns the configuration of a figure, with the latencies, counters and other results of the samples.
+    /// Returns the configuration of a figure, including the latencies, counters and other results of the samples.
     fn evidence(
         &self,
         operation: &Operation,
@@ -169,7 +170,7 @@ impl CellFigures<'_> {
         }
     }
 
-    /// Returns the part of the configuration that applies to the gauge and to reference programs.
+    /// Returns the part of the configuration that the gauge and reference programs share.
     fn config(&self, operation: &Operation) -> FilesConfig {
         let Task { cell, cache, setup, drop_before_reads, .. } = self.task;
         let workers = self.options.workers;
@@ -199,7 +200,7 @@ impl CellFigures<'_> {
         }
     }
 
-    /// Returns the validity of the gauge's figure, with the reasons for doubt.
+    /// Returns the validity of the gauge's figure, with the reasons why it is suspect or invalid.
     fn validity(
         &self,
         operation: &Operation,
@@ -217,11 +218,11 @@ impl CellFigures<'_> {
             format!("ended by {by} after {done} of {planned} operations")
         });
         let stayed = counting.iter().filter_map(|sample| sample.not_dropped).fold(0.0, f64::max);
-        let stayed = (stayed > STAYED).then(|| {
+        let stayed = (stayed > MAX_CACHED_SHARE).then(|| {
             let percent = Fraction(stayed).in_whole_percent();
             format!("{percent} of the file could not be dropped from the page cache")
         });
-        let little = share.is_some_and(|share| share < DIRECT);
+        let little = share.is_some_and(|share| share < MIN_DIRECT_SHARE);
         let direct = (little && self.task.setup.direct)
             .then(|| "direct I/O, but the kernel's counters show little device traffic".to_owned());
         let reads_beyond =

@@ -133,7 +133,7 @@ pub fn run(
         let hint = "increase --budget SECONDS, or leave out large files with --max-size";
         notices.push(Notice::new(NoticeId::Budget, GAUGE, text).hint(hint));
     }
-    notices.extend(left.iter().map(offered));
+    notices.extend(left.iter().map(leftover_notice));
     let measurements = result::measurements(&plan, &measured, clock);
     let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
     outcome.failure = refused.filter(|_| stop != Stop::Interrupted);
@@ -142,8 +142,8 @@ pub fn run(
     Ok(outcome)
 }
 
-/// Creates a scratch directory under each path and tests direct I/O in it. If direct I/O is unavailable and was not
-/// explicitly requested, its tasks are left out.
+/// Creates a scratch directory under each path and tests direct I/O in it. If direct I/O is unavailable and the user
+/// did not request it, its tasks are left out.
 fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
     let mut made = Vec::new();
     for (number, volume) in plan.volumes.iter().enumerate() {
@@ -163,8 +163,8 @@ fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
     Ok(made)
 }
 
-/// Returns the notice on files that a killed run has left, with the command that removes these files.
-pub(crate) fn offered(left: &Leftover) -> Notice {
+/// Returns the notice about files that a killed run has left, with the command that removes these files.
+pub(crate) fn leftover_notice(left: &Leftover) -> Notice {
     let text = format!("a killed run left {} ({})", left.folder.display(), left.bytes);
     let parent = left.folder.parent().unwrap_or(Path::new(".")).display();
     Notice::new(NoticeId::Other, GAUGE, text)
@@ -181,9 +181,9 @@ struct Turns<'a> {
     /// Time at which the run must end, in ticks of the clock.
     deadline: Option<u64>,
     seed: u64,
-    /// Time for reading the clock.
+    /// Time for reading the clock, seconds.
     reading: Seconds,
-    /// Time used by each cell.
+    /// Time that each cell has used so far.
     spent: Vec<Duration>,
     /// Share of the time budget for each cell.
     share: Duration,
@@ -289,7 +289,7 @@ impl Turns<'_> {
         Ok(())
     }
 
-    /// Formats the latest figure of a cell.
+    /// Returns a text with the latest figure of a cell.
     fn latest(&self, cell: usize) -> String {
         let (_, task) = &self.plan.tasks[cell];
         let rate = task.operations.iter().rev().find_map(|operation| {
@@ -300,7 +300,7 @@ impl Turns<'_> {
     }
 }
 
-/// Returns the memory size of a latency histogram and the time for recording one latency.
+/// Returns the size of a latency histogram in memory, and the time for recording one latency.
 pub fn latency_cost() -> (Bytes, Seconds) {
     (Bytes(latency::MEMORY), latency::overhead(Clock::get()))
 }

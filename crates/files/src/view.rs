@@ -44,7 +44,7 @@ impl Row<'_> {
         self.config.file_bytes.zip(self.config.block_bytes)
     }
 
-    /// True if both rows are measurements of the same cell in the same folder with the same setup.
+    /// True if both rows are measurements of the same cell in the same folder and with the same setup.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.sizes() == other.sizes()
             && self.config.read_percent == other.config.read_percent
@@ -82,7 +82,7 @@ pub(crate) fn rows(record: &Record) -> Vec<Row<'_>> {
     own.map(|m| Row { m, config: m.read_config() }).collect()
 }
 
-/// Returns the gauge's sections of the page of a record.
+/// Returns the sections of this gauge on the page of a record.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let all = rows(record);
     let (rates, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
@@ -107,7 +107,8 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 /// Maximum number of operations that the closing sentences compare.
 const MAX_COMPARED_OPERATIONS: usize = 2;
 
-/// Returns a sentence for each other program: the comparison of its rate with the gauge's in the largest common cell.
+/// Returns a section with one sentence per reference program, which compares its rate with the gauge's rate in the
+/// largest cell that both measured.
 fn closing(rows: &[&Row<'_>]) -> Option<Section> {
     let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
         rows.iter().partition(|row| row.m.category == Category::Variant);
@@ -149,7 +150,7 @@ fn folder_sections(rows: &[&Row<'_>], memory: Option<u64>) -> Vec<Section> {
     sections
 }
 
-/// Returns the short section for the summary of the node.
+/// Returns the brief section for the summary of the node.
 fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
     let mut section = Section::new("files");
     if let Some(first) = rows.first() {
@@ -187,8 +188,8 @@ fn add_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
     section.doubts(&measurements(group));
 }
 
-/// Returns the rate of a copy in memory, which limits reads from the page cache. It is half of STREAM's rate, which
-/// counts the bytes of a copy twice, as read and as written.
+/// Returns the rate of a copy in memory, which limits reads from the page cache. It is half of STREAM's rate, because
+/// STREAM counts each copied byte twice, as read and as written.
 pub(crate) fn reach(record: &Record, figure: &Measurement) -> Option<Reach> {
     let config: FilesConfig = figure.read_config();
     let is_cached = config.cache == Some(CacheMode::Cached);
@@ -222,7 +223,7 @@ fn measurements<'a>(rows: &[&Row<'a>]) -> Vec<&'a Measurement> {
     rows.iter().map(|row| row.m).collect()
 }
 
-/// Returns the combinations of file size and block size of measurements, in ascending order.
+/// Returns the combinations of file size and block size in these measurements, in ascending order.
 pub(crate) fn cells(rows: &[&Row<'_>]) -> Vec<(u64, u64)> {
     let cells: BTreeSet<(u64, u64)> = rows.iter().filter_map(|row| row.sizes()).collect();
     cells.into_iter().collect()
@@ -260,7 +261,7 @@ pub(crate) fn volume_in_words(volume: &Volume, in_full: bool) -> String {
     words
 }
 
-/// Describes the setup that applies to the gauge and to reference programs.
+/// Returns a description of the setup that the gauge and reference programs share.
 fn how(row: &Row<'_>) -> String {
     let Row { m, config } = row;
     let cache = match config.cache {

@@ -126,7 +126,8 @@ pub struct DipConfig {
     pub first: f64,
 }
 
-/// Performance of an MPI as a share of the built-in transport's: the transport's time divided by the MPI's time.
+/// Performance of an MPI as a share of the built-in transport's performance. The share of a time is the built-in
+/// transport's time divided by the MPI's time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LowerBoundConfig {
     /// Figure of the built-in transport.
@@ -138,13 +139,14 @@ pub struct LowerBoundConfig {
     pub ci95: Option<[f64; 2]>,
 }
 
-/// Tolerated share by which an MPI may be faster than the lower bound, due to the variation of starts.
-const ABOVE: f64 = 0.03;
+/// Tolerance of [`LowerBoundConfig::is_bound`]: because starts vary, a share of up to 1.03 does not show that the MPI
+/// is faster.
+const BOUND_TOLERANCE: f64 = 0.03;
 
 impl LowerBoundConfig {
     /// True if the MPI is not faster than the lower bound. A faster MPI shows that the built-in transport was disturbed
     /// or is slower for this size, so that its time is no lower bound.
     pub fn is_bound(&self) -> bool {
-        self.share.0 <= 1.0 + ABOVE
+        self.share.0 <= 1.0 + BOUND_TOLERANCE
     }
 }

@@ -53,8 +53,8 @@ impl MessageCurve {
         }
     }
 
-    /// Returns the size in bytes at which the rendezvous protocol begins, with the source of this size; `None` for
-    /// older records, in which this field contains the size of a jump.
+    /// Returns the size in bytes from which messages wait for the receiver (rendezvous protocol), and the variable from
+    /// which this size is read. Returns `None` for older records, in which this field contains the size of a jump.
     pub fn rendezvous(&self) -> Option<(u64, &str)> {
         self.rendezvous_bytes.zip(self.rendezvous_source.as_deref())
     }
@@ -114,7 +114,7 @@ fn switches(points: &[CurvePoint]) -> Vec<Switch> {
     all.filter(|switch| switch.leap > LEAP).collect()
 }
 
-/// Returns the jump before a point.
+/// Returns the jump at the point with index `i`.
 fn switch_at(points: &[CurvePoint], i: usize) -> Switch {
     let above = lines(&points[i..]).map(|line| line.at(points[i - 1].0));
     let stays = above.reduce(f64::min).unwrap_or(0.0) / points[i - 1].1;
@@ -160,15 +160,16 @@ impl Line {
     }
 }
 
-/// Returns predictions for smaller sizes from the first points of a curve: a line through two points, and a line
-/// through [`FIT_POINTS`] points. A noisy size distorts the first line; a jump among the points distorts the second.
+/// Returns lines that predict the times of smaller sizes from the first points of a curve: a line through two points,
+/// and a line through [`FIT_POINTS`] points. A noisy size distorts the first line; a jump among the points distorts the
+/// second.
 fn lines(points: &[CurvePoint]) -> impl Iterator<Item = Line> {
     let counts =
         [2, FIT_POINTS.min(points.len())].into_iter().filter(|n| (2..=points.len()).contains(n));
     counts.map(|n| Line::through(&points[..n]))
 }
 
-/// Returns the time at `i` that is expected from the smaller sizes: the maximum that the model allows.
+/// Returns the time that is expected at index `i` from the smaller sizes: the maximum that the model allows.
 fn from_below(points: &[CurvePoint], i: usize) -> f64 {
     let size = points[i].0 as f64;
     let (below, time) = points[i - 1];

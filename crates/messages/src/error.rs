@@ -28,7 +28,7 @@ impl MessagesError {
             .into()
     }
 
-    /// Returns the error for an unusable program of the OSU micro-benchmarks.
+    /// Returns the error for a program of the OSU micro-benchmarks that cannot be used.
     pub(crate) fn osu(program: &Path, why: &str) -> Self {
         Failure::usage(format!("cannot use {}: {why}", program.display()))
             .hint(

@@ -37,7 +37,7 @@ fn ring(n: usize) -> Vec<PairStep> {
     steps
 }
 
-/// Returns a random pairing of `n` nodes, which depends only on `n` and `seed`. If `n` is odd, one node is idle.
+/// Returns a random pairing of `n` nodes. It depends only on `n` and `seed`. If `n` is odd, one node is idle.
 fn random(n: usize, seed: u64) -> PairStep {
     let mut order: Vec<usize> = (0..n).collect();
     Shuffler::new(seed).shuffle(&mut order);
@@ -58,7 +58,7 @@ fn steps(n: usize) -> Vec<PairStep> {
     steps
 }
 
-/// Returns the launches for one rank per host. Patterns of one pair use the ring and the random pairing; the other
+/// Returns the launches with one rank per host. Patterns of one pair use the ring and the random pairing; the other
 /// patterns use all hosts together.
 pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch> {
     let n = hosts.len();
@@ -92,21 +92,22 @@ pub(crate) fn unmeasured_pairs(report: &StartReport) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// Maximum time for a host to respond.
-const ANSWER: Duration = Duration::from_secs(15);
+/// Timeout for the response of a host.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Interval between two checks whether the user has interrupted the run.
-const LOOK: Duration = Duration::from_millis(10);
+const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Number of hosts that are checked concurrently.
-const AT_ONCE: usize = 64;
+const CONCURRENT_CHECKS: usize = 64;
 
-/// Program that prints owner and mode of files (GNU coreutils and busybox). It is run on the folders and the probe;
-/// each line has `nodegauge`, the user ID, and the mode in hexadecimal digits.
+/// Program that prints the owner and the mode of files (GNU coreutils and busybox). It is called with the folders of
+/// the probe and the probe itself; each line of its output has `nodegauge`, the user ID, and the mode in hexadecimal
+/// digits.
 const STAT: &str = "stat";
 const STAT_FORMAT: &str = "nodegauge:%u:%f";
 const STAT_WORD: &str = "nodegauge";
 
-/// Checks many hosts concurrently: that each responds, and that no other user of the host could have placed the probe.
-/// Returns the hosts that pass the check, and the other hosts with the reason.
+/// Checks many hosts concurrently: each host must respond, and no other user of the host may be able to replace the
+/// probe. Returns the hosts that pass the check, and the other hosts with the reason.
 pub(crate) fn check_hosts(
     mpi: &Starter<'_>,
     hosts: &[String],
@@ -114,13 +115,13 @@ pub(crate) fn check_hosts(
 ) -> (Vec<String>, Vec<(String, String)>) {
     let mut answer = Vec::new();
     let mut silent = Vec::new();
-    for some in hosts.chunks(AT_ONCE) {
+    for some in hosts.chunks(CONCURRENT_CHECKS) {
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for host in some {
-                let started =
-                    std::thread::Builder::new().spawn_scoped(scope, || one(mpi, host, &ended));
+                let started = std::thread::Builder::new()
+                    .spawn_scoped(scope, || check_host(mpi, host, &ended));
                 match started {
                     Ok(thread) => threads.push((host, thread)),
                     Err(cause) => {
@@ -129,7 +130,7 @@ pub(crate) fn check_hosts(
                 }
             }
             // Only this thread can check whether the user has interrupted the run.
-            wait_without_limit(LOOK, || {
+            wait_without_limit(INTERRUPT_CHECK_INTERVAL, || {
                 ended.fetch_or(interrupted(), Ordering::Relaxed);
                 threads.iter().all(|(_, thread)| thread.is_finished()).then_some(())
             });
@@ -147,14 +148,14 @@ pub(crate) fn check_hosts(
     (answer, silent)
 }
 
-/// Checks a host. The error is the reason why the probe cannot be started on it.
-fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
+/// Checks a host. Returns the reason as an error if the probe cannot be started on the host.
+fn check_host(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
     let launch = Launch::new(RankLocations::Hosts(vec![host.to_owned()]), None, Vec::new());
     let parts = mpi.probe().map(path_parts).unwrap_or_default();
     let mut arguments = vec!["-c".to_owned(), STAT_FORMAT.to_owned()];
     arguments.extend(parts.iter().map(|part| part.display().to_string()));
     let run = mpi.program(&launch, STAT, &arguments).map_err(|error| error.to_string())?;
-    let run = ProgramJob { limit: ANSWER, ..run };
+    let run = ProgramJob { limit: RESPONSE_TIMEOUT, ..run };
     let output =
         program::run(&run, &|| ended.load(Ordering::Relaxed)).map_err(|error| error.to_string())?;
     Err(match output.end {
@@ -166,7 +167,7 @@ fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> 
             format!("{}: {}", describe(status), words.replace('\n', " "))
         }
         ChildEnd::Killed(KillReason::TimedOut) => {
-            format!("no response within {} s", ANSWER.as_secs())
+            format!("no response within {} s", RESPONSE_TIMEOUT.as_secs())
         }
         ChildEnd::Killed(KillReason::TooMuchOutput) => "endless output".to_owned(),
         ChildEnd::Killed(KillReason::Interrupted) => "interrupted".to_owned(),
@@ -180,8 +181,8 @@ fn path_parts(path: &Path) -> Vec<PathBuf> {
     parts
 }
 
-/// Checks that no other user of a host could have placed or exchanged the last of `parts`, a program. `printed` is the
-/// output of [`STAT`] for all parts; it may contain other lines of the launcher.
+/// Checks that no other user of a host can have created or replaced a program. `parts` are its parent folders and its
+/// own path; `printed` is the output of [`STAT`] for all parts, which may contain other lines of the launcher.
 fn check_path(parts: &[PathBuf], printed: &str) -> Result<(), String> {
     let mut found = printed.lines().filter_map(|line| {
         let mut words = line.trim().rsplitn(3, ':');
@@ -207,7 +208,7 @@ fn check_path(parts: &[PathBuf], printed: &str) -> Result<(), String> {
 pub(crate) fn unresponsive_host(mpi: &Starter<'_>, host: &str, why: &str) -> Measurement {
     let config = MessageConfig {
         hosts: Some(vec![host.to_owned()]),
-        ..result::unstarted(mpi, Some(Distance::OtherHost))
+        ..result::unstarted_config(mpi, Some(Distance::OtherHost))
     };
     let pattern = mpi.options.patterns.first().copied().unwrap_or(Pattern::Latency);
     result::missing(mpi, pattern, &config, &format!("{host} does not respond: {why}"))

@@ -84,9 +84,9 @@ pub struct MessageOptions {
     pub window: u32,
     /// Exact number of timed operations; `None` to measure until the median is stable.
     pub iterations: Option<u64>,
-    /// True to report means over all operations, including disturbed ones. Without `iterations`, the number of
-    /// operations is that of the OSU micro-benchmarks: 10000 (1000 for large messages) for latencies, 100 (20) windows
-    /// for rates, and 1000 (100) calls for collectives.
+    /// True to report means over all operations, including disturbed operations. In this case, unless `iterations` is
+    /// set, the numbers of operations are those of the OSU micro-benchmarks: 10000 (1000 for large messages) for
+    /// latencies, 100 (20) windows for rates, and 1000 (100) calls for collectives.
     pub like_osu: bool,
     /// Number of warm-up operations. The default is 100 (10 for large messages), or 10 (2) windows for rates.
     pub warm_up: Option<u64>,
@@ -96,8 +96,9 @@ pub struct MessageOptions {
     pub size_limit: Duration,
     /// Time limit for all sizes, patterns, pairs and transports; the limit per size is shortened if necessary.
     pub budget: Option<Budget>,
-    /// Number of starts of the ranks on this node, unless samples or iterations are fixed. In each start, libraries
-    /// allocate their buffers at different addresses, which changes the latency of small messages by about 10 %.
+    /// Number of starts of the ranks on this node, unless the number of samples or iterations is fixed. In each start,
+    /// libraries allocate their buffers at different addresses, which changes the latency of small messages by
+    /// about 10 %.
     pub starts: u32,
     /// Buffers for the messages of a window.
     pub buffers: Buffers,
@@ -141,7 +142,7 @@ impl Default for MessageOptions {
 }
 
 impl MessageOptions {
-    /// Returns the requested sizes that are valid for a pattern.
+    /// Returns those requested sizes that are valid for a pattern.
     pub fn valid_sizes(&self, pattern: Pattern) -> Vec<u64> {
         match &self.sizes {
             Some(sizes) => pattern.valid_sizes(sizes),
@@ -149,7 +150,7 @@ impl MessageOptions {
         }
     }
 
-    /// Leaves out patterns for which no requested size is valid. Returns notices on sizes that are invalid for a
+    /// Leaves out patterns for which no requested size is valid. Returns notices about sizes that are invalid for a
     /// pattern.
     ///
     /// Fails if the user requested such a pattern by name, or if no pattern is left.
@@ -185,7 +186,8 @@ impl MessageOptions {
         Ok(notices)
     }
 
-    /// Returns the numbers of messages that fit into a rank's send buffer and receive buffer.
+    /// Returns the number of messages that fit into the send buffer and the number that fit into the receive buffer of
+    /// a rank.
     pub(crate) fn buffer_message_counts(&self, pattern: Pattern, ranks: u64) -> (u64, u64) {
         let buffers = match self.buffers {
             Buffers::Single => 1,
@@ -194,7 +196,7 @@ impl MessageOptions {
         pattern.buffer_message_counts(ranks, buffers)
     }
 
-    /// Returns the patterns with these kinds of participants.
+    /// Returns the selected patterns with these kinds of participants.
     pub(crate) fn patterns_with(&self, wanted: &[Participants]) -> Vec<Pattern> {
         let mut patterns = self.patterns.clone();
         patterns.retain(|pattern| wanted.contains(&pattern.row().participants));
@@ -253,7 +255,7 @@ mod tests {
     #[test]
     fn thread_option_gives_senders_and_receivers() {
         assert_eq!("2:3".parse(), Ok(SideThreads { senders: 2, receivers: 3 }));
-        // A single number is that of the receivers, as in osu_latency_mt.
+        // A single number is the number of receivers, as in osu_latency_mt.
         assert_eq!("4".parse(), Ok(SideThreads { senders: 1, receivers: 4 }));
         for wrong in ["0", "65", "0:1", "1:65", "4:", ":4", "a:b", "1:2:3", ""] {
             assert!(wrong.parse::<SideThreads>().is_err(), "{wrong}");

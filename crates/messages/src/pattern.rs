@@ -30,10 +30,10 @@ names!(
     All = "all"
 );
 
-/// Buffers that contain one block per rank.
+/// Buffers of a rank that contain one block per rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockBuffers {
-    /// No such buffer: each buffer contains one message.
+    /// Neither buffer; each buffer contains one message.
     Neither,
     /// Receive buffer only.
     Received,
@@ -45,9 +45,9 @@ pub(crate) enum BlockBuffers {
 pub(crate) struct PatternRow {
     /// Name in options, records and the probe.
     name: &'static str,
-    /// Participants.
+    /// Ranks that take part in an operation.
     pub(crate) participants: Participants,
-    /// Number of directions with concurrent windows for a rate; `None` if the figure is a time.
+    /// Number of directions in which windows are sent concurrently, for a rate; `None` if the figure is a time.
     ways: Option<u32>,
     /// True if the message rate is an additional figure.
     pub(crate) counts_messages: bool,
@@ -59,7 +59,7 @@ pub(crate) struct PatternRow {
     gathered: BlockBuffers,
     /// Default number of warm-up operations, for small and for large messages.
     warm_up: (u64, u64),
-    /// Number of timed operations of the OSU micro-benchmarks, for small and for large messages.
+    /// Number of timed operations in the OSU micro-benchmarks, for small and for large messages.
     operations: (u64, u64),
     /// Title in the OSU micro-benchmarks, between `OSU MPI` and `Test`.
     pub(crate) title: &'static str,
@@ -198,12 +198,12 @@ impl Pattern {
         self.row().participants == Participants::All
     }
 
-    /// True if the figure is a rate; otherwise it is a time.
+    /// True if the figure is a rate; false if it is a time.
     pub fn is_rate(self) -> bool {
         self.row().ways.is_some()
     }
 
-    /// True if the pattern has no message size, as for a barrier.
+    /// True if the pattern has no message size, e.g. a barrier.
     pub(crate) fn is_sizeless(self) -> bool {
         self.row().sizes == (0, 0)
     }
@@ -232,8 +232,8 @@ impl Pattern {
         self.valid_sizes(&std::iter::once(0).chain(powers).collect::<Vec<_>>())
     }
 
-    /// Returns the numbers of messages that fit into the send buffer and the receive buffer of a rank, for `ranks`
-    /// ranks and `buffers` buffers per direction.
+    /// Returns the number of messages that fit into the send buffer and the number that fit into the receive buffer of
+    /// a rank, for `ranks` ranks and `buffers` buffers per direction.
     pub(crate) fn buffer_message_counts(self, ranks: u64, buffers: u64) -> (u64, u64) {
         match self.row().gathered {
             _ if !self.is_collective() => (buffers, buffers),
@@ -250,8 +250,8 @@ impl Pattern {
         if bytes > LARGE { (warm_up.1, operations.1) } else { (warm_up.0, operations.0) }
     }
 
-    /// Returns the figure for an operation that took `seconds`: this time, or for rates the bytes per second of `pairs`
-    /// pairs with windows of `window` messages.
+    /// Returns the figure for an operation that took `seconds`: this time, or for a rate the bytes per second of
+    /// `pairs` pairs with windows of `window` messages.
     pub fn figure(self, seconds: f64, bytes: u64, window: u32, pairs: u32) -> f64 {
         let messages = f64::from(window) * f64::from(pairs);
         match self.row().ways {

@@ -26,7 +26,7 @@ use transport_choice::{TransportChoice, TransportKind};
 
 /// Sizes of the quick test.
 const QUICK_SIZES: [u64; 5] = [8, 1024, 65_536, 1 << 20, 4 << 20];
-/// Default sizes of a matrix, which has a pair for every two cores.
+/// Default sizes of a matrix. There are few sizes, because a matrix has a pair for every two cores.
 const MATRIX_SIZES: [u64; 2] = [8, 1 << 20];
 /// Time limit per size in the quick test.
 const QUICK_LIMIT: Duration = Duration::from_millis(150);
@@ -83,7 +83,7 @@ pub struct MessageRequest {
     pub samples: Option<u32>,
 }
 
-/// Planned run.
+/// Run of message measurements that has been planned and not yet started.
 #[derive(Debug)]
 pub struct MessagesPlan {
     pub(crate) options: MessageOptions,
@@ -93,13 +93,13 @@ pub struct MessagesPlan {
     pub(crate) choice: TransportChoice,
     /// Fabrics of the built-in transport to measure.
     pub(crate) own: Vec<Fabric>,
-    /// OSU programs of each MPI; empty to run only the probe.
+    /// OSU programs for each MPI; empty to run only the probe.
     pub(crate) osu: Vec<OsuPrograms>,
-    /// Number of rounds of an OSU program and the probe.
+    /// Number of interleaved rounds of an OSU program and the probe.
     pub(crate) rounds: u32,
-    /// True if the user set the number of rounds; the rounds are run regardless of the time.
+    /// True if the user set the number of rounds, so that the rounds are run regardless of the time.
     pub(crate) exact_rounds: bool,
-    /// Time limit per size if the budget is long enough.
+    /// Time limit per size that applies unless the budget requires a shorter one.
     usual_limit: Duration,
 }
 
@@ -222,44 +222,44 @@ impl MessagesPlan {
         Ok(())
     }
 
-    /// Adds a notice on something that is left out.
+    /// Adds a notice about something that is left out.
     fn leave_out(&mut self, text: String) {
         self.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
     }
 
-    /// Returns the number of sizes over all transports.
-    pub(crate) fn turns(&self) -> usize {
+    /// Returns the number of sizes to measure, summed over all transports.
+    pub(crate) fn size_count(&self) -> usize {
         let with_osu = if self.osu.is_empty() { 1 } else { 2 };
         let own = self.own.len() * self.sizes(self.own_patterns());
         own + self.choice.mpis.len() * self.sizes(Pattern::ALL) * with_osu * self.rounds as usize
     }
 
-    /// Returns the number of sizes of these patterns over all launches.
+    /// Returns the number of sizes of these patterns, summed over all launches.
     fn sizes(&self, patterns: &[Pattern]) -> usize {
         let parts = self.launches.iter().filter_map(|launch| launch.part(patterns));
         parts.map(|launch| launch.count(&self.options)).sum()
     }
 
-    /// Returns the patterns for the built-in transport. If an MPI is measured as well, only the patterns with a lower
+    /// Returns the patterns that the built-in transport runs: all patterns without an MPI; otherwise those with a lower
     /// bound.
     pub(crate) fn own_patterns(&self) -> &'static [Pattern] {
         if self.choice.mpis.is_empty() { Pattern::ALL } else { &lower_bound::PATTERNS }
     }
 
-    /// Divides the budget among all sizes, if it has one.
+    /// Divides the budget equally among all sizes. Does nothing if there is no budget.
     fn keep_budget(&mut self) {
         if let Some(budget) = self.options.budget {
             self.divide(budget.time);
         }
     }
 
-    /// Divides the time for the measurements among all sizes.
+    /// Sets the time limit per size: an equal share of `time`, within the limits.
     fn divide(&mut self, time: Duration) {
-        let share = time.div_f64(self.turns().max(1) as f64);
+        let share = time.div_f64(self.size_count().max(1) as f64);
         self.options.size_limit = share.min(self.usual_limit).max(MIN_LIMIT);
     }
 
-    /// Plans the launches, which do not depend on the transport.
+    /// Creates the plan without a transport, with launches that do not depend on the transport.
     fn with(
         topology: &Topology,
         mut options: MessageOptions,
@@ -269,7 +269,7 @@ impl MessagesPlan {
         let meaningless = options.leave_out_invalid_sizes()?;
         let (launches, mut notices) = launches(topology, &options, &between, ranks)?;
         notices.extend(meaningless);
-        notices.extend(capped(&launches, &options)?);
+        notices.extend(memory_limit_notices(&launches, &options)?);
         let choice = TransportChoice::default();
         let own = Vec::new();
         let osu = Vec::new();
@@ -288,7 +288,7 @@ impl MessagesPlan {
         })
     }
 
-    /// Returns the bytes of the buffers of all ranks, for the pattern with the largest buffers.
+    /// Returns the size in bytes of the buffers of all ranks, for the pattern with the largest buffers.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         self.largest_buffers().map_or(0, |(bytes, ..)| bytes)
     }
@@ -325,10 +325,13 @@ impl MessagesPlan {
     }
 }
 
-/// Returns notices on the sizes that exceed the memory limit.
+/// Returns notices about the sizes that exceed the memory limit.
 ///
 /// Fails if every size of a pattern exceeds the limit.
-fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, MessagesError> {
+fn memory_limit_notices(
+    launches: &[Launch],
+    options: &MessageOptions,
+) -> Result<Vec<Notice>, MessagesError> {
     let mut notices = Vec::new();
     for (launch, pattern) in launches.iter().flat_map(|l| l.patterns.iter().map(move |p| (l, *p))) {
         let asked = launch.requested_sizes(pattern, options);
@@ -523,7 +526,8 @@ fn thread_counts(
     (vec![senders, receivers], threads)
 }
 
-/// Returns a launch with a pair for every two cores. Each step has one pair, so that pairs do not disturb each other.
+/// Returns a launch with a pair for every two cores. Each step has only one pair, so that pairs do not disturb each
+/// other.
 fn matrix(cores: &[CpuId], options: &MessageOptions) -> Launch {
     let steps =
         (0..cores.len()).flat_map(|a| (a + 1..cores.len()).map(move |b| vec![(a, b)])).collect();

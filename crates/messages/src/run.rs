@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 impl PlannedRun for MessagesPlan {
     fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost {
-            time: Some(self.options.size_limit * self.turns() as u32),
+            time: Some(self.options.size_limit * self.size_count() as u32),
             memory: Some(Bytes(self.buffer_bytes())),
         }
     }
@@ -180,7 +180,7 @@ fn probes(
             && !choice.named
             && !observer.interrupted()
         {
-            let why = transport_choice::uncompiled(&mpi, error);
+            let why = transport_choice::compile_failure(&mpi, error);
             let launcher = Some(&mpi.launcher.command);
             if let Some(other) = transport_choice::without_compiler(launcher, &why) {
                 mpi = other;
@@ -208,7 +208,7 @@ fn probes(
     }
 }
 
-/// Runs the launches on the hosts that respond.
+/// Runs the launches on those hosts that respond.
 fn run_on_hosts(
     mpi: &Starter<'_>,
     hosts: &[String],
@@ -302,7 +302,7 @@ fn run_starts(
     }
 }
 
-/// Returns the number of sizes of launches over all transports.
+/// Returns the number of sizes of the launches, summed over all transports.
 fn count_sizes(launches: &[Launch], starters: &[Starter<'_>]) -> f64 {
     let mut sizes = 0;
     for launch in launches {
@@ -523,12 +523,12 @@ fn curve_point(figure: &MessageFigure) -> Option<CurvePoint> {
     figure.is_curve().then_some((bytes, if is_time { median } else { bytes as f64 / median }))
 }
 
-/// Returns a notice on a transport.
+/// Returns a notice about a transport, which begins with the name of the transport.
 fn notice_on(starter: &Starter<'_>, id: NoticeId, text: &str) -> Notice {
     Notice::new(id, GAUGE, format!("{}: {text}", starter.transport.name()))
 }
 
-/// Names the sizes that were measured again; `None` if there are none.
+/// Returns a text with the sizes that were measured again; `None` if there are none.
 fn remeasured(report: &StartReport) -> Option<String> {
     let dips: Vec<&SizeRun> = report.output.sizes.iter().filter(|run| run.dip.is_some()).collect();
     let mut patterns = Vec::new();
@@ -541,7 +541,7 @@ fn remeasured(report: &StartReport) -> Option<String> {
         .then(|| format!("sizes that deviated from the curve were measured again: {patterns}"))
 }
 
-/// Returns the notices on the starts of a transport.
+/// Returns the notices about the starts of a transport.
 fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     let mut notices = Vec::new();
     if let Some(text) = remeasured(report) {
@@ -584,7 +584,7 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     notices
 }
 
-/// Returns the CPUs of each rank, as the kernel reported them.
+/// Returns a text for each rank with its host and its CPUs, as the kernel reported them.
 fn details(report: &StartReport) -> Vec<String> {
     let mut lines = vec![format!("started by: {}", report.command)];
     for (rank, found) in report.output.ranks.iter().enumerate() {
@@ -597,7 +597,7 @@ fn details(report: &StartReport) -> Vec<String> {
 /// Returns the record's measurements for a launch without results.
 fn failed(starter: &Starter<'_>, launch: &Launch, error: &MessagesError) -> Vec<Measurement> {
     let reason = Failure::from(error).reason();
-    let config = result::unstarted(starter, launch.distance);
+    let config = result::unstarted_config(starter, launch.distance);
     launch
         .patterns
         .iter()

@@ -54,7 +54,7 @@ impl Fabric {
     }
 }
 
-/// Connects to a port of this process.
+/// Opens a TCP connection from this process to itself, to check that the loopback interface works.
 fn connect_to_self() -> std::io::Result<TcpStream> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     TcpStream::connect(listener.local_addr()?)
@@ -65,7 +65,7 @@ pub(crate) fn has(pattern: Pattern) -> bool {
     matches!(pattern.row().participants, Participants::Pair | Participants::Pairs)
 }
 
-/// Message size of a pattern, number of warm-up operations, and number of timed operations (0 if it is not fixed).
+/// Size of the messages in bytes, number of warm-up operations, and number of timed operations (0 if it is not fixed).
 type SizeOrder = (u64, u64, u64);
 
 /// Job for the ranks of the built-in transport.

@@ -1,5 +1,5 @@
-//! View of `mpi`: a summary with one line per distance, the curves with a chart, a matrix, or a comparison of the probe
-//! with the OSU micro-benchmarks. The evidence follows.
+//! View of `mpi`: a summary with one line per distance; then the curves with a chart, a matrix, or a comparison of the
+//! probe with the OSU micro-benchmarks; then the evidence.
 
 mod conclusion;
 mod curves;
@@ -23,7 +23,7 @@ use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, NoticeId};
 use nodegauge_placement::Distance;
 
-/// Message sizes of the summary: the smallest size with a payload for the latency, and the largest size for the rate.
+/// Minimum message size of latencies in the summary, bytes: the smallest size with content.
 const SMALL: u64 = 8;
 /// Text for a missing value.
 const NONE: &str = "-";
@@ -43,8 +43,8 @@ impl FigureRow for ShownFigure<'_> {
 }
 
 impl ShownFigure<'_> {
-    /// Returns the name of the library, e.g. `Open MPI 4.1.4`. For an MPI that cannot be used it is the wrapper, and
-    /// for a saved output the program that printed it.
+    /// Returns the name of the library, e.g. `Open MPI 4.1.4`. For an MPI that cannot be used, it is the wrapper; for a
+    /// saved output, it is the program that printed the output.
     fn library(&self) -> String {
         if self.is_own() {
             return format!("no MPI, {}", self.config.engine.as_deref().unwrap_or(NONE));
@@ -160,7 +160,8 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<Section> {
     (!sentences.is_empty()).then(|| view::summary_section(sentences))
 }
 
-/// Ranks between which libraries are compared; with the library if the comparison is with OSU's programs.
+/// Distance of the ranks for which libraries are compared. In a comparison with OSU's programs, it also contains the
+/// library.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct ComparedPlace {
     distance: Option<Distance>,
@@ -172,7 +173,7 @@ fn is_osu(figure: &ShownFigure<'_>) -> bool {
     figure.m.category == Category::Reference
 }
 
-/// Returns the name of a figure in a comparison of libraries, or of the probe with OSU's programs.
+/// Returns the name of a figure in a comparison: the library, or, if OSU's programs were run, the program.
 fn compared_name(figure: &ShownFigure<'_>, has_osu: bool) -> String {
     match &figure.config.engine_version {
         _ if !has_osu => figure.library(),
@@ -182,7 +183,7 @@ fn compared_name(figure: &ShownFigure<'_>, has_osu: bool) -> String {
     }
 }
 
-/// Returns the patterns to compare: latency and bandwidth, otherwise the first measured pattern.
+/// Returns the patterns to compare: latency and bandwidth, or, if neither was measured, the first measured pattern.
 fn compared_patterns(own: &[&ShownFigure<'_>]) -> Vec<Pattern> {
     let measured = distinct(own.iter().filter_map(|figure| figure.pattern));
     let mut ends: Vec<Pattern> = vec![Pattern::Latency, Pattern::Bw];
@@ -193,8 +194,8 @@ fn compared_patterns(own: &[&ShownFigure<'_>]) -> Vec<Pattern> {
     ends
 }
 
-/// Returns a size of a pattern that all libraries have, with its figures: the largest for rates, otherwise the smallest
-/// greater than zero.
+/// Returns a size that all libraries have for a pattern, with its figures. For rates it is the largest size, otherwise
+/// the smallest size greater than zero.
 fn compared_size<'a>(
     own: &[&'a ShownFigure<'a>],
     pattern: Pattern,
@@ -209,7 +210,7 @@ fn compared_size<'a>(
     if pattern.is_rate() { sizes.pop() } else { sizes.into_iter().next() }
 }
 
-/// Returns a predicate for a sentence about messages of a size.
+/// Returns the predicate of a sentence about messages of a size, e.g. `moves 1 MiB`.
 fn action(pattern: Pattern, size: u64) -> String {
     let size = Bytes(size);
     match pattern {
@@ -220,7 +221,7 @@ fn action(pattern: Pattern, size: u64) -> String {
     }
 }
 
-/// Row of the summary: the figures of a library between ranks of one distance.
+/// Row of the summary: the figures of a library at one distance.
 struct SummaryRow<'a> {
     library: String,
     distance: Option<Distance>,

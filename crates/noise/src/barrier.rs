@@ -1,4 +1,4 @@
-//! Effect of the detours on a barrier of many hosts: after each quantum of computation, all processes wait for the one
+//! Effect of detours on a barrier of many hosts: after each quantum of computation, all processes wait for the process
 //! that lost the most time (Petrini, Kerbyson, Pakin 2003; Hoefler, Schneider, Lumsdaine 2010).
 //!
 //! The lost times of all recorded quanta form the distribution for one process. Processes on other hosts are assumed to
@@ -11,8 +11,8 @@ use crate::config::BarrierPoint;
 /// Numbers of hosts for which the slowdown is computed.
 const HOSTS: [u64; 7] = [1, 4, 16, 64, 256, 1024, 4096];
 
-/// Returns the slowdown for each number of hosts. `lost` are the lost times of quanta of this length, in the same unit,
-/// on a host with this number of processes.
+/// Returns the slowdown for each number of hosts. `lost` is the lost time in each quantum, in the unit of `quantum`, on
+/// a host with `processes` processes.
 pub(crate) fn curve(lost: &[u64], quantum: u64, processes: usize) -> Vec<BarrierPoint> {
     if lost.is_empty() {
         return Vec::new();
@@ -27,7 +27,7 @@ pub(crate) fn curve(lost: &[u64], quantum: u64, processes: usize) -> Vec<Barrier
     points
 }
 
-/// Returns the expected maximum of `draws` independent draws from sorted values.
+/// Returns the expected maximum of `draws` independent draws from `sorted`.
 fn expected_max(sorted: &[u64], draws: f64) -> f64 {
     let count = sorted.len() as f64;
     let mut expected = 0.0;
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn expected_maximum_matches_the_exact_value() {
-        // A detour of 10 in one of four quanta: no draw has it with (3/4)^n.
+        // One of four quanta has a detour of 10; n draws contain no such quantum with probability (3/4)^n.
         let lost = [0, 0, 0, 10];
         for draws in [1.0, 2.0, 10.0] {
             let expected = 10.0 * (1.0 - 0.75_f64.powf(draws));

@@ -1,4 +1,4 @@
-//! Gauge of noise: the interface for `run` and for the pages.
+//! Gauge of noise: its interface for plans and views.
 
 use crate::config::NoiseConfig;
 use crate::{GAUGE, TEST, view};
@@ -7,7 +7,7 @@ use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 
-/// Gauge of noise. `run` does not measure it, because rare detours need more time than `run` has.
+/// Gauge of noise. `nodegauge run` does not measure noise, because rare detours need more time than it has.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Noise;
 

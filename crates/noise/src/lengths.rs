@@ -1,15 +1,16 @@
-//! Lengths of detours as an HDR histogram, which is exact to two digits.
+//! Histogram of the lengths of detours. It is an HDR histogram, which is exact to two digits.
 
 use hdrhistogram::Histogram;
 
-/// Longest recorded length in nanoseconds; longer ones are recorded with this value.
+/// Longest recorded length in nanoseconds. A longer detour is recorded with this length.
 const LONGEST: u64 = 1 << 40;
 /// Number of exact decimal digits of a length.
 const DIGITS: u8 = 2;
-/// Number of octaves: the last one also has all longer detours, from 1 s on.
+/// Number of octaves. The last octave also contains all longer detours; it begins at about 1 s.
 const OCTAVES: u32 = 31;
-/// Ratio of lengths that count as about the same: the time of a task varies, and its switches are part of a detour.
-const NEAR: f64 = 1.5;
+/// Maximum ratio between lengths that count as about equal. Lengths differ because the time of a task varies, and
+/// because a detour includes switches to and from the task.
+const MAX_LENGTH_RATIO: f64 = 1.5;
 
 /// Numbers of detours by length.
 #[derive(Debug, Clone)]
@@ -33,13 +34,14 @@ impl Lengths {
         self.0.len()
     }
 
-    /// Returns the number of detours of about this length in nanoseconds.
-    pub(crate) fn near(&self, length: u64) -> u64 {
+    /// Returns the number of detours whose length is about `length` nanoseconds.
+    pub(crate) fn count_near(&self, length: u64) -> u64 {
         let length = length.max(1) as f64;
-        self.0.count_between((length / NEAR) as u64, (length * NEAR) as u64)
+        self.0.count_between((length / MAX_LENGTH_RATIO) as u64, (length * MAX_LENGTH_RATIO) as u64)
     }
 
-    /// Returns the numbers of detours by octaves: element i has those of at least 2^i and less than 2^(i+1) nanoseconds.
+    /// Returns the number of detours in each octave. Element i counts detours of at least 2^i and less than 2^(i+1)
+    /// nanoseconds.
     pub(crate) fn by_octave(&self) -> Vec<u64> {
         let last = OCTAVES - 1;
         let mut counts: Vec<u64> =
@@ -56,13 +58,13 @@ mod tests {
     #[test]
     fn detours_of_about_one_length_are_counted() {
         let mut lengths = Lengths::default();
-        assert_eq!(lengths.near(1000), 0);
+        assert_eq!(lengths.count_near(1000), 0);
         for length in [1, 700, 1000, 1400, 4000, u64::MAX] {
             lengths.add(length);
         }
-        assert_eq!(lengths.near(1000), 3);
-        assert_eq!(lengths.near(4000), 1);
-        assert_eq!(lengths.near(0), 1);
+        assert_eq!(lengths.count_near(1000), 3);
+        assert_eq!(lengths.count_near(4000), 1);
+        assert_eq!(lengths.count_near(0), 1);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Run of `noise`: turns of the loop on all CPUs simultaneously, and the evaluation.
+//! Run of `noise`: turns of the loop on all CPUs simultaneously, and their evaluation.
 
 use crate::config::NoiseConfig;
 use crate::lengths::Lengths;
@@ -19,19 +19,19 @@ use nodegauge_placement::{Placement, PlacementOptions, plan};
 use nodegauge_team::Team;
 use std::time::Duration;
 
-/// Time of a turn.
+/// Duration of a turn.
 const TURN: Duration = Duration::from_millis(100);
-/// Quantum of computation between two barriers, nanoseconds: the same as in the FTQ benchmark.
+/// Quantum of computation between two barriers, nanoseconds; it is the same as in the FTQ benchmark.
 const QUANTUM: u64 = 1_000_000;
 
 /// Options of `noise`.
 #[derive(Debug, Clone, Default)]
 pub struct NoiseOptions {
-    /// Threads and their places; by default one thread on each core.
+    /// Threads and their places; by default, one thread runs on each core.
     pub placement: PlacementOptions,
-    /// Time budget of the whole run, if the user set it. A run that would exceed it is refused.
+    /// Time limit of the whole run, if the user set one. A run that would exceed it is refused.
     pub budget: Option<Duration>,
-    /// Exact number of turns after the warm-up, independent of the time.
+    /// Exact number of turns after the warm-up, regardless of the time.
     pub samples: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ pub struct NoisePlan {
 }
 
 impl NoisePlan {
-    /// Default time budget of the whole run. It is long because detours may be rare.
+    /// Default time limit of the whole run. It is long because detours may be rare.
     pub const BUDGET: Duration = Duration::from_secs(20);
 
     /// Plans a run with one thread on each core, or with the requested threads.
@@ -58,7 +58,7 @@ impl NoisePlan {
     }
 }
 
-/// Prediction of the time before the first turn.
+/// Duration of a run, predicted before the first turn.
 struct PredictedTurns;
 
 impl Predictable for PredictedTurns {
@@ -73,7 +73,7 @@ impl Predictable for PredictedTurns {
     }
 
     fn shortening_options(&self) -> &str {
-        "a longer budget"
+        "no --budget"
     }
 }
 
@@ -127,7 +127,7 @@ impl PlannedRun for NoisePlan {
     }
 }
 
-/// Returns the figures: the share of the time that is left to a program, and the longest detour of a turn.
+/// Returns the figures: the share of the time that the node leaves to a program, and the longest detour of a turn.
 fn figures(series: &Series, config: &NoiseConfig) -> Vec<Measurement> {
     let judged = series.one_regime(&[]);
     let available = Measurement::new(GAUGE, TEST, "available", Unit::Factor);
@@ -144,17 +144,17 @@ fn figures(series: &Series, config: &NoiseConfig) -> Vec<Measurement> {
 /// Combined recordings of all turns.
 #[derive(Debug, Default)]
 struct NoiseRun {
-    /// Time of all CPUs, nanoseconds.
+    /// Recorded time, summed over all CPUs, nanoseconds.
     elapsed: u64,
     pass: u64,
     lengths: Lengths,
-    /// Lost time of each quantum of each CPU.
+    /// Time lost in each quantum on each CPU, nanoseconds.
     lost: Vec<u64>,
 }
 
 impl NoiseRun {
-    /// Records the detours of all CPUs simultaneously. The sample consists of the share of the time that was left to
-    /// the loop, and the longest detour in seconds, at least the time of a pass.
+    /// Records the detours of all CPUs simultaneously. The parts of the sample are the share of the time that the loop
+    /// got, and the length of the longest detour in seconds, which is at least the time of a pass.
     fn turn(&mut self, team: &mut Team) -> Result<Vec<Sample>, TurnFailure> {
         let recordings = team.map(|member| {
             member.barrier();

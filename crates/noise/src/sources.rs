@@ -1,5 +1,5 @@
-//! Counters of the kernel before and after a measurement: interrupts and softirqs by name (`/proc/interrupts`,
-//! `/proc/softirqs`), time that the hypervisor stole (`/proc/stat`), and the tasks that ran, with their time
+//! Counters of the kernel, read before and after a measurement: interrupts and softirqs by name (`/proc/interrupts`,
+//! `/proc/softirqs`), time that the hypervisor stole (`/proc/stat`), and the tasks that ran, with their times
 //! (`/proc/PID/task/TID/schedstat`).
 
 use crate::config::NoiseSource;
@@ -8,55 +8,55 @@ use nodegauge_jobs::{ScheduleTimes, TaskStat};
 use nodegauge_machine::SysRoot;
 use std::collections::BTreeMap;
 
-/// Ticks per second of `/proc/stat` (proc(5), `USER_HZ`).
+/// Number of ticks per second in `/proc/stat` (proc(5), `USER_HZ`).
 const TICKS: f64 = 100.0;
-/// Maximum number of sources of a kind that are kept, the most frequent ones.
-const KEPT: usize = 6;
+/// Maximum number of sources per kind; the most frequent ones are kept.
+const MAX_SOURCES: usize = 6;
 
-/// Reading of the counters.
+/// Values of the counters at one time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct SourceReading {
     interrupts: BTreeMap<String, u64>,
     softirqs: BTreeMap<String, u64>,
     stolen_ticks: u64,
-    /// Tasks by their numbers.
+    /// Tasks by thread ID.
     tasks: BTreeMap<u32, TaskReading>,
 }
 
-/// Reading of one thread of a process, or of the kernel.
+/// Values of the counters of one thread, of a process or of the kernel.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct TaskReading {
     name: String,
     is_kernel: bool,
-    /// Start of the task, clock ticks since boot. Numbers of tasks are used again.
+    /// Start of the task, in clock ticks since boot. It distinguishes tasks, because the kernel reuses thread IDs.
     started: u64,
-    /// CPU on which it ran last.
+    /// CPU on which the task last ran.
     cpu: u32,
     times: TaskTimes,
 }
 
-/// Time of a task or of several.
+/// Times of a task, or sums over several tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct TaskTimes {
-    /// Time on a CPU, nanoseconds.
+    /// Time on CPUs, nanoseconds.
     time: u64,
     slices: u64,
 }
 
-/// Turns of a measurement, with which counters are compared.
+/// Measurement to which the increases of the counters are related.
 pub(crate) struct Measured<'a> {
-    /// Time between the two readings, seconds.
+    /// Time between the two readings of the counters, seconds.
     pub seconds: f64,
     /// CPUs on which the loop ran.
     pub cpus: &'a [u32],
     /// Lengths of the recorded detours.
     pub lengths: &'a Lengths,
-    /// Time of the recordings of a CPU, seconds; at most `seconds`.
+    /// Recorded time per CPU, seconds; at most `seconds`.
     pub recorded: f64,
 }
 
 impl SourceReading {
-    /// Reads the counters of these CPUs, and those of all tasks but the threads of the process `own`.
+    /// Reads the counters of these CPUs and of all tasks, except the threads of the process `own`.
     pub(crate) fn take(root: &SysRoot, cpus: &[u32], own: u32) -> Self {
         let interrupts = root.text("proc/interrupts").unwrap_or_default();
         let softirqs = root.text("proc/softirqs").unwrap_or_default();
@@ -69,13 +69,13 @@ impl SourceReading {
         }
     }
 
-    /// True if the daemon that moves interrupts among CPUs runs.
+    /// True if irqbalance runs, the daemon that moves interrupts among CPUs.
     pub(crate) fn has_irqbalance(&self) -> bool {
         self.tasks.values().any(|task| task.name == "irqbalance")
     }
 
-    /// Returns what grew since `earlier` on the measuring CPUs: of interrupts and softirqs the most frequent, of tasks
-    /// those that took most time.
+    /// Returns the sources whose counters grew since `earlier` on the measuring CPUs: the most frequent interrupts and
+    /// softirqs, stolen time, and the tasks that took the most time.
     pub(crate) fn since(&self, earlier: &Self, measured: &Measured<'_>) -> Vec<NoiseSource> {
         let mut sources = Vec::new();
         sources.extend(frequent_events(
@@ -98,15 +98,15 @@ impl SourceReading {
         sources
     }
 
-    /// Returns the tasks that ran on the measuring CPUs, those with the largest share of the time first. Threads of one
-    /// name are one source.
+    /// Returns the tasks that ran on the measuring CPUs, largest share of the time first. Threads with the same name
+    /// are one source.
     fn tasks_since(&self, earlier: &Self, measured: &Measured<'_>) -> Vec<NoiseSource> {
         let mut by_name: BTreeMap<(&str, bool), TaskTimes> = BTreeMap::new();
         for (id, task) in &self.tasks {
             if !measured.cpus.contains(&task.cpu) {
                 continue;
             }
-            // A task that started meanwhile counts from zero.
+            // A task that started after the first reading counts from zero.
             let known = earlier.tasks.get(id).filter(|before| before.started == task.started);
             let before = known.map_or_else(TaskTimes::default, |before| before.times);
             let sum = by_name.entry((&task.name, task.is_kernel)).or_default();
@@ -120,7 +120,7 @@ impl SourceReading {
             }
             let mean = time / slices;
             let expected = slices as f64 * (measured.recorded / measured.seconds).min(1.0);
-            let found = measured.lengths.near(mean);
+            let found = measured.lengths.count_near(mean);
             sources.push(NoiseSource {
                 kind: if is_kernel { "kernel thread" } else { "task" }.to_owned(),
                 name: name.to_owned(),
@@ -131,7 +131,7 @@ impl SourceReading {
             });
         }
         sources.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
-        sources.truncate(2 * KEPT);
+        sources.truncate(2 * MAX_SOURCES);
         sources
     }
 }
@@ -155,12 +155,12 @@ fn frequent_events(
         }
     }
     grown.sort_by(|a, b| b.per_s.unwrap_or(0.0).total_cmp(&a.per_s.unwrap_or(0.0)));
-    grown.truncate(KEPT);
+    grown.truncate(MAX_SOURCES);
     grown
 }
 
-/// Returns the counts of each line of `/proc/interrupts` or `/proc/softirqs` on some CPUs. The first line names the CPUs
-/// of the columns; after the columns, a line may describe its source.
+/// Returns the count of each line of `/proc/interrupts` or `/proc/softirqs`, summed over some CPUs. The first line
+/// names the CPUs of the columns; after the columns, a line may describe its source.
 fn counted(text: &str, cpus: &[u32]) -> BTreeMap<String, u64> {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default();
@@ -184,7 +184,7 @@ fn counted(text: &str, cpus: &[u32]) -> BTreeMap<String, u64> {
     counts
 }
 
-/// Returns the stolen ticks of some CPUs.
+/// Returns the number of stolen ticks, summed over some CPUs.
 fn stolen(stat: &str, cpus: &[u32]) -> u64 {
     let mut ticks = 0;
     for line in stat.lines() {
@@ -200,7 +200,7 @@ fn stolen(stat: &str, cpus: &[u32]) -> u64 {
     ticks
 }
 
-/// Returns all tasks but the threads of a process.
+/// Reads the counters of all tasks, except the threads of the process `own`.
 fn tasks(root: &SysRoot, own: u32) -> BTreeMap<u32, TaskReading> {
     let mut tasks = BTreeMap::new();
     for pid in root.names("proc").iter().filter_map(|name| name.parse::<u32>().ok()) {
@@ -217,7 +217,7 @@ fn tasks(root: &SysRoot, own: u32) -> BTreeMap<u32, TaskReading> {
     tasks
 }
 
-/// Returns the reading of a thread; `None` if it has ended.
+/// Reads the counters of a thread; `None` if the thread has ended.
 fn task(root: &SysRoot, folder: &str) -> Option<TaskReading> {
     let schedule = root.text(&format!("{folder}/schedstat"))?;
     let times = ScheduleTimes::parse(&schedule).unwrap_or_default();
@@ -232,7 +232,7 @@ fn task(root: &SysRoot, folder: &str) -> Option<TaskReading> {
     })
 }
 
-/// Returns the name of a task without the work of a kernel worker, which changes: `kworker/u8:2` for
+/// Returns the name of a task without the current work of a kernel worker, which changes: `kworker/u8:2` for
 /// `kworker/u8:2-events_unbound`.
 fn task_name(name: &str) -> &str {
     let worker = name.starts_with("kworker/").then(|| name.split_once(['-', '+'])).flatten();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_rates_of_what_grew() {
+    fn increased_counters_become_rates() {
         let before =
             SourceReading { interrupts: counted(INTERRUPTS, &[0, 1]), ..SourceReading::default() };
         let mut after = before.clone();
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(sources[1].share, Some(0.05));
     }
 
-    /// Returns the reading of a task of a process on CPU 1.
+    /// Returns the counters of a process's task on CPU 1.
     fn reading(name: &str, time: u64, slices: u64) -> TaskReading {
         TaskReading {
             name: task_name(name).to_owned(),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_worker_is_one_task_whatever_it_works_on() {
+    fn kernel_worker_is_one_task_for_all_its_work() {
         let mut before = SourceReading::default();
         let mut after = SourceReading::default();
         before.tasks.insert(9, reading("kworker/0:1-events", 7_000_000_000, 1000));
@@ -318,13 +318,13 @@ mod tests {
         let sources = after.since(&before, &measured(&Lengths::default()));
         assert_eq!(sources[0].name, "kworker/0:1");
         assert_eq!(sources[0].mean_s, Some(1e-5));
-        // A task with the number of one that has ended counts from its start.
+        // A task that reuses the thread ID of an ended task counts from its start.
         after.tasks.insert(9, TaskReading { started: 2, ..reading("agent", 40_000, 2) });
         assert_eq!(after.since(&before, &measured(&Lengths::default()))[0].mean_s, Some(2e-5));
     }
 
     #[test]
-    fn name_of_a_task_may_contain_parentheses() {
+    fn task_name_may_contain_parentheses() {
         let folder = tempfile::tempdir().unwrap();
         let task_folder = folder.path().join("proc/12/task/13");
         std::fs::create_dir_all(&task_folder).unwrap();

@@ -1,5 +1,5 @@
-//! View of `noise`: the share of the time that is left, the detours by length, what ran meanwhile, and the consequence for
-//! barriers.
+//! View of `noise`: the share of the time that is left to a program, the detours by length, what ran during the
+//! measurement, and the effect on barriers.
 
 use crate::config::{BarrierPoint, NoiseConfig, NoiseSource};
 use crate::{GAUGE, TEST};
@@ -10,17 +10,17 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Fraction, Seconds};
 
-/// Figure and its configuration.
+/// Figure with its configuration.
 type NoiseFigure<'a> = (&'a Measurement, NoiseConfig);
 
-/// Bin of the histogram.
+/// Bin of the histogram of detours.
 struct Bin {
-    /// Smallest length, nanoseconds.
+    /// Minimum length of the detours in the bin, nanoseconds.
     from: u64,
     count: u64,
-    /// Number per second on all measuring CPUs.
+    /// Number of detours per second, on all measuring CPUs together.
     per_s: f64,
-    /// Number of detours divided by that of the bin with the most.
+    /// Number of detours, as a share of the largest number in any bin.
     share: f64,
 }
 
@@ -29,7 +29,7 @@ fn own(record: &Record) -> Vec<NoiseFigure<'_>> {
     own.map(|m| (m, m.read_config())).collect()
 }
 
-/// Returns the sentence that the page begins with.
+/// Returns the first sentence of the page.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let all = own(record);
     let longest = quotable(all.iter().filter(|(m, _)| m.name == "longest"), |(m, _)| *m);
@@ -44,7 +44,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     ))
 }
 
-/// Returns the sections; none if the record has no such figures.
+/// Returns the sections of the page; empty if the record has no noise figures.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let all = own(record);
     let Some((_, config)) = all.first() else { return Vec::new() };
@@ -76,7 +76,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             "barrier",
             format!(
                 "expected time between barriers after {quantum} of computation on hosts like this one, without the barrier \
-                 itself; losses longer than the recorded ones are not in it"
+                 itself; longer losses than the recorded ones are not included"
             ),
         );
         let pass = Seconds(config.pass_s.unwrap_or(0.0));
@@ -118,7 +118,7 @@ fn histogram(config: &NoiseConfig) -> Table {
     columns.table(&bins)
 }
 
-/// Returns the table of what ran on the measuring CPUs meanwhile.
+/// Returns a table of what ran on the measuring CPUs during the measurement.
 fn source_table(sources: &[NoiseSource]) -> Table {
     let columns = ColumnList::<NoiseSource>::new()
         .left("source", |source| source.kind.clone())
@@ -132,7 +132,8 @@ fn source_table(sources: &[NoiseSource]) -> Table {
     columns.table(sources)
 }
 
-/// Returns the name of a source for a column: of an interrupt with a number, the number and the last word.
+/// Returns the name of a source for a column. For an interrupt with a number, it consists of the number and the last
+/// word.
 fn short_name(source: &NoiseSource) -> String {
     let Some((label, rest)) = source.name.split_once(": ") else { return source.name.clone() };
     let is_numbered = label.chars().all(|c| c.is_ascii_digit());
@@ -146,14 +147,14 @@ fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
 }
 
-/// Share of the time of the CPUs from which a task is worth a remedy: the losses of a single task below it are below the
-/// resolution of most programs.
-const WORTH: f64 = 1e-4;
+/// Minimum share of the CPU time of a task for which a remedy is shown. Smaller losses are below the resolution of most
+/// programs.
+const MIN_REMEDY_SHARE: f64 = 1e-4;
 
-/// Returns what reduces a source; empty if it is rare, or if nothing does.
+/// Returns a remedy that reduces a source; empty if the source is rare, or if there is no remedy.
 fn remedy(source: &NoiseSource, config: &NoiseConfig) -> &'static str {
     let is_tickless = config.tickless_cpus.as_ref().is_some_and(|cpus| !cpus.is_empty());
-    let is_worth = source.share.is_some_and(|share| share >= WORTH);
+    let is_worth = source.share.is_some_and(|share| share >= MIN_REMEDY_SHARE);
     match source.kind.as_str() {
         "interrupt" if source.name.starts_with("LOC") && !is_tickless => {
             "nohz_full= on the cores of jobs"

@@ -1,4 +1,4 @@
-//! Arrangement of the program for each combination of the axes: ranks, CPUs, memory policy, pages and environment
+//! Arrangement of the program for each combination of axis values: ranks, CPUs, memory policy, pages and environment
 //! variables.
 
 use crate::axis::{ProgramAxis, ProgramCellOptions, ProgramPages, ProgramSetting};
@@ -11,12 +11,12 @@ use nodegauge_placement::{Bind, JobPlacement, RankPlace, RankPlacementOptions, R
 
 /// File with the kernel's setting of transparent huge pages.
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage/enabled";
-/// Variable with which glibc's allocator requests transparent huge pages, for kernels that provide them only on
-/// request.
+/// Environment variable with which glibc's allocator requests transparent huge pages, for kernels that provide them
+/// only on request.
 const TUNABLES: &str = "GLIBC_TUNABLES";
 const REQUEST_HUGE_PAGES: &str = "glibc.malloc.hugetlb=1";
-/// Variables that would override or contradict the placement.
-const OTHERS: [&str; 3] = ["KMP_AFFINITY", "GOMP_CPU_AFFINITY", "OMP_THREAD_LIMIT"];
+/// Environment variables that would override or contradict the placement.
+const OVERRIDING_VARIABLES: [&str; 3] = ["KMP_AFFINITY", "GOMP_CPU_AFFINITY", "OMP_THREAD_LIMIT"];
 
 /// Options for the placement of the program, and the axes of the sweep.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -34,26 +34,26 @@ pub(crate) enum Places {
     Anywhere,
     /// One process at this place.
     Process(RankPlace),
-    /// Ranks.
+    /// Several ranks at the places of this plan.
     Ranks(RankPlan),
 }
 
 /// Environment variable that the sweep sets, or removes if it has no value.
 pub(crate) type Change = (String, Option<String>);
 
-/// Program under one combination of the axes.
+/// Program under one combination of axis values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Arrangement {
     pub settings: Vec<ProgramSetting>,
     pub places: Places,
-    /// Environment variables of all processes. Variables of single ranks are part of their places.
+    /// Environment variables that all processes get. The variables of a single rank are part of its place.
     pub variables: Vec<Change>,
     /// True if the kernel must not use transparent huge pages.
     pub without_huge_pages: bool,
 }
 
 impl ProgramOptions {
-    /// Returns the arrangements that this node supports, with notices about the others.
+    /// Returns the arrangements that this node supports, with notices about the combinations that it does not support.
     ///
     /// Fails if options contradict each other, if there are too many combinations, or if this node supports none of
     /// them.
@@ -68,7 +68,7 @@ impl ProgramOptions {
         sweep::check_count(all.len())?;
         let mut arranged = Vec::new();
         for settings in all {
-            let arrangement = self.arranged(&settings, topology, root, &mut notices);
+            let arrangement = self.arrange(&settings, topology, root, &mut notices);
             arranged.push((settings, arrangement));
         }
         let (kept, left_out) = sweep::keep(arranged, |cell| &cell.settings[..], GAUGE)?;
@@ -76,8 +76,8 @@ impl ProgramOptions {
         Ok((kept, notices))
     }
 
-    /// Returns an error if `hybrid`, which sets the numbers of ranks and threads, is combined with another option for
-    /// one of them.
+    /// Returns an error if `hybrid` is combined with another option for the number of ranks or threads, because
+    /// `hybrid` sets both.
     fn refuse_hybrid(&self) -> Result<(), Failure> {
         if !self.is_swept("hybrid") {
             return Ok(());
@@ -102,8 +102,8 @@ impl ProgramOptions {
         self.axes.iter().any(|axis| axis.has_name(name))
     }
 
-    /// Arranges the program for one combination.
-    fn arranged(
+    /// Returns the arrangement for one combination of axis values.
+    fn arrange(
         &self,
         settings: &[ProgramSetting],
         topology: &Topology,
@@ -134,23 +134,23 @@ impl ProgramOptions {
     }
 }
 
-/// Places and variables of the processes of a program.
+/// Places of the processes of a program, with the variables that the placement requires.
 struct PlacedProgram {
     places: Places,
-    /// Variables of all processes.
+    /// Environment variables that all processes get.
     variables: Vec<Change>,
     notices: Vec<String>,
 }
 
-/// Places the processes of a program.
+/// Determines the places of the processes of a program.
 fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Failure> {
     let process = &job.process;
-    if let Some(mut plan) = process.ranks(&with_one(&job.ranks), topology)? {
+    if let Some(mut plan) = process.ranks(&with_default_rank(&job.ranks), topology)? {
         let notices = std::mem::take(&mut plan.notices);
         if job.ranks.ranks.is_some() {
             return Ok(PlacedProgram {
                 places: Places::Ranks(plan),
-                variables: removed(),
+                variables: removed_variables(),
                 notices,
             });
         }
@@ -175,7 +175,7 @@ fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Fail
     let mut place = plan.ranks.into_iter().next().ok_or_else(several_counts_failure)?;
     let mut variables = Vec::new();
     if threads {
-        variables.extend(removed());
+        variables.extend(removed_variables());
         variables.extend(set(emit::omp(&place)));
     } else {
         // Only the memory is placed; the program chooses its number of threads.
@@ -190,8 +190,9 @@ fn several_counts_failure() -> Failure {
         .hint("to compare several, give an axis, e.g. threads=1,2,4")
 }
 
-/// Returns the options with one rank if an option places ranks but gives no number.
-fn with_one(ranks: &RankPlacementOptions) -> RankPlacementOptions {
+/// Returns the options for ranks. If an option places ranks but the number of ranks is not given, the number is set to
+/// one.
+fn with_default_rank(ranks: &RankPlacementOptions) -> RankPlacementOptions {
     let places_one = ranks.policy.is_some() || ranks.cpus.is_some();
     let one = ranks.ranks.or(places_one.then_some(1));
     RankPlacementOptions { ranks: one, ..ranks.clone() }
@@ -201,11 +202,11 @@ fn set(variables: Vec<(&'static str, String)>) -> Vec<Change> {
     variables.into_iter().map(|(name, value)| (name.to_owned(), Some(value))).collect()
 }
 
-fn removed() -> Vec<Change> {
-    OTHERS.iter().map(|name| ((*name).to_owned(), None)).collect()
+fn removed_variables() -> Vec<Change> {
+    OVERRIDING_VARIABLES.iter().map(|name| ((*name).to_owned(), None)).collect()
 }
 
-/// Returns the variables with which a program gets transparent huge pages.
+/// Returns the environment variables with which a program gets transparent huge pages.
 fn huge_pages(root: &SysRoot, notices: &mut Vec<Notice>) -> Result<Vec<Change>, Failure> {
     let setting = std::fs::read_to_string(root.path(HUGE_PAGES)).unwrap_or_default();
     if setting.contains("[always]") {
@@ -237,7 +238,7 @@ impl Arrangement {
         }
     }
 
-    /// Returns the places of all processes; empty if the only process is not placed.
+    /// Returns the places of all processes; empty if the program has a single process that is not placed.
     pub fn placed(&self) -> &[RankPlace] {
         match &self.places {
             Places::Anywhere => &[],
@@ -246,7 +247,7 @@ impl Arrangement {
         }
     }
 
-    /// Returns the place of the only process; ranks place themselves.
+    /// Returns the place that the sweep gives the process it starts; none for ranks, which place themselves.
     pub fn child_place(&self) -> ChildPlace {
         let place = match &self.places {
             Places::Process(place) => place.child_place(),
@@ -256,7 +257,7 @@ impl Arrangement {
         ChildPlace { without_huge_pages, ..place }
     }
 
-    /// Formats the values on all axes: `policy 3, threads 4`. Without axes, returns `as it is`.
+    /// Returns a text with the values on all axes, e.g. `policy 3, threads 4`; `as it is` without axes.
     pub fn in_words(&self) -> String {
         if self.settings.is_empty() {
             "as it is".to_owned()

@@ -1,5 +1,5 @@
-//! Axes of `sweep AXIS=VALUES -- PROGRAM`: those of placement, those of programs, and environment variables. Each axis
-//! is a row of the table.
+//! Axes of `sweep AXIS=VALUES -- PROGRAM`: settings of the placement, settings of the program, and environment
+//! variables. Each axis is a row of the table below.
 
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -12,10 +12,10 @@ use std::str::FromStr;
 
 /// Prefix of the axis names of environment variables.
 const ENVIRONMENT: &str = "env:";
-/// Prefix of the names of variables that nodegauge itself reads.
+/// Prefix of the names of environment variables that nodegauge itself reads.
 const OWN: &str = "NODEGAUGE_";
 
-/// Kind of pages of a program; the kernel allocates them.
+/// Kind of pages that the kernel allocates for a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramPages {
     /// Base pages only; transparent huge pages are disabled for the program.
@@ -25,7 +25,7 @@ pub enum ProgramPages {
 }
 names!(ProgramPages, "kind of pages", Base = "4k", Transparent = "thp");
 
-/// Number of ranks and number of threads per rank of a hybrid program: `8x16`.
+/// Numbers of ranks and of threads per rank of a hybrid program, e.g. `8x16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hybrid {
     /// Number of ranks.
@@ -85,7 +85,7 @@ impl Variable {
         Ok(Self { axis: axis.to_owned(), value: unquoted(text)? })
     }
 
-    /// Returns the value as a word of a list, with shell quotes if required.
+    /// Returns the value as an element of a list of axis values, with shell quotes if required.
     fn word(&self) -> String {
         if self.value.contains([',', '\'', '"', '\\']) {
             format!("'{}'", self.value.replace('\'', r"'\''"))
@@ -101,7 +101,7 @@ impl fmt::Display for Variable {
     }
 }
 
-/// Axes of all variables; the name of each variable is an axis.
+/// Settings that are environment variables; each variable is an axis of its own.
 impl sweep::Setting for Variable {
     type Options = Vec<Variable>;
     const EXAMPLE: &'static str = "env:OMP_SCHEDULE='static,4',dynamic";
@@ -114,7 +114,7 @@ impl sweep::Setting for Variable {
         &self.axis
     }
 
-    /// Returns the parser for the values of a variable; `None` if the program's variables cannot have this name.
+    /// Returns the parser for the values of an axis; `None` if the axis is not a variable that the program may get.
     fn values(axis: &str) -> Option<AxisReader<Self>> {
         let name = axis.strip_prefix(ENVIRONMENT)?;
         let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -163,7 +163,7 @@ pub struct ProgramCellOptions {
 }
 
 nodegauge_measure::settings! {
-    /// Value of a setting under which the program runs.
+    /// Setting of a program with its value.
     pub enum ProgramSetting including Placement(PlacementSetting) of job including Variable(Variable) of variables
     sets ProgramCellOptions, e.g. "nodegauge sweep policy=0-5 -- ./solver input" {
         /// Numbers of ranks and of threads per rank.

@@ -10,10 +10,10 @@ use nodegauge_placement::emit::{self, EmittedRanks, script};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::LauncherKind;
 
-/// Remark for a setting that no standard command can make.
+/// Comment line for a setting that no standard command can make.
 const WITHOUT_HUGE_PAGES: &str = "# transparent huge pages were off: prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) in the program does the same\n";
 
-/// Command line of a combination.
+/// Command line that reproduces a combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmittedCommand {
     /// Values on all axes.
@@ -22,7 +22,7 @@ pub struct EmittedCommand {
     text: String,
 }
 
-/// Returns the command line of the fastest combination of a record; `None` if nothing was measured. If a figure is
+/// Returns the command line of the fastest combination in a record; `None` if nothing was measured. If a figure is
 /// suspect, a comment precedes the command line.
 pub fn winner(record: &Record, commands: &[EmittedCommand]) -> Option<String> {
     let fastest = view::fastest_combination(record)?;
@@ -88,7 +88,8 @@ impl ProgramSweep {
     }
 }
 
-/// Returns the arguments that set and remove the variables of a combination.
+/// Returns the words of an `env` command that sets and removes the variables of a combination; empty if there are no
+/// variables.
 fn variables(cell: &Arrangement) -> Vec<String> {
     let mut words = Vec::new();
     for (name, value) in &cell.variables {
@@ -106,7 +107,7 @@ fn variables(cell: &Arrangement) -> Vec<String> {
     words
 }
 
-/// Joins words with the quotes that a shell requires.
+/// Joins words to a command line, with the quotes that a shell requires.
 fn line(words: &[String]) -> String {
     words.split_first().map_or_else(String::new, |(program, arguments)| {
         CommandLine::new(program.clone(), arguments.to_vec()).to_string()

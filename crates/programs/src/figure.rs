@@ -8,10 +8,10 @@ use regex_lite::{Regex, RegexBuilder};
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Maximum length of quoted output in a message, in characters.
+/// Maximum number of characters of the output that a message quotes.
 const QUOTED: usize = 60;
 
-/// Unit of a number in the output of a program, with a prefix: `GB/s`, `ms`.
+/// Unit of a number in the output of a program, which may have a prefix: `GB/s`, `ms`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FigureUnit(ScaledUnit);
 
@@ -23,7 +23,7 @@ impl FigureUnit {
 }
 
 impl Default for FigureUnit {
-    /// Returns the unit of a plain number, for which higher is better.
+    /// Returns the unit for a plain number, for which higher is better.
     fn default() -> Self {
         Self(ScaledUnit::base(Unit::Factor))
     }
@@ -51,12 +51,12 @@ pub struct FigureSource {
 }
 
 impl FigureSource {
-    /// Returns the elapsed time of a run as its figure.
+    /// Returns a source whose figure is the elapsed time of a run.
     pub fn elapsed() -> Self {
         Self { pattern: None, unit: FigureUnit(ScaledUnit::base(Unit::Seconds)) }
     }
 
-    /// Returns as the figure the number that the group of a regular expression matches.
+    /// Returns a source whose figure is the number that the group of a regular expression matches.
     ///
     /// Fails if the expression has a syntax error, or if it does not have exactly one group.
     pub fn matched(pattern: &str, unit: FigureUnit) -> Result<Self, Failure> {
@@ -74,12 +74,13 @@ impl FigureSource {
         }
     }
 
-    /// Returns the regular expression; `None` for elapsed time.
+    /// Returns the regular expression; `None` if the figure is the elapsed time.
     pub fn pattern(&self) -> Option<&str> {
         self.pattern.as_ref().map(Regex::as_str)
     }
 
-    /// Returns the figure of a successful run, in the unit of the figure; otherwise the reason why there is none.
+    /// Returns the figure of a successful run, in the unit of the figure. The error is the reason why there is no
+    /// figure.
     pub fn read(&self, output: &ProgramOutput) -> Result<f64, String> {
         match &self.pattern {
             None => Ok(output.seconds.0),
@@ -87,13 +88,13 @@ impl FigureSource {
         }
     }
 
-    /// Returns a number that is proportional to the time per unit of work.
+    /// Converts a figure to a cost, which is proportional to the time per unit of work.
     pub fn cost(&self, figure: f64) -> f64 {
         if self.unit.unit() == Unit::Seconds { figure } else { figure.recip() }
     }
 }
 
-/// Returns the number that the group matches, which must match once.
+/// Returns the number that the group matches. The expression must match exactly once.
 fn number(pattern: &Regex, text: &str) -> Result<f64, String> {
     let mut found = pattern.captures_iter(text).filter_map(|groups| groups.get(1));
     let Some(first) = found.next() else {
@@ -101,34 +102,37 @@ fn number(pattern: &Regex, text: &str) -> Result<f64, String> {
         let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         return Err(format!(
             "no match of --figure in {lines} of output; the last is {:?}",
-            cut(last)
+            shortened(last)
         ));
     };
     if let Some(second) = found.next() {
         let matches = 2 + found.count();
         return Err(format!(
             "{matches} matches of --figure instead of one: {:?}, {:?}",
-            cut(first.as_str()),
-            cut(second.as_str())
+            shortened(first.as_str()),
+            shortened(second.as_str())
         ));
     }
     let whole = whole_number(text, first.range());
     if whole != first.as_str() {
         return Err(format!(
             "--figure matches only {:?} of {:?}: expected a complete number with a decimal point",
-            cut(first.as_str()),
-            cut(whole)
+            shortened(first.as_str()),
+            shortened(whole)
         ));
     }
     // Fortran prints exponents with D.
     let word = first.as_str().trim().replace(['D', 'd'], "e");
     match word.parse::<f64>() {
         Ok(value) if printed::is_figure(value) => Ok(value),
-        _ => Err(format!("--figure matches {:?}: expected a number above 0", cut(first.as_str()))),
+        _ => {
+            let quoted = shortened(first.as_str());
+            Err(format!("--figure matches {quoted:?}: expected a number above 0"))
+        }
     }
 }
 
-/// True for a thousands or decimal separator.
+/// True for a separator of thousands or of decimals.
 fn is_separator(byte: &u8) -> bool {
     b",.'".contains(byte)
 }
@@ -141,8 +145,9 @@ fn is_digit(byte: Option<&u8>) -> bool {
     byte.is_some_and(u8::is_ascii_digit)
 }
 
-/// Returns the complete number around a match: the match with adjacent digits, also across a separator as in `1,500`,
-/// and with an exponent as in `1.5e9`. A part of a number would have another value.
+/// Returns the complete number around a match: the match with adjacent digits, also beyond a separator as in `1,500`,
+/// and with an exponent as in `1.5e9`. It shows whether the match is only a part of a number, which would have another
+/// value.
 fn whole_number(text: &str, matched: Range<usize>) -> &str {
     let bytes = text.as_bytes();
     let mut start = matched.start;
@@ -172,13 +177,13 @@ fn whole_number(text: &str, matched: Range<usize>) -> &str {
     &text[start..end]
 }
 
-/// Returns the number of digits at the beginning of a sequence of bytes.
+/// Returns the number of digits at the beginning of `bytes`.
 fn digits<'a>(bytes: impl Iterator<Item = &'a u8>) -> usize {
     bytes.take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 /// Shortens a text for a message.
-fn cut(text: &str) -> String {
+fn shortened(text: &str) -> String {
     text.chars().take(QUOTED).collect()
 }
 
@@ -206,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_a_number_is_refused() {
+    fn figure_that_matches_part_of_a_number_is_refused() {
         for (pattern, text, part, whole) in [
             ("x=([0-9.]+)", "x=1,500", "1", "1,500"),
             ("x=([0-9.]+)", "x=1,500,000.5 s", "1", "1,500,000.5"),

@@ -1,4 +1,4 @@
-//! Gauge of the user's program: the interface for the pages.
+//! Gauge of the user's program: its interface for views.
 
 use crate::config::ProgramConfig;
 use crate::{GAUGE, TEST, view};
@@ -7,7 +7,7 @@ use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 
-/// Gauge of the user's program. It is not part of `run`.
+/// Gauge of the user's program. `nodegauge run` does not measure it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Programs;
 

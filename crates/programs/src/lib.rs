@@ -1,5 +1,6 @@
-//! The user's own program under placements and settings. It runs under every combination of the values of up to three
-//! axes, in rounds that contain each combination once, and the speeds are compared with that of the first combination.
+//! The user's own program under different placements and settings. It runs under every combination of the values of up
+//! to three axes. Each round runs every combination once, and the speeds are compared with the speed of the first
+//! combination.
 //!
 //! The program is neither modified nor linked. Placement is applied from outside, as taskset, numactl and MPI launchers
 //! do: the program and its threads inherit CPUs, memory policy and pages.

@@ -17,13 +17,13 @@ use std::process::{Child, Command, ExitStatus};
 
 /// Name of the hidden command that starts placed processes.
 pub const COMMAND: &str = "start-placed";
-/// Variables with the number of a copy and the number of copies.
+/// Environment variables with the number of a copy and with the number of copies.
 const RANK: &str = "NODEGAUGE_RANK";
 const RANKS: &str = "NODEGAUGE_RANKS";
-/// Maximum length of the file with the places.
+/// Maximum size in bytes of the file with the places.
 const LONGEST: u64 = 64 << 20;
 
-/// Place of a process.
+/// Place of one process, with its environment variables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct PlacedProcess {
     cpus: Option<Vec<u32>>,
@@ -36,7 +36,7 @@ struct PlacedProcess {
 pub(crate) struct PlacedProcesses {
     processes: Vec<PlacedProcess>,
     without_huge_pages: bool,
-    /// True if there is no launcher, so that one process starts all copies.
+    /// True if there is no launcher, so that one process of nodegauge starts all copies.
     copies: bool,
 }
 
@@ -59,13 +59,14 @@ impl PlacedProcesses {
         })
     }
 
-    /// Returns the content of the file.
+    /// Returns the content of the file with the places.
     pub fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|error| unreachable!("plain data: {error}"))
     }
 }
 
-/// Executes the user's program at the place that the file contains (hidden command). Returns the exit code of copies.
+/// Executes the user's program at the place that the file contains. This is the hidden command [`COMMAND`]. Returns the
+/// exit code of the copies.
 ///
 /// Fails if the file cannot be read, if the kernel refuses a setting, or if the program cannot be started.
 pub fn serve(file: &Path, program: &[String]) -> Result<u8, Failure> {

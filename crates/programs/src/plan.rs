@@ -1,4 +1,4 @@
-//! Runs of a sweep: a warm-up of every combination, then rounds that contain each combination once, in random order.
+//! Runs of a sweep: a warm-up of every combination, then rounds that run each combination once, in random order.
 
 use crate::arrangement::{Arrangement, ProgramOptions};
 use crate::figure::FigureSource;
@@ -27,17 +27,17 @@ use std::time::Duration;
 
 /// Minimum number of rounds for a verdict. With fewer rounds, the medians of the combinations are suspect.
 const MIN_ROUNDS: usize = TYPICAL.min;
-/// Default number of rounds, which are measured even if they exceed the default budget.
+/// Default number of rounds. They are run even if they exceed the default time limit.
 const ROUNDS: u32 = MIN_ROUNDS as u32;
 
 /// Limits of time and samples of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SweepLimits {
-    /// Time budget of the whole sweep, if the user set it.
+    /// Time limit of the whole sweep, if the user set one.
     pub budget: Option<Duration>,
-    /// Exact number of rounds, independent of the time.
+    /// Exact number of rounds, regardless of the time.
     pub samples: Option<usize>,
-    /// Time limit of a run of the program.
+    /// Time limit of each run of the program.
     pub run: Duration,
 }
 
@@ -52,7 +52,7 @@ pub struct ProgramSweep {
     pub(crate) figure: FigureSource,
     pub(crate) cells: Vec<Arrangement>,
     pub(crate) launcher: Option<MpiProgram>,
-    /// Path of this program; ranks start it to place themselves.
+    /// Path of the nodegauge executable, which ranks start to place themselves.
     own: String,
     limits: SweepLimits,
     notices: Vec<Notice>,
@@ -62,7 +62,7 @@ pub struct ProgramSweep {
 enum ProgramRun {
     /// The run succeeded.
     Measured { seconds: Seconds, figure: f64 },
-    /// The run failed, for this reason.
+    /// The run failed; the text is the reason.
     Failed(String),
     /// The user interrupted the sweep.
     Interrupted,
@@ -71,7 +71,7 @@ enum ProgramRun {
 }
 
 impl ProgramSweep {
-    /// Default time budget of a sweep; it is sufficient for short programs.
+    /// Default time limit of a sweep; it is sufficient for short programs.
     pub const BUDGET: Duration = Duration::from_secs(60);
 
     /// Plans a sweep. `launcher` finds the launcher of the ranks if an arrangement has ranks; it returns `None` if the
@@ -127,7 +127,7 @@ impl ProgramSweep {
         }
     }
 
-    /// Runs the program once. The run is ended if a budget that the user set is used up.
+    /// Runs the program once. If the user set a budget and it is used up, the run is ended.
     fn run_once(
         &self,
         job: &ProgramJob<'_>,
@@ -169,7 +169,7 @@ impl ProgramSweep {
     }
 }
 
-/// Returns the plan without binding, for a launcher whose ranks place themselves.
+/// Returns the plan with all bindings removed, for a launcher whose ranks place themselves.
 fn unbound(plan: &RankPlan) -> RankPlan {
     let mut plan = plan.clone();
     for rank in &mut plan.ranks {
@@ -278,8 +278,8 @@ impl PlannedRun for ProgramSweep {
     }
 }
 
-/// Uses the warm-up as the result of each combination for which there was no time for another run. Returns a notice if
-/// there are such combinations.
+/// Uses the warm-up as the result of each combination that had no time for another run. Returns a notice if there are
+/// such combinations.
 fn count_warm_ups(runs: &mut [CellRuns]) -> Option<Notice> {
     let mut count = 0;
     for cell in runs.iter_mut().filter(|cell| cell.figures.is_empty() && cell.failure.is_none()) {
@@ -297,7 +297,7 @@ fn count_warm_ups(runs: &mut [CellRuns]) -> Option<Notice> {
 }
 
 impl ProgramSweep {
-    /// Returns the reason why a sweep has no figure if its budget ended during its first run.
+    /// Returns the reason why a sweep has no figure: its budget ended during its first run.
     fn too_short(&self, limits: &Limits) -> String {
         let runs = counted(2 * self.cells.len(), "run");
         format!(
@@ -307,7 +307,7 @@ impl ProgramSweep {
         )
     }
 
-    /// Returns a notice if there are too few rounds for a verdict.
+    /// Returns a notice if the number of rounds is too small for a verdict.
     fn too_few(&self, runs: &[CellRuns], warm_up: Duration) -> Option<Notice> {
         let measured = runs.iter().filter(|cell| cell.failure.is_none());
         let rounds = measured.map(|cell| cell.figures.len()).min()?;

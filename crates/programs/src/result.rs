@@ -1,4 +1,4 @@
-//! Figures of a sweep: the figure of each combination, and its speed relative to the first one.
+//! Figures of a sweep: the figure of each combination, and its speed relative to the first combination.
 
 use crate::arrangement::Arrangement;
 use crate::config::ProgramConfig;
@@ -11,7 +11,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Seconds, Unit, stats};
 use nodegauge_toolchain::CommandLine;
 
-/// Program, figure and combinations of a sweep.
+/// Program of a sweep, with its figure and combinations.
 #[derive(Clone, Copy)]
 pub(crate) struct SweptProgram<'a> {
     pub program: &'a CommandLine,
@@ -26,9 +26,9 @@ pub(crate) struct CellRuns {
     pub seconds: Vec<f64>,
     /// Figures of the runs after the warm-up.
     pub figures: Vec<f64>,
-    /// Elapsed time and figure of the warm-up. It counts if there was no time for another run.
+    /// Elapsed time and figure of the warm-up. They are used if there was no time for another run.
     pub warm_up: Option<(f64, f64)>,
-    /// Reason why the combination was not measured further; `None` if it was.
+    /// Reason why the measurement of the combination ended early; `None` if it did not.
     pub failure: Option<String>,
     /// Complete command of a run.
     pub command: String,
@@ -96,7 +96,7 @@ pub(crate) fn figures(
     all
 }
 
-/// Returns the cost of each run of a combination, which is proportional to the time per unit of work.
+/// Returns the cost of each run of a combination. A cost is proportional to the time per unit of work.
 fn costs(sweep: &SweptProgram<'_>, of: &CellRuns) -> Vec<f64> {
     of.figures.iter().map(|value| sweep.figure.cost(*value)).collect()
 }
@@ -146,7 +146,7 @@ mod tests {
     use crate::arrangement::ProgramOptions;
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
 
-    /// Returns the figures of two combinations with these elapsed times.
+    /// Returns the figures of a sweep of two combinations with these elapsed times, seconds.
     fn swept(first: &[f64], second: &[f64]) -> Vec<Measurement> {
         let machine = TopologySource::Synthetic("Package:1 Core:2 PU:1".to_owned());
         let topology = Topology::load(&machine).unwrap();

@@ -19,11 +19,11 @@ use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Unit};
 
-/// Description of the intervals of the ratios.
+/// Description of the intervals of the relative speeds.
 const INTERVAL: &str = "95 % interval, simultaneous over all combinations";
-/// Description of the intervals in records of old versions, which contain those of single combinations.
+/// Description of the intervals in records of old versions, which were computed for each combination separately.
 const SINGLE_INTERVAL: &str = "95 % interval of one combination, narrower than that of the verdict";
-/// Letters of the series of a chart.
+/// Letters that mark the series of a chart.
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
 
 /// Combination of a sweep: its figure, and its speed relative to the baseline.
@@ -38,14 +38,14 @@ impl Row<'_> {
         self.config.under.as_deref().unwrap_or("?")
     }
 
-    /// Formats the median; `None` for an invalid figure.
+    /// Returns the median as text; `None` for an invalid figure.
     fn median(&self) -> Option<String> {
         let m = self.figure;
         let value = in_words(m, m.value.filter(|_| m.validity.status != Status::Invalid)?);
         Some(doubted(&value, m.validity.status == Status::Suspect))
     }
 
-    /// Returns the cell of the median, or the status of a figure without a value.
+    /// Returns the cell for the median, or for the status of a figure without a value.
     fn median_cell(&self) -> TableCell {
         let m = self.figure;
         match m.value {
@@ -54,25 +54,26 @@ impl Row<'_> {
         }
     }
 
-    /// Returns the 5th to 95th percentile relative to the median.
+    /// Returns the 5th and the 95th percentile relative to the median, as text.
     fn spread(&self) -> Option<String> {
         let summary = self.figure.summary.as_ref().filter(|_| self.figure.value.is_some())?;
         Some(Fraction((summary.p95 - summary.p05).abs() / summary.median).in_tenths())
     }
 
-    /// Returns the elapsed time of a run if the figure is a number from its output.
+    /// Returns the cell for the elapsed time of a run; `None` if the elapsed time is the figure itself.
     fn elapsed(&self) -> Option<TableCell> {
         let time = self.config.seconds.filter(|_| self.figure.value.is_some())?;
         Some(TableCell::figure(time.0, Unit::Seconds, time.to_string()))
     }
 
-    /// Returns the cell of the relative speed.
+    /// Returns the cell for the relative speed.
     fn relative_cell(&self) -> Option<TableCell> {
         let times = self.relative.as_ref()?.0.value?;
         Some(TableCell::figure(times, Unit::Factor, format!("{times:.3}")))
     }
 
-    /// Returns the cell of the verdict. A figure without a verdict is the baseline, if there are other rows.
+    /// Returns the cell for the verdict. A figure without a verdict is the baseline, unless it is the only row
+    /// (`is_alone`).
     fn verdict_cell(&self, is_alone: bool) -> TableCell {
         let Some(verdict) = self.verdict() else {
             let is_baseline = self.figure.value.is_some() && !is_alone;
@@ -86,12 +87,12 @@ impl Row<'_> {
         TableCell::text(verdict.name()).tone(tone)
     }
 
-    /// Returns the interval of the relative speed.
+    /// Returns the confidence interval of the relative speed.
     fn interval(&self) -> Option<[f64; 2]> {
         self.relative.as_ref()?.0.summary.as_ref()?.ci95
     }
 
-    /// True if the interval excludes 1 although the verdict does not.
+    /// True if the interval of valid figures excludes 1 although the verdict is `cannot tell`.
     fn is_narrower(&self) -> bool {
         let excludes_one = self.interval().is_some_and(speed::is_different);
         // Suspect figures give no verdict, regardless of the interval.
@@ -99,7 +100,7 @@ impl Row<'_> {
         is_valid && excludes_one && self.verdict() == Some(Speed::CannotTell)
     }
 
-    /// Returns the relative speed; 1 for the baseline.
+    /// Returns the relative speed, which is 1 for the baseline.
     fn ratio(&self) -> f64 {
         self.relative.as_ref().and_then(|(m, _)| m.value).unwrap_or(1.0)
     }
@@ -110,12 +111,12 @@ impl Row<'_> {
         text.parse().ok().filter(|number| *number > 0.0)
     }
 
-    /// Returns the point of the chart over an axis.
+    /// Returns the point of the row in a chart over an axis.
     fn dot(&self, axis: &str) -> Option<(f64, f64)> {
         Some((self.number(axis)?, self.figure.value?))
     }
 
-    /// Returns the values on all axes except one.
+    /// Returns the values on all axes except one, as text.
     fn other_axes(&self, axis: &str) -> String {
         let mut words = Vec::new();
         for (name, given) in self.config.sweep.iter().flatten() {
@@ -139,7 +140,7 @@ fn is_valid(m: &Measurement) -> bool {
     m.validity.status == Status::Valid
 }
 
-/// Returns the combinations of the sweep of a record.
+/// Returns the combinations of the sweep in a record.
 fn rows(record: &Record) -> Vec<Row<'_>> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let (of_speed, figures): (Vec<&Measurement>, Vec<_>) = own.partition(|m| m.name == RELATIVE);
@@ -245,13 +246,13 @@ fn table(rows: &[Row<'_>]) -> Table {
         .table(rows)
 }
 
-/// Returns the description of the intervals. An interval that excludes 1 although the verdict does not is not the one
-/// on which the verdict is based.
+/// Returns the description of the intervals. If an interval excludes 1 although the verdict is `cannot tell`, the
+/// verdict is based on other, wider intervals.
 fn interval_kind(rows: &[Row<'_>]) -> &'static str {
     if rows.iter().any(Row::is_narrower) { SINGLE_INTERVAL } else { INTERVAL }
 }
 
-/// Returns the relative speeds with their intervals; `None` if there are none.
+/// Returns a picture of the relative speeds with their intervals; `None` if there are none.
 fn forest(rows: &[Row<'_>]) -> Option<Picture> {
     let mut shown = Vec::new();
     for row in rows {
@@ -274,7 +275,7 @@ fn forest(rows: &[Row<'_>]) -> Option<Picture> {
     Some(Picture { title, drawing: Drawing::Forest(forest) })
 }
 
-/// Returns a chart over the numeric axis with the most values; `None` if no axis has three numbers.
+/// Returns a chart over the numeric axis with the most values; `None` if no axis has at least three numbers.
 fn chart(rows: &[Row<'_>]) -> Option<Chart> {
     let axes = rows.first()?.config.sweep.as_ref()?.keys();
     let counts = axes.filter(|axis| {
@@ -316,8 +317,8 @@ fn numbers(rows: &[Row<'_>], axis: &str) -> Vec<f64> {
     all
 }
 
-/// Returns the first sentence of the page: the verdict on the combinations, and the best median with that of the
-/// baseline. Without a verdict, no combination is named as the best.
+/// Returns the first sentence of the page: the verdict on the combinations, and the best median together with the
+/// median of the baseline. Without a verdict, no combination is named as the best.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let rows = rows(record);
     let verdict = closing(&rows);
@@ -378,7 +379,7 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
         let doubt = suspect_cause(rows);
         let leaders = if doubt.is_some() { None } else { swept_rows(rows).leaders() };
         let leaders = leaders.map(|text| format!("; {text}")).unwrap_or_default();
-        let obstacle = doubt.unwrap_or_else(|| undistinguished(rows));
+        let obstacle = doubt.unwrap_or_else(|| no_verdict_cause(rows));
         format!("{}{leaders}", obstacle.cannot_tell(&question))
     })
 }
@@ -393,8 +394,8 @@ fn suspect_cause(rows: &[Row<'_>]) -> Option<Obstacle> {
     Some(Obstacle { reason: format!("{cause} ({name})"), remedy })
 }
 
-/// Returns the obstacle to a verdict on valid figures: the intervals contain 1.
-fn undistinguished(rows: &[Row<'_>]) -> Obstacle {
+/// Returns the reason why valid figures give no verdict: their intervals contain 1.
+fn no_verdict_cause(rows: &[Row<'_>]) -> Obstacle {
     let visible = rows.iter().filter_map(|row| row.relative.as_ref()?.1.visible);
     let largest = visible.reduce(f64::max);
     let found = largest.map(|share| format!("; {}", would_have_been_found(share)));
@@ -402,7 +403,8 @@ fn undistinguished(rows: &[Row<'_>]) -> Obstacle {
         .with_remedy("use a larger --budget or --samples")
 }
 
-/// Returns the fastest row among those that are significantly faster than the baseline; the baseline if there are none.
+/// Returns the fastest row among those that are significantly faster than the baseline; the baseline itself if there
+/// are none.
 fn fastest<'a, 'r>(rows: &'a [Row<'r>]) -> Option<&'a Row<'r>> {
     let base = rows.iter().find(|row| row.figure.value.is_some() && row.relative.is_none());
     let faster = rows.iter().filter(|row| row.verdict() == Some(Speed::Faster));

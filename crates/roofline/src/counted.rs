@@ -1,4 +1,4 @@
-//! Operations and bytes of a program, counted by hardware counters of the processor and of the memory controllers.
+//! Counts of a program's operations and bytes, from hardware counters of the processor and of the memory controllers.
 
 use crate::GivenPoint;
 use nodegauge_gauge::roofline::{MEMORY, RooflinePoint};
@@ -17,7 +17,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Starts counting; child processes that this thread starts later are included.
+    /// Starts counting. Child processes that this thread starts later are included.
     ///
     /// Fails if the machine has no such counters, or if the kernel does not permit their use.
     pub fn start() -> Result<Self, Failure> {

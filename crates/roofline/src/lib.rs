@@ -25,10 +25,10 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Fraction, Unit};
 use std::collections::HashMap;
 
-/// Maximum relative excess of a rate above the roof that measurement noise explains. A larger excess means that bytes
-/// or operations were counted incorrectly, or that a cache served bytes that were attributed to another level. The same
-/// tolerance applies to ceilings of all threads that are lower than those of one thread.
-const ABOVE: f64 = 0.03;
+/// Maximum relative excess of a rate over the roof that measurement noise explains. A larger excess means that bytes or
+/// operations were counted incorrectly, or that a cache served bytes that were attributed to another level. The same
+/// tolerance applies to ceilings of all threads that are lower than the ceilings of one thread.
+const MAX_EXCESS: f64 = 0.03;
 
 /// Returns the memory level of a figure and its operations per byte, which determine the roof.
 fn roof_position(m: &Measurement) -> Option<(String, f64)> {
@@ -42,17 +42,17 @@ pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Meas
     let measured = doubt_low_ceilings(measured);
     let roofline = Roofline::from_figures(&measured, false);
     let points = points.into_iter().map(RooflinePoint::measurement);
-    measured.into_iter().chain(points).map(|m| under_the_roof(m, &roofline)).collect()
+    measured.into_iter().chain(points).map(|m| compare_with_roof(m, &roofline)).collect()
 }
 
 /// Compares a point or a kernel with the roof at its operations per byte; other figures are unchanged.
-fn under_the_roof(m: Measurement, roofline: &Roofline) -> Measurement {
+fn compare_with_roof(m: Measurement, roofline: &Roofline) -> Measurement {
     let roof = roof_position(&m).filter(|_| m.value.is_some());
     let roof = roof.and_then(|(level, x)| Some((roofline.roof(&level, x)?, x)));
     let Some((roof, x)) = roof else { return m };
     let m = m.limit(roof.at(x), format!("{} at {} FLOP/B", roof.in_words(), intensity(x)));
     let mut validity = m.validity.clone();
-    if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction.0 > 1.0 + ABOVE) {
+    if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction.0 > 1.0 + MAX_EXCESS) {
         let above = Fraction(limit.fraction.0 - 1.0).in_whole_percent();
         validity.suspect(format!(
             "{above} above its roof: the counts of operations or bytes are wrong, a faster memory level served part of the bytes, or the node was slower when the ceilings were measured"
@@ -61,7 +61,7 @@ fn under_the_roof(m: Measurement, roofline: &Roofline) -> Measurement {
     m.with_validity(validity)
 }
 
-/// Marks ceilings of all threads that are lower than those of one thread as suspect.
+/// Marks ceilings of all threads as suspect if they are lower than the ceilings of one thread.
 fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
     let of_one: HashMap<String, f64> = measured
         .iter()
@@ -71,7 +71,7 @@ fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
         let is_ceiling = [BANDWIDTH, PEAK].contains(&m.test.as_str());
         let one = of_one.get(&m.name).filter(|_| is_ceiling).copied();
         let Some((all, one)) = m.value.zip(one) else { return m };
-        if all * (1.0 + ABOVE) >= one {
+        if all * (1.0 + MAX_EXCESS) >= one {
             return m;
         }
         let mut validity = m.validity.clone();
@@ -85,13 +85,13 @@ fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
     doubted.collect()
 }
 
-/// Returns the figures of the points, for the check of `--expect`.
+/// Returns the figures that the points will have, so that `--expect` can be checked before the run.
 pub fn figures(points: &[RooflinePoint]) -> Figures {
     let names = points.iter().map(|point| point.name.as_str());
     Figures::new(GAUGE, POINT, names, &[Unit::FlopsPerSecond]).limited(true)
 }
 
-/// Gauge of rooflines: ceilings that other gauges measure, and points below them.
+/// Gauge of rooflines: ceilings that other gauges measure, and points under them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RooflineGauge;
 

@@ -1,4 +1,4 @@
-//! Plan of a roofline: ceilings for all threads and for a single thread, measured by other gauges, and points.
+//! Plan of a roofline: points, and ceilings for all threads and for a single thread, which other gauges measure.
 
 use crate::counted::{Counters, counted};
 use crate::{GivenPoint, figures, place};
@@ -17,29 +17,29 @@ use nodegauge_toolchain::CommandLine;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Share of the time for the roofline of all threads if that of a single thread is measured, too.
+/// Share of the time for the roofline of all threads, if the roofline of a single thread is also measured.
 const ALL_THREADS_SHARE: f64 = 0.5;
 
 /// Options of a roofline.
 pub struct RooflineOptions<'a> {
-    /// Number of threads, places and memory policy.
+    /// Threads, their places and their memory policy.
     pub placement: PlacementOptions,
-    /// Total working set of all threads in main memory; `None` for the default size.
+    /// Working set in main memory, as the total of all threads; `None` for the default size.
     pub largest: Option<Bytes>,
-    /// Time budget of the whole run.
+    /// Time limit of the whole run.
     pub budget: Budget,
-    /// Exact number of samples, independent of the time.
+    /// Exact number of samples, regardless of the time.
     pub samples: Option<usize>,
     /// Points that the user gave.
     pub given: &'a [GivenPoint],
     /// Program to run once while its operations and bytes are counted.
     pub program: Option<CommandLine>,
-    /// Function that returns the newest saved run of this node with a figure, given the test and the name of the
-    /// figure.
+    /// Function that returns the newest saved run of this node that contains a figure. Its arguments are the test and
+    /// the name of the figure.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
 }
 
-/// Planned ceilings of one gauge.
+/// Planned measurement of the ceilings of one gauge.
 struct GaugeCeilings {
     gauge: &'static dyn Gauge,
     planned: Box<dyn PlannedRun>,
@@ -56,7 +56,7 @@ pub struct RooflinePlan {
 }
 
 impl RooflinePlan {
-    /// Default time budget of the whole run.
+    /// Default time limit of the whole run.
     pub const BUDGET: Duration = Duration::from_secs(15);
 
     /// Plans the ceilings that `gauges` can measure, and the points on the roofline.
@@ -198,7 +198,7 @@ fn given_points(site: &Site, points: &[GivenPoint]) -> Result<Vec<RooflinePoint>
     Ok(points.iter().map(|point| point.point("as given")).collect())
 }
 
-/// Plans the ceilings of all gauges that can measure ceilings, with equal shares of the time.
+/// Plans the ceilings of all gauges that can measure ceilings. The gauges get equal shares of the time.
 fn parts_with_equal_time(
     gauges: &[&'static dyn Gauge],
     site: &Site,

@@ -14,7 +14,7 @@ pub struct GivenPoint {
     pub name: String,
     /// Number of floating-point operations.
     pub flops: f64,
-    /// Bytes transferred to and from the memory level.
+    /// Number of bytes transferred to and from the memory level.
     pub bytes: f64,
     /// Elapsed time in seconds.
     pub seconds: Seconds,
@@ -23,7 +23,7 @@ pub struct GivenPoint {
 }
 
 impl GivenPoint {
-    /// Converts to a point of a roofline; `basis` describes the source of the counts.
+    /// Converts the point for a roofline. `basis` describes the source of the counts.
     pub fn point(&self, basis: &str) -> RooflinePoint {
         let Self { name, flops, bytes, seconds, level } = self.clone();
         let config = RooflinePointConfig {
@@ -40,7 +40,7 @@ impl GivenPoint {
     }
 }
 
-/// Parses a comma and a number above zero.
+/// Parses a comma and a number above zero. `problem` describes the number in the error.
 fn positive(cursor: &mut Cursor<'_>, problem: &str) -> Result<f64, SyntaxError> {
     cursor.expect(',', &format!("expected ',' followed by {}", &problem["expected ".len()..]))?;
     let at = cursor.position();

@@ -72,7 +72,7 @@ impl MarkedPoint<'_> {
         roofline.roof(&self.level, self.flops_per_byte)
     }
 
-    /// Returns the next ceiling above the rate, if it differs from the roof.
+    /// Returns the next ceiling above the point's rate, if it is not the roof.
     fn next_ceiling<'r>(&self, roofline: &'r Roofline) -> Option<&'r Ceiling> {
         let next = roofline.next(&self.level, self.flops_per_byte, self.m.value?)?;
         Some(next).filter(|next| Some(*next) != self.roof(roofline))
@@ -93,7 +93,8 @@ impl MarkedPoint<'_> {
     }
 }
 
-/// Returns the kernels and points. Figures with the same name at different memory levels have the same letter.
+/// Returns the kernels and points with their letters. Figures with the same name at different memory levels have the
+/// same letter.
 fn placed<'a>(own: &[&'a Measurement]) -> Vec<MarkedPoint<'a>> {
     let mut names: Vec<String> = Vec::new();
     let mut points = Vec::new();
@@ -119,7 +120,7 @@ fn single_thread_figure<'a>(all: &[&'a Measurement], m: &Measurement) -> Option<
     all.iter().find(|other| other.name == name).copied()
 }
 
-/// Returns the cell of a rate with the column's unit prefix; a dash without a figure.
+/// Returns the cell for a rate with the column's unit prefix; a dash if there is no figure.
 fn giga(m: Option<&Measurement>) -> TableCell {
     m.map_or_else(|| "-".into(), |m| ColumnUnit::from_unit(m.unit).value(m))
 }
@@ -129,7 +130,7 @@ fn all_threads_figures<'a>(of: &[&'a Measurement]) -> impl Iterator<Item = &'a M
     of.iter().copied().filter(|m| !m.name.ends_with(ONE_THREAD))
 }
 
-/// Formats the ridge of a ceiling.
+/// Returns a text with the ridge point of a ceiling.
 fn ridge_in_words(roofline: &Roofline, name: &str) -> Option<String> {
     let ceiling = roofline.ceilings.iter().find(|ceiling| ceiling.name == name)?;
     roofline.ridge(ceiling).map(intensity)
@@ -174,8 +175,8 @@ fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
     columns.table(all_threads_figures(of))
 }
 
-/// Returns the table of points. Its columns are the share of the roof that is reached, the ceiling that limits the
-/// point, and the next higher ceiling.
+/// Returns the table of points. Its columns are the rate as a share of the roof, the ceiling that limits the point, and
+/// the next higher ceiling.
 fn points_table(roofline: &Roofline, points: &[MarkedPoint<'_>]) -> Table {
     let columns = ColumnList::<MarkedPoint<'_>>::new()
         .left("", |point| point.letter.to_string())
@@ -194,7 +195,7 @@ fn ceiling_name(ceiling: Option<&Ceiling>) -> String {
     ceiling.map_or_else(|| "-".to_owned(), Ceiling::in_words)
 }
 
-/// Adds the placement of the threads, the number of samples, and the sources of the points.
+/// Adds notes on the placement of the threads, the number of samples, and the sources of the points.
 fn evidence(own: &[&Measurement], section: &mut Section) {
     section.push(Block::Text(
         "ridge: FLOP/B above which the highest peak is the limit; set: working set per thread; \
@@ -229,8 +230,8 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
     }
 }
 
-/// Returns the first sentence of the page: the highest peak, and the memory bandwidth with the number of operations per
-/// byte below which it is the limit.
+/// Returns the first sentence of the page: the highest peak, and the memory bandwidth, which is the limit below a
+/// certain number of operations per byte.
 pub(super) fn conclusion(record: &Record) -> Option<String> {
     let roofline = Roofline::from_figures(&record.measurements, false);
     let peak = roofline.peak()?;
@@ -246,7 +247,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     ))
 }
 
-/// Returns the figure of a ceiling for a sentence.
+/// Returns a text with the figure of a ceiling.
 fn quoted_ceiling(record: &Record, ceiling: &Ceiling, test: &str) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == test);
     own.into_iter().find(|m| m.name == ceiling.name).and_then(quoted)
@@ -258,8 +259,8 @@ fn is_suspect(own: &[&Measurement], test: &str, ceiling: &Ceiling) -> bool {
     Obstacle::among(of_ceiling.copied()).is_some()
 }
 
-/// Returns a sentence that states for each memory level below which number of operations per byte it is the limit.
-/// Ridges of suspect ceilings are marked.
+/// Returns a sentence with the number of operations per byte below which each memory level is the limit. Ridge points
+/// of suspect ceilings are marked.
 fn closing(roofline: &Roofline, own: &[&Measurement]) -> Option<String> {
     let is_peak_suspect = is_suspect(own, PEAK, roofline.peak()?);
     let ridges: Vec<String> = roofline

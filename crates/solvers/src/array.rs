@@ -22,7 +22,7 @@ unsafe impl Number for u8 {}
 
 /// Smallest size of a page, bytes.
 const SMALLEST_PAGE: usize = 4096;
-/// Number of pages that a thread touches between two checks for the end of the run; they take milliseconds.
+/// Number of pages that a thread touches between two checks whether the run must end; touching them takes milliseconds.
 const PAGES_UNCHECKED: usize = 2048;
 /// Number of readable bytes after the last number, so that loops can read a whole vector there.
 const READABLE_BEHIND: usize = 64;
@@ -100,9 +100,9 @@ impl<T: Number> DerefMut for Array<T> {
     }
 }
 
-/// [`Array`] while several threads write parts of it. Every access is `unsafe`: the caller must guarantee that no
-/// other thread writes the numbers that it reads, or uses the numbers that it writes. [`SharedArray::into_array`]
-/// ends this phase.
+/// [`Array`] that several threads write in parts. Every access is `unsafe`: the caller must guarantee that no other
+/// thread writes the numbers that it reads, or uses the numbers that it writes. [`SharedArray::into_array`] ends this
+/// phase.
 #[derive(Debug)]
 pub(crate) struct SharedArray<T>(Array<T>);
 
@@ -147,8 +147,8 @@ impl<T: Number> SharedArray<T> {
         unsafe { std::slice::from_raw_parts_mut(self.at(range.start), range.len()) }
     }
 
-    /// Writes zero to each page of a part of the numbers, which have not been written yet, so that the kernel
-    /// provides the memory. If the user ends the run, some pages are omitted; the caller must check this.
+    /// Writes zero to each page of a part of the numbers that has not been written yet, so that the kernel provides the
+    /// memory. If the user ends the run, some pages are omitted; the caller must check this.
     ///
     /// # Safety
     /// No other code reads or writes these numbers during the call.
@@ -184,19 +184,19 @@ impl<T: Number> SharedArray<T> {
         unsafe { std::slice::from_raw_parts(self.at(range.start), range.len()) }
     }
 
-    /// Returns the array for exclusive use. No thread may use a part of it at the same time.
+    /// Returns the array for exclusive use, during which no thread may use a part of it.
     pub fn get_mut(&mut self) -> &mut Array<T> {
         &mut self.0
     }
 
-    /// Converts to an [`Array`] after all threads have written their parts.
+    /// Converts the array to an [`Array`] after all threads have written their parts.
     pub fn into_array(self) -> Array<T> {
         self.0
     }
 }
 
-/// Returns part `index` of `0..length`, which is divided into `count` contiguous parts whose sizes differ by at
-/// most one.
+/// Returns one part of `0..length`, which is divided into `count` contiguous parts whose sizes differ by at most one.
+/// `index` is the number of the part.
 pub(crate) fn share(length: usize, index: usize, count: usize) -> Range<usize> {
     length * index / count..length * (index + 1) / count
 }

@@ -1,5 +1,5 @@
-//! Read and Triad bandwidth on the CPUs of an application, measured alternately with the application. These rates
-//! are limits for the memory traffic of the application.
+//! Read and Triad bandwidth on the CPUs of an application, measured interleaved with the application. These rates are
+//! limits for the memory traffic of the application.
 
 use crate::array::Array;
 use nodegauge_kernels::{
@@ -13,7 +13,7 @@ use nodegauge_team::{Interrupt, Laps, Member, WorkerPool};
 use std::ptr::NonNull;
 
 /// Candidate loops for both kernels: kind of store, vectors per iteration, pages processed side by side.
-const TRIED: [(Stores, u8, u8); 5] = [
+const CANDIDATES: [(Stores, u8, u8); 5] = [
     (Stores::Regular, 4, 1),
     (Stores::Regular, 1, 4),
     (Stores::NonTemporal, 4, 1),
@@ -26,7 +26,7 @@ pub fn loops() -> Vec<Variant> {
     let mut all = Vec::new();
     let Some(isa) = available_isas().first().copied() else { return all };
     for kernel in [Kernel::Read, Kernel::Triad] {
-        for (stores, unroll, pages) in TRIED {
+        for (stores, unroll, pages) in CANDIDATES {
             // For loops that only read, the kind of store has no meaning.
             if !kernel.writes() && stores != Stores::Regular {
                 continue;
@@ -40,13 +40,13 @@ pub fn loops() -> Vec<Variant> {
     all
 }
 
-/// Returns the bytes that a loop counts per element of its arrays.
+/// Returns the bytes that STREAM counts for a loop per element of its arrays.
 pub fn element_bytes(variant: &Variant) -> usize {
     if variant.kernel() == Kernel::Read { 8 } else { 24 }
 }
 
-/// Measures the time of one pass of each loop, with the workers of description number `at` of the pool and with
-/// arrays of `elements` numbers per worker.
+/// Measures the time of one pass of each loop, with arrays of `elements` numbers per worker. `at` is the index of the
+/// workers in the pool.
 ///
 /// # Errors
 /// Fails if memory cannot be mapped or a worker fails.
@@ -64,7 +64,7 @@ pub fn sample(
     Ok(sample)
 }
 
-/// Runs the part of this rank in a sample that rank 0 of an MPI job has requested.
+/// Measures this rank's share of a sample that rank 0 of an MPI job has requested.
 ///
 /// # Errors
 /// Fails if a rank fails.

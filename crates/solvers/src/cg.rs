@@ -18,7 +18,7 @@ use nodegauge_team::Laps;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Parts of an iteration, in the order of [`IterationWork`] and of the times of an iteration.
+/// Names of the parts of an iteration, in the order of [`IterationWork`] and of the times of an iteration.
 pub const PARTS: [&str; 5] = ["spmv", "preconditioner", "dots", "axpy", "halo"];
 const SPMV: usize = 0;
 const PRECONDITIONER: usize = 1;
@@ -35,11 +35,11 @@ pub enum SolverEnd {
     Limit,
     /// A sum became NaN or infinite.
     NotANumber,
-    /// The matrix is not positive definite; detected along a search direction.
+    /// The matrix is not positive definite; this was detected along a search direction.
     Indefinite,
 }
 
-/// State of a solve between two iterations.
+/// State of the solver between two iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// Number of completed iterations.
@@ -55,12 +55,12 @@ pub(crate) struct State {
 /// Seconds of an iteration, followed by the seconds of its [`PARTS`].
 pub(crate) type Times = [f64; 1 + PARTS.len()];
 
-/// Bytes and operations of the [`PARTS`] of an iteration.
+/// Bytes that an iteration moves and its floating-point operations, for each of the [`PARTS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct IterationWork {
-    /// Bytes that the parts move.
+    /// Number of bytes that each part moves.
     pub bytes: [usize; PARTS.len()],
-    /// Floating-point operations of the parts.
+    /// Number of floating-point operations of each part.
     pub flops: [usize; PARTS.len()],
 }
 
@@ -73,7 +73,7 @@ pub struct Tolerance {
     pub iterations: usize,
 }
 
-/// Loops of the solver.
+/// Variants of the loops that the solver uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Codes {
     /// Variant of the loops for products and vectors.
@@ -82,7 +82,7 @@ pub struct Codes {
     pub preconditioner: LoopCode,
 }
 
-/// Linear system, with all data for solving it.
+/// Solver for a linear system, with all its data.
 pub(crate) struct Solver<'a> {
     system: &'a System,
     matrix: &'a Matrix,
@@ -105,7 +105,7 @@ struct Walk<'s> {
     context: &'s ThreadContext<'s>,
     /// Sums over the threads of a rank.
     sums: Sums<'s>,
-    /// End of the preceding part of the iteration, as a time.
+    /// Time at which the preceding part of the iteration ended, nanoseconds.
     since: u64,
     times: Times,
 }
@@ -179,7 +179,7 @@ impl<'a> Solver<'a> {
         self.x.get_mut()
     }
 
-    /// Runs up to `count` more iterations on all threads, and measures the time of each. All threads return the
+    /// Runs at most `count` further iterations on all threads, and measures the time of each. All threads return the
     /// same state.
     ///
     /// # Safety
@@ -298,7 +298,7 @@ impl Walk<'_> {
         // SAFETY: as above.
         let own_p = unsafe { p.part_mut(own.clone()) };
         let rho = self.sum(self.dot(r, z));
-        self.took(DOTS);
+        self.add_time(DOTS);
         let beta = if state.iterations == 0 { 0.0 } else { rho / state.rho };
         // SAFETY: both slices have the same length and belong to this thread.
         unsafe {
@@ -320,14 +320,14 @@ impl Walk<'_> {
         // SAFETY: other threads only read p, and do not use q.
         let (p, q) = unsafe { (p.part(own.clone()), q.part(own)) };
         let curvature = self.sum(self.dot(p, q));
-        self.took(DOTS);
+        self.add_time(DOTS);
         let alpha = rho / curvature;
         let pq = (p.as_ptr(), q.as_ptr());
         let xr = (x.as_mut_ptr(), r.as_mut_ptr());
         // SAFETY: the slices of the four arrays have the same length and belong to this thread.
         let squared = unsafe { vectors::update(solver.codes.products, p.len(), alpha, pq, xr) };
         let squared = self.sum(squared);
-        self.took(AXPY);
+        self.add_time(AXPY);
         (state.rho, state.iterations) = (rho, state.iterations + 1);
         state.residual = (squared / state.b_squared).sqrt();
         state.end = match () {
@@ -341,7 +341,7 @@ impl Walk<'_> {
         self.times
     }
 
-    /// Computes `q = A p` on this thread's rows.
+    /// Computes `q = A p` for the rows of this thread.
     ///
     /// # Safety
     /// No thread may write p, including its components of other ranks, and no other thread may use these rows of q.
@@ -366,14 +366,14 @@ impl Walk<'_> {
         self.solver.halo.sum(self.context, sum)
     }
 
-    /// Waits for all threads, and adds the time since the end of the preceding part to a part of the iteration.
+    /// Waits for all threads. Then adds the time since the end of the preceding part to the time of a part.
     fn lap(&mut self, part: usize) {
         self.context.wait_for_all();
-        self.took(part);
+        self.add_time(part);
     }
 
-    /// Adds the time since the end of the preceding part to a part of the iteration.
-    fn took(&mut self, part: usize) {
+    /// Adds the time since the end of the preceding part to the time of a part.
+    fn add_time(&mut self, part: usize) {
         let now = monotonic_nanos();
         self.times[1 + part] += (now - self.since) as f64 * 1e-9;
         self.since = now;

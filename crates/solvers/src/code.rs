@@ -44,15 +44,15 @@ pub fn prefetch(ahead: bool) -> Prefetch {
 
 /// Prefetches the cache line at the distance [`AHEAD`] from an address, in the direction of the loop.
 #[inline(always)]
-pub(crate) fn ask<const ASK: bool, const BACKWARD: bool>(at: *const f64) {
+pub(crate) fn prefetch_ahead<const ASK: bool, const BACKWARD: bool>(at: *const f64) {
     if ASK {
         let step = if BACKWARD { -(AHEAD as isize) } else { AHEAD as isize };
         nodegauge_kernels::prefetch::<false>(at.wrapping_byte_offset(step).cast());
     }
 }
 
-/// Creates a function that runs the variant of a [`LoopCode`], from a loop that is generic over instruction set and
-/// prefetching.
+/// Defines a function that runs a loop in the variant that a [`LoopCode`] specifies. The loop is generic over the
+/// instruction set and prefetching.
 macro_rules! compiled {
     ($(#[$meta:meta])* $name:ident = $body:ident ($($arg:ident: $type:ty),*) $(-> $made:ty)?) => {
         $(#[$meta])*

@@ -1,7 +1,7 @@
 //! Context of a thread in a parallel program: the number of the thread, the barrier of the rank and the barrier of all
 //! ranks.
 //!
-//! Code that uses it runs on the threads of a single process as well as on ranks with one thread each.
+//! Code with this context runs on the threads of a single process and also on ranks with one thread each.
 
 use nodegauge_measure::Failure;
 use nodegauge_team::{Member, Team};
@@ -75,7 +75,7 @@ unsafe impl Threads for Team {
     }
 }
 
-/// A context is also a rank with a single thread, the calling thread.
+/// Rank with a single thread, which is the calling thread.
 // SAFETY: the job runs once, on the only thread.
 unsafe impl Threads for ThreadContext<'_> {
     fn count(&self) -> usize {

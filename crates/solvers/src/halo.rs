@@ -20,21 +20,23 @@ pub(crate) trait Halo: Sync {
     /// Every thread of every rank must call this method, and no other code may use the vector during the call. All
     /// ranks must synchronise between two calls.
     unsafe fn exchange(&self, context: &ThreadContext<'_>, vector: &SharedArray<f64>);
-    /// Returns the sum of `x` over all ranks, in a fixed order; all threads of a rank must pass the same `x`.
+    /// Returns the sum of `x` over all ranks, which is formed in a fixed order. All threads of a rank must pass the
+    /// same `x`.
     fn sum(&self, context: &ThreadContext<'_>, x: f64) -> f64;
     /// Returns the number of bytes that an exchange moves on this rank.
     fn bytes(&self) -> usize;
 }
 
-/// Communication with the other ranks before the mesh is divided.
+/// Communication between ranks before the mesh is divided among them.
 pub(crate) trait Ranks {
-    /// Communication of one rank, for the part of the mesh that the rank owns.
+    /// Communication of one rank, once it knows the part of the mesh that it owns.
     type Halo<'h>: Halo + 'h
     where
         Self: 'h;
     /// Returns true if `condition` is true on any rank. All ranks must call this method.
     fn any(&self, context: &ThreadContext<'_>, condition: bool) -> bool;
-    /// Returns the communication of a rank, given the part of the mesh that it owns and its rows.
+    /// Returns the communication of a rank. `part` is the part of the mesh that the rank owns, and `rows` is the
+    /// numbering of its rows.
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> Self::Halo<'_>;
 }
 

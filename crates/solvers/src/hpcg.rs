@@ -1,8 +1,8 @@
 //! The 27-point problem of HPCG with a multigrid preconditioner, one domain per worker.
 //!
-//! Every coefficient and its column index are stored and read. To reduce memory traffic, only half of a matrix is
-//! read after a forward sweep, and residuals are computed only at points of the coarser grid; see `loops` and
-//! `domain`.
+//! Every coefficient and its column index are stored, and loops read them from memory. To reduce memory traffic, the
+//! sweep after a forward sweep reads only half of a matrix, and residuals are computed only at points of the coarser
+//! grid; see `loops` and `domain`.
 
 mod domain;
 mod exchange;

@@ -12,14 +12,14 @@ use crate::elasticity::Subdomain;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Number of colours of levels in [`EliminationOrder::CyclicLevels`]. Fewer colours mean fewer barriers and more
-/// iterations; the literature uses 10 to 20.
+/// Number of colours among which [`EliminationOrder::CyclicLevels`] distributes the levels. With fewer colours, there
+/// are fewer barriers and more iterations; the literature uses 10 to 20.
 const CYCLE: usize = 20;
 
 /// Order in which the unknowns are eliminated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EliminationOrder {
-    /// Numbering of the mesh points (x varies fastest), separately for the mesh points of each thread.
+    /// Numbering of the mesh points (x varies fastest). Each thread eliminates its own mesh points in this order.
     Domain,
     /// Numbering of the mesh points, by levels of dependence.
     Natural,
@@ -34,7 +34,7 @@ pub enum EliminationOrder {
 
 #[cfg(test)]
 impl EliminationOrder {
-    /// All orders.
+    /// All orders of elimination.
     pub(crate) const ALL: [Self; 5] =
         [Self::Domain, Self::Natural, Self::Multicolour, Self::Levels, Self::CyclicLevels];
 }
@@ -67,7 +67,7 @@ impl Numbering {
                 (natural, levels)
             }
             EliminationOrder::Multicolour => {
-                let colours = coloured(subdomain, &natural, |_, used| first_free(used, 0, 64));
+                let colours = colour_points(subdomain, &natural, |_, used| first_free(used, 0, 64));
                 (natural, colours)
             }
             EliminationOrder::Levels | EliminationOrder::CyclicLevels => {
@@ -78,7 +78,7 @@ impl Numbering {
                     _ => {
                         let turn =
                             |node: usize, used| first_free(used, levels[node] as usize, CYCLE);
-                        let colours = coloured(subdomain, &sequence, turn);
+                        let colours = colour_points(subdomain, &sequence, turn);
                         (sequence, colours)
                     }
                 }
@@ -146,18 +146,18 @@ impl Numbering {
     }
 }
 
-/// Returns a colour that is not in the set `used`, which has one bit per colour. The first `cycle` colours are
-/// searched cyclically, beginning at `first`; if all of them are used, the first unused colour after them is
-/// returned. A mesh point has 26 neighbours, so that 27 colours always suffice.
+/// Returns the number of an unused colour. `used` is the set of used colours, with one bit per colour. The first
+/// `cycle` colours are searched cyclically, beginning at `first`; if all of them are used, the first unused colour
+/// after them is returned. A mesh point has 26 neighbours, so 27 colours always suffice.
 fn first_free(used: u64, first: usize, cycle: usize) -> u32 {
     let turns = (0..cycle).map(|step| (first + step) % cycle);
     let free = turns.chain(cycle..64).find(|colour| used >> colour & 1 == 0);
     free.unwrap_or(0) as u32
 }
 
-/// Colours the mesh points in sequence. `choose` returns the colour of a mesh point, given the set of its
-/// neighbours' colours.
-fn coloured(
+/// Colours the mesh points in sequence. `choose` returns the colour of a mesh point; its arguments are the local number
+/// of the mesh point and the set of its neighbours' colours.
+fn colour_points(
     subdomain: &Subdomain,
     sequence: &[u32],
     choose: impl Fn(usize, u64) -> u32,

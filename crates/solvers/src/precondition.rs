@@ -22,10 +22,10 @@ use nodegauge_measure::Failure;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// First relative increase (shift) of the diagonals if a pivot is not positive, and factor for further increases
-/// (T. A. Manteuffel, Math. Comp. 34, 1980).
+/// Relative increase (shift) of the diagonals in the first attempt after a pivot that is not positive, and factor by
+/// which the shift grows in further attempts (T. A. Manteuffel, Math. Comp. 34, 1980).
 const SHIFT: (f64, f64) = (0.01, 2.0);
-/// Maximum relative increase of the diagonals, with which the matrix is diagonally dominant.
+/// Maximum shift. With this shift, the matrix is diagonally dominant.
 const MAX_SHIFT: f64 = 100.0;
 
 /// Preconditioner of the rows of a rank.
@@ -35,7 +35,7 @@ pub(crate) struct Preconditioner {
     inverse: Array<f64>,
     /// Factors below and above the diagonal; `None` for the diagonal preconditioner.
     factor: Option<[Blocks; 2]>,
-    /// Relative increase of the diagonals with which all pivots are positive.
+    /// Shift of the diagonals with which all pivots are positive.
     pub shift: f64,
 }
 
@@ -163,8 +163,8 @@ fn invert_into(block: &[f64; BLOCK], inverse: &mut [f64], good: &AtomicBool) {
     }
 }
 
-/// Returns the index of the column `wanted`. All columns are compared, because the processor could not predict an
-/// earlier end of the loop.
+/// Returns the index of the column `wanted`. All columns are compared, because the processor could not predict an early
+/// exit from the loop.
 #[inline(always)]
 fn position(columns: &[u32], wanted: u32) -> Option<usize> {
     let mut at = None;

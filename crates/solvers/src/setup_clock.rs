@@ -1,5 +1,5 @@
-//! Time of a setup, without the time for which the kernel provides new memory. That time depends on what ran before
-//! on the machine, and on a virtual machine also on its host; it can exceed the time of the computation.
+//! Clock for a setup that excludes the time in which the kernel provides new memory. That time depends on what ran
+//! before on the machine, and on a virtual machine also on its host; it can exceed the time of the computation.
 
 use crate::context::{ThreadContext, Threads};
 use nodegauge_measure::Failure;
@@ -34,12 +34,12 @@ impl SetupClock {
         if is_end_requested() { Err(Failure::missing("interrupted")) } else { Ok(()) }
     }
 
-    /// Returns the counted seconds since the start.
+    /// Returns the seconds since the start, without the time for which memory was provided.
     pub fn seconds(&self) -> f64 {
         (monotonic_nanos() - self.begun_nanos - self.provided_nanos) as f64 * 1e-9
     }
 
-    /// Returns the seconds for which memory was provided; they are not counted.
+    /// Returns the seconds for which memory was provided, which the clock does not count.
     pub fn provided_seconds(&self) -> f64 {
         self.provided_nanos as f64 * 1e-9
     }

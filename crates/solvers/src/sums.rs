@@ -1,7 +1,7 @@
 //! Sums over workers in a fixed order, in memory that processes share.
 //!
-//! There are two sets of partial sums, used alternately. All workers synchronise between two uses of a set;
-//! therefore no worker still reads a set that a fast worker writes.
+//! There are two sets of partial sums, which are used in turn. All workers synchronise between two uses of a set, so
+//! that a fast worker never writes a set that another worker still reads.
 
 use nodegauge_measure::Failure;
 use nodegauge_os::{CacheLine, Mapping};
@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Size of a cache line, bytes.
 const LINE: usize = size_of::<CacheLine<AtomicU64>>();
 
-/// Two cache lines per worker, one for each set. A line contains a partial sum and a request to end.
+/// Partial sums of workers. Each worker has two cache lines, one per set; a line contains a partial sum and a request
+/// to end.
 #[derive(Debug)]
 pub(crate) struct SharedSums {
     memory: Mapping,
@@ -52,7 +53,7 @@ pub(crate) struct Sums<'a> {
 }
 
 impl Sums<'_> {
-    /// Returns the sum of `x` over all workers, and true if any worker has requested an `end`. All workers get the
+    /// Returns the sum of `x` over all workers, and true if any worker has passed true as `end`. All workers get the
     /// same result and synchronise at `barrier`.
     pub fn add_up(&self, x: f64, end: bool, barrier: impl FnOnce()) -> (f64, bool) {
         let half = self.number.fetch_add(1, Ordering::Relaxed) % 2;

@@ -1,5 +1,5 @@
-//! Linear system of a rank: the matrix in one of the storage formats, and the right-hand side. The threads that use
-//! the rows also create them.
+//! Linear system of a rank: the matrix in one of the storage formats, and the right-hand side. Each thread creates the
+//! rows that it uses.
 
 use crate::array::{Array, SharedArray, share};
 use crate::code::LoopCode;
@@ -63,7 +63,7 @@ impl Matrix {
         Ok(Self::from_slices(parts))
     }
 
-    /// Returns the matrix that consists of these filled slices.
+    /// Returns the matrix that consists of these slices, which must be filled.
     fn from_slices(parts: Vec<EmptySlices>) -> Self {
         Self::Sell(parts.into_iter().map(EmptySlices::into_sliced).collect())
     }
@@ -113,7 +113,7 @@ pub(crate) struct System {
     pub blocks: usize,
 }
 
-/// Number of slices whose rows a thread assembles between two checks for the end of the run; they take
+/// Number of slices whose rows a thread assembles between two checks whether the run must end; assembling them takes
 /// milliseconds.
 const SLICES_UNCHECKED: usize = 512;
 
@@ -152,7 +152,7 @@ pub(crate) struct AssembledSystem {
 }
 
 impl System {
-    /// Fills the matrix and the right-hand side; if `is_sliced` is true, the matrix in sliced ELL as well.
+    /// Fills the matrix and the right-hand side. If `is_sliced` is true, also fills the matrix in sliced ELL.
     ///
     /// # Errors
     /// Fails if the elements are degenerate, or if memory cannot be mapped.

@@ -155,7 +155,7 @@ fn linear_problem_is_solved_exactly() {
     }
 }
 
-/// Compares with the solution of the same system by a dense Cholesky factorisation.
+/// Compares a solution with the solution of the same system by a dense Cholesky factorisation.
 #[test]
 fn solution_matches_dense_cholesky() {
     let whole = Subdomain::whole(Mesh { elements: [3, 4, 2] });
@@ -276,8 +276,8 @@ fn failed_convergence_has_reason() {
     assert!(few.state.residual > 1e-11 && few.true_residual > 1e-11);
 
     /// Problem whose force is NaN.
-    struct Odd;
-    impl Problem for Odd {
+    struct NanForce;
+    impl Problem for NanForce {
         fn material(&self) -> Material {
             Stretch.material()
         }
@@ -291,12 +291,11 @@ fn failed_convergence_has_reason() {
             Stretch.exact(at, far)
         }
     }
-    let odd = solve(Case { problem: &Odd, ..SMALL }, TIGHT);
+    let odd = solve(Case { problem: &NanForce, ..SMALL }, TIGHT);
     assert_eq!((odd.state.end, odd.state.iterations), (Some(SolverEnd::NotANumber), 1));
 }
 
-/// Compares processes with threads: both kinds of communication must give the same results in the same number of
-/// iterations.
+/// Compares ranks in processes with threads: both must give the same results in the same number of iterations.
 #[test]
 fn ranks_match_threads() {
     use nodegauge_placement::{Bind, MemoryPolicy, Placement, RankPlace, pin};

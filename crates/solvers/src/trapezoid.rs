@@ -15,7 +15,7 @@ pub const FLOPS: f64 = 5.0;
 /// Number of parallel partial sums. Eight vectors of four hide the latency of additions, so that the divider limits
 /// the rate.
 const LANES: usize = 32;
-/// Number of points of a block. Sums within a block are not compensated; the addition of blocks is compensated (Kahan
+/// Number of points per block. Sums within a block are not compensated; the sum over blocks is compensated (Kahan
 /// summation).
 const BLOCK: u64 = 4096;
 
@@ -49,7 +49,8 @@ impl Rule {
         }
     }
 
-    /// Returns the part of the integral over `points` intervals that worker `index` of `count` computes.
+    /// Returns the part of the integral that worker `index` of `count` workers computes. The integral has `points`
+    /// intervals.
     pub fn share(self, points: u64, index: usize, count: usize) -> f64 {
         self.interruptible_share(&AtomicBool::new(false), points, index, count)
     }
@@ -71,9 +72,8 @@ impl Rule {
         (inner + ends) * h
     }
 
-    /// Computes `sums` consecutive sums with the workers of description number `at` of the pool. A sum ends when
-    /// all workers have synchronised. Returns the time per sum and the last sum; `None` if the user interrupts the
-    /// run.
+    /// Computes `sums` consecutive sums. `at` is the index of the workers in the pool. A sum ends when all workers have
+    /// synchronised. Returns the time per sum and the last sum; `None` if the user interrupts the run.
     ///
     /// # Errors
     /// Fails if a worker fails.
@@ -105,7 +105,7 @@ impl Rule {
         Ok(Some((sample, sum)))
     }
 
-    /// Computes the share of this rank in a sample that rank 0 of an MPI job has requested.
+    /// Computes this rank's share of a sample that rank 0 of an MPI job has requested.
     ///
     /// # Errors
     /// Fails if a rank fails.
@@ -117,8 +117,7 @@ impl Rule {
         Ok(())
     }
 
-    /// Computes the share of a worker in `sums` consecutive sums. Returns the bits of the last sum, because JSON
-    /// has no NaN.
+    /// Computes a worker's share of `sums` consecutive sums. Returns the bits of the last sum, because JSON has no NaN.
     fn repeated_share(self, member: &Member<'_>, points: u64, sums: u64, stop: &AtomicBool) -> u64 {
         let mut share = 0.0;
         for _ in 0..sums {
@@ -179,10 +178,10 @@ fn block(first: u64, count: u64, h: f64) -> f64 {
     sums.iter().sum()
 }
 
-/// Returns the maximum difference between a sum over `points` intervals and pi. It is the error of the rule plus a
-/// bound of the rounding errors. To leading order in h, the error of the rule is h^2 / 12 (f'(1) - f'(0)) = -h^2 /
-/// 6. The bound of the rounding errors follows Higham, "Accuracy and Stability of Numerical Algorithms", 4.2 and
-///   4.3: one epsilon per addition within a lane and over the lanes, and several per term.
+/// Returns the maximum difference between pi and a computed sum over `points` intervals: the error of the rule plus a
+/// bound of the rounding errors. To leading order in h, the error of the rule is h^2 / 12 (f'(1) - f'(0)) = -h^2 / 6.
+/// The bound of the rounding errors follows Higham, "Accuracy and Stability of Numerical Algorithms", 4.2 and 4.3: one
+/// epsilon per addition within a lane and over the lanes, and several per term.
 pub fn allowed(points: u64) -> f64 {
     let h = 1.0 / points as f64;
     let additions = BLOCK as f64 / LANES as f64 + LANES as f64;

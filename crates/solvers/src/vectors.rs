@@ -1,9 +1,9 @@
 //! Loops over vectors: scalar products and updates.
 
-use crate::code::{ask, compiled};
+use crate::code::{compiled, prefetch_ahead};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
-/// Number of elements that are processed together, with enough partial sums that additions need not wait for each
+/// Number of elements that are processed together. It gives enough partial sums that additions need not wait for each
 /// other.
 const LANES: usize = 32;
 /// Number of elements per cache line.
@@ -11,9 +11,9 @@ const LINE: usize = 8;
 
 /// Prefetches the cache lines of [`LANES`] numbers.
 #[inline(always)]
-fn ask_lanes<const ASK: bool>(at: *const f64) {
+fn prefetch_lanes<const ASK: bool>(at: *const f64) {
     for line in 0..LANES / LINE {
-        ask::<ASK, false>(at.wrapping_add(LINE * line));
+        prefetch_ahead::<ASK, false>(at.wrapping_add(LINE * line));
     }
 }
 
@@ -42,8 +42,8 @@ unsafe fn dot_body<S: InstructionSet, const ASK: bool>(
         unsafe {
             let x = x.add(first);
             let y = y.add(first);
-            ask_lanes::<ASK>(x);
-            ask_lanes::<ASK>(y);
+            prefetch_lanes::<ASK>(x);
+            prefetch_lanes::<ASK>(y);
             for lane in 0..LANES {
                 sums[lane] = multiply_add::<S>(*x.add(lane), *y.add(lane), sums[lane]);
             }
@@ -80,8 +80,8 @@ unsafe fn direction_body<S: InstructionSet, const ASK: bool>(
         for first in (0..whole).step_by(LANES) {
             let z = z.add(first);
             let p = p.add(first);
-            ask_lanes::<ASK>(z);
-            ask_lanes::<ASK>(p);
+            prefetch_lanes::<ASK>(z);
+            prefetch_lanes::<ASK>(p);
             let next: [f64; LANES] =
                 std::array::from_fn(|lane| multiply_add::<S>(beta, *p.add(lane), *z.add(lane)));
             p.cast::<[f64; LANES]>().write(next);
@@ -122,7 +122,7 @@ unsafe fn update_body<S: InstructionSet, const ASK: bool>(
             let x = x.add(first);
             let r = r.add(first);
             for vector in [p, q, x.cast_const(), r.cast_const()] {
-                ask_lanes::<ASK>(vector);
+                prefetch_lanes::<ASK>(vector);
             }
             let found: [f64; LANES] =
                 std::array::from_fn(|lane| multiply_add::<S>(alpha, *p.add(lane), *x.add(lane)));

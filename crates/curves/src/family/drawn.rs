@@ -1,36 +1,37 @@
-//! Estimate of the bandwidth that a program uses, from the readings of reporters: threads on other CPUs that become
-//! slower the more the program uses the memory. The reporters are calibrated with known loads on the CPUs of the
-//! program.
+//! Estimate of the bandwidth that a program uses, from the readings of reporters. A reporter is a thread on another CPU
+//! that becomes slower when the program uses the memory more. Known loads on the CPUs of the program calibrate the
+//! reporters.
 //!
-//! A chain of dependent loads hardly disturbs the program, so that its reading is that of the bandwidth that the program
-//! draws by itself. Readers at full rate slow the program down. Their reading is that of the bandwidth during their run; multiplied
-//! by the slowdown of the program, it is the bandwidth by itself, because a run of the program moves the same bytes.
+//! There are two kinds of reporters. A chain of dependent loads hardly disturbs the program, so its reading directly
+//! gives the program's undisturbed bandwidth. Readers at full rate slow the program down. Their reading gives the
+//! bandwidth during this slower run; this bandwidth times the slowdown is the undisturbed bandwidth, because every run
+//! of the program moves the same number of bytes.
 //!
-//! Reporters of memory pressure, and loads of known size that run together with a program, are those of Bubble-Up (Mars et al., MICRO 2011).
-//! The functions are pure.
+//! Bubble-Up (Mars et al., MICRO 2011) introduced reporters of memory pressure, and loads of known size that run
+//! together with a program. All functions are pure.
 
 use nodegauge_gauge::family::{part_count, slice};
 use nodegauge_measure::stats::{self, Better, Summary};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
-/// Readings of a reporter during a known load.
+/// Readings of a reporter during one known load.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct CalibrationPoint {
-    /// Rates of the load while the reporter runs, in each round, bytes per second; empty without load.
+    /// Rate of the load while the reporter runs, one per round, bytes per second; empty for the point without load.
     pub rates: Vec<f64>,
-    /// Readings of the reporter, one per round, seconds per load or per byte.
+    /// Reading of the reporter, one per round: seconds per load of a chain, or seconds per byte of readers.
     pub readings: Vec<f64>,
 }
 
-/// Readings of one reporter during known loads and during the program, by round.
+/// Readings of one reporter during known loads and during the program.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Calibration {
-    /// Known loads in ascending order; the first point is without load.
+    /// Points in ascending order of the known load; the first point is without load.
     pub points: Vec<CalibrationPoint>,
-    /// Readings during the program.
+    /// Readings during the program, one per round.
     pub program: Vec<f64>,
-    /// Times of the program with the reporter divided by those with a reporter that does not disturb it, in rounds; empty
-    /// if this reporter does not disturb it.
+    /// Time of the program with this reporter divided by its time with a reporter that does not disturb it, one per
+    /// round; empty if this reporter does not disturb the program.
     pub slowdowns: Vec<f64>,
 }
 
@@ -53,8 +54,9 @@ fn median_or_zero(samples: &[f64]) -> f64 {
 }
 
 /// Returns the load at which a reporter has a given reading, by interpolation. `pairs` are loads and readings in
-/// ascending order of the loads. The readings are made monotone first. Outside the pairs, the line through the first
-/// and the last pair is used. Returns `None` if the reading does not rise with the load.
+/// ascending order of the loads. A reading that is smaller than an earlier reading is replaced by the earlier one.
+/// Outside the pairs, the line through the first and the last pair is used. Returns `None` if the readings do not rise
+/// with the load.
 fn load_at(pairs: &[(f64, f64)], reading: f64) -> Option<f64> {
     let mut rising: Vec<(f64, f64)> = Vec::new();
     for (load, seconds) in pairs {
@@ -81,7 +83,7 @@ fn load_at(pairs: &[(f64, f64)], reading: f64) -> Option<f64> {
 }
 
 impl Calibration {
-    /// True if the reporter is slower during the full known load than without load. Readings of the same round are
+    /// True if the reporter is slower during the full known load than without load. Only readings of the same round are
     /// compared, because the state of the memory may change between rounds.
     pub(super) fn reacts(&self) -> bool {
         let [Some(first), Some(last)] = [self.points.first(), self.points.last()] else {
@@ -92,7 +94,7 @@ impl Calibration {
         interval(&differences).is_some_and(|[low, _]| low > 0.0)
     }
 
-    /// Describes the readings during each known load and during the program.
+    /// Returns a text with the readings during each known load and during the program.
     pub(super) fn in_words(&self) -> String {
         let mut parts = Vec::new();
         for point in &self.points {
@@ -130,28 +132,31 @@ impl Calibration {
 }
 
 impl DrawnBandwidth {
-    /// Returns the width of the interval of the bandwidth, bytes per second; infinite if there are too few parts.
+    /// Returns the width of the confidence interval of the bandwidth, bytes per second; infinite if the run has too few
+    /// parts.
     pub(super) fn uncertainty(&self) -> f64 {
         interval(&self.rates).map_or(f64::INFINITY, |[low, high]| high - low)
     }
 
-    /// True if the interval is short enough for an estimate that counts before all later ones.
+    /// True if the confidence interval is so short that the estimate takes precedence over all later estimates.
     fn is_sharp(&self) -> bool {
         self.uncertainty() <= SHARP * self.full
     }
 
-    /// Returns an upper bound of the bandwidth if no traffic is found, i.e. if the interval includes zero.
+    /// Returns an upper bound of the bandwidth if the confidence interval includes zero, so that no traffic is
+    /// detected.
     pub(super) fn bound_without_traffic(&self) -> Option<f64> {
         let [low, high] = interval(&self.rates)?;
         (low <= 0.0).then(|| high.max(0.0))
     }
 }
 
-/// Longest interval, as a share of the full rate, of an estimate that counts before all later ones.
+/// Maximum width of the confidence interval, as a share of the full rate, at which an estimate takes precedence over
+/// all later estimates.
 const SHARP: f64 = 0.2;
 
-/// Returns the estimate that counts, with its index: the first with a short interval, else that with the shortest. The
-/// estimates are in ascending order of the disturbance of the program by their reporters.
+/// Returns the estimate to use, with its index: the first estimate with a short confidence interval, otherwise the one
+/// with the shortest interval. `estimates` are ordered by how much their reporters disturb the program, least first.
 pub(super) fn best(estimates: &[Option<DrawnBandwidth>]) -> Option<(usize, &DrawnBandwidth)> {
     let known = estimates.iter().enumerate();
     let known = known.filter_map(|(number, drawn)| Some((number, drawn.as_ref()?)));
@@ -165,13 +170,13 @@ pub(super) fn best(estimates: &[Option<DrawnBandwidth>]) -> Option<(usize, &Draw
 mod tests {
     use super::*;
 
-    /// Returns factors that scatter by a hundredth around one.
+    /// Returns `count` factors between 0.99 and 1.01.
     fn noise(count: usize) -> Vec<f64> {
         (0..count).map(|i| 1.0 + 0.01 * ((i * 7 % 11) as f64 / 5.0 - 1.0)).collect()
     }
 
-    /// Returns the calibration for a memory whose latency rises with the square of the load, and for a program of
-    /// `rate`.
+    /// Returns the calibration for a program that moves `rate` bytes per second, on a memory whose latency rises with
+    /// the square of the load.
     fn calibration(rate: f64, rise: f64, rounds: usize) -> Calibration {
         let reading = |load: f64| 100e-9 * (1.0 + rise * (load / 40e9).powi(2));
         let mut points = Vec::new();
@@ -186,40 +191,42 @@ mod tests {
         Calibration { points, program, slowdowns: Vec::new() }
     }
 
-    /// Factor by which readers at full rate slow down the memory accesses of others.
+    /// Factor by which readers at full rate slow down the memory accesses of other threads.
     const SLOWER: f64 = 1.6;
-    /// Rate of the full load by itself, bytes per second.
+    /// Rate of the full load without readers, bytes per second.
     const FULL: f64 = 40e9;
 
-    /// Rates of a program by itself and together with readers.
+    /// Rates of a program without and with concurrent readers, bytes per second.
     struct Paced {
         alone: f64,
         with_readers: f64,
     }
 
     impl Paced {
-        /// Waits of a fixed time after each block, as the known load and the computations of a program.
+        /// Returns the rates of a program that waits for a fixed time after each block, like the known load, or like a
+        /// program that computes.
         fn fixed_waits(share: f64) -> Self {
             Self { alone: share * FULL, with_readers: FULL / (SLOWER + 1.0 / share - 1.0) }
         }
 
-        /// Waits in proportion to the time of each block.
+        /// Returns the rates of a program whose waits are proportional to the time of each block.
         fn duty_cycle(share: f64) -> Self {
             Self { alone: share * FULL, with_readers: share * FULL / SLOWER }
         }
 
-        /// Waits until the time of the next block, so that the rate does not depend on the memory.
+        /// Returns the rates of a program that starts blocks at fixed times, so that its rate does not depend on the
+        /// memory.
         fn fixed_rate(share: f64) -> Self {
             Self { alone: share * FULL, with_readers: share * FULL }
         }
     }
 
-    /// Returns the time per byte of readers, seconds, which rises with the rate of others at the same time.
+    /// Returns the seconds per byte of readers while other threads move `others` bytes per second.
     fn reading(others: f64) -> f64 {
         25e-12 * (1.0 + others / FULL)
     }
 
-    /// Returns the calibration of such readers.
+    /// Returns the calibration of readers for a program.
     fn readers(program: &Paced) -> Calibration {
         let mut points = vec![CalibrationPoint { rates: Vec::new(), readings: vec![25e-12; 60] }];
         for share in [0.25, 0.5, 0.75, 1.0] {
@@ -245,7 +252,7 @@ mod tests {
                 assert!((found - share).abs() < 0.05, "{share}: {found}");
             }
         }
-        // Without the slowdown, the program with waits in proportion would be found at 28 %.
+        // Without the correction for the slowdown, the estimate for the duty cycle would be 28 %.
         let mut uncorrected = readers(&Paced::duty_cycle(0.46));
         uncorrected.slowdowns = Vec::new();
         let found = stats::median(&uncorrected.drawn().unwrap().rates) / FULL;
@@ -272,13 +279,13 @@ mod tests {
     #[test]
     fn reporter_without_reaction_gives_no_estimate() {
         assert_eq!(calibration(20e9, 0.005, 60).drawn(), None);
-        // Too few rounds have no interval.
+        // With too few rounds, there is no confidence interval.
         assert_eq!(calibration(20e9, 1.0, 4).drawn(), None);
         assert_eq!(Calibration::default().drawn(), None);
     }
 
     #[test]
-    fn first_short_interval_counts_or_else_the_shortest() {
+    fn first_short_interval_is_used_or_else_the_shortest() {
         let wide = DrawnBandwidth { rates: vec![1e9, 2e9, 3e9, 4e9, 5e9, 6e9], full: 9e9 };
         let narrow = DrawnBandwidth { rates: vec![3e9; 6], full: 9e9 };
         let few = DrawnBandwidth { rates: vec![3e9; 2], full: 9e9 };

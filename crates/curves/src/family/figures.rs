@@ -1,4 +1,5 @@
-//! Figures of the family of curves: those of its points and bandwidths, and those derived from a whole curve.
+//! Figures of the family of curves: the figures of points and bandwidths, and the figures that are derived from a whole
+//! curve.
 
 use super::{CellPart, Family, FamilyCell, FamilyView, Member, PathMemory, PathRun, with_mix};
 use crate::config::CurveConfig;
@@ -14,7 +15,7 @@ use nodegauge_gauge::family::{
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{Bytes, NoticeId, Unit, stats};
 
-/// Measured family, of which the figures are made.
+/// Measured cells of the family, from which the figures are computed.
 pub(super) struct FamilyFigures<'f, 'm> {
     pub family: &'f Family,
     pub memories: &'f [PathMemory],
@@ -42,7 +43,7 @@ impl FamilyFigures<'_, '_> {
         self.cells.iter().position(|cell| *cell == FamilyCell { path, member, part })
     }
 
-    /// Returns the configuration and the validity that are common to all figures of a path on a memory region.
+    /// Returns the configuration and the validity that all figures of a path on a memory region share.
     pub(super) fn common(
         &self,
         run: &CurveRun<'_>,
@@ -71,7 +72,7 @@ impl FamilyFigures<'_, '_> {
         (config, validity)
     }
 
-    /// Adds the bandwidth of all threads.
+    /// Adds the figure for the bandwidth of all threads with a mix.
     fn add_bandwidth(
         &self,
         run: &mut CurveRun<'_>,
@@ -111,7 +112,7 @@ impl FamilyFigures<'_, '_> {
         run.add(judged, cell, 0, figure);
     }
 
-    /// Returns the configuration of the points of a curve, and the validity known so far.
+    /// Returns the configuration that the points of a curve share, and their validity so far.
     fn points_config(
         &self,
         run: &CurveRun<'_>,
@@ -134,7 +135,7 @@ impl FamilyFigures<'_, '_> {
         Some((config, validity))
     }
 
-    /// Returns the names of the figures of a point.
+    /// Returns the names of the figures of a point on the curve of a mix.
     fn point_names(&self, mix: Mix, share: u32) -> PointNames {
         if self.family.view != FamilyView::Loaded {
             return PointNames::new(mix.name(), share);
@@ -144,7 +145,7 @@ impl FamilyFigures<'_, '_> {
         PointNames { latency: format!("latency_{step}"), bandwidth }
     }
 
-    /// Adds the points of a curve, and the figures and sentences derived from the whole curve.
+    /// Adds the figures of the points of a curve, and the figures and sentences that are derived from the whole curve.
     fn add_curve(&self, run: &mut CurveRun<'_>, judged: &TimedCells, path: usize, member: usize) {
         let Some((config, validity)) = self.points_config(run, path, member) else { return };
         let Member { mix, load, .. } = &self.paths[path].members[member];
@@ -215,7 +216,8 @@ impl FamilyFigures<'_, '_> {
     }
 }
 
-/// Adds the figure and the sentence of `memory loaded` about the load at which latency is twice the idle latency.
+/// Adds the figure of `memory loaded` for the load at which latency is twice the idle latency, and the sentence about
+/// this load.
 fn add_loaded_knee(run: &mut CurveRun<'_>, points: &[MeasuredPoint], mut config: CurveConfig) {
     let curve: Vec<LoadPoint> = points.iter().map(MeasuredPoint::whole).collect();
     let text = loaded::knee_in_words(&curve);
@@ -230,7 +232,7 @@ fn add_loaded_knee(run: &mut CurveRun<'_>, points: &[MeasuredPoint], mut config:
     run.outcome.measurements.push(m);
 }
 
-/// Adds the knee of a curve, and a sentence if more load reduces the bandwidth.
+/// Adds the figure for the knee of a curve. Adds a sentence if the bandwidth decreases at higher load.
 fn add_found(run: &mut CurveRun<'_>, mix: Mix, points: &[MeasuredPoint], mut config: CurveConfig) {
     if let Some(text) = family::falling_in_words(mix.name(), points) {
         run.outcome.notices.push(notice(NoticeId::Saturation, text));

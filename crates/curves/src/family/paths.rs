@@ -1,4 +1,4 @@
-//! Paths of the family of curves: the threads that load the memory, and the loaded memory.
+//! Paths of the family of curves. A path consists of the threads that load memory, and of this memory.
 
 use crate::{CurveSetup, matrix};
 use nodegauge_machine::{CpuId, NumaNodeId};
@@ -58,7 +58,7 @@ impl NodeChoice {
     }
 }
 
-/// Threads that load a memory, and this memory.
+/// Threads that load memory, and the memory that they load.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MemoryPath {
     /// Node whose cores load the memory; `None` for the threads of the placement.
@@ -115,7 +115,7 @@ impl MemoryPath {
         Ok(paths)
     }
 
-    /// Returns the CPUs of all threads.
+    /// Returns the CPUs of all threads of the path.
     pub(crate) fn cpus(&self) -> Vec<CpuId> {
         self.places.iter().flatten().copied().collect()
     }

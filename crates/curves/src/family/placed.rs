@@ -1,9 +1,9 @@
 //! Measurement of a user's program: the bandwidth that it uses, the memory latency during the program, and its slowdown
 //! by a known load.
 //!
-//! The program gets the CPUs of the first half of the threads. The other threads report how busy the memory is while it
-//! runs, and load the memory. Runs of the program and known loads on its CPUs are interleaved. If the counters of the
-//! memory controllers can be read, they provide the bandwidth.
+//! The program gets the CPUs of the first half of the threads. The other threads are the reporters: they load the
+//! memory, and their readings show how busy it is. Runs of the program and known loads on its CPUs are interleaved. If
+//! the counters of the memory controllers can be read, they provide the bandwidth.
 
 use super::PathRun;
 use super::drawn::{self, Calibration, CalibrationPoint, DrawnBandwidth};
@@ -36,55 +36,58 @@ pub(crate) const BANDWIDTH: &str = "program_bandwidth";
 pub(crate) const BANDWIDTH_BELOW: &str = "program_bandwidth_below";
 /// Name of the figure for the memory latency during the program.
 pub(crate) const LATENCY: &str = "program_latency";
-/// Name of the figure for the slowdown: time with full load on the other CPUs divided by the time without load.
+/// Name of the figure for the slowdown: the time of the program with full load on the other CPUs divided by its time
+/// without load.
 pub(crate) const SLOWDOWN: &str = "program_slowdown";
-/// Name of the figure for the sensitivity: slowdown relative to the rise of latency.
+/// Name of the figure for the sensitivity: the relative slowdown of the program divided by the relative rise of the
+/// latency.
 pub(crate) const SENSITIVITY: &str = "program_sensitivity";
 /// Names of all figures of a program.
 pub(crate) const NAMES: [&str; 5] = [BANDWIDTH, BANDWIDTH_BELOW, LATENCY, SLOWDOWN, SENSITIVITY];
 
 /// Known loads as shares of the full rate, percent.
 const KNOWN_SHARES: [u32; 5] = [0, 25, 50, 75, 100];
-/// Share of the last of them.
+/// Share of the full known load, percent.
 const FULL_SHARE: u32 = KNOWN_SHARES[KNOWN_SHARES.len() - 1];
-/// Duration of a known load: several times that of a slice of the scheduler.
+/// Duration of a known load. It is several times as long as a time slice of the scheduler.
 const KNOWN_TIME: Duration = Duration::from_millis(40);
-/// Minimum duration of a turn of the program, seconds, so that the start of a process is a small part of it. A shorter
-/// program runs several times per turn.
+/// Minimum duration of a turn of the program, seconds, so that the start of its process is a small part of the time. A
+/// shorter program runs several times per turn.
 const PROGRAM_SECONDS: f64 = 0.3;
 /// Time limit of a run of the program if the user sets no budget.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// Maximum share of the node's CPU time that other programs may use during a turn.
-const OTHERS: f64 = 0.02;
-/// Number of rounds for which the default budget is extended: the warm-up, the minimum for a median, and one more.
+const MAX_OTHERS_SHARE: f64 = 0.02;
+/// Number of rounds for which the default budget is extended: the warm-up, the minimum number for a median, and one
+/// more.
 const ROUNDS: u32 = 8;
 
 /// Cell of a run with a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProgramCell {
-    /// The program and a reporter run.
+    /// Run of the program together with a reporter.
     Program(Reporter),
-    /// A known load and a reporter run. The number is the share of the full rate, percent.
+    /// Run of a known load together with a reporter. The number is the load as a share of the full rate, percent.
     Known(Reporter, u32),
-    /// A chain runs on a CPU of the program, and readers on the other CPUs.
+    /// Chain on a CPU of the program, together with readers on the other CPUs.
     LoadedChain,
 }
 
 /// Way in which a run of the program ended.
 enum ProgramEnd {
-    /// The run succeeded, in this number of seconds.
+    /// Success; the number is the elapsed time in seconds.
     Succeeded(f64),
     Failed(String),
     Interrupted,
     OutOfTime,
 }
 
-/// Program after its first successful run.
+/// Program that has completed its first run, with what is needed for further runs.
 pub(super) struct ProgramRuns {
     command: CommandLine,
     /// CPUs of the program.
     cpus: Vec<u32>,
-    /// Number of threads whose CPUs the program gets.
+    /// Number of threads that yield their CPUs to the program.
     workers: usize,
     /// Elapsed time of the first run, seconds.
     seconds: f64,
@@ -92,7 +95,7 @@ pub(super) struct ProgramRuns {
 }
 
 impl ProgramRuns {
-    /// Runs the program once. Extends the default budget if too few runs would fit.
+    /// Runs the program for the first time. Extends the default budget if it would allow too few runs.
     ///
     /// Fails if the program fails or exceeds its time, or if the user interrupts the run.
     pub(super) fn start(
@@ -135,12 +138,12 @@ impl ProgramRuns {
         Ok(runs)
     }
 
-    /// Returns the time of a turn, seconds.
+    /// Returns the expected duration of a turn, seconds.
     fn turn_seconds(&self) -> f64 {
         self.seconds * f64::from(self.repeats())
     }
 
-    /// Returns the number of runs of a turn.
+    /// Returns the number of runs of the program per turn.
     fn repeats(&self) -> u32 {
         (PROGRAM_SECONDS / self.seconds.max(1e-3)).ceil().max(1.0) as u32
     }
@@ -171,7 +174,7 @@ impl ProgramRuns {
         }
     }
 
-    /// Runs the program as often as a turn requires. Returns the time of one run.
+    /// Runs the program as often as a turn requires. Returns the mean time of a run.
     fn run_turn(&self, limits: &Limits) -> ProgramEnd {
         let mut seconds = 0.0;
         for _ in 0..self.repeats() {
@@ -194,7 +197,7 @@ fn cells() -> Vec<ProgramCell> {
     cells
 }
 
-/// Describes how a reporter estimates the bandwidth of a program.
+/// Returns a description of the method by which a reporter estimates the bandwidth of a program.
 fn method_in_words(reporter: Reporter) -> &'static str {
     match reporter {
         Reporter::Chain => "latency of a chain during the program, calibrated by known loads",
@@ -208,7 +211,7 @@ pub(super) struct PlacedProgram<'p, 'm> {
     pub path: &'p mut PathRun<'m>,
     /// Counters of the memory controllers; `None` if they cannot be read.
     pub counters: Option<MemoryCounters>,
-    /// Bandwidths that the counters counted, bytes per second.
+    /// Bandwidths according to the counters, one per turn with the chain, bytes per second.
     pub counted: Vec<f64>,
 }
 
@@ -246,7 +249,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         sample.seconds.push(seconds);
         let others = Work::now(&all).zip(before).map(|(now, then)| now.other_programs_since(then));
         let share = others.map_or(0.0, |others| others.0 / (elapsed * all.len() as f64));
-        if share > OTHERS {
+        if share > MAX_OTHERS_SHARE {
             sample.causes.push(Cause::OtherProgram { share: Fraction(share) });
         }
         if let (Reporter::Chain, Some(counters), Some(start)) = (reporter, &self.counters, reading)
@@ -277,7 +280,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         let times = LoaderTimes::calibrated(&load, first.seconds[1], workers as u64);
         let cells = cells();
         let limits = run.limits;
-        run.observer.phase("running the program and known loads by turns");
+        run.observer.phase("running the program and known loads, interleaved");
         let mut series = Series::new(policy::PLACED, limits, cells.len());
         series.run(
             &mut |turn: Turn| match cells[turn.cell] {
@@ -313,13 +316,13 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
     }
 }
 
-/// Returns the notice that the sensitivity of a program is unknown, with the reason.
+/// Returns the notice that the sensitivity of a program is unknown. `why` is the reason.
 fn unknown_sensitivity(why: &str) -> Notice {
     let text = format!("the sensitivity of the program to latency is unknown: {why}");
     notice(NoticeId::Method, text)
 }
 
-/// Figures of a program.
+/// Samples of a run with a program, from which the figures are computed.
 struct ProgramFigures {
     series: Series,
     regime: OneRegime,
@@ -333,7 +336,7 @@ impl ProgramFigures {
         self.cells.iter().position(|known| *known == cell).unwrap_or(0)
     }
 
-    /// Returns the values of a part of a cell from the samples that count.
+    /// Returns the times of one part of a cell's samples, without the samples that do not count.
     fn seconds(&self, cell: ProgramCell, part: usize) -> Vec<f64> {
         let number = self.number(cell);
         if part >= self.regime.parts(number) {
@@ -342,8 +345,8 @@ impl ProgramFigures {
         self.regime.seconds(number, part)
     }
 
-    /// Returns the readings of a reporter with known loads and with the program. The rates of the loads are those while
-    /// this reporter runs. Readers slow the program down, so that they have its slowdowns, too.
+    /// Returns the readings of a reporter during known loads and during the program. Each rate of a load is measured
+    /// while this reporter runs. For readers, which slow the program down, the calibration also contains the slowdowns.
     fn calibration(&self, reporter: Reporter) -> Calibration {
         let mut points = Vec::new();
         for share in KNOWN_SHARES {
@@ -360,20 +363,20 @@ impl ProgramFigures {
         Calibration { points, program, slowdowns }
     }
 
-    /// Returns the times of the program with readers divided by those with the chain, in rounds.
+    /// Returns the time of the program with readers divided by its time with the chain, one ratio per round.
     fn slowdowns(&self) -> Vec<f64> {
         let without = self.seconds(ProgramCell::Program(Reporter::Chain), 1);
         let with_readers = self.seconds(ProgramCell::Program(Reporter::Readers), 1);
         with_readers.iter().zip(&without).map(|(time, base)| time / base).collect()
     }
 
-    /// Returns a figure with its configuration; `basis` describes the method.
+    /// Returns a figure without a value, with its configuration. `basis` describes the method.
     fn figure(&self, run: &CurveRun<'_>, name: &str, unit: Unit, basis: &str) -> Measurement {
         let config = CurveConfig { basis: Some(basis.to_owned()), ..self.config.clone() };
         Measurement::new(GAUGE, run.curve.test(), name, unit).config(&config)
     }
 
-    /// Returns the validity of a figure derived from these cells of the program.
+    /// Returns the validity of a figure that is derived from runs of the program together with these reporters.
     fn judged(&self, run: &CurveRun<'_>, reporters: &[Reporter]) -> Validity {
         let mut validity = self.validity.clone();
         for reporter in reporters {
@@ -381,7 +384,7 @@ impl ProgramFigures {
             if let Some(failure) = self.series.cell_failure(cell) {
                 validity.invalid(nodegauge_gauge::series::lost_in_words(failure));
             }
-            for doubt in self.regime.doubts(cell, 0, run.setup.guest()) {
+            for doubt in self.regime.doubts(cell, 0, run.setup.is_guest()) {
                 validity.add(Status::Suspect, doubt);
             }
         }
@@ -398,7 +401,7 @@ impl ProgramFigures {
         self.add_reaction(run);
     }
 
-    /// Adds the bandwidth of the program, or a sentence that it is unknown.
+    /// Adds the figure for the bandwidth of the program, or a notice that it is unknown.
     fn add_bandwidth(&self, run: &mut CurveRun<'_>, counted: &[f64]) {
         let unit = Unit::BytesPerSecond;
         if !counted.is_empty() {
@@ -415,7 +418,7 @@ impl ProgramFigures {
             run.outcome.details.push(text);
         }
         let mut estimates = calibrations.map(|calibration| calibration.drawn());
-        // The limit is the rate of the full load by itself, which the chain does not disturb.
+        // The limit is the rate of the full known load with the chain, which does not disturb the load.
         let alone = self.seconds(ProgramCell::Known(Reporter::Chain, FULL_SHARE), 1);
         if !alone.is_empty() {
             let full = 1.0 / stats::median(&alone);
@@ -432,7 +435,7 @@ impl ProgramFigures {
         let validity = self.judged(run, &[reporter]);
         if let Some(bound) = drawn.bound_without_traffic() {
             let text = format!(
-                "no memory traffic of the program is found: less than {}",
+                "no memory traffic of the program was detected: less than {}",
                 BytesPerSec(bound)
             );
             run.outcome.notices.push(notice(NoticeId::Method, text));

@@ -1,4 +1,4 @@
-//! Plans of the family and of its parts.
+//! Plans for the whole family of curves and for its parts `loaded` and `mix`.
 
 use super::{Family, FamilyView, MemoryPath};
 use crate::memory_chase::SetRange;
@@ -7,7 +7,7 @@ use crate::{CurveSetup, memory_working_set, notice, refuse_below, too_large};
 use nodegauge_chase::BLOCK;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 
-/// Fails if a path has fewer threads than a chain and a load require.
+/// Fails if a path has fewer threads than a chain and a load together require.
 fn refuse_one_thread(threads: usize) -> Result<(), Failure> {
     if threads >= 2 {
         return Ok(());
@@ -19,8 +19,9 @@ fn refuse_one_thread(threads: usize) -> Result<(), Failure> {
     .hint("--threads 2"))
 }
 
-/// Plans the measurement of the whole family. The chain has the working set of `memory loaded`; the arrays have the
-/// total size of those of `memory mix`. With less memory the arrays are smaller, and a notice reports this.
+/// Plans the measurement of the whole family. The chain has the same working set as in `memory loaded`, and the arrays
+/// have the same total size as in `memory mix`. If memory is insufficient, the arrays are smaller, and a notice is
+/// added.
 pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Family, Failure> {
     let paths = MemoryPath::all(setup)?;
     for path in &paths {
@@ -97,8 +98,9 @@ pub(crate) fn plan_loaded(
     })
 }
 
-/// Plans the measurement of mixes. The arrays have the requested size, or four times the size of the last-level caches
-/// in use, as STREAM's rule requires. If memory is insufficient, the arrays are smaller, and a notice reports this.
+/// Plans the measurement of mixes. The arrays have the requested size or, by default, four times the size of the
+/// last-level caches in use, as STREAM's rule requires. If memory is insufficient, the arrays are smaller, and a notice
+/// is added.
 pub(crate) fn plan_mix(
     setup: CurveSetup<'_>,
     notices: &mut Vec<Notice>,

@@ -2,12 +2,12 @@ use super::*;
 use nodegauge_measure::schedule::shuffle::Shuffler;
 use proptest::prelude::*;
 
-/// Returns the sizes 4 and 6 KiB times powers of two.
+/// Returns `count` sizes: 4 and 6 KiB times powers of two, in bytes.
 fn sizes(count: usize) -> impl Iterator<Item = u64> {
     (0..count).map(|i| (if i % 2 == 0 { 4096 } else { 6144 }) << (i / 2))
 }
 
-/// Returns the dots of curves over the sizes of [`sizes`].
+/// Returns the dots of curves with these values, at the sizes of [`sizes`].
 fn curves(all: &[&[f64]]) -> Vec<Dot> {
     let values = |i: usize| all.iter().map(|curve| curve[i]).collect();
     sizes(all[0].len())
@@ -16,7 +16,7 @@ fn curves(all: &[&[f64]]) -> Vec<Dot> {
         .collect()
 }
 
-/// Returns L1 and L2 of a thread, and a last-level cache with its share for one thread.
+/// Returns the L1 and L2 of one thread, and a last-level cache with the share of one thread.
 fn reported(l1_kib: u64, l2_kib: u64, whole_kib: u64, l3_kib: u64) -> [Reported; 3] {
     let cache = |level, whole, bytes| Reported { level, whole: whole << 10, bytes: bytes << 10 };
     [cache(1, l1_kib, l1_kib), cache(2, l2_kib, l2_kib), cache(3, whole_kib, l3_kib)]
@@ -253,8 +253,8 @@ fn cache_without_a_plateau_is_reported() {
     assert_eq!(texts(&dots, &caches), [not_seen("L2 of 1 MiB"), not_seen("L3 of 32 MiB")]);
 }
 
-/// Returns curves whose levels have these lengths; each level is higher than the previous one by a factor. The curves
-/// have the given noise, and some outliers in one direction, as other load causes them.
+/// Returns a curve whose levels have these lengths in dots; each level is higher than the previous one by a factor. The
+/// curve has the given noise, and some outliers in one direction, as other load causes them.
 fn noisy(lengths: &[usize], factors: &[f64], noise: f64, seed: u64) -> Vec<f64> {
     let mut random: Vec<usize> = (0..1000).collect();
     Shuffler::new(seed).shuffle(&mut random);

@@ -4,33 +4,33 @@
 //! Cores share nothing but the memory interface of their NUMA domain. A loop scales until its transfers fill the
 //! interface (Treibig and Hager, "Introducing a Performance Model for Bandwidth-Limited Loop Kernels", 2009; Stengel,
 //! Treibig, Hager and Wellein, "Quantifying Performance Bottlenecks of Stencil Computations Using the
-//! Execution-Cache-Memory Model", ICS 2015). Near the saturation point, cores wait for the interface while it is
-//! partly used: a core waits for half a transfer of each other core, times the share of time during which the interface
-//! is used (Hofmann, Hager and Fey, "On the Accuracy and Usefulness of Analytic Energy Models for Contemporary Multicore
+//! Execution-Cache-Memory Model", ICS 2015). Near the saturation point, cores wait for the interface while it is partly
+//! used: a core waits for half a transfer of each other core, times the share of time during which the interface is
+//! used (Hofmann, Hager and Fey, "On the Accuracy and Usefulness of Analytic Energy Models for Contemporary Multicore
 //! Processors", ISC 2018; half a transfer, as in RRZE's Kerncraft).
 
-/// Number of halvings of the interval in which a time of transfer is sought; the error is below that of an `f64`.
+/// Number of bisection steps that determine the transfer time; the remaining error is below the precision of `f64`.
 const HALVINGS: usize = 60;
 
-/// Time of a unit of work of a loop, in any unit of time.
+/// Times that a loop takes for a unit of work, in any unit of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LoopTimes {
     /// Time on one core while the other cores are idle.
     pub one_core: f64,
-    /// Part of it during which the loop uses the memory interface.
+    /// Part of `one_core` during which the loop uses the memory interface.
     pub transfer: f64,
 }
 
 impl LoopTimes {
-    /// Returns the times of a loop that takes `one_core` on one core, and that reaches `rate` units of work per unit of time
-    /// with `cores` cores. If `rate` is not below that of `cores` independent cores, the interface is not noticed.
+    /// Returns the times of a loop that takes `one_core` on one core and reaches `rate` (units of work per unit of
+    /// time) on `cores` cores. If `rate` is at least that of `cores` independent cores, the transfer time is zero.
     pub(crate) fn reaching(one_core: f64, cores: usize, rate: f64) -> Self {
         let mut low = Self { one_core, transfer: 0.0 };
         let mut high = Self { one_core, transfer: 1.0 / rate };
         if low.rate(cores) <= rate {
             return low;
         }
-        // The rate falls while the time of the transfer rises.
+        // The rate decreases as the transfer time increases.
         for _ in 0..HALVINGS {
             let middle = Self { one_core, transfer: (low.transfer + high.transfer) / 2.0 };
             if middle.rate(cores) > rate {
@@ -42,7 +42,8 @@ impl LoopTimes {
         high
     }
 
-    /// Returns the number of cores at which the memory interface is saturated, at least one; infinite if it is not noticed.
+    /// Returns the number of cores that saturate the memory interface, at least one; infinite if the transfer time is
+    /// zero.
     pub(crate) fn saturation(self) -> f64 {
         if self.transfer > 0.0 { (self.one_core / self.transfer).max(1.0) } else { f64::INFINITY }
     }
@@ -58,7 +59,7 @@ impl LoopTimes {
         used
     }
 
-    /// Returns the rate of `cores` cores, units of work per unit of time.
+    /// Returns the rate of `cores` cores, in units of work per unit of time.
     pub(crate) fn rate(self, cores: usize) -> f64 {
         if self.transfer > 0.0 {
             return self.utilisation(cores) / self.transfer;
@@ -67,8 +68,8 @@ impl LoopTimes {
     }
 }
 
-/// Returns the predicted rate of threads on several NUMA domains, of which each has a memory interface of its own.
-/// `running` has the number of cores that run in each domain, `all` the number in a run with all cores, in which the loop
+/// Returns the predicted rate of threads on several NUMA domains, each of which has its own memory interface. `running`
+/// is the number of running cores per domain. `all` is the number of cores per domain in a run with all cores, which
 /// reaches `rate_of_all`.
 pub(crate) fn predicted(one_core: f64, rate_of_all: f64, running: &[usize], all: &[usize]) -> f64 {
     let total: usize = all.iter().sum();
@@ -82,8 +83,8 @@ pub(crate) fn predicted(one_core: f64, rate_of_all: f64, running: &[usize], all:
     rate
 }
 
-/// Returns the time that each level of the memory hierarchy adds on one core, from the times with all data in the first
-/// level, in the second, and so on: the terms of the model without overlap.
+/// Returns the time that each level of the memory hierarchy adds on one core. `times` are the times with all data in
+/// the first level, in the second level, and so on. The results are the terms of the model without overlap.
 pub(crate) fn contributions(times: &[f64]) -> Vec<f64> {
     let mut before = 0.0;
     let mut added = Vec::new();
@@ -111,8 +112,8 @@ mod tests {
         assert_eq!(stencil.saturation().ceil(), 4.0);
         let added = contributions(&[54.0, 94.0, 118.0, 166.5]);
         assert_eq!(added, [54.0, 40.0, 24.0, 48.5]);
-        // Hammer, Hager, Eitzinger and Wellein, "Automatic Loop Kernel Analysis and Performance Modeling With Kerncraft",
-        // PMBS 2015, table 5: Schönauer's triad on Sandy Bridge and on Haswell.
+        // Hammer, Hager, Eitzinger and Wellein, "Automatic Loop Kernel Analysis and Performance Modeling With
+        // Kerncraft", PMBS 2015, table 5: Schönauer's triad on Sandy Bridge and on Haswell.
         let triad = [(47.9, 21.9, 3.0), (44.3, 26.3, 2.0)];
         for (one_core, transfer, saturation) in triad {
             assert_eq!(LoopTimes { one_core, transfer }.saturation().ceil(), saturation);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn prediction_meets_its_inputs() {
+    fn prediction_reproduces_its_inputs() {
         for cores in 1..40 {
             let mut before = 0.0;
             for percent in 1..=120 {
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn domains_saturate_separately() {
-        // Two domains of four cores, each of which has a memory as fast as two cores.
+        // There are two domains of four cores; the memory of each domain is as fast as two cores.
         assert!(is_near(on_two_domains(&[4, 0]), 2.0));
         assert!(is_near(on_two_domains(&[4, 4]), 4.0));
         assert!(is_near(on_two_domains(&[1, 1]), 2.0));
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn level_that_adds_no_time_is_not_negative() {
+    fn contribution_of_a_level_is_never_negative() {
         assert_eq!(contributions(&[2.0, 1.5, 4.0]), [2.0, 0.0, 2.5]);
     }
 }

@@ -1,4 +1,4 @@
-//! Differences of measured figures from their predictions. All functions are pure.
+//! Differences between measured figures and their predictions. All functions are pure.
 
 use super::KERNELS;
 use crate::GAUGE;
@@ -10,8 +10,8 @@ use nodegauge_kernels::Kernel;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::{BytesPerSec, Fraction};
 
-/// Difference from the prediction above which a page names the kernel, as a share of the prediction. Published models
-/// are right within 5 % on average and 10 % at most (Hofmann, Alappat, Hager, Fey and Wellein, "Bridging the Architecture
+/// Maximum difference, as a share of the prediction, at which a prediction counts as correct. Published models have
+/// errors of 5 % on average and at most 10 % (Hofmann, Alappat, Hager, Fey and Wellein, "Bridging the Architecture
 /// Gap", 2020).
 pub(crate) const TOLERANCE: Fraction = Fraction(0.10);
 
@@ -33,7 +33,7 @@ impl ComparedFigure<'_> {
         figures.iter().all(|m| m.validity.status == Status::Valid)
     }
 
-    /// True if the difference is above the tolerance.
+    /// True if the difference exceeds the tolerance.
     pub(crate) fn is_missed(&self) -> bool {
         self.miss.abs() > TOLERANCE.0
     }
@@ -72,7 +72,8 @@ pub(crate) fn compared(figures: &[Measurement]) -> Vec<ComparedFigure<'_>> {
     found.into_iter().map(|(_, one)| one).collect()
 }
 
-/// Returns the largest difference of each kernel that is above the tolerance, in words; `None` if there is none.
+/// Returns a text with the largest difference of each kernel whose prediction is not correct; `None` if all are
+/// correct.
 pub(crate) fn misses_in_words(of: &[ComparedFigure<'_>]) -> Option<String> {
     let mut texts = Vec::new();
     for kernel in KERNELS {
@@ -85,7 +86,7 @@ pub(crate) fn misses_in_words(of: &[ComparedFigure<'_>]) -> Option<String> {
         .then(|| format!("predictions are missed by more than {limit}: {}", joined(&texts)))
 }
 
-/// Returns the sentence on how many kernels are predicted; `None` without predictions.
+/// Returns a sentence about the number of kernels that are predicted correctly; `None` if there are no predictions.
 pub(crate) fn share_in_words(of: &[ComparedFigure<'_>]) -> Option<String> {
     let mut kernels = 0;
     let mut right = 0;
@@ -147,7 +148,7 @@ mod tests {
         figures[0].validity.suspect("disturbed");
         let doubted = compared(&figures);
         assert!(share_in_words(&doubted).unwrap().ends_with("(suspect)"));
-        // A doubt about one kernel is not one about another.
+        // A suspect figure of one kernel does not affect another kernel.
         assert_eq!(misses_in_words(&doubted).unwrap(), expected);
     }
 

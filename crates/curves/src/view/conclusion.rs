@@ -1,4 +1,4 @@
-//! First sentence of a page of curves.
+//! First sentence of the page for curves.
 
 use super::{Curves, CurvesFigure, at_load, cache_remark, family, matrix, scaling};
 use crate::GAUGE;
@@ -10,7 +10,7 @@ use nodegauge_gauge::view::sentence::{
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{Bytes, Unit, stats};
 
-/// Returns a sentence on the figures of this gauge's first test in a record.
+/// Returns a sentence about the figures of the first test of this gauge in a record.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     ladder(&figures(record, LADDER))
         .or_else(|| latency(&figures(record, LATENCY)))
@@ -21,7 +21,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         .or_else(|| scaling::conclusion(record, &figures(record, SCALING)))
 }
 
-/// Returns the figures of a test.
+/// Returns the figures of a test in a record.
 fn figures<'a>(record: &'a Record, test: &str) -> Vec<CurvesFigure<'a>> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == test);
     own.map(|m| (m, m.read_config())).collect()
@@ -35,8 +35,8 @@ fn is_suspect(m: &Measurement) -> bool {
     m.validity.status == Status::Suspect
 }
 
-/// True if a figure is a latency of memory. If the TLB has several levels, memory has several levels, too, but its
-/// latency is that of the largest working set, as in `memory matrix` and `memory loaded`.
+/// True if a figure is the latency of memory. If the TLB has several levels, memory also has several levels; its
+/// latency is then that of the largest working set, as in `memory matrix` and `memory loaded`.
 fn is_memory_latency((m, config): &CurvesFigure<'_>) -> bool {
     m.unit == Unit::Seconds && config.level.as_deref() == Some(MEMORY)
 }

@@ -1,4 +1,4 @@
-//! View of the family of curves of the node's memory, with a program on it.
+//! View of the family of curves of the node's memory, with a program shown among the curves.
 
 use super::{CurvesFigure, evidence, memory_latency};
 use crate::family::{BANDWIDTH, BANDWIDTH_BELOW, LATENCY, NAMES, SENSITIVITY, SLOWDOWN};
@@ -9,10 +9,10 @@ use nodegauge_gauge::view::{Block, ChartSeries, ColumnUnit, DotConnection, Secti
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::record::Measurement;
 
-/// Nodes of the threads and of the memory of a curve; `None` if they were not chosen.
+/// NUMA node of the threads and NUMA node of the memory of a curve; `None` if the user did not choose the node.
 type Path = (Option<u64>, Option<u64>);
 
-/// True if the view has a place for a figure.
+/// True if the view can show a figure.
 pub(super) fn shows((m, config): &CurvesFigure<'_>) -> bool {
     let is_found = m.name.starts_with(SATURATED) || m.name.starts_with(KNEE);
     config.load_share.is_some() || is_found || NAMES.contains(&&*m.name)
@@ -22,7 +22,7 @@ fn figure_path((_, config): &CurvesFigure<'_>) -> Path {
     (config.from_node, config.to_node)
 }
 
-/// Returns a path as text: `node 0 to node 1`; empty for the threads and memory of the placement.
+/// Returns a text for a path, e.g. `node 0 to node 1`; empty if neither node was chosen.
 fn path_in_words(path: Path) -> String {
     match path {
         (None, None) => String::new(),
@@ -48,7 +48,7 @@ fn program_figure<'a>(of: &'a [CurvesFigure<'a>], name: &str) -> Option<&'a Curv
     of.iter().find(|(m, _)| m.name == name)
 }
 
-/// Returns the point of the program: its bandwidth, and the latency during the program.
+/// Returns the point for the program in the chart, from its bandwidth and the latency during the program.
 fn program_point(of: &[CurvesFigure<'_>]) -> Option<ChartSeries> {
     let (bandwidth, _) = program_figure(of, BANDWIDTH)?;
     let (latency, _) = program_figure(of, LATENCY)?;
@@ -76,7 +76,7 @@ fn with_interval(m: &Measurement) -> Option<String> {
     Some(ends.map_or_else(|| value.clone(), |[low, high]| format!("{value} ({low} to {high})")))
 }
 
-/// Returns a sentence on the bandwidth of the program; `None` if it is unknown.
+/// Returns a sentence about the bandwidth of the program; `None` if it is unknown.
 fn program_in_words(of: &[CurvesFigure<'_>]) -> Option<String> {
     if let Some((m, _)) = program_figure(of, BANDWIDTH_BELOW) {
         return Some(format!(
@@ -91,7 +91,7 @@ fn program_in_words(of: &[CurvesFigure<'_>]) -> Option<String> {
     Some(format!("the program uses {}{}", quoted(m)?, share.unwrap_or_default()))
 }
 
-/// Adds the lines on the program.
+/// Adds the lines about the program to a section.
 fn add_program(of: &[CurvesFigure<'_>], section: &mut Section) {
     let Some((_, config)) = of.iter().find(|(m, _)| NAMES.contains(&&*m.name)) else { return };
     let command = config.program.clone().unwrap_or_default();
@@ -136,7 +136,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
 }
 
-/// Returns the sentence on the family: the idle latency, and the range of the bandwidths of all threads.
+/// Returns the conclusion about the family: the idle latency, and the range of the bandwidths of all threads.
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mut parts = family::conclusion(&curve_figures(of), "all threads together");
     parts.extend(program_in_words(of));

@@ -20,7 +20,7 @@ const MAX_NODES: usize = 16;
 /// If a hypervisor runs CPUs alternately on one core, times are longer.
 const MAX_NANOSECONDS: f64 = 10e-6;
 
-/// Returns the unit of the times of a table.
+/// Returns the unit in which a table shows times.
 fn time_unit(figures: &[CurvesFigure<'_>]) -> ColumnUnit {
     let largest = figures.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
     if largest < MAX_NANOSECONDS { ColumnUnit::NANOSECONDS } else { ColumnUnit::MICROSECONDS }
@@ -116,7 +116,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
 }
 
-/// Returns a sentence on the number of lines per pair and their spread; `None` for records without this number.
+/// Returns a sentence about the number of lines per pair and their spread; `None` for records without this number.
 fn lines_in_words(cpus: &[CurvesFigure<'_>]) -> Option<String> {
     let lines = cpus.iter().find_map(|(_, config)| config.lines)?;
     let spreads: Vec<f64> = cpus.iter().filter_map(|(_, config)| config.line_spread).collect();
@@ -130,8 +130,8 @@ fn lines_in_words(cpus: &[CurvesFigure<'_>]) -> Option<String> {
     ))
 }
 
-/// Returns a sentence on the NUMA nodes (local and remote memory), or on the CPUs if there is one NUMA node (range of
-/// the core-to-core latency).
+/// Returns a sentence about the NUMA nodes (local and remote memory) or, if there is only one NUMA node, about the CPUs
+/// (range of the core-to-core latency).
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mut parts = Vec::new();
     let local = pair_figures(of, "n", Unit::Seconds).into_iter().filter(is_local);
@@ -144,7 +144,7 @@ pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     (!parts.is_empty()).then(|| capital(&parts.join("; ")))
 }
 
-/// Returns the figures of NUMA nodes (`n`) or of CPUs (`cpu`) in a unit.
+/// Returns the figures between NUMA nodes (`n`) or between CPUs (`cpu`) that have a unit.
 fn pair_figures<'a>(of: &[CurvesFigure<'a>], kind: &str, unit: Unit) -> Vec<CurvesFigure<'a>> {
     let pairs = of
         .iter()
@@ -152,19 +152,21 @@ fn pair_figures<'a>(of: &[CurvesFigure<'a>], kind: &str, unit: Unit) -> Vec<Curv
     pairs.cloned().collect()
 }
 
-/// True if source and target of a figure are the same.
+/// True if the source and the target of a figure are the same.
 fn is_local(figure: &CurvesFigure<'_>) -> bool {
     pair(figure).is_some_and(|(_, from, to)| from == to)
 }
 
-/// Returns the range of the values of pairs with the same, or with different, source and target.
+/// Returns the range of the values of pairs. If `with_local` is true, the pairs have the same source and target,
+/// otherwise different ones.
 fn pair_range(of: &[CurvesFigure<'_>], kind: &str, unit: Unit, with_local: bool) -> Option<String> {
     let mut pairs = pair_figures(of, kind, unit);
     pairs.retain(|figure| is_local(figure) == with_local && !is_write(figure));
     value_range(pairs.iter().map(|(m, _)| *m))
 }
 
-/// Returns the ranges of the bandwidth and of the latency of local or of remote memory.
+/// Returns the ranges of the bandwidth and of the latency of local memory if `with_local` is true, otherwise of remote
+/// memory.
 fn memory_range(of: &[CurvesFigure<'_>], with_local: bool) -> Option<String> {
     let units = [Unit::BytesPerSecond, Unit::Seconds];
     let parts: Vec<String> =

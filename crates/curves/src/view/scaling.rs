@@ -1,4 +1,4 @@
-//! Views of the scaling over threads: the measured figures, and their predictions with the picture of both.
+//! Views of the scaling with the number of threads: the measured figures, and their predictions with a chart of both.
 
 use super::{CurvesFigure, distinct, evidence, value};
 use crate::config::CurveConfig;
@@ -13,7 +13,7 @@ use nodegauge_kernels::{Kernel, LINE};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 
-/// True if the views of measured and of predicted figures have a place for a figure.
+/// True if the views of measured and of predicted figures can show a figure.
 pub(super) fn shows((m, config): &CurvesFigure<'_>) -> bool {
     m.unit == Unit::BytesPerSecond && config.kernel.is_some() && config.threads.is_some()
 }
@@ -22,7 +22,7 @@ fn named<'a>(of: &'a [CurvesFigure<'a>], name: &str) -> Option<&'a CurvesFigure<
     of.iter().find(|(m, _)| m.name == name)
 }
 
-/// True for a figure of a number of threads, which is neither of a level nor of a mix.
+/// True if a figure is for a number of threads, and neither for a level nor for a mix.
 fn has_no_level((m, config): &CurvesFigure<'_>) -> bool {
     config.level.is_none() && !m.name.starts_with(SATURATED)
 }
@@ -57,8 +57,8 @@ fn count_cell(count: Option<u64>) -> String {
     count.map_or_else(|| "?".to_owned(), |count| count.to_string())
 }
 
-/// Returns the time that a level adds per line of a kernel, for each level in the order of `levels`.
-fn added(of: &[CurvesFigure<'_>], levels: &[&str], kernel: Kernel) -> Vec<f64> {
+/// Returns the time in seconds that each of `levels` adds per cache line of a kernel.
+fn added_times(of: &[CurvesFigure<'_>], levels: &[&str], kernel: Kernel) -> Vec<f64> {
     let mut times = Vec::new();
     for level in levels {
         let rate = named(of, &core_name(kernel, level)).and_then(|(m, _)| m.value);
@@ -68,7 +68,7 @@ fn added(of: &[CurvesFigure<'_>], levels: &[&str], kernel: Kernel) -> Vec<f64> {
     contributions(&times)
 }
 
-/// Adds the tables of one core: the bandwidth in each level, and the time that each level adds.
+/// Adds the tables for one core: the bandwidth in each level, and the time that each level adds.
 fn add_levels(of: &[CurvesFigure<'_>], levels: &[&str], section: &mut Section) {
     let rates = ColumnList::<&str>::new()
         .left("one core", |level| (*level).to_owned())
@@ -88,7 +88,7 @@ fn add_levels(of: &[CurvesFigure<'_>], levels: &[&str], section: &mut Section) {
         |kernel| kernel.to_string(),
         |level, kernel| {
             let place = levels.iter().position(|known| known == level).unwrap_or(0);
-            ColumnUnit::NANOSECONDS.cell(added(of, levels, *kernel).get(place).copied())
+            ColumnUnit::NANOSECONDS.cell(added_times(of, levels, *kernel).get(place).copied())
         },
     );
     section.push(times.table(levels)).gap();
@@ -123,7 +123,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
         "GB/s, counted as in STREAM; one core: bandwidth in each level; ns per line: time that the level adds per {LINE} B; \
          mix: lines read : lines written, by all threads"
     )));
-    // The figures of all threads are the last.
+    // The last figures are for all threads.
     let widest_first: Vec<CurvesFigure<'_>> = of.iter().rev().cloned().collect();
     evidence(section, &widest_first, "regular stores".to_owned());
     if let Some(limit) = of.iter().find_map(|(m, _)| m.limit.as_ref()) {
@@ -132,20 +132,20 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
 }
 
-/// Returns the difference of a measured value from a prediction in words: `+3.2 %`.
+/// Returns a text with the relative difference of a measured value from its prediction, e.g. `+3.2 %`.
 fn miss_in_words((m, config): &CurvesFigure<'_>) -> Option<String> {
     let miss = config.measured? / m.value? - 1.0;
     let sign = if miss < 0.0 { '-' } else { '+' };
     Some(format!("{sign}{}", Fraction(miss.abs())))
 }
 
-/// Returns an empty curve with the colour of a number; `dash` is the kind of its line.
+/// Returns an empty curve. `number` selects its colour, and `dash` its line style.
 fn empty_curve(mark: char, name: String, number: usize, dash: usize) -> ChartSeries {
     let colour = Some(number);
     ChartSeries { mark, name, colour, dash: Some(dash), ..ChartSeries::default() }
 }
 
-/// Returns the curves of a kernel: measured, and predicted as a dashed line of the same colour.
+/// Returns the two curves of a kernel: measured, and predicted as a dashed line in the same colour.
 fn curves(of: &[CurvesFigure<'_>], number: usize, kernel: &str) -> [ChartSeries; 2] {
     let initial = kernel.chars().next().unwrap_or('*');
     let mut measured = empty_curve(initial, kernel.to_owned(), number, 0);
@@ -164,7 +164,7 @@ fn curves(of: &[CurvesFigure<'_>], number: usize, kernel: &str) -> [ChartSeries;
     [measured, predicted]
 }
 
-/// Adds the view of the predictions, with the picture of the measured and the predicted curves.
+/// Adds the view of the predictions, with the chart of the measured and the predicted curves.
 pub(super) fn prediction(of: &[CurvesFigure<'_>], section: &mut Section) {
     let columns = ColumnList::<CurvesFigure<'_>>::new()
         .right("threads", |(_, config)| count_cell(config.threads))
@@ -198,7 +198,7 @@ pub(super) fn prediction(of: &[CurvesFigure<'_>], section: &mut Section) {
     ));
 }
 
-/// Returns the heading of a kernel: its mix, and where it saturates the memory.
+/// Returns the heading for a kernel: its mix, and the number of cores at which it saturates the memory.
 fn heading(kernel: &str, config: Option<&CurveConfig>) -> TableCell {
     let Some(config) = config else { return kernel.into() };
     let mix = Mix::ALL.iter().find(|mix| {
@@ -214,7 +214,8 @@ fn heading(kernel: &str, config: Option<&CurveConfig>) -> TableCell {
     format!("{kernel} ({mix}), {end}").into()
 }
 
-/// Returns the sentence on the scaling: Triad of all threads, and how many kernels are predicted.
+/// Returns the conclusion about the scaling: the rate of Triad with all threads, and the number of kernels that are
+/// predicted correctly.
 pub(super) fn conclusion(record: &Record, of: &[CurvesFigure<'_>]) -> Option<String> {
     let all = of.iter().filter_map(|(_, config)| config.threads).max()?;
     let own = at(of, Kernel::Triad.name(), Some(all)).map(|(m, _)| *m);

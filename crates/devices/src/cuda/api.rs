@@ -16,12 +16,12 @@ pub enum VendorApi {
 }
 
 impl VendorApi {
-    /// Returns the name of the driver in [`crate::driver`].
+    /// Returns the driver's name, as in [`crate::driver::Driver::name`].
     pub fn name(self) -> &'static str {
         self.select("cuda", "hip")
     }
 
-    /// Returns the value for this API: `cuda` or `hip`.
+    /// Returns the argument for this API: `cuda` or `hip`.
     pub fn select<T>(self, cuda: T, hip: T) -> T {
         match self {
             Self::Cuda => cuda,
@@ -168,7 +168,7 @@ impl CudaApi {
         Ok(Box::leak(Box::new(api)))
     }
 
-    /// Converts the return code of a call to a failure.
+    /// Returns an error if the return code of a call is not success.
     fn check(&self, call: &str, code: c_int) -> Result<(), DeviceError> {
         let Some(kind) = failure_class(code) else { return Ok(()) };
         Err(self.dialect.error(kind, call, code).with_detail(self.error_name(code)))

@@ -121,7 +121,7 @@ fn version(dialect: VendorApi, library: &SharedLibrary, handle: usize) -> Option
     (code == 0).then(|| dialect.select(numbers, text_from_bytes(&text)))
 }
 
-/// Converts a status of cuBLAS or rocBLAS to a failure.
+/// Returns an error if the status of cuBLAS or rocBLAS is not success.
 fn check(dialect: VendorApi, call: &str, code: c_int) -> Result<(), DeviceError> {
     let kind = match (dialect, code) {
         (_, 0) => return Ok(()),

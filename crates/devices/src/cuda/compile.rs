@@ -1,10 +1,10 @@
 //! Code for a device. It is compiled from the source at run time (NVRTC, hipRTC). If CUDA's compiler is not installed,
 //! the included PTX is used, which the driver compiles.
 //!
-//! `probes/ptx` has three PTX builds per element type ([`CARRIED`]): one that supports every kernel, and the two that
-//! were the fastest on an H100. They were compiled with clang, which does not require the CUDA toolkit; a test compiles
-//! them again and compares. Their target is the oldest architecture with a useful rate in double precision (`sm_60`);
-//! the driver compiles them for all later devices.
+//! `probes/ptx` has three PTX builds per element type ([`EMBEDDED_BUILDS`]): one that supports every kernel, and the
+//! two that were the fastest on an H100. They were compiled with clang, which does not require the CUDA toolkit; a test
+//! compiles them again and compares. Their target is the oldest architecture with a useful rate in double precision
+//! (`sm_60`); the driver compiles them for all later devices.
 
 use super::api::{VendorApi, text_from_bytes};
 use crate::driver::{DeviceError, FailureClass};
@@ -42,8 +42,8 @@ const fn tiled(element: Element, width: u32) -> KernelSource {
     KernelSource { element, width, items: 1, strided: false }
 }
 
-/// Builds that are included as PTX, with the PTX text.
-pub(super) const CARRIED: [(KernelSource, &str); 6] = [
+/// Builds that are included as PTX, each with its PTX text.
+pub(super) const EMBEDDED_BUILDS: [(KernelSource, &str); 6] = [
     (strided(Element::F64), include_str!("../../probes/ptx/f64-2x2-strided.ptx")),
     (tiled(Element::F64, 1), include_str!("../../probes/ptx/f64-1x1.ptx")),
     (tiled(Element::F64, 2), include_str!("../../probes/ptx/f64-1x2.ptx")),
@@ -57,12 +57,12 @@ pub fn assembly(dialect: VendorApi, source: &KernelSource) -> Option<Image> {
     if dialect != VendorApi::Cuda {
         return None;
     }
-    let (_, text) = CARRIED.iter().find(|(of, _)| of == source)?;
+    let (_, text) = EMBEDDED_BUILDS.iter().find(|(of, _)| of == source)?;
     Some(Image([text.as_bytes(), &[0]].concat()))
 }
 
 /// True if the run-time compiler can be loaded.
-pub fn is_there(dialect: VendorApi) -> bool {
+pub fn is_available(dialect: VendorApi) -> bool {
     Compiler::from_dialect(dialect).is_some()
 }
 
@@ -123,7 +123,7 @@ fn prefix(dialect: VendorApi) -> &'static str {
 }
 
 /// Returns the name of a function of the compiler.
-fn named(dialect: VendorApi, what: &str) -> String {
+fn function_name(dialect: VendorApi, what: &str) -> String {
     format!("{}{what}", prefix(dialect))
 }
 
@@ -143,17 +143,17 @@ impl Compiler {
             let library = SharedLibrary::open_first(LIBRARIES[dialect as usize]).ok()?;
             Some(Self {
                 dialect,
-                create: library.function(&named(dialect, "CreateProgram"))?,
-                compile: library.function(&named(dialect, "CompileProgram"))?,
+                create: library.function(&function_name(dialect, "CreateProgram"))?,
+                compile: library.function(&function_name(dialect, "CompileProgram"))?,
                 log: ResultCalls {
-                    length: library.function(&named(dialect, "GetProgramLogSize"))?,
-                    fill: library.function(&named(dialect, "GetProgramLog"))?,
+                    length: library.function(&function_name(dialect, "GetProgramLogSize"))?,
+                    fill: library.function(&function_name(dialect, "GetProgramLog"))?,
                 },
                 code: ResultCalls {
-                    length: library.function(&named(dialect, &format!("Get{code}Size")))?,
-                    fill: library.function(&named(dialect, &format!("Get{code}")))?,
+                    length: library.function(&function_name(dialect, &format!("Get{code}Size")))?,
+                    fill: library.function(&function_name(dialect, &format!("Get{code}")))?,
                 },
-                destroy: library.function(&named(dialect, "DestroyProgram"))?,
+                destroy: library.function(&function_name(dialect, "DestroyProgram"))?,
             })
         }
     }
@@ -179,9 +179,10 @@ impl Compiler {
         // SAFETY: the program was created; the options live.
         let log_code = unsafe { (self.compile)(program, words.len() as c_int, words.as_ptr()) };
         let image = match log_code {
-            0 => self.filled(program, self.code).map(Image).ok_or_else(|| self.failed(0)),
+            0 => self.result_bytes(program, self.code).map(Image).ok_or_else(|| self.failed(0)),
             failure => {
-                let log = text_from_bytes(&self.filled(program, self.log).unwrap_or_default());
+                let bytes = self.result_bytes(program, self.log).unwrap_or_default();
+                let log = text_from_bytes(&bytes);
                 let mut lines = log.lines();
                 let line = lines.clone().find(|line| line.contains("error")).or(lines.next());
                 Err(self.failed(failure).with_detail(line.unwrap_or_default()))
@@ -192,8 +193,8 @@ impl Compiler {
         image
     }
 
-    /// Returns the bytes that a pair of functions provides, followed by a zero byte.
-    fn filled(&self, program: Program, calls: ResultCalls) -> Option<Vec<u8>> {
+    /// Returns the result that a pair of functions provides, followed by a zero byte.
+    fn result_bytes(&self, program: Program, calls: ResultCalls) -> Option<Vec<u8>> {
         let ResultCalls { length, fill } = calls;
         let mut bytes = 0;
         // SAFETY: the program lives; the call writes the length.

@@ -23,7 +23,7 @@ impl Context {
         Ok(self.api)
     }
 
-    /// Creates a handle for an object that is released in this context.
+    /// Creates a handle for an object. Dropping the handle releases the object in this context.
     pub fn handle(
         self,
         raw: usize,

@@ -27,7 +27,7 @@ const LOG_OPTIONS: [c_int; 2] = [5, 6];
 pub struct OpenedDevice {
     context: Context,
     info: DeviceInfo,
-    /// Target architecture of compiled code, e.g. `sm_90`; `None` if the compiler queries the device.
+    /// Target architecture of compiled code, e.g. `sm_90`; `None` if the compiler itself queries the device.
     architecture: Option<String>,
     /// NVML library, which reports clocks and memory errors.
     management: Option<Nvml>,

@@ -1,8 +1,8 @@
 //! Tests of the back end with the stub driver in `tests/standin`, which runs the kernels in C.
 
 use super::api::{CudaApi, VendorApi};
-use super::compile::CARRIED;
-use super::{ATTRIBUTES, OpenedDevice, because, describe, matrix_peak, peaks};
+use super::compile::EMBEDDED_BUILDS;
+use super::{ATTRIBUTES, OpenedDevice, describe, matrix_peak, peaks, with_nvml_cause};
 use crate::driver::{Arg, Copy, DeviceBuffer, FailureClass, LaunchGrid, OpenDevice, Queue};
 use crate::kernels::{self, KernelSource};
 use nodegauge_kernels::{Array, Element, SCALAR};
@@ -122,7 +122,7 @@ fn entries(n: usize, from: usize) -> Vec<f64> {
 
 #[test]
 fn kernels_receive_arrays_scalar_and_length() {
-    for (source, _) in CARRIED {
+    for (source, _) in EMBEDDED_BUILDS {
         let mut bench = bench(source.element);
         let width = source.width as usize;
         // Each group processes two tiles.
@@ -166,7 +166,7 @@ fn kernels_receive_arrays_scalar_and_length() {
 
 #[test]
 fn check_counts_wrong_elements_and_finds_the_worst() {
-    for (source, _) in CARRIED {
+    for (source, _) in EMBEDDED_BUILDS {
         let mut bench = bench(source.element);
         let (n, groups) = (4096 * source.width as usize, 2);
         let bytes = source.element.bytes() as usize;
@@ -204,12 +204,12 @@ fn check_counts_wrong_elements_and_finds_the_worst() {
 }
 
 #[test]
-fn failed_calls_have_kind_and_name() {
+fn failed_call_reports_class_and_error_name() {
     let device = opened();
     let error = device.allocate(2 << 30).unwrap_err();
     assert_eq!(error.kind, FailureClass::OutOfMemory);
     assert_eq!((error.call.as_str(), error.code), ("cuMemAlloc_v2", 2));
-    let (source, _) = CARRIED[0];
+    let (source, _) = EMBEDDED_BUILDS[0];
     let program = device.build(&source).unwrap();
     let kernel_error = device.kernel(&program, "no_such_loop").unwrap_err();
     assert_eq!(
@@ -233,17 +233,18 @@ fn missing_device_is_explained_by_nvml() {
     let error = || VendorApi::Cuda.error(FailureClass::NoDevice, "cuInit", 100);
     let seen = |gpus, unresponsive| Ok(NvmlReading { driver: None, gpus, unresponsive });
     let two = || vec![GpuState::default(), GpuState::default()];
-    let hidden = because(error(), seen(two(), vec![]), Some(""));
+    let hidden = with_nvml_cause(error(), seen(two(), vec![]), Some(""));
     assert_eq!(hidden.detail, "CUDA_VISIBLE_DEVICES= hides all 2 GPUs of this node");
-    let one = because(error(), seen(vec![GpuState::default()], vec![]), Some("-1"));
+    let one = with_nvml_cause(error(), seen(vec![GpuState::default()], vec![]), Some("-1"));
     assert_eq!(one.detail, "CUDA_VISIBLE_DEVICES=-1 hides the only GPU of this node");
-    assert_eq!(because(error(), seen(two(), vec![]), None).detail, "");
-    let barred = because(error(), seen(vec![], vec![(0, NvmlError::NoPermission)]), Some("0"));
+    assert_eq!(with_nvml_cause(error(), seen(two(), vec![]), None).detail, "");
+    let no_access = seen(vec![], vec![(0, NvmlError::NoPermission)]);
+    let barred = with_nvml_cause(error(), no_access, Some("0"));
     assert_eq!(
         (barred.kind, barred.detail.as_str()),
         (FailureClass::NotAllowed, "GPU 0: the device file cannot be opened")
     );
-    let mixed = because(error(), Err(NvmlError::VersionMismatch), None);
+    let mixed = with_nvml_cause(error(), Err(NvmlError::VersionMismatch), None);
     assert!(mixed.detail.contains("different versions"), "{}", mixed.detail);
 }
 
@@ -254,8 +255,8 @@ fn peaks_match_data_sheets() {
     assert_eq!((double.unwrap().value / 1e12).round(), 33.0);
     assert_eq!((single.unwrap().value / 1e12).round(), 67.0);
     assert_eq!(peaks([3, 5], 13, Some(Hertz(7e8))), [None, None]);
-    // NVIDIA specifies 66.9 TFLOP/s for its tensor cores, and 19.5 for those of an A100 with 108 multiprocessors at 1.41
-    // GHz. A V100 has none for double precision: 80 multiprocessors at 1.53 GHz reach 7.8 TFLOP/s.
+    // NVIDIA specifies 66.9 TFLOP/s for its tensor cores, and 19.5 for those of an A100 with 108 multiprocessors at
+    // 1.41 GHz. A V100 has none for double precision: 80 multiprocessors at 1.53 GHz reach 7.8 TFLOP/s.
     for (capability, units, gigahertz, teraflops) in
         [([9, 0], 132, 1.98, 66.9), ([8, 0], 108, 1.41, 19.5), ([7, 0], 80, 1.53, 7.8)]
     {

@@ -1,5 +1,4 @@
-//! Chain and arrays in the memory of a device, with the kernel that follows the chain in one group and loads the memory in
-//! the others.
+//! Chain and arrays in device memory. One group of the kernel follows the chain, and the other groups load the memory.
 
 use super::DeviceMix;
 use crate::bench::numbers;
@@ -13,45 +12,47 @@ use nodegauge_kernels::Element;
 use nodegauge_measure::schedule::shuffle::{Shuffler, successors};
 use std::rc::Rc;
 
-/// Duration of a chain or of a load, seconds. It is long compared with the start of a kernel, which takes microseconds.
+/// Target duration of a launch, seconds. It is long compared with the launch overhead of some microseconds.
 const LAUNCH_SECONDS: f64 = 5e-3;
-/// Steps of the first chain.
+/// Number of steps of the first chain, whose time gives the length of the later chains.
 const FEW_STEPS: u64 = 1024;
-/// Fraction of the steps of the second, shorter chain of a sample. The difference of both has neither the start of the
-/// kernel nor its end.
-const SHORTER: u64 = 8;
-/// Time for which the load may continue without an end of the chain, as a multiple of the expected time.
+/// Ratio of the long chain to the short chain of a sample. The difference between their times contains neither the
+/// start nor the end of the kernel.
+const SHORT_CHAIN_RATIO: u64 = 8;
+/// Limit for the duration of the load, as a multiple of the expected time, in case the chain does not end.
 const LOAD_TIMEOUT: f64 = 20.0;
-/// Looks of the chain for the groups that load, on a GPU and on a CPU. A look takes a load from memory or from a cache.
-const LOOKS: [u64; 2] = [1 << 13, 1 << 24];
-/// Distance of the elements of the chain, bytes: a line of a GPU, and of a CPU.
+/// Maximum number of times that the chain's group polls for the start of the loading groups: on a GPU, where a poll
+/// reads memory, and on a CPU, where it reads a cache.
+const MAX_POLLS: [u64; 2] = [1 << 13, 1 << 24];
+/// Distance between elements of the chain in bytes, one cache line: on a GPU, and on a CPU.
 const STRIDES: [usize; 2] = [128, 64];
-/// Groups per compute unit that load, on a GPU. Together with [`ITEMS`] they have enough loads in flight for the memory of
-/// current devices: 4 groups of 256 items with 64 B each are 64 KiB per unit.
+/// Number of loading groups per compute unit on a GPU. Together with [`ITEMS`], it gives enough loads in flight for the
+/// memory of current devices: 4 groups of 256 items with 64 B each are 64 KiB per unit.
 const GROUPS_PER_UNIT: usize = 4;
-/// Items of a group on a GPU.
+/// Number of work-items per group on a GPU.
 const ITEMS: usize = 256;
-/// Vector of elements: 16 B in double precision.
+/// Number of elements per vector: 16 B in double precision.
 const WIDTH: u32 = 2;
 /// Value of all elements.
 const ONE: f64 = 1.0;
-/// Rounds of the wait loop with which its time is measured.
+/// Number of rounds of the wait loop in the launch that measures the time of a round.
 const PROBE_ROUNDS: u64 = 2000;
-/// Shortest time of a round, seconds: a dependent multiplication takes a cycle, at 4 GHz. Where the measurement was disturbed,
-/// pauses are therefore at most several times too long.
+/// Minimum time of a round of the wait loop, seconds: one cycle at 4 GHz, because the loop consists of dependent
+/// multiplications. If the measured time is shorter because of a disturbance, this value limits the pauses to several
+/// times the intended length.
 const SHORTEST_ROUND: f64 = 0.25e-9;
-/// Length of the state of the kernel, 32-bit words.
+/// Length of the kernel's state, in 32-bit words.
 const STATE_WORDS: usize = 4;
 
-/// Work of a launch.
+/// Parameters of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LoadedWork {
     pub mix: DeviceMix,
-    /// Rounds of the wait loop after each block; `None` without load.
+    /// Number of rounds of the wait loop after each block; `None` if no group loads the memory.
     pub pause: Option<u64>,
-    /// Steps of the chain; 0 if all groups load.
+    /// Number of steps of the chain; 0 if all groups load the memory.
     pub steps: u64,
-    /// Maximum number of blocks of a group.
+    /// Maximum number of blocks per group.
     pub limit: u64,
 }
 
@@ -60,11 +61,11 @@ pub(super) struct LoadedWork {
 pub(super) struct LoadedResult {
     /// Time by the device's clock, seconds.
     pub seconds: f64,
-    /// Bytes that the load moved.
+    /// Number of bytes that the load read and wrote.
     pub bytes: f64,
 }
 
-/// Times of a mix at full rate.
+/// Times that are needed to control the rate of a mix.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct MixTimes {
     /// Time of a block of each group at full rate, seconds.
@@ -74,13 +75,14 @@ pub(super) struct MixTimes {
 }
 
 impl MixTimes {
-    /// Returns the rounds of the wait loop after each block at a share of the full rate, percent; `None` without load.
+    /// Returns the number of rounds of the wait loop after each block for a rate of `share` percent of the full rate;
+    /// `None` if `share` is 0, without load.
     pub(super) fn pause(self, share: u32) -> Option<u64> {
         let wait = self.block * (100.0 / f64::from(share) - 1.0);
         (share > 0).then(|| (wait / self.round.max(1e-12)) as u64)
     }
 
-    /// Returns the pause in seconds.
+    /// Returns the pause after each block, seconds.
     pub(super) fn pause_seconds(self, share: u32) -> Option<f64> {
         self.pause(share).map(|rounds| rounds as f64 * self.round)
     }
@@ -93,26 +95,26 @@ pub(super) struct Rig {
     pub array_bytes: usize,
     /// Bytes of the chain.
     pub chain_bytes: usize,
-    /// Distance of the elements of the chain, bytes.
+    /// Distance between elements of the chain, bytes.
     pub stride: usize,
-    /// Groups that load, without that of the chain.
+    /// Number of loading groups, without the group of the chain.
     pub loaders: usize,
     pub items: usize,
-    /// Steps of a chain of [`LAUNCH_SECONDS`].
+    /// Number of steps of a chain that takes [`LAUNCH_SECONDS`].
     pub steps: u64,
-    /// Description of a wrong result; `None` if all were right.
+    /// Description of the first wrong result; `None` if all results are right.
     pub wrong: Option<String>,
-    /// Next element of the chain behind each, as a number of elements.
+    /// Successor of each element in the chain, as an element index.
     next: Vec<u32>,
-    /// Element at which the next chain begins.
+    /// Element at which the next launch begins the chain.
     at: u32,
-    /// Tile at which the next load begins.
+    /// Tile at which the next launch begins the load.
     start: u64,
     arrays: [DeviceBuffer; 3],
     out: DeviceBuffer,
     chain: DeviceBuffer,
     state: DeviceBuffer,
-    /// Zeros, and the state after a launch.
+    /// Host memory with the kernel's state: zeros before a launch, and the state after a launch.
     here: [HostMemory; 2],
     kernel: DeviceKernel,
     check: DeviceKernel,
@@ -121,22 +123,22 @@ pub(super) struct Rig {
     device: Rc<dyn OpenDevice>,
 }
 
-/// Returns a random cycle through `count` elements: the element behind each.
+/// Returns a random cycle through `count` elements, as the successor of each element.
 pub(super) fn random_cycle(count: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..count as u32).collect();
     Shuffler::new(0x6465_7663).shuffle(&mut order);
     successors(&order)
 }
 
-/// Returns the time of a step, seconds, from the times of a short and of a long chain. If the short one was disturbed and
-/// took longer, it is that of the long one with its start, an upper bound.
+/// Returns the time per step of the chain, seconds, from the times of a short and a long chain. If the short chain was
+/// disturbed and took longer, the function returns an upper bound, which includes the start of the kernel.
 fn step_time(short_seconds: f64, short: u64, long_seconds: f64, long: u64) -> f64 {
     let difference = long_seconds - short_seconds;
     if difference > 0.0 { difference / (long - short) as f64 } else { long_seconds / long as f64 }
 }
 
 impl Rig {
-    /// Allocates a chain and arrays of about `bytes` each, and writes them.
+    /// Allocates and initialises a chain and arrays of about `bytes` bytes each.
     pub(super) fn new(device: &Rc<dyn OpenDevice>, bytes: usize) -> Result<Self, DeviceError> {
         let info = device.info();
         let is_cpu = info.class == Class::Cpu;
@@ -215,7 +217,7 @@ impl Rig {
         }
     }
 
-    /// Returns the number of vectors of an array.
+    /// Returns the number of vectors per array.
     fn vectors(&self) -> u64 {
         (self.array_bytes / (WIDTH as usize * self.element.bytes() as usize)) as u64
     }
@@ -232,7 +234,7 @@ impl Rig {
         self.queue.wait()
     }
 
-    /// Determines the steps of a chain of [`LAUNCH_SECONDS`].
+    /// Determines the number of steps of a chain that takes [`LAUNCH_SECONDS`].
     fn find_steps(&mut self) -> Result<(), DeviceError> {
         for _ in 0..3 {
             let work =
@@ -244,14 +246,14 @@ impl Rig {
         Ok(())
     }
 
-    /// Returns the bytes of a block of one group.
+    /// Returns the number of bytes that a block of one group reads and writes.
     fn block_bytes(&self, mix: DeviceMix) -> f64 {
         let vector = f64::from(WIDTH) * self.element.bytes() as f64;
         (LOADED_BLOCK * self.items) as f64 * vector * f64::from(mix.words())
     }
 
-    /// Measures the time of a block and of a round of the wait loop.
-    pub(super) fn calibrated(&mut self, mix: DeviceMix) -> Result<MixTimes, DeviceError> {
+    /// Measures the time of a block and the time of a round of the wait loop.
+    pub(super) fn calibrate(&mut self, mix: DeviceMix) -> Result<MixTimes, DeviceError> {
         let mut limit = 16;
         let mut block = 0.0;
         for _ in 0..4 {
@@ -266,7 +268,7 @@ impl Rig {
         Ok(MixTimes { block, round })
     }
 
-    /// Measures the bandwidth of all groups; returns seconds per byte.
+    /// Measures the bandwidth with load from all groups. Returns seconds per byte.
     pub(super) fn saturated(
         &mut self,
         mix: DeviceMix,
@@ -277,8 +279,8 @@ impl Rig {
         Ok(done.seconds / done.bytes)
     }
 
-    /// Measures the latency at a share of the full rate, percent, and the rate of the load. Returns seconds per step of the
-    /// chain, and seconds per byte of the load if there is one.
+    /// Measures the latency of the chain and the rate of the load at `share` percent of the full rate. Returns the
+    /// seconds per step of the chain and, if there is a load, the seconds per byte of the load.
     pub(super) fn point(
         &mut self,
         mix: DeviceMix,
@@ -288,7 +290,7 @@ impl Rig {
         let pause = times.pause(share);
         // The load ends with the chain, or at the latest after this number of blocks.
         let limit = (LOAD_TIMEOUT * LAUNCH_SECONDS / times.block.max(1e-12)) as u64 + 16;
-        let short = (self.steps / SHORTER).max(1);
+        let short = (self.steps / SHORT_CHAIN_RATIO).max(1);
         let shorter = self.launch(LoadedWork { mix, pause, steps: short, limit })?;
         let long = self.launch(LoadedWork { mix, pause, steps: self.steps, limit })?;
         let mut parts = vec![step_time(shorter.seconds, short, long.seconds, self.steps)];
@@ -306,7 +308,7 @@ impl Rig {
         Ok(parts)
     }
 
-    /// Launches the kernel once, and checks the end of the chain.
+    /// Launches the kernel once and checks at which element the chain ends.
     fn launch(&mut self, work: LoadedWork) -> Result<LoadedResult, DeviceError> {
         let LoadedWork { mix, pause, steps, limit } = work;
         let words = (self.stride / size_of::<u64>()) as u64;
@@ -329,7 +331,7 @@ impl Rig {
             Arg::U64(limit),
             Arg::U64(u64::from(self.at) * words),
             Arg::U64(steps),
-            Arg::U64(LOOKS[usize::from(is_cpu)]),
+            Arg::U64(MAX_POLLS[usize::from(is_cpu)]),
         ];
         let bytes = self.state.bytes;
         let grid = LaunchGrid::new(groups, self.items);
@@ -362,7 +364,7 @@ impl Rig {
         Ok(LoadedResult { seconds, bytes: f64::from(state[3]) * self.block_bytes(mix) })
     }
 
-    /// Compares every element of all arrays with its value; a wrong one is described.
+    /// Compares every element of all arrays with its expected value, and records the first deviation in `wrong`.
     pub(super) fn verify(&mut self) -> Result<(), DeviceError> {
         let groups = self.loaders;
         let counts = self.device.allocate(groups * size_of::<u64>())?;
@@ -414,13 +416,13 @@ mod tests {
     }
 
     #[test]
-    fn time_of_a_step_has_no_start_of_the_kernel() {
+    fn step_time_excludes_the_start_of_the_kernel() {
         assert!((step_time(20e-6, 10, 110e-6, 100) - 1e-6).abs() < 1e-12);
         assert!((step_time(5e-3, 10, 110e-6, 100) - 1.1e-6).abs() < 1e-12);
     }
 
     #[test]
-    fn pauses_lower_the_rate_to_a_share() {
+    fn pause_lowers_the_rate_to_the_requested_share() {
         let times = MixTimes { block: 3e-6, round: 10e-9 };
         assert_eq!(times.pause(100), Some(0));
         assert_eq!(times.pause(50), Some(300));

@@ -13,12 +13,12 @@ use std::rc::Rc;
 
 /// Minimum number of bytes per sample. A sample repeats its copy until this number is reached, at most [`MAX_COPIES`]
 /// times.
-const A_SAMPLE: u64 = 16 << 20;
+const MIN_SAMPLE_BYTES: u64 = 16 << 20;
 const MAX_COPIES: u64 = 256;
-/// Number of pages of a buffer whose NUMA nodes are queried.
-const PAGES_ASKED: usize = 4096;
-/// Number of bytes that are copied and compared in the verification.
-const CHECKED: usize = 16 << 20;
+/// Maximum number of pages per buffer whose NUMA nodes are queried.
+const MAX_QUERIED_PAGES: usize = 4096;
+/// Maximum number of bytes that the verification copies and compares.
+const MAX_CHECKED_BYTES: usize = 16 << 20;
 
 /// Source or destination of a copy, given by the index of its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Leg {
     }
 }
 
-/// Copies that run simultaneously and repeatedly: a cell of the schedule.
+/// Copies that run simultaneously and repeatedly, which the schedule measures as one cell.
 #[derive(Debug)]
 pub(super) struct CopyCell {
     pub(super) name: &'static str,
@@ -76,7 +76,7 @@ pub(super) struct Host {
     pub(super) node: Option<u32>,
     /// Share of the memory on this NUMA node, as the kernel reports it.
     pub(super) on_node: Option<Fraction>,
-    /// NUMA node whose CPUs use the memory.
+    /// NUMA node whose CPUs use the memory, with these CPUs.
     cpus: Node,
 }
 
@@ -127,7 +127,7 @@ impl Rig {
         DeviceError::check_end_request()?;
         let memory = self.devices[device].host(bytes, pinned)?;
         let at = memory.start.as_ptr() as usize;
-        let pages = pages_by_node(at, bytes, PAGES_ASKED).ok();
+        let pages = pages_by_node(at, bytes, MAX_QUERIED_PAGES).ok();
         let on_node = pages.map(|pages| {
             let on = pages.nodes.get(&node.0).copied().unwrap_or(0);
             Fraction(on as f64 / (pages.nodes.values().sum::<u64>().max(1)) as f64)
@@ -137,9 +137,9 @@ impl Rig {
         Ok(self.hosts.len() - 1)
     }
 
-    /// Adds copies that run simultaneously.
+    /// Adds a cell with copies that run simultaneously.
     pub(super) fn cell(&mut self, name: &'static str, bytes: u64, legs: Vec<Leg>) {
-        let copies = (A_SAMPLE / bytes.max(1)).clamp(1, MAX_COPIES) as usize;
+        let copies = (MIN_SAMPLE_BYTES / bytes.max(1)).clamp(1, MAX_COPIES) as usize;
         self.cells.push(CopyCell { name, bytes, copies, legs });
     }
 
@@ -167,7 +167,7 @@ impl Rig {
         for _ in 0..copies {
             for (queue, copy) in queues.iter_mut().zip(&each) {
                 if let Some(copy) = copy {
-                    // SAFETY: the promise of `Rig::copy`.
+                    // SAFETY: the reasons in `Rig::copy` apply.
                     unsafe { queue.copy(*copy, bytes) }?;
                 }
                 if latency {
@@ -211,8 +211,8 @@ impl Rig {
         }
     }
 
-    /// Verifies each measured set of copies: copies distinct numbers, with all copies of a cell running simultaneously,
-    /// and compares every number at the destination with its source.
+    /// Verifies the copies of each cell: runs all copies of the cell simultaneously on distinct numbers, and compares
+    /// every number at the destination with its source.
     pub(super) fn check(&mut self) -> Result<(), DeviceError> {
         let mut cells: Vec<Vec<Leg>> = Vec::new();
         for cell in &self.cells {
@@ -221,7 +221,7 @@ impl Rig {
             }
         }
         let node = self.hosts[0].cpus.clone();
-        let bytes = CHECKED.min(self.memories[0].1.bytes) & !7;
+        let bytes = MAX_CHECKED_BYTES.min(self.memories[0].1.bytes) & !7;
         // Host buffer from which the device buffers are filled and into which they are read.
         let here = self.host(0, &node, true, bytes, false)?;
         let mut copies = 0;
@@ -256,8 +256,8 @@ impl Rig {
         Ok(())
     }
 
-    /// Copies between a device and the host and waits for the end. Does nothing if neither or both buffers are on a
-    /// device.
+    /// Copies between a device and the host and waits for the end of the copy. Does nothing if neither or both buffers
+    /// are on a device.
     fn fetch(&mut self, from: End, to: End, bytes: usize) -> Result<(), DeviceError> {
         let ((End::Device(memory), End::Host(_)) | (End::Host(_), End::Device(memory))) =
             (from, to)

@@ -82,7 +82,7 @@ functions! {
     clReleaseEvent(Object) -> i32;
 }
 
-/// Converts the return code of a call to a failure.
+/// Returns an error if the return code of a call is not success.
 pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
     // These are codes of CL/cl.h and cl_ext.h. An invalid queue or context means that the device was lost, because this
     // program creates its queues and contexts and does not release them before their last use.
@@ -109,8 +109,8 @@ pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
     Err(DeviceError::new(kind, NAME, call, code.into()))
 }
 
-/// Returns the object that a call created, or the failure for its error code.
-pub fn made(call: &str, object: Object, code: i32) -> Result<Object, DeviceError> {
+/// Returns the object that a call created, or the error if the call failed.
+pub fn created_object(call: &str, object: Object, code: i32) -> Result<Object, DeviceError> {
     check(call, code)?;
     if object.is_null() {
         return Err(DeviceError::new(FailureClass::Other, NAME, call, 0));

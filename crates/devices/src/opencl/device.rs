@@ -1,6 +1,6 @@
 //! Open device of OpenCL: context, memory and programs.
 
-use super::api::{NAME, Object, OpenClApi, check, made};
+use super::api::{NAME, Object, OpenClApi, check, created_object};
 use super::queue::OpenClQueue;
 use super::{NO_EVENTS, words};
 use crate::driver::{
@@ -68,7 +68,7 @@ impl OpenClDevice {
                 &raw mut code,
             )
         };
-        let context = made("clCreateContext", context, code)?;
+        let context = created_object("clCreateContext", context, code)?;
         let context = Handle::new(context as usize, |raw| {
             // SAFETY: the handle owns the context; objects that were created in the context hold their own references
             // to it.
@@ -95,7 +95,7 @@ impl OpenClDevice {
         // which lives as long as the buffer.
         let memory =
             unsafe { (api.clCreateBuffer)(self.context(), flags, bytes, start, &raw mut code) };
-        let memory = made("clCreateBuffer", memory, code)?;
+        let memory = created_object("clCreateBuffer", memory, code)?;
         let handle = Handle::new(memory as usize, |raw| {
             // SAFETY: the handle owns the memory.
             unsafe { (api.clReleaseMemObject)(raw as Object) };
@@ -134,7 +134,7 @@ impl OpenClDevice {
                 &raw mut code,
             )
         };
-        let queue = made("clCreateCommandQueue", queue, code)?;
+        let queue = created_object("clCreateCommandQueue", queue, code)?;
         let queue = Handle::new(queue as usize, |raw| {
             // SAFETY: the handle owns the queue.
             unsafe { (api.clReleaseCommandQueue)(raw as Object) };
@@ -256,7 +256,7 @@ impl OpenDevice for OpenClDevice {
                 &raw mut code,
             )
         };
-        let start = made("clEnqueueMapBuffer", start, code)?;
+        let start = created_object("clEnqueueMapBuffer", start, code)?;
         let start = NonNull::new(start.cast::<u8>())
             .ok_or_else(|| DeviceError::new(FailureClass::Other, NAME, "clEnqueueMapBuffer", 0))?;
         let unmap = move |raw: usize| {
@@ -295,7 +295,7 @@ impl OpenDevice for OpenClDevice {
                 &raw mut code,
             )
         };
-        let program = made("clCreateProgramWithSource", program, code)?;
+        let program = created_object("clCreateProgramWithSource", program, code)?;
         let handle = Handle::new(program as usize, |raw| {
             // SAFETY: the handle owns the program; the program's kernels hold their own references to it.
             unsafe { (api.clReleaseProgram)(raw as Object) };
@@ -334,7 +334,7 @@ impl OpenDevice for OpenClDevice {
         // SAFETY: the program lives; the name ends with a zero byte.
         let kernel =
             unsafe { (api.clCreateKernel)(program.0.raw as Object, name.as_ptr(), &raw mut code) };
-        let kernel = made("clCreateKernel", kernel, code)?;
+        let kernel = created_object("clCreateKernel", kernel, code)?;
         Ok(DeviceKernel(Handle::new(kernel as usize, |raw| {
             // SAFETY: the handle owns the kernel.
             unsafe { (api.clReleaseKernel)(raw as Object) };

@@ -15,7 +15,7 @@ const LAUNCH_SECONDS: f64 = 10e-3;
 const WIDEST: u32 = 16;
 /// Number of rounds of the first launch.
 const FEW_ROUNDS: u64 = 64;
-/// Factor of the multiply-adds. With [`TERM`] as the term, every second multiply-add returns to the initial number.
+/// Factor of the multiply-adds. With this factor and [`TERM`], every second multiply-add returns to the initial number.
 const FACTOR: f64 = -1.0;
 /// Term of the multiply-adds.
 const TERM: f64 = 1.5;
@@ -37,7 +37,7 @@ impl Loop {
     /// vector of the width that the driver reports, of half or of twice this width. Too many chains do not fit into the
     /// registers: x86 without AVX-512 has 16, of which 2 contain the factor and the term.
     pub(super) fn all(device: &DeviceInfo, element: Element) -> Vec<Self> {
-        const ON_GPU: [(u32, u32, usize, usize); 7] = [
+        const GPU_LOOPS: [(u32, u32, usize, usize); 7] = [
             (1, 8, 256, 8),
             (2, 2, 256, 8),
             (1, 4, 256, 8),
@@ -47,17 +47,20 @@ impl Loop {
             (4, 8, 64, 8),
         ];
         if device.class == Class::Cpu {
-            return Self::on_cpu(device.native_vector_widths[usize::from(element == Element::F32)]);
+            return Self::cpu_loops(
+                device.native_vector_widths[usize::from(element == Element::F32)],
+            );
         }
         let of =
             |(width, chains, group, groups_a_unit)| Self { width, chains, group, groups_a_unit };
         let largest = device.largest_group;
-        ON_GPU.iter().copied().map(of).filter(|shape| shape.group <= largest).collect()
+        GPU_LOOPS.iter().copied().map(of).filter(|shape| shape.group <= largest).collect()
     }
 
     /// Returns the candidates on a CPU whose native vectors have `native` elements.
-    fn on_cpu(native: Option<u32>) -> Vec<Self> {
-        /// Vector width and number of chains. The width is a left shift of half of the native width.
+    fn cpu_loops(native: Option<u32>) -> Vec<Self> {
+        /// Vector widths and numbers of chains to try. A width is half of the native width, shifted left by the first
+        /// number.
         const SHIFTS_AND_CHAINS: [(u32, u32); 8] =
             [(1, 12), (1, 8), (1, 16), (1, 10), (2, 8), (0, 12), (0, 16), (1, 24)];
         const USUAL: u32 = 4;
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn cpu_chains_fit_into_registers() {
         for native in [None, Some(1), Some(2), Some(4), Some(8), Some(16), Some(64)] {
-            let shapes = Loop::on_cpu(native);
+            let shapes = Loop::cpu_loops(native);
             let widths: Vec<u32> = shapes.iter().map(|shape| shape.width).collect();
             assert!(widths.iter().all(|width| width.is_power_of_two() && *width <= WIDEST));
             let first = native.unwrap_or(4).clamp(2, WIDEST);

@@ -14,7 +14,7 @@ const STEP: usize = 256;
 /// Maximum share of the free memory for the three matrices.
 const SHARE: f64 = 0.5;
 /// Number of elements of the product that the host recomputes for the verification.
-const CHECKED: usize = 64;
+const CHECKED_ELEMENTS: usize = 64;
 
 /// Square matrices on a device, with the library that multiplies them.
 pub(super) struct Product {
@@ -88,7 +88,7 @@ impl Product {
         self.queue.wait()?;
         let product = self.numbers();
         let mut worst = 0.0f64;
-        for sample in 0..CHECKED {
+        for sample in 0..CHECKED_ELEMENTS {
             let row = (sample * 977) % n;
             let column = (sample * 613 + 7) % n;
             let terms =
@@ -99,8 +99,8 @@ impl Product {
         Ok(worst)
     }
 
-    /// Returns the largest deviation that rounding can cause for terms below 1/4, added in any order (Higham 2002,
-    /// section 3.1).
+    /// Returns the largest deviation that rounding can cause in sums of terms below 1/4, in any order of addition
+    /// (Higham 2002, section 3.1).
     pub(super) fn allowed(&self) -> f64 {
         (self.n as f64).sqrt() * f64::EPSILON / 4.0
     }

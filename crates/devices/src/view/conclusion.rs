@@ -1,4 +1,4 @@
-//! First sentence of a page of devices.
+//! First sentence of the page for a device.
 
 use super::curves::device_figures;
 use super::{DeviceFigure, figures};
@@ -13,7 +13,7 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream::TRIAD;
 use nodegauge_measure::record::{Measurement, Record};
 
-/// Returns the sentence on the first device: Triad, the peak, and the copies.
+/// Returns the sentence about the first device: the rate of Triad, the peak, and the rates of copies.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let streams = figures::<DeviceStreamConfig>(record, stream::TEST);
     let all_peaks = figures::<DevicePeakConfig>(record, peaks::TEST);
@@ -50,7 +50,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Device {device}{kind} {}", joined(&parts)))
 }
 
-/// Returns the usable copy with this name that has the highest rate.
+/// Returns the valid or suspect copy with this name that has the highest rate.
 fn best<'a>(copies: &[DeviceFigure<'a, LinkConfig>], name: &str) -> Option<&'a Measurement> {
     let of = copies.iter().filter(|(m, _)| m.name == name && m.unit == Unit::BytesPerSecond);
     let usable = of.map(|(m, _)| *m).filter(|m| quoted(m).is_some());

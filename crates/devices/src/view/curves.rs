@@ -1,4 +1,4 @@
-//! View of the family of curves of devices.
+//! View of the family of curves of each device.
 
 use super::{DeviceFigure, drivers, heading};
 use crate::config::DeviceCurveConfig;
@@ -8,7 +8,7 @@ use nodegauge_gauge::view::words::count_with_noun;
 use nodegauge_gauge::view::{Block, Section};
 use nodegauge_measure::{Bytes, BytesPerSec};
 
-/// Returns the figures with the devices as titles.
+/// Returns the figures, each with its device as the title.
 pub(super) fn device_figures<'a>(
     all: &[DeviceFigure<'a, DeviceCurveConfig>],
 ) -> Vec<FamilyFigure<'a>> {
@@ -20,7 +20,7 @@ pub(super) fn device_figures<'a>(
     figures
 }
 
-/// Returns the section with the table and the picture.
+/// Returns the section with the table and the chart.
 pub(super) fn section(all: &[DeviceFigure<'_, DeviceCurveConfig>]) -> Section {
     let mut section = Section::new(TEST);
     let figures = device_figures(all);

@@ -18,11 +18,11 @@ type Links<'a> = [DeviceFigure<'a, LinkConfig>];
 struct LinkColumn {
     /// Name of the figure.
     name: &'static str,
-    /// Kind of host memory.
+    /// Kind of host memory: `pinned` or `pageable`.
     memory: &'static str,
     /// Title of the column.
     title: &'static str,
-    /// Letter of the curve.
+    /// Letter that marks the curve in the chart.
     mark: char,
 }
 
@@ -75,7 +75,7 @@ const COLUMNS: [LinkColumn; 5] = [
 /// Row of the table by size.
 struct SizeRow<'a> {
     size: u64,
-    /// Figures of one device and one NUMA node.
+    /// Figures of one device and one NUMA node, for one size.
     figures: &'a [&'a DeviceFigure<'a, LinkConfig>],
 }
 
@@ -122,8 +122,8 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
             ..Chart::default()
         });
     }
-    by_node(&mut section, &ones, largest);
-    across(&mut section, all);
+    add_node_maps(&mut section, &ones, largest);
+    add_device_matrices(&mut section, all);
     add_joint_copies(&mut section, all);
     section.gap().note(
         "how",
@@ -135,7 +135,7 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     section
 }
 
-/// Returns the figures of each device and NUMA node with their heading.
+/// Returns the figures of each device and NUMA node, under the heading of this device and node.
 fn by_place<'a>(ones: &'a Links<'a>) -> Vec<(String, Vec<&'a DeviceFigure<'a, LinkConfig>>)> {
     let mut places = Vec::new();
     let nodes = values(ones, |config| config.host_node);
@@ -189,7 +189,7 @@ fn at_node(
 }
 
 /// Adds heat maps of NUMA nodes and devices for the largest copies, if there are several nodes.
-fn by_node(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
+fn add_node_maps(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
     let nodes: Vec<u64> = values(ones, |config| config.host_node).into_iter().flatten().collect();
     let devices: Vec<String> =
         values(ones, |config| config.on.device.clone()).into_iter().flatten().collect();
@@ -214,7 +214,7 @@ fn by_node(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
 }
 
 /// Adds the matrices of copies between devices, if there are several devices.
-fn across(section: &mut Section, all: &Links<'_>) {
+fn add_device_matrices(section: &mut Section, all: &Links<'_>) {
     for (name, unit) in [(ACROSS.to_owned(), "GB/s"), (format!("{ACROSS}{LATENCY}"), "time")] {
         let of: Vec<DeviceFigure<'_, LinkConfig>> =
             all.iter().filter(|(m, _)| m.name == name).cloned().collect();

@@ -70,8 +70,8 @@ impl Roof<'_> {
         Roofline { ceilings: memory.into_iter().chain(peaks).collect() }
     }
 
-    /// Returns a sentence on the ridge point: the number of operations per byte above which the peak is the limit, and
-    /// below which the memory bandwidth.
+    /// Returns a sentence about the ridge point: the memory bandwidth is the limit below this number of operations per
+    /// byte, and the peak is the limit above it.
     fn ridge(&self) -> Option<String> {
         let triad = self.kernels.iter().find(|of| of.kernel == Kernel::Triad)?.rate;
         let peak = self.peaks.iter().map(|(_, rate)| *rate).reduce(f64::max)?;
@@ -104,8 +104,8 @@ impl Roof<'_> {
     }
 }
 
-/// Returns the sections with a chart for each device and precision with peaks and kernels, followed by a line on each
-/// ridge point.
+/// Returns the sections with the rooflines: a chart for each device and precision with peaks and kernels, followed by a
+/// sentence about its ridge point.
 pub(super) fn sections(
     streams: &[DeviceFigure<'_, DeviceStreamConfig>],
     all: &[DeviceFigure<'_, DevicePeakConfig>],

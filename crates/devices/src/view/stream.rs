@@ -77,7 +77,7 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
     section
 }
 
-/// Returns the device, the element type and the program of a figure, which all rows below a heading share.
+/// Returns the device, the element type and the program of a figure. The rows below a heading share these values.
 fn row_kind(config: &DeviceStreamConfig) -> [&Option<String>; 3] {
     [&config.on.device, &config.element, &config.engine]
 }
@@ -89,7 +89,7 @@ fn kind_in_words(config: &DeviceStreamConfig) -> String {
     format!("{}{engine}", heading(&config.on))
 }
 
-/// Returns the name of a figure in pictures; with several devices, it contains the device.
+/// Returns the name of a figure in charts. With several devices, the name contains the device.
 fn figure_name(m: &Measurement, is_one: bool) -> String {
     let config: DeviceStreamConfig = m.read_config();
     let engine = config.engine.filter(|engine| engine != "native");

@@ -1,4 +1,4 @@
-//! Options of measurements of metadata, and the cells that follow from them.
+//! Options of measurements of metadata, and the cells that these options require.
 
 use super::{DirectoryLayout, MetadataConfig};
 use nodegauge_blocks::entries::{EntryOperation, EntryTask};
@@ -11,25 +11,25 @@ use std::time::Duration;
 /// Options of measurements of metadata.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetadataOptions {
-    /// Folders in which files are made.
+    /// Folders in which files are created.
     pub paths: Vec<PathBuf>,
-    /// Number of files of each worker; `None` for the default number, or as many as the time allows.
+    /// Number of files per worker; `None` for the default number, or for as many as the time allows.
     pub files: Option<u64>,
     /// Kind of the workers.
     pub kind: WorkerKind,
-    /// Numbers of workers, each of which is measured.
+    /// Numbers of workers to measure.
     pub workers: Vec<usize>,
-    /// Layouts, each of which is measured; the first one for a single worker.
+    /// Layouts of directories to measure; a single worker is measured only with the first one.
     pub layouts: Vec<DirectoryLayout>,
-    /// True to measure also the creation of files with `fsync`.
+    /// True to also measure the creation of files with `fsync`.
     pub fsync: bool,
     /// Bytes that are written to each file.
     pub bytes: Bytes,
-    /// True to measure also the operations on existing files after the caches of the node were dropped.
+    /// True to also measure the operations on existing files after the caches of the node were dropped.
     pub drop: bool,
-    /// Time for the whole run, if the user set it; a run that would exceed it is refused.
+    /// Time limit of the whole run, if the user set one. A run that would exceed it is refused.
     pub budget: Option<Duration>,
-    /// Exact number of turns of each cell after the warm-up, independent of the time.
+    /// Exact number of turns per cell after the warm-up, regardless of the time.
     pub samples: Option<usize>,
 }
 
@@ -53,9 +53,9 @@ impl Default for MetadataOptions {
 /// Combination of folder, workers, layout and treatment of the caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MetadataCell {
-    /// Index of the folder.
+    /// Index of the folder in the list of folders.
     pub(super) path: usize,
-    /// Index of the number of workers.
+    /// Index of the number of workers in the list of these numbers.
     pub(super) workers: usize,
     pub(super) layout: DirectoryLayout,
     pub(super) fsync: bool,
@@ -64,13 +64,13 @@ pub(super) struct MetadataCell {
 }
 
 impl MetadataCell {
-    /// Returns the operations of a turn. The turn of a cell with `fsync` only creates files, because the others do not
-    /// depend on it.
+    /// Returns the operations of a turn. A turn of a cell with `fsync` only creates files, because the other operations
+    /// do not depend on `fsync`.
     pub(super) fn operations(&self) -> Vec<EntryOperation> {
         if self.fsync { vec![EntryOperation::Create] } else { EntryOperation::ALL.to_vec() }
     }
 
-    /// Describes the cell: `2 threads in shared directories, fsync`.
+    /// Returns a description of the cell, e.g. `2 threads in shared directories, fsync`.
     pub(super) fn in_words(&self, options: &MetadataOptions) -> String {
         let noun = match options.kind {
             WorkerKind::Threads => "threads",
@@ -87,12 +87,13 @@ impl MetadataCell {
         words
     }
 
-    /// True if the operations of another cell take a similar time per file.
+    /// True if the operations of both cells take a similar time per file: the cells differ at most in the workers and
+    /// the layout.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
         Self { workers: other.workers, layout: other.layout, ..*self } == *other
     }
 
-    /// Returns the task of the cell with a number of files.
+    /// Returns the task of the cell with `files` files per worker.
     pub(super) fn task(&self, options: &MetadataOptions, files: u64) -> EntryTask {
         let operations = self.operations();
         EntryTask {
@@ -106,7 +107,7 @@ impl MetadataCell {
         }
     }
 
-    /// Returns the part of the configuration that own figures and those of reference programs have.
+    /// Returns the part of the configuration that nodegauge's figures and the figures of reference programs share.
     pub(super) fn config(
         &self,
         options: &MetadataOptions,
@@ -128,7 +129,7 @@ impl MetadataCell {
         }
     }
 
-    /// Returns the name of the figure of an operation; `None` for an operation that another cell measures.
+    /// Returns the figure name of an operation; `None` if another cell measures the operation.
     pub(super) fn figure(&self, operation: EntryOperation) -> Option<String> {
         let is_creation = operation == EntryOperation::Create;
         match (self.fsync, self.drops) {
@@ -139,14 +140,14 @@ impl MetadataCell {
     }
 }
 
-/// Treatment of the files and of the caches.
+/// Treatment of created files and of the caches in a cell.
 #[derive(Debug, Clone, Copy, Default)]
 struct Treatment {
     fsync: bool,
     drops: bool,
 }
 
-/// Returns all cells. The cells with `fsync`, and those with dropped caches, follow the others of their folder.
+/// Returns all cells. Within a folder, cells with `fsync` and then cells with dropped caches follow the other cells.
 pub(super) fn cells(options: &MetadataOptions) -> Vec<MetadataCell> {
     let mut treatments = vec![Treatment::default()];
     treatments.extend(options.fsync.then_some(Treatment { fsync: true, drops: false }));
@@ -155,7 +156,7 @@ pub(super) fn cells(options: &MetadataOptions) -> Vec<MetadataCell> {
     for path in 0..options.paths.len() {
         for Treatment { fsync, drops } in treatments.iter().copied() {
             for (workers, count) in options.workers.iter().enumerate() {
-                // The only worker shares its directory with nobody.
+                // A single worker shares its directory with no other worker, so one layout suffices.
                 let layouts = if *count == 1 { 1 } else { options.layouts.len() };
                 for layout in &options.layouts[..layouts] {
                     cells.push(MetadataCell { path, workers, layout: *layout, fsync, drops });

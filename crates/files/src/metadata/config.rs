@@ -1,4 +1,4 @@
-//! Keys of `config` of figures of entries.
+//! Keys of `config` of figures of directory entries.
 
 use crate::config::ClockUsed;
 use crate::keys;
@@ -6,17 +6,17 @@ use nodegauge_blocks::entries::DirectoryLayout;
 use nodegauge_measure::keys::shared;
 
 nodegauge_measure::config! {
-    /// Configuration of figures of operations on entries, own ones and those of reference programs.
+    /// Configuration of figures of operations on directory entries, of nodegauge or of a reference program.
     pub struct MetadataConfig {
-        /// Directories of the files: `own` of each worker, or `shared` by all.
+        /// Directories of the files: `own` if each worker has its own, `shared` if all workers share one.
         directories: DirectoryLayout = Identity "directories";
         /// True if a created file is written to the device (`fsync`) before it is closed.
         fsync: bool = Identity "fsync";
-        /// True if the caches of the node were dropped before the operation, so that its accesses are the first.
+        /// True if the caches of the node were dropped before the operation.
         dropped: bool = Identity "caches dropped";
         /// Bytes written to each created file.
         written_bytes: u64 = Identity "bytes written";
-        /// Number of files of each worker.
+        /// Number of files per worker.
         files: u64 = Setting "files per worker";
         threads: shared::threads;
         processes: shared::processes;
@@ -27,11 +27,11 @@ nodegauge_measure::config! {
         /// Number of operations in the samples that count.
         operations: shared::operations;
         latency_s: keys::latency_s;
-        /// Number of operations between two readings of the clock. A latency is the mean of so many operations.
+        /// Number of operations between two readings of the clock. A latency is the mean over these operations.
         batch: u64 = Observation "operations per latency";
         /// The clock that timed single operations.
         clock: shared::clock as Observation of ClockUsed = "reading it costs a share of an operation";
-        /// Bytes that one operation caused to be read from devices, on average.
+        /// Mean number of bytes that an operation caused to be read from devices.
         device_bytes_per_operation: f64 = Observation "device reads per operation";
         stopped: shared::stopped;
     }

@@ -1,4 +1,4 @@
-//! Conversion of the samples to measurements, with the reasons to doubt a figure.
+//! Conversion of samples to measurements, with the reasons why a figure is suspect.
 
 use super::MetadataConfig;
 use super::measured::{MeasuredCell, MeasuredCells};
@@ -11,7 +11,7 @@ use nodegauge_gauge::series::Series;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 
-/// Name of the engine of own figures in records.
+/// Name of nodegauge's engine in records.
 const NATIVE: &str = "native";
 
 /// Returns the figures of all cells.
@@ -64,8 +64,8 @@ fn own_config(
     }
 }
 
-/// Returns the validity of a figure. After the caches were dropped, something must have been read from the device, if the
-/// kernel counts this.
+/// Returns the validity of a figure. A figure with dropped caches is suspect if nothing was read from the device,
+/// provided that the kernel counts these reads.
 fn validity(config: &MetadataConfig, volume: &Volume) -> Validity {
     let mut validity = Validity::valid();
     let is_first = config.dropped == Some(true) && volume.device.is_some();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn first_access_that_reads_nothing_is_suspect() {
+    fn dropped_caches_without_device_reads_are_suspect() {
         let disk = Volume { device: Some("sda".to_owned()), ..Volume::default() };
         assert_eq!(validity(&read(Some(0.0), true), &disk).status, Status::Suspect);
         assert_eq!(validity(&read(Some(256.0), true), &disk).status, Status::Valid);

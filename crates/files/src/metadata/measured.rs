@@ -1,4 +1,4 @@
-//! Observations during turns, in addition to their times: latencies, and bytes that were read from devices.
+//! Results of turns in addition to their times: latencies, and bytes that were read from devices.
 
 use super::cells::{MetadataCell, MetadataOptions};
 use nodegauge_blocks::clock::Clock;
@@ -6,15 +6,15 @@ use nodegauge_blocks::entries::{EntryOperation, EntryPhase, EntryTask, batch};
 use nodegauge_blocks::latency::Latency;
 use nodegauge_measure::Seconds;
 
-/// Cells with their observations, and the clock that timed single operations.
+/// Measured cells, and the clock that timed single operations.
 pub(super) struct MeasuredCells {
     pub(super) cells: Vec<MeasuredCell>,
-    /// Time that reading the clock and recording takes.
+    /// Time for reading the clock and recording a latency.
     pub(super) overhead: Seconds,
     pub(super) clock: Clock,
 }
 
-/// Cell with the observations during its turns.
+/// Cell with the results of its turns.
 pub(super) struct MeasuredCell {
     pub(super) cell: MetadataCell,
     pub(super) task: EntryTask,
@@ -40,7 +40,8 @@ impl MeasuredCell {
         }
     }
 
-    /// Sets the number of operations between two readings of the clock, from the times of the warm-up.
+    /// Sets the number of operations between two readings of the clock. `seconds` are the times of the operations in
+    /// the warm-up.
     pub(super) fn set_batches(&mut self, seconds: &[f64], overhead: Seconds) {
         let files = self.task.files;
         let batches = seconds.iter().map(|time| batch(overhead.0, time / files as f64, files));
@@ -48,7 +49,7 @@ impl MeasuredCell {
         self.is_warm = true;
     }
 
-    /// Adds the observations of a turn after the warm-up.
+    /// Adds the results of a turn after the warm-up.
     pub(super) fn add(&mut self, phases: &[EntryPhase]) {
         self.turns += 1;
         for (number, phase) in phases.iter().enumerate() {
@@ -58,7 +59,7 @@ impl MeasuredCell {
         }
     }
 
-    /// Returns the position of an operation in a turn.
+    /// Returns the operations of a turn, each with its position.
     pub(super) fn operations(&self) -> impl Iterator<Item = (usize, EntryOperation)> {
         self.task.operations.iter().copied().enumerate()
     }

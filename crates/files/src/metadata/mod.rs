@@ -1,9 +1,9 @@
-//! Operations on the entries of directories, as in mdtest: many small files are created, looked up, opened, renamed and
-//! removed by several workers, in directories of their own and in one that they share.
+//! Operations on the entries of directories, as in mdtest: several workers create, look up, open, rename and remove
+//! many small files, in directories of their own and in a directory that they share.
 //!
-//! The timed loops are in [`nodegauge_blocks::entries`]; this module plans, predicts, judges and shows a run. A cell is a
-//! combination of folder, workers and layout. A turn of a cell carries out all operations, one after the other, as an
-//! iteration of mdtest does, and the operations are the parts of its sample.
+//! The timed loops are in [`nodegauge_blocks::entries`]; this module plans and predicts a run, evaluates its samples
+//! and formats the results. A cell is a combination of folder, workers and layout. A turn of a cell runs all operations
+//! one after another, like an iteration of mdtest; the operations are the parts of its sample.
 
 mod cells;
 mod config;

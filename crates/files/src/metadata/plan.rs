@@ -1,5 +1,5 @@
-//! Converts the options to cells. Requests that are known to fail are refused: missing folders, too few free inodes, caches
-//! that cannot be dropped.
+//! Conversion of the options to cells. Requests that are known to fail are refused: missing folders, too few free
+//! inodes, caches that cannot be dropped.
 
 use super::cells::{MetadataCell, MetadataOptions, cells};
 use super::reference::MetadataPrograms;
@@ -11,7 +11,7 @@ use nodegauge_machine::SysRoot;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use std::time::Duration;
 
-/// Maximum share of the free inodes and of the free space that files of the default number may use.
+/// Maximum share of the free inodes, and of the free space, that a default number of files may use.
 const USABLE: f64 = 0.9;
 
 /// Planned measurement of metadata. Planning writes nothing to the file systems.
@@ -21,22 +21,23 @@ pub struct MetadataPlan {
     /// File system of each folder.
     pub(super) volumes: Vec<Volume>,
     pub(super) cells: Vec<MetadataCell>,
-    /// Number of files of each worker.
+    /// Number of files per worker.
     pub(super) files: u64,
     pub(super) programs: MetadataPrograms,
     pub(super) notices: Vec<Notice>,
 }
 
 impl MetadataPlan {
-    /// Default time for the whole run.
+    /// Default time limit of the whole run.
     pub const BUDGET: Duration = Duration::from_secs(10);
-    /// Default number of files of each worker, as in the examples of mdtest's documentation.
+    /// Default number of files per worker, as in the examples of mdtest's documentation.
     pub const FILES: u64 = 1000;
 
-    /// Plans a run, with those of the reference `programs`. The folders are inspected but not written.
+    /// Plans a run, including the runs of the reference `programs`. The folders are inspected but not written.
     ///
     /// # Errors
-    /// Fails if a folder cannot be used, has too few inodes or too little space left, or if the caches cannot be dropped.
+    /// Fails if a folder cannot be used, has too few inodes or too little space left, or if the caches cannot be
+    /// dropped.
     pub fn new(options: MetadataOptions, programs: MetadataPrograms) -> Result<Self, Failure> {
         let root = SysRoot::live();
         let mut notices = Vec::new();
@@ -63,7 +64,8 @@ impl MetadataPlan {
     }
 }
 
-/// Returns the number of files of each worker that a folder has room for; at most the requested or default number.
+/// Returns the number of files per worker for a folder: the requested or default number, or fewer if the folder has too
+/// little room. Fewer files than requested are an error.
 fn fitting_files(
     options: &MetadataOptions,
     volume: &Volume,
@@ -87,7 +89,7 @@ fn fitting_files(
         let path = &volume.folder;
         let text = format!("{path:?} has room for {room} more files ({basis}); {all} do not fit");
         return Err(Failure::missing(text)
-            .hint("remove files that nobody needs, use fewer --files, or another --path"));
+            .hint("remove files that are not needed, use fewer --files, or another --path"));
     }
     let path = &volume.path;
     let text = format!("{path}: {fitting} files per worker: room for {room} more files ({basis})");
@@ -95,7 +97,7 @@ fn fitting_files(
     Ok(fitting)
 }
 
-/// Returns the notice that the client of a server may answer; `None` for a local file system.
+/// Returns the notice that the client of a file server may answer requests itself; `None` for a local file system.
 fn remote(volume: &Volume) -> Option<Notice> {
     let kind = volume.kind.as_deref().filter(|_| volume.is_remote())?;
     let text = format!(
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_touches_nothing_and_refuses_early() {
+    fn planning_metadata_writes_nothing_and_refuses_impossible_requests() {
         let folder = tempfile::tempdir().unwrap();
         let usual = options(folder.path());
         let refused =
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn file_system_of_a_server_has_a_notice() {
+    fn remote_file_system_has_a_notice() {
         assert!(remote(&volume("nfs4")).unwrap().message.contains("the client of nfs4 keeps"));
         assert_eq!(remote(&volume("ext4")), None);
     }

@@ -1,4 +1,4 @@
-//! Predicted time of a run, from short turns of each kind of cell in its folder.
+//! Prediction of the time of a run, from short turns of each kind of cell in its folder.
 
 use super::cells::MetadataCell;
 use super::plan::MetadataPlan;
@@ -9,15 +9,15 @@ use nodegauge_measure::schedule::{Predictable, PredictedTime, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, clock};
 use std::time::Duration;
 
-/// Numbers of files of the two turns that predict.
+/// Numbers of files per worker in the two turns from which the time is predicted.
 const FEW: u64 = 8;
 const MORE: u64 = 64;
-/// Time of the first turn above which the second one is left out.
+/// Maximum time of the first turn at which the second one is also measured.
 const SLOW: Duration = Duration::from_millis(40);
-/// Minimum number of files of a worker in a run that is shortened.
+/// Minimum number of files per worker to which a run is shortened.
 const FEWEST_FILES: u64 = 64;
 
-/// Time of a turn: a part that does not depend on the number of files, and the time of a file of one worker.
+/// Time of a turn in seconds: a fixed part, and a part per file of one worker.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct TurnTime {
     fixed: f64,
@@ -25,8 +25,8 @@ struct TurnTime {
 }
 
 impl TurnTime {
-    /// Returns the times from those of turns with [`FEW`] and [`MORE`] files, seconds. Without the second one, all time is
-    /// that of files.
+    /// Returns the time of a turn, computed from the seconds of turns with [`FEW`] and [`MORE`] files. Without the
+    /// second turn, the fixed part is assumed to be zero.
     fn from_turns(few: f64, more: Option<f64>) -> Self {
         let Some(more) = more else { return Self { fixed: 0.0, of_file: few / FEW as f64 } };
         let of_file = ((more - few) / (MORE - FEW) as f64).max(0.0);
@@ -34,22 +34,22 @@ impl TurnTime {
     }
 }
 
-/// Run whose files and cells are reduced until it keeps its time.
+/// Run whose numbers of files and cells are reduced until its predicted time is within the budget.
 pub(super) struct PredictedTurns<'a> {
     plan: &'a MetadataPlan,
-    /// Time of a turn of each cell.
+    /// Predicted time of a turn of each cell.
     times: Vec<TurnTime>,
-    /// Number of files of each worker.
+    /// Number of files per worker.
     pub(super) files: u64,
-    /// Number of cells that are measured.
+    /// Number of cells that are kept; the cells after them are left out.
     pub(super) kept: usize,
 }
 
 impl<'a> PredictedTurns<'a> {
-    /// Measures the turns that predict, with the workers of the first number.
+    /// Measures turns for the prediction, with the first number of workers.
     ///
     /// # Errors
-    /// Fails if an operation does; the interruption of the user predicts nothing.
+    /// Fails if an operation fails. An interruption by the user is not an error.
     pub(super) fn new(
         plan: &'a MetadataPlan,
         runner: &mut EntryRunner<'_>,
@@ -60,7 +60,7 @@ impl<'a> PredictedTurns<'a> {
         for cell in &plan.cells {
             let time = match known.iter().find(|(like, _)| like.is_alike(cell)) {
                 Some((_, time)) => *time,
-                None => probed(plan, cell, runner, &contexts[cell.path])?,
+                None => probe(plan, cell, runner, &contexts[cell.path])?,
             };
             known.push((*cell, time));
             times.push(time);
@@ -68,12 +68,12 @@ impl<'a> PredictedTurns<'a> {
         Ok(Self { plan, times, files: plan.files, kept: plan.cells.len() })
     }
 
-    /// Returns the notices on what was reduced.
+    /// Returns notices about what was reduced or left out.
     pub(super) fn notices(&self) -> Vec<Notice> {
         let mut notices = Vec::new();
         if self.files < self.plan.files {
             let text = format!(
-                "files per worker reduced from {} to {}, so that the run keeps its budget",
+                "files per worker reduced from {} to {} to keep the budget",
                 self.plan.files, self.files
             );
             notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
@@ -82,7 +82,7 @@ impl<'a> PredictedTurns<'a> {
         let names: Vec<String> =
             left_out.iter().map(|cell| cell.in_words(&self.plan.options)).collect();
         if !names.is_empty() {
-            let text = format!("left out, so that the run keeps its budget: {}", names.join("; "));
+            let text = format!("left out to keep the budget: {}", names.join("; "));
             let hint = "use a longer --budget, or fewer --files";
             notices.push(Notice::new(NoticeId::Budget, GAUGE, text).hint(hint));
         }
@@ -90,8 +90,8 @@ impl<'a> PredictedTurns<'a> {
     }
 }
 
-/// Measures the time of turns of a kind of cell.
-fn probed(
+/// Measures the time of a turn for one kind of cell.
+fn probe(
     plan: &MetadataPlan,
     cell: &MetadataCell,
     runner: &mut EntryRunner<'_>,
@@ -104,7 +104,7 @@ fn probed(
     Ok(TurnTime::from_turns(few, more))
 }
 
-/// Returns the time of one turn with some files, seconds.
+/// Runs a turn with `files` files per worker. Returns its time divided by the number of workers, seconds.
 fn elapsed(
     plan: &MetadataPlan,
     cell: &MetadataCell,
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_of_a_turn_has_a_fixed_part() {
+    fn turn_time_has_a_fixed_part_and_a_part_per_file() {
         let time = TurnTime::from_turns(0.010, Some(0.066));
         assert!(
             (time.of_file - 1e-3).abs() < 1e-9 && (time.fixed - 0.002).abs() < 1e-9,

@@ -1,4 +1,4 @@
-//! Reference programs on the same cells: mdtest, and fio's engines for metadata.
+//! Reference programs that measure the same cells: mdtest, and fio's engines for metadata.
 
 use super::cells::{MetadataCell, MetadataOptions};
 use super::{DirectoryLayout, MetadataConfig};
@@ -22,19 +22,20 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Maximum time of a run of a program.
+/// Timeout of a run of a program.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Number of iterations of mdtest, whose mean it prints: as many as the rule of doubt asks of a median.
+/// Number of iterations of mdtest, which prints their mean. It is the minimum number that the rule of doubt requires
+/// for a median.
 const ITERATIONS: u32 = 6;
-/// Names of mdtest's figures, with the operations that they are. Its "read" without a number of bytes opens and closes a
-/// file. It renames directories only.
+/// Names of mdtest's figures, with the corresponding operations. If no number of bytes is given, mdtest's "read" opens
+/// and closes a file. mdtest renames only directories, so its rename figure has no corresponding operation.
 const MDTEST_FIGURES: [(&str, EntryOperation); 4] = [
     ("file_creation", EntryOperation::Create),
     ("file_stat", EntryOperation::Stat),
     ("file_read", EntryOperation::Open),
     ("file_removal", EntryOperation::Remove),
 ];
-/// fio's engines, with the operations that they carry out.
+/// fio's engines for metadata, with the corresponding operations.
 const FIO_ENGINES: [(&str, EntryOperation); 3] = [
     ("filecreate", EntryOperation::Create),
     ("filestat", EntryOperation::Stat),
@@ -44,7 +45,7 @@ const FIO_ENGINES: [(&str, EntryOperation); 3] = [
 /// Options of the reference program mdtest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MdtestOptions {
-    /// Path of an mdtest, built with any MPI.
+    /// Path of an mdtest binary, which may be built with any MPI.
     pub program: PathBuf,
     /// Launcher of the ranks.
     pub launcher: Option<CommandLine>,
@@ -52,27 +53,27 @@ pub struct MdtestOptions {
     pub allow_root: bool,
 }
 
-/// Reference programs that run once, between turns.
+/// Reference programs, each of which runs once, between turns of the gauge.
 #[derive(Debug, Default)]
 pub struct MetadataPrograms {
     mdtest: Option<MpiProgram>,
     fio: Option<ReferenceProgram>,
 }
 
-/// Cells of a run, and where its files are.
+/// Cells for the reference programs, with the folders and files of the run.
 pub(super) struct ReferenceCells<'a> {
     pub(super) options: &'a MetadataOptions,
     /// File system of each folder.
     pub(super) volumes: &'a [Volume],
     pub(super) cells: &'a [MetadataCell],
-    /// Number of files of each worker.
+    /// Number of files per worker.
     pub(super) files: u64,
     /// Scratch directory of each folder.
     pub(super) scratch: &'a [ScratchDirectory],
     pub(super) site: &'a Site,
 }
 
-/// One of the cells.
+/// Cell with the scratch directory in which a reference program measures it.
 struct ReferencePlace<'a> {
     of: &'a ReferenceCells<'a>,
     cell: &'a MetadataCell,
@@ -80,7 +81,7 @@ struct ReferencePlace<'a> {
 }
 
 impl MetadataPrograms {
-    /// Finds the programs, and mdtest's launcher.
+    /// Finds the programs and mdtest's launcher.
     ///
     /// # Errors
     /// Fails if one is missing.
@@ -98,7 +99,7 @@ impl MetadataPrograms {
         self.mdtest.is_none() && self.fio.is_none()
     }
 
-    /// Returns the notices on what the programs do differently.
+    /// Returns notices about differences between the programs and the gauge.
     pub(super) fn notices(&self, options: &MetadataOptions) -> Vec<Notice> {
         let mut notices = Vec::new();
         if self.mdtest.is_some() && options.fsync && options.bytes.0 == 0 {
@@ -141,7 +142,8 @@ impl ReferencePlace<'_> {
         self.of.options.workers[self.cell.workers]
     }
 
-    /// Returns the figure of a program.
+    /// Returns a figure of a program without its value, and its configuration; `None` if the cell has no figure for the
+    /// operation.
     fn figure(
         &self,
         operation: EntryOperation,
@@ -156,7 +158,7 @@ impl ReferencePlace<'_> {
         Some((m.category(Category::Reference), config))
     }
 
-    /// Runs mdtest in a tree of its own.
+    /// Runs mdtest in a directory tree of its own.
     fn mdtest(
         &self,
         program: &MpiProgram,
@@ -185,7 +187,7 @@ impl ReferencePlace<'_> {
         let mut all = Vec::new();
         for (operation, value) in read {
             let Some((m, config)) = self.figure(operation, "mdtest") else { continue };
-            // Its ranks are processes, whatever the workers of the run are.
+            // mdtest's ranks are processes, even if the workers of the run are threads.
             let processes = config.threads.or(config.processes);
             let config = MetadataConfig {
                 threads: None,
@@ -199,7 +201,7 @@ impl ReferencePlace<'_> {
         Ok(all)
     }
 
-    /// Runs fio's engines, each in a tree of its own.
+    /// Runs fio's engines, each in a directory tree of its own.
     fn fio(
         &self,
         program: &ReferenceProgram,
@@ -229,7 +231,8 @@ impl ReferencePlace<'_> {
         Ok(all)
     }
 
-    /// Makes the directories of fio's jobs, and returns its arguments. The paths are relative to the scratch directory.
+    /// Creates the directories of fio's jobs, and returns fio's arguments. The paths are relative to the scratch
+    /// directory.
     fn fio_arguments(
         &self,
         engine: &str,
@@ -281,7 +284,7 @@ impl ReferencePlace<'_> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<ProgramOutput>, Failure> {
         let ended = program::run(job, interrupted).and_then(|output| output.success(hint));
-        // What an interrupted program leaves is removed with the scratch directory, too.
+        // Files that an interrupted program leaves are removed with the scratch directory.
         let _ = self.scratch.clear(tree);
         match ended {
             Err(ToolchainError::Interrupted) => Ok(None),
@@ -311,7 +314,7 @@ fn mdtest_arguments(cell: &MetadataCell, files: u64, bytes: u64, path: &Path) ->
 /// Version of mdtest, and the rates of operations that it printed.
 type MdtestFigures = (Option<String>, Vec<(EntryOperation, f64)>);
 
-/// Returns the figures of an output of mdtest.
+/// Parses the output of mdtest. Returns its version and the rates of operations on files.
 fn mdtest_figures(text: &str) -> Result<MdtestFigures, String> {
     let figures = Mdtest.figures(text)?.measurements;
     let mut found = Vec::new();
@@ -348,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_mdtest_are_those_of_files() {
+    fn mdtest_figures_of_files_are_read() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/corpus/mdtest");
         let text = std::fs::read_to_string(format!("{folder}/4.0.0-files.txt")).unwrap();
         let (version, found) = mdtest_figures(&text).unwrap();

@@ -1,4 +1,4 @@
-//! Run of metadata: turns of all cells, and the reference programs around them.
+//! Run of metadata measurements: turns of all cells, and the reference programs between turns.
 
 use super::cells::MetadataCell;
 use super::figures;
@@ -49,7 +49,8 @@ impl PlannedRun for MetadataPlan {
 /// Executes a plan.
 ///
 /// # Errors
-/// Fails if a scratch directory cannot be made, if nothing could be measured, or if the budget of the user is too short.
+/// Fails if a scratch directory cannot be made, if nothing could be measured, or if the budget of the user is too
+/// short.
 pub(super) fn run(
     mut plan: MetadataPlan,
     site: &Site,
@@ -62,11 +63,11 @@ pub(super) fn run(
     let mut scratch = Vec::new();
     for volume in &plan.volumes {
         let left = scratch::leftovers(&volume.folder);
-        notices.extend(left.iter().map(crate::run::offered));
+        notices.extend(left.iter().map(crate::run::leftover_notice));
         scratch.push(ScratchDirectory::create(&volume.folder)?);
     }
     let workers: Vec<Workers> =
-        plan.options.workers.iter().map(|count| described(&plan, *count)).collect();
+        plan.options.workers.iter().map(|count| unbound_workers(&plan, *count)).collect();
     let mut runner = EntryRunner::start(&workers)?;
     let shared = SharedObserver::new(observer);
     let interrupted = || shared.interrupted();
@@ -133,16 +134,16 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Returns the time that reading the clock and recording takes, of some trials the shortest: other programs only make it
-/// longer.
+/// Measures the time for reading the clock and recording a latency. Returns the shortest of several trials, because
+/// other programs can only lengthen a trial.
 fn overhead(clock: Clock) -> Seconds {
     const TRIALS: usize = 5;
     let trials = (0..TRIALS).map(|_| latency::overhead(clock).0);
     Seconds(trials.fold(f64::INFINITY, f64::min))
 }
 
-/// Describes a number of workers, which are not bound.
-fn described(plan: &MetadataPlan, count: usize) -> Workers {
+/// Returns a description of `count` workers that are not bound.
+fn unbound_workers(plan: &MetadataPlan, count: usize) -> Workers {
     match plan.options.kind {
         WorkerKind::Threads => Workers::unbound_threads(count),
         WorkerKind::Processes => Workers::unbound_ranks(count),
@@ -162,7 +163,7 @@ fn phase(files: u64, cells: usize) -> String {
     format!("{files} files per worker, in {cells} combinations of workers and directories")
 }
 
-/// Returns the rate of the first operation of the latest turn, for the progress display.
+/// Returns a text with the rate of the first operation in the latest turn, for the progress display.
 fn latest_rate(plan: &MetadataPlan, files: u64, samples: &[Vec<Sample>]) -> String {
     for (cell, of_cell) in plan.cells.iter().zip(samples).rev() {
         if let Some(last) = of_cell.last() {
@@ -173,7 +174,7 @@ fn latest_rate(plan: &MetadataPlan, files: u64, samples: &[Vec<Sample>]) -> Stri
     String::new()
 }
 
-/// Workers with the cells that they measure.
+/// State of a run: the workers, and the cells that they measure.
 struct MetadataRun<'a> {
     runner: EntryRunner<'a>,
     contexts: Vec<EntryContext<'a>>,
@@ -181,7 +182,7 @@ struct MetadataRun<'a> {
 }
 
 impl MetadataRun<'_> {
-    /// Carries out all operations of a cell once.
+    /// Runs all operations of a cell once.
     fn turn(&mut self, plan: &MetadataPlan, turn: Turn) -> Result<Vec<Sample>, TurnFailure> {
         let of_cell = &mut self.measured.cells[turn.cell];
         let MetadataCell { path, workers, .. } = of_cell.cell;
@@ -204,9 +205,9 @@ impl MetadataRun<'_> {
     }
 }
 
-/// Removes the interference that is none: a thread that waits for a device, a server or the lock of a directory is off
-/// its CPU, which is a part of the operation. Only in memory does a thread that loses its CPU against its will lose it to
-/// other programs.
+/// Removes causes that are no disturbance. A thread that waits for a device, a server or the lock of a directory leaves
+/// its CPU, which is part of the operation. Only on a file system in memory does a preemption show that another program
+/// used the CPU.
 fn keep_disturbances(sample: &mut Sample, is_in_memory: bool) {
     sample.causes.retain(|cause| is_disturbance(cause, is_in_memory));
     for causes in &mut sample.part_causes {
@@ -225,7 +226,7 @@ fn is_disturbance(cause: &Cause, is_in_memory: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns the numbers of causes that are left of a preemption and of page faults.
+    /// Returns the number of remaining causes in two parts: one with a preemption, and one with page faults.
     fn left(switches: u64, is_in_memory: bool) -> Vec<usize> {
         let preempted = Cause::Preempted { switches, lost: Seconds(1e-3) };
         let part_causes = vec![vec![preempted], vec![Cause::Faults(99)]];
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_a_device_is_no_disturbance() {
+    fn preemption_counts_only_in_memory() {
         assert_eq!(left(1, true), [1, 1]);
         assert_eq!(left(0, true), [0, 1]);
         assert_eq!(left(1, false), [0, 1]);

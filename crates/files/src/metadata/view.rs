@@ -1,4 +1,4 @@
-//! View of metadata: a table of operations for each folder, with latencies, and the ratios to reference programs.
+//! View of metadata: for each folder, a table of operations with latencies and ratios to reference programs.
 
 use super::{DirectoryLayout, MetadataConfig};
 use crate::view::{latency_cell, volume_in_words};
@@ -10,16 +10,16 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Fraction, Unit};
 
-/// Figure and its configuration.
+/// Figure with its configuration.
 type EntryFigure<'a> = (&'a Measurement, MetadataConfig);
 
-/// Figure of a reference program, with the own figure of the same cell.
+/// Figure of a reference program, with nodegauge's figure for the same cell.
 struct Compared<'f, 'a> {
     own: &'f EntryFigure<'a>,
     theirs: &'f EntryFigure<'a>,
 }
 
-/// Operations that the first sentence names, with the words for them.
+/// Operations that the conclusion names, with the words for them.
 const NAMED: [(&str, &str); 3] =
     [("create", "created"), ("stat", "looked up (stat)"), ("remove", "removed")];
 
@@ -32,7 +32,7 @@ fn is_own((m, _): &EntryFigure<'_>) -> bool {
     m.category == Category::Variant
 }
 
-/// Returns the sentence that the page begins with.
+/// Returns the first sentence of the page.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let all = figures(record);
     let mut parts = Vec::new();
@@ -100,7 +100,7 @@ impl Compared<'_, '_> {
     }
 }
 
-/// Returns the figures of reference programs that have an own figure of the same cell.
+/// Returns the figures of reference programs for whose cells nodegauge also has a figure.
 fn compared<'f, 'a>(all: &[&'f EntryFigure<'a>]) -> Vec<Compared<'f, 'a>> {
     let mut pairs = Vec::new();
     for theirs in all.iter().copied().filter(|figure| !is_own(figure)) {
@@ -123,7 +123,8 @@ fn workers(config: &MetadataConfig) -> u64 {
     config.threads.or(config.processes).unwrap_or(1)
 }
 
-/// Returns the words for the directories of a figure; a single worker shares its directory with nobody.
+/// Returns the word for the directories of a figure; `one` for a single worker, which shares its directory with no
+/// other worker.
 fn directories(config: &MetadataConfig) -> &'static str {
     config.directories.filter(|_| workers(config) > 1).map_or("one", |layout| layout.name())
 }
@@ -142,7 +143,7 @@ fn workers_in_words(config: &MetadataConfig) -> String {
     }
 }
 
-/// Returns the bytes that an operation read from the device, for operations after the caches were dropped.
+/// Returns a text with the bytes that an operation read from the device; `None` unless the caches were dropped.
 fn device_reads(config: &MetadataConfig) -> Option<String> {
     let bytes = config.device_bytes_per_operation.filter(|_| config.dropped == Some(true))?;
     Some(format!("{} read", Bytes(bytes.round() as u64)))
@@ -157,11 +158,13 @@ fn how(own: &[&EntryFigure<'_>]) -> String {
     let written = own.iter().find_map(|(_, config)| config.written_bytes);
     let data = written.map_or_else(|| "empty".to_owned(), |bytes| format!("of {}", Bytes(bytes)));
     let mut words = format!(
-        "{} files per worker, {data}; each operation on all files, then the next, all workers at once",
+        "{} files per worker, {data}; all workers run an operation on all files before \
+         the next operation",
         files.join(" and ")
     );
     if own.iter().any(|(_, config)| config.dropped == Some(true)) {
-        words += "; _first: after the caches of the node were dropped, else from the caches";
+        words += "; _first: after the caches of the node were dropped; other operations: from \
+                  the caches";
     } else {
         words += "; existing files are in the caches";
     }
@@ -171,7 +174,7 @@ fn how(own: &[&EntryFigure<'_>]) -> String {
     words
 }
 
-/// Returns a text that states what the latencies are, and what the clock costs.
+/// Returns a text that states what a latency is, and how long reading the clock takes.
 fn latencies(own: &[&EntryFigure<'_>]) -> String {
     let batches = distinct(own.iter().filter_map(|(_, config)| config.batch));
     let most = batches.iter().copied().max().unwrap_or(1);

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Number of bytes in the unit of `bw`.
+/// Number of bytes per KiB, the unit of `bw`.
 const KIB: f64 = 1024.0;
 /// Key of fio's version; it occurs once per output.
 pub(super) const VERSION: &str = "\"fio version\"";
@@ -21,10 +21,10 @@ pub(super) const VERSION: &str = "\"fio version\"";
 /// error of more than 1 %.
 const SHORTEST_MS: f64 = 100.0;
 
-/// Relative difference of two equal rates that were rounded to whole bytes or KiB per second.
+/// Maximum relative difference between two equal rates that were rounded to whole bytes or KiB per second.
 const ROUNDED: f64 = 1e-3;
 
-/// Results of a job for one direction (reads or writes).
+/// Results of a job for one direction, reads or writes.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Half {
@@ -32,7 +32,7 @@ pub(super) struct Half {
     bw_bytes: Option<f64>,
     /// Rate in KiB/s.
     bw: Option<f64>,
-    /// Amount of data in bytes; in KiB in versions that do not print `bw_bytes`.
+    /// Amount of data in bytes, or in KiB in versions that do not print `bw_bytes`.
     io_bytes: Option<f64>,
     pub(super) iops: f64,
     #[serde(rename = "total_ios")]
@@ -88,7 +88,7 @@ pub(super) struct FioOutput {
     client_stats: Vec<FioJob>,
 }
 
-/// Name of the sum of all jobs in client mode.
+/// Name of the entry with the sum of all jobs in client mode.
 const ALL_CLIENTS: &str = "All clients";
 
 impl FioOutput {
@@ -97,8 +97,8 @@ impl FioOutput {
         text.contains(VERSION)
     }
 
-    /// Parses fio's JSON or JSON+ output, ignoring lines before and after the document. The error is the reason why the
-    /// text is invalid.
+    /// Parses fio's JSON or JSON+ output. Lines before and after the document are ignored. The error is the reason why
+    /// the text is invalid.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let start = text.find("\n{").map(|at| at + 1).or(text.starts_with('{').then_some(0));
         let start = start.filter(|_| Self::recognises(text)).ok_or("this is not fio's JSON")?;
@@ -108,7 +108,7 @@ impl FioOutput {
             .ok_or("fio's JSON is empty")?
             .map_err(|error| format!("fio's JSON is invalid: {error}"))?;
         output.jobs.append(&mut output.client_stats);
-        // The sum of the jobs of all clients, whatever they did, follows these jobs.
+        // The entry with the sum over all clients is removed if there are other entries.
         if output.jobs.iter().any(|job| job.name != ALL_CLIENTS) {
             output.jobs.retain(|job| job.name != ALL_CLIENTS);
         }
@@ -144,13 +144,15 @@ impl FioJob {
 }
 
 impl Half {
-    /// True if one of the numbers shows that data was transferred. The rate is then checked against all of them.
+    /// True if at least one number shows that data was transferred. The rate is then checked against all of the
+    /// numbers.
     fn has_data(&self) -> bool {
         let amounts = [self.bw_bytes, self.bw, self.io_bytes];
         self.operations > 0 || amounts.into_iter().flatten().any(|amount| amount > 0.0)
     }
 
-    /// True if operations of `block` bytes result in this amount of data. The last operation may be shorter.
+    /// True if the amount of data is consistent with operations of `block` bytes each. The last operation may be
+    /// shorter.
     pub(super) fn has_block(&self, block: u64) -> bool {
         let unit = if self.bw_bytes.is_some() { 1.0 } else { KIB };
         let Some(bytes) = self.io_bytes.map(|amount| amount * unit) else { return false };
@@ -194,7 +196,7 @@ impl Half {
         ))
     }
 
-    /// Returns the quantiles of the completion latencies; if they are missing, those of the total latencies.
+    /// Returns the quantiles of the completion latencies or, if they are missing, of the total latencies.
     pub(super) fn latency(&self) -> Option<Quantiles> {
         let either = [&self.clat_ns, &self.lat_ns];
         let printed = either.into_iter().find(|latency| !latency.percentile.is_empty())?;
@@ -280,7 +282,8 @@ fn arguments(
     Some(words)
 }
 
-/// Returns the reason why figures are suspect if the longest job took `milliseconds`.
+/// Returns the reason why figures are suspect if even the longest job took only `milliseconds`; `None` if this is long
+/// enough.
 pub(super) fn too_short(milliseconds: f64) -> Option<String> {
     (milliseconds < SHORTEST_MS).then(|| {
         format!(
@@ -298,15 +301,15 @@ pub(super) fn longest(halves: &[&Half]) -> f64 {
 /// Result of a run of one of fio's engines for metadata.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FioOperations {
-    /// Operations per second of all jobs.
+    /// Operations per second, summed over all jobs.
     pub(crate) rate: f64,
-    /// Latencies, of a single job only.
+    /// Latencies; `None` if there are several jobs.
     pub(crate) latency: Option<Quantiles>,
-    /// Reason to doubt the rate.
+    /// Reason why the rate is suspect.
     pub(crate) doubt: Option<String>,
 }
 
-/// Reads the output of a run of one of fio's engines for metadata, which print their operations as reads.
+/// Parses the output of a run of one of fio's engines for metadata. fio prints their operations as reads.
 ///
 /// # Errors
 /// Fails if the text is not fio's JSON, or a job has failed or has no operations.
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_of_an_engine_for_metadata_are_read() {
+    fn fio_metadata_engine_output_is_read() {
         let path = format!("{}/tests/outputs/fio-filestat.json", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
         let found = fio_operations(&text).unwrap();

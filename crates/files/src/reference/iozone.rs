@@ -23,7 +23,7 @@ pub(super) const KIND: ProgramProperties = ProgramProperties {
     figures,
 };
 
-/// Returns a size in the form that IOzone expects; `None` if it is not a whole number of KiB.
+/// Formats a size as IOzone expects it; `None` if it is not a whole number of KiB.
 fn kib(size: Bytes) -> Option<String> {
     size.0.is_multiple_of(1024).then(|| format!("{}k", size.0 / 1024))
 }

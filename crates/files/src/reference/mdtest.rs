@@ -1,4 +1,4 @@
-//! Reader for mdtest: the table below `SUMMARY rate`, with a row for each operation.
+//! Reader of mdtest's output: the table below `SUMMARY rate`, with a row for each operation.
 
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{TitledRun, count, lines, number, quoted, slug};
@@ -6,10 +6,10 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader for the output of mdtest.
+/// Reader of the output of mdtest.
 pub(crate) struct Mdtest;
 
-/// Lines by which runs are found.
+/// Lines that mark the beginning, the table and the end of a run.
 const RUN: TitledRun = TitledRun { version, is_table, end: "-- finished at" };
 
 impl Reader for Mdtest {
@@ -43,7 +43,7 @@ impl Reader for Mdtest {
 }
 
 impl Mdtest {
-    /// Reads the output of a run.
+    /// Parses the output of a run.
     ///
     /// # Errors
     /// Fails with the reason why the text is invalid.
@@ -72,18 +72,19 @@ impl Mdtest {
     }
 }
 
-/// Returns the version in a title: `mdtest-3.3.0 was launched with 2 total task(s) on 1 node(s)`.
+/// Returns the version in a title such as `mdtest-3.3.0 was launched with 2 total task(s) on 1 node(s)`.
 fn version(line: &str) -> Option<String> {
     let (version, _) = line.strip_prefix("mdtest-")?.split_once(" was launched")?;
     Some(version.to_owned())
 }
 
-/// True if a line begins a table.
+/// True if a line begins the table of a summary.
 fn is_table(line: &str) -> bool {
     line.starts_with("SUMMARY") && line.contains("iterations)")
 }
 
-/// Number of the columns, of which the last four are those of iterations: maximum, minimum, mean, deviation.
+/// Columns of a table, given by their number. The last four columns are statistics over the iterations: maximum,
+/// minimum, mean, deviation.
 #[derive(Debug, Clone, Copy)]
 struct Columns(usize);
 
@@ -99,7 +100,7 @@ impl Columns {
         }
     }
 
-    /// Parses a row: `Directory creation : 12345.678 12000.000 12100.000 100.000`.
+    /// Parses a row such as `Directory creation : 12345.678 12000.000 12100.000 100.000`, and adds its figures.
     fn row(
         self,
         line: &str,

@@ -9,7 +9,7 @@ mod saved;
 
 pub(crate) use fio::{FioOperations, fio_operations};
 pub(crate) use mdtest::Mdtest;
-pub(crate) use output::{COLUMNS, TESTS, USUAL, wide};
+pub(crate) use output::{COLUMNS, TESTS, USUAL, is_wide};
 pub(crate) use reader::{FioReader, IozoneReader};
 
 use nodegauge_blocks::cell::Ending;
@@ -70,9 +70,9 @@ pub struct ReferenceProgram {
     limit: Option<Duration>,
 }
 
-/// Maximum duration of a run for a cell.
+/// Timeout of a run for a cell.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Maximum time for a program to print its version.
+/// Timeout for a program to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 impl ReferenceProgram {
@@ -115,7 +115,7 @@ impl ReferenceProgram {
         Ok(Self { kind, name, path, version, workers, limit })
     }
 
-    /// Returns a run of the program in a folder, with these arguments.
+    /// Returns a job that runs the program with these arguments in a folder.
     pub(crate) fn job<'a>(&self, arguments: Vec<String>, folder: &'a Path) -> ProgramJob<'a> {
         let command = CommandLine::new(self.path.clone(), arguments);
         ProgramJob::new(command, LONGEST).within(Folder::Existing(folder))

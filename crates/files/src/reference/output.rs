@@ -46,22 +46,22 @@ pub(crate) const USUAL: usize = 13;
 /// Number of bytes in a kB, the unit of IOzone's sizes and rates.
 const KIB: u64 = 1024;
 
-/// True if the column of an operation is one character wider than the others.
-pub(crate) fn wide(name: &str) -> bool {
+/// True if the column of an operation is one character wider than the other columns.
+pub(crate) fn is_wide(name: &str) -> bool {
     matches!(name, "record_rewrite" | "stride_read")
 }
 
 /// Widths of the columns of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ColumnWidths {
-    /// Up to version 3.42 or later, whose tables begin with `KB`.
+    /// Widths of older versions (up to 3.42 or later), whose table headers begin with `KB`.
     Narrow,
-    /// Later versions, whose tables begin with `kB`.
+    /// Widths of later versions, whose table headers begin with `kB`.
     Wide,
 }
 
 impl ColumnWidths {
-    /// Returns the widths that follow from the header of a table; `None` for other lines.
+    /// Returns the widths according to the header of a table; `None` for other lines.
     fn from_header(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let widths = match words.next()? {
@@ -86,16 +86,16 @@ impl ColumnWidths {
         const NARROW: [usize; USUAL] = [8, 8, 8, 8, 8, 8, 8, 9, 9, 9, 9, 8, 9];
         match self {
             Self::Narrow => NARROW[column],
-            Self::Wide if wide(TESTS[column].0) => 10,
+            Self::Wide if is_wide(TESTS[column].0) => 10,
             Self::Wide => 9,
         }
     }
 }
 
-/// Splits the part of a line behind the sizes into fields of fixed width. Returns the fields that are not blank, with
+/// Splits the part of a line after the sizes into fields of fixed width. Returns the fields that are not blank, with
 /// their column numbers; the field of a test that did not run is blank. Returns `None` if a field is not a number that
-/// ends at the right edge of its column: then the line does not have IOzone's spacing.
-fn by_place(mut rest: &str, widths: ColumnWidths) -> Option<Vec<(usize, &str)>> {
+/// ends at the right edge of its column, because such a line does not have IOzone's spacing.
+fn fields_by_column(mut rest: &str, widths: ColumnWidths) -> Option<Vec<(usize, &str)>> {
     let mut figures = Vec::new();
     for column in 0..widths.count() {
         let width = widths.width(column);
@@ -124,17 +124,17 @@ fn behind_number(text: &str) -> &str {
     text.trim_start().trim_start_matches(|c: char| c.is_ascii_digit())
 }
 
-/// Returns the rest of the first line that begins with a mark.
+/// Returns the rest of the first line that begins with `mark`.
 fn after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
     text.lines().find_map(|line| line.trim().strip_prefix(mark))
 }
 
-/// Returns the size after a mark.
+/// Returns the size after `mark`, in bytes.
 fn size_after(text: &str, mark: &str) -> Option<u64> {
     kib(after(text, mark)?.split_whitespace().next()?)
 }
 
-/// Returns the number of a line in throughput mode, in bytes.
+/// Returns the value in a line of throughput mode, in bytes per second or bytes.
 fn throughput_figure(line: &str) -> Option<f64> {
     let (_, right) = line.rsplit_once('=')?;
     let figure = right.split_whitespace().next()?.parse::<f64>().ok()? * KIB as f64;
@@ -149,14 +149,14 @@ pub(super) struct IozoneLine {
     pub(super) rates: Vec<(&'static str, f64)>,
 }
 
-/// Results of a test in throughput mode, with rates in B/s.
+/// Results of a test in throughput mode; the rates are in B/s.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct IozoneThroughput {
     pub(super) name: &'static str,
     pub(super) workers: u32,
-    /// Sum of the rates of the workers.
+    /// Sum of the rates of all workers.
     pub(super) children: f64,
-    /// Total data divided by the time of the parent process.
+    /// Rate of the parent process: the total amount of data divided by its elapsed time.
     pub(super) parent: Option<f64>,
     /// Rate of the slowest worker.
     pub(super) min: Option<f64>,
@@ -182,12 +182,12 @@ pub(super) struct IozoneOutput {
     pub(super) poor_resolution: bool,
 }
 
-/// Converts a figure to a rate in B/s; the second argument is the block size in bytes.
+/// Function that converts a figure to a rate in B/s. The second argument is the block size in bytes.
 type ToRate = fn(f64, f64) -> f64;
 
 /// Parses a figure and returns the rate with the name of the operation. Returns `None` for an invalid figure, and
 /// `Some(None)` for zero, which IOzone prints for a figure that was not measured.
-fn rated(
+fn parse_rate(
     name: &'static str,
     figure: &str,
     block: u64,
@@ -206,7 +206,7 @@ fn kib(digits: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(KIB)
 }
 
-/// Returns the position of a line in the order of the lines of a run: title, figures, completion message, Excel part. A
+/// Returns the kind of a line that marks a run: title, figures, completion message or Excel part, in this order. A
 /// saved Excel part may have no title.
 pub(super) fn mark(line: &str) -> Option<RunMark> {
     if line.contains(TITLE) {
@@ -223,7 +223,7 @@ pub(super) fn mark(line: &str) -> Option<RunMark> {
     is_figures.then_some(RunMark::repeated(1))
 }
 
-/// Returns the version of IOzone in a text.
+/// Returns the version of IOzone in its output.
 pub(super) fn version(text: &str) -> Option<String> {
     after(text, "Version $Revision:").map(|rest| rest.trim_matches([' ', '$']).to_owned())
 }
@@ -299,7 +299,7 @@ impl IozoneOutput {
     /// Parses the groups of lines that begin with `Children see throughput for`.
     fn throughput(&mut self, text: &str) {
         for line in text.lines().map(str::trim) {
-            if let Some(test) = IozoneThroughput::begun(line) {
+            if let Some(test) = IozoneThroughput::parse_begin(line) {
                 self.throughput.push(test);
                 continue;
             }
@@ -350,7 +350,7 @@ impl IozoneOutput {
                 return Err(format!("the file sizes of the table of {name} do not grow evenly"));
             }
             for (&block, figure) in blocks.iter().zip(words) {
-                let Some(rate) = rated(name, figure, block, unit).flatten() else { continue };
+                let Some(rate) = parse_rate(name, figure, block, unit).flatten() else { continue };
                 match self.lines.iter_mut().find(|known| (known.file, known.block) == (file, block))
                 {
                     Some(known) => known.rates.push(rate),
@@ -363,8 +363,8 @@ impl IozoneOutput {
 }
 
 impl IozoneThroughput {
-    /// Returns the test whose group of lines begins here; `None` for other lines.
-    fn begun(line: &str) -> Option<Self> {
+    /// Parses the first line of a test's group of lines; `None` for other lines.
+    fn parse_begin(line: &str) -> Option<Self> {
         let (head, _) = line.strip_prefix("Children see throughput for")?.split_once('=')?;
         let (workers, label) = head.trim().split_once(' ')?;
         let (name, ..) = TESTS.iter().find(|(.., theirs)| *theirs == Some(label.trim()))?;
@@ -381,19 +381,19 @@ fn grows_evenly(sizes: &[u64]) -> bool {
     first > 1.0 && factors.all(|factor| factor == first)
 }
 
-/// Returns a size of the Excel part, which is in quotes.
+/// Parses a size of the Excel part, which is in quotes.
 fn quoted_size(word: &str) -> Option<u64> {
     kib(word.trim_matches('"'))
 }
 
-/// Parses a line of the table. Fields of tests that did not run are blank, so that the column of a figure follows from
-/// its position behind the sizes. There is no space between a figure of nine digits and the previous figure.
+/// Parses a line of the table. Fields of tests that did not run are blank, so the column of a figure follows only from
+/// its position after the sizes. There is no space between a figure of nine digits and the previous figure.
 fn row(line: &str, widths: ColumnWidths, unit: ToRate) -> Option<IozoneLine> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [file, block, figures @ ..] = &words[..] else { return None };
     let file = kib(file)?;
     let block = kib(block)?;
-    let by_place = by_place(behind_sizes(line).trim_end(), widths);
+    let by_place = fields_by_column(behind_sizes(line).trim_end(), widths);
     let figures = match by_place {
         Some(by_place) if by_place.len() >= figures.len() => by_place,
         // Lines whose spacing differs from IOzone's are accepted if no column is missing.
@@ -404,7 +404,7 @@ fn row(line: &str, widths: ColumnWidths, unit: ToRate) -> Option<IozoneLine> {
     };
     let mut rates = Vec::new();
     for (column, figure) in figures {
-        rates.extend(rated(TESTS[column].0, figure, block, unit)?);
+        rates.extend(parse_rate(TESTS[column].0, figure, block, unit)?);
     }
     Some(IozoneLine { file, block, rates })
 }

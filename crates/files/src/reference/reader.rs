@@ -5,7 +5,7 @@ use super::output::{self, IozoneOutput};
 use super::saved;
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 
-/// Reader of fio's JSON.
+/// Reader of fio's JSON output.
 pub(crate) struct FioReader;
 
 impl Reader for FioReader {

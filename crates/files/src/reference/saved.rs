@@ -25,7 +25,7 @@ fn cache_mode(direct: bool) -> CacheMode {
     if direct { CacheMode::Direct } else { CacheMode::Cached }
 }
 
-/// Returns the figures of an output of IOzone.
+/// Returns the figures of IOzone's output.
 pub(super) fn iozone_figures(output: &IozoneOutput) -> Vec<Measurement> {
     let mut validity = Validity::valid();
     if !output.complete {
@@ -84,12 +84,12 @@ pub(super) fn iozone_figures(output: &IozoneOutput) -> Vec<Measurement> {
     out
 }
 
-/// Returns the figures of an output of fio.
+/// Returns the figures of fio's output.
 pub(super) fn fio_figures(output: &FioOutput) -> Vec<Measurement> {
     output.jobs.iter().map(|job| job_figure(job, &output.version)).collect()
 }
 
-/// Returns the measurement of a job. The reads and writes of a mixed job are a single operation.
+/// Returns the measurement for a job. The reads and writes of a mixed job count as a single operation.
 fn job_figure(job: &FioJob, version: &str) -> Measurement {
     let option = |name: &str| job.options.get(name).map(String::as_str);
     let mode = option("rw").or_else(|| option("readwrite"));

@@ -1,4 +1,4 @@
-//! First sentence of a page of files.
+//! First sentence of the page for files.
 
 use super::{Row, rows, size};
 use nodegauge_blocks::task::CacheMode;
@@ -7,8 +7,8 @@ use nodegauge_gauge::view::{distinct, grouped};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Record};
 
-/// Returns the sentence with the highest write and read rates for each kind of access, and the cell in which each was
-/// measured. Valid figures take precedence over suspect ones.
+/// Returns the conclusion: the highest write and read rates for each kind of access, with the cell in which each was
+/// measured. Valid figures take precedence over suspect figures.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let all = rows(record);
     let mut shown: Vec<&Row<'_>> =
@@ -41,8 +41,8 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         .then(|| capital(&format!("files are {}{}", parts.join("; "), by.unwrap_or_default())))
 }
 
-/// Returns the highest write and read rates, each with its cell. If both are from the same cell, the cell is named
-/// once.
+/// Returns texts with the highest write and the highest read rate, each with its cell. If both are from the same cell,
+/// the cell is named only once.
 fn rates(rows: &[&Row<'_>]) -> Vec<String> {
     let [written, read] = ["written", "read"].map(|done| best(rows, done));
     let [cell_of_written, cell_of_read] = [written, read].map(|row| row.and_then(Row::sizes));
@@ -54,11 +54,12 @@ fn rates(rows: &[&Row<'_>]) -> Vec<String> {
     both.filter_map(|(rate, done)| Some(format!("{done} at {}", rate?))).collect()
 }
 
-/// Returns the row with the highest write or read rate; its maps come first on the page.
+/// Returns the row with the highest rate of plain writes or reads, as `done` selects; if none was measured, of the
+/// other operations that write or read.
 fn best<'r, 'a>(rows: &[&'r Row<'a>], done: &str) -> Option<&'r Row<'a>> {
     let word = if done == "read" { "read" } else { "write" };
     let plain = highest(rows.iter().copied().filter(|row| row.m.name == word));
-    // Runs with only other operations are represented by these.
+    // If neither was measured, the other operations that read or write are used.
     plain.or_else(|| highest(rows.iter().copied().filter(|row| row.m.name.ends_with(word))))
 }
 

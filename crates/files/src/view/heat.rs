@@ -7,7 +7,7 @@ use nodegauge_measure::Unit;
 /// Operations whose heat maps come first, if they were measured.
 const FIRST: [&str; 4] = ["write", "read", "random_read", "random_write"];
 
-/// Adds the heat maps of up to four operations to a section.
+/// Adds heat maps of at most four operations to a section.
 pub(super) fn maps(rows: &[&Row<'_>], setup: String, section: &mut Section) {
     let measured = distinct(rows.iter().map(|row| row.m.name.as_str()));
     let usual = FIRST.into_iter().filter(|name| measured.contains(name));
@@ -38,7 +38,7 @@ pub(super) fn maps(rows: &[&Row<'_>], setup: String, section: &mut Section) {
     section.note("map", "rows: file sizes; columns: block sizes; digits: logarithmic scale");
 }
 
-/// Returns the last positive rate of an operation in a cell.
+/// Returns the last positive rate of an operation in a cell, B/s.
 fn rate(rows: &[&Row<'_>], name: &str, cell: (u64, u64)) -> Option<f64> {
     let here = rows.iter().filter(|row| row.m.name == name && row.sizes() == Some(cell));
     here.filter_map(|row| row.m.value).rfind(|rate| *rate > 0.0)

@@ -1,4 +1,4 @@
-//! Rate at which an operation settles as files grow: the plateau beyond the caches.
+//! Rate to which an operation settles as files grow: the plateau beyond the caches.
 
 use super::{Row, cells, only, size};
 use nodegauge_gauge::view::{Section, distinct};
@@ -6,11 +6,11 @@ use nodegauge_measure::legible::joined_lines;
 use nodegauge_measure::{BytesPerSec, stats};
 
 /// Maximum relative difference between the rates of a plateau and their median.
-const EVEN: f64 = 0.1;
-/// Maximum ratio of a plateau's rate to that of the fastest smaller file. With a larger ratio, the operation does not
-/// slow down.
-const LOWER: f64 = 0.7;
-/// Minimum number of file sizes of a plateau, and of the sizes before it.
+const MAX_DEVIATION: f64 = 0.1;
+/// Maximum ratio of a plateau's rate to the rate of the fastest smaller file. With a larger ratio, the operation does
+/// not slow down.
+const MAX_PLATEAU_RATIO: f64 = 0.7;
+/// Minimum number of file sizes in a plateau, and minimum number of smaller file sizes.
 const SIZES: usize = 2;
 
 /// Rate that no longer depends on the file size.
@@ -24,16 +24,17 @@ struct Plateau {
     before: f64,
 }
 
-/// Returns the plateau of rates by file size (ascending); `None` if the rates of the largest files differ, or if they
-/// are not lower than those of smaller files.
+/// Returns the plateau of rates, which are sorted by file size. Returns `None` if the rates of the largest files
+/// differ, or if they are not lower than the rates of smaller files.
 fn plateau(rates: &[(u64, f64)]) -> Option<Plateau> {
     let last = rates.len().checked_sub(SIZES)?;
     (SIZES..=last).find_map(|start| {
         let tail: Vec<f64> = rates[start..].iter().map(|point| point.1).collect();
         let rate = stats::median(&tail);
         let before = rates[..start].iter().map(|point| point.1).fold(0.0, f64::max);
-        let is_even = tail.iter().all(|one| (one / rate - 1.0).abs() <= EVEN);
-        (is_even && rate <= before * LOWER).then(|| Plateau { from: rates[start].0, rate, before })
+        let is_even = tail.iter().all(|one| (one / rate - 1.0).abs() <= MAX_DEVIATION);
+        let is_lower = rate <= before * MAX_PLATEAU_RATIO;
+        (is_even && is_lower).then(|| Plateau { from: rates[start].0, rate, before })
     })
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn latency_cell(
     let seconds = quantile(quantiles)?;
     let text = seconds.to_string();
     let (value, unit) = text.split_once(' ').unwrap_or((&text, ""));
-    let short = format!("{}{unit}", three(value.parse().unwrap_or(0.0), (99.5, 9.95)));
+    let short = format!("{}{unit}", three_digits(value.parse().unwrap_or(0.0), (99.5, 9.95)));
     Some(TableCell::figure(seconds.0, Unit::Seconds, short))
 }
 
@@ -50,13 +50,13 @@ fn operations(row: &Row<'_>) -> Option<TableCell> {
         n if n >= 999.5 => (n / 1e3, "k"),
         n => (n, ""),
     };
-    let short = format!("{}{unit}", three(scaled, (99.95, 9.995)));
+    let short = format!("{}{unit}", three_digits(scaled, (99.95, 9.995)));
     Some(TableCell::figure(iops, Unit::OperationsPerSecond, short))
 }
 
 /// Formats a value with about three digits: no decimals from the first of `steps` on, one decimal from the second on,
 /// otherwise two decimals.
-fn three(value: f64, steps: (f64, f64)) -> String {
+fn three_digits(value: f64, steps: (f64, f64)) -> String {
     let digits = match value {
         v if v >= steps.0 => 0,
         v if v >= steps.1 => 1,
@@ -85,10 +85,10 @@ fn served(rows: &[&Row<'_>]) -> TableCell {
     }
 }
 
-/// Rates of files in tables.
+/// Unit of rates in tables of files.
 const RATE: ColumnUnit = ColumnUnit::GB_PER_S;
 
-/// Returns the columns that begin a table of cells: the operation, the file and the block.
+/// Returns the first columns of a table of cells: the operation, the file size and the block size.
 fn cell_columns<'c, 'a: 'c>() -> ColumnList<'c, Row<'a>> {
     ColumnList::new()
         .left("GB/s", |row: &Row<'_>| {
@@ -100,7 +100,7 @@ fn cell_columns<'c, 'a: 'c>() -> ColumnList<'c, Row<'a>> {
         .right("block", |row| size(row.sizes().unwrap_or_default().1))
 }
 
-/// Adds the table of one worker, with one row per measurement.
+/// Adds the table for a single worker, with one row per measurement.
 pub(super) fn one_by_one(rows: &[&Row<'_>], section: &mut Section) {
     let columns = cell_columns()
         .stated("rate", RATE)
@@ -112,7 +112,7 @@ pub(super) fn one_by_one(rows: &[&Row<'_>], section: &mut Section) {
     section.push(columns.table(rows.iter().copied())).note("latencies", calls(rows));
 }
 
-/// Adds the table of several workers, with the rates of the workers and the rate of the parent process.
+/// Adds the table for several workers, with the rates of the workers and the rate of the parent process.
 pub(super) fn workers(rows: &[&Row<'_>], section: &mut Section) {
     let columns = cell_columns()
         .stated("children", RATE)
@@ -128,7 +128,7 @@ fn has_latencies(rows: &[&Row<'_>]) -> bool {
     rows.iter().any(|row| matches!(row.config.latency_s, Some(Latencies::All(_))))
 }
 
-/// Returns a text that states to which calls the latencies belong.
+/// Returns a text that states which calls the latencies are about.
 fn calls(rows: &[&Row<'_>]) -> &'static str {
     if has_latencies(rows) {
         "percentiles of all calls of the row's operation, one block per call"
@@ -141,7 +141,7 @@ fn calls(rows: &[&Row<'_>]) -> &'static str {
 struct OperationRow<'r, 'a> {
     name: &'a str,
     of: Vec<&'r Row<'a>>,
-    /// Measurement whose latencies are shown.
+    /// Measurement whose latencies the row shows.
     probe: Option<&'r Row<'a>>,
 }
 
@@ -151,8 +151,8 @@ impl OperationRow<'_, '_> {
     }
 }
 
-/// Adds a table with one row per operation. The rates are over all larger files; the latencies are those of the
-/// smallest blocks.
+/// Adds a table with one row per operation. The rates are the median and the best over all files that are large enough;
+/// the latencies are those of the smallest blocks.
 pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
     let counted = only(rows, is_counted);
     let counted = if counted.is_empty() { rows } else { &counted };
@@ -186,8 +186,8 @@ pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
     section.push(table).note("rows", text).note("latencies", calls(rows));
 }
 
-/// Returns the cell whose latencies are shown: the smallest block size, in the largest file that was measured with this
-/// block size.
+/// Returns the cell whose latencies are shown: the smallest block size, and the largest file that was measured with
+/// this block size.
 fn smallest_block(rows: &[&Row<'_>]) -> Option<(u64, u64)> {
     let cells = cells(rows);
     let block = cells.iter().map(|(_, block)| *block).min()?;
@@ -207,8 +207,8 @@ impl<'r, 'a> CacheRow<'r, 'a> {
     }
 }
 
-/// Adds a table with one row per cell and cache mode, and one column per operation. The cells contain rates; one column
-/// has the latency of random reads.
+/// Adds a table with one row per cell and cache mode, and one column with the rate of each operation. An additional
+/// column has the latency of random reads.
 pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
     let names = names(rows);
     let random = names.iter().find(|name| **name == "random_read");
@@ -234,7 +234,7 @@ pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
         .note("latencies", format!("percentiles of all calls of {probed}, one block per call"));
 }
 
-/// Rates of a cell: of the gauge and of a reference program.
+/// Rate of a cell by the gauge, and by a reference program.
 struct RatePair {
     own: f64,
     other: f64,

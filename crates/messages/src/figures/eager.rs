@@ -15,9 +15,9 @@ const DEVICES: [(&str, &str); 3] = [
     ("ch3:sock", "MPIR_CVAR_CH3_EAGER_MAX_MSG_SIZE"),
 ];
 
-/// Returns the eager limit of an MPI with this configuration, from the control variables of a rank. Returns `None` if
-/// the MPI has no limit, has different limits for several transports, or leaves the choice to another layer (a negative
-/// value).
+/// Returns the eager limit of an MPI with this configuration, from the control variables that a rank printed. Returns
+/// `None` if the MPI has no limit, has different limits for several transports, or leaves the choice to another layer
+/// (a negative value).
 pub(crate) fn limit(mpi: &MpiConfig, variables: &[(String, i64)]) -> Option<EagerLimit> {
     let variable = match (&mpi.transport, &mpi.device) {
         (Some(transport), None) => {

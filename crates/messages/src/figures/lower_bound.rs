@@ -17,24 +17,25 @@ use std::collections::BTreeMap;
 /// Patterns that are compared with the lower bound: single messages and windows of messages.
 pub(crate) const PATTERNS: [Pattern; 2] = [Pattern::Latency, Pattern::Bw];
 
-/// Minimum share of the lower bound. An MPI that takes more than twice the time of the lower bound is reported, because
-/// the additional work of an MPI (tags, communicators, matching) does not explain a larger difference.
+/// Minimum share of the built-in transport's performance. An MPI that takes more than twice the time is reported,
+/// because the additional work of an MPI (tags, communicators, matching) does not explain a larger difference.
 const SLOW: f64 = 0.5;
 
 /// Comparison of an MPI's figure with the lower bound.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Share {
     pub config: LowerBoundConfig,
-    standing: Standing,
+    class: ShareClass,
     /// Reason why no cause can be derived from the share; `None` if both figures are valid.
     obstacle: Option<Obstacle>,
 }
 
-/// Performance of an MPI as a share of the built-in transport's, by pattern and size.
+/// Comparisons of an MPI with the lower bound, by pattern and size.
 pub(crate) type Shares = BTreeMap<(Pattern, u64), Share>;
 
 /// Compares the times of an MPI with the lower bound. The share is the ratio of the reported times. Its confidence
-/// interval is computed from the starts of both that ran at the same core-to-core latency.
+/// interval is computed from those starts of the MPI and of the built-in transport that had the same core-to-core
+/// latency.
 pub(crate) fn shares(
     figures: &[MessageFigure],
     mpi: &StartReport,
@@ -65,25 +66,26 @@ pub(crate) fn shares(
         let ci95 = paired.interval().map(|found| found.ci95);
         let config = LowerBoundConfig { value, share: Fraction(share), ci95 };
         let apart = stats::quantile(&of_bound, 1.0) / stats::quantile(&mpi_shares, 0.0);
-        let standing = Standing::from_share(&config, apart < SLOW && obstacle.is_none());
-        shares.insert(at, Share { config, standing, obstacle });
+        let class = ShareClass::from_share(&config, apart < SLOW && obstacle.is_none());
+        shares.insert(at, Share { config, class, obstacle });
     }
     shares
 }
 
-/// Position of the confidence interval relative to the thresholds.
+/// Class of a share, from its confidence interval and the thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// Slow in every start: even the fastest start of the MPI is slow compared with the slowest start of the built-in
-    /// transport, and the lower bound is not doubtful.
+enum ShareClass {
+    /// Slow even if the fastest start of the MPI is compared with the slowest start of the built-in transport, and both
+    /// figures are valid.
     Doubtful,
     Slow,
     Faster,
     Between,
 }
 
-impl Standing {
-    /// Returns the position for a share. `sure` is true if all starts of the run have the same position.
+impl ShareClass {
+    /// Returns the class of a share. `sure` is true if every start of the MPI is slow compared with every start of the
+    /// built-in transport.
     fn from_share(share: &LowerBoundConfig, sure: bool) -> Self {
         let LowerBoundConfig { share: Fraction(share), ci95, .. } = *share;
         match ci95 {
@@ -113,7 +115,7 @@ pub(crate) fn remarks(
     let mut doubts = Doubts::new();
     for pattern in PATTERNS {
         let own: Vec<_> = shares.iter().filter(|((of, _), _)| *of == pattern).collect();
-        for range in own.chunk_by(|a, b| a.1.standing == b.1.standing) {
+        for range in own.chunk_by(|a, b| a.1.class == b.1.class) {
             let from = range[0].0.1;
             let to = range[range.len() - 1].0.1;
             let sizes = if from == to {
@@ -124,28 +126,28 @@ pub(crate) fn remarks(
             let reached: Vec<f64> = range.iter().map(|(_, of)| of.config.share.0).collect();
             let min = stats::quantile(&reached, 0.0);
             let max = stats::quantile(&reached, 1.0);
-            let standing = range[0].1.standing;
-            let text = match standing {
-                Standing::Between => continue,
-                Standing::Doubtful | Standing::Slow => {
+            let class = range[0].1.class;
+            let text = match class {
+                ShareClass::Between => continue,
+                ShareClass::Doubtful | ShareClass::Slow => {
                     // No cause is derived from suspect figures.
                     let obstacle = range.iter().find_map(|(_, of)| of.obstacle.as_ref());
                     let look = match obstacle {
                         Some(obstacle) => obstacle.cannot_tell("the cause"),
-                        None => look_at(mpi, bound, pattern, from, to, eager),
+                        None => advice(mpi, bound, pattern, from, to, eager),
                     };
                     let times = times(1.0 / max, 1.0 / min);
                     let slow = format!(
                         "{times} the time of nodegauge's own transport (the floor); {look}"
                     );
-                    if standing == Standing::Doubtful {
+                    if class == ShareClass::Doubtful {
                         let why = format!("{name} takes {slow}");
                         doubts.extend(range.iter().map(|(at, _)| (**at, why.clone())));
                         continue;
                     }
                     format!("{name}: {pattern} of {sizes} takes {slow}")
                 }
-                Standing::Faster => format!(
+                ShareClass::Faster => format!(
                     "{name}: {pattern} of {sizes} is {} as fast as nodegauge's own transport, which is therefore not a lower bound for these sizes",
                     times(min, max)
                 ),
@@ -163,8 +165,8 @@ fn times(min: f64, max: f64) -> String {
     if min == max { format!("{min} times") } else { format!("{min} to {max} times") }
 }
 
-/// Returns the configuration that may slow an MPI down in a range of sizes.
-fn look_at(
+/// Returns advice on the configuration that may slow an MPI down in the sizes `from` to `to`.
+fn advice(
     mpi: &StartReport,
     bound: &StartReport,
     pattern: Pattern,
@@ -206,7 +208,8 @@ mod tests {
     const FAR: f64 = 190e-9;
     const SIZES: [u64; 3] = [8, 1024, 1 << 20];
 
-    /// Returns starts with these times in seconds of messages of all [`SIZES`], and the round trip of a cache line.
+    /// Returns starts of messages of all [`SIZES`]. Each start is given by the round trip of a cache line and the times
+    /// of the sizes, in seconds.
     fn report(starts: &[(f64, [f64; 3])]) -> StartReport {
         let start = |(trip, seconds): &(f64, [f64; 3])| StartMedians {
             trip: Seconds(*trip),
@@ -236,7 +239,7 @@ mod tests {
         SIZES.iter().map(figure).collect()
     }
 
-    /// Returns the notices on an MPI compared with a lower bound, and the doubtful sizes with the reason.
+    /// Returns the notices about an MPI compared with a lower bound, and the suspect sizes with the reason.
     fn judged(mpi: &StartReport, bound: &StartReport) -> (Vec<String>, Vec<(u64, String)>) {
         let shares = shares(&figures(mpi), mpi, &figures(bound), bound);
         let (notices, doubts) = remarks("MPICH", mpi, bound, &shares, None);
@@ -244,7 +247,8 @@ mod tests {
         (notices, doubts.into_iter().map(|((_, bytes), why)| (bytes, why)).collect())
     }
 
-    /// Returns starts with the same round trip. In each start, all sizes take the same multiple of 1 us.
+    /// Returns starts with equal round trips. In each start, all sizes take the same time, which is given in
+    /// microseconds.
     fn starts(times: &[f64]) -> StartReport {
         report(&times.iter().map(|us| (NEAR, [us * 1e-6; 3])).collect::<Vec<_>>())
     }
@@ -331,7 +335,7 @@ mod tests {
         let (mpi, mut bound) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
         let limit = EagerLimit { bytes: 4096, variable: "btl_sm_eager_limit".to_owned() };
         let look = |lower: &StartReport, from| {
-            look_at(&mpi, lower, Pattern::Latency, from, 1 << 20, Some(&limit))
+            advice(&mpi, lower, Pattern::Latency, from, 1 << 20, Some(&limit))
         };
         assert!(
             look(&bound, 8)

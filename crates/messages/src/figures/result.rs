@@ -1,4 +1,4 @@
-//! Measurements from the output of a probe, with all reasons for doubt.
+//! Measurements from the output of a probe, with all reasons why they are suspect.
 //!
 //! The value is computed as in the OSU micro-benchmarks: it is the mean over all valid operations. The samples are the
 //! means of batches, so that the summary shows their variation. If a hypervisor moves the CPUs of the machine, the
@@ -83,7 +83,8 @@ pub(crate) fn missing(
     empty_measurement(starter.transport, pattern, pattern.unit()).config(config).missing(reason)
 }
 
-/// Returns the measurement without a value for an MPI that cannot be used, whose wrapper the user specified.
+/// Returns the measurement without a value for an MPI that the user specified and that cannot be used. `mpicc` is its
+/// wrapper.
 pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> Measurement {
     let mpi = MpiConfig { mpicc: Some(mpicc.to_string()), ..MpiConfig::default() };
     let engine = Some("probe".to_owned());
@@ -92,7 +93,7 @@ pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> M
 }
 
 /// Returns the configuration of a launch without results.
-pub(crate) fn unstarted(starter: &Starter<'_>, distance: Option<Distance>) -> MessageConfig {
+pub(crate) fn unstarted_config(starter: &Starter<'_>, distance: Option<Distance>) -> MessageConfig {
     let engine = match starter.transport {
         MessageTransport::Mpi(..) => "probe",
         MessageTransport::Own(fabric) => fabric.name(),
@@ -105,7 +106,7 @@ pub(crate) fn unstarted(starter: &Starter<'_>, distance: Option<Distance>) -> Me
     }
 }
 
-/// Returns the figures of all sizes of a launch, in chronological order.
+/// Returns the figures of all sizes of a launch, in the order in which they were measured.
 pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<MessageFigure> {
     let sizes = &report.output.sizes;
     let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
@@ -135,7 +136,7 @@ pub(crate) fn refused(starter: &Starter<'_>, report: &StartReport) -> Vec<Measur
     figures
 }
 
-/// Returns the regime (core-to-core latency) of the majority of a launch's batches.
+/// Returns the regime (core-to-core latency) to which most batches of a launch belong.
 fn headline(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
     let mut counts = vec![0usize; regimes.len()];
     for group in sizes.iter().flat_map(|size| &size.groups) {
@@ -160,7 +161,7 @@ fn base(starter: &Starter<'_>, report: &StartReport, pattern: Pattern) -> Messag
             .then(|| vec![threads.senders.into(), threads.receivers.into()]),
         timing: Some(options.timing.to_string()),
         mpi: mpi_config(*transport, Some(report)),
-        ..unstarted(starter, launch.distance)
+        ..unstarted_config(starter, launch.distance)
     }
 }
 
@@ -196,7 +197,7 @@ pub(crate) fn mpi_config(
     })
 }
 
-/// Batches of a size, sorted into counting and discarded ones.
+/// Batches of one size, divided into those that count and those that are discarded.
 struct Batches {
     samples: Vec<Sample>,
     /// Number of operations of each batch.
@@ -208,8 +209,8 @@ struct Batches {
 }
 
 impl Batches {
-    /// Sorts the batches of `run`. `regimes` are those of its launch, and `headline` is the regime of the majority of
-    /// batches.
+    /// Divides the batches of `run`. `regimes` are the regimes of the launch, and `headline` is the regime to which
+    /// most of its batches belong.
     fn from_run(run: &SizeRun, regimes: &[Regime], headline: Option<usize>) -> Self {
         let mut samples = Vec::new();
         let mut operations = Vec::new();
@@ -239,7 +240,7 @@ impl Batches {
         Self { samples, operations, sorted, counted, moved }
     }
 
-    /// Returns the number of operations of some batches, and their mean time per operation in seconds.
+    /// Returns the total number of operations of some batches, and the mean time per operation in seconds.
     fn mean(&self, batches: &[usize]) -> (u64, f64) {
         let operations: u64 = batches.iter().map(|i| self.operations[*i]).sum();
         let mut seconds = 0.0;
@@ -250,7 +251,7 @@ impl Batches {
     }
 }
 
-/// Returns a round trip; NaN if it was not measured.
+/// Returns the round trip in seconds; NaN if the probe printed 0, because it was not measured.
 fn known_trip(trip: f64) -> f64 {
     if trip > 0.0 { trip } else { f64::NAN }
 }
@@ -279,7 +280,7 @@ impl SizeEvidence<'_> {
 
     fn figure(&self, unit: Unit, figure: &dyn Fn(f64) -> f64) -> MessageFigure {
         let Batches { samples, sorted, counted, .. } = &self.batches;
-        let value_of = |seconds: f64| digits(figure(seconds));
+        let value_of = |seconds: f64| six_digits(figure(seconds));
         let timed = CellSamples { samples, sorted, group: counted };
         let mut measurement = empty_measurement(self.starter.transport, self.run.pattern, unit)
             .with_timed_samples(Quoted::Mean, timed, 0, &value_of);
@@ -290,7 +291,7 @@ impl SizeEvidence<'_> {
             let p99 = if unit.better() == Better::Lower { 0.99 } else { 0.01 };
             config.min = Some(stats::quantile(values, 0.0));
             config.max = Some(stats::quantile(values, 1.0));
-            config.p99 = Some(digits(stats::quantile(values, p99)));
+            config.p99 = Some(six_digits(stats::quantile(values, p99)));
             // OSU's programs include disturbed batches. When compared with them, the probe includes disturbed batches,
             // too.
             let mean = if self.starter.options.like_osu {
@@ -410,7 +411,7 @@ fn first_cpu(cpus: &[Vec<CpuId>], rank: u32) -> Option<CpuId> {
     cpus.get(rank as usize)?.first().copied()
 }
 
-/// Returns a text for each rank whose actual CPUs differ from the requested ones.
+/// Returns a message for each rank whose CPUs differ from the requested CPUs.
 fn misplaced(report: &StartReport) -> Vec<String> {
     let RankLocations::Here(asked) = &report.launch.ranks else { return Vec::new() };
     let ranks = asked.iter().zip(&report.output.ranks).enumerate();
@@ -423,7 +424,7 @@ fn misplaced(report: &StartReport) -> Vec<String> {
 }
 
 /// Rounds to six digits. This exceeds the precision of any clock and keeps records small.
-fn digits(value: f64) -> f64 {
+fn six_digits(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
@@ -480,9 +481,9 @@ mod tests {
         assert_eq!((moved_after.counted.counted(0).len(), moved_after.moved), (3, true));
     }
 
-    /// All batches of a start are read at its end, so that the times at which they were read are not their own.
+    /// A start prints all batches at its end. The reading times would therefore not be the times of the batches.
     #[test]
-    fn batches_have_no_times() {
+    fn batches_have_no_end_times() {
         let batches = of(&run(&[((NEAR, NEAR), 1.0, 0.0)]));
         assert!(batches.samples.iter().all(|sample| sample.at.is_none()));
     }

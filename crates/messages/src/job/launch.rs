@@ -20,7 +20,7 @@ use std::time::Duration;
 pub enum RankLocations {
     /// Ranks on this node, each bound to its CPUs.
     Here(Vec<Vec<CpuId>>),
-    /// One rank on each of these hosts.
+    /// One rank on each of several hosts.
     Hosts(Vec<String>),
 }
 
@@ -28,11 +28,11 @@ pub enum RankLocations {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
     pub ranks: RankLocations,
-    /// Distance of the first pair; `None` for collectives and matrices.
+    /// Distance between the ranks of the first pair; `None` for collectives and matrices.
     pub distance: Option<Distance>,
     /// Patterns to run.
     pub patterns: Vec<Pattern>,
-    /// Numbers of threads of `latency_mt`.
+    /// Numbers of threads per rank for `latency_mt`.
     pub threads: SideThreads,
     /// Concurrent pairs of each step; empty if all ranks run the patterns together.
     pub steps: Vec<Vec<(usize, usize)>>,
@@ -40,7 +40,7 @@ pub struct Launch {
     pub sizes: Option<Vec<u64>>,
 }
 
-/// Additional time for a size beyond its time limit, seconds: for the warm-up, one more group of batches, and
+/// Additional time for a size beyond its time limit, seconds. It covers the warm-up, one more group of batches, and the
 /// verification.
 const GRACE: f64 = 20.0;
 /// Minimum timeout per size, even if the time limit is short. When other programs use the cores, each message waits for
@@ -56,7 +56,7 @@ impl Launch {
         Self { ranks, distance, patterns, threads, steps, sizes }
     }
 
-    /// Returns this launch with only the patterns in `patterns`; `None` if it has none of them.
+    /// Returns this launch with only those of its patterns that `patterns` contains; `None` if none is left.
     pub fn part(&self, patterns: &[Pattern]) -> Option<Self> {
         let mut part = self.clone();
         part.patterns.retain(|pattern| patterns.contains(pattern));
@@ -87,12 +87,12 @@ impl Launch {
         }
     }
 
-    /// Returns the numbers of messages in a rank's send and receive buffers.
+    /// Returns the number of messages in the send buffer and the number in the receive buffer of a rank.
     fn buffer_message_counts(&self, pattern: Pattern, options: &MessageOptions) -> (u64, u64) {
         options.buffer_message_counts(pattern, self.ranks() as u64)
     }
 
-    /// Returns the bytes of the buffers of all ranks for a pattern.
+    /// Returns the size in bytes of the buffers of all ranks for a pattern.
     pub fn buffer_bytes(&self, pattern: Pattern, options: &MessageOptions) -> u64 {
         let (sent, received) = self.buffer_message_counts(pattern, options);
         let largest = self.valid_sizes(pattern, options).into_iter().max().unwrap_or(0);
@@ -118,21 +118,21 @@ impl Launch {
         self.patterns.iter().map(|p| self.valid_sizes(*p, options).len()).sum()
     }
 
-    /// Returns the number of sizes of all patterns in all steps.
+    /// Returns the number of sizes of all patterns, summed over all steps.
     pub fn count(&self, options: &MessageOptions) -> usize {
         self.sizes(options) * self.steps.iter().map(Vec::len).sum::<usize>().max(1)
     }
 
-    /// Returns the maximum time without output; after it, the probe is considered to hang.
+    /// Returns the time without output after which the probe is considered to hang.
     pub fn timeout(&self, options: &MessageOptions) -> Duration {
         // The probe prints a step only when it is complete.
         let more = if self.steps.is_empty() { 0.0 } else { 2.0 * self.sizes(options) as f64 };
-        longest(options) + options.size_limit.mul_f64(more)
+        max_size_time(options) + options.size_limit.mul_f64(more)
     }
 
     /// Returns the arguments of the probe.
     pub fn probe_arguments(&self, options: &MessageOptions) -> Vec<String> {
-        let life = 120.0 + self.count(options) as f64 * longest(options).as_secs_f64();
+        let life = 120.0 + self.count(options) as f64 * max_size_time(options).as_secs_f64();
         let mut words: Vec<String> =
             self.patterns.iter().map(|one| self.pattern_argument(*one, options)).collect();
         words.extend([
@@ -153,7 +153,7 @@ impl Launch {
         words
     }
 
-    /// Returns the argument for a pattern, with its sizes and their numbers of operations.
+    /// Returns the argument for a pattern: its sizes, each with its numbers of operations.
     fn pattern_argument(&self, pattern: Pattern, options: &MessageOptions) -> String {
         let mut sizes = Vec::new();
         for bytes in self.valid_sizes(pattern, options) {
@@ -164,7 +164,7 @@ impl Launch {
         format!("pattern={pattern}:{participants}:{}", sizes.join(","))
     }
 
-    /// Returns the argument that tells ranks on this node to bind themselves: the CPUs of each rank.
+    /// Returns the argument with the CPUs of each rank, with which ranks on this node bind themselves.
     pub fn binding(&self) -> Option<String> {
         let RankLocations::Here(ranks) = &self.ranks else { return None };
         let ranks: Vec<String> = ranks.iter().map(|cpus| ranges(cpus)).collect();
@@ -202,12 +202,12 @@ impl Launch {
     }
 }
 
-/// Returns the maximum time of a size.
-fn longest(options: &MessageOptions) -> Duration {
+/// Returns the maximum time that the measurement of a size may take.
+fn max_size_time(options: &MessageOptions) -> Duration {
     options.size_limit.mul_f64(GRACE) + MIN_TIME
 }
 
-/// Returns the pairs of a step in the format of the argument.
+/// Formats the pairs of a step as an argument of the probe.
 fn step_argument(pairs: &[(usize, usize)]) -> String {
     let pairs: Vec<String> = pairs.iter().map(|(a, b)| format!("{a}-{b}")).collect();
     pairs.join(",")
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_get_one_rank_each() {
+    fn each_host_gets_one_rank() {
         let mut launch = launch(&[]);
         launch.ranks = RankLocations::Hosts(vec!["a".to_owned(), "b".to_owned()]);
         let of = |kind, version| words(&launch, &launcher(kind, version), false).0;

@@ -4,7 +4,8 @@ use crate::pattern::Pattern;
 use nodegauge_measure::{legible, names, stats};
 use std::str::FromStr;
 
-/// Maximum share of a batch's time that other programs may use in a valid batch. The probe uses the same limit.
+/// Maximum share of a batch's time in which other programs may use a rank's core, for a valid batch. The probe uses the
+/// same limit.
 pub const MAX_LOST_SHARE: f64 = 0.02;
 
 /// Group of consecutive batches of operations.
@@ -99,7 +100,7 @@ pub struct ProbeRank {
     pub host: String,
 }
 
-/// Output of a probe read so far.
+/// Output that has been read from a probe so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeOutput {
     /// True if the first line of the probe has been read.

@@ -31,9 +31,9 @@ pub(super) enum OsuColumn {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Columns(pub(super) Vec<OsuColumn>);
 
-/// Column names without a unit, or their last words.
+/// Complete names of columns without a unit, or the last word of such names.
 const NAMES: [&str; 4] = ["Size", "Messages/s", "Iterations", "Validation"];
-/// Units in the names of columns.
+/// Units that end the names of columns.
 const UNITS: [&str; 4] = ["(us)", "MB/s", "(%)", "(ms)"];
 
 /// True if a line is the header of a table.
@@ -42,7 +42,7 @@ pub(super) fn is_header(line: &str) -> bool {
 }
 
 impl Columns {
-    /// Parses the header. The last word of a column is one of [`NAMES`] or contains a unit.
+    /// Parses the header of a table. A column name ends at a word that is one of [`NAMES`] or contains a unit.
     ///
     /// # Errors
     /// Fails if a column is unknown, or if two columns have the same meaning.
@@ -71,7 +71,7 @@ impl Columns {
         self.0.iter().position(|known| *known == column)
     }
 
-    /// Returns the percentiles with the positions of their columns.
+    /// Returns each percentile with the position of its column.
     pub(super) fn percentiles(&self) -> impl Iterator<Item = (u8, usize)> {
         self.0.iter().enumerate().filter_map(|(at, column)| match column {
             OsuColumn::Percentile(percent) => Some((*percent, at)),

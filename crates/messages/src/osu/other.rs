@@ -9,10 +9,10 @@ use crate::{GAUGE, TEST};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{Bytes, Unit, printed};
 
-/// Figure of a table in a column, with its unit.
+/// Column of a table, with the name and the unit of its figure.
 struct OtherColumn {
     at: usize,
-    /// Words after the name of the test.
+    /// Suffix that is appended to the name of the test.
     suffix: &'static str,
     unit: Unit,
     factor: f64,

@@ -157,8 +157,8 @@ impl OsuOutput {
         }
     }
 
-    /// Returns the reason why the table may be incomplete. OSU's programs print no final line, so only the size in the
-    /// last row shows whether the table is complete.
+    /// Returns the reason why the table may be incomplete; `None` if it is complete. OSU's programs print no final
+    /// line, so only the size in the last row shows whether rows are missing.
     fn incomplete(&self) -> Option<String> {
         if self.is_cut {
             return Some(format!("the last line has no line end: {}", printed::CUT));
@@ -215,7 +215,8 @@ impl OsuRow {
     }
 }
 
-/// Returns the result of the data check in a cell; the outer `None` means that the word is unknown.
+/// Parses the result of the data check in a cell. The outer `None` means that the word is unknown; the inner `None`
+/// means that the table has no such cell.
 pub(super) fn validated(cell: Option<&str>) -> Option<Option<bool>> {
     match cell {
         Some("Pass") => Some(Some(true)),
@@ -263,7 +264,7 @@ fn decimals(line: &str) -> Vec<Option<usize>> {
     words.map(|word| word.split_once('.').map(|(_, digits)| digits.len())).collect()
 }
 
-/// Returns the measurements of a saved output of OSU's programs, with the configuration that the output contains. They
+/// Returns the measurements of a saved output of an OSU program, with the configuration that the output contains. They
 /// are suspect if the table may be incomplete.
 pub fn saved_figures(output: &OsuOutput) -> Vec<Measurement> {
     let incomplete = output.incomplete();
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_an_invalid_figure() {
+    fn zero_makes_a_figure_invalid() {
         let text = recorded!("osu72-ompi-osu_bw").replace("7967.90", "   0.00");
         let all = saved_figures(&OsuOutput::read(&text).unwrap());
         assert_eq!((all[11].value, all[11].validity.status), (None, Status::Invalid));

@@ -9,7 +9,7 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_placement::Distance;
 
-/// Properties that identify a table: figures with the same key are in the same table.
+/// Properties of a figure that identify its table.
 type TableKey = (Pattern, Option<String>, Option<Distance>, Option<Vec<PairRank>>);
 
 /// Formats all tables. Sizes have a width of 10 columns; values have two decimals and a width of 20 columns.
@@ -46,7 +46,7 @@ pub fn tables(record: &Record) -> String {
     out
 }
 
-/// True if a figure of this category has its own row.
+/// True if the figure belongs to this category and has its own row.
 fn has_row(m: &Measurement, category: Category) -> bool {
     m.gauge == GAUGE && m.category == category && m.unit != Unit::MessagesPerSecond
 }

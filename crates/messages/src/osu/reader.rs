@@ -5,7 +5,7 @@ use super::output::{self, OsuOutput};
 use super::title::OsuTitle;
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 
-/// Assumption about every saved output.
+/// Note on what is unknown about every saved output.
 const ASSUMED: &str = "the MPI library and the placement of the ranks are unknown";
 
 /// Reader of the output of an OSU micro-benchmark.

@@ -28,7 +28,7 @@ pub const ROUNDS: u32 = 5;
 pub const SIZE_LIMIT: Duration = Duration::from_secs(3);
 /// Time without output after which a program counts as hanging; the largest size takes seconds on slow links.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum depth of the search for programs below the given folder. OSU's build and installation use several folders.
+/// Maximum depth of the search for programs below the given folder. OSU's build and installation use nested folders.
 const DEPTH: usize = 7;
 
 /// Paths of the programs of one OSU build, by pattern.

@@ -14,16 +14,18 @@ use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Fraction, Unit, regime, stats};
 
-/// Number of round trips at the start and at the end of a probe's run from which the regime at this time is determined.
-const ENDS: usize = 5;
-/// Minimum share of a run's round trips that must agree. Single outliers are disturbances and are ignored.
-const AGREE: f64 = 0.9;
+/// Number of round trips at the start of a probe's run, and at its end, from which the regime at these times is
+/// determined.
+const END_TRIPS: usize = 5;
+/// Minimum share of the round trips of a run that must agree. The rest are treated as single disturbances and are
+/// ignored.
+const MIN_AGREEING_SHARE: f64 = 0.9;
 
 /// Maximum share of the CPU time that other programs may use during a run. The launcher and the resolution of the
 /// kernel's counters (ticks) account for 1 % to 2 %.
-const OTHERS: f64 = 0.03;
+const MAX_OTHERS_SHARE: f64 = 0.03;
 
-/// Run of an OSU program and run of the probe.
+/// Round of an interleaved comparison: a run of an OSU program, followed by a run of the probe.
 #[derive(Debug, Clone)]
 pub(crate) struct Round {
     /// Output of the OSU program.
@@ -32,26 +34,28 @@ pub(crate) struct Round {
     pub(crate) own: Vec<MessageFigure>,
     /// Round trips of a cache line during the probe's run, seconds, in chronological order.
     pub(crate) trips: Vec<f64>,
-    /// Share of the CPU time used by other programs: the maximum of both runs.
+    /// Share of the CPU time that other programs used: the larger share of the two runs.
     pub(crate) others: f64,
 }
 
 impl Round {
-    /// Returns the sample for the schedule: the median round trip of the whole round, and the reasons why the round is
+    /// Returns the sample of the round for the schedule: the median round trip, and the reasons why the round is
     /// invalid (moved CPUs or other programs). `before` is the previous round.
     pub(crate) fn sample(&self, before: Option<&Self>) -> Sample {
         let trips = &self.trips;
         let middle = stats::median(trips);
         let agree = trips.iter().filter(|trip| regime::may_share_regime(**trip, middle)).count();
-        let last =
-            before.map_or(&[][..], |round| &round.trips[round.trips.len().saturating_sub(ENDS)..]);
-        let first = stats::median(&trips[..trips.len().min(ENDS)]);
-        let stayed = agree as f64 >= AGREE * trips.len() as f64
+        let last = before.map_or(&[][..], |round| {
+            &round.trips[round.trips.len().saturating_sub(END_TRIPS)..]
+        });
+        let first = stats::median(&trips[..trips.len().min(END_TRIPS)]);
+        let stayed = agree as f64 >= MIN_AGREEING_SHARE * trips.len() as f64
             && regime::may_share_regime(stats::median(last), first);
         let mut causes = Vec::new();
         causes.extend((!stayed).then_some(Cause::Moved));
         let share = self.others;
-        causes.extend((share > OTHERS).then_some(Cause::OtherProgram { share: Fraction(share) }));
+        let disturbed = Cause::OtherProgram { share: Fraction(share) };
+        causes.extend((share > MAX_OTHERS_SHARE).then_some(disturbed));
         Sample { round_trips: (middle, middle), causes, ..Sample::from_times(Vec::new()) }
     }
 
@@ -70,8 +74,8 @@ impl Round {
     }
 }
 
-/// Returns the figures of both programs, with the ratio of the probe's figure to OSU's. The figures are medians over
-/// the valid rounds, or over all rounds if none is valid.
+/// Returns the figures of both programs, with the ratio of the probe's figure to OSU's figure. The figures are medians
+/// over the valid rounds, or over all rounds if none is valid.
 pub(crate) fn combined_figures(
     rounds: &[Round],
     counting: &[usize],

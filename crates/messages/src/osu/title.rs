@@ -73,7 +73,7 @@ impl OsuTitle {
     }
 }
 
-/// Returns the position of a line in the order of the lines of a run: title, header of the table.
+/// Returns the kind of a line that marks a run: a title, or the header of a table. Returns `None` for other lines.
 pub(crate) fn mark(line: &str) -> Option<RunMark> {
     if !line.starts_with('#') {
         return None;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Requested MPIs, with the launcher and the OSU programs of each MPI.
 #[derive(Debug, Clone, Default)]
 pub struct MpiRequest {
-    /// Compiler wrappers. If empty, the first usable wrapper with a usual name is used.
+    /// Compiler wrappers. If empty, the first usable wrapper among the usual names is used.
     pub mpicc: Vec<CommandLine>,
     /// Launchers, one per wrapper. If empty, each wrapper's own launcher is used.
     pub launcher: Vec<CommandLine>,
@@ -19,7 +19,7 @@ pub struct MpiRequest {
     pub osu: Vec<PathBuf>,
     /// Fabrics of the built-in transport to use instead of an MPI. If empty, an MPI is used if one is found.
     pub transport: Vec<Fabric>,
-    /// True to measure the built-in transport interleaved with the MPIs, as the lower bound.
+    /// True to also measure the built-in transport, interleaved with the MPIs, as the lower bound.
     pub lower_bound: bool,
 }
 
@@ -40,7 +40,8 @@ impl MpiRequest {
         }
     }
 
-    /// Searches for each MPI that the user specified. Returns the MPI, or the reason why it cannot be used.
+    /// Searches for each MPI that the user specified. Returns each wrapper with its MPI, or with the reason why the MPI
+    /// cannot be used.
     pub(crate) fn specified_mpis(
         &self,
     ) -> impl Iterator<Item = (&CommandLine, Result<Mpi, Failure>)> {

@@ -1,7 +1,7 @@
-//! Prediction of the time of a run before its first start, and omission of sizes and launches if the time is short.
+//! Prediction of the time of a run before its first start. Sizes and launches are left out if the time is short.
 //!
 //! The time of a start depends on the launcher and is known only after the first start. If starts take longer than
-//! assumed, the run returns the results so far. Each size takes at least the minimum time limit.
+//! assumed, the run ends early with its results so far. Each size takes at least the minimum time limit.
 
 use super::{MIN_LIMIT, MessagesPlan, QUICK_SIZES, RankPairs};
 use crate::GAUGE;
@@ -10,14 +10,15 @@ use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime};
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use std::time::Duration;
 
-/// Likely time of a size in minimum time limits: one limit for each batch that the median requires.
+/// Likely duration of a size as a multiple of the minimum time limit, because each of the batches that the median
+/// requires may take one limit.
 const LIKELY_LIMITS: u32 = doubt::TYPICAL.min as u32;
-/// Assumed time that a launcher takes to start ranks; it is unknown before the first start.
+/// Assumed duration of a start by a launcher. The actual duration is unknown before the first start.
 const LAUNCHING: Duration = Duration::from_secs(1);
 
 impl MessagesPlan {
-    /// Shortens the run until its predicted time is within the budget, with notices on what is left out. Divides the
-    /// remaining time among the sizes.
+    /// Shortens the run until its predicted time is within the budget, and adds notices about what is left out. Divides
+    /// the remaining time among the sizes.
     ///
     /// # Errors
     /// Fails if the user set the budget and the shortest run exceeds it.
@@ -47,7 +48,7 @@ impl MessagesPlan {
         (self.options.sizes.is_none() && is_valid).then(|| QUICK_SIZES.to_vec())
     }
 
-    /// Returns the index of the last launch whose patterns are all measured by earlier launches.
+    /// Returns the index of the last launch that is not needed, because earlier launches measure all of its patterns.
     fn spare_launch(&self) -> Option<usize> {
         (1..self.launches.len()).rev().find(|number| {
             let earlier = &self.launches[..*number];
@@ -59,13 +60,13 @@ impl MessagesPlan {
 
 impl Predictable for MessagesPlan {
     fn predicted(&self) -> PredictedTime {
-        let min = MIN_LIMIT * self.turns() as u32;
+        let min = MIN_LIMIT * self.size_count() as u32;
         let starts = self.launches.len() * self.choice.mpis.len();
         PredictedTime { min, likely: LIKELY_LIMITS * min + LAUNCHING * starts as u32 }
     }
 
-    /// Reduces the sizes to those of a quick run. If this is not enough, leaves out the last group of ranks whose
-    /// patterns other groups measure, unless the user chose the groups.
+    /// Reduces the sizes to those of a quick run. If the sizes cannot be reduced, leaves out the last group of ranks
+    /// whose patterns other groups measure, unless the user chose the groups.
     fn shorten(&mut self) -> bool {
         if !self.osu.is_empty() {
             return false;
@@ -94,7 +95,7 @@ mod tests {
     use nodegauge_machine::{Topology, TopologySource};
     use nodegauge_measure::schedule::Budget;
 
-    /// Returns a plan between cores at several distances.
+    /// Returns a plan for pairs of cores at several distances.
     fn plan(budget: Duration, sizes: Option<Vec<u64>>) -> MessagesPlan {
         let text = "Package:2 L3Cache:1(size=32MiB) Core:2 PU:2".to_owned();
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
@@ -111,15 +112,15 @@ mod tests {
     #[test]
     fn short_budget_reduces_sizes_and_groups() {
         let mut long = plan(Duration::from_secs(60), None);
-        let turns = long.turns();
+        let turns = long.size_count();
         let notices = long.notices.len();
         long.admit(&limits(&long)).unwrap();
-        assert_eq!((long.turns(), long.notices.len()), (turns, notices));
+        assert_eq!((long.size_count(), long.notices.len()), (turns, notices));
         let mut short = plan(Duration::from_millis(100), None);
         short.admit(&limits(&short)).unwrap();
-        assert!(short.turns() < turns);
+        assert!(short.size_count() < turns);
         assert!(short.launches.len() < long.launches.len());
-        // Every pattern is measured all the same.
+        // Every pattern is still measured.
         let patterns: Vec<_> = short.launches.iter().flat_map(|one| &one.patterns).collect();
         assert!(short.options.patterns.iter().all(|pattern| patterns.contains(&pattern)));
         let ids: Vec<NoticeId> = short.notices.iter().map(|notice| notice.id).collect();

@@ -16,7 +16,7 @@ fn here(launch: &Launch) -> Vec<Vec<u32>> {
 }
 
 #[test]
-fn two_cores_have_two_launches() {
+fn two_cores_get_two_launches() {
     let topology = machine("Package:1 L3Cache:1 L2Cache:2 Core:1 PU:1");
     let (launches, notices) =
         launches(&topology, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap();

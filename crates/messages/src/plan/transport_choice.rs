@@ -18,13 +18,13 @@ pub(crate) enum TransportKind {
     BuiltIn,
 }
 
-/// Chosen transport, with the usable MPIs and those that cannot be used.
+/// Chosen transport, with the MPIs that can be used and those that cannot.
 #[derive(Debug, Default)]
 pub(crate) struct TransportChoice {
     pub kind: TransportKind,
     /// Usable MPIs; empty for [`TransportKind::BuiltIn`].
     pub mpis: Vec<Mpi>,
-    /// True if the user specified the MPIs; no other MPI is used.
+    /// True if the user specified the MPIs, so that no other MPI is used.
     pub named: bool,
     /// Specified MPIs that cannot be used, with the reason.
     pub unusable: Vec<(CommandLine, String)>,
@@ -59,7 +59,8 @@ fn choose_transport(kind: TransportKind, mpi: Mpi) -> TransportChoice {
     TransportChoice { kind, mpis: vec![mpi], ..TransportChoice::default() }
 }
 
-/// Returns an MPI that can be used without a compiler, chosen for the reason `why`; `None` if there is none.
+/// Returns an MPI for which the probe does not have to be compiled; `None` if there is none. `why` is the reason for
+/// this choice, which is shown to the user.
 pub(crate) fn without_compiler(launcher: Option<&CommandLine>, why: &str) -> Option<Mpi> {
     let mpi = Mpi::find_runtime(launcher, &|| false).ok()?;
     let chosen = format!("by {}, with nodegauge's precompiled probe: {why}", mpi.parts);
@@ -67,7 +68,7 @@ pub(crate) fn without_compiler(launcher: Option<&CommandLine>, why: &str) -> Opt
 }
 
 /// Returns the reason why a wrapper cannot compile the probe: the first line of the compiler's errors.
-pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
+pub(crate) fn compile_failure(mpi: &Mpi, error: &MessagesError) -> String {
     let (
         MessagesError::Toolchain(ToolchainError::Compile { status, errors, .. }),
         MpiParts::Wrapper { compiler, .. },
@@ -86,7 +87,7 @@ pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
     )
 }
 
-/// Tries all MPIs that the user specified.
+/// Searches for all MPIs that the user specified, and returns a choice of those that are usable.
 fn named(request: &MpiRequest) -> Result<TransportChoice, MessagesError> {
     let mut choice = TransportChoice {
         kind: TransportKind::CompiledProbe,

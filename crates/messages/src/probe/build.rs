@@ -39,7 +39,7 @@ fn embedded_probe(abi: &MpiAbi) -> Result<&'static [u8], Failure> {
 pub struct Probe {
     /// Path of the probe's executable.
     pub path: PathBuf,
-    /// Arguments that precede the arguments of the measurement.
+    /// Arguments of the executable that precede the arguments of the measurement.
     pub arguments: Vec<String>,
     /// Notices on why the compiled probe was not cached, or why a cached probe is not used.
     pub notices: Vec<Notice>,
@@ -67,7 +67,7 @@ pub fn build(
             let cache = cache.as_ref().map_err(String::as_str);
             let mut report =
                 |text: String| notices.push(Notice::new(NoticeId::Method, GAUGE, text));
-            Cow::from(kept_or_compiled(compiler, &key, cache, &mut report, interrupted)?)
+            Cow::from(cached_or_compiled(compiler, &key, cache, &mut report, interrupted)?)
         }
         MpiParts::Runtime { path, abi } => {
             arguments.push(format!("library={}", path.display()));
@@ -85,7 +85,7 @@ pub fn build(
     Ok(Probe { path, arguments, notices, _folder: folder })
 }
 
-/// Returns the key of the cache: everything on which a compiled probe depends.
+/// Returns the key of a compiled probe in the cache: everything on which the compiled probe depends.
 fn key(compiler: &Compiler, given: &Path, library: &MpiLibrary) -> String {
     let path = std::fs::canonicalize(given).unwrap_or_else(|_| given.to_owned());
     let version = compiler.version.as_deref().unwrap_or("?");
@@ -98,7 +98,7 @@ fn key(compiler: &Compiler, given: &Path, library: &MpiLibrary) -> String {
 
 /// Returns the probe from the cache, or compiles it and stores it in the cache. Problems with the cache are passed to
 /// `report`.
-fn kept_or_compiled(
+fn cached_or_compiled(
     compiler: &Compiler,
     key: &str,
     cache: Result<&ProgramCache, &str>,

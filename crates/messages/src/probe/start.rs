@@ -32,7 +32,7 @@ pub(crate) enum IncompleteStart {
     Interrupted,
 }
 
-/// Medians of one start, for the ratio of two transports that run interleaved.
+/// Medians of one start, for the comparison of two transports whose starts are interleaved.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StartMedians {
     /// Median round trip of a cache line; NaN if the ranks share no cache line.
@@ -84,15 +84,16 @@ impl StartReport {
     }
 }
 
-/// Maximum time until the first line on this node.
+/// Timeout for the first line of output if all ranks are on this node.
 const START: Duration = Duration::from_secs(20);
 const START_PER_HOST: Duration = Duration::from_secs(1);
-/// Factor for the timeout of forked ranks. The end of a forked rank is noticed immediately, so a long timeout has no
+/// Factor by which the timeout of forked ranks is longer. Their end is detected immediately, so a long timeout has no
 /// disadvantage. When other programs use the cores, each step of a ring may wait for a time slice of the scheduler.
-const OWN_SILENCE: u32 = 5;
-/// Time limit that is never reached, because the timeout for output ends a start earlier.
+const FORKED_TIMEOUT_FACTOR: u32 = 5;
+/// Time limit for programs that are supervised by their output: a week, so that the timeout for output always ends a
+/// start earlier.
 pub(crate) const UNLIMITED: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Number of lines of error output in an error message.
+/// Maximum number of lines of error output in an error message.
 const LINES: usize = 4;
 /// Maximum size of the probe's output, in bytes per second of a size's time limit. The probe prints about ten thousand
 /// lines per second.
@@ -149,9 +150,8 @@ pub(crate) struct Starter<'a> {
     pub limits: Option<Limits>,
 }
 
-/// Time for which a program has printed nothing, measured at frequent checks. If this process was stopped, e.g. in a
-/// paused guest, the program was probably stopped as well. Therefore at most [`OutputWatch::MAX_GAP`] counts between two
-/// checks.
+/// Time without output of a program, from frequent checks. If this process was stopped, e.g. in a paused guest, the
+/// program was probably stopped as well. Therefore at most [`OutputWatch::MAX_GAP`] counts between two checks.
 pub(crate) struct OutputWatch {
     lasts: Duration,
     looked: Instant,
@@ -166,8 +166,8 @@ impl OutputWatch {
         Self { lasts: Duration::ZERO, looked: Instant::now() }
     }
 
-    /// Returns the reason for killing the program: the user interrupted the run, or the program printed nothing for
-    /// longer than `timeout`.
+    /// Returns the reason why the program must be killed: the user interrupted the run, or the program printed nothing
+    /// for longer than `timeout`. Returns `None` if it may continue.
     pub(crate) fn reason_to_kill(
         &mut self,
         observer: &dyn Observer,
@@ -214,8 +214,8 @@ impl Starter<'_> {
                 observer.progress(done as f64 / expected, &latest);
             }
             if output.handshake {
-                timeout =
-                    launch.timeout(self.options) * if self.is_own() { OWN_SILENCE } else { 1 };
+                let factor = if self.is_own() { FORKED_TIMEOUT_FACTOR } else { 1 };
+                timeout = launch.timeout(self.options) * factor;
             }
             late = output.has_measured() && self.is_late();
             if late {
@@ -239,7 +239,7 @@ impl Starter<'_> {
         let answered = broken.is_none() && !output.refused.is_empty();
         let alone = output.world.is_some_and(|world| world as usize != launch.ranks());
         if alone || !(measured || answered) {
-            return Err(self.nothing(launch, &output, broken, &text));
+            return Err(self.no_measurement(launch, &output, broken, &text));
         }
         if broken == Some(IncompleteStart::Late) {
             // A size without a batch is left out, like the sizes after it.
@@ -258,8 +258,8 @@ impl Starter<'_> {
         Ok(StartReport { launch, output, starts: 1, by_start, transport, broken, command })
     }
 
-    /// Returns the number of starts of `launch`. Their samples are combined, and they share the time limit of each
-    /// size.
+    /// Returns the number of times that `launch` is started. The samples of all starts are combined, and the starts
+    /// share the time limit of each size.
     pub(crate) fn starts(&self, launch: &Launch) -> u32 {
         let fixed = self.options.samples.is_some() || self.options.iterations.is_some();
         let here = matches!(launch.ranks, RankLocations::Here(_)) && launch.steps.is_empty();
@@ -280,7 +280,7 @@ impl Starter<'_> {
         }
     }
 
-    /// True if the run has exceeded the user's budget, so that it must end with the results so far.
+    /// True if the run has exceeded the user's budget and must end with its results so far.
     pub(crate) fn is_late(&self) -> bool {
         self.limits.is_some_and(|limits| limits.is_exceeded())
     }
@@ -335,7 +335,7 @@ impl Starter<'_> {
     }
 
     /// Returns the error for a start that measured nothing.
-    fn nothing(
+    fn no_measurement(
         &self,
         launch: &Launch,
         output: &ProbeOutput,
@@ -385,8 +385,8 @@ impl Starter<'_> {
     }
 }
 
-/// Returns the maximum time in which a launcher must start ranks on this number of other hosts. Even if the user's
-/// budget is nearly used up, a minimum time remains.
+/// Returns the maximum time in which a launcher must start ranks on `hosts` other hosts. A minimum time remains even if
+/// the user's budget is nearly used up.
 fn start_time(hosts: u32) -> Duration {
     let usual = START + START_PER_HOST * hosts;
     nodegauge_os::helper_time(usual).max(usual / 4)

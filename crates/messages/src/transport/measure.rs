@@ -1,5 +1,5 @@
 //! Timing of one size, as in the MPI probe (probes/messages_measure.h), so that the figures are comparable. If two
-//! routes are possible, they run alternately in a trial, and the faster route is measured.
+//! routes are possible, a trial times both alternately, and the faster route is measured.
 
 use super::{RankJob, SizeOrder};
 use crate::job::protocol::{MAX_LOST_SHARE, SizeEnd};
@@ -12,12 +12,12 @@ use std::time::Instant;
 
 /// Duration of a batch, seconds; reading the clock takes less than a thousandth of this time.
 const BATCH: f64 = 200e-6;
-/// Number of batches between two checks of the cores.
+/// Number of batches in a group; the cores are checked after each group.
 const GROUP: usize = 5;
 const MIN_SAMPLES: usize = 20;
 const MAX_SAMPLES: usize = 60;
-/// Maximum width of the median's confidence interval at which the measurement of a size ends: half a percent above and
-/// below the median.
+/// Maximum relative width of the median's confidence interval at which the measurement of a size ends: half a percent
+/// above and below the median.
 const STABLE: f64 = 0.01;
 /// Number of batches of each route in a trial.
 const TRIAL: usize = 3;
@@ -31,7 +31,7 @@ struct Plan {
     seconds: f64,
 }
 
-/// Measures one size; the first rank appends its output to `output`.
+/// Measures one size. Only the first rank appends its results to `output`.
 pub(super) fn size(
     participant: &mut Participant<'_, '_>,
     order: &RankJob,
@@ -61,7 +61,7 @@ struct Timing<'a, 'b, 'c> {
 }
 
 impl Timing<'_, '_, '_> {
-    /// Shares `values` with all ranks. The first rank computes the answer from the values of all ranks; every rank
+    /// Shares `values` with all ranks. The first rank computes the answer from the values of all ranks, and every rank
     /// returns this answer.
     fn agree(&self, values: &[f64], answer: impl FnOnce(&[Vec<f64>]) -> Vec<f64>) -> Vec<f64> {
         let Participant { segment, rank, members, .. } = &self.participant;
@@ -102,8 +102,8 @@ impl Timing<'_, '_, '_> {
         Ok(plan)
     }
 
-    /// Warms up with increasing numbers of operations (doubled each time), so that a slow machine does not exceed its
-    /// share of the time limit.
+    /// Runs warm-up operations, doubling their number each time, so that a slow machine does not exceed its share of
+    /// the time limit.
     fn warm_up(&mut self) -> io::Result<Plan> {
         let limit = self.order.limit_s;
         let mut done = 0;
@@ -133,7 +133,8 @@ impl Timing<'_, '_, '_> {
         }
     }
 
-    /// Measures batches until the median is stable, the number of batches is reached, or the time limit ends.
+    /// Measures batches until the median is stable, the number of batches is reached, or the time limit ends. Returns
+    /// the reason for the end.
     fn batches(&mut self, plan: Plan, output: &mut String) -> io::Result<SizeEnd> {
         let pairs = self.participant.pairs();
         let mut left = self.fixed;

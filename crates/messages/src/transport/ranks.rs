@@ -46,7 +46,7 @@ pub fn serve(order: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A rank of the job.
+/// Rank of the job, in its own process.
 struct Rank<'a> {
     segment: &'a Segment,
     order: &'a RankJob,
@@ -223,12 +223,12 @@ fn pattern_operation(pattern: Pattern) -> MessageOperation {
     }
 }
 
-/// Returns buffers for messages of at most `largest` bytes.
+/// Returns `count` buffers, each for messages of at most `largest` bytes.
 fn messages(count: usize, largest: usize) -> Vec<Message> {
     (0..count).map(|_| Message::new(largest)).collect()
 }
 
-/// Prints a text and flushes the output, so that the reader gets each size as soon as it is complete.
+/// Prints a text and flushes the output, so that the reader receives each size as soon as it is complete.
 fn say(words: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(words.as_bytes())?;

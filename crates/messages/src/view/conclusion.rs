@@ -11,8 +11,8 @@ use nodegauge_measure::{Bytes, Unit};
 /// Maximum number of libraries and distances in the sentence.
 const LINES: usize = 3;
 
-/// Returns the sentence: the small-message latency and the highest bandwidth of each library, or the range of all
-/// pairs.
+/// Returns the conclusion: the small-message latency and the highest bandwidth of each library, or the range of the
+/// values of all pairs.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let all = figures(record);
     let usable = all
@@ -45,8 +45,8 @@ fn library_name(library: &str) -> String {
     }
 }
 
-/// Returns the representative figure of a pattern: for a time that of the smallest message with content, for a rate the
-/// highest.
+/// Returns the figure that represents a pattern: the smallest message with content for a time, the highest value for a
+/// rate.
 fn lead<'a>(figures: &[&'a ShownFigure<'a>], pattern: Pattern) -> Option<&'a ShownFigure<'a>> {
     let of = figures.iter().copied().filter(|figure| figure.pattern == Some(pattern));
     if pattern.is_rate() {
@@ -59,7 +59,7 @@ fn lead<'a>(figures: &[&'a ShownFigure<'a>], pattern: Pattern) -> Option<&'a Sho
     sized.min_by_key(|figure| figure.config.message_bytes)
 }
 
-/// Returns the predicate of a library: latency and bandwidth, otherwise the first pattern.
+/// Returns the predicate about a library: its latency and bandwidth, or, if neither was measured, its first pattern.
 fn line(figures: &[&ShownFigure<'_>]) -> Option<String> {
     let latency = lead(figures, Pattern::Latency).and_then(|figure| {
         let is_valid = figure.m.validity.status == Status::Valid;
@@ -88,7 +88,7 @@ fn line(figures: &[&ShownFigure<'_>]) -> Option<String> {
     })
 }
 
-/// Returns the range of the first pattern and size over all pairs.
+/// Returns the range of the values of all pairs, for the first pattern and size.
 fn pairs(shown: &[&ShownFigure<'_>]) -> Option<String> {
     let first = shown.first()?;
     let of = shown.iter().filter(|one| {

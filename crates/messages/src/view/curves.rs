@@ -34,7 +34,7 @@ const CURVES: usize = 4;
 /// Maximum width of a bar in columns.
 const BAR: usize = 20;
 
-/// Adds the curves for each library and distance.
+/// Adds the tables of the curves for each library and distance.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let mut lines = grouped(all.iter().copied(), |figure| figure.line());
     lines.retain(|(_, own)| own.iter().any(|figure| figure.config.message_bytes.is_some()));
@@ -121,7 +121,7 @@ pub(super) fn pictures(
     section.blocks.extend(firsts.into_iter().chain(others).map(Block::Picture));
 }
 
-/// Returns the chart of figures with one unit; `None` if no curve has two dots.
+/// Returns the chart of the figures with one unit; `None` if no curve has at least two points.
 fn picture(
     what: &str,
     unit: Unit,
@@ -163,11 +163,11 @@ fn picture(
     Some(Picture::chart(format!("{what} over message size"), chart))
 }
 
-/// Colours and dashes of the curves, the same in all charts of a page. A library has a colour, and a distance has a
-/// dash pattern. If there is only one library, each distance has a colour; if there is also only one distance, each
-/// pattern has a colour.
+/// Colours and dash patterns of the curves, which are the same in all charts of a page. A library has a colour, and a
+/// distance has a dash pattern. If there is only one library, each distance has a colour; if there is also only one
+/// distance, each pattern has a colour.
 struct CurveStyles {
-    /// Libraries; another program that uses the same library has its own entry.
+    /// Libraries, each with a flag for figures of another program that uses the same library.
     libraries: Vec<(bool, String)>,
     distances: Vec<Option<Distance>>,
     patterns: Vec<String>,
@@ -189,7 +189,7 @@ impl CurveStyles {
         (of.m.category == Category::Reference, of.library())
     }
 
-    /// Sets colour and dashes of the curve of a figure.
+    /// Sets the colour and the dash pattern of the curve of a figure.
     fn apply(&self, line: &mut ChartSeries, of: &ShownFigure<'_>) {
         let library = self.libraries.iter().position(|known| *known == Self::library(of));
         let distance = self.distances.iter().position(|known| *known == of.config.distance);
@@ -220,7 +220,7 @@ pub(super) fn add_unknown(section: &mut Section, all: &[&ShownFigure<'_>]) {
     }
 }
 
-/// Returns the names of the patterns for which `of_kind` returns true, in order of appearance.
+/// Returns the names of the measured patterns for which `of_kind` returns true, in order of appearance.
 fn names<'a>(own: &[&'a ShownFigure<'_>], of_kind: impl Fn(Pattern) -> bool) -> Vec<&'a str> {
     let kind = own.iter().filter(|figure| figure.pattern.is_some_and(&of_kind));
     distinct(kind.map(|figure| figure.m.name.as_str()))

@@ -8,10 +8,10 @@ use nodegauge_gauge::view::{NamedFigure, Section, grouped};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 
-/// Maximum number of figures that are listed for a reason.
+/// Maximum number of figures that are listed per reason.
 const SHOWN: usize = 3;
 
-/// Adds the configuration of the figures.
+/// Adds the notes on how the figures were measured.
 pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) {
     for (library, own) in grouped(all, |figure| figure.library()) {
         if own[0].is_own() {
@@ -120,7 +120,7 @@ fn routes(own: &[&&ShownFigure<'_>]) -> String {
     words.join(", ")
 }
 
-/// Adds each reason once, with the figures to which it applies.
+/// Adds each reason why figures are suspect once, with the figures to which it applies.
 pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let doubted = all.iter().filter(|figure| figure.m.validity.status != Status::Valid);
     section.named_doubts(doubted.map(|figure| named(figure)));

@@ -10,9 +10,9 @@ use nodegauge_placement::Distance;
 /// Maximum number of columns of a matrix that fits a terminal.
 const MAX_COLUMNS: usize = 12;
 /// Maximum number of outliers that are shown.
-const WORST: usize = 8;
-/// Factor by which an outlier is worse than the median of its distance.
-const FAR: f64 = 1.1;
+const MAX_OUTLIERS: usize = 8;
+/// Minimum ratio of an outlier to the median of the pairs at the same distance.
+const OUTLIER_FACTOR: f64 = 1.1;
 /// Rates below this value are shown in MB/s.
 const SMALL_RATE: f64 = 1e8;
 
@@ -121,7 +121,7 @@ fn summary(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Table {
     }))
 }
 
-/// Returns the pairs that are far worse than the median of their distance.
+/// Returns the pairs that are far worse than the median of all pairs at the same distance.
 fn outliers(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Option<String> {
     let mut far: Vec<(f64, &PairFigure<'_>)> = Vec::new();
     for (_, own) in grouped(pairs, |pair| pair.figure.config.distance) {
@@ -131,11 +131,11 @@ fn outliers(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Option<String> {
                 Unit::Seconds => pair.value / median,
                 _ => median / pair.value,
             };
-            far.extend((worse > FAR).then_some((worse, *pair)));
+            far.extend((worse > OUTLIER_FACTOR).then_some((worse, *pair)));
         }
     }
     far.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let worst = far.iter().take(WORST).map(|(worse, pair)| {
+    let worst = far.iter().take(MAX_OUTLIERS).map(|(worse, pair)| {
         let [a, b] = &pair.ends;
         format!("{a}-{b} {} (x {worse:.2})", shown.words(pair.value))
     });

@@ -70,7 +70,7 @@ fn columns<'c>(name: &str, version: &str, unit: ColumnUnit) -> ColumnList<'c, Co
         .known("osu's", |row| spread(row.osu?.m))
 }
 
-/// Returns the variation of the samples: half of their range divided by the median.
+/// Returns the variation of the samples: half of their range, divided by the median.
 fn spread(m: &Measurement) -> Option<String> {
     if m.samples.len() < 2 {
         return None;

@@ -41,7 +41,7 @@ pub struct DegenerateElement {
 
 /// Minimum determinant of the Jacobian, divided by the determinant for a cube with the longest edge of the element.
 /// Below it, the inverse has no correct digits.
-const FLATTEST: f64 = 1e-14;
+const MIN_DETERMINANT: f64 = 1e-14;
 
 /// Gauss point of an element.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +85,7 @@ pub fn gauss_points(
             }
         }
         let (inverse, determinant) = invert(&jacobian);
-        if determinant <= FLATTEST * cube || !(determinant.is_finite() && cube.is_finite()) {
+        if determinant <= MIN_DETERMINANT * cube || !(determinant.is_finite() && cube.is_finite()) {
             return Err(DegenerateElement { determinant });
         }
         let gradients = slopes.map(|slope| {

@@ -1,13 +1,13 @@
-//! Kinds of mesh points, for finding mesh points with equal rows.
+//! Kinds of mesh points. Equal kinds of neighbours show that two mesh points have equal rows.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Kind of mesh points that belong to no numbered kind.
+/// Kind of a mesh point for which no kind number is left.
 pub(super) const UNNUMBERED: u8 = u8::MAX;
-/// Kind of neighbours that do not exist.
+/// Kind of a neighbour that does not exist.
 pub(super) const ABSENT: u8 = UNNUMBERED - 1;
 
-/// Prescribed components of the displacement of a mesh point, as bits.
+/// Prescribed components of the displacement of a mesh point, as the bits of `f64`.
 type Prescribed = [Option<u64>; 3];
 
 /// Kinds of mesh points. Two mesh points are of the same kind if their prescribed displacements are equal. Threads

@@ -109,7 +109,7 @@ impl Subdomain {
         self.known.iter().map(ExactSizeIterator::len).product()
     }
 
-    /// Returns the mesh point with a local number.
+    /// Returns the coordinates in the mesh, as indices, of the mesh point with a local number.
     pub fn node(&self, local: usize) -> [usize; 3] {
         let [x, y, _] = [0, 1, 2].map(|axis| self.known[axis].len());
         let steps = [local % x, local / x % y, local / x / y];
@@ -175,8 +175,8 @@ impl Subdomain {
         }
     }
 
-    /// Returns the local numbers of the 27 neighbours of an inner mesh point of the rank, given as the first of
-    /// three consecutive numbers in each of nine lines along x, in ascending order.
+    /// Returns the local numbers of the 27 neighbours of an inner mesh point of the rank. The neighbours are on nine
+    /// lines along x; for each line, in ascending order, the first of three consecutive numbers is returned.
     #[inline]
     pub fn lines_around(&self, node: [usize; 3]) -> [usize; 9] {
         let [width, depth] = [0, 1].map(|axis| self.known[axis].len());

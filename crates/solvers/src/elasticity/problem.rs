@@ -18,7 +18,7 @@ pub trait Problem: Sync {
     fn exact(&self, at: [f64; 3], far: [f64; 3]) -> [f64; 3];
 }
 
-/// Box on frictionless walls at x = 0, y = 0 and z = 0, with unit traction on the face with the largest z. The strain
+/// Box with frictionless walls at x = 0, y = 0 and z = 0, and unit traction on the face with the largest z. The strain
 /// is constant, so the exact displacements are linear and the elements represent them exactly.
 #[derive(Debug, Clone, Copy)]
 pub struct Stretch;
@@ -44,7 +44,7 @@ impl Problem for Stretch {
     }
 }
 
-/// Three matrix rows of a mesh point.
+/// The three matrix rows of a mesh point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Blocks that couple the mesh point with its neighbours, by position; zero for neighbours that do not exist.

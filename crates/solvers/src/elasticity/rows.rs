@@ -1,14 +1,14 @@
-//! Rows of mesh points. Rows of mesh points with equal surroundings are computed once.
+//! Rows of mesh points. Rows are computed only once for all mesh points with equal surroundings.
 
 use super::kinds::{ABSENT, UNNUMBERED};
 use super::mesh::NEIGHBOURS;
 use super::problem::{Assembler, by_columns};
 use std::collections::HashMap;
 
-/// Maximum number of rows that are kept for other mesh points.
+/// Maximum number of different rows that are kept for reuse.
 const KEPT: usize = 1024;
 
-/// Rows of a mesh point, in the form in which the matrix stores them.
+/// Computed rows of a mesh point, in the form in which the matrix stores them.
 #[derive(Debug, Default)]
 pub struct MadeRow {
     /// Differences between the local numbers of the neighbours and of the mesh point, in ascending order.
@@ -19,26 +19,27 @@ pub struct MadeRow {
     pub rhs: [f64; 3],
 }
 
-/// Kinds of the neighbours of a mesh point. They determine the rows of a mesh point without a force.
+/// Kinds of the neighbours of a mesh point. If no force acts on the mesh point, they determine its rows.
 type Surroundings = [u8; NEIGHBOURS];
 
-/// Number by which rows of a [`RowMaker`] are found.
+/// Number that identifies rows in a [`RowMaker`].
 #[derive(Debug, Clone, Copy)]
 pub enum RowNumber {
-    /// Rows that are kept for other mesh points.
+    /// Rows that are kept for reuse.
     Kept(usize),
-    /// Rows of a single mesh point.
+    /// Rows that belong to a single mesh point.
     Single(usize),
 }
 
-/// Computes rows of mesh points for one thread. Rows with equal surroundings are computed once.
+/// Source of the rows of mesh points for one thread. It computes rows only once for all mesh points with equal
+/// surroundings.
 pub struct RowMaker<'a> {
     assembler: &'a Assembler<'a>,
     /// Kinds of all mesh points with a local number.
     kinds: &'a [u8],
     numbers: HashMap<Surroundings, usize>,
     kept: Vec<MadeRow>,
-    /// Surroundings of the last mesh point with kept rows, and the number of the rows.
+    /// Surroundings of the last mesh point whose rows are kept, and the number of these rows.
     last: (Surroundings, usize),
     /// Rows that belong to a single mesh point.
     single: Vec<MadeRow>,
@@ -58,7 +59,7 @@ impl<'a> RowMaker<'a> {
         }
     }
 
-    /// Finds or computes the rows of the mesh point with a local number.
+    /// Returns the number of the rows of the mesh point with a local number. Computes the rows if they are not kept.
     #[inline]
     pub fn make(&mut self, local: usize) -> RowNumber {
         let node = self.assembler.subdomain.node(local);
@@ -71,7 +72,7 @@ impl<'a> RowMaker<'a> {
                 return RowNumber::Kept(number);
             }
         }
-        self.single.push(self.made(node, local));
+        self.single.push(self.compute_row(node, local));
         RowNumber::Single(self.single.len() - 1)
     }
 
@@ -107,8 +108,8 @@ impl<'a> RowMaker<'a> {
         surroundings
     }
 
-    /// Returns the number of the kept rows with these surroundings, and computes the rows if necessary; `None` if
-    /// they cannot be kept.
+    /// Returns the number of the kept rows for these surroundings, and computes the rows if necessary. Returns `None`
+    /// if no more rows can be kept.
     fn kept_row(
         &mut self,
         node: [usize; 3],
@@ -119,7 +120,7 @@ impl<'a> RowMaker<'a> {
             Some(number) => *number,
             None if self.kept.len() < KEPT && !surroundings.contains(&UNNUMBERED) => {
                 let number = self.kept.len();
-                self.kept.push(self.made(node, local));
+                self.kept.push(self.compute_row(node, local));
                 self.numbers.insert(surroundings, number);
                 number
             }
@@ -130,7 +131,7 @@ impl<'a> RowMaker<'a> {
     }
 
     /// Computes the rows of a mesh point.
-    fn made(&self, node: [usize; 3], local: usize) -> MadeRow {
+    fn compute_row(&self, node: [usize; 3], local: usize) -> MadeRow {
         let subdomain = self.assembler.subdomain;
         let row = self.assembler.row(node);
         let mut made = MadeRow { rhs: row.rhs, ..MadeRow::default() };
@@ -147,7 +148,8 @@ mod tests {
     use super::*;
     use crate::elasticity::{Material, Mesh, NodeKinds, Problem, Stretch, Subdomain};
 
-    /// Problem with a different prescribed displacement at every mesh point of one face, and none elsewhere.
+    /// Problem with a different prescribed displacement at every mesh point of one face, and no prescribed displacement
+    /// elsewhere.
     struct Uneven;
 
     impl Problem for Uneven {

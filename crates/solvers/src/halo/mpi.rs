@@ -71,18 +71,18 @@ impl Ranks for MpiRanks<'_> {
     }
 }
 
-/// Returns the matrix rows of mesh points; each mesh point has three.
+/// Returns the matrix rows of mesh points, three per mesh point.
 fn node_rows(nodes: BTreeSet<(usize, usize)>) -> impl Iterator<Item = usize> {
     nodes.into_iter().map(|(_, row)| row)
 }
 
-/// Rank with one thread that communicates by MPI.
+/// Communication by MPI of a rank with one thread.
 #[derive(Debug)]
 pub(crate) struct MpiHalo<'a> {
     world: &'a World,
     neighbours: Vec<Neighbour>,
-    /// Buffers for components that are sent to and received from the neighbours. The rank has one thread, so that
-    /// the lock is never contended.
+    /// Buffers for components that are sent to and received from the neighbours. The lock is never contended, because
+    /// the rank has only one thread.
     exchanges: Mutex<Exchanges>,
 }
 

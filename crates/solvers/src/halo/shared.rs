@@ -9,8 +9,8 @@ use crate::sums::{SharedSums, Sums};
 use nodegauge_measure::Failure;
 use nodegauge_os::Mapping;
 
-/// Memory shared by the ranks on one node. It contains partial sums and a vector for the complete mesh, of which
-/// only pages with mesh points at boundaries between ranks are touched.
+/// Memory that the ranks on one node share. It contains partial sums and a vector for the complete mesh; only the pages
+/// of the vector with mesh points at boundaries between ranks are touched.
 #[derive(Debug)]
 pub(crate) struct SharedHalo {
     sums: SharedSums,
@@ -40,7 +40,7 @@ impl SharedHalo {
     }
 }
 
-/// Access of a rank with one thread to the shared memory.
+/// Access to the shared memory for a rank with one thread.
 #[derive(Debug)]
 pub(crate) struct SharedRank<'a> {
     shared: &'a SharedHalo,
@@ -75,12 +75,12 @@ impl Ranks for SharedRank<'_> {
     }
 }
 
-/// Communication of one rank, for the part of the mesh that the rank owns.
+/// Communication of one rank through shared memory, for the part of the mesh that the rank owns.
 #[derive(Debug)]
 pub(crate) struct RankHalo<'a> {
     shared: &'a SharedHalo,
     sums: &'a Sums<'a>,
-    /// Rows that the rank sends, each with the number of its mesh point in the mesh.
+    /// Rows that the rank sends, each with the number of its mesh point in the complete mesh.
     sent: Vec<(usize, usize)>,
     received: Vec<(usize, usize)>,
 }

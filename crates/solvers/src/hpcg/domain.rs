@@ -1,6 +1,6 @@
-//! Part of a solve in one domain, and the tests of HPCG. The solver is conjugate gradients, preconditioned by a
-//! multigrid cycle with symmetric Gauss-Seidel sweeps within the domain. The steps are those of HPCG's reference
-//! code.
+//! Solve in one domain, as part of the solve of all domains, and the tests of HPCG. The solver is conjugate gradients,
+//! preconditioned by a multigrid cycle with symmetric Gauss-Seidel sweeps within the domain. The steps are those of
+//! HPCG's reference code.
 
 use super::exchange::DomainExchangePoint;
 use super::loops;
@@ -21,9 +21,10 @@ const MG: usize = 3;
 #[derive(Debug)]
 struct Level {
     matrix: Matrix,
-    /// Right-hand side; on the finest grid, the residual.
+    /// Right-hand side on this grid; on the finest grid, the residual.
     r: Array<f64>,
-    /// Solution, including points of neighbouring domains; on the finest grid, the preconditioned residual.
+    /// Solution on this grid, including points of neighbouring domains; on the finest grid, the preconditioned
+    /// residual.
     x: Array<f64>,
     /// Product of x and the part of the matrix below the diagonal.
     t: Array<f64>,
@@ -37,7 +38,10 @@ impl Level {
     fn new(layout: &DomainLayout, number: usize) -> Result<Self, Failure> {
         let matrix = Matrix::new(layout, number)?;
         let shape = &matrix.shape;
-        Ok(Self { r: touched(shape)?, x: touched(shape)?, t: touched(shape)?, matrix })
+        let r = map_and_touch(shape)?;
+        let x = map_and_touch(shape)?;
+        let t = map_and_touch(shape)?;
+        Ok(Self { r, x, t, matrix })
     }
 
     fn shape(&self) -> VectorShape {
@@ -45,14 +49,14 @@ impl Level {
     }
 }
 
-/// Maps a vector of this shape and touches it first.
-fn touched(shape: &VectorShape) -> Result<Array<f64>, Failure> {
+/// Maps a vector of this shape. The calling thread touches its pages first.
+fn map_and_touch(shape: &VectorShape) -> Result<Array<f64>, Failure> {
     let mut vector = Array::map(shape.length())?;
     vector.fill(0.0);
     Ok(vector)
 }
 
-/// Number of sweeps with every candidate loop; the shortest time is used.
+/// Number of sweeps per candidate loop in the choice of loops; the shortest time is used.
 const TURNS: usize = 3;
 
 /// Domain of one thread, in memory that the thread has touched first.
@@ -104,17 +108,17 @@ impl Domain {
         let shape = &levels[0].shape();
         let mut domain = Self {
             code,
-            b: touched(shape)?,
-            x: touched(shape)?,
-            p: touched(shape)?,
-            ap: touched(shape)?,
+            b: map_and_touch(shape)?,
+            x: map_and_touch(shape)?,
+            p: map_and_touch(shape)?,
+            ap: map_and_touch(shape)?,
             levels,
         };
         domain.set_right_hand_side(&|_| 1.0, layout, number);
         Ok(domain)
     }
 
-    /// Chooses the variant of `all` with the fastest sweeps; the variants are measured alternately. All domains
+    /// Chooses the variant among `all` with the fastest sweeps. The variants are measured interleaved. All domains
     /// choose the same variant, because the times of all domains are added.
     pub fn choose(&mut self, place: &DomainExchangePoint<'_>, all: &[LoopCode]) {
         let mut best = vec![f64::INFINITY; all.len()];
@@ -363,7 +367,7 @@ impl Domain {
         [(x_ay - y_ax).abs() / scale, (x_my - y_mx).abs() / scale]
     }
 
-    /// Returns the largest difference between x and the exact solution 1.
+    /// Returns the largest difference between x and the exact solution, which is 1.
     pub fn max_error(&self) -> f64 {
         let shape = self.levels[0].shape();
         let of =
@@ -382,7 +386,7 @@ fn fill_randomly(shape: &VectorShape, vector: &mut [f64], seed: u64) {
     }
 }
 
-/// Returns a random number from 0 to 1 (Marsaglia's xorshift64).
+/// Returns a random number between 0 and 1 (Marsaglia's xorshift64).
 fn random(state: &mut u64) -> f64 {
     *state = state.wrapping_mul(0x2545_F491_4F6C_DD1D).wrapping_add(1);
     for shift in [13, -7, 17] {
@@ -391,7 +395,7 @@ fn random(state: &mut u64) -> f64 {
     (*state >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Stopwatch for the parts of a solve, seconds.
+/// Stopwatch for the parts of a solve.
 struct Stopwatch {
     seconds: [f64; PARTS.len()],
     since: u64,
@@ -445,7 +449,7 @@ fn add_to(shape: &VectorShape, y: &mut [f64], a: f64, x: &[f64], b: f64) {
     }
 }
 
-/// Adds the solution on the coarser grid at every other point in each direction.
+/// Adds the solution on the coarser grid to `x` at every other point in each direction.
 fn prolong(shape: &VectorShape, x: &mut [f64], coarser: &Level) {
     let coarse = coarser.shape();
     let lines = coarse.grid[1];

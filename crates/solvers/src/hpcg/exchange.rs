@@ -1,6 +1,6 @@
 //! Communication between domains: exchange of boundary points, and sums over all domains in a fixed order.
 //!
-//! Two sets of buffers are used alternately, as for the partial sums in `sums`.
+//! Two sets of buffers are used in turn, as for the partial sums in `sums`.
 
 use super::matrix::VectorShape;
 use super::problem::DomainLayout;
@@ -17,8 +17,8 @@ fn directions() -> impl Iterator<Item = [isize; 3]> {
     all.filter(|steps| *steps != [0; 3])
 }
 
-/// Returns the points at one face, edge or corner of a domain. With `others` they are the points of the
-/// neighbouring domain, otherwise the domain's own points.
+/// Returns the points at one face, edge or corner of a domain. If `others` is true, they are the adjacent points of the
+/// neighbouring domain; otherwise they belong to the domain itself.
 fn side(shape: &VectorShape, steps: [isize; 3], others: bool) -> [Range<isize>; 3] {
     std::array::from_fn(|axis| {
         let points = shape.grid[axis] as isize;
@@ -88,8 +88,8 @@ pub(crate) struct DomainExchangePoint<'a> {
 }
 
 impl<'a> DomainExchangePoint<'a> {
-    /// Creates the communication of the domain of a member. All members must call this function together, and must then
-    /// make the same sequence of calls.
+    /// Creates the access of a member's domain. All members must call this function together, and must then make the
+    /// same sequence of calls.
     pub fn new(exchange: &'a DomainExchange, member: &'a Member<'a>) -> Self {
         member.barrier();
         let sums = exchange.sums.worker_access(member.index);
@@ -134,7 +134,7 @@ impl<'a> DomainExchangePoint<'a> {
         directions().filter_map(move |steps| Some((steps, layout.neighbour(domain, steps)?)))
     }
 
-    /// Returns the sum of `x` over all domains, and true if any domain has requested an `end`. All domains get the
+    /// Returns the sum of `x` over all domains, and true if any domain has passed true as `end`. All domains get the
     /// same result.
     pub fn sum(&self, x: f64, end: bool) -> (f64, bool) {
         self.sums.add_up(x, end, || self.member.barrier())

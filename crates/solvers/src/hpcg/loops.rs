@@ -2,11 +2,12 @@
 //! in natural order.
 //!
 //! A forward sweep stores in `t` the product of x and the part of the matrix below the diagonal. The backward sweep
-//! needs this value in every row, because it changes the neighbours below the diagonal only later; therefore it
-//! reads only half of the matrix. In a forward sweep from x = 0, the part above the diagonal contributes nothing.
+//! needs this product in every row; it is still valid there, because the sweep changes the neighbours below the
+//! diagonal only later. The backward sweep therefore reads only half of the matrix. In a forward sweep from x = 0, the
+//! part above the diagonal contributes nothing.
 
 use super::matrix::{LANES, Matrix, OUTER, SIDE, VectorShape};
-use crate::code::{ask, compiled};
+use crate::code::{compiled, prefetch_ahead};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
 /// Values of the eight rows of a slice.
@@ -78,8 +79,8 @@ unsafe fn gather(columns: *const u32, slot: usize, x: *const f64) -> Lanes {
     }
 }
 
-/// Returns the sum of the products of x and those slots whose columns are outside the slice. Two partial sums are
-/// used, so that additions need not wait for each other.
+/// Returns the sum of the products of x and the coefficients in the slots whose columns are outside the slice. The sum
+/// has two partial sums, so that additions need not wait for each other.
 ///
 /// # Safety
 /// The processor must support the instruction set. `values` and `columns` must be those of a slice, and `x` must
@@ -92,9 +93,9 @@ unsafe fn outer<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
 ) -> Lanes {
     let mut sums = [[0.0; LANES]; 2];
     for slot in 0..OUTER {
-        ask::<ASK, BACKWARD>(values.wrapping_add(slot * LANES));
+        prefetch_ahead::<ASK, BACKWARD>(values.wrapping_add(slot * LANES));
         if slot % 2 == 0 {
-            ask::<ASK, BACKWARD>(columns.wrapping_add(slot * LANES).cast());
+            prefetch_ahead::<ASK, BACKWARD>(columns.wrapping_add(slot * LANES).cast());
         }
         // SAFETY: a slice has this many slots and columns, and a vector has the numbers of all columns.
         let (a, x) = unsafe { (load(values.add(slot * LANES)), gather(columns, slot, x)) };
@@ -163,15 +164,15 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool
         for first in a.shape.lines() {
             for slice in 0..slices {
                 let at = first + slice * LANES;
-                ask::<ASK, false>(lower.add(OUTER * LANES));
-                ask::<ASK, false>(inverse);
+                prefetch_ahead::<ASK, false>(lower.add(OUTER * LANES));
+                prefetch_ahead::<ASK, false>(inverse);
                 let below_x = outer::<S, ASK, false>(lower, below, x);
                 let west = load(lower.add(OUTER * LANES));
                 let scale = load(inverse);
                 let right = load(r.add(at));
                 let mut rest: Lanes = std::array::from_fn(|lane| right[lane] - below_x[lane]);
                 if !FROM_ZERO {
-                    ask::<ASK, false>(upper.add(OUTER * LANES));
+                    prefetch_ahead::<ASK, false>(upper.add(OUTER * LANES));
                     let east = load(upper.add(OUTER * LANES));
                     let above_x = inner::<S>(
                         east,
@@ -220,8 +221,8 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
                 (upper, above) = (upper.sub(SIDE * LANES), above.sub(SIDE * LANES));
                 inverse = inverse.sub(LANES);
                 let at = first + slice * LANES;
-                ask::<ASK, true>(upper.add(OUTER * LANES));
-                ask::<ASK, true>(inverse);
+                prefetch_ahead::<ASK, true>(upper.add(OUTER * LANES));
+                prefetch_ahead::<ASK, true>(inverse);
                 let above_x = outer::<S, ASK, true>(upper, above, x);
                 let east = load(upper.add(OUTER * LANES));
                 let scale = load(inverse);

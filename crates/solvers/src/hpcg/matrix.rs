@@ -1,10 +1,9 @@
-//! Part of the matrix in one domain, stored in slices of eight rows (sliced ELL). All coefficients of a row are
-//! stored. A slot contains one coefficient of each of the eight rows of a slice; each coefficient has a column
-//! index.
+//! Part of the matrix in one domain, stored in slices of eight rows (sliced ELL). All coefficients of a row are stored.
+//! A slot contains one coefficient of each of the eight rows of a slice; each coefficient has a column index.
 //!
-//! The rows of a slice are neighbours in a line of the grid. Only the columns of the preceding and the following
-//! point can be within the slice. Their coefficients have separate slots, so that the rest of a sweep can use
-//! vectors. The parts below and above the diagonal are stored separately, for sweeps that need only one of them.
+//! The rows of a slice are neighbours in a line of the grid. Within the slice, a row can have only two columns: those
+//! of the preceding and of the following point. Their coefficients have separate slots, so that the rest of a sweep can
+//! use vectors. The parts below and above the diagonal are stored separately, for sweeps that need only one of them.
 
 use super::problem::{DomainLayout, GridPoints};
 use crate::array::Array;
@@ -85,7 +84,7 @@ impl VectorShape {
     }
 }
 
-/// Number of slices between two checks for the end of the run; they take milliseconds.
+/// Number of slices that are filled between two checks whether the run must end; filling them takes milliseconds.
 const SLICES_UNCHECKED: usize = 1024;
 
 /// Matrix rows of a domain on one grid.
@@ -185,7 +184,7 @@ impl Matrix {
         }
     }
 
-    /// Replaces the diagonal; the diagonal of padding rows is 0.
+    /// Replaces the diagonal. The diagonal of padding rows becomes 0.
     pub fn set_diagonal(&mut self, diagonal: &[f64]) {
         self.diagonal.copy_from_slice(diagonal);
         for (inverse, x) in self.inverse.iter_mut().zip(diagonal) {

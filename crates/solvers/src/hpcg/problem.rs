@@ -65,7 +65,7 @@ impl DomainLayout {
         std::array::from_fn(|axis| self.local[axis] * self.domains[axis])
     }
 
-    /// Returns the layout on a coarser grid.
+    /// Returns the layout of a grid that is coarser by `levels` levels.
     pub fn coarser(&self, levels: usize) -> Self {
         Self { local: self.local.map(|points| points >> levels), ..*self }
     }
@@ -89,7 +89,8 @@ pub const PARTS: [&str; 4] = ["ddot", "waxpby", "spmv", "mg"];
 pub struct Operations(pub [f64; PARTS.len()]);
 
 impl Operations {
-    /// Returns the operations of a set on this grid, as in the reference code. This program performs fewer of them.
+    /// Returns the operations of a set on this grid, as the reference code counts them. This program performs fewer
+    /// operations.
     pub fn from_layout(layout: &DomainLayout) -> Self {
         let iterations = ITERATIONS as f64;
         let rows = layout.rows();

@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Interval between two checks for interrupts during a set.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval between two checks whether the user has interrupted a set.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Results of HPCG's tests; a value that is not finite is `None`.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Tests {
-    /// Scaled asymmetry of the product and of the multigrid cycle; HPCG allows at most 1.
+    /// Scaled asymmetry of the matrix product and of the multigrid cycle; HPCG allows at most 1.
     pub departures: [Option<f64>; 2],
-    /// Number of iterations with a large diagonal, without and with the preconditioner.
+    /// Number of iterations for a matrix with a large diagonal, without and with the preconditioner.
     pub iterations: [usize; 2],
 }
 
@@ -58,15 +58,15 @@ pub struct DomainPlan<'a> {
 /// Request for one set.
 #[derive(Clone, Copy)]
 struct SetRequest<'a> {
-    /// True if HPCG's tests were already run.
+    /// True if HPCG's tests have been run and are not run again.
     pub tested: bool,
     /// Criteria for the end of the iterations.
     pub until: StopCriteria<'a>,
 }
 
 impl DomainPlan<'_> {
-    /// Runs one set on newly created domains, with the workers of description number `at` of the pool. HPCG's tests
-    /// are run as well, unless `is_tested` is true. Returns `None` if the user interrupts the run.
+    /// Runs one set on newly created domains. `at` is the index of the workers in the pool. HPCG's tests are also run,
+    /// unless `is_tested` is true. Returns `None` if the user interrupts the run.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped or a worker fails.
@@ -88,7 +88,7 @@ impl DomainPlan<'_> {
         let mut ask = stopping(interrupted, &stop);
         // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
         let made = unsafe {
-            pool.sample(at, Interrupt::when(&mut ask).every(LOOK_EVERY), |member, laps| {
+            pool.sample(at, Interrupt::when(&mut ask).every(CHECK_INTERVAL), |member, laps| {
                 Set::run_member(member, laps, self, request)
             })
         };

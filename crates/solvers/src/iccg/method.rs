@@ -1,4 +1,4 @@
-//! Preconditioners of the solver.
+//! Preconditioners of the solver, with their orders of elimination.
 
 use crate::order::EliminationOrder;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ pub enum Method {
     /// Block-IC(0) within the domain of every thread, without couplings between domains.
     #[default]
     Domain,
-    /// Block-IC(0) with the smallest number of colours.
+    /// Block-IC(0) with as few colours as possible.
     Multicolour,
     /// Block-IC(0) with the levels of reverse Cuthill-McKee, which are distributed cyclically over colours.
     CyclicLevels,

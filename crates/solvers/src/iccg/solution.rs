@@ -22,15 +22,15 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Approximate time between two checks for an interruption, and between two measurements of the core-to-core round
-/// trip.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Number of products measured with every candidate; the shortest time is used.
+/// Approximate interval between two checks whether the user has interrupted the solve, and between two measurements of
+/// the core-to-core round trip.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// Number of products that are measured with every candidate; the shortest time is used.
 const TURNS: usize = 5;
-/// Number of products to which the time for creating a storage format is distributed when formats are compared.
-const WORTH: f64 = 100.0;
+/// Number of products over which the time for creating a storage format is spread when formats are compared.
+const PRODUCTS_PER_FORMAT: f64 = 100.0;
 
-/// Storage format of the matrix, and prefetching of the loops.
+/// Storage format of the matrix, and use of prefetching in the loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SolutionLoops {
     /// Storage format of the matrix.
@@ -51,7 +51,7 @@ impl SolutionLoops {
     }
 }
 
-/// Description of a solve: problem, size and method.
+/// Description of a solve: mesh, storage format, tolerance, loops and method.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SolutionJob {
     /// Mesh of the problem.
@@ -98,8 +98,8 @@ pub fn parts(work: &IterationWork) -> impl Iterator<Item = usize> {
     (0..PARTS.len()).filter(|part| work.bytes[*part] > 0)
 }
 
-/// Solves with the workers of description number `at` of the pool. Returns one sample per iteration, with the time
-/// of the iteration and the times of its [`parts`]; `None` if the user interrupts the solve.
+/// Solves the system. `at` is the index of the workers in the pool. Returns one sample per iteration, with the time of
+/// the iteration and the times of its [`parts`]; `None` if the user interrupts the solve.
 ///
 /// # Errors
 /// Fails if memory cannot be mapped or a worker fails.
@@ -146,7 +146,7 @@ fn by_threads(
         let (reached, times) = &timed.results[0];
         state = *reached;
         samples.extend(iteration_samples(&sample, times, &solver.work()));
-        count = until_next_look(sample.seconds.last().copied().unwrap_or(1.0));
+        count = iterations_until_check(sample.seconds.last().copied().unwrap_or(1.0));
         let share = state.residual.ln() / job.tolerance.residual.ln();
         let text = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
         observer.progress(share.clamp(0.0, 1.0), &text);
@@ -179,7 +179,7 @@ fn by_ranks(
         Err(TeamError::Interrupted) => Ok(None),
         solved => {
             let (sample, timed) = solved?;
-            joined(&sample, timed)
+            combine_ranks(&sample, timed)
         }
     }
 }
@@ -193,13 +193,14 @@ fn by_mpi(
     let timed = mpi_rank(world, job, &mut || observer.interrupted())?;
     let Some(timed) = timed else { unreachable!("the rank that sends the job is rank 0") };
     let sample = timed.sample((f64::NAN, f64::NAN));
-    joined(&sample, timed)
+    combine_ranks(&sample, timed)
 }
 
-/// Result of a rank: the solution and the times of the iterations; `None` if the solve was interrupted.
+/// Result of a rank: the solution and the times of the iterations. The inner value is `None` if the solve was
+/// interrupted.
 type RankSolution = Result<Option<(Solution, Vec<Times>)>, Failure>;
 
-/// Runs the part of this rank in a solve under an MPI launcher. Rank 0 gets the results of all ranks.
+/// Runs this rank's part of a solve under an MPI launcher. Rank 0 gets the results of all ranks.
 fn mpi_rank(
     world: &World,
     job: &SolutionJob,
@@ -210,7 +211,7 @@ fn mpi_rank(
     mpi::timed(world, |member, laps| run_rank(member, laps, job, &ranks, grid, interrupted))
 }
 
-/// Runs the part of this rank in a solve that rank 0 of an MPI job has requested.
+/// Runs this rank's part of a solve that rank 0 of an MPI job has requested.
 ///
 /// # Errors
 /// Fails if memory cannot be mapped or a rank fails.
@@ -220,7 +221,7 @@ pub fn follow(world: &World, job: &SolutionJob) -> Result<(), Failure> {
 }
 
 /// Combines the results of all ranks into one solution.
-fn joined(
+fn combine_ranks(
     sample: &Sample,
     timed: TimedResults<RankSolution>,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
@@ -234,7 +235,7 @@ fn joined(
     Ok(Some((combine, samples)))
 }
 
-/// Runs the part of one rank in a solve.
+/// Runs one rank's part of a solve.
 fn run_rank(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
@@ -265,7 +266,7 @@ fn as_rank(
     if ended {
         return Err(Failure::missing("another rank could not map memory"));
     }
-    // All ranks have compared the loops; one that the user interrupts ends the others as well.
+    // All ranks have compared the loops; an interruption of one rank also ends the others.
     let chosen = unstored.choose(context, &halo);
     let is_over = ranks.any(context, chosen.is_err());
     let prepared = chosen?;
@@ -273,7 +274,7 @@ fn as_rank(
         return Ok(None);
     }
     // After this point, all ranks wait for each other, so a rank that fails must end the whole run.
-    let mut solver = prepared.solver(context, &halo).unwrap_or_else(lost);
+    let mut solver = prepared.solver(context, &halo).unwrap_or_else(end_rank);
     let mut state = solver.start();
     let mut times = Vec::new();
     let mut count = 1;
@@ -284,22 +285,22 @@ fn as_rank(
         let last = more.last().map_or(1.0, |iteration| iteration[0]);
         times.extend(more);
         // All ranks check after the same number of iterations.
-        count = until_next_look(halo.sum(context, last) / halo.sum(context, 1.0));
+        count = iterations_until_check(halo.sum(context, last) / halo.sum(context, 1.0));
         if ranks.any(context, interrupted()) {
             return Ok(None);
         }
     }
-    let residual = solver.true_residual(context).unwrap_or_else(lost);
+    let residual = solver.true_residual(context).unwrap_or_else(end_rank);
     Ok(Some((prepared.solution(&mut solver, state, residual), times)))
 }
 
-/// Returns the number of iterations until the next check for interrupts, given the seconds per iteration.
-fn until_next_look(seconds: f64) -> usize {
-    ((LOOK_EVERY.as_secs_f64() / seconds.max(1e-6)) as usize).clamp(1, 10_000)
+/// Returns the number of iterations until the next check for an interruption. `seconds` is the time of an iteration.
+fn iterations_until_check(seconds: f64) -> usize {
+    ((CHECK_INTERVAL.as_secs_f64() / seconds.max(1e-6)) as usize).clamp(1, 10_000)
 }
 
-/// Ends the process of a rank that cannot continue while other ranks wait for it.
-fn lost<T>(failure: Failure) -> T {
+/// Ends the process of a rank with an error, because the rank cannot continue while other ranks wait for it.
+fn end_rank<T>(failure: Failure) -> T {
     resume_unwind(Box::new(failure))
 }
 
@@ -328,7 +329,7 @@ fn combine(solutions: &[Solution]) -> Solution {
     }
 }
 
-/// Returns one sample per iteration. Each has the core-to-core round trips before and after the complete solve.
+/// Returns one sample per iteration. Each sample has the core-to-core round trips before and after the complete solve.
 fn iteration_samples(all: &Sample, times: &[Times], work: &IterationWork) -> Vec<Sample> {
     let parts: Vec<usize> = parts(work).collect();
     let of = |(number, iteration): (usize, &Times)| {
@@ -368,13 +369,13 @@ impl SetupSeconds {
 struct UnstoredSystem {
     system: System,
     preconditioner: Preconditioner,
-    /// Matrix in every candidate storage format, with the times for creating the format; these are not included in
-    /// `setup`.
+    /// Matrix in every candidate storage format, each with the time for creating the format, which `setup` does not
+    /// include.
     matrices: Vec<(Matrix, SetupSeconds)>,
     /// Storage format and loops of an earlier solve.
     chosen: Option<SolutionLoops>,
     setup: SetupSeconds,
-    /// Vectors for measuring products; `None` if nothing must be chosen.
+    /// Vectors with which products are measured; `None` if storage format and loops are already chosen.
     vectors: Option<[SharedArray<f64>; 2]>,
 }
 
@@ -417,7 +418,7 @@ impl PreparedSystem {
 }
 
 impl UnstoredSystem {
-    /// Numbers, assembles and factorises the rows of a rank.
+    /// Numbers, assembles and factorises the rows of a rank. Returns the system and the rank's communication.
     fn assemble<H>(
         threads: &mut impl Threads,
         subdomain: Subdomain,
@@ -462,8 +463,8 @@ impl UnstoredSystem {
         Ok((Self { system, preconditioner, matrices, chosen, setup, vectors }, halo))
     }
 
-    /// Uses the storage format and the loops of an earlier solve, or chooses the fastest by measurement. All ranks
-    /// choose the same.
+    /// Takes the storage format and the loops of an earlier solve, or chooses the fastest by measurement. All ranks
+    /// choose the same storage format and loops.
     fn choose(
         mut self,
         threads: &mut impl Threads,
@@ -534,7 +535,7 @@ impl UnstoredSystem {
     }
 }
 
-/// Times of compared loops, in seconds; equal on all threads and ranks.
+/// Times of the candidate loops in a trial, seconds. They are equal on all threads and ranks.
 struct TrialTimes {
     /// Results of [`products`].
     products: Vec<[f64; 2]>,
@@ -542,12 +543,12 @@ struct TrialTimes {
     preconditioners: [f64; 2],
 }
 
-/// Check in a trial if the user ends the run.
+/// Check during a trial whether the user has ended the run.
 #[derive(Debug, Default)]
 struct EndCheck(AtomicBool);
 
 impl EndCheck {
-    /// True if the user ends the run. All threads of all ranks must call this method; all get the same answer.
+    /// True if the user has ended the run. All threads of all ranks must call this method; all get the same answer.
     fn is_ended(&self, context: &ThreadContext<'_>, halo: &dyn Halo) -> bool {
         if context.thread == 0 {
             self.0.store(is_end_requested(), Ordering::Relaxed);
@@ -559,8 +560,8 @@ impl EndCheck {
     }
 }
 
-/// Measures the preconditioner with loops that do not prefetch and with loops that do, alternately. Returns the
-/// best time of each variant, averaged over the ranks; infinity if the user ends the run.
+/// Measures the preconditioner with two variants of its loops, without and with prefetching, interleaved. Returns the
+/// best time of each variant, averaged over the ranks, seconds; infinity if the user ends the run.
 ///
 /// # Safety
 /// All threads of all ranks must call this function, with different contexts. No other code may use the vectors during
@@ -592,8 +593,8 @@ unsafe fn preconditioners(
     best.map(|seconds| halo.sum(context, seconds) / ranks)
 }
 
-/// Measures the variants of products alternately. Returns two times per variant: the best time, and the best time
-/// plus a share of the time for creating the storage format. The times are averaged over the ranks; they are
+/// Measures the variants of products interleaved. Returns two times per variant, in seconds: the best time, and the
+/// best time plus a share of the time for creating the storage format. The times are averaged over the ranks; they are
 /// infinite if the user ends the run.
 ///
 /// # Safety
@@ -628,14 +629,14 @@ unsafe fn products(
     let ranks = halo.sum(context, 1.0);
     let mut costs = Vec::with_capacity(ways.len());
     for (fastest, (.., more_s)) in best.into_iter().zip(ways) {
-        let times = [fastest, fastest + more_s / WORTH];
+        let times = [fastest, fastest + more_s / PRODUCTS_PER_FORMAT];
         costs.push(times.map(|seconds| halo.sum(context, seconds) / ranks));
     }
     costs
 }
 
-/// Returns the number of ranks along x, y and z, such that every rank has mesh points. Of several grids, the one
-/// with the smallest surface is returned.
+/// Returns the number of ranks along x, y and z in the grid of ranks with the smallest surface. In this grid, every
+/// rank has mesh points.
 ///
 /// # Errors
 /// Fails if there is no such grid.

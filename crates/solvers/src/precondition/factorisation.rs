@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// are then still in a cache.
 const ROWS_PER_GROUP: usize = 64;
 
-/// Block-IC(0) while the threads compute it.
+/// Block-IC(0) during its computation by the threads.
 pub(super) struct Factorisation<'a> {
     matrix: &'a Blocks,
     rows: &'a Numbering,
@@ -28,7 +28,7 @@ pub(super) struct Factorisation<'a> {
     lower: SharedBlocks,
     /// Factor above the diagonal.
     upper: SharedBlocks,
-    /// Relative increase of the diagonals.
+    /// Relative increase of the diagonals in the current attempt.
     pub shift: f64,
 }
 
@@ -72,8 +72,8 @@ impl<'a> Factorisation<'a> {
         (inverse.into_array(), [lower.into_blocks(), upper.into_blocks()])
     }
 
-    /// Runs the part of one thread in the factorisation. If the user ends the run, some rows are omitted; the
-    /// caller must check this.
+    /// Runs one thread's part of the factorisation. If the user ends the run, some rows are omitted; the caller must
+    /// check this.
     ///
     /// # Safety
     /// All threads must call this function, with different contexts. No other code may use `self` during the call.
@@ -249,11 +249,12 @@ struct Common {
     index: u32,
 }
 
-/// Scratch memory for the elimination of rows, with the couplings of the last eliminated row.
+/// Scratch memory for the elimination of rows. It keeps the couplings of the last eliminated row.
 pub(super) struct RowScratch {
     /// Row whose couplings are stored; `None` before the first row.
     row: Option<usize>,
-    /// For each row, the number of the current row's coupling with it, from 1; 0 if the rows are not coupled.
+    /// Number of the current row's coupling with each row, counted from 1; 0 if the current row is not coupled with the
+    /// row.
     number_of: Vec<u32>,
     /// Lower couplings in the order of elimination.
     coupled: Vec<LowerCoupling>,
@@ -371,9 +372,10 @@ struct Transposition<'a> {
     coupled: Vec<UpperCoupling>,
     /// True if the couplings have the same indices as the couplings of the preceding row.
     has_indices: bool,
-    /// Row of this thread up to which all rows must be complete; `None` if rows of other threads must be complete.
+    /// Row of this thread up to which all rows must be complete before the next row can be transposed; `None` if rows
+    /// of other threads must be complete.
     needed: Option<usize>,
-    /// Blocks of the last row; they are being prefetched while the couplings of the next row are found.
+    /// Blocks of the last row. They are prefetched while the couplings of the next row are searched.
     pending: Vec<BlockPair<'a>>,
 }
 
@@ -392,7 +394,7 @@ impl<'a> Transposition<'a> {
         made
     }
 
-    /// Finds the upper couplings of the next row, without the indices.
+    /// Finds the upper couplings of the next row, but not their indices.
     fn find(&mut self) {
         self.coupled.clear();
         self.has_indices = false;
@@ -412,7 +414,7 @@ impl<'a> Transposition<'a> {
         self.needed = is_own.then_some(needed);
     }
 
-    /// Transposes all rows that need no row of this thread from `complete` on.
+    /// Transposes the next rows, as long as they depend only on rows of this thread before `complete`.
     ///
     /// # Safety
     /// These rows of the lower factor must be complete, and no other code may use the upper rows of the thread.
@@ -490,7 +492,7 @@ mod tests {
 
     const MESH: Mesh = Mesh { elements: [6, 4, 5] };
 
-    /// Factors of a system, with the system.
+    /// Factors of a system, together with the system.
     struct Factorised {
         rows: Numbering,
         matrix: Blocks,

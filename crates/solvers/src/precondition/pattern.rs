@@ -1,8 +1,8 @@
-//! Couplings of rows: their roles in the elimination, and the rows that repeat the pattern of the row before.
+//! Couplings of rows: their roles in the elimination, and the rows that repeat the pattern of the preceding row.
 //!
-//! A row repeats the pattern of the preceding row if every column is larger by one and has the same role. This
-//! holds for most rows of a mesh; positions that were found for a row are then valid for the next row. The patterns
-//! are always compared.
+//! A row repeats the pattern of the preceding row if every column is larger by one and has the same role. This holds
+//! for most rows of a mesh, so that positions that were found for a row are also valid for the next row. The patterns
+//! of successive rows are always compared; they are never assumed to repeat.
 
 use crate::array::{Array, SharedArray};
 use crate::context::Threads;
@@ -145,7 +145,7 @@ impl Pattern {
         self.repeats[row] != 0
     }
 
-    /// Marks all rows as rows that do not repeat the pattern of the preceding row.
+    /// Marks all rows as not repeating the pattern of the preceding row.
     #[cfg(test)]
     pub fn forget_repetitions(&mut self) {
         self.repeats.fill(0);

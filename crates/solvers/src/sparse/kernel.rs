@@ -1,13 +1,13 @@
 //! Loops over blocks: products and substitutions.
 
-use crate::code::{ask, compiled};
+use crate::code::{compiled, prefetch_ahead};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
 /// Number of block rows of a slice: the number of lanes of the widest vectors.
 pub(crate) const LANES: usize = 8;
 
-/// Number of independent rows or slices that are processed side by side; hardware prefetchers follow each of their
-/// streams.
+/// Number of independent rows or slices that are processed side by side. Hardware prefetchers follow the stream of each
+/// of them.
 const SIDE_BY_SIDE: usize = 2;
 
 /// Block rows in the form that the loops use. Row `i` has the blocks from `starts[i]` to `starts[i + 1]`.
@@ -23,7 +23,7 @@ pub(crate) struct Rows {
     pub values: *const f64,
 }
 
-/// Returns the product of row `i` and `x`. `BACKWARD` is true if rows and their blocks are visited backwards. The
+/// Returns the product of row `i` and `x`. If `BACKWARD` is true, rows and their blocks are visited backwards. The
 /// addresses thus always rise or always fall, which hardware prefetchers can follow, and the block that needs the
 /// previously solved row comes last in the sum. Lane 3 is undefined.
 ///
@@ -47,8 +47,8 @@ unsafe fn row_product<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
             let x = x.add(3 * *rows.columns.add(block) as usize);
             let values = rows.values.add(9 * block);
             // A block is longer than a cache line, so two lines are prefetched.
-            ask::<ASK, BACKWARD>(values);
-            ask::<ASK, BACKWARD>(values.add(8));
+            prefetch_ahead::<ASK, BACKWARD>(values);
+            prefetch_ahead::<ASK, BACKWARD>(values.add(8));
             for c in 0..3 {
                 let column = values.add(3 * c).cast::<[f64; 4]>().read_unaligned();
                 let factor = *x.add(c);
@@ -311,7 +311,7 @@ unsafe fn add_place<S: InstructionSet, const ASK: bool>(
             let x: [f64; LANES] = std::array::from_fn(|lane| *x.add(columns[lane] as usize + c));
             for (r, sum) in sums.iter_mut().enumerate() {
                 let value = values.add(3 * c + r);
-                ask::<ASK, false>(value.cast());
+                prefetch_ahead::<ASK, false>(value.cast());
                 let value = value.read_unaligned();
                 for lane in 0..LANES {
                     sum[lane] = multiply_add::<S>(value[lane], x[lane], sum[lane]);

@@ -10,7 +10,7 @@ use nodegauge_kernels::{LINE_NUMBERS, stream_line};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
-/// Checks that the numbers of one block element, taken over a whole slice, fill a cache line.
+/// Checks that one element of the blocks of all rows in a slice fills a cache line.
 const _: () = assert!(LANES == LINE_NUMBERS);
 
 /// Matrix rows of a thread, in sliced ELL.

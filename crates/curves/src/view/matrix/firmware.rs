@@ -23,7 +23,7 @@ impl<'a> Compared<'a> {
         self.figure.0.unit
     }
 
-    /// Returns the access in words: `n0->n1`.
+    /// Returns the name of the access, e.g. `n0->n1`.
     fn access(&self) -> String {
         let (kind, from, to) = pair(self.figure).unwrap_or_default();
         format!("{kind}{from}->{kind}{to}")
@@ -36,13 +36,13 @@ impl<'a> Compared<'a> {
 
 /// Contradiction between firmware and measurement.
 struct Contradiction {
-    /// Ratio of the two values.
+    /// Ratio between the value of firmware and the measured value.
     factor: f64,
     text: String,
     is_suspect: bool,
 }
 
-/// Adds the values of firmware, and a sentence on those that contradict the measurement.
+/// Adds the values that firmware reports, and a sentence about those that contradict the measurement.
 pub(super) fn add(section: &mut Section, groups: &[&[CurvesFigure<'_>]]) {
     let mut values = Vec::new();
     let mut contradictions = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn add(section: &mut Section, groups: &[&[CurvesFigure<'_>]]) {
                 direction(one)
             ));
         }
-        contradictions.extend(against(&compared));
+        contradictions.extend(find_contradictions(&compared));
     }
     if values.is_empty() {
         return;
@@ -68,7 +68,7 @@ pub(super) fn add(section: &mut Section, groups: &[&[CurvesFigure<'_>]]) {
     }
 }
 
-/// Returns the direction of a bandwidth in words.
+/// Returns the name of the direction of a bandwidth.
 fn direction(one: &Compared<'_>) -> &'static str {
     match one.unit() {
         Unit::Seconds => "",
@@ -77,11 +77,11 @@ fn direction(one: &Compared<'_>) -> &'static str {
     }
 }
 
-/// Returns a sentence on the worst contradiction.
+/// Returns a sentence about the worst contradiction. `others` is the number of the other contradictions.
 fn in_words(worst: &Contradiction, others: usize) -> String {
     let mut text = format!("its HMAT contradicts the measurement: {}", worst.text);
     if others > 0 {
-        text += &format!("; {} more", counted(others, "contradiction"));
+        text += &format!("; {}", counted(others, "more contradiction"));
     }
     if worst.is_suspect {
         text += " (the measured figures are suspect)";
@@ -92,7 +92,7 @@ fn in_words(worst: &Contradiction, others: usize) -> String {
 /// Returns the contradictions among figures of one unit: measured values that are better than firmware's, and pairs of
 /// accesses whose order differs between firmware and measurement. Differences within the interval of a valid figure are
 /// ignored.
-fn against(compared: &[Compared<'_>]) -> Vec<Contradiction> {
+fn find_contradictions(compared: &[Compared<'_>]) -> Vec<Contradiction> {
     let enough = 1.0 + TYPICAL.max_distance.0;
     let mut found = Vec::new();
     for (i, one) in compared.iter().enumerate() {
@@ -173,7 +173,8 @@ mod tests {
                 "its HMAT reports n0->n0 50.00 GB/s read, n0->n2 100.0 GB/s read, n0->n0 80.00 ns, \
                  n0->n2 60.00 ns",
                 "its HMAT contradicts the measurement: firmware reports 100.0 GB/s for n0->n2 and \
-                 50.00 GB/s for n0->n0, measured are 8.000 GB/s and 40.00 GB/s; 1 contradiction more"
+                 50.00 GB/s for n0->n0, measured are 8.000 GB/s and 40.00 GB/s; 1 more \
+                 contradiction"
             ]
         );
     }

@@ -38,7 +38,7 @@ fn compiled(source: &KernelSource) -> Option<String> {
 
 #[test]
 fn embedded_ptx_matches_the_output_of_clang() {
-    for (source, carried) in CARRIED {
+    for (source, carried) in EMBEDDED_BUILDS {
         let Some(made) = compiled(&source) else { return };
         let strided = if source.strided { "-strided" } else { "" };
         let name =
@@ -59,7 +59,7 @@ fn entry<'t>(ptx: &'t str, name: &str) -> Vec<&'t str> {
 
 #[test]
 fn embedded_loops_have_the_declared_width() {
-    for (source, ptx) in CARRIED {
+    for (source, ptx) in EMBEDDED_BUILDS {
         for kernel in crate::kernels::kernels() {
             let lines = entry(ptx, &format!("nodegauge_{}", kernel.name));
             let count = |what: &str| lines.iter().filter(|line| line.contains(what)).count() as u32;
@@ -76,7 +76,7 @@ fn embedded_loops_have_the_declared_width() {
 
 #[test]
 fn chains_use_fused_multiply_adds() {
-    for (source, ptx) in CARRIED {
+    for (source, ptx) in EMBEDDED_BUILDS {
         let lines = entry(ptx, crate::kernels::CHAINS);
         let fused = lines.iter().filter(|line| line.contains("fma.rn.")).count() as u64;
         let round = crate::kernels::FMAS_PER_ROUND * u64::from(source.items * source.width);
@@ -86,13 +86,13 @@ fn chains_use_fused_multiply_adds() {
 
 #[test]
 fn installed_nvrtc_compiles_the_source() {
-    if !is_there(VendorApi::Cuda) {
+    if !is_available(VendorApi::Cuda) {
         return;
     }
-    for (source, _) in CARRIED {
+    for (source, _) in EMBEDDED_BUILDS {
         let image = at_run_time(VendorApi::Cuda, &source, Some("sm_90")).unwrap();
         assert!(image.bytes().starts_with(b"\x7fELF"), "{source:?}");
     }
-    let error = at_run_time(VendorApi::Cuda, &CARRIED[0].0, Some("sm_1")).err().unwrap();
+    let error = at_run_time(VendorApi::Cuda, &EMBEDDED_BUILDS[0].0, Some("sm_1")).err().unwrap();
     assert!(error.kind == FailureClass::Build && !error.detail.is_empty(), "{error:?}");
 }

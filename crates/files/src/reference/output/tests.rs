@@ -112,7 +112,7 @@ fn columns_are_found_at_any_indentation() {
 }
 
 #[test]
-fn runs_are_counted_and_repeated_lines_refused() {
+fn repeated_iozone_line_is_refused() {
     let path = format!("{}/tests/outputs/iozone-a.txt", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     let line = text.lines().find(|line| line.starts_with("              64       4")).unwrap();

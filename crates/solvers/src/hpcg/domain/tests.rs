@@ -27,8 +27,8 @@ fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> DomainSolution {
     domain.solve(place, until).unwrap()
 }
 
-/// Compares the residual with the value that the reference code of HPCG 3.1 printed after 50 iterations on each of
-/// `count` domains.
+/// Compares the residual with the value that HPCG 3.1's reference code printed after 50 iterations, with `count`
+/// domains.
 fn residual_is(printed: f64, local: [usize; 3], count: usize) {
     let solved = each(local, count, LoopCode::widest(true), |domain, place, _, _| {
         let solved = set(domain, place);
@@ -47,7 +47,7 @@ fn residuals_match_xhpcg() {
     residual_is(1.26595e-16, [32; 3], 2);
 }
 
-/// Tests a domain with eight times as many points; emulated processors omit this test.
+/// Tests a domain with eight times as many points. The test is omitted on emulated processors.
 #[test]
 fn residual_of_a_larger_domain_matches_xhpcg() {
     residual_is(1.13589e-11, [64; 3], 1);
@@ -64,7 +64,7 @@ fn equal_domains_give_identical_results() {
     assert_eq!(first[0], first[1]);
 }
 
-/// Compares with the output of xhpcg: 11 and 1 iterations on one domain of 32 x 32 x 32 points, 11 and 2 on two
+/// Compares with xhpcg's output: 11 iterations and 1 iteration on one domain of 32 x 32 x 32 points, 11 and 2 on two
 /// domains.
 #[test]
 fn hpcg_tests_match_xhpcg() {
