@@ -53,7 +53,7 @@ pub fn render(records: &[Record], registry: &Registry) -> String {
     written(&rows)
 }
 
-/// Returns rows as CSV; the first row is the header, and all rows must have the same length.
+/// Formats rows as CSV; the first row is the header, and all rows must have the same length.
 pub fn written(rows: &[Vec<String>]) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     for row in rows {
@@ -70,9 +70,9 @@ pub fn written(rows: &[Vec<String>]) -> String {
 const FORMULAS: [char; 11] =
     ['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
-/// Returns a cell that spreadsheets do not interpret as a formula. If the cell is not a number and begins with such a
-/// character, an apostrophe is added in front, as OWASP recommends. Spaces and invisible characters before it are
-/// ignored, as spreadsheets do.
+/// Returns a cell that spreadsheets do not interpret as a formula. If the cell is not a number and begins with one of
+/// [`FORMULAS`], an apostrophe is prepended, as OWASP recommends. Leading spaces and invisible characters are skipped,
+/// as in spreadsheets.
 fn no_formula(cell: &str) -> String {
     let begins =
         cell.chars().count() > 1 && cell.trim_start_matches(is_ignored).starts_with(FORMULAS);
@@ -116,7 +116,7 @@ fn config(measurement: &Measurement, name: &str) -> String {
     }
 }
 
-/// Returns an entry of an object as text; `None` if its value has no short text.
+/// Formats an entry of an object; `None` if its value has no short text.
 fn entry((key, part): (&String, &Value)) -> Option<String> {
     Some(format!("{key}={}", scalar(part)?))
 }

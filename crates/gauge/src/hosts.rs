@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 /// Maximum number of figures in the table of hosts, in addition to the figure that ranks them.
 const MAX_FURTHER: usize = 3;
 
-/// Result of one host, as it is sent to the process that collects the results.
+/// Result of one host, which the host sends to the process that collects the results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostReport {
     machine: Machine,
@@ -87,7 +87,8 @@ fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
         0 => finding,
         _ => Finding { text: format!("{name}: {}", finding.text), ..finding },
     }));
-    // The loops and libraries that other hosts chose are in the configuration of their figures.
+    // Notices on the choice of loops and libraries are dropped for other hosts: the configuration of their figures has
+    // it.
     let notices = report.notices.into_iter();
     for notice in notices.filter(|notice| at == 0 || notice.id != NoticeId::Chosen) {
         if !outcome.notices.iter().any(|other| other.message == notice.message) {
@@ -119,7 +120,7 @@ fn single(measurements: &[Measurement]) -> Vec<Measurement> {
     groups.into_iter().filter(|(_, of)| of.len() == 1).map(|(_, of)| of[0].clone()).collect()
 }
 
-/// Returns notices on hosts whose processor, number of processors or memory differs from that of most hosts.
+/// Returns a notice for each group of hosts whose processor, number of processors or memory differs from the majority.
 fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
     let kind_of = |machine: &Machine| {
         let processor = &machine.processor;
@@ -142,7 +143,7 @@ fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
     others.map(|(_, other)| notice(other)).collect()
 }
 
-/// Returns sums over the hosts, for each rate of which every host has one figure.
+/// Returns the sum over the hosts of each rate that every host has exactly once.
 fn sums(measurements: &[Measurement], names: &[String]) -> Vec<Measurement> {
     let rates = measurements.iter().filter(|m| {
         matches!(m.unit, Unit::BytesPerSecond | Unit::FlopsPerSecond) && !m.is_published()
@@ -296,7 +297,7 @@ impl<'r> HostRanking<'r> {
         Self { hosts, median, spread: range / median, group, power }
     }
 
-    /// Returns the names of the hosts with this verdict (`None`: hosts without a value), worst first.
+    /// Returns the names of the hosts with this verdict, worst first; for `None`, those of the hosts without a value.
     pub fn with_verdict(&self, verdict: Option<GroupVerdict>) -> Vec<&'r str> {
         self.hosts
             .iter()
@@ -306,8 +307,8 @@ impl<'r> HostRanking<'r> {
             .collect()
     }
 
-    /// Returns the names of the hosts that are left out if the user requests it, worst first: slow hosts, hosts without
-    /// a value, and, with too few hosts for a verdict, those below the practical limit.
+    /// Returns the names of the hosts to leave out if the user requests it, worst first: slow hosts and hosts without a
+    /// value. With too few hosts for a verdict, hosts below the practical limit replace the slow ones.
     pub fn excluded(&self) -> Vec<&'r str> {
         let hosts = self.hosts.iter().rev();
         hosts.filter(|host| host.is_worse()).map(|host| host.name).collect()
@@ -473,7 +474,8 @@ pub fn conclusion(record: &Record, gauge: &str, registry: &Registry) -> Option<S
     })
 }
 
-/// Returns the names of further figures of the test with the unit of `lead`, if there are few.
+/// Returns the names of other figures of the same test that have the unit of `lead`; empty if there are too many for
+/// the table.
 fn further_names(record: &Record, lead: &Measurement) -> Vec<String> {
     let of = |m: &&Measurement| {
         m.gauge == lead.gauge
@@ -494,7 +496,7 @@ fn cell(m: &Measurement) -> TableCell {
     }
 }
 
-/// Returns the remark on a host: whether it is the slowest, and whether its figure is suspect.
+/// Returns the remark on a host: the slowest, suspect, or both.
 fn remark(host: &RankedHost<'_>, is_slowest: bool) -> String {
     let status = host.figure.validity.status;
     let doubt = (host.figure.value.is_some() && status != Status::Valid).then(|| status.name());

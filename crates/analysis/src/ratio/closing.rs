@@ -11,10 +11,10 @@ use nodegauge_measure::stats::{self, Better, UPPER_TAIL};
 /// Maximum number of figures that are compared with the fastest.
 const MAX_COMPARED_FIGURES: usize = 3;
 
-/// Reason why there is no verdict without an interval.
+/// Reason why a ratio has no interval and hence no verdict.
 const FEW: &str = "too few samples for an interval";
 
-/// One of two figures of a run that a sentence compares.
+/// Figure that a sentence compares with another figure of the same run.
 #[derive(Debug, Clone, Copy)]
 pub struct Contender<'a> {
     /// Name of the program or setting in the sentence.
@@ -57,7 +57,7 @@ pub fn single_run_sentence(
     Some(sentence(a, b, what, ratio, ci95))
 }
 
-/// Returns the sentence of [`single_run_sentence`]; `ratio` is the speed of `faster` divided by the speed of `slower`.
+/// Formats the sentence of [`single_run_sentence`]; `ratio` is the speed of `faster` divided by the speed of `slower`.
 fn sentence(
     slower: Contender<'_>,
     faster: Contender<'_>,

@@ -17,16 +17,16 @@ pub struct LoadPoint {
 /// Load at which latency is twice the idle latency.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Knee {
-    /// Latency stays below it.
+    /// Latency stays below twice the idle latency.
     Below,
     /// Latency is twice the idle latency at this rate.
     At {
-        /// Rate of the load, bytes per second.
+        /// Rate of the loaders, bytes per second.
         rate: f64,
-        /// Reason why a point is suspect on which the rate depends.
+        /// Reason why one of the points that determine the rate is suspect.
         doubt: Option<String>,
     },
-    /// Latency falls again at a higher load, so that there is no such rate.
+    /// Latency falls again at a higher load, so there is no unique rate.
     Falls,
 }
 

@@ -21,7 +21,7 @@ pub type Tag = for<'a> fn(&'a str) -> Option<TaggedLine<'a>>;
 /// Parsers for all forms of prefixes.
 const TAGS: [Tag; 3] = [open_mpi, mpich, slurm];
 
-/// Number of lines that decide whether a text has prefixes.
+/// Maximum number of lines that are examined to decide whether a text has prefixes.
 pub(super) const LOOKED_AT: usize = 200;
 
 /// Returns the form of prefix that more than half of the first lines have; `None` if there is none.

@@ -5,7 +5,7 @@ use nodegauge_measure::stats;
 
 const PRACTICAL: Fraction = Fraction(0.04);
 const GROUPS: usize = 400;
-/// Limit for 5 of 100: two standard deviations of the binomial distribution above the mean.
+/// Limit for 5 of 100 nodes: the mean of the binomial distribution plus two standard deviations.
 const MISTAKEN_MOST: usize = 29;
 const GOOD_LEAST: usize = 380;
 
@@ -31,8 +31,8 @@ fn better_median(runs: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// Counts the positions (good, undecided, unknown) of a new node with this loss, judged by references of 400 simulated
-/// groups.
+/// Counts the verdicts good, undecided and unknown on a new node with this loss. References from 400 simulated groups
+/// judge the node.
 fn counts(nodes: usize, runs: usize, own: usize, spread: Components, loss: f64) -> [usize; 3] {
     let mut random = fastrand::Rng::with_seed(17);
     let mut counts = [0; 3];
@@ -114,11 +114,11 @@ fn better_median_has_the_quantiles_of_order_statistics() {
         assert!((found - expected).abs() < 0.01, "{found} {expected}");
     };
     near(better_median_quantile(1, 0.05), 1.6449);
-    // The better of two runs.
+    // Case of the better of two runs.
     near(better_median_quantile(2, 0.05), normal_quantile(1.0 - 0.95f64.sqrt()));
     near(worse_median_quantile(2, 0.1), -normal_quantile(0.1f64.sqrt()).abs() + 2.0 * 0.4783);
     near(better_median_quantile(3, 0.05), 1.1022);
-    // The formula for many runs continues the exact values.
+    // At the transition, the formula for many runs agrees with the exact values.
     for runs in [EXACT - 1, EXACT] {
         let exact = better_median_quantile(runs, 0.05);
         let next = better_median_quantile(runs + 2, 0.05);
