@@ -1,4 +1,4 @@
-//! Reader for likwid-bench: a block of lines `name: value` per run. The rates are the printed amounts divided by the
+//! Reader for likwid-bench: several lines `name: value` per run. The rates are the printed amounts divided by the
 //! printed time.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
@@ -53,7 +53,7 @@ impl Reader for LikwidBench {
             let printed = value(text, rate)? * 1e6;
             let computed = value(text, amount)? / time;
             let is_both_zero = printed == 0.0 && computed == 0.0;
-            // Rates have two decimals, times seven digits.
+            // Rates are printed with two decimals, times with seven digits.
             if !is_both_zero && !agree(printed, computed, 1e-4 + 1e4 / printed.max(1.0)) {
                 return Err(UnreadOutput::from(format!(
                     "{rate:?} is not {amount:?} divided by the time"
@@ -72,12 +72,12 @@ impl Reader for LikwidBench {
     }
 }
 
-/// Returns the text behind a label, which the output must have.
+/// Returns the text after a label, which the output must contain.
 fn property<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
     only(text, label)?.ok_or_else(|| format!("it has no line {label:?}"))
 }
 
-/// Returns the number behind a label.
+/// Returns the number after a label, which the output must contain.
 fn value(text: &str, label: &str) -> Result<f64, String> {
     number(property(text, label)?).ok_or_else(|| format!("the number of {label:?} cannot be read"))
 }

@@ -63,7 +63,8 @@ fn cells(line: &str) -> Vec<&str> {
     line.split(',').map(str::trim).collect()
 }
 
-/// Parses the samples of multichase and the final number, which is the minimum or the mean of their averages.
+/// Parses the samples of multichase and the number after them, which is the minimum or the mean of the averages of all
+/// samples.
 fn chase(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("multichase", None);
     let mut config = figures.config();
@@ -105,7 +106,7 @@ fn chase(text: &str) -> Result<PrintedRun, String> {
     Ok(figures.finish(None))
 }
 
-/// Parses the row of multiload.
+/// Parses the table of multiload, which has one row.
 fn load(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("multiload", None);
     let rows: Vec<Vec<&str>> =
@@ -143,7 +144,7 @@ fn load(text: &str) -> Result<PrintedRun, String> {
     Ok(figures.finish(None))
 }
 
-/// Parses the matrix of pingpong: the column numbers, and rows such as `0: 52.3`.
+/// Parses the matrix of pingpong: the numbers of its columns, and rows such as `0: 52.3`.
 fn ping(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("pingpong", None);
     if !lines(text).any(|line| line == "times are in ns") {
@@ -154,7 +155,7 @@ fn ping(text: &str) -> Result<PrintedRun, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((row, cells)) = words.split_first() else { continue };
         if let Some(row) = row.strip_suffix(':').and_then(|row| row.parse::<u64>().ok()) {
-            // The matrix is triangular: a row contains only the last columns.
+            // The matrix is triangular, so a row contains only the last columns.
             let begin = columns.len().checked_sub(cells.len());
             let begin = begin.ok_or("its matrix has a row that is longer than its header")?;
             if columns.get(begin).is_some_and(|first| *first <= row) {

@@ -36,7 +36,8 @@ impl Reader for Sysbench {
     }
 }
 
-/// Returns the version in a title: `sysbench 1.0.20 (using system LuaJIT 2.1.0)`, `sysbench 0.4.12:  multi-threaded ...`.
+/// Parses the version in a title: `sysbench 1.0.20 (using system LuaJIT 2.1.0)`, `sysbench 0.4.12:  multi-threaded
+/// ...`.
 fn version(line: &str) -> Option<String> {
     let mut words = line.strip_prefix("sysbench ")?.split_whitespace();
     let version = words.next()?.trim_end_matches(':');
