@@ -1,5 +1,5 @@
-//! Reads a million mutated texts with all parsers, and prints the time per parser. `FUZZ_CASES` sets the number of
-//! texts, and `FUZZ_SEED` the seed of the mutations.
+//! Fuzzing of all parsers: they read a million mutated texts. Prints the time per parser. `FUZZ_CASES` sets the number
+//! of texts, and `FUZZ_SEED` the seed of the mutations.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../tests/fuzz/cases.rs"]

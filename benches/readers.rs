@@ -47,7 +47,7 @@ struct Run {
     memory: u64,
 }
 
-/// Reads a file, without looking at the memory while it is timed, and again to find the memory.
+/// Reads a file twice: once to measure the time, and once to measure the peak memory.
 fn read(file: &Path) -> Run {
     let began = Instant::now();
     let status = start(file).wait().expect("nodegauge ends");

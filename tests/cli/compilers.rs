@@ -1,5 +1,5 @@
-//! Tests of `stream --compiler` and of the axis `compiler`: loops built by real compilers, and faults of compilers and
-//! of their output. Faulty compilers are small scripts around gcc.
+//! Tests of `stream --compiler` and of the axis `compiler`: loops that real compilers build, and faults of compilers
+//! and of their output files. Faulty compilers are small scripts around gcc.
 
 use crate::harness::{
     Harness, Outcome, Part, has_keys, lives, make_program, measurements, names, skip, texts,
@@ -10,7 +10,7 @@ use nodegauge_kernels::KERNELS;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Folder in which files are compiled, so that files left behind are detected.
+/// Harness in whose folder files are compiled, so that files left behind are detected.
 struct Place(Harness);
 
 impl Place {
@@ -32,7 +32,7 @@ impl Place {
         self.0.run_with(&variables, &[&fast[..], &own, plain, more].concat())
     }
 
-    /// Returns the record of such a run.
+    /// Returns the record of [`Self::stream`], whose exit code must be `code`.
     #[track_caller]
     fn record(&self, code: i32, variables: &[(&str, &str)], more: &[&str]) -> Value {
         let outcome = self.stream(variables, &[&["--no-save", "--json", "-"], more].concat());
@@ -41,7 +41,7 @@ impl Place {
         record
     }
 
-    /// Writes a shell script that acts as a compiler.
+    /// Writes a shell script that is used as a compiler.
     fn script(&self, body: &str) -> String {
         let path = self.0.write("bad-cc", format!("#!/bin/sh\n{body}\n"));
         make_program(&path);
@@ -105,7 +105,7 @@ fn native_and_compiled_loops_are_in_one_record() {
         assert!((1..=3).contains(&m["summary"]["n"].as_u64().unwrap()), "{m:#}");
         let config = &m["config"];
         assert!(config["compiler"]["version"].as_str().unwrap().contains("gcc"));
-        // The arrays and threads are those of the native loops.
+        // Native and compiled loops have the same arrays and threads.
         for key in ["array_elements", "threads", "places", "pages", "element", "layout"] {
             assert_eq!(config[key], native(&record)[0]["config"][key], "{key}");
         }
@@ -120,7 +120,8 @@ fn native_and_compiled_loops_are_in_one_record() {
         for i in 0..8 {
             has_keys(code(i), &["nontemporal", "fma", "calls"]);
         }
-        // With -O3, Copy became a call of memcpy and Triad uses SSE2 vectors. With -O1, both are scalar loops.
+        // With -O3, the compiler replaces Copy by a call of memcpy, and vectorises Triad with SSE2. With -O1, both
+        // loops are scalar.
         assert_eq!(
             (&code(0)["vector_bits"], texts(&code(0)["calls"])),
             (&Value::Null, vec!["memcpy"])
@@ -138,7 +139,7 @@ fn native_and_compiled_loops_are_in_one_record() {
         let [copy, triad] = [compiled(&record)[0], compiled(&record)[3]];
         assert_eq!((&copy["config"]["stores"], &copy["traffic"]), (&Value::Null, &Value::Null));
         assert_eq!(triad["config"]["stores"], "regular");
-        // For arrays in a cache, the traffic is unknown, too.
+        // The traffic of arrays in a cache is unknown.
         assert_eq!(triad["traffic"], Value::Null);
     } else {
         assert!(compiled(&record).iter().all(|m| m["config"]["code"].is_null()));
@@ -183,7 +184,7 @@ fn missing_compiler_is_reported_before_measuring() {
     place.leaves_nothing();
     let nowhere = place.0.arg("tmp");
     let nowhere_outcome = place.stream(&[("PATH", &nowhere)], &["--compiler", "all"]).exits(3);
-    // The folders of vendors are searched, too.
+    // The compilers of vendors may be installed in their own folders.
     if !std::path::Path::new("/opt/AMD").exists() && !std::path::Path::new("/opt/intel").exists() {
         nowhere_outcome.warns("no supported compiler is installed: gcc, clang");
     }
@@ -204,7 +205,7 @@ fn compiler_without_usable_output_is_reported() {
     assert!(native(&junk_record).iter().all(|m| m["value"].is_number()));
 }
 
-/// Returns the reason why Triad has no figure. All other figures must be unchanged.
+/// Returns the reason why Triad with this statement has no figure. All other figures must be unchanged.
 fn of_triad(statement: &str) -> String {
     let place = Place::new();
     let bad = place.with_triad(statement);
@@ -273,7 +274,7 @@ fn compilers_can_be_swept() {
     assert_eq!(places.iter().map(|(_, compiler)| *compiler).collect::<Vec<_>>(), names);
     assert!(measurements(&record)[..4].iter().all(|m| m["value"].is_number()), "{record:#}");
     assert!(reason(&measurements(&record)[5]).contains("-fno-such-flag"));
-    // Commands that are too long for a column are printed below the table.
+    // A command that is too long for its column is printed below the table.
     let outcome = place.stream(&[], &["--sweep", "compiler=native;gcc -O1 -funroll-loops"]);
     let outcome = outcome.exits(0).prints("\n  native ").prints("\n      c1 ");
     outcome.prints("\nc1         gcc -O1 -funroll-loops");
@@ -375,7 +376,7 @@ mod thorough {
         let made = compiled(&record);
         assert!(made[0]["value"].is_number());
         let whys: Vec<&str> = made[1..].iter().map(|m| reason(m)).collect();
-        // On a busy node, the elapsed time may reach its limit first.
+        // On a busy node, the limit of the elapsed time may be reached first.
         assert!(whys[0].starts_with("triad hangs: it exceeded "), "{}", whys[0]);
         assert_eq!(whys[1..], ["not tested: triad hangs"; 2]);
     }
@@ -398,7 +399,7 @@ mod thorough {
         let hangs =
             place.script(&format!("[ \"$1\" = --version ] && exit 0\nexec gcc \"$@\" '{source}'"));
         let temporary = place.0.arg("tmp");
-        // With a budget, ten seconds are shortened to one.
+        // With a budget, the limit of ten seconds is shortened to one second.
         let variables = [
             ("TMPDIR", temporary.as_str()),
             ("LD_PRELOAD", library.to_str().unwrap()),
@@ -412,7 +413,7 @@ mod thorough {
         assert!(native(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
         let made = compiled(&record);
         assert!(!made.is_empty());
-        // On a busy node, the time may already be over after the compilation.
+        // On a busy node, no time may be left after the compilation.
         let is_known = |why: &str| {
             why.contains(" s and was killed")
                 || why.contains("no time is left")
@@ -477,7 +478,7 @@ mod thorough {
             assert!(reason(m).contains("-fno-such-flag"), "{m:#}");
         }
         assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
-        // Messages must not contain the private folder, which is removed.
+        // Messages must not contain the path of the private folder, because it no longer exists.
         assert!(!record.to_string().contains("nodegauge-"), "{record}");
         place
             .stream(&[], &args)
@@ -488,7 +489,7 @@ mod thorough {
     #[test]
     fn error_beyond_the_trial_length_is_reported_with_its_compiler() {
         let place = Place::new();
-        // The array is longer than the arrays of the first trial.
+        // The error is in an element that the shorter arrays of the first trial do not have.
         let bad = place.with_triad("a[j] = b[j] + s * c[j] + (j == 900000)");
         let record = place.record(1, &[], &["--compiler", "gcc -O1", "--compiler", &bad]);
         let (good, wrong) = (&compiled(&record)[..4], &compiled(&record)[4..]);

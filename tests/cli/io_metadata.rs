@@ -1,4 +1,5 @@
-//! `nodegauge io --metadata`: operations and records, refusals, and runs that end early. No test asserts a rate.
+//! Tests of `nodegauge io --metadata`: operations and records, refusals, and runs that end early. No test asserts a
+//! rate.
 
 use crate::harness::{Harness, Outcome, has_keys, measurements};
 use crate::io::{folder, untouched};
@@ -37,7 +38,7 @@ fn every_operation_is_measured_by_workers_in_own_and_shared_directories() {
         );
         has_keys(config, &["engine", "operations", "latency_s", "batch", "clock", "stopped"]);
         let threads = config["threads"].as_u64().unwrap();
-        // Two turns count, each with all files of all workers.
+        // Two turns count. Each contains all files of all workers.
         assert_eq!(config["operations"].as_u64().unwrap(), 2 * 20 * threads);
         let quantile = |name: &str| config["latency_s"][name].as_f64().unwrap();
         let quantiles = ["p50", "p90", "p99", "p99.9", "max"].map(quantile);
@@ -108,7 +109,7 @@ fn budget_that_does_not_suffice_is_refused_and_one_that_does_is_kept() {
     refused.warns("--budget 1 is too short").warns("fewer files (--files)");
     let kept = metadata(&harness, &["--budget", "2", "--json", "-"]);
     if kept.code == Some(2) {
-        // On a device that other tests use, too, a round may take longer than the budget.
+        // If other tests use the device, a round may take longer than the budget.
         kept.warns("--budget 2 is too short");
         return;
     }
@@ -172,7 +173,7 @@ fn tree_of_a_killed_run_is_removed_on_request() {
     untouched(&folder);
 }
 
-/// Faults of file systems.
+/// Tests with faults of file systems.
 mod thorough {
     use super::*;
 
@@ -200,7 +201,7 @@ mod thorough {
         let harness = Harness::new();
         let folder = folder(&harness, "small");
         let path = folder.to_str().unwrap();
-        // Directories need inodes, too: the files alone would fit.
+        // The file system has enough inodes for the files, but not for the directories.
         let shown = [("tmpfs:size=2m,nr_inodes=101", path)];
         let args = ["io", "--metadata", "--path", path, "--samples", "1", "--files", "98"];
         let one = [&args[..], &["--threads", "1"]].concat();

@@ -1,4 +1,4 @@
-//! Result of a command, with checks.
+//! Result of a command, with methods that check it.
 
 use crate::fields::{faults, is_record};
 use serde_json::Value;

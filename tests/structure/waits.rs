@@ -1,4 +1,4 @@
-//! Check that threads are paused only by `os::wait_until` and related functions.
+//! Check that only `os::wait_until` and related functions pause a thread.
 
 use crate::names::without_tests;
 use crate::tokens::tokens;

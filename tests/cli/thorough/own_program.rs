@@ -1,4 +1,4 @@
-//! Tests of `sweep -- PROGRAM` with programs that print without end, hang, or are left by a killed sweep.
+//! Tests of `sweep -- PROGRAM` with programs that print without end, hang, or outlive a killed sweep.
 
 use crate::harness::{Harness, lives, measurements, wait_for};
 use std::path::Path;

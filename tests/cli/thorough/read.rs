@@ -1,4 +1,4 @@
-//! `read` of very long texts, and of very many files.
+//! Tests of `read` with very long texts, and with very many files.
 
 use crate::harness::Harness;
 use crate::long_log::{CORPUS, LONG, peak_memory, write_log};
@@ -55,7 +55,7 @@ fn line_of_a_gigabyte_is_refused_in_little_memory() {
     for (name, begin) in [("line.txt", "STREAM version"), ("line.json", "{ \"fio version\" : ")] {
         let mut file = File::create(harness.path(name)).unwrap();
         file.write_all(begin.as_bytes()).unwrap();
-        // The rest is a hole.
+        // The rest of the file is a hole.
         file.set_len(1 << 30).unwrap();
         let (code, memory, records, errors) = read(&harness, name);
         assert_eq!((code, records), (Some(2), 0), "{errors}");
@@ -73,7 +73,7 @@ fn line_of_a_gigabyte_is_refused_in_little_memory() {
 #[test]
 fn long_log_behind_a_run_is_not_kept() {
     let harness = Harness::new();
-    // The last line of STREAM ends its run; BabelStream has no last line.
+    // STREAM prints a last line, with which its run ends; BabelStream does not.
     let stream = std::fs::read_to_string(format!("{CORPUS}/babelstream/5.0-omp.txt")).unwrap();
     let log = "step 7: residual 1.0e-7\n".repeat(LONG / 24);
     harness.write("log.txt", format!("{stream}{log}{stream}"));
