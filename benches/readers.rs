@@ -1,8 +1,8 @@
 //! Measures the time and the peak memory of `read` for a long log with the outputs of many programs, with and without
 //! the prefixes of a rank.
 //!
-//! `BYTES` is the length of the log (default 100 MB), `ROUNDS` the number of executions (default 5). Prints Markdown for
-//! docs/benchmarks.md.
+//! `BYTES` is the length of the log (default 100 MB), `ROUNDS` the number of executions (default 5). Prints Markdown
+//! for docs/benchmarks.md.
 
 mod common;
 #[path = "../tests/long_log.rs"]

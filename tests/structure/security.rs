@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 /// Functions that read environment variables. In a file that uses one of them, every name in capitals counts as a
 /// variable.
 const READERS: [&str; 4] = ["var", "var_os", "variable", "lookup"];
-/// Prefixes of names in capitals that are not environment variables: constants of MPI and NVML, macros of C, keys of HPCC,
-/// variables of the build and of tests.
+/// Prefixes of names in capitals that are not environment variables: constants of MPI and NVML, macros of C, keys of
+/// HPCC, variables of the build and of tests.
 const NO_VARIABLES: [&str; 24] = [
     "CARGO_",
     "COMMIT",

@@ -35,8 +35,8 @@ nodegauge_measure::names!(NodeVerdict, "verdict", Good = "good", Unknown = "unkn
 /// Maximum number of characters of the verdict line; node-problem-detector cuts longer lines.
 pub const LONGEST_LINE: usize = 80;
 
-/// Number of corrected errors within [`CORRECTED_INTERVAL`] from which a memory module counts as defective: the default of
-/// mcelog (`dimm-ce-error-threshold = 100 / 24h`, mcelog.conf(5)).
+/// Number of corrected errors within [`CORRECTED_INTERVAL`] from which a memory module counts as defective: the default
+/// of mcelog (`dimm-ce-error-threshold = 100 / 24h`, mcelog.conf(5)).
 const MAX_CORRECTED: u64 = 100;
 const CORRECTED_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 

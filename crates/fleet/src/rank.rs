@@ -149,7 +149,8 @@ pub struct RankedFigure {
     pub reference_share: Option<f64>,
     /// Robust z, which is negative for values worse than the median; `None` for fewer than eight nodes.
     pub z: Option<f64>,
-    /// True if the value is beyond the limits. False if there are enough runs, and too few of them are beyond the limits.
+    /// True if the value is beyond the limits. False if there are enough runs, and too few of them are beyond the
+    /// limits.
     pub exceeds_limits: bool,
     /// Number of runs beyond the limits.
     pub runs_exceeding: usize,

@@ -139,8 +139,8 @@ fn is_description(record: &Record) -> bool {
     record.command.first().is_some_and(|word| word == "machine")
 }
 
-/// Returns the first words of a sentence about `part` of `all` figures: `2 of 3 figures are`, `all 3 figures are`, `both
-/// figures are`, `the only figure is`.
+/// Returns the first words of a sentence about `part` of `all` figures: `2 of 3 figures are`, `all 3 figures are`,
+/// `both figures are`, `the only figure is`.
 fn part(part: usize, all: usize) -> String {
     match part {
         1 if all == 1 => "the only figure is".to_owned(),

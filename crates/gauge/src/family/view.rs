@@ -117,7 +117,8 @@ fn curve(of: &[FamilyFigure<'_>], title: &str, mix: &str, mark: char) -> ChartSe
     series
 }
 
-/// Returns the rates to label: 1, 2 and 5 times the powers of ten between the lowest and the highest rate of the curves.
+/// Returns the rates to label: 1, 2 and 5 times the powers of ten between the lowest and the highest rate of the
+/// curves.
 fn ticks(series: &[ChartSeries]) -> Vec<f64> {
     let rates = series.iter().flat_map(|one| &one.dots).map(|dot| dot.0);
     let (low, high) = rates.fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), rate| {
@@ -167,7 +168,8 @@ pub fn chart(
     })
 }
 
-/// Describes the columns of the table. `who` loads the memory, e.g. `the other threads`, and `all` does so without the chain.
+/// Describes the columns of the table. `who` loads the memory, e.g. `the other threads`, and `all` does so without the
+/// chain.
 pub fn words_for_columns(of: &[FamilyFigure<'_>], mix: &str, who: &str, all: &str) -> String {
     let knees = of.iter().filter(|figure| figure.m.name.starts_with(KNEE));
     let bases = distinct(knees.filter_map(|figure| figure.basis.as_deref()));
