@@ -38,7 +38,7 @@ const COMMANDS: [&str; 19] = [
     "run",
 ];
 /// Minimum share of budgets that must be kept.
-const ENOUGH: f64 = 0.95;
+const MIN_KEPT_SHARE: f64 = 0.95;
 /// Maximum time until a budget is refused.
 const REFUSAL: Duration = Duration::from_secs(2);
 /// Exit code of a refused budget.
@@ -165,5 +165,5 @@ fn main() -> ExitCode {
     let held = kept.iter().filter(|kept| **kept).count();
     let share = held as f64 / kept.len().max(1) as f64;
     println!("\n{held} of {} promises were kept ({:.0} %)", kept.len(), 100.0 * share);
-    if share >= ENOUGH { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if share >= MIN_KEPT_SHARE { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -238,7 +238,7 @@ fn print_table(mpicc: &str, record: &Value, peer: &'static str) -> Vec<Compariso
         };
         let (x, y) = if name == "latency" { (x * 1e6, y * 1e6) } else { (x / 1e9, y / 1e9) };
         let name = name.as_str().unwrap_or("?");
-        let chance = osu.map_or(f64::NAN, over_itself);
+        let chance = osu.map_or(f64::NAN, ratio_to_itself);
         print(&format!(
             "| {name} | {size} | {x:.3} | {y:.3} | {ratio:.3} | {within} | {chance:.3} |"
         ));
@@ -263,7 +263,7 @@ fn print_table(mpicc: &str, record: &Value, peer: &'static str) -> Vec<Compariso
 }
 
 /// Returns the ratio of the median of the even rounds to that of the odd rounds; NaN for fewer than two rounds.
-fn over_itself(m: &Value) -> f64 {
+fn ratio_to_itself(m: &Value) -> f64 {
     let empty = Vec::new();
     let samples = m["samples"].as_array().unwrap_or(&empty);
     halves(&samples.iter().filter_map(Value::as_f64).collect::<Vec<f64>>())

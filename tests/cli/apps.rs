@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Harness, Running, lives, measurements, signal, wait_for};
+use crate::harness::{Harness, Running, is_running, measurements, signal, wait_for};
 
 #[test]
 fn trapezoid_sums_are_pi_and_show_the_effect_of_placement() {
@@ -229,6 +229,8 @@ fn interrupt_ends_solver_ranks_and_dead_rank_is_reported() {
             _ => running.signal(name),
         }
         running.end().exits(code).warns(said);
-        wait_for("the end of all ranks", || ranks.iter().all(|rank| !lives(*rank)).then_some(()));
+        wait_for("the end of all ranks", || {
+            ranks.iter().all(|rank| !is_running(*rank)).then_some(())
+        });
     }
 }

@@ -38,14 +38,14 @@ pub fn triad(value: f64) -> Value {
 }
 
 /// Deadline that even the slowest test machine meets.
-const PATIENT: [&str; 2] = ["--deadline", "60"];
+const LONG_DEADLINE: [&str; 2] = ["--deadline", "60"];
 
 #[test]
-fn missing_part_is_bad_and_exit_codes_match_the_table() {
+fn node_without_a_part_is_bad_and_exit_codes_match_the_table() {
     let harness = Harness::new();
     let good = reference(&harness, "good.json", |_| {});
     let with = |file: &str, more: &[&str]| {
-        harness.run(&[&["check", "--reference", file][..], &PATIENT, more].concat())
+        harness.run(&[&["check", "--reference", file][..], &LONG_DEADLINE, more].concat())
     };
     let document = with(&good, &["--json"]).json();
     // If the tests run with a CPU quota, the node has a defect.
@@ -72,7 +72,7 @@ fn missing_part_is_bad_and_exit_codes_match_the_table() {
 }
 
 #[test]
-fn unwritable_output_keeps_the_verdict() {
+fn unwritable_output_does_not_change_the_verdict() {
     let harness = Harness::new();
     let state = harness.arg("state.json");
     let check = ["check", "--state", &state, "--deadline", "60"];

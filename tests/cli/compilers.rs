@@ -2,7 +2,7 @@
 //! and of their output files. Faulty compilers are small scripts around gcc.
 
 use crate::harness::{
-    Harness, Outcome, Part, has_keys, lives, make_program, measurements, names, skip, texts,
+    Harness, Outcome, Part, has_keys, is_running, make_program, measurements, names, skip, texts,
     wait_for,
 };
 use crate::thorough::io_faults::faults;
@@ -206,7 +206,7 @@ fn compiler_without_usable_output_is_reported() {
 }
 
 /// Returns the reason why Triad with this statement has no figure. All other figures must be unchanged.
-fn of_triad(statement: &str) -> String {
+fn triad_failure(statement: &str) -> String {
     let place = Place::new();
     let bad = place.with_triad(statement);
     let record = place.record(1, &[], &["--compiler", &bad, "--compiler", "gcc -O1"]);
@@ -234,7 +234,7 @@ fn interrupt_during_compilation_ends_all_processes() {
     running.signal("INT");
     let outcome = running.end().exits(130);
     outcome.warns("interrupted: nothing was measured");
-    assert!(!lives(pid));
+    assert!(!is_running(pid));
     let record = place.0.latest();
     assert_eq!((&record["complete"], measurements(&record).len()), (&false.into(), 0));
 }
@@ -296,7 +296,7 @@ fn compilers_combine_with_another_axis() {
 }
 
 #[test]
-fn wrong_usage_is_refused() {
+fn wrong_compiler_options_are_refused() {
     let place = Place::new();
     let cases: [(&[&str], &str); 5] = [
         (&["--compiler", "gcc 'x"], "expected the end of a quote"),
@@ -356,14 +356,14 @@ mod thorough {
 
     #[test]
     fn wrong_kernel_is_reported_with_its_element() {
-        let why = of_triad("a[j] = b[j] - s * c[j]");
+        let why = triad_failure("a[j] = b[j] - s * c[j]");
         assert!(why.starts_with("triad gives wrong results: "), "{why}");
         assert!(why.contains("a[1] is 1.5, expected 4.5 (2 elements, offset 0 from"), "{why}");
-        let shifted = of_triad("a[j + 1] = b[j] + s * c[j]");
+        let shifted = triad_failure("a[j + 1] = b[j] + s * c[j]");
         assert!(shifted.starts_with("triad gives wrong results: "), "{shifted}");
-        let removed = of_triad("(void)0");
+        let removed = triad_failure("(void)0");
         assert!(removed.starts_with("triad gives wrong results: "), "{removed}");
-        assert_eq!(of_triad("__builtin_exit(0)"), "triad terminates the program");
+        assert_eq!(triad_failure("__builtin_exit(0)"), "triad terminates the program");
     }
 
     #[test]
@@ -383,9 +383,12 @@ mod thorough {
 
     #[test]
     fn crashing_kernel_is_reported() {
-        let why = of_triad("*(volatile int *)0 = 0");
+        let why = triad_failure("*(volatile int *)0 = 0");
         assert_eq!(why, "triad crashes: signal 11 (segmentation fault)");
-        assert_eq!(of_triad("__builtin_trap()"), "triad crashes: signal 4 (illegal instruction)");
+        assert_eq!(
+            triad_failure("__builtin_trap()"),
+            "triad crashes: signal 4 (illegal instruction)"
+        );
     }
 
     #[test]
@@ -456,7 +459,7 @@ mod thorough {
         let started: Vec<u32> =
             started.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
         assert_eq!(started.len(), 2, "the script and its child");
-        assert!(!started.iter().any(|process| lives(*process)), "{started:?}");
+        assert!(!started.iter().any(|process| is_running(*process)), "{started:?}");
         let silent = place.script("sleep 987");
         let silent_record = place.record(1, &limit, &["--compiler", &silent]);
         assert!(reason(compiled(&silent_record)[0]).contains("exceeded 0.7 s and was killed"));

@@ -97,7 +97,7 @@ fn device_copies_arrive_in_both_directions_and_memory_kinds() {
 }
 
 #[test]
-fn curves_of_a_device_have_latencies_and_bandwidths_by_mix() {
+fn curves_of_a_device_have_latencies_and_bandwidths_for_each_mix() {
     let harness = Harness::new();
     if !has_opencl(&harness) || !harness.has_cpus(2) {
         return;

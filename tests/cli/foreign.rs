@@ -87,7 +87,7 @@ fn foreign_texts_and_file_names_are_escaped() {
 }
 
 #[test]
-fn error_about_a_record_contains_no_line_of_it() {
+fn error_about_a_record_escapes_its_text() {
     let harness = Harness::new();
     for field in ["schema", "unit"] {
         let mut record = hostile();

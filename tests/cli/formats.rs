@@ -188,7 +188,7 @@ print(len(glob.glob('*.prom')))
 }
 
 #[test]
-fn metrics_are_of_the_newest_run_per_node_label_and_test() {
+fn metrics_come_from_the_newest_run_per_node_label_and_test() {
     let harness = Harness::new();
     let run = |file: &str, started: &str, nps: &str, value: f64| {
         let mut record = record("stream");

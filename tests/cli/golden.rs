@@ -11,10 +11,10 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Documents that are made from each record.
-const MADE: [&str; 3] = ["page.txt", "record.csv", "compare.txt"];
+const DOCUMENTS: [&str; 3] = ["page.txt", "record.csv", "compare.txt"];
 const RECORD: &str = "record.json";
 /// Minimum number of records: one per gauge and mode.
-const AT_LEAST: usize = 20;
+const MIN_RECORDS: usize = 20;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
@@ -35,7 +35,7 @@ fn name(folder: &Path) -> &str {
     folder.file_name().unwrap().to_str().unwrap()
 }
 
-/// Returns the documents of a record in the order of [`MADE`], and the record as the program exports it.
+/// Returns the documents of a record in the order of [`DOCUMENTS`], and the record as the program exports it.
 fn made(record: &[u8]) -> ([String; 3], Value) {
     let harness = Harness::new();
     harness.write(RECORD, record);
@@ -88,7 +88,7 @@ fn differences(folder: &Path, update: bool) -> Vec<String> {
         let (name, what) = (name(folder), difference(before, now));
         found.push(format!("--- tests/golden/{name}/{file}\n{what}"));
     };
-    for (file, now) in MADE.into_iter().zip(made) {
+    for (file, now) in DOCUMENTS.into_iter().zip(made) {
         let path = folder.join(file);
         let before = std::fs::read_to_string(&path).unwrap_or_default();
         match before == now {
@@ -175,7 +175,7 @@ const WITHOUT_RESULT: [&str; 4] =
 #[test]
 fn every_page_has_its_conclusion_before_the_figures() {
     for folder in recorded() {
-        let page = std::fs::read_to_string(folder.join(MADE[0])).unwrap();
+        let page = std::fs::read_to_string(folder.join(DOCUMENTS[0])).unwrap();
         // The conclusion is below the description of the node and above the figures.
         let mut parts = page.split("\n\n").skip(1);
         let result = parts.next().is_some_and(|node| !node.starts_with("result "))
@@ -219,7 +219,7 @@ fn pages_fit_narrow_and_wide_terminals_without_broken_words() {
 #[test]
 fn golden_records_are_complete_and_anonymous() {
     let all = recorded();
-    assert!(all.len() >= AT_LEAST, "{} records", all.len());
+    assert!(all.len() >= MIN_RECORDS, "{} records", all.len());
     for folder in &all {
         let name = name(folder);
         let read = |file: &str| {
@@ -229,7 +229,7 @@ fn golden_records_are_complete_and_anonymous() {
         let record: Value = serde_json::from_str(&read(RECORD)).unwrap();
         let imported = record["machine"]["source"] == "import";
         let mut expected = vec![RECORD];
-        expected.extend(MADE);
+        expected.extend(DOCUMENTS);
         expected.sort_unstable();
         let mut there: Vec<String> = std::fs::read_dir(folder)
             .unwrap()

@@ -304,7 +304,7 @@ impl Harness {
             skip(Part::Namespaces, "there is no unshare");
             return None;
         };
-        let outcome = Outcome::of_output(words, &output);
+        let outcome = Outcome::from_output(words, &output);
         if outcome.code == Some(77) || outcome.stderr.starts_with("unshare: ") {
             skip(Part::Namespaces, outcome.stderr.trim());
             return None;
@@ -372,7 +372,7 @@ pub fn wait_for<T>(what: &str, mut event: impl FnMut() -> Option<T>) -> T {
 }
 
 /// True if the process exists and is not a zombie.
-pub fn lives(process: u32) -> bool {
+pub fn is_running(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
@@ -404,7 +404,7 @@ fn words(command: &Command) -> String {
 fn finish(command: Command) -> Outcome {
     let words = words(&command);
     let output = assert_cmd::Command::from_std(command).timeout(timeout()).output().unwrap();
-    Outcome::of_output(words, &output)
+    Outcome::from_output(words, &output)
 }
 
 /// Program that was started. It is killed if the test does not wait for its end.
@@ -483,6 +483,6 @@ impl Running {
         let status = self.ended();
         let stderr = self.terminal.take().unwrap().rest().into_bytes();
         let output = Output { status, stdout: reader.join().unwrap(), stderr };
-        Outcome::of_output(std::mem::take(&mut self.words), &output)
+        Outcome::from_output(std::mem::take(&mut self.words), &output)
     }
 }

@@ -328,7 +328,7 @@ fn database_path_follows_option_and_variable() {
 }
 
 #[test]
-fn no_save_leaves_the_database_unchanged() {
+fn no_save_option_leaves_the_database_unchanged() {
     let harness = Harness::new();
     let broken = harness.write("broken.db", "this is no database");
     let outcome = harness.stream(&["--no-save", "--db", &broken]).exits(0).warns_nothing();
@@ -450,7 +450,7 @@ fn missing_home_has_a_hint() {
 }
 
 #[test]
-fn two_runs_at_once_are_both_saved() {
+fn simultaneous_runs_are_both_saved() {
     let harness = Harness::new();
     let args = [&["stream", "--json", "-"], &FAST[..]].concat();
     let running = [harness.start(&args), harness.start(&args)];
@@ -465,7 +465,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn eight_concurrent_writers_lose_nothing() {
+    fn runs_of_eight_concurrent_writers_are_all_saved() {
         let harness = Harness::new();
         let lines: Vec<String> = many(80).lines().map(|line| format!("{line}\n")).collect();
         let files: Vec<String> = lines

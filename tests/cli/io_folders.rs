@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 #[test]
-fn several_folders_alternate_with_any_name() {
+fn folders_with_any_name_alternate() {
     let harness = Harness::new();
     let one = folder(&harness, "a b");
     let odd = harness.path("x").join(OsStr::from_bytes(b"odd\xff\xfe name"));

@@ -58,7 +58,7 @@ fn every_operation_is_measured_by_workers_in_own_and_shared_directories() {
 }
 
 #[test]
-fn processes_and_one_layout_can_be_chosen() {
+fn processes_and_a_single_layout_can_be_selected() {
     let harness = Harness::new();
     let args = ["--files", "10", "--processes", "2", "--layout", "shared", "--samples", "1"];
     let record = metadata(&harness, &[&args[..], &["--json", "-"]].concat()).exits(0).json();
@@ -70,7 +70,7 @@ fn processes_and_one_layout_can_be_chosen() {
 }
 
 #[test]
-fn page_states_files_directories_and_latencies() {
+fn page_shows_files_directories_and_latencies() {
     let harness = Harness::new();
     let args = ["--files", "20", "--threads", "2", "--samples", "2", "--no-save"];
     let outcome = metadata(&harness, &args).exits(0);
@@ -88,7 +88,7 @@ fn page_states_files_directories_and_latencies() {
 }
 
 #[test]
-fn options_of_data_are_refused() {
+fn incompatible_options_and_existing_files_are_refused() {
     let harness = Harness::new();
     for other in [&["--quick"][..], &["--block-sizes", "4KiB"], &["--cache", "direct"]] {
         metadata(&harness, other).exits(2).prints_nothing();
@@ -102,7 +102,7 @@ fn options_of_data_are_refused() {
 }
 
 #[test]
-fn budget_that_does_not_suffice_is_refused_and_one_that_does_is_kept() {
+fn short_budget_is_refused_and_sufficient_budget_is_kept() {
     let harness = Harness::new();
     let many = ["--files", "2000000", "--threads", "2", "--budget", "1", "--no-save"];
     let refused = metadata(&harness, &many).exits(2).prints_nothing();
@@ -119,7 +119,7 @@ fn budget_that_does_not_suffice_is_refused_and_one_that_does_is_kept() {
 }
 
 #[test]
-fn memory_has_no_caches_to_drop() {
+fn file_system_in_memory_has_no_caches_to_drop() {
     let path = Path::new("/dev/shm");
     let is_memory = std::fs::read_to_string("/proc/self/mounts")
         .is_ok_and(|mounts| mounts.lines().any(|line| line.starts_with("tmpfs /dev/shm ")));

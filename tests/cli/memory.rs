@@ -136,7 +136,7 @@ fn matrix_has_every_pair_of_numa_nodes_and_cpus() {
 }
 
 #[test]
-fn hwloc_tools_print_and_choose_by_measured_values() {
+fn hwloc_tools_print_and_use_the_measured_values() {
     let harness = Harness::new();
     if !harness.has(Part::Hwloc, "lstopo-no-graphics") {
         return;

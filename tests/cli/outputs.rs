@@ -378,7 +378,7 @@ fn output_does_not_replace_a_record_of_its_input_folder() {
 }
 
 #[test]
-fn unwritable_surface_is_an_error() {
+fn unwritable_surface_file_is_an_error() {
     let harness = Harness::new();
     let args = ["io", "--file-sizes", "64KiB", "--block-sizes", "16KiB", "--surface", "/dev/full"];
     let outcome = harness.run(&args).exits(3);

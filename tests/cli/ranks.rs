@@ -1,8 +1,8 @@
 //! Tests of `stream --ranks`: ranks started by nodegauge or by real launchers, sweeps, and faults.
 
 use crate::harness::{
-    FAST, Harness, OPEN_MPI_AS_ROOT, Outcome, Part, Running, T2K, has_keys, lives, measurements,
-    signal, skip, texts, wait_for,
+    FAST, Harness, OPEN_MPI_AS_ROOT, Outcome, Part, Running, T2K, has_keys, is_running,
+    measurements, signal, skip, texts, wait_for,
 };
 use crate::thorough::slurm::Slurm;
 use serde_json::{Value, json};
@@ -175,7 +175,9 @@ fn trying(harness: &Harness) -> (Running, Vec<u32>) {
 }
 
 fn all_end(ranks: &[u32]) {
-    wait_for("the end of all ranks", || (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
+    wait_for("the end of all ranks", || {
+        (!ranks.iter().any(|rank| is_running(*rank))).then_some(())
+    });
 }
 
 #[test]
@@ -302,7 +304,7 @@ mod thorough {
         let (second_running, second_ranks) = trying(&harness);
         second_running.signal("INT");
         second_running.end().exits(130);
-        assert!(!second_ranks.iter().any(|rank| lives(*rank)));
+        assert!(!second_ranks.iter().any(|rank| is_running(*rank)));
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn roofline_has_ceilings_kernels_and_points_with_limits() {
 /// Virtual machines and containers have no counters. In this case, the reason is reported in one line before anything
 /// is measured.
 #[test]
-fn program_is_counted_or_refused_in_one_line() {
+fn program_counters_are_read_or_refused_in_one_line() {
     let harness = Harness::new();
     let program = harness.write("work.sh", "exit 0\n");
     let args = [&["roofline"], &SHORT[..], &["--perf", "--", "sh", program.as_str()]].concat();

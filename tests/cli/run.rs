@@ -10,7 +10,7 @@ fn page(harness: &Harness, args: &[&str]) -> Outcome {
 }
 
 #[test]
-fn result_is_one_saved_page() {
+fn run_prints_one_page_and_saves_the_record() {
     let harness = Harness::new();
     let outcome = page(&harness, &["run"]);
     // On a busy machine, there are further findings and reasons for doubt; in a virtual machine, there are regimes.

@@ -1,7 +1,7 @@
 //! Tests of `stream --standard` with programs that print the output of stream.c, and with faulty programs; tests of
 //! `history import`.
 
-use crate::harness::{Harness, Outcome, Part, lives, wait_for};
+use crate::harness::{Harness, Outcome, Part, is_running, wait_for};
 use serde_json::Value;
 
 /// Program that prints STREAM's table for the array size in its flags.
@@ -470,7 +470,7 @@ mod thorough {
         });
         running.signal("INT");
         running.end().exits(130);
-        assert!(!lives(program));
+        assert!(!is_running(program));
         let record = harness.latest();
         assert_eq!((&record["complete"], of(&record, "variant").len()), (&false.into(), 4));
     }

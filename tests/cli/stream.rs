@@ -210,7 +210,7 @@ fn record_contains_circumstances_that_affect_speed() {
 }
 
 #[test]
-fn requested_pages_are_read_back() {
+fn record_contains_the_pages_that_the_kernel_reports() {
     let harness = Harness::new();
     let record = harness.stream_record(&["--no-save", "--pages", "4k"]);
     let base = record["machine"]["pages"]["base"].as_u64().unwrap().to_string();

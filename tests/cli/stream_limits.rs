@@ -120,7 +120,7 @@ fn expectations_determine_the_exit_code() {
 }
 
 #[test]
-fn share_of_an_unknown_limit_is_not_met() {
+fn expected_share_of_an_unknown_limit_is_not_met() {
     let harness = Harness::new();
     let record = harness.run(&["machine", "--json"]).exits(0).json();
     if !record["machine"]["memory"]["theoretical"].is_null() {

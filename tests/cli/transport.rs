@@ -1,7 +1,7 @@
 //! Tests of `mpi` without an MPI, over nodegauge's own transport, and with this transport as the lower bound for an
 //! MPI.
 
-use crate::harness::{Harness, Outcome, lives, measurements, signal, texts, wait_for};
+use crate::harness::{Harness, Outcome, is_running, measurements, signal, texts, wait_for};
 use crate::mpi::{FAST, installed};
 use crate::thorough::io_faults::faults;
 use serde_json::Value;
@@ -284,7 +284,7 @@ mod thorough {
                 ended.prints_words("rank 1 (process").prints_words("signal 9");
             }
             wait_for("the end of all ranks", || {
-                processes.iter().all(|process| !lives(*process)).then_some(())
+                processes.iter().all(|process| !is_running(*process)).then_some(())
             });
         }
     }

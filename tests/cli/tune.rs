@@ -24,7 +24,7 @@ fn remembered(record: &Value) -> Option<String> {
 }
 
 /// Makes the choice in the record of a search valid, so that later runs use it.
-fn relied_on(mut record: Value) -> Value {
+fn with_valid_choice(mut record: Value) -> Value {
     for m in record["measurements"].as_array_mut().unwrap() {
         if m["name"] == "choice" {
             m["validity"] = serde_json::json!({"status": "valid", "reasons": []});
@@ -63,7 +63,7 @@ fn tuned_choice_is_used_until_the_machine_changes() {
     } else {
         assert!(used.contains("as tuned on"), "{used}");
     }
-    let undoubted = relied_on(tuned.clone());
+    let undoubted = with_valid_choice(tuned.clone());
     let quiet = Harness::new();
     save(&quiet, &undoubted);
     let record = quiet.run(&quick).exits(0).json();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Maximum time for a text, even on a busy machine. It is a hundred times the time of the slowest parser.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Number of failures after which the test of a parser stops.
-const MOST: usize = 5;
+const MAX_FAILURES: usize = 5;
 
 /// Result of fuzzing a parser.
 pub struct Ran {
@@ -50,7 +50,7 @@ pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
         };
         let text: String = String::from_utf8_lossy(&text).escape_debug().take(600).collect();
         ran.findings.push(format!("{}: {wrong}\n  \"{text}\"", parser.name));
-        if ran.findings.len() == MOST {
+        if ran.findings.len() == MAX_FAILURES {
             break;
         }
     }
@@ -58,7 +58,7 @@ pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
 }
 
 /// Returns the peak memory of this process in bytes.
-pub fn most_memory() -> u64 {
+pub fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     most.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024

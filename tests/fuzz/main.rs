@@ -18,7 +18,7 @@ fn parsers_end_with_a_value_or_a_refusal() {
     assert!(findings.is_empty(), "{}", findings.join("\n"));
     assert!(ran.iter().map(|ran| ran.cases).sum::<u64>() > 15_000);
     // The seeds and the pages need far less than 1 GiB, which an unlimited allocation would exceed.
-    assert!(cases::most_memory() < 1 << 30, "{} bytes", cases::most_memory());
+    assert!(cases::peak_memory() < 1 << 30, "{} bytes", cases::peak_memory());
 }
 
 #[test]

@@ -174,7 +174,7 @@ pub fn all() -> Vec<Parser> {
                             Threads per processes: 2\nFinal Summary: \n  HPCG result is VALID with a GFLOP/s \
                             rating of: 1.5\n",
             ]),
-            read: Box::new(|bytes| of_program("HPCG", bytes)),
+            read: Box::new(|bytes| read_output("HPCG", bytes)),
             one_in: 4,
         },
         Parser {
@@ -202,7 +202,7 @@ pub fn all() -> Vec<Parser> {
             one_in: 256,
         },
     ];
-    all.extend(of_programs());
+    all.extend(output_parsers());
     all.iter_mut().for_each(|parser| parser.seeds.push(Vec::new()));
     all
 }
@@ -294,7 +294,7 @@ fn placement(bytes: &[u8]) -> Result<(), String> {
 }
 
 /// Reads the output of a program. A mutated text is read even if the program is no longer recognised.
-fn of_program(program: &str, bytes: &[u8]) -> Result<(), String> {
+fn read_output(program: &str, bytes: &[u8]) -> Result<(), String> {
     let context = ReadContext { machine: &Machine::default(), known: &KnownRun::default() };
     let text = String::from_utf8_lossy(bytes);
     let all = readers::all(&GAUGES);
@@ -317,13 +317,13 @@ fn of_program(program: &str, bytes: &[u8]) -> Result<(), String> {
         }
     }
     match reader.read(&text, &context) {
-        Ok(run) => shown(run.measurements),
+        Ok(run) => check_figures(run.measurements),
         Err(why) => short(&why.cause),
     }
 }
 
 /// Returns one parser per program whose output can be read. The seeds are recorded outputs.
-fn of_programs() -> Vec<Parser> {
+fn output_parsers() -> Vec<Parser> {
     let recorded: Vec<Vec<u8>> = recorded::outputs().into_values().collect();
     let all = readers::all(&GAUGES);
     let parsers = all.into_iter().map(|reader| {
@@ -331,7 +331,7 @@ fn of_programs() -> Vec<Parser> {
         let mut seeds = recorded.clone();
         seeds
             .retain(|text| readers::recognise(&[reader], &String::from_utf8_lossy(text)).is_some());
-        let read = Box::new(move |bytes: &[u8]| of_program(program, bytes));
+        let read = Box::new(move |bytes: &[u8]| read_output(program, bytes));
         Parser { name: program, seeds, read, one_in: 4 }
     });
     parsers.collect()
@@ -350,10 +350,10 @@ fn rows_of_hpl(bytes: &[u8]) -> Result<(), String> {
 }
 
 /// Makes a record from imported figures, and checks it.
-fn shown(measurements: Vec<nodegauge_measure::record::Measurement>) -> Result<(), String> {
+fn check_figures(measurements: Vec<nodegauge_measure::record::Measurement>) -> Result<(), String> {
     static KNOWN: LazyLock<Record> =
         LazyLock::new(|| serde_json::from_slice(&records()[0]).unwrap());
-    seen(&Record { measurements, ..KNOWN.clone() })
+    check_record(&Record { measurements, ..KNOWN.clone() })
 }
 
 fn synthetic(bytes: &[u8]) -> Result<(), String> {
@@ -371,14 +371,14 @@ fn xml(bytes: &[u8]) -> Result<(), String> {
 
 fn record(bytes: &[u8]) -> Result<(), String> {
     match nodegauge_measure::record::parse(&String::from_utf8_lossy(bytes), &Default::default()) {
-        Ok(record) => seen(&record),
+        Ok(record) => check_record(&record),
         Err(error) => short(&error),
     }
 }
 
 /// Creates all outputs of a record (pages, CSV, comparisons). Checks that a record that was written and read is
 /// unchanged.
-fn seen(record: &Record) -> Result<(), String> {
+fn check_record(record: &Record) -> Result<(), String> {
     let registry = Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds()));
     for width in [60, 120] {
         let style = Style { width, colour: width > 60 };
@@ -414,7 +414,7 @@ fn history(bytes: &[u8]) -> Result<(), String> {
     }
     for selector in ["latest", "latest~1", "nps=4", "01AB"] {
         match store.find(selector) {
-            Ok(record) => seen(&record)?,
+            Ok(record) => check_record(&record)?,
             Err(error) => short(&error.to_string())?,
         }
     }

@@ -92,7 +92,7 @@ fn two_sockets_match_numactl() {
 }
 
 #[test]
-fn two_numa_nodes_have_the_memory_of_their_threads() {
+fn two_numa_nodes_contain_the_memory_of_their_threads() {
     let Some(guest) = guest() else { return };
     let record = guest.of("local").exits(0).json();
     let numa = numa(&record);
@@ -108,7 +108,7 @@ fn two_numa_nodes_have_the_memory_of_their_threads() {
 }
 
 #[test]
-fn two_numa_nodes_have_the_memory_bound_to_them() {
+fn two_numa_nodes_contain_the_memory_bound_to_them() {
     let Some(guest) = guest() else { return };
     let record = guest.of("bound").exits(0).json();
     assert_eq!(numa(&record)["got"], json!({"1": 1.0}));

@@ -113,7 +113,7 @@ fn modules_have_no_cyclic_dependencies() {
 }
 
 #[test]
-fn cycle_is_found_where_it_closes() {
+fn cycle_between_children_is_found_at_their_parent() {
     let mut graph = Graph::default();
     graph.read("", "mod a; mod b; mod c;");
     graph.read("a", "mod x; mod y;");

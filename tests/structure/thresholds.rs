@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 /// Shares and factors in these files that are not thresholds: factors of a formula, shares of the time, and widths of
 /// charts.
 const NO_THRESHOLDS: [&str; 8] = [
-    "crates/analysis/src/slow.rs: NORMAL",
-    "crates/analysis/src/slow.rs: SMALLEST",
+    "crates/analysis/src/slow.rs: QN_FACTOR",
+    "crates/analysis/src/slow.rs: MIN_SPREAD",
     "crates/arena/src/location.rs: THREAD_HELD",
     "crates/curves/src/levels.rs: MIN_SCATTER",
     "crates/measure/src/schedule/halving.rs: SIGMA_OVER_MAD",

@@ -35,7 +35,7 @@ fn symbols_with_factors(tokens: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn prefix_factors_have_one_place() {
+fn unit_prefix_factors_are_in_one_source() {
     let mut wrong = Vec::new();
     for folder in crates() {
         for file in files(&folder.join("src"), &["rs"]) {

@@ -29,7 +29,7 @@ fn pauses(text: &str) -> bool {
 }
 
 #[test]
-fn only_owners_of_waits_pause_a_thread() {
+fn threads_are_paused_only_in_listed_files() {
     let root = root();
     let mut found = Vec::new();
     for folder in crates() {

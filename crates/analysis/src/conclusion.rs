@@ -75,7 +75,7 @@ pub fn sentence<'a>(
 }
 
 /// Returns the clause that the run would have shown any difference larger than `share`.
-pub fn would_have_been_found(share: f64) -> String {
+pub fn detectable_difference(share: f64) -> String {
     let percent = 100.0 * share;
     let digits = if percent < 9.95 { 1 } else { 0 };
     let text = format!("{percent:.digits$}");
@@ -123,10 +123,10 @@ mod tests {
     #[test]
     fn detectable_difference_is_printed_in_percent() {
         assert_eq!(
-            would_have_been_found(0.05),
+            detectable_difference(0.05),
             "a difference of more than 5 % would have been found"
         );
-        assert!(would_have_been_found(0.0123).contains("1.2 %"));
-        assert!(would_have_been_found(0.31).contains("31 %"));
+        assert!(detectable_difference(0.0123).contains("1.2 %"));
+        assert!(detectable_difference(0.31).contains("31 %"));
     }
 }

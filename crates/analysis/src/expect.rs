@@ -88,7 +88,7 @@ impl fmt::Display for Expectation {
         if let Some(scope) = &self.scope {
             write!(f, "{scope}.")?;
         }
-        write!(f, "{name}{}{comparison}{bound}{unit}", blank(name))?;
+        write!(f, "{name}{}{comparison}{bound}{unit}", separator(name))?;
         match self.size {
             Some(size) => write!(f, "@{}", size.exact()),
             None => Ok(()),
@@ -98,7 +98,7 @@ impl fmt::Display for Expectation {
 
 /// Returns the separator between a name and an operator: a space if the two could otherwise be parsed as an arrow
 /// (`->`) in the name.
-pub(crate) fn blank(name: &str) -> &'static str {
+pub(crate) fn separator(name: &str) -> &'static str {
     if name.ends_with('-') { " " } else { "" }
 }
 
@@ -342,7 +342,7 @@ impl Expectation {
         let misses = verdicts.iter().filter(|v| !matches!(v, ExpectationVerdict::Met(_))).count();
         let numbered = verdicts.iter().enumerate();
         let Some((at, _)) = numbered.min_by(|(_, a), (_, b)| self.by_distance(a, b)) else {
-            let verdict = ExpectationVerdict::NoSuch(self.near(measurements, registry));
+            let verdict = ExpectationVerdict::NoSuch(self.similar_names(measurements, registry));
             return CheckedExpectation { verdict, of: String::new(), misses };
         };
         let of = match named.len() {
@@ -410,7 +410,7 @@ impl Expectation {
     }
 
     /// Returns the names of the measurements, most similar first. They include scope and size if the condition does.
-    fn near(&self, measurements: &[Measurement], registry: &Registry) -> Vec<String> {
+    fn similar_names(&self, measurements: &[Measurement], registry: &Registry) -> Vec<String> {
         let mut known: Vec<String> = Vec::new();
         for m in measurements.iter().filter(|m| !m.is_published()) {
             let scope = (self.scope.is_some() || m.needs_scope()).then_some(m.test.as_str());

@@ -152,13 +152,13 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     let all = own_a.and(own_b).and(Spread::from_figures(&a.like)).and(Spread::from_figures(shared));
     let share = 1.0 / runs_a + 1.0 / runs_b;
     let error = (all.variance().max(least_a).max(least_b) * share).sqrt();
-    let apart = apart(&a.like).max(apart(shared)) * (share / 2.0).sqrt();
+    let apart = log_range(&a.like).max(log_range(shared)) * (share / 2.0).sqrt();
     let half = (stats::student_quantile(UPPER_TAIL, all.freedom) * error).max(apart);
     Some(with_half_width(ratio, half, error, all.freedom, Basis::History))
 }
 
 /// Returns the range of these figures as a difference of logarithms.
-fn apart(figures: &[f64]) -> f64 {
+fn log_range(figures: &[f64]) -> f64 {
     let max = figures.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let min = figures.iter().copied().fold(max, f64::min);
     (max / min).ln()

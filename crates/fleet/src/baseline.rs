@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn bound_contains_its_basis() {
+    fn reference_bound_states_its_basis() {
         // One node of twenty has lost a third of its bandwidth.
         let value = |i: usize| if i == 3 { 250e9 } else { 380e9 + 1e9 * (i % 3) as f64 };
         let reference = made(runs(value, 20));

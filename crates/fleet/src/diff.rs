@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_module_and_other_kernel_are_differences_free_memory_is_not() {
+    fn missing_module_is_a_difference_and_free_memory_is_not() {
         let machines = [(8, "6.1"), (8, "6.1"), (7, "6.1"), (8, "6.2"), (8, "6.2")];
         let runs = |of: &[(usize, &str)]| Intake {
             runs: of

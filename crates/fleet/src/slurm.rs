@@ -343,7 +343,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn node_states_are_those_of_the_default_partition() {
+    fn node_states_are_read_from_the_default_partition() {
         let text = "n1|idle|all*\nn2|mixed|all*\nn3|down*|all*\nn4|drained|all*\nn6|idle|gpu\n\
                     n7|idle*|all*\nn8|maint|all*\n";
         let states = node_states(text, false);

@@ -47,12 +47,12 @@ impl HostReport {
 
 /// Merges the results of all hosts; the first one is the host that collected them. A host without a result gets invalid
 /// figures with the reason, so that it is not overlooked.
-pub fn merged(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
+pub fn merge_host_reports(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
     let mut outcome = Outcome::default();
     let names: Vec<String> = hosts.iter().map(|(name, _)| name.clone()).collect();
     let reports = || hosts.iter().filter_map(|(name, result)| Some((name, result.as_ref().ok()?)));
     let pattern: Vec<Measurement> = reports()
-        .map(|(_, report)| single(&report.measurements))
+        .map(|(_, report)| unique_figures(&report.measurements))
         .max_by_key(Vec::len)
         .unwrap_or_default();
     outcome.notices.extend(other_kinds(&reports().collect::<Vec<_>>()));
@@ -114,7 +114,7 @@ fn with_host(mut m: Measurement, name: &str) -> Measurement {
 }
 
 /// Returns the figures whose name occurs once, without published figures.
-fn single(measurements: &[Measurement]) -> Vec<Measurement> {
+fn unique_figures(measurements: &[Measurement]) -> Vec<Measurement> {
     let own = measurements.iter().filter(|m| !m.is_published());
     let groups = grouped(own, |m| (m.test.clone(), m.name.clone()));
     groups.into_iter().filter(|(_, of)| of.len() == 1).map(|(_, of)| of[0].clone()).collect()
@@ -222,7 +222,12 @@ impl RankedHost<'_> {
     }
 
     /// Returns another figure of the host.
-    fn further<'a>(&self, record: &'a Record, test: &str, name: &str) -> Option<&'a Measurement> {
+    fn other_figure<'a>(
+        &self,
+        record: &'a Record,
+        test: &str,
+        name: &str,
+    ) -> Option<&'a Measurement> {
         let mut all = record.measurements.iter();
         all.find(|m| m.host() == Some(self.name) && m.test == test && m.name == name)
     }
@@ -329,7 +334,7 @@ impl<'r> HostRanking<'r> {
             .right(what, RankedHost::cell)
             .known("of median", |host| host.of_median.map(|of| Fraction(of).in_tenths()))
             .each(further_names(record, lead), String::clone, |host, name| {
-                host.further(record, &lead.test, name).map_or_else(|| "-".into(), cell)
+                host.other_figure(record, &lead.test, name).map_or_else(|| "-".into(), cell)
             })
             .left("", |host| remark(host, slowest == Some(host.name)))
             .table(&self.hosts)
@@ -551,7 +556,7 @@ mod tests {
 
     fn run() -> Outcome {
         let silent = Failure::missing("no response within 30 s");
-        merged(vec![
+        merge_host_reports(vec![
             ("n1".to_owned(), Ok(report("A", 100e9))),
             ("n2".to_owned(), Ok(report("A", 80e9))),
             ("n3".to_owned(), Err(silent)),

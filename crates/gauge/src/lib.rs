@@ -247,7 +247,7 @@ pub fn run_part_with_notice(
         Some(planned) => run_part(gauge, planned, site, observer),
         None => Ok(Outcome::default()),
     });
-    kept(gauge, found)
+    with_failure_as_notice(gauge, found)
 }
 
 /// Runs the plan of a gauge as part of a larger run. Hardware errors during the run affect only the figures of this
@@ -268,7 +268,7 @@ pub fn run_part(
 }
 
 /// Turns the failure of a part of a larger run into a notice, unless the part has figures.
-pub fn kept(gauge: &dyn Gauge, found: Result<Outcome, Failure>) -> Outcome {
+pub fn with_failure_as_notice(gauge: &dyn Gauge, found: Result<Outcome, Failure>) -> Outcome {
     match found {
         Ok(mut outcome) => {
             // If the part has figures, its failure makes the larger run incomplete.

@@ -117,7 +117,7 @@ impl Store {
             Some(id) => Ok(id),
             None => Err(HistoryError::NotFound {
                 selector: selector.to_owned(),
-                candidates: self.near(selector).map_err(failed)?,
+                candidates: self.similar_selectors(selector).map_err(failed)?,
             }),
         }
     }
@@ -173,7 +173,7 @@ impl Store {
     }
 
     /// Returns selectors that are similar to `selector`, most similar first.
-    fn near(&self, selector: &str) -> rusqlite::Result<Vec<String>> {
+    fn similar_selectors(&self, selector: &str) -> rusqlite::Result<Vec<String>> {
         Ok(match Selector::from(selector) {
             Selector::Latest(_) => match self.latest_ids(None)?.len() {
                 0 => Vec::new(),

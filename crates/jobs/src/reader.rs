@@ -18,10 +18,10 @@ use std::time::Duration;
 /// Minimum share of the window during which a busy thread runs or waits.
 const BUSY: f64 = 0.5;
 /// Nanoseconds per clock tick in the files of the kernel, which always count 100 ticks per second (proc(5), `USER_HZ`).
-const TICK: u64 = 10_000_000;
+const NANOSECONDS_PER_TICK: u64 = 10_000_000;
 /// Minimum time in nanoseconds that a thread must run or wait within the window. Below it, the share of waiting is
 /// computed for the time since the start of the thread.
-const WANTED: u64 = 1_000_000;
+const MIN_RUNNABLE_TIME: u64 = 1_000_000;
 
 /// Time limit for reading the pages of all processes; zero skips the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl ThreadTrack {
                 waiting: Some(last.waiting.saturating_sub(first.waiting)),
             },
             _ => WindowTimes {
-                running: self.last.ticks.saturating_sub(self.first.ticks) * TICK,
+                running: self.last.ticks.saturating_sub(self.first.ticks) * NANOSECONDS_PER_TICK,
                 waiting: None,
             },
         }
@@ -128,7 +128,8 @@ impl ThreadTrack {
     fn waiting(&self) -> Option<Fraction> {
         let window = self.window_times();
         let since_start = self.last.schedule?;
-        let in_window = window.waiting.filter(|waiting| window.running + waiting >= WANTED);
+        let in_window =
+            window.waiting.filter(|waiting| window.running + waiting >= MIN_RUNNABLE_TIME);
         let (waiting, running) = match in_window {
             Some(waiting) => (waiting, window.running),
             None => (since_start.waiting, since_start.running),

@@ -19,7 +19,7 @@ use std::time::Duration;
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Number of queries after which a job counts as failed if it has ended without a record. A shared file system may show
 /// new files with a delay.
-const LOOKS_WITHOUT_RECORD: u32 = 3;
+const MAX_QUERIES_WITHOUT_RECORD: u32 = 3;
 /// Number of successive failures of Slurm's programs after which the command stops. The jobs continue, and the folder
 /// keeps the state.
 const MAX_FAILURES: u32 = 5;
@@ -302,7 +302,7 @@ impl<'a> FleetRun<'a> {
         }
         let looks = self.absent.entry(host.to_owned()).or_default();
         *looks += 1;
-        if *looks < LOOKS_WITHOUT_RECORD {
+        if *looks < MAX_QUERIES_WITHOUT_RECORD {
             return Ok(true);
         }
         self.absent.remove(host);

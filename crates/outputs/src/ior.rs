@@ -1,7 +1,9 @@
 //! Reader for IOR: the lines `Max Write` and `Max Read` in two units, rows of repetitions, and the CSV and JSON forms.
 
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, behind, count, document, lines, number, size, unread};
+use nodegauge_gauge::readers::text::{
+    after_label, agree, count, document, lines, number, size, unread,
+};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -76,7 +78,7 @@ fn is_end(line: &str) -> bool {
 /// Returns the value in a line `label : value` or `label = value`; the first of `labels` that occurs is used.
 fn property<'a>(text: &'a str, labels: &[&str]) -> Option<&'a str> {
     labels.iter().find_map(|label| {
-        let rest = behind(text, label)?;
+        let rest = after_label(text, label)?;
         Some(rest.strip_prefix([':', '='])?.trim())
     })
 }

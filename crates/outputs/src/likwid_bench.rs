@@ -2,7 +2,9 @@
 //! printed time.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, behind, count, lines, number, number_with, only};
+use nodegauge_gauge::readers::text::{
+    after_label, agree, count, lines, number, number_with, unique_after_label,
+};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -40,7 +42,7 @@ impl Reader for LikwidBench {
         let mut figures = OutputFigures::new("likwid-bench", None);
         let mut config = figures.config();
         config.case = Some(kernel.to_owned());
-        config.data_bytes = behind(text, "Size (Byte):").and_then(count);
+        config.data_bytes = after_label(text, "Size (Byte):").and_then(count);
         config.threads = lines(text).find_map(|line| {
             let threads = line.strip_prefix("Using ")?.strip_suffix(" threads")?;
             threads.parse().ok()
@@ -74,7 +76,7 @@ impl Reader for LikwidBench {
 
 /// Returns the text after a label, which the output must contain.
 fn property<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
-    only(text, label)?.ok_or_else(|| format!("it has no line {label:?}"))
+    unique_after_label(text, label)?.ok_or_else(|| format!("it has no line {label:?}"))
 }
 
 /// Returns the number after a label, which the output must contain.

@@ -1,7 +1,7 @@
 //! Reader for multichase with `-v`, and for multiload and pingpong of the same collection.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, behind, count, lines, number, quoted, unread};
+use nodegauge_gauge::readers::text::{after_label, agree, count, lines, number, quoted, unread};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -68,10 +68,10 @@ fn cells(line: &str) -> Vec<&str> {
 fn chase(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("multichase", None);
     let mut config = figures.config();
-    let kind = behind(text, "chase =").ok_or("it does not name its chase")?;
+    let kind = after_label(text, "chase =").ok_or("it does not name its chase")?;
     config.case = Some(kind.to_owned());
-    config.threads = behind(text, "nr_threads =").and_then(count);
-    config.data_bytes = behind(text, "total_memory =").and_then(count);
+    config.threads = after_label(text, "nr_threads =").and_then(count);
+    config.data_bytes = after_label(text, "total_memory =").and_then(count);
     let mut averages = Vec::new();
     let mut last = None;
     for line in lines(text).skip_while(|line| *line != SAMPLES).skip(1) {

@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn every_title_and_source_finds_its_node() {
+    fn every_title_and_source_selects_its_node() {
         for node in all() {
             for title in [node.to_string(), node.source().to_owned()] {
                 let found = find(&title).unwrap_or_else(|unknown| panic!("{unknown}"));

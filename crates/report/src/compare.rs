@@ -3,7 +3,7 @@
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
 use nodegauge_analysis::compare::{ComparedSide, Comparison, Difference, Pair, Verdict};
-use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
+use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, detectable_difference};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::view::{
@@ -111,7 +111,7 @@ pub(crate) fn pair_obstacle(pair: &Pair) -> Option<Obstacle> {
 pub(crate) fn detectable_change(pairs: &[Pair]) -> Option<String> {
     let same = pairs.iter().filter(|pair| pair.verdict == Verdict::WithinNoise);
     let visible: Option<Vec<f64>> = same.map(|pair| pair.visible).collect();
-    visible?.into_iter().reduce(f64::max).map(would_have_been_found)
+    visible?.into_iter().reduce(f64::max).map(detectable_difference)
 }
 
 /// Figure for which A or B is faster.

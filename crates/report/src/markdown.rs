@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_table_has_no_bars_and_headings_as_rows() {
+    fn markdown_table_has_headings_as_rows_and_no_bars() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
         one.heading("native");
         one.row([

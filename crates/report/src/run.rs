@@ -28,12 +28,12 @@ pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     let alone =
         record.measurements.iter().all(|m| Some(&m.gauge) == first.map(|other| &other.gauge));
     let detail = if alone || all { Detail::Full } else { Detail::Brief };
-    ended(begun(record, gauges, detail), record, detail == Detail::Full)
+    completed_page(page_with_node(record, gauges, detail), record, detail == Detail::Full)
 }
 
 /// Returns the page that the command of a gauge prints: [`page`] without description of the node and findings.
 pub fn gauge_page(record: &Record, gauge: &dyn Gauge) -> Page {
-    ended(headed(record, &[gauge], Detail::Full), record, true)
+    completed_page(page_with_header(record, &[gauge], Detail::Full), record, true)
 }
 
 /// Returns the complete page of a record for a report: pictures, all samples and notes of every gauge, environment, and
@@ -60,7 +60,7 @@ pub fn report_page(
             "none in the record: each figure was measured once, or another program printed it";
         node.note("samples", text);
     }
-    let mut page = begun(record, gauges, Detail::Full);
+    let mut page = page_with_node(record, gauges, Detail::Full);
     let mut sections: Vec<Section> = page.sections.drain(..).skip(1).collect();
     let at = if all.len() > 1 { 0 } else { sections.len() };
     sections.insert(at, node);
@@ -69,7 +69,7 @@ pub fn report_page(
     environment[0].blocks.extend(placed);
     sections.append(&mut environment);
     sections.push(repeat(record));
-    ended(Page { sections, ..page }, record, true)
+    completed_page(Page { sections, ..page }, record, true)
 }
 
 /// Returns the page of a record for a ticket: headline figures with limit and validity, short notes of every gauge,
@@ -80,7 +80,7 @@ pub fn ticket_page(
     conditions: Conditions<'_>,
     registry: &Registry,
 ) -> Page {
-    let mut page = begun(record, gauges, Detail::Brief);
+    let mut page = page_with_node(record, gauges, Detail::Brief);
     let mut rows = Vec::new();
     for gauge in gauges {
         for headline in gauge.headlines(record) {
@@ -272,9 +272,9 @@ fn sections(record: &Record, gauge: &dyn Gauge, detail: Detail) -> Vec<Section> 
     ranking.into_iter().chain(of_first).collect()
 }
 
-/// Creates the page of [`headed`] with a description of the node and the most important findings.
-fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
-    let mut page = headed(record, gauges, detail);
+/// Creates the page of [`page_with_header`] with a description of the node and the most important findings.
+fn page_with_node(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
+    let mut page = page_with_header(record, gauges, detail);
     let node = &mut page.sections[0];
     node.blocks.append(&mut machine::brief(&record.machine).blocks);
     findings(&record.findings, node);
@@ -282,7 +282,7 @@ fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
 }
 
 /// Creates a page that begins with the header (node, command, date, trust in the figures), followed by the figures.
-fn headed(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
+fn page_with_header(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let machine = &record.machine;
     let host = machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
     let processor =
@@ -317,7 +317,7 @@ fn concerns_whole_budget(notice: &Notice) -> bool {
 /// Completes a page. A note about an incomplete run is added to the last section, because its table may be incomplete.
 /// The notices are added if `notices` is true, otherwise a hint to the option that shows them. The summaries are moved
 /// to the end.
-fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
+fn completed_page(mut page: Page, record: &Record, notices: bool) -> Page {
     page.sections.retain(|section| !section.blocks.is_empty());
     let summaries: Vec<Section> =
         page.sections.extract_if(.., |section| section.is_summary()).collect();

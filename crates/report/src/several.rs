@@ -97,7 +97,7 @@ fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> Head 
             && shared.runs.iter().flatten().all(|m| m.validity.status == Status::Valid)
     });
     let usable = valid.count();
-    let unsure = ratios.unsure();
+    let unsure = ratios.without_interval_in_words();
     let is_sure = usable == count && unsure.is_none();
     let tone = if is_sure { Tone::Plain } else { Tone::Warning };
     let counted_figures = counted(count, "figure");
@@ -141,7 +141,7 @@ struct Ratios {
 
 impl Ratios {
     /// Describes, for the header, how many ratios have no interval; `None` if every ratio has one.
-    fn unsure(&self) -> Option<String> {
+    fn without_interval_in_words(&self) -> Option<String> {
         let all = self.rows.len();
         match self.rows.iter().filter(|row| row.interval.is_none()).count() {
             0 => None,

@@ -91,7 +91,7 @@ impl Compiler {
         name: &str,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<CompiledProgram, ToolchainError> {
-        if let Some(misread) = vendor_flags::misread(&self.command, self.version.as_deref()) {
+        if let Some(misread) = vendor_flags::misread_flags(&self.command, self.version.as_deref()) {
             let program = self.command.program().to_owned();
             return Err(ToolchainError::ForeignFlag { program, flags: misread });
         }
@@ -122,7 +122,7 @@ impl Compiler {
             command: command.to_string(),
             status,
             errors: first_errors(&output.stderr),
-            flags: vendor_flags::refused(&self.command, &output.stderr),
+            flags: vendor_flags::refused_flags(&self.command, &output.stderr),
         })
     }
 }

@@ -156,7 +156,7 @@ impl Scratch {
                         Err(_) => continue,
                     };
                     if suitable(&scratch)? {
-                        pass_over(
+                        note_skipped_folders(
                             &exposed,
                             &format!("private folders are in {}", parent.display()),
                         );
@@ -174,7 +174,7 @@ impl Scratch {
             let Ok(folder) = PrivateFolder::by_descriptor(parent) else { continue };
             let scratch = Self::from_folder(folder);
             if suitable(&scratch)? {
-                pass_over(&exposed, "private folders are used by their descriptors");
+                note_skipped_folders(&exposed, "private folders are used by their descriptors");
                 return Ok(Some(scratch));
             }
         }
@@ -201,14 +201,14 @@ impl Scratch {
             return Ok(false);
         }
         // If no file can be created or read, the error is reported when a program is written.
-        Ok(match self.tried_file() {
+        Ok(match self.create_test_file() {
             Ok(file) => permits_execution(&file),
             Err(_) => true,
         })
     }
 
     /// Creates a file in the folder whose mode permits execution, and opens it for reading.
-    fn tried_file(&self) -> io::Result<File> {
+    fn create_test_file(&self) -> io::Result<File> {
         let path = self.path().join("execution");
         std::fs::write(&path, [0])?;
         std::fs::set_permissions(&path, Permissions::from_mode(PRIVATE))?;
@@ -393,7 +393,7 @@ pub(crate) fn is_own_program(path: &Path) -> bool {
 }
 
 /// Stores the reasons why folders were not used, with the replacement.
-fn pass_over(exposed: &[(&Path, FolderTrustError)], instead: &str) {
+fn note_skipped_folders(exposed: &[(&Path, FolderTrustError)], instead: &str) {
     let mut reasons = SKIPPED_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
     for (_, why) in exposed {
         reasons.insert(format!("{why}; {instead}"));
@@ -475,7 +475,7 @@ mod tests {
         let unreadable = File::create(scratch.path().join("file")).unwrap();
         assert!(!permits_execution(&unreadable));
         if !is_mounted_with_noexec(scratch.path()) {
-            let file = scratch.tried_file().unwrap();
+            let file = scratch.create_test_file().unwrap();
             let is_permitted = Mapping::check_executable(&file).is_ok();
             let new = Scratch::new().unwrap();
             assert_eq!(new.allows_programs().unwrap(), is_permitted);

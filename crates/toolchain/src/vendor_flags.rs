@@ -77,7 +77,7 @@ fn ends(row: &VendorFlag, rest: &str) -> bool {
 
 /// Returns a sentence for each flag of another vendor in `command` that the compiler refused; `errors` is its
 /// output. The output may contain only the beginning of a refused flag, e.g. `unknown argument: '-fnt-store'`.
-pub(crate) fn refused(command: &CommandLine, errors: &str) -> Option<String> {
+pub(crate) fn refused_flags(command: &CommandLine, errors: &str) -> Option<String> {
     // gcc's error for a wrong optimisation level does not contain the level.
     let is_level = errors.contains("argument to") && errors.contains("-O");
     in_words(
@@ -90,7 +90,7 @@ pub(crate) fn refused(command: &CommandLine, errors: &str) -> Option<String> {
 
 /// Returns a sentence for each flag of another vendor in `command`, if the compiler with this version line would
 /// read one of them as the name of the output file.
-pub(crate) fn misread(command: &CommandLine, version: Option<&str>) -> Option<String> {
+pub(crate) fn misread_flags(command: &CommandLine, version: Option<&str>) -> Option<String> {
     if version.is_none_or(|line| line.contains("ICC") || line.contains("Intel")) {
         return None;
     }
@@ -123,12 +123,13 @@ mod tests {
     #[test]
     fn refused_flag_is_reported_with_equivalent() {
         let line = command("clang -O3 -fnt-store -mcmodel=large");
-        let words = refused(&line, "clang: error: unknown argument: '-fnt-store'").unwrap();
+        let words = refused_flags(&line, "clang: error: unknown argument: '-fnt-store'").unwrap();
         assert!(words.starts_with("-fnt-store is a flag of AMD's AOCC; elsewhere: "), "{words}");
         assert!(words.contains("--stores nontemporal"), "{words}");
         // An error with another cause is not explained by the flag.
-        assert_eq!(refused(&line, "stream.c:5: error: expected ';'"), None);
-        let phi = refused(&command("gcc -mmic -O3"), "error: unrecognized option '-mmic'").unwrap();
+        assert_eq!(refused_flags(&line, "stream.c:5: error: expected ';'"), None);
+        let phi = refused_flags(&command("gcc -mmic -O3"), "error: unrecognized option '-mmic'");
+        let phi = phi.unwrap();
         assert!(phi.contains("Xeon Phi"), "{phi}");
     }
 
@@ -136,16 +137,16 @@ mod tests {
     fn flag_read_as_output_file_is_reported_before_compiling() {
         let line =
             command("gcc -O3 -openmp -opt-prefetch-distance=64,8 -opt-streaming-cache-evict=0");
-        let words = misread(&line, Some("gcc (Debian 12.2.0) 12.2.0")).unwrap();
+        let words = misread_flags(&line, Some("gcc (Debian 12.2.0) 12.2.0")).unwrap();
         for word in
             ["-openmp is", "elsewhere: -fopenmp", "-opt-prefetch-distance=64,8 is", "4096,512"]
         {
             assert!(words.contains(word), "{word}: {words}");
         }
-        assert_eq!(misread(&line, Some("icc (ICC) 13.1.3 20130607")), None);
-        assert_eq!(misread(&line, None), None);
+        assert_eq!(misread_flags(&line, Some("icc (ICC) 13.1.3 20130607")), None);
+        assert_eq!(misread_flags(&line, None), None);
         // If the word is not a known flag, it may be an intended output file.
-        assert_eq!(misread(&command("gcc -ostream -O3"), Some("gcc 12")), None);
+        assert_eq!(misread_flags(&command("gcc -ostream -O3"), Some("gcc 12")), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn findings(record: &Value) -> String {
 }
 
 #[test]
-fn narrowed_cpuset_has_one_thread_or_is_refused() {
+fn run_in_a_narrowed_cpuset_has_one_thread_or_is_refused() {
     let harness = Harness::new();
     let first = harness.first_cpu();
     let under = ["taskset", "-c", &first];
@@ -37,7 +37,7 @@ fn narrowed_cpuset_has_one_thread_or_is_refused() {
 }
 
 #[test]
-fn throttled_control_group_is_found() {
+fn throttled_control_group_is_reported() {
     let harness = Harness::new();
     let shown = control_group(&harness, 100_000_000, 40_000_000);
     harness.write("groups/job/cpu.max", "20000 100000\n");
@@ -238,7 +238,7 @@ fn coarse_clock_makes_short_loops_suspect() {
 }
 
 #[test]
-fn refused_huge_pages_are_suspect() {
+fn figure_without_the_requested_huge_pages_is_suspect() {
     let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     if !enabled.is_ok_and(|enabled| enabled.contains("[madvise]") || enabled.contains("[always]")) {
         return;
@@ -397,7 +397,7 @@ fn message_probe_runs_from_memory_without_an_executable_folder() {
 }
 
 /// Returns the notices of a record about folders that other users can exchange.
-fn on_exposed_folders(record: &Value) -> Vec<&str> {
+fn exposed_folder_notices(record: &Value) -> Vec<&str> {
     let exposed = |text: &&str| text.starts_with("other users can replace files in ");
     texts(&record["notices"]).into_iter().filter(exposed).collect()
 }
@@ -421,7 +421,7 @@ fn programs_are_not_compiled_in_folders_writable_by_others() {
     let record = harness.run_with(&variables, &compiled).exits(0).json();
     assert!(has_engine(&record, "compiled"), "{record:#}");
     assert_eq!(std::fs::read_to_string(&listing).unwrap(), "");
-    let notices = on_exposed_folders(&record);
+    let notices = exposed_folder_notices(&record);
     assert!(notices[0].contains(&format!("{folder} (owner ")), "{notices:?}");
     assert!(notices[0].ends_with("; private folders are in /dev/shm"), "{notices:?}");
 
@@ -430,7 +430,7 @@ fn programs_are_not_compiled_in_folders_writable_by_others() {
     let Some(outcome) = harness.run_where_with(&variables, &everywhere, &compiled) else { return };
     let of_descriptor = outcome.exits(0).json();
     assert!(has_engine(&of_descriptor, "compiled"), "{of_descriptor:#}");
-    let exposed = on_exposed_folders(&of_descriptor);
+    let exposed = exposed_folder_notices(&of_descriptor);
     assert_eq!(exposed.len(), 2, "{exposed:?}");
     let by_descriptor = "; private folders are used by their descriptors";
     assert!(exposed.iter().all(|text| text.ends_with(by_descriptor)), "{exposed:?}");

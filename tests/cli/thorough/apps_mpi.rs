@@ -1,7 +1,7 @@
 //! Tests of `nodegauge apps iccg` in ranks that an MPI launcher or srun started.
 
 use crate::apps::children;
-use crate::harness::{Harness, OPEN_MPI_AS_ROOT, lives, measurements, signal, texts, wait_for};
+use crate::harness::{Harness, OPEN_MPI_AS_ROOT, is_running, measurements, signal, texts, wait_for};
 use crate::mpi::{MPICH, installed};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
@@ -102,7 +102,7 @@ fn interrupted_launcher_leaves_a_record_and_killed_rank_no_process() {
             // Launchers forward the signal to the ranks after a delay.
             signal(ranks[to], sent);
             assert!(!launcher.wait().unwrap().success());
-            wait_for("their end", || (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
+            wait_for("their end", || (!ranks.iter().any(|rank| is_running(*rank))).then_some(()));
             // The record contains the results before the interrupt, but no result of a solve that lost a rank.
             let runs = harness.run(&["history", "list", "-q"]).exits(0).stdout;
             let errors = std::fs::read_to_string(harness.path("errors")).unwrap();

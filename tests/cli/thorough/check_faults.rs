@@ -3,7 +3,7 @@
 
 use crate::check::{reference, triad};
 use crate::harness::{
-    Harness, Part, lives, make_program, measurements, signal, skip, timeout, wait_for,
+    Harness, Part, is_running, make_program, measurements, signal, skip, timeout, wait_for,
 };
 use crate::program;
 use serde_json::Value;
@@ -142,7 +142,7 @@ fn stopped_measurement_makes_the_node_unknown_by_the_deadline() {
     assert!(started.elapsed() < deadline + Duration::from_secs(3), "{:?}", started.elapsed());
     let outcome = outcome.exits(3).prints("deadline; unknown: ");
     assert!(outcome.stdout.lines().next().unwrap().chars().count() <= 80);
-    assert!(!lives(child));
+    assert!(!is_running(child));
 }
 
 #[test]

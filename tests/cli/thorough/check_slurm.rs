@@ -7,7 +7,7 @@ use crate::thorough::control_group::ControlGroup;
 use crate::thorough::slurm::Slurm;
 
 #[test]
-fn job_runs_on_its_nodes_that_are_not_bad() {
+fn vetted_job_runs_only_on_nodes_that_are_not_bad() {
     let harness = Harness::new();
     let names = ["node1", "node2", "node3", "node4"];
     let Some(slurm) = Slurm::of(&harness, &names) else { return };

@@ -212,7 +212,7 @@ fn unusable_driver_is_reported_with_a_hint() {
 }
 
 #[test]
-fn device_lost_in_the_middle_keeps_earlier_results() {
+fn results_before_a_device_is_lost_are_kept() {
     let harness = Harness::new();
     // Dot has only one embedded loop, so there is no trial before launch 30.
     let own =
@@ -338,7 +338,7 @@ fn reference_programs_give_reference_figures() {
 }
 
 #[test]
-fn nvbandwidth_alternates_on_the_copying_devices() {
+fn nvbandwidth_and_native_copies_alternate_on_the_same_devices() {
     let harness = Harness::new();
     // The recorded output determines the test cases; the stand-ins determine the bus addresses.
     let program = harness.write(

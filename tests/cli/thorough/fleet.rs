@@ -74,7 +74,7 @@ fn node_state_determines_whether_a_job_is_submitted() {
 }
 
 #[test]
-fn deadline_holds_if_slurm_does_not_respond() {
+fn deadline_is_kept_if_slurm_does_not_respond() {
     let harness = Harness::new();
     let sleeping = [("squeue", "exec sleep 300")];
     let more = ["--nodes", "n[1-2]", "--deadline", "2"];

@@ -92,7 +92,7 @@ fn read_only_folder_is_refused() {
 }
 
 #[test]
-fn quota_counts_as_space() {
+fn quota_limits_the_available_space() {
     let harness = Harness::new();
     let outcome = with(&harness, "quota=3000", &["--file-sizes", "4MiB", "--no-save"]);
     if outcome.code == Some(0) {
@@ -160,7 +160,7 @@ fn unavailable_engines_are_refused() {
 }
 
 #[test]
-fn direct_access_refused_at_the_first_transfer_is_refused() {
+fn direct_access_is_refused_if_the_first_transfer_fails() {
     let harness = Harness::new();
     let args = [&["--cache", "direct"], &SMALL[..]].concat();
     let outcome = with(&harness, "direct", &args);

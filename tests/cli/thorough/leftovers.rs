@@ -1,7 +1,7 @@
 //! Tests of users' programs that hang, start daemons or print without end. They are killed, and neither processes nor
 //! files are left.
 
-use crate::harness::{Harness, Part, lives, make_program, wait_for};
+use crate::harness::{Harness, Part, is_running, make_program, wait_for};
 use crate::hpl::SMALL;
 use crate::pages::golden;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn processes(harness: &Harness, count: usize) -> Vec<u32> {
 #[track_caller]
 fn assert_ended(processes: &[u32]) {
     for process in processes {
-        assert!(!lives(*process), "process {process} is left");
+        assert!(!is_running(*process), "process {process} is left");
     }
 }
 

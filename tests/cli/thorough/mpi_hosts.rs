@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Checks that a single notice reports that `host` does not respond.
 #[track_caller]
-fn one_does_not_answer(record: &Value, host: &str) {
+fn reports_unresponsive_host(record: &Value, host: &str) {
     let silent = |notice: &&str| notice.contains(" does not respond");
     let silent: Vec<&str> = texts(&record["notices"]).into_iter().filter(silent).collect();
     assert_eq!(silent.len(), 1, "{silent:?}");
@@ -37,7 +37,7 @@ fn hosts_that_do_not_respond_are_reported() {
         let hosts = ["--hosts", "node1,deadnode,node2", "--launcher", &launcher];
         let args = [&hosts[..], &FAST, &["--patterns", "latency", "--json"]].concat();
         let record = mpi(&harness, which, &args).exits(1).json();
-        one_does_not_answer(&record, "deadnode");
+        reports_unresponsive_host(&record, "deadnode");
         let recorded_hosts = &of(&record, "latency", 8)["config"]["hosts"];
         assert_eq!(texts(recorded_hosts), ["node1", "node2"]);
         assert_eq!(of(&record, "latency", 8)["config"]["distance"], "other host");
@@ -104,7 +104,7 @@ fn slurm_nodes_form_a_ring_and_dead_node_is_reported() {
         let kill =
             format!("kill -9 {daemon}; until grep -q ') Z ' /proc/{daemon}/stat; do :; done;");
         let killed_record = job(&kill, &started).exits(1).json();
-        one_does_not_answer(&killed_record, "node4");
+        reports_unresponsive_host(&killed_record, "node4");
         assert!(!met(&killed_record).iter().any(|pair| pair.contains("node4")));
     }
     // The daemons are also processes of the harness.

@@ -83,7 +83,7 @@ fn osu_programs_alternate_with_the_probe() {
 }
 
 #[test]
-fn osu_programs_keep_a_budget() {
+fn osu_programs_stay_within_a_budget() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;

@@ -85,7 +85,7 @@ fn closed_terminal_ends_the_run_with_a_record() {
 }
 
 #[test]
-fn second_hangup_does_not_abort() {
+fn second_hangup_does_not_abort_the_run() {
     let harness = Harness::new();
     let args = [&["stream"], &ENDLESS[..]].concat();
     let running = harness.start(&args).shows_times(10, MEASURED);

@@ -43,10 +43,10 @@ impl Difference {
 }
 
 /// Maximum number of lines for one configuration key.
-const EACH: usize = 3;
+const MAX_LINES_PER_KEY: usize = 3;
 
 /// Options that do not affect the measurement. The flag is true if the option takes a value.
-const ASIDE: [(&str, bool); 10] = [
+const IRRELEVANT_OPTIONS: [(&str, bool); 10] = [
     ("--label", true),
     ("--json", true),
     ("--csv", true),
@@ -64,7 +64,7 @@ pub(crate) fn relevant_command(run: &Record) -> Option<Vec<&str>> {
     let mut asked = Vec::new();
     let mut words = run.command.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
-        match ASIDE.iter().find(|(option, _)| is_option(word, option)) {
+        match IRRELEVANT_OPTIONS.iter().find(|(option, _)| is_option(word, option)) {
             None => asked.push(word),
             Some((_, follows)) if *follows && !word.contains('=') => {
                 words.next_if(|next| *next == "-" || !next.starts_with('-'));
@@ -206,12 +206,12 @@ fn configurations(
             match alike.iter().position(|(known, _)| *known == difference) {
                 Some(index) => alike[index].1.push(title),
                 // The list is one entry longer than the limit, to detect that there are more.
-                None if alike.len() <= EACH => alike.push((difference, vec![title])),
+                None if alike.len() <= MAX_LINES_PER_KEY => alike.push((difference, vec![title])),
                 None => {}
             }
         }
-        let many = alike.len() > EACH;
-        for (mut difference, titles) in alike.into_iter().take(EACH) {
+        let many = alike.len() > MAX_LINES_PER_KEY;
+        for (mut difference, titles) in alike.into_iter().take(MAX_LINES_PER_KEY) {
             // The titles are added unless all measurements have this difference.
             if titles.len() < points.len() {
                 difference.what = format!("{what} ({})", in_short(&titles));

@@ -97,7 +97,7 @@ impl fmt::Display for Threshold {
         if let Some(scope) = scope {
             write!(f, "{scope}.")?;
         }
-        write!(f, "{name}{}{operator}{percent}%", expect::blank(name))?;
+        write!(f, "{name}{}{operator}{percent}%", expect::separator(name))?;
         match size {
             Some(size) => write!(f, "@{}", size.exact()),
             None => Ok(()),

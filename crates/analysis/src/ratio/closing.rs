@@ -3,7 +3,7 @@
 use super::bests::{self, Ratio};
 use super::speed::{self, Speed};
 use super::within;
-use crate::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
+use crate::conclusion::{CANNOT_TELL, Obstacle, detectable_difference};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::{self, Better, UPPER_TAIL};
@@ -12,7 +12,7 @@ use nodegauge_measure::stats::{self, Better, UPPER_TAIL};
 const MAX_COMPARED_FIGURES: usize = 3;
 
 /// Reason why a ratio has no interval and hence no verdict.
-const FEW: &str = "too few samples for an interval";
+const TOO_FEW_SAMPLES: &str = "too few samples for an interval";
 
 /// Figure that a sentence compares with another figure of the same run.
 #[derive(Debug, Clone, Copy)]
@@ -74,16 +74,16 @@ fn sentence(
             let why = Obstacle::among([of.figure]).map(|why| format!(": {}", why.in_words()));
             format!("the figure of {} is {status}{}", of.name, why.unwrap_or_default())
         }
-        (None, _) => Obstacle::new(FEW).in_words(),
+        (None, _) => Obstacle::new(TOO_FEW_SAMPLES).in_words(),
         (Some(ends), _) => format!("{} in this run", interval_in_words(ends)),
     };
-    match Speed::from_interval(interval, speed::LITTLE) {
+    match Speed::from_interval(interval, speed::NEGLIGIBLE_DIFFERENCE) {
         Speed::Faster => {
             let times = times_as_fast(ratio, ci95, slower.name);
             format!("{} {what} {times} ({because})", faster.name)
         }
         Speed::NoDifference => {
-            let found = would_have_been_found(speed::LITTLE);
+            let found = detectable_difference(speed::NEGLIGIBLE_DIFFERENCE);
             format!(
                 "no difference: {} {what} {} times as fast as {} ({because}); {found}",
                 faster.name,

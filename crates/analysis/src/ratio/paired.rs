@@ -109,7 +109,7 @@ impl PairedRounds {
     /// rounds.
     pub fn compared(&self, comparisons: usize) -> Option<RelativeSpeed> {
         let found = joint_block_interval(&self.ratios, comparisons)?;
-        let verdict = Speed::from_interval(Some(found.ci95), speed::LITTLE);
+        let verdict = Speed::from_interval(Some(found.ci95), speed::NEGLIGIBLE_DIFFERENCE);
         let RatioInterval { ratio, ci95, visible, .. } = found;
         Some(RelativeSpeed { ratio, ci95, visible, verdict })
     }

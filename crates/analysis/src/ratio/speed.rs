@@ -1,7 +1,7 @@
 //! Verdict on the relative speed of one of several settings, from rounds that contain each setting once.
 
 /// Relative difference up to which two speeds count as equal.
-pub const LITTLE: f64 = 0.01;
+pub const NEGLIGIBLE_DIFFERENCE: f64 = 0.01;
 
 /// Verdict on the speed of a setting relative to the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,9 +22,9 @@ use std::f64::consts::{FRAC_PI_2, TAU};
 /// larger.
 pub const SOUGHT: Fraction = Fraction(0.10);
 /// Probability that a node with the sought loss is called good by mistake.
-const MISTAKEN: f64 = 0.05;
+const FALSE_GOOD_PROBABILITY: f64 = 0.05;
 /// Maximum probability that a good node is not called good; such a node is measured again.
-const DOUBTED: f64 = 0.2;
+const MISSED_GOOD_PROBABILITY: f64 = 0.2;
 /// Maximum number of runs for which quantiles of a median are computed exactly.
 const EXACT: usize = 40;
 /// Maximum number of runs per node that is proposed.
@@ -132,15 +132,15 @@ impl Peers {
         if nodes.is_none() && of_runs.is_none() {
             return None;
         }
-        let mistaken = normal_quantile(MISTAKEN);
-        let doubted = normal_quantile(DOUBTED);
-        let better = better_median_quantile(runs, MISTAKEN);
+        let mistaken = normal_quantile(FALSE_GOOD_PROBABILITY);
+        let doubted = normal_quantile(MISSED_GOOD_PROBABILITY);
+        let better = better_median_quantile(runs, FALSE_GOOD_PROBABILITY);
         // If the components are not separated, the spread may be due to nodes or due to runs. More runs reduce only the
         // latter.
         let of_node = if of_runs.is_none() { mistaken.max(better) } else { mistaken };
         let widened = widening(certainty, better.max(mistaken));
         let above = Quantiles { node: of_node, run: better, center: mistaken };
-        let worse = worse_median_quantile(runs, DOUBTED);
+        let worse = worse_median_quantile(runs, MISSED_GOOD_PROBABILITY);
         let below = Quantiles { node: doubted, run: worse, center: doubted };
         Some(Widths { above: self.width(above) * widened, below: self.width(below) })
     }
@@ -290,7 +290,7 @@ fn share(distance: f64) -> Fraction {
 /// quantiles it grows with the square of the quantile, as for Student's t (Abramowitz and Stegun, 26.7.5).
 fn widening(n: f64, quantile: f64) -> f64 {
     let of_95 = 0.9 / n + 2.0 / n.powi(2) + 45.0 / n.powi(3);
-    1.0 + of_95 * (quantile.powi(2) + 1.0) / (normal_quantile(MISTAKEN).powi(2) + 1.0)
+    1.0 + of_95 * (quantile.powi(2) + 1.0) / (normal_quantile(FALSE_GOOD_PROBABILITY).powi(2) + 1.0)
 }
 
 /// Returns the 95 % quantile of Qn of `n` normally distributed values with variance 1. It fits simulated quantiles

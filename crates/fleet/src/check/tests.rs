@@ -245,7 +245,7 @@ fn missing_module_is_reason_and_cause_of_a_bad_figure() {
 }
 
 #[test]
-fn verdict_line_begins_with_the_reason_and_has_at_most_80_characters() {
+fn verdict_line_fits_80_characters_with_host_and_reason() {
     let bad = checked(&[231e9, 229e9]).remark(Some("DIMM")).unwrap();
     let line_text = line("n017.site.example", NodeVerdict::Bad, Some(&bad), "");
     assert!(

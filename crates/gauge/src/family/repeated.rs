@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn best_that_one_half_does_not_reach_is_suspect() {
+    fn best_reached_in_one_half_only_is_suspect() {
         // The best of the even samples is 6.2 % above that of the odd ones, and the second best is within 10 %.
         let mut rates = Vec::new();
         for number in 0..40 {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn best_of_few_samples_near_it_is_suspect() {
+    fn best_with_few_similar_samples_is_suspect() {
         let mut rates = vec![60.0; 40];
         rates[3] = 65.0;
         rates[8] = 64.0;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn bests_of_noisy_halves_are_within_the_limit_unless_suspect() {
+    fn best_of_noisy_samples_is_confirmed_unless_suspect() {
         // The bandwidth scatters, because interference lowers it by an exponentially distributed share. If a run is not
         // suspect, another run must confirm it, with rare exceptions among 400 runs.
         let mut state = 53_u64;

@@ -46,7 +46,7 @@ fn form(input: &Input<'_>) -> Result<Option<tags::Tag>, ReadError> {
             first.push('\n');
             count += 1;
         }
-        if count == tags::LOOKED_AT {
+        if count == tags::MAX_EXAMINED_LINES {
             break;
         }
     }

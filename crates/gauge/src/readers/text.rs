@@ -11,20 +11,20 @@ pub fn lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the rest of the first line that begins with a label.
-pub fn behind<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+pub fn after_label<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     lines(text).find_map(|line| line.strip_prefix(label)).map(str::trim)
 }
 
 /// Returns the rest of the first line that begins with one of these labels. Earlier labels take precedence.
-pub fn behind_any<'a>(text: &'a str, labels: &[&str]) -> Option<&'a str> {
-    labels.iter().find_map(|label| behind(text, label))
+pub fn after_any_label<'a>(text: &'a str, labels: &[&str]) -> Option<&'a str> {
+    labels.iter().find_map(|label| after_label(text, label))
 }
 
 /// Returns the rest of the line that begins with a label; `None` if there is no such line.
 ///
 /// # Errors
 /// Fails if several lines begin with the label and differ.
-pub fn only<'a>(text: &'a str, label: &str) -> Result<Option<&'a str>, String> {
+pub fn unique_after_label<'a>(text: &'a str, label: &str) -> Result<Option<&'a str>, String> {
     let mut found = lines(text).filter_map(|line| line.strip_prefix(label)).map(str::trim);
     let first = found.next();
     match found.find(|other| Some(*other) != first) {

@@ -6,8 +6,8 @@ use nodegauge_measure::stats;
 const PRACTICAL: Fraction = Fraction(0.04);
 const GROUPS: usize = 400;
 /// Limit for 5 of 100 nodes: the mean of the binomial distribution plus two standard deviations.
-const MISTAKEN_MOST: usize = 29;
-const GOOD_LEAST: usize = 380;
+const MAX_MISTAKEN: usize = 29;
+const MIN_GOOD: usize = 380;
 
 /// Returns the runs of nodes of one kind with these spreads between nodes and between runs.
 fn runs_of(
@@ -73,7 +73,7 @@ fn node_with_the_sought_loss_is_good_in_at_most_5_of_100() {
     ];
     for (nodes, runs, own, spread) in cases {
         let [good, ..] = counts(nodes, runs, own, spread, 0.1);
-        assert!(good <= MISTAKEN_MOST, "{nodes} x {runs}, {own}: {good} {spread:?}");
+        assert!(good <= MAX_MISTAKEN, "{nodes} x {runs}, {own}: {good} {spread:?}");
     }
 }
 
@@ -87,7 +87,7 @@ fn good_nodes_are_called_good_if_the_spread_permits() {
         (1, 12, 2, Components { nodes: None, runs: Some(0.02) }),
     ] {
         let [good, ..] = counts(nodes, runs, own, spread, 0.0);
-        assert!(good >= GOOD_LEAST, "{nodes} x {runs}, {own}: {good} {spread:?}");
+        assert!(good >= MIN_GOOD, "{nodes} x {runs}, {own}: {good} {spread:?}");
     }
 }
 
@@ -103,9 +103,9 @@ fn wide_spread_needs_the_reported_number_of_runs() {
     let peers = Peers { spread: Components { nodes: Some(0.0), ..wide }, nodes: 12, runs: 48 };
     let needed = peers.power(PRACTICAL, Fraction(0.36), 1).needed.unwrap().runs;
     let [good, ..] = counts(12, needed, needed, wide, 0.0);
-    assert!(good >= GOOD_LEAST, "{needed}: {good}");
+    assert!(good >= MIN_GOOD, "{needed}: {good}");
     let [slow, ..] = counts(12, needed, needed, wide, 0.1);
-    assert!(slow <= MISTAKEN_MOST, "{needed}: {slow}");
+    assert!(slow <= MAX_MISTAKEN, "{needed}: {slow}");
 }
 
 #[test]
