@@ -36,7 +36,7 @@ fn main() {
         all_found += found;
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let memory = cases::most_memory() >> 20;
+    let memory = cases::peak_memory() >> 20;
     println!("{total} cases in {seconds:.0} s, at most {memory} MiB, {all_found} findings");
     std::process::exit(i32::from(all_found > 0));
 }
