@@ -58,7 +58,7 @@ pub fn csv(ranking: &Ranking) -> String {
         row.push("0".to_owned());
         rows.push(row);
     }
-    csv::written(&rows)
+    csv::format_rows(&rows)
 }
 
 /// Returns the ranking as JSON.
