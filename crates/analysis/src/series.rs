@@ -19,7 +19,7 @@ pub struct SeriesConfig {
 struct ConfigEntry {
     key: String,
     value: String,
-    /// True if the run chose the value by measuring, and the user did not set it.
+    /// True if runs can choose the value of this key themselves.
     is_choice: bool,
     words: String,
 }

@@ -143,7 +143,7 @@ fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
     others.map(|(_, other)| notice(other)).collect()
 }
 
-/// Returns the sum over the hosts of each rate that every host has exactly once.
+/// Returns the sum over the hosts of each rate that no host has more than once. A sum without some hosts is suspect.
 fn sums(measurements: &[Measurement], names: &[String]) -> Vec<Measurement> {
     let rates = measurements.iter().filter(|m| {
         matches!(m.unit, Unit::BytesPerSecond | Unit::FlopsPerSecond) && !m.is_published()

@@ -29,7 +29,7 @@ pub struct RunFilter {
     pub since: Option<Moment>,
     /// Only runs that started before the end of this day or second.
     pub until: Option<Moment>,
-    /// True to select only the runs that were saved when they were measured, without imported runs.
+    /// True to leave out imported runs.
     pub own: bool,
 }
 

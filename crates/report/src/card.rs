@@ -47,7 +47,7 @@ fn earlier_value(
     })
 }
 
-/// True if two figures have the same name, sizes, settings and validity.
+/// True if two figures have the same name, unit, category, statistic, sizes, settings and status.
 fn is_same(own: &Measurement, other: &Measurement, registry: &Registry) -> bool {
     let is_same_kind = (&own.gauge, &own.test, &own.name)
         == (&other.gauge, &other.test, &other.name)

@@ -91,7 +91,7 @@ impl Widths {
     }
 }
 
-/// Quantiles of the three causes of a width.
+/// Quantiles for the parts of a width: the spreads between nodes and between runs, and the median of the peers.
 #[derive(Debug, Clone, Copy)]
 struct Quantiles {
     node: f64,
@@ -304,7 +304,7 @@ fn better_median_quantile(runs: usize, tail: f64) -> f64 {
     median_quantile(runs, runs / 2 + 1, tail)
 }
 
-/// Returns the distance below the expected value that the better median of `runs` normally distributed values exceeds
+/// Returns the distance below 0 that the better median of `runs` normally distributed values with variance 1 exceeds
 /// with the probability `tail`.
 fn worse_median_quantile(runs: usize, tail: f64) -> f64 {
     median_quantile(runs, runs - runs / 2, tail)

@@ -30,7 +30,7 @@ pub fn best_doubt(rates: &[f64]) -> Option<String> {
     let share = BANDWIDTH.in_whole_percent();
     if near < NEAR_THE_BEST.min(rates.len()) {
         return Some(format!(
-            "{near} of the samples within {share} of the best: too few for a best that is repeated"
+            "{near} of the samples within {share} of the best: too few to confirm the best"
         ));
     }
     let [even, odd] = halves(rates).map(|half| half.into_iter().fold(0.0, f64::max));

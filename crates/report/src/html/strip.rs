@@ -283,7 +283,7 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     }
     if bar.limit.is_none() {
         let words = match (is_best, is_time) {
-            (true, _) => "the best known for these cores",
+            (true, _) => "best known value for these cores",
             (_, true) => "lower is better; no limit is known",
             _ => "no limit is known",
         };
