@@ -1,7 +1,9 @@
 //! Tests of `nodegauge apps iccg` in ranks that an MPI launcher or srun started.
 
 use crate::apps::children;
-use crate::harness::{Harness, OPEN_MPI_AS_ROOT, is_running, measurements, signal, texts, wait_for};
+use crate::harness::{
+    Harness, OPEN_MPI_AS_ROOT, is_running, measurements, signal, texts, wait_for,
+};
 use crate::mpi::{MPICH, installed};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;

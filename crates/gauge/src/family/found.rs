@@ -224,7 +224,7 @@ mod tests {
         let FoundKnee { basis, rates, .. } = FoundKnee::from_points(&points(&BENT, 30)).unwrap();
         assert_eq!(basis, KneeBasis::Bend);
         assert!(rates.iter().all(|rate| (rate / 30e9 - 1.0).abs() < 0.03), "{rates:?}");
-        // With too few samples for several parts, the rule of doubt applies.
+        // Few samples give few parts, so that the rule of doubt applies.
         assert_eq!(FoundKnee::from_points(&points(&DOUBLED, 4)).unwrap().rates.len(), 4);
     }
 
