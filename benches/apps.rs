@@ -96,7 +96,8 @@ fn main() {
     write_results("apps", &comparisons);
 }
 
-/// Returns the comparison of C++ loops with nodegauge's, for the result file; `None` for nodegauge's own loops.
+/// Returns the comparison of nodegauge's loops with the C++ loops `key`, for the result file; `None` if `key` is
+/// nodegauge.
 fn comparison(key: &str, edge: usize, seconds: &[f64], base: &[f64]) -> Option<Comparison> {
     let (peer, part) = match key {
         "eigen" => ("eigen", "product"),
@@ -132,7 +133,7 @@ fn number(m: &Measurement, key: &str) -> Option<f64> {
     m.config.get(key).and_then(Value::as_f64)
 }
 
-/// Returns the values that `of` extracts from a figure, over all runs.
+/// Returns the values that `of` extracts from the figure `name` in each run.
 fn of_all(runs: &[Record], name: &str, of: impl Fn(&Measurement) -> Vec<f64>) -> Vec<f64> {
     runs.iter().filter_map(|run| figure(run, name)).flat_map(of).collect()
 }

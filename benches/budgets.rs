@@ -1,6 +1,6 @@
 //! Runs every measuring command with several budgets, on this node as it is and with a thread that keeps a CPU busy. A
-//! budget is kept if the figures arrive within 1.15 times the budget and a second, or if the budget is refused within
-//! two seconds and the budget in the hint then works.
+//! budget is kept if the figures are printed within 1.15 times the budget plus one second. It is also kept if it is
+//! refused within two seconds, and the budget in the hint then works.
 //!
 //! `PROGRAM=PATH` is the program (default: the built one). `COMMANDS=explain,roofline` selects commands by words in
 //! them. `BUDGETS=3,10` sets the budgets (default 3, 10 and 40 s), `LOADS=idle,busy` the loads, and `STREAM_C=PATH`
@@ -38,7 +38,7 @@ const COMMANDS: [&str; 19] = [
     "run",
 ];
 /// Minimum share of budgets that must be kept.
-const ENOUGH: f64 = 0.95;
+const MIN_KEPT_SHARE: f64 = 0.95;
 /// Maximum time until a budget is refused.
 const REFUSAL: Duration = Duration::from_secs(2);
 /// Exit code of a refused budget.
@@ -46,7 +46,7 @@ const REFUSED: i32 = 2;
 /// Exit code if a figure is invalid.
 const UNMET: i32 = 1;
 
-/// Returns the value of a variable, or the default value.
+/// Returns the value of an environment variable, or `usual` if it is not set.
 fn variable(name: &str, usual: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| usual.to_owned())
 }
@@ -81,7 +81,7 @@ impl Run {
         delivers && self.elapsed.as_secs_f64() <= 1.15 * budget + 1.0
     }
 
-    /// Returns the budget in the hint of a refusal.
+    /// Returns the budget that the hint of a refusal recommends.
     fn hint(&self) -> Option<f64> {
         let (_, after) = self.text.split_once("use --budget ")?;
         let number = after.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
@@ -118,7 +118,7 @@ impl Drop for Load {
     }
 }
 
-/// Runs a command with a budget and prints a line. Returns true if the budget was kept.
+/// Runs a command with a budget and prints a line with the result. Returns true if the budget was kept.
 fn holds(program: &str, command: &str, budget: f64, load: &str, folder: &Path) -> bool {
     let run = Run::of(program, command, budget, folder);
     let (is_kept, words) = match (run.code, run.hint()) {
@@ -165,5 +165,5 @@ fn main() -> ExitCode {
     let held = kept.iter().filter(|kept| **kept).count();
     let share = held as f64 / kept.len().max(1) as f64;
     println!("\n{held} of {} promises were kept ({:.0} %)", kept.len(), 100.0 * share);
-    if share >= ENOUGH { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if share >= MIN_KEPT_SHARE { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

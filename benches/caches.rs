@@ -26,7 +26,7 @@ const LOOPS: [(&str, &[&str]); 2] = [
     ("copy", &["copy", "copy_sse", "copy_avx", "copy_avx512"]),
 ];
 
-/// Results of one round: for each quantity, the figures of nodegauge and of the reference program.
+/// Results of one round: for each quantity, the figure of nodegauge and that of the reference program.
 type Round = BTreeMap<String, (f64, f64)>;
 
 fn main() {
@@ -69,7 +69,7 @@ fn latencies(chase: &str, figures: &mut Round) {
             });
             let bytes = set.to_string();
             let output = Command::new(chase)
-                // One access per line, in random order over the whole set, like nodegauge.
+                // multichase accesses one element per line, in random order over the whole set, as nodegauge does.
                 .args(["-s", "64", "-m", &bytes, "-T", &bytes, "-n", "3"])
                 .args(options)
                 .output()
@@ -112,8 +112,8 @@ fn names(rounds: &[Round]) -> Vec<&String> {
     names
 }
 
-/// Returns the comparisons for the result file. Figures and ratios are medians over rounds, in which the figures are
-/// bests.
+/// Returns the comparisons for the result file. Each round gives the best of each program; figures and ratios are
+/// medians over the rounds.
 fn comparisons(rounds: &[Round]) -> Vec<Comparison> {
     let likwid = version_of("likwid-bench", &["-v"]);
     let mut found = Vec::new();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
-/// Returns an environment variable if it is set and can be parsed.
+/// Returns the value of an environment variable; `None` if it is not set or cannot be parsed.
 pub fn variable<T: FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok().filter(|value| !value.is_empty())?.parse().ok()
 }
@@ -33,14 +33,14 @@ pub fn nodegauge_program(args: &[&str], program: &[&str]) -> Record {
     serde_json::from_slice(&output.stdout).expect("a record")
 }
 
-/// Runs a kernel of likwid-bench on a work group. Returns the figure after `label` in base units; `more` contains
-/// further arguments.
+/// Runs a kernel of likwid-bench in a work group, with `more` arguments. Returns the figure after `label` in base
+/// units.
 pub fn likwid_bench(kernel: &str, group: &str, label: &str, more: &[&str]) -> Option<f64> {
     let args = ["-t", kernel, "-w", group];
     let output = Command::new("likwid-bench").args(args).args(more).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let number = text.lines().find_map(|line| line.strip_prefix(label))?;
-    // The first note of likwid-bench may follow on the same line.
+    // likwid-bench may print its first note on the same line.
     let digits: String =
         number.trim().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
     digits.parse::<f64>().ok().map(|millions| millions * 1e6)
@@ -128,12 +128,13 @@ pub struct Comparison {
     pub theirs: BestAndMedian,
     /// Ratio, above 1 if nodegauge is better.
     pub ratio: BestAndMedian,
-    /// Deviation from 1 of two equal programs, or the range of the ratios over all rounds; empty if it is unknown.
+    /// Noise of the ratio: the deviation from 1 between two runs of the same program, or the range over all rounds;
+    /// empty if it is unknown.
     pub noise: String,
 }
 
 impl Comparison {
-    /// Makes a comparison of rates, in `unit`, without known noise.
+    /// Creates a comparison of rates, in `unit`, with unknown noise.
     pub fn from_rates(
         peer: &'static str,
         quantity: String,
@@ -146,7 +147,7 @@ impl Comparison {
         Self { peer, version, quantity, unit, own, theirs, ratio, noise: String::new() }
     }
 
-    /// Makes a comparison of times, in `unit`, without known noise.
+    /// Creates a comparison of times, in `unit`, with unknown noise.
     pub fn from_times(
         peer: &'static str,
         quantity: String,
@@ -191,7 +192,7 @@ impl Comparison {
     }
 }
 
-/// Returns the range of ratios as the noise of a [`Comparison`].
+/// Formats the range of ratios, as the noise of a [`Comparison`].
 pub fn range(ratios: &[f64]) -> String {
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratios.iter().copied().fold(0.0, f64::max);
@@ -238,7 +239,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the name of the processor, and a description of the machine.
+/// Returns the name of the processor and the description of the machine.
 fn this_machine() -> (String, String) {
     let topology = Topology::load(&TopologySource::Live).expect("hwloc reads this machine");
     let machine =
@@ -249,7 +250,7 @@ fn this_machine() -> (String, String) {
     (name, format!("{} CPUs; {model}", processor.threads))
 }
 
-/// Returns a name in lower-case letters, digits and hyphens.
+/// Converts a name to a file name: lower-case letters, digits and hyphens.
 fn file_name(processor: &str) -> String {
     let words =
         processor.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());

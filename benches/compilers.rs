@@ -73,7 +73,7 @@ fn command(m: &Measurement) -> &str {
     m.config["compiler"]["command"].as_str().unwrap_or("?")
 }
 
-/// Returns the regimes in which a loop has enough samples, each with its round trip (NaN for one thread).
+/// Returns the regimes in which a loop has enough samples. Each has its round trip in seconds (NaN for one thread).
 fn regimes(m: &Measurement) -> Vec<(f64, Summary)> {
     if m.regimes.is_empty() {
         let trip = m.config.get("round_trip_s").and_then(Value::as_f64).unwrap_or(f64::NAN);
@@ -83,7 +83,7 @@ fn regimes(m: &Measurement) -> Vec<(f64, Summary)> {
     often.map(|regime| (regime.round_trip_s, regime.summary.clone())).collect()
 }
 
-/// Best rate and best median of all compiled variants in a regime, with their commands, and the number of samples.
+/// Fastest compiled variants in a regime: their best rate and best median with the commands, and the number of samples.
 struct Fastest {
     best: (String, f64),
     median: (String, f64),

@@ -1,9 +1,9 @@
-//! Measures latency under load in the memory of a device (`DEVICE`, default `cuda:0`): `device curves` alternately with
-//! `device stream`, whose read, nstream, update and write move the lines of 1:0, 3:1, 1:1 and 0:1.
+//! Measures latency under load in the memory of a device (`DEVICE`, default `cuda:0`): `device curves` alternates with
+//! `device stream`, whose kernels read, nstream, update and write have the mixes 1:0, 3:1, 1:1 and 0:1.
 //!
-//! Runs `ROUNDS` times (default 3), with `BUDGET` seconds per run of the curves (default 70) and a third of it per run of
-//! the kernels: six minutes with its defaults, for a device that is lent for a short time. Prints Markdown: the figures of
-//! the curves with the spread over the runs, and the bandwidth of each mix compared with that of its kernel.
+//! Runs `ROUNDS` times (default 3), with `BUDGET` seconds per run of the curves (default 70) and a third of it per run
+//! of the kernels. With the default values, this takes six minutes. Prints Markdown: the figures of the curves with the
+//! spread over the runs, and the bandwidth of each mix compared with that of its kernel.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn values(records: &[Record], name: &str) -> Vec<f64> {
     records.iter().filter_map(|record| value(record, name)).collect()
 }
 
-/// Returns the median of a figure over the runs, with its range relative to the median.
+/// Formats the median of a figure over the runs, multiplied by `factor`, and its range relative to the median.
 fn median_and_range(records: &[Record], name: &str, factor: f64) -> String {
     let all = values(records, name);
     if all.is_empty() {

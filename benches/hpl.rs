@@ -192,7 +192,7 @@ fn report(rates: &Rates, multiplier: &Multiplier, n: usize) {
     let likwid = version_of("likwid-bench", &["-v"]);
     let library = multiplier.to_string();
     let order = format!("N = {n}");
-    // DGEMM is an upper bound of LU, not a peer.
+    // DGEMM is no peer but an upper bound of LU.
     let ratios = [
         ("nodegauge", "hpcc", Some(("hpcc", order.as_str(), UNKNOWN))),
         ("nodegauge", "dgetrf", Some(("dgetrf", order.as_str(), library.as_str()))),

@@ -63,7 +63,8 @@ fn cost() {
     ));
 }
 
-/// Runs the default grid twice and prints the differences between the figures, separately for valid and suspect ones.
+/// Runs the default grid twice and prints the differences between the figures. Valid and suspect figures are printed
+/// separately.
 fn agreement(folder: &std::path::Path, max_file: Option<Bytes>) {
     let options = FilesOptions {
         paths: vec![folder.to_owned()],

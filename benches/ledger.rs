@@ -38,7 +38,7 @@ fn main() {
     timed("synthetic large node", &SysRoot::recorded(large.path()), rounds);
 }
 
-/// Prints best and median of the readings of a tree.
+/// Prints the best and the median time of reading the counters of a tree.
 fn timed(name: &str, root: &SysRoot, rounds: usize) {
     let mut times: Vec<f64> = (0..rounds.max(1))
         .map(|_| {
@@ -58,7 +58,7 @@ fn write(root: &Path, path: &str, text: &str) {
     fs::write(path, text).expect("room for the tree");
 }
 
-/// Writes the counters of a large node, which are zero or small.
+/// Writes the counters of a large node, all of which are zero or small.
 fn large_node(root: &Path) {
     write(root, "proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000000\n");
     let names: String = (0..CPUS).map(|cpu| format!(" {:>10}", format!("CPU{cpu}"))).collect();

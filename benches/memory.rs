@@ -89,7 +89,7 @@ fn main() {
     let places: Vec<_> = placement.threads.iter().map(|thread| thread.cpus.clone()).collect();
     let team = Team::start(&places).expect("threads can be bound");
     let mut latency = CoreToCore { lines: SharedLines::new(team.len()), team };
-    // The reference programs use the array length that nodegauge chooses.
+    // The reference programs use arrays of the length that nodegauge chooses.
     let first = common::nodegauge(&["stream", "--samples", "1", "--kernels", "copy"]);
     let array = first.measurements.iter().find_map(|m| m.config.get("array_bytes")?.as_u64());
     let array = array.expect("a run records the length of its arrays");
@@ -126,7 +126,7 @@ fn main() {
             };
             runs.extend(ran.into_iter().map(with));
         }
-        // Prints the results so far, in case the run is interrupted.
+        // The intermediate results are printed, because the run may be interrupted.
         note(&report(&runs));
     }
     let _ = std::fs::remove_dir_all(&scratch);
@@ -134,7 +134,7 @@ fn main() {
     write_results("memory", &comparisons(&runs));
 }
 
-/// Runs a program; returns its name and its rates. The rates of nodegauge are separate for each regime.
+/// Runs a program. Returns its name, and its rates per regime; a reference program has one entry without a regime.
 fn run(program: &Program, array: u64, threads: usize) -> (String, Vec<(Option<f64>, Rates)>) {
     let alone = |rates: Rates| vec![(None, rates)];
     match program {
@@ -159,7 +159,7 @@ fn run(program: &Program, array: u64, threads: usize) -> (String, Vec<(Option<f6
     }
 }
 
-/// Returns the best and the median of each loop of an engine, for each regime of its samples.
+/// Returns the best and the median of each loop that `engine` measured, per regime of its samples.
 fn regimes(record: &Record, engine: &str) -> Vec<(Option<f64>, Rates)> {
     let mut met: Vec<(Option<f64>, Rates)> = Vec::new();
     let mut add = |trip: Option<f64>, name: &str, rates: (f64, f64)| {
@@ -171,7 +171,7 @@ fn regimes(record: &Record, engine: &str) -> Vec<(Option<f64>, Rates)> {
     };
     let of = |m: &&Measurement| m.config.get("engine").and_then(Value::as_str) == Some(engine);
     for m in record.measurements.iter().filter(of).filter(|m| m.value.is_some()) {
-        // With several regimes, each has its own summary. With one regime, the summary of the measurement is used.
+        // If there are several regimes, each has a summary. Otherwise the summary of the measurement is used.
         for regime in m.regimes.iter().filter(|regime| regime.summary.n >= 3) {
             let rates = (regime.summary.best, regime.summary.median);
             add(Some(regime.round_trip_s), &m.name, rates);
@@ -184,7 +184,7 @@ fn regimes(record: &Record, engine: &str) -> Vec<(Option<f64>, Rates)> {
     met
 }
 
-/// Builds the sources that the environment variables name, for arrays with `elements` elements.
+/// Builds the reference programs whose sources the environment variables name, for arrays with `elements` elements.
 fn build(scratch: &Path, elements: u64) -> Vec<Program> {
     let mut programs = Vec::new();
     let mut add = |name: &str, compiler: &str, args: &[String], sources: &[PathBuf]| {
@@ -226,8 +226,8 @@ fn build(scratch: &Path, elements: u64) -> Vec<Program> {
     programs
 }
 
-/// Runs stream.c or BabelStream and parses its table: per loop, the best rate in MB/s, followed by times, including the
-/// minimum and the average.
+/// Runs stream.c or BabelStream and parses its table. Each row has a loop, its best rate in MB/s, and times, including
+/// the minimum and the average.
 fn table_of(program: &Path, array: u64, threads: usize) -> Rates {
     let elements = (array / 8).to_string();
     let mut command = Command::new(program);
@@ -263,13 +263,13 @@ fn regimes_of(runs: &[Run]) -> Vec<Regime> {
     regime::regimes(&trips)
 }
 
-/// Returns the runs within a regime.
+/// Returns the runs in the regime with index `number`.
 fn within<'r>(runs: &'r [Run], regimes: &[Regime], number: usize) -> Vec<&'r Run> {
     let of_regime = |run: &&Run| regime::assign(regimes, run.trips.0, run.trips.1) == Some(number);
     runs.iter().filter(of_regime).collect()
 }
 
-/// Returns the best and the median of a program for a loop over all runs, and the number of runs.
+/// Returns the best and the median rate of a program for a loop over all runs, and the number of runs.
 fn rates_of(runs: &[&Run], program: &str, name: &str) -> (f64, f64, usize) {
     let ran = runs.iter().filter(|run| run.program == program);
     let rates: Vec<(f64, f64)> = ran.filter_map(|run| run.rates.get(name).copied()).collect();

@@ -1,9 +1,9 @@
 //! Compares `nodegauge io --metadata` with mdtest: the same numbers of files, processes and directories, interleaved.
 //!
 //! `MDTEST=PATH` names an mdtest (no package has one), `LAUNCHER` the launcher of its ranks. `FOLDER=DIR` is the
-//! directory of the files (default: the current one), `ROUNDS` the number of rounds (default 8), `FILES` that of the files
-//! of each process (default 1000). A round has six turns of nodegauge before mdtest, its six iterations, and three turns
-//! after it. Prints Markdown and writes the result file.
+//! directory of the files (default: the current one), `ROUNDS` the number of rounds (default 8), `FILES` the number of
+//! files per process (default 1000). In each round, nodegauge has six turns before the six iterations of mdtest, and
+//! three turns after them. Prints Markdown and writes the result file.
 
 mod common;
 
@@ -116,7 +116,7 @@ fn text(m: &Measurement, key: &str) -> String {
     m.config.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Returns the operation with its workers, directories and file system.
+/// Returns the operation with the number of workers, the layout of directories, and the file system.
 fn key(m: &Measurement) -> String {
     let count = m.config.get("processes").and_then(serde_json::Value::as_u64).unwrap_or(1);
     let kind = m.config.get("volume").and_then(|volume| volume.get("type"));

@@ -1,10 +1,10 @@
-//! Compares the bandwidths of all threads by ratio of reads to writes: `memory curves` (`saturated_MIX`), `memory mix`, and
-//! likwid-bench's kernels of the same ratio, in one run.
+//! Compares the bandwidth of all threads for each ratio of reads to writes: `memory curves` (`saturated_MIX`), `memory
+//! mix`, and likwid-bench's kernels with the same ratio, in one run.
 //!
-//! Each program runs once per round, in random order, `ROUNDS` times (default 3), on arrays of one length; `BUDGET`
-//! (default 40) is the time of a run of the curves in seconds. Two CPUs need about five minutes. Each figure is the best of
-//! all rounds. Ratios are above 1 if `memory curves` is ahead; the range is that of the rounds. Prints Markdown and
-//! writes the result file.
+//! Each program runs once per round, in random order, `ROUNDS` times (default 3), on arrays of the same length.
+//! `BUDGET` (default 40) is the time of a run of the curves in seconds. With two CPUs, the bench takes about five
+//! minutes. Each figure is the best of all rounds. Ratios are above 1 if `memory curves` is faster, and the range is
+//! that over the rounds. Prints Markdown and writes the result file.
 
 mod common;
 
@@ -18,7 +18,8 @@ use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_measure::stats;
 use nodegauge_placement::PlacementRequest;
 
-/// Mix of lines read and lines written, with likwid-bench's kernels of the same lines and their number of arrays.
+/// Mix of lines read and lines written, with the kernels of likwid-bench that have the same mix, and their number of
+/// arrays.
 struct ComparedMix {
     name: &'static str,
     kernels: &'static [&'static str],
@@ -65,7 +66,7 @@ fn best(rates: &[f64]) -> f64 {
     rates.iter().copied().fold(f64::NAN, f64::max)
 }
 
-/// Returns the ratios of the rounds.
+/// Returns the ratio of the own rate to the peer's rate in each round.
 fn ratios(own: &[f64], theirs: &[f64]) -> Vec<f64> {
     own.iter().zip(theirs).map(|(own, theirs)| own / theirs).collect()
 }
@@ -80,7 +81,7 @@ fn main() {
     let placement =
         nodegauge_placement::plan(&topology, &PlacementRequest::default()).expect("there are CPUs");
     let threads = placement.threads.len();
-    // The reference programs use the array length that nodegauge chooses.
+    // The reference programs use arrays of the length that nodegauge chooses.
     let first = nodegauge(&["memory", "mix", "--samples", "1"]);
     let array = first.measurements.iter().find_map(|m| m.config.get("array_bytes")?.as_u64());
     let array = array.expect("a run records the length of its arrays");
@@ -151,8 +152,8 @@ fn best_and_median(rates: &[f64]) -> BestAndMedian {
     BestAndMedian::both(best(rates), stats::median(rates)).scaled(1e-9)
 }
 
-/// Returns the best rate of a peer in GB/s, and the ratio of the own best rate to it with the ratios of the rounds; dashes
-/// without a peer.
+/// Formats the best rate of a peer in GB/s, and the ratio of the own best rate to it with the range over the rounds;
+/// dashes without a peer.
 fn against(own: &[f64], theirs: &[f64]) -> [String; 2] {
     if theirs.is_empty() {
         return ["-".to_owned(), "-".to_owned()];

@@ -63,7 +63,7 @@ fn library(record: &Value) -> String {
     format!("{} {}", part("library"), part("version"))
 }
 
-/// Returns the name of a size, e.g. `64 KiB`.
+/// Formats a message size, e.g. `64 KiB`.
 fn size_in_words(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
@@ -72,7 +72,7 @@ fn size_in_words(bytes: u64) -> String {
     }
 }
 
-/// Runs `nodegauge mpi` with an MPI and these options and returns the record.
+/// Runs `nodegauge mpi` with the MPI of `mpicc` and with these options; returns the record.
 fn record(mpicc: &str, args: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
         .args(["mpi", "--no-save", "--json", "-", "--mpicc", mpicc, "--patterns", "latency,bw"])
@@ -130,9 +130,9 @@ fn floor(rounds: usize) {
 /// Compares the compiled and the precompiled probe of one MPI, alternately.
 fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize, peer: &'static str) -> Vec<Comparison> {
     let version = std::cell::RefCell::new(UNKNOWN.to_owned());
-    // Search path with a launcher, but without a compiler.
+    // This search path contains a launcher, but no compiler.
     let bin = tempfile::tempdir().expect("a folder");
-    // Hydra looks for its proxy in its own directory; Open MPI looks for ssh to start ranks on other nodes.
+    // Hydra searches its proxy in its own folder, and Open MPI requires ssh, with which it starts ranks on other nodes.
     let proxy = "hydra_pmi_proxy";
     for (name, link) in [(mpirun, "mpirun"), (proxy, proxy), ("true", "ssh")] {
         let target = Path::new("/usr/bin").join(name);
@@ -201,7 +201,7 @@ fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize, peer: &'static str) 
     comparisons
 }
 
-/// Prints the table of an MPI, and returns its checked sizes for the result file.
+/// Prints the table of an MPI, and returns the comparisons of its checked sizes for the result file.
 fn print_table(mpicc: &str, record: &Value, peer: &'static str) -> Vec<Comparison> {
     print(&format!(
         "\n{mpicc}\n\n| | bytes | probe | OSU | ratio | within 3 % | OSU over itself |\n| --- | --- | --- | --- | --- | --- | --- |"
@@ -238,7 +238,7 @@ fn print_table(mpicc: &str, record: &Value, peer: &'static str) -> Vec<Compariso
         };
         let (x, y) = if name == "latency" { (x * 1e6, y * 1e6) } else { (x / 1e9, y / 1e9) };
         let name = name.as_str().unwrap_or("?");
-        let chance = osu.map_or(f64::NAN, over_itself);
+        let chance = osu.map_or(f64::NAN, ratio_to_itself);
         print(&format!(
             "| {name} | {size} | {x:.3} | {y:.3} | {ratio:.3} | {within} | {chance:.3} |"
         ));
@@ -254,7 +254,7 @@ fn print_table(mpicc: &str, record: &Value, peer: &'static str) -> Vec<Compariso
         comparisons.push(Comparison { ratio, ..comparison.with_version(&version) });
         chances.push((chance - 1.0).abs());
     }
-    // A single deviation may be small by chance, so the noise is at least the median over all sizes.
+    // The deviation of a single size may be small by chance, so the noise is at least the median over all sizes.
     let typical = stats::median(&chances);
     let with_noise = |(comparison, chance): (Comparison, &f64)| {
         comparison.with_noise(format!("{:.3}", chance.max(typical)))
@@ -263,13 +263,13 @@ fn print_table(mpicc: &str, record: &Value, peer: &'static str) -> Vec<Compariso
 }
 
 /// Returns the ratio of the median of the even rounds to that of the odd rounds; NaN for fewer than two rounds.
-fn over_itself(m: &Value) -> f64 {
+fn ratio_to_itself(m: &Value) -> f64 {
     let empty = Vec::new();
     let samples = m["samples"].as_array().unwrap_or(&empty);
     halves(&samples.iter().filter_map(Value::as_f64).collect::<Vec<f64>>())
 }
 
-/// Returns the ratio of the median of the even samples to that of the odd samples.
+/// Returns the ratio of the median of the samples with even numbers to that of the samples with odd numbers.
 fn halves(samples: &[f64]) -> f64 {
     let half = |first: usize| {
         let mut values: Vec<f64> = samples.iter().skip(first).step_by(2).copied().collect();

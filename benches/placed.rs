@@ -13,16 +13,17 @@ use nodegauge_measure::stats;
 use std::path::Path;
 use std::process::Command;
 
-/// Shares of the full rate of the programs, in percent. With 0, the program does not access memory.
+/// Shares of the full rate at which the programs read, percent. At 0, a program does not access memory.
 const SHARES: [u32; 6] = [0, 10, 30, 50, 70, 90];
 /// Maximum difference between the shares of a correct result.
 const NEAR: f64 = 0.1;
 /// Duration of a run of a program in seconds.
 const SECONDS: &str = "1.5";
 
-/// Program that reads blocks of 64 KiB of 128 MiB, and waits after each so that the rate is a share of the full rate. It
-/// reads a number of blocks, so that it takes longer if something slows it down, as programs do; without a number, it
-/// reads for a time. It prints the bytes that it read per second, those per second of reading, and the number of blocks.
+/// Program that reads 128 MiB in blocks of 64 KiB. After each block it waits, so that its rate is the requested share
+/// of the full rate. It reads a given number of blocks and, like most programs, takes longer if it is slowed down.
+/// Without a number, it reads for a given time. It prints the bytes read per second, the bytes per second of reading,
+/// and the number of blocks.
 const SOURCE: &str = r#"
 #include <stdint.h>
 #include <stdio.h>
@@ -84,7 +85,7 @@ fn built(folder: &Path) -> String {
     program
 }
 
-/// Run of a program by itself.
+/// Run of a program without nodegauge.
 struct KnownRun {
     /// Share of the full rate that the program counted.
     share: f64,
@@ -92,7 +93,7 @@ struct KnownRun {
     blocks: String,
 }
 
-/// Runs a program by itself for [`SECONDS`].
+/// Runs a program without nodegauge for [`SECONDS`].
 fn known(program: &str, share: u32) -> KnownRun {
     let output = Command::new("taskset")
         .args(["-c", "0", program, &share.to_string(), SECONDS])
@@ -104,7 +105,7 @@ fn known(program: &str, share: u32) -> KnownRun {
     KnownRun { share: measured, blocks: format!("{:.0}", numbers[2]) }
 }
 
-/// Returns the measured share of the full rate: zero without traffic, `None` if it is unknown.
+/// Returns the share of the full rate that `memory curves` measured: zero without traffic, `None` if it is unknown.
 fn found(record: &Record) -> Option<f64> {
     let figure = |name: &str| record.measurements.iter().find(|m| m.name == name);
     if figure("program_bandwidth_below").is_some() {
@@ -156,6 +157,6 @@ fn main() {
             of_program.len() - known.len(),
         ));
     }
-    // Remaining files are in the folder for temporary files.
+    // The files are in the folder for temporary files, so a failure to remove them does no harm.
     let _ = std::fs::remove_dir_all(&folder);
 }

@@ -1,5 +1,6 @@
-//! Measures the overhead of `sweep -- PROGRAM` per run of the program. It is the time of a sweep with many rounds minus
-//! that of a sweep with few rounds, divided by the number of additional runs, minus the median time of a run.
+//! Measures the overhead per run of the program in `sweep -- PROGRAM`. The time of a sweep with few rounds is
+//! subtracted from that of a sweep with many rounds. The difference is divided by the number of additional runs, and
+//! the median time of a run is subtracted.
 //!
 //! `PROGRAM` is the program (default `true`), and `ROUNDS` the number of additional rounds, each with two runs (default
 //! 200). Prints Markdown for docs/benchmarks.md.
@@ -10,7 +11,7 @@ use common::{nodegauge_program, print, variable};
 use nodegauge_measure::record::Record;
 use std::time::Instant;
 
-/// Number of rounds in the sweep with few rounds.
+/// Number of rounds of the short sweep.
 const FEW: usize = 5;
 
 fn main() {
@@ -31,7 +32,7 @@ fn main() {
     ));
 }
 
-/// Runs a sweep over two values of a variable; returns the record and the elapsed time.
+/// Sweeps a program over two values of a variable; returns the record and the elapsed time in seconds.
 fn sweep(program: &str, rounds: usize) -> (Record, f64) {
     let rounds = rounds.to_string();
     let options = ["sweep", "env:X=1,2", "--samples", &rounds];

@@ -1,8 +1,8 @@
 //! Measures the time and the peak memory of `read` for a long log with the outputs of many programs, with and without
 //! the prefixes of a rank.
 //!
-//! `BYTES` is the length of the log (default 100 MB), `ROUNDS` the number of executions (default 5). Prints Markdown for
-//! docs/benchmarks.md.
+//! `BYTES` is the length of the log (default 100 MB), `ROUNDS` the number of executions (default 5). Prints Markdown
+//! for docs/benchmarks.md.
 
 mod common;
 #[path = "../tests/long_log.rs"]
@@ -47,7 +47,7 @@ struct Run {
     memory: u64,
 }
 
-/// Reads a file, without looking at the memory while it is timed, and again to find the memory.
+/// Reads a file twice: once to measure the time, and once to measure the peak memory.
 fn read(file: &Path) -> Run {
     let began = Instant::now();
     let status = start(file).wait().expect("nodegauge ends");

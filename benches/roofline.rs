@@ -15,7 +15,7 @@ use nodegauge_measure::record::Measurement;
 use nodegauge_measure::stats;
 use std::collections::BTreeMap;
 
-/// Suffixes of ceilings, likwid-bench's kernels for the same loop, and the label of the figure in its output.
+/// Ceilings by suffix, with the kernels of likwid-bench for the same loop, and the label of their figure in its output.
 const LOOPS: [(&str, &[&str], &str); 6] = [
     ("_read", &["load_avx", "load_avx512"], BYTES),
     ("memory_triad", &["stream_mem_avx_fma", "stream_mem_avx512", "stream_avx512_fma"], BYTES),
@@ -29,7 +29,7 @@ const FLOPS: &str = "MFlops/s:";
 /// Working set per thread of computing loops in bytes, which fits in the first-level cache.
 const SMALL: u64 = 16 << 10;
 
-/// Median and best of a run of nodegauge, and the figure of likwid-bench.
+/// Figures of a round: median and best of nodegauge, and the average of likwid-bench.
 type Round = (f64, f64, f64);
 
 fn main() {
@@ -55,7 +55,8 @@ fn main() {
     write_results("roofline", &comparisons(&all));
 }
 
-/// Runs likwid-bench for a ceiling; returns its figure together with those of the ceiling.
+/// Runs the kernels of likwid-bench for a ceiling. Returns the figures of the ceiling and that of the fastest kernel;
+/// `None` if no kernel exists.
 fn compared(m: &Measurement) -> Option<Round> {
     let (_, kernels, label) = LOOPS.iter().find(|(end, ..)| m.name.ends_with(end))?;
     let number = |key: &str| m.config.get(key).and_then(|value| value.as_u64());

@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::Instant;
 
-/// Number of intervals per sum, which takes about 0.1 s on a core with a clock of several GHz.
+/// Number of intervals per sum. A sum takes about 0.1 s on a core with a clock of several GHz.
 const POINTS: u64 = 100_000_000;
 /// Number of rounds.
 const ROUNDS: usize = 30;

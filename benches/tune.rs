@@ -118,7 +118,7 @@ fn loops(site: &Site, space: &Space) {
         "| kernel | exhaustive search | trial | trial / search, median (quartiles) | best / best |"
     );
     println!("| --- | --- | --- | --- | --- |");
-    // Medians of the pairs, and ratios of the bests of all trials.
+    // Ratios of the medians of the pairs, and of the bests of all trials.
     let mut ratios: BTreeMap<&str, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for _ in 0..variable("TRIALS").unwrap_or(3) {
         let Some(run) = run_within(is_of_search) else {
@@ -163,7 +163,7 @@ fn loops(site: &Site, space: &Space) {
     write_results("tune", &ratios.iter().map(comparison).collect::<Vec<_>>());
 }
 
-/// Runs `stream` until a run is within the regime of the search, at most ten times.
+/// Runs `stream` until the regime of a run is that of the search, at most ten times.
 fn run_within(is_of_search: impl Fn(f64) -> bool) -> Option<Record> {
     let names = KERNELS.map(Kernel::name).join(",");
     (0..10).map(|_| nodegauge(&["stream", "--kernels", &names])).find(|run| {
@@ -240,14 +240,14 @@ fn rates(point: &StreamPoint, seconds: &[f64]) -> Vec<f64> {
     config.kernels.iter().zip(seconds).map(|((kernel, _), s)| bytes(*kernel) / s).collect()
 }
 
-/// Returns the regime that contains most samples.
+/// Returns the regime with the most samples.
 fn regime_of(samples: &Samples) -> Option<Regime> {
     let trips: Vec<f64> = samples.values().flatten().map(|(_, trip)| *trip).collect();
     let count = |regime: &Regime| trips.iter().filter(|trip| regime.contains(**trip)).count();
     regime::regimes(&trips).into_iter().max_by_key(count)
 }
 
-/// Returns the set-up and the loops with the highest median rates in the regime that contains most samples.
+/// Returns the set-up, and a loop for each kernel, with the highest median rates in the regime with the most samples.
 fn best(space: &Space, samples: &Samples, kernels: &[Kernel]) -> Configuration {
     let most = regime_of(samples);
     let typical = |pairs: &[(f64, f64)]| {
@@ -278,7 +278,7 @@ fn best(space: &Space, samples: &Samples, kernels: &[Kernel]) -> Configuration {
     found.swap_remove(0).1
 }
 
-/// Runs two configurations in pairs; returns the ratios of the pairs within one regime.
+/// Runs two configurations in pairs of passes; returns the ratios of the pairs that are within one regime.
 fn play_off(
     points: &mut [StreamPoint],
     (site, choice): (usize, &Choice),
@@ -289,7 +289,7 @@ fn play_off(
     played.iter().map(|pair| stats::geometric_mean(&pair.ratios())).collect()
 }
 
-/// Set-up and loops of one of the two configurations in a pair.
+/// Configuration in a pair: the index of its set-up, and its loops.
 type Played<'a> = (usize, &'a [(Kernel, KernelShape)]);
 
 /// Rates of all kernels in two passes, one of each configuration, in B/s.
@@ -305,7 +305,7 @@ impl PairOfPasses {
     }
 }
 
-/// Runs two configurations in pairs; returns the pairs within one regime that counts.
+/// Runs two configurations in pairs of passes; returns the pairs that are within one regime for which `counts` is true.
 fn pairs_of(
     points: &mut [StreamPoint],
     tuned: Played<'_>,
@@ -322,7 +322,7 @@ fn pairs_of(
     };
     let mut played = Vec::new();
     for pair in 0..pairs {
-        // The order alternates.
+        // The configuration that runs first alternates.
         let (one, two) = if pair % 2 == 0 {
             let one = pass(tuned);
             (one, pass(other))

@@ -1,7 +1,7 @@
-//! Parts of chapters that are generated from the program.
+//! Comparison of chapters with parts that are generated from the program.
 
-/// Asserts that a chapter of `docs` contains `part`, from the text `start`, which occurs once, to the text `end` or to
-/// the end of the chapter. With `UPDATE_GOLDEN=1`, the part is written instead.
+/// Asserts that a chapter of `docs` contains `part`. The part extends from the text `start`, which occurs once, to the
+/// text `end`, or to the end of the chapter. With `UPDATE_GOLDEN=1`, the part is written to the chapter instead.
 #[track_caller]
 pub(crate) fn assert_has(chapter: &str, start: &str, part: &str, end: Option<&str>) {
     let path = format!("{}/../../docs/{chapter}", env!("CARGO_MANIFEST_DIR"));

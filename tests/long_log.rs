@@ -1,18 +1,18 @@
-//! A log of jobs with many outputs of the corpus, and the memory of the program that reads it.
+//! Log of jobs with many outputs of other programs, and the memory of the program that reads the log.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Folder of the corpus.
+/// Folder with the outputs of other programs.
 pub const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/corpus");
 /// Length of a long log, bytes.
 pub const LONG: usize = 100_000_000;
-/// Programs whose outputs are in a log.
+/// Programs whose outputs the log contains.
 const PROGRAMS: [&str; 8] =
     ["stream", "osu", "hpl", "fio", "ior", "imb", "likwid-bench", "nccl-tests"];
 
-/// Returns the texts of the corpus that are read completely, sorted by their paths.
+/// Returns the texts of these programs that are read without an error, sorted by path.
 fn texts() -> Vec<String> {
     let mut found = Vec::new();
     for program in PROGRAMS {
@@ -32,7 +32,7 @@ fn texts() -> Vec<String> {
     found.iter().map(read).collect()
 }
 
-/// Writes a log of about this length. Each line begins with the prefix.
+/// Writes a log of about `length` bytes. Each line begins with `prefix`.
 pub fn write_log(path: &Path, prefix: &str, length: usize) {
     let mut log = BufWriter::new(File::create(path).expect("a new file"));
     let mut all = texts();

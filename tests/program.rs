@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Returns the path of the program: `NODEGAUGE_BIN`, e.g. the file from `make release`, or the one that cargo built for
-/// the tests. A relative path begins at the root of the repository.
+/// Returns the path of the program: `NODEGAUGE_BIN` (e.g. the file from `make release`), otherwise the file that cargo
+/// built for the tests. A relative path begins at the root of the repository.
 pub fn path() -> &'static str {
     static PATH: LazyLock<String> = LazyLock::new(|| match std::env::var_os("NODEGAUGE_BIN") {
         Some(chosen) => named(Path::new(&chosen)),
@@ -13,7 +13,7 @@ pub fn path() -> &'static str {
     &PATH
 }
 
-/// Returns a link to a program with the name `nodegauge`, because some tests find it in `PATH`.
+/// Creates a link named `nodegauge` to a program, because some tests find it in `PATH`. Returns the link.
 fn named(chosen: &Path) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let program = root.join(chosen);

@@ -1,5 +1,4 @@
-//! Recorded outputs of other programs: those in the folders `tests/outputs` of the crates, and outputs in published
-//! documents.
+//! Recorded outputs of other programs, from the folders `tests/outputs` of the crates and from published documents.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

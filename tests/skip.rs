@@ -1,6 +1,6 @@
 //! Parts of tests that not every machine can run. A part is skipped if its requirement is missing; the skip is reported
-//! on standard error and is not captured by libtest. `NODEGAUGE_REQUIRE`, a comma-separated list of parts, makes a skip
-//! a failure. Continuous integration sets it for all parts that its packages install.
+//! on standard error and is not captured by libtest. For the parts in the comma-separated list `NODEGAUGE_REQUIRE`, a
+//! skip is a failure. Continuous integration sets it for all parts that its packages install.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ pub enum Part {
     Jq,
     /// Virtual machines: qemu, busybox, numactl, and a kernel that apt-get downloads.
     Machines,
-    /// Enough memory. Also skipped if the memory limit is unknown.
+    /// Enough memory, with a known memory limit.
     Memory,
     /// Open MPI and MPICH.
     Mpi,
@@ -110,7 +110,7 @@ fn required(list: &str) -> Vec<Part> {
     list.split(',').filter(|name| !name.is_empty()).map(part).collect()
 }
 
-/// Reports that a test, or a part of it, is skipped, with the reason; panics if the part is required.
+/// Reports that a test, or a part of a test, is skipped, with the reason. Panics if `part` must not be skipped.
 #[track_caller]
 pub fn skip(part: Part, why: &str) {
     static SKIPPED: AtomicUsize = AtomicUsize::new(0);

@@ -1,8 +1,8 @@
-//! Compresses the scripts of reports, which are about a tenth of the program file.
+//! Compresses the scripts of HTML reports. Compressed, they are about a tenth of the program file.
 
 use std::path::Path;
 
-/// Compression level of zlib. The highest level saves less than 1 % more.
+/// Compression level of zlib. The maximum level would save less than 1 % more.
 const LEVEL: u8 = 6;
 
 fn main() {

@@ -26,7 +26,7 @@ fn published_figures_are_printed_next_to_the_measurement_and_saved() {
         assert_eq!((&m["category"], &m["samples"]), (&"reference".into(), &Value::Array(vec![])));
         assert_eq!(m["config"]["source"], "ORFEO tutorial: the STREAM benchmark");
     }
-    // `history show` repeats the output of the run.
+    // `history show` prints the output of the run again.
     harness.run(&["history", "show", "latest"]).exits(0).prints_words("342.5 83.6 %");
     let list = harness.run(&["history", "list"]).exits(0).stdout;
     assert_eq!(list.matches("triad ").count(), 1, "{list}");
@@ -37,7 +37,7 @@ fn published_figures_are_printed_next_to_the_measurement_and_saved() {
 #[test]
 fn conditions_ignore_published_figures() {
     let harness = Harness::new();
-    // 342.5 GB/s were published; this node has less than 20 TB/s.
+    // 342.5 GB/s were published, and 20 TB/s are more than this node reaches.
     harness
         .stream(&["--against", "EPYC 7H12", "--expect", "triad>=20TB/s"])
         .exits(1)
@@ -55,20 +55,22 @@ fn conditions_ignore_published_figures() {
         .run(&["compare", "latest", "latest~1", "--json"])
         .exits(0)
         .prints_words("\"only_b\": [ \"scale\", \"add\", \"triad\" ]");
-    // The classic table contains only figures of this node.
+    // The classic table contains no published figures.
     let table = harness.stream(&["--against", "EPYC 7H12", "--stream-text"]).exits(0).stdout;
     assert_eq!(table.matches("Triad:").count(), 1);
 }
 
 #[test]
-fn node_figures_exclude_published_and_imported_ones() {
+fn own_figures_exclude_published_and_imported_figures() {
     let harness = Harness::new();
-    // 342.5 GB/s were published; a higher value is imported as if it had been measured here.
+    // 342.5 GB/s were published. A record with a higher value is imported, and it looks as if it had been measured on
+    // this node.
     let record = harness.stream_record(&["--kernels", "copy", "--against", "EPYC 7H12"]);
     let host = record["machine"]["host"].as_str().unwrap();
     let file = harness.write("stream.txt", crate::compare::stream_c([999_999.0; 4]));
     harness.run(&["history", "import", &file, "--host", host]).exits(0);
-    // These commands read the history: hpl compares its matrix products with Triad, and `stream` uses the tuned choice.
+    // These commands read the history: `hpl` compares its matrix products with Triad, and `stream` uses the tuned
+    // choice.
     let small = [&["hpl"], &crate::hpl::SMALL[..]].concat();
     harness
         .run(&[&small[..], &["--json", "hpl.json"]].concat())
@@ -76,7 +78,7 @@ fn node_figures_exclude_published_and_imported_ones() {
         .never_prints("1000.0 GB/s")
         .never_prints("of Triad's");
     harness.stream(&["--kernels", "copy"]).exits(0).never_prints("as tuned");
-    // A Triad figure that this node measured is used.
+    // If this node has measured Triad, this figure is used.
     harness.stream(&["--against", "EPYC 7H12"]).exits(0);
     harness.run(&small).never_prints("342.5");
 }
@@ -135,7 +137,7 @@ fn published_sweep_is_printed_next_to_the_run() {
     let published = published(&record);
     assert_eq!(published.len(), 17 * 4);
     assert!(published.iter().all(|m| m["config"]["axis"] == "threads"));
-    // Each thread count of the run has its ratio to the published one.
+    // Each thread count of the run has a ratio to the published rate.
     harness
         .run(&["history", "show", "latest", "--json"])
         .exits(0)

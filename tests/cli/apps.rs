@@ -1,8 +1,8 @@
-//! `nodegauge apps`.
+//! Tests of `nodegauge apps`.
 
 use serde_json::Value;
 
-use crate::harness::{Harness, Running, lives, measurements, signal, wait_for};
+use crate::harness::{Harness, Running, is_running, measurements, signal, wait_for};
 
 #[test]
 fn trapezoid_sums_are_pi_and_show_the_effect_of_placement() {
@@ -31,7 +31,7 @@ fn trapezoid_sums_are_pi_and_show_the_effect_of_placement() {
 #[test]
 fn long_sum_is_refused_for_a_short_budget_and_can_be_interrupted() {
     let harness = Harness::new();
-    // This sum takes minutes on one core of any processor.
+    // On one core of any processor, this sum takes minutes.
     let long = ["apps", "trapezoid", "--n", "1e12", "--threads", "1"];
     let short = [&long[..], &["--budget", "1"]].concat();
     harness.run(&short).exits(2).warns("--budget 1 is too short: the run takes at least ");
@@ -135,7 +135,7 @@ fn threads_and_ranks_solve_elasticity_with_a_bandwidth_limit() {
             assert!(number("error") < 1e-6 && number("residual") < 1e-7, "{m:#}");
             assert!(number("natural_iterations") <= number("iterations") + 3.0, "{m:#}");
             assert_eq!((number("n"), m["unit"].as_str()), (1008.0, Some("s")));
-            // This mesh fits in the caches.
+            // The figure is suspect because the mesh fits in the caches.
             assert_eq!(m["validity"]["status"], "suspect");
         }
         let page = harness.run(&["history", "show", "latest"]).exits(0);
@@ -195,7 +195,8 @@ pub fn children(of: u32) -> Vec<u32> {
     all.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
-/// Starts two ranks that work for a long time; returns the command and the process identifiers of the ranks.
+/// Starts a command with two ranks that work for a long time. Returns the command and the process identifiers of the
+/// ranks.
 fn working(harness: &Harness, args: &[&str]) -> (Running, Vec<u32>) {
     let running = harness.start(&[&["apps"], args, &["--ranks", "2"]].concat());
     let process = running.process();
@@ -228,6 +229,8 @@ fn interrupt_ends_solver_ranks_and_dead_rank_is_reported() {
             _ => running.signal(name),
         }
         running.end().exits(code).warns(said);
-        wait_for("the end of all ranks", || ranks.iter().all(|rank| !lives(*rank)).then_some(()));
+        wait_for("the end of all ranks", || {
+            ranks.iter().all(|rank| !is_running(*rank)).then_some(())
+        });
     }
 }

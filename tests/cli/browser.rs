@@ -1,4 +1,4 @@
-//! A headless Chromium, driven over the pipe of its DevTools protocol: no port, no network, no dependency.
+//! Headless Chromium, controlled through pipes with its DevTools protocol, without a port or a network.
 
 use crate::harness::timeout;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub struct Browser {
     from: BufReader<ChildStdout>,
     last: u64,
     session: Option<String>,
-    /// Errors, and messages on the console.
+    /// Errors of the page, and its messages on the console.
     pub complaints: Vec<String>,
     _profile: TempDir,
 }
@@ -90,7 +90,7 @@ impl Browser {
         }
     }
 
-    /// Returns the next message, and stores the errors in it.
+    /// Reads the next message, and stores errors in `complaints`.
     fn read(&mut self) -> Value {
         let mut bytes = Vec::new();
         self.from.read_until(0, &mut bytes).unwrap();
@@ -152,7 +152,7 @@ impl Browser {
         self.await_frames();
     }
 
-    /// Waits two frames: in the first one, the page notices a change; in the second one, its charts are drawn.
+    /// Waits for two frames: in the first frame, the page notices a change; in the second frame, its charts are drawn.
     fn await_frames(&mut self) {
         self.evaluate(
             "new Promise((done) => {
@@ -165,7 +165,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The helper processes of the browser end when the pipe is closed.
+        // When the pipe is closed, the helper processes of the browser end.
         let _ = self.to.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Tests of the commands in the documentation: the program accepts all of them.
+//! Tests that the program accepts all commands in the documentation.
 
 use crate::contract::words;
 use crate::harness::Harness;
@@ -59,7 +59,8 @@ pub fn commands(text: &str) -> Vec<String> {
 /// Programs that start the command after their own arguments.
 const LAUNCHERS: [&str; 5] = ["srun", "mpirun", "mpiexec", "numactl", "taskset"];
 
-/// Returns the part of a line from the word `nodegauge` on, without variables and launchers in front.
+/// Returns the part of a line that begins with the word `nodegauge`, after variables and launchers; `None` for other
+/// lines.
 fn from_program(line: &str) -> Option<&str> {
     let is_variable =
         |word: &str| word.contains('=') && word.starts_with(|c: char| c.is_ascii_uppercase());
@@ -78,10 +79,10 @@ fn from_program(line: &str) -> Option<&str> {
     Some(rest.strip_prefix("./").unwrap_or(rest))
 }
 
-/// Returns the arguments in a line that runs nodegauge. The command ends where a shell would end it.
+/// Returns the arguments in a line that runs nodegauge. The command ends at the word at which a shell would end it.
 fn command_in(line: &str) -> Option<String> {
     let arguments = from_program(line)?.strip_prefix("nodegauge ")?;
-    // The first line of a page contains the name and the version.
+    // This is the first line of a page, which contains the name and the version.
     if arguments.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -108,8 +109,8 @@ fn documented_commands_are_valid() {
     for (chapter, text) in chapters() {
         for command in commands(&text) {
             let mut arguments = words(&command);
-            // With `--help`, the arguments in front of it are parsed and nothing is run. A program's own arguments
-            // follow `--`.
+            // `--help` makes the program parse all arguments before it, and run nothing. Words after `--` are arguments
+            // of another program.
             let end = arguments.iter().position(|word| word == "--");
             let end = end.unwrap_or(arguments.len());
             arguments.splice(end.., ["--help".to_owned()]);
@@ -135,7 +136,7 @@ fn only_code_is_searched_for_commands() {
     assert_eq!(commands(text), expected);
 }
 
-/// Row of docs/literature.md with commands that measure nothing.
+/// Row of docs/literature.md: commands that only plan.
 struct PlannedItem {
     item: String,
     /// Commands, which are run one after the other.
@@ -146,13 +147,13 @@ struct PlannedItem {
 
 /// Command in such a row.
 struct PlannedCommand {
-    /// Environment variables in front of the command.
+    /// Environment variables that precede the command.
     variables: Vec<(String, String)>,
     arguments: Vec<String>,
 }
 
 impl PlannedCommand {
-    /// Parses a command line with variables in front of the program.
+    /// Parses a command line, in which variables may precede the program.
     fn of(line: &str) -> Self {
         let mut arguments = words(line);
         let program = arguments.iter().position(|word| word == "nodegauge").unwrap();
@@ -163,7 +164,7 @@ impl PlannedCommand {
         Self { variables: variables.collect(), arguments }
     }
 
-    /// Runs the command; fails the test if it fails.
+    /// Runs the command; the test fails if the command fails.
     fn run(&self, harness: &Harness) -> Outcome {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         let variables: Vec<(&str, &str)> =
@@ -172,7 +173,7 @@ impl PlannedCommand {
     }
 }
 
-/// Returns the inline code in a table cell.
+/// Returns the texts of the inline code in a table cell.
 fn spans(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }

@@ -6,7 +6,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
-/// Writes a reference for nodes like this one; `change` modifies its group.
+/// Writes a reference for nodes of the same kind as this machine; `change` modifies its group.
 pub fn reference(harness: &Harness, name: &str, change: impl Fn(&mut Value)) -> String {
     let machine = harness.run(&["machine", "--json"]).exits(0).json()["machine"].clone();
     let processor = &machine["processor"];
@@ -27,7 +27,8 @@ pub fn reference(harness: &Harness, name: &str, change: impl Fn(&mut Value)) -> 
     harness.write(name, document.to_string())
 }
 
-/// Returns a bound for Triad with arrays so small that every machine measures them in time.
+/// Returns a figure for a reference: Triad with this value, and with arrays so small that every machine measures them
+/// in time.
 pub fn triad(value: f64) -> Value {
     json!([{
         "gauge": "memory", "test": "stream", "name": "triad", "unit": "B/s", "category": "variant",
@@ -37,17 +38,17 @@ pub fn triad(value: f64) -> Value {
 }
 
 /// Deadline that even the slowest test machine meets.
-const PATIENT: [&str; 2] = ["--deadline", "60"];
+const LONG_DEADLINE: [&str; 2] = ["--deadline", "60"];
 
 #[test]
-fn missing_part_is_bad_and_exit_codes_match_the_table() {
+fn node_without_a_part_is_bad_and_exit_codes_match_the_table() {
     let harness = Harness::new();
     let good = reference(&harness, "good.json", |_| {});
     let with = |file: &str, more: &[&str]| {
-        harness.run(&[&["check", "--reference", file][..], &PATIENT, more].concat())
+        harness.run(&[&["check", "--reference", file][..], &LONG_DEADLINE, more].concat())
     };
     let document = with(&good, &["--json"]).json();
-    // A CPU quota is a defect of the node on which the tests run.
+    // If the tests run with a CPU quota, the node has a defect.
     let is_good = document["verdict"] == "good";
     if is_good {
         for codes in [&[][..], &["--nagios"], &["--npd"]] {
@@ -71,7 +72,7 @@ fn missing_part_is_bad_and_exit_codes_match_the_table() {
 }
 
 #[test]
-fn unwritable_output_keeps_the_verdict() {
+fn unwritable_output_does_not_change_the_verdict() {
     let harness = Harness::new();
     let state = harness.arg("state.json");
     let check = ["check", "--state", &state, "--deadline", "60"];
@@ -130,20 +131,20 @@ fn check_state_contains_counters_and_the_last_measured_verdict() {
         "reason": "mem 69% of ref: DIMM", "boot": boot,
     });
     harness.write("state.json", saved.to_string());
-    // Other reasons, such as a CPU quota, may be reported first.
+    // Other remarks, e.g. on a CPU quota, may precede this one.
     harness.run(&args).exits(1).prints("bad        measured bad (mem 69% of ref: DIMM)");
-    // The node may have been repaired before it was booted again.
+    // After a reboot, an earlier verdict is not applied, because the node may have been repaired.
     saved["measured"]["boot"] = json!("another");
     harness.write("state.json", saved.to_string());
     harness.run(&args).prints("measured bad (mem 69% of ref: DIMM) at level 2");
     let kept = std::fs::read_to_string(&state).unwrap();
     assert!(kept.contains("mem 69%"), "{kept}");
-    // The clock was set back since then.
+    // The time of the last check is in the future, e.g. because the clock was set back.
     saved["checked"] = json!("2199-01-01T00:00:00Z");
     saved["measured"]["at"] = json!("2199-01-01T00:00:00Z");
     harness.write("state.json", saved.to_string());
     harness.run(&args).prints("at level 2, at an unknown time");
-    // A crash may leave an empty file.
+    // A crash can leave an empty state file.
     harness.write("state.json", "");
     harness.run(&args).prints("never measured");
     assert!(std::fs::read_to_string(&state).unwrap().contains("nodegauge-check-state/1"));
@@ -162,7 +163,7 @@ fn file_without_check_state_is_not_changed() {
     }
 }
 
-/// Writes a state with the measured verdict *bad*.
+/// Writes a state file whose last measured verdict is *bad*.
 fn bad_state(harness: &Harness, name: &str) -> String {
     let state = harness.arg(name);
     harness.run(&["check", "--state", &state, "--deadline", "60"]);
@@ -281,9 +282,9 @@ fn blocked_output_does_not_delay_the_verdict() {
     let line = said.stdout.lines().next().unwrap_or_default();
     assert!(line.contains("; ") || line.contains(" good"), "{line}");
     assert!(matches!(said.code, Some(0 | 1)), "{:?}", said.code);
-    // The usual wait for a reader is longer than the deadline of the check.
+    // By default, the program would wait for a reader longer than the deadline of the check.
     assert!(!said.stderr.contains("no program has read this pipe"), "{}", said.stderr);
-    // A pipe that is full and stays open.
+    // The pipe is full and stays open.
     let script = r#"exec 3<>"$0"; dd if=/dev/zero bs=65536 count=1 >&3 2>dd.err; exec "$@" >&3"#;
     let words = [&["sh", "-c", script, &pipe, crate::program::path()][..], &check].concat();
     let ended = harness.run_other(&words, &[]);

@@ -3,7 +3,7 @@
 use crate::harness::{FAST, Harness, has_keys};
 use serde_json::Value;
 
-/// Returns the output of stream.c with these rates in MB/s.
+/// Formats these rates, MB/s, as the output of stream.c.
 pub(crate) fn stream_c(rates: [f64; 4]) -> String {
     const ELEMENTS: f64 = 430_080_000.0;
     let mut text = "STREAM version $Revision: 5.10 $\n\
@@ -150,11 +150,11 @@ fn run_is_within_noise_of_itself() {
         .prints_words("verdict B compared with A, 4 figures: 4 within noise");
 }
 
-/// Imports runs with the noise of a busy node, and one run far outside that noise.
+/// The saved runs have the noise of a busy node; one further run is far outside that noise.
 #[test]
 fn spread_of_runs_comes_from_saved_runs_of_the_command() {
     let harness = Harness::new();
-    // With one thread, regimes cannot be identified by round trips.
+    // With one thread, there are no round trips, so regimes cannot be distinguished.
     let quick = ["stream", "-q", "--threads", "1", "--kernels", "copy,triad"];
     let quick = [&quick[..], &FAST].concat();
     for _ in 0..12 {

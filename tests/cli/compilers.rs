@@ -1,8 +1,8 @@
-//! Tests of `stream --compiler` and of the axis `compiler`: loops built by real compilers, and faults of compilers and
-//! of their output. Faulty compilers are small scripts around gcc.
+//! Tests of `stream --compiler` and of the axis `compiler`: loops that real compilers build, and faults of compilers
+//! and of their output files. Faulty compilers are small scripts around gcc.
 
 use crate::harness::{
-    Harness, Outcome, Part, has_keys, lives, make_program, measurements, names, skip, texts,
+    Harness, Outcome, Part, has_keys, is_running, make_program, measurements, names, skip, texts,
     wait_for,
 };
 use crate::thorough::io_faults::faults;
@@ -10,7 +10,7 @@ use nodegauge_kernels::KERNELS;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Folder in which files are compiled, so that files left behind are detected.
+/// Harness in whose folder files are compiled, so that files left behind are detected.
 struct Place(Harness);
 
 impl Place {
@@ -32,7 +32,7 @@ impl Place {
         self.0.run_with(&variables, &[&fast[..], &own, plain, more].concat())
     }
 
-    /// Returns the record of such a run.
+    /// Returns the record of [`Self::stream`], whose exit code must be `code`.
     #[track_caller]
     fn record(&self, code: i32, variables: &[(&str, &str)], more: &[&str]) -> Value {
         let outcome = self.stream(variables, &[&["--no-save", "--json", "-"], more].concat());
@@ -41,7 +41,7 @@ impl Place {
         record
     }
 
-    /// Writes a shell script that acts as a compiler.
+    /// Writes a shell script that is used as a compiler.
     fn script(&self, body: &str) -> String {
         let path = self.0.write("bad-cc", format!("#!/bin/sh\n{body}\n"));
         make_program(&path);
@@ -105,7 +105,7 @@ fn native_and_compiled_loops_are_in_one_record() {
         assert!((1..=3).contains(&m["summary"]["n"].as_u64().unwrap()), "{m:#}");
         let config = &m["config"];
         assert!(config["compiler"]["version"].as_str().unwrap().contains("gcc"));
-        // The arrays and threads are those of the native loops.
+        // Native and compiled loops have the same arrays and threads.
         for key in ["array_elements", "threads", "places", "pages", "element", "layout"] {
             assert_eq!(config[key], native(&record)[0]["config"][key], "{key}");
         }
@@ -120,7 +120,8 @@ fn native_and_compiled_loops_are_in_one_record() {
         for i in 0..8 {
             has_keys(code(i), &["nontemporal", "fma", "calls"]);
         }
-        // With -O3, Copy became a call of memcpy and Triad uses SSE2 vectors. With -O1, both are scalar loops.
+        // With -O3, the compiler replaces Copy by a call of memcpy, and vectorises Triad with SSE2. With -O1, both
+        // loops are scalar.
         assert_eq!(
             (&code(0)["vector_bits"], texts(&code(0)["calls"])),
             (&Value::Null, vec!["memcpy"])
@@ -138,7 +139,7 @@ fn native_and_compiled_loops_are_in_one_record() {
         let [copy, triad] = [compiled(&record)[0], compiled(&record)[3]];
         assert_eq!((&copy["config"]["stores"], &copy["traffic"]), (&Value::Null, &Value::Null));
         assert_eq!(triad["config"]["stores"], "regular");
-        // For arrays in a cache, the traffic is unknown, too.
+        // The traffic of arrays in a cache is unknown.
         assert_eq!(triad["traffic"], Value::Null);
     } else {
         assert!(compiled(&record).iter().all(|m| m["config"]["code"].is_null()));
@@ -183,7 +184,7 @@ fn missing_compiler_is_reported_before_measuring() {
     place.leaves_nothing();
     let nowhere = place.0.arg("tmp");
     let nowhere_outcome = place.stream(&[("PATH", &nowhere)], &["--compiler", "all"]).exits(3);
-    // The folders of vendors are searched, too.
+    // The compilers of vendors may be installed in their own folders.
     if !std::path::Path::new("/opt/AMD").exists() && !std::path::Path::new("/opt/intel").exists() {
         nowhere_outcome.warns("no supported compiler is installed: gcc, clang");
     }
@@ -204,8 +205,8 @@ fn compiler_without_usable_output_is_reported() {
     assert!(native(&junk_record).iter().all(|m| m["value"].is_number()));
 }
 
-/// Returns the reason why Triad has no figure. All other figures must be unchanged.
-fn of_triad(statement: &str) -> String {
+/// Returns the reason why Triad with this statement has no figure. All other figures must be unchanged.
+fn triad_failure(statement: &str) -> String {
     let place = Place::new();
     let bad = place.with_triad(statement);
     let record = place.record(1, &[], &["--compiler", &bad, "--compiler", "gcc -O1"]);
@@ -233,7 +234,7 @@ fn interrupt_during_compilation_ends_all_processes() {
     running.signal("INT");
     let outcome = running.end().exits(130);
     outcome.warns("interrupted: nothing was measured");
-    assert!(!lives(pid));
+    assert!(!is_running(pid));
     let record = place.0.latest();
     assert_eq!((&record["complete"], measurements(&record).len()), (&false.into(), 0));
 }
@@ -273,7 +274,7 @@ fn compilers_can_be_swept() {
     assert_eq!(places.iter().map(|(_, compiler)| *compiler).collect::<Vec<_>>(), names);
     assert!(measurements(&record)[..4].iter().all(|m| m["value"].is_number()), "{record:#}");
     assert!(reason(&measurements(&record)[5]).contains("-fno-such-flag"));
-    // Commands that are too long for a column are printed below the table.
+    // A command that is too long for its column is printed below the table.
     let outcome = place.stream(&[], &["--sweep", "compiler=native;gcc -O1 -funroll-loops"]);
     let outcome = outcome.exits(0).prints("\n  native ").prints("\n      c1 ");
     outcome.prints("\nc1         gcc -O1 -funroll-loops");
@@ -295,7 +296,7 @@ fn compilers_combine_with_another_axis() {
 }
 
 #[test]
-fn wrong_usage_is_refused() {
+fn wrong_compiler_options_are_refused() {
     let place = Place::new();
     let cases: [(&[&str], &str); 5] = [
         (&["--compiler", "gcc 'x"], "expected the end of a quote"),
@@ -355,14 +356,14 @@ mod thorough {
 
     #[test]
     fn wrong_kernel_is_reported_with_its_element() {
-        let why = of_triad("a[j] = b[j] - s * c[j]");
+        let why = triad_failure("a[j] = b[j] - s * c[j]");
         assert!(why.starts_with("triad gives wrong results: "), "{why}");
         assert!(why.contains("a[1] is 1.5, expected 4.5 (2 elements, offset 0 from"), "{why}");
-        let shifted = of_triad("a[j + 1] = b[j] + s * c[j]");
+        let shifted = triad_failure("a[j + 1] = b[j] + s * c[j]");
         assert!(shifted.starts_with("triad gives wrong results: "), "{shifted}");
-        let removed = of_triad("(void)0");
+        let removed = triad_failure("(void)0");
         assert!(removed.starts_with("triad gives wrong results: "), "{removed}");
-        assert_eq!(of_triad("__builtin_exit(0)"), "triad terminates the program");
+        assert_eq!(triad_failure("__builtin_exit(0)"), "triad terminates the program");
     }
 
     #[test]
@@ -375,16 +376,19 @@ mod thorough {
         let made = compiled(&record);
         assert!(made[0]["value"].is_number());
         let whys: Vec<&str> = made[1..].iter().map(|m| reason(m)).collect();
-        // On a busy node, the elapsed time may reach its limit first.
+        // On a busy node, the limit of the elapsed time may be reached first.
         assert!(whys[0].starts_with("triad hangs: it exceeded "), "{}", whys[0]);
         assert_eq!(whys[1..], ["not tested: triad hangs"; 2]);
     }
 
     #[test]
     fn crashing_kernel_is_reported() {
-        let why = of_triad("*(volatile int *)0 = 0");
+        let why = triad_failure("*(volatile int *)0 = 0");
         assert_eq!(why, "triad crashes: signal 11 (segmentation fault)");
-        assert_eq!(of_triad("__builtin_trap()"), "triad crashes: signal 4 (illegal instruction)");
+        assert_eq!(
+            triad_failure("__builtin_trap()"),
+            "triad crashes: signal 4 (illegal instruction)"
+        );
     }
 
     #[test]
@@ -398,7 +402,7 @@ mod thorough {
         let hangs =
             place.script(&format!("[ \"$1\" = --version ] && exit 0\nexec gcc \"$@\" '{source}'"));
         let temporary = place.0.arg("tmp");
-        // With a budget, ten seconds are shortened to one.
+        // With a budget, the limit of ten seconds is shortened to one second.
         let variables = [
             ("TMPDIR", temporary.as_str()),
             ("LD_PRELOAD", library.to_str().unwrap()),
@@ -412,7 +416,7 @@ mod thorough {
         assert!(native(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
         let made = compiled(&record);
         assert!(!made.is_empty());
-        // On a busy node, the time may already be over after the compilation.
+        // On a busy node, no time may be left after the compilation.
         let is_known = |why: &str| {
             why.contains(" s and was killed")
                 || why.contains("no time is left")
@@ -455,7 +459,7 @@ mod thorough {
         let started: Vec<u32> =
             started.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
         assert_eq!(started.len(), 2, "the script and its child");
-        assert!(!started.iter().any(|process| lives(*process)), "{started:?}");
+        assert!(!started.iter().any(|process| is_running(*process)), "{started:?}");
         let silent = place.script("sleep 987");
         let silent_record = place.record(1, &limit, &["--compiler", &silent]);
         assert!(reason(compiled(&silent_record)[0]).contains("exceeded 0.7 s and was killed"));
@@ -477,7 +481,7 @@ mod thorough {
             assert!(reason(m).contains("-fno-such-flag"), "{m:#}");
         }
         assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
-        // Messages must not contain the private folder, which is removed.
+        // Messages must not contain the path of the private folder, because it no longer exists.
         assert!(!record.to_string().contains("nodegauge-"), "{record}");
         place
             .stream(&[], &args)
@@ -488,7 +492,7 @@ mod thorough {
     #[test]
     fn error_beyond_the_trial_length_is_reported_with_its_compiler() {
         let place = Place::new();
-        // The array is longer than the arrays of the first trial.
+        // The error is in an element that the shorter arrays of the first trial do not have.
         let bad = place.with_triad("a[j] = b[j] + s * c[j] + (j == 900000)");
         let record = place.record(1, &[], &["--compiler", "gcc -O1", "--compiler", &bad]);
         let (good, wrong) = (&compiled(&record)[..4], &compiled(&record)[4..]);

@@ -14,7 +14,7 @@ fn contract_cases_pass() {
         let harness = Harness::new();
         let args = words(args);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        // With one CPU, `mpi` is refused for that reason before anything else is checked.
+        // On a machine with one CPU, `mpi` is refused before its options are checked.
         if (args.first(), code) == (Some(&"mpi"), "3") && !harness.has_cpus(2) {
             continue;
         }
@@ -22,7 +22,7 @@ fn contract_cases_pass() {
         if !outcome.stdout.contains(text) && !outcome.stderr.contains(text) {
             outcome.fail(&format!("expected on standard output or standard error:\n{text}"));
         }
-        // Errors go only to standard error.
+        // A refused command prints nothing to standard output.
         if ["2", "3"].contains(&code) && !outcome.stdout.is_empty() {
             outcome.fail("expected nothing on standard output");
         }

@@ -14,7 +14,7 @@ pub fn has_opencl(harness: &Harness) -> bool {
     there
 }
 
-/// Arrays of a few MiB. They violate STREAM's size rule, but fit on every machine.
+/// Options for arrays of a few MiB. The arrays violate STREAM's size rule, but fit on every machine.
 const SMALL: [&str; 4] = ["--size", "300000elements", "--samples", "2"];
 
 fn device(harness: &Harness, args: &[&str]) -> Value {
@@ -44,7 +44,7 @@ fn kernels_run_in_both_precisions_and_every_element_is_checked() {
     }
     let page = harness.run(&["history", "show", "latest"]).exits(0);
     page.prints("BabelStream's Mul").prints("opencl:0").prints("every element on the device");
-    // The same with the other command, and with other kernels.
+    // The command `stream --device` has the same effect, here with another kernel.
     let args = [&["stream", "--device", "opencl:0", "--kernels", "triad"], &SMALL[..]].concat();
     let f32_record = harness.run(&[&args[..], &["--json", "-"]].concat()).exits(0).json();
     assert_eq!(measurements(&f32_record).len(), 1);
@@ -86,7 +86,8 @@ fn device_copies_arrive_in_both_directions_and_memory_kinds() {
     ] {
         let is = |m: &&Value| m["name"] == name && m["config"]["host_memory"] == memory;
         let of: Vec<&Value> = all.iter().filter(is).collect();
-        // There is one set per NUMA node. All but the nearest node have only the smallest and the largest size.
+        // Each NUMA node has a curve. Only that of the nearest node has all sizes; the others have the smallest and the
+        // largest size.
         assert!(of.len() >= count, "{name} {memory}: {}", of.len());
         assert!(of.iter().all(|m| m["value"].as_f64().unwrap() > 0.0), "{of:#?}");
         assert!(of.iter().all(|m| m["config"]["on_node"].as_f64().unwrap() > 0.98), "{of:#?}");
@@ -96,7 +97,7 @@ fn device_copies_arrive_in_both_directions_and_memory_kinds() {
 }
 
 #[test]
-fn curves_of_a_device_have_latencies_and_bandwidths_by_mix() {
+fn curves_of_a_device_have_latencies_and_bandwidths_for_each_mix() {
     let harness = Harness::new();
     if !has_opencl(&harness) || !harness.has_cpus(2) {
         return;
@@ -111,7 +112,7 @@ fn curves_of_a_device_have_latencies_and_bandwidths_by_mix() {
     for mix in ["1:0", "1:1"] {
         let find = |name: &str| all.iter().find(|m| m["name"] == format!("{name}{mix}"));
         assert!(find("saturated_").unwrap()["value"].as_f64().unwrap() > 0.0, "{record:#}");
-        // On a busy node, a chain may not run at the same time as its load.
+        // On a busy node, the chain and its load may not overlap in time.
         let start = format!("latency_{mix}_load");
         let points = all.iter().filter(|m| m["name"].as_str().unwrap().starts_with(&start));
         let is_cut = record["complete"] == false;
@@ -125,7 +126,7 @@ fn curves_of_a_device_have_latencies_and_bandwidths_by_mix() {
     large.exits(2).warns("at most 1 GiB");
 }
 
-/// Runs `device stream` with a faulty library; `None` without OpenCL or a compiler.
+/// Runs a `device` command with a faulty library; `None` without OpenCL or a compiler.
 fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
     let harness = Harness::new();
     if !has_opencl(&harness) || !harness.has(Part::Compilers, "gcc") {
@@ -188,7 +189,7 @@ mod thorough {
     #[test]
     fn missing_driver_is_reported_with_a_hint() {
         let harness = Harness::new();
-        // The dynamic linker finds a file that is not a library first.
+        // The dynamic linker finds this file first, which is not a library.
         harness.write("lib/libOpenCL.so.1", "");
         let folder = harness.arg("lib");
         let hidden = [("LD_LIBRARY_PATH", &*folder)];
@@ -197,7 +198,7 @@ mod thorough {
         asked.exits(3).only_error(&format!(
             "{missing}\nhint: install the driver of the device's vendor, or pocl-opencl-icd for this node's processor"
         ));
-        // A node without devices is still measured.
+        // A node without devices is measured.
         let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
         harness.run_with(&hidden, &args).exits(0).warns_nothing();
         let record = harness.latest();
@@ -299,7 +300,7 @@ mod thorough {
         let shared = Path::new("/tmp/pocl");
         let before = std::fs::metadata(shared).and_then(|folder| folder.modified()).ok();
         let args = ["device", "stream", "-q", "--device", "opencl:0", "--no-save"];
-        // In the harness, an empty value removes a variable. A relative folder depends on the current one.
+        // In the harness, an empty value removes a variable. The relative folder is ignored.
         for cache in ["", "relative"] {
             let variables = [
                 ("HOME", ""),

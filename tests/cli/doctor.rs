@@ -1,4 +1,4 @@
-//! `nodegauge doctor`.
+//! Tests of `nodegauge doctor`.
 
 use crate::harness::Harness;
 use serde_json::{Value, json};

@@ -1,8 +1,9 @@
-//! Tests of the help, completions, man page and version, which are generated from one definition.
+//! Tests of the help, the completions, the man page and the version. All of them are generated from the same
+//! definition.
 
 use crate::harness::Harness;
 
-/// Returns all commands in the help with their subcommands; the program itself is first.
+/// Returns all commands, as words, with their subcommands. They are read from the help; the program itself is first.
 pub fn commands(harness: &Harness) -> Vec<Vec<String>> {
     let mut all = vec![Vec::new()];
     let mut next = 0;
@@ -55,7 +56,7 @@ fn help_fits_eighty_columns() {
         for help in ["-h", "--help"] {
             let args = with(&command, &[help]);
             let outcome = harness.run_with(&[("COLUMNS", "80")], &args).exits(0);
-            // Lines written by hand are not wrapped.
+            // Lines that are not generated are not wrapped.
             let wide = |line: &&str| line.chars().count() > 80 && !line.starts_with("Exit codes:");
             if let Some(line) = outcome.stdout.lines().find(wide) {
                 outcome.fail(&format!("wider than 80 columns: {line}"));
@@ -75,7 +76,7 @@ fn table_of_commands_has_every_command() {
     }
 }
 
-/// Returns the completions of a command line in bash, using the script that the program prints.
+/// Returns the completions of a command line in bash. They are computed by the script that the program prints.
 fn completed_in_bash(harness: &Harness, words: &[&str]) -> Vec<String> {
     const COMPLETE: &str = "source <(nodegauge completions bash)\n\
                             COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)) COMP_TYPE=9\n\

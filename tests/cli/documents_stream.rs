@@ -1,5 +1,6 @@
 //! Tests of `history import` with STREAM's output as published documents print it: two complete outputs, eight tables
-//! and a table in Markdown. Every figure and every share of the theoretical bandwidth must be the one in the document.
+//! and a table in Markdown. Every figure, and every share of the theoretical bandwidth, must equal that in the
+//! document.
 
 use crate::harness::{Harness, measurements};
 use serde_json::Value;
@@ -17,7 +18,7 @@ struct PrintedRun {
     name: &'static str,
     /// Rates of the kernels, MB/s.
     rates: [f64; 4],
-    /// Number of threads; for T2K, of ranks.
+    /// Number of threads, or of ranks for T2K.
     workers: u64,
     /// Triad's share of the theoretical bandwidth: in tenths of a percent, and in percent.
     share: [&'static str; 2],
@@ -56,7 +57,7 @@ fn path(name: &str) -> String {
     format!("{ROOT}/../../tests/cli/texts/stream/{name}")
 }
 
-/// Returns a text.
+/// Returns the text with this name.
 fn text(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap()
 }
@@ -82,7 +83,7 @@ fn options(run: &PrintedRun) -> Vec<String> {
     )
 }
 
-/// Returns the status of the figures in the latest run, which must be the same for all.
+/// Returns the status of the figures in the latest run. All figures must have the same status.
 fn status(harness: &Harness) -> String {
     let record = harness.latest();
     let all: Vec<&Value> = measurements(&record).iter().map(|m| &m["validity"]["status"]).collect();
@@ -131,7 +132,7 @@ fn documented_tables_are_imported_with_figures_and_shares() {
         let html =
             harness.run(&["report", "latest", "-f", "html", "--output", "-"]).exits(0).stdout;
         assert!(html.contains(&format!("<b>{whole}</b>")), "{name}");
-        // The fastest loop is the second mark of the other loops.
+        // The limit of the other loops shows the fastest loop as its second mark.
         assert!(html.contains(", fastest loop of this run: "), "{name}");
         let csv = harness.run(&["history", "show", "latest", "--csv", "-"]).exits(0).stdout;
         let share = share_in_csv(&csv);
@@ -274,7 +275,7 @@ fn ambiguous_tables_are_refused_with_line_and_hint() {
             .warns("refused.txt ")
             .warns(message);
     }
-    // Rates in another unit are converted, and rates that contradict their times are no figures.
+    // Rates in another unit are converted. Rates that contradict their times are refused.
     let in_gigabytes = text("oci-nps1.txt").replace("Rate MB/s", "Rate GB/s");
     let file = harness.write("unit.txt", &in_gigabytes);
     harness.run(&["history", "import", &file]).exits(1).warns("the table contradicts itself");

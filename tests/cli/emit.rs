@@ -61,7 +61,8 @@ fn program(harness: &Harness) -> String {
     harness.arg("where")
 }
 
-/// Returns the plan in the format of the program's output: rank, thread, CPUs, and memory policy if requested.
+/// Returns the lines that the program should print according to the plan: rank, thread, CPUs, and the memory policy if
+/// `memory` is true.
 fn planned(harness: &Harness, args: &[&str], memory: bool) -> Vec<String> {
     let document = harness.run(&[&["places", "--json"], args].concat()).exits(0).json();
     let line = |thread: &Value| {
@@ -80,7 +81,7 @@ fn planned(harness: &Harness, args: &[&str], memory: bool) -> Vec<String> {
     lines
 }
 
-/// Runs the emitted script with the program.
+/// Runs the emitted script with the program; returns the script and the result.
 fn started(
     harness: &Harness,
     emit: &str,
@@ -101,7 +102,7 @@ fn started(
     (emitted.stdout, outcome.exits(0))
 }
 
-/// Returns the sorted lines that the program printed; `with` modifies the words of each line first.
+/// Returns the sorted lines that the program printed. `with` modifies the words of each line before.
 fn lines(outcome: &Outcome, with: impl Fn(&mut Vec<String>)) -> Vec<String> {
     let mut lines: Vec<String> = outcome
         .stdout
@@ -147,13 +148,14 @@ fn policies_work(harness: &Harness) -> bool {
     works
 }
 
-/// False if `numactl --localalloc` sets the default policy, which is also local, as before libnuma 2.0.13.
+/// True if `numactl --localalloc` sets the policy `local`. Before libnuma 2.0.13, it sets the default policy, which has
+/// the same effect.
 fn has_local_policy(harness: &Harness) -> bool {
     let shown = harness.command("numactl").args(["--localalloc", "numactl", "--show"]).output();
     !shown.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("policy: default"))
 }
 
-/// Returns placements of ranks that need different launcher options.
+/// Returns the arguments of placements for which launchers need different options.
 fn cases(cpus: &str, memory: bool) -> Vec<Vec<&str>> {
     let mut cases = vec![
         vec!["--ranks", "2"],
@@ -174,7 +176,7 @@ fn cases(cpus: &str, memory: bool) -> Vec<Vec<&str>> {
     cases
 }
 
-/// Starts the program with a launcher in every case, and compares its output with the plan.
+/// Starts the program with a launcher for every placement, and compares its output with the plan.
 fn check(emit: &str, harness: &Harness, variables: &[(&str, &str)]) {
     let Some(cpus) = two_cpus(harness) else { return };
     program(harness);
@@ -190,7 +192,7 @@ fn check(emit: &str, harness: &Harness, variables: &[(&str, &str)]) {
     }
 }
 
-/// Returns the launchers with these names that belong to one of these families.
+/// Returns the launchers with these names that belong to one of these MPI families.
 fn mpiruns(harness: &Harness, families: &[&str], names: &[&str]) -> Vec<String> {
     let mut versions = Vec::new();
     let mut found = Vec::new();
@@ -202,7 +204,7 @@ fn mpiruns(harness: &Harness, families: &[&str], names: &[&str]) -> Vec<String> 
             continue;
         }
         let first = text.lines().take(2).collect::<Vec<_>>().join(" ");
-        // A program with two names is tried only once.
+        // Two names may denote the same program, which is tried only once.
         let number = first.split_whitespace().last().unwrap_or_default().to_owned();
         if families.iter().any(|family| text.contains(family)) && !versions.contains(&number) {
             versions.push(number);
@@ -250,7 +252,7 @@ fn pbs_job_script_binds_as_planned() {
     }
     let args = ["--threads", "2"];
     assert_eq!(run(&args, "mpirun"), planned(&harness, &args, true));
-    // Without a program, the job fails.
+    // The emitted job needs a program and fails without it.
     let emitted = harness.run(&["places", "--emit", "pbs"]).exits(0);
     let script = harness.write("job.pbs", &emitted.stdout);
     harness.run_other(&["sh", &script], &[]).warns("no program: qsub -v PROGRAM=");
@@ -266,7 +268,7 @@ fn numactl_binds_as_planned() {
     program(&harness);
     for args in cases(&cpus, true) {
         let (_, outcome) = started(&harness, "numactl", &args, &[]);
-        // These processes have no launcher that numbers them.
+        // The processes are started one by one, so no launcher gives them numbers.
         let mut expected: Vec<String> = planned(&harness, &args, true)
             .iter()
             .map(|line| line.split_once(' ').map_or(String::new(), |(_, rest)| format!("- {rest}")))
@@ -303,7 +305,7 @@ fn openmp_binds_as_planned() {
         let outcome = run(&args, &[]);
         assert_eq!(lines(&outcome, hide), planned(&harness, &args, false), "{args:?}");
     }
-    // Ranks find their line by an environment variable of their launcher.
+    // Each rank finds its line of the script by an environment variable of the launcher.
     let args = ["--ranks", "2", "--cpus", &cpus];
     let planned = planned(&harness, &args, false);
     for (rank, expected) in planned.iter().enumerate() {
@@ -353,7 +355,7 @@ fn only_one_document_goes_to_standard_output() {
         );
 }
 
-/// Four devices on four NUMA nodes with two CPUs each. The first device is near the last node.
+/// Machine with four devices and four NUMA nodes with two CPUs each. The first device is near the last NUMA node.
 const FOUR_A100: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies/four-a100.xml");
 
@@ -374,7 +376,7 @@ fn ranks_are_placed_near_their_devices() {
         srun(&[]),
         "--ntasks=4 --cpus-per-task=1 --cpu-bind=map_cpu:6,4,2,0 --gpus-per-task=1 --gpu-bind=map_gpu:0,1,2,3 \"$@\""
     );
-    // With a subset of the devices, their numbers are still those of the node.
+    // A subset of the devices keeps the device numbers of the node.
     assert_eq!(
         srun(&["--ranks", "2"]),
         "--ntasks=2 --cpus-per-task=1 --cpu-bind=map_cpu:6,2 --gpus-per-node=4 --gpu-bind=map_gpu:0,2 \"$@\""
@@ -395,7 +397,7 @@ fn wrapper_finds_device_and_cpus_by_local_rank() {
         return;
     }
     let args = ["places", "--topology", FOUR_A100, "--devices", "--ranks", "2", "--cpus", &cpus];
-    // The devices belong to a described machine; the CPUs are those of this machine.
+    // The devices are those of the described machine, and the CPUs are those of this machine.
     let emitted = harness.run(&[&args[..], &["--emit", "wrapper"]].concat()).exits(0);
     let script = harness.write("wrapper.sh", &emitted.stdout);
     let program = "echo $CUDA_VISIBLE_DEVICES; grep Cpus_allowed_list /proc/self/status";
@@ -412,7 +414,7 @@ fn wrapper_finds_device_and_cpus_by_local_rank() {
     }
 }
 
-/// Returns the installed shells in which the scripts are run.
+/// Returns the commands of the installed shells in which the scripts are run.
 fn shells(harness: &Harness) -> Vec<Vec<&'static str>> {
     let all: [&[&str]; 4] = [&["sh"], &["dash"], &["bash"], &["busybox", "sh"]];
     let is_there = |words: &[&str]| harness.command(words[0]).arg("-c").arg(":").output().is_ok();
@@ -445,7 +447,7 @@ impl EmittedScript {
         self.harness.run_other(&words, &with_path)
     }
 
-    /// Checks that, in every shell, the command of a rank starts on the socket `socket`.
+    /// Checks in every shell that the command of a rank starts on the socket `socket`.
     fn starts_on(&self, socket: usize, variables: &[(&str, &str)]) {
         for shell in shells(&self.harness) {
             let outcome = self.run_in(&shell, variables).exits(0);
@@ -493,18 +495,18 @@ fn wrapper_finds_the_rank_of_every_launcher() {
         script.starts_on(3, &[(name, "13")]);
         script.starts_on(0, &[(name, "0")]);
     }
-    // The rank within the node has precedence over the rank within the job.
+    // The local rank takes precedence over the rank within the job.
     script.starts_on(1, &[("PMI_RANK", "13"), ("PMI_SIZE", "16"), ("MPI_LOCALRANKID", "5")]);
     let several_nodes = [("OMPI_COMM_WORLD_RANK", "29"), ("OMPI_COMM_WORLD_SIZE", "32")];
     let local = [("OMPI_COMM_WORLD_LOCAL_RANK", "13")];
     script.starts_on(3, &[&several_nodes[..], &local].concat());
-    // srun also sets the variables of PMI.
+    // srun also sets variables of PMI.
     let srun = [("PMI_RANK", "5"), ("SLURM_PROCID", "5"), ("SLURM_LOCALID", "1")];
     script.starts_on(
         0,
         &[&srun[..], &[("SLURM_JOB_ID", "7"), ("SLURM_STEP_NUM_TASKS", "16")]].concat(),
     );
-    // A launcher within a task of another launcher: only the inner one counts.
+    // A launcher runs within a task of another launcher; only the variables of the inner launcher count.
     script.starts_on(1, &[("MXMPI_ID", "5"), ("SLURM_PROCID", "0"), ("SLURM_LOCALID", "0")]);
     script
         .starts_on(1, &[("PMIX_RANK", "5"), ("FLUX_TASK_RANK", "0"), ("FLUX_TASK_LOCAL_ID", "0")]);
@@ -519,7 +521,7 @@ fn wrapper_maps_ranks_of_several_nodes_as_in_the_lecture() {
     script.starts_on(2, &[("PMI_RANK", "25")]);
     script
         .fails(&[("MXMPI_ID", "384")], "more ranks than planned (384 on 24 nodes): MXMPI_ID=384\n");
-    // The rank within the node is in the plan, but there are too many nodes.
+    // The plan contains the local rank, but the job has too many nodes.
     let local = ("OMPI_COMM_WORLD_LOCAL_RANK", "1");
     let in_job = [("OMPI_COMM_WORLD_RANK", "17"), ("OMPI_COMM_WORLD_SIZE", "400")];
     script.fails(
@@ -534,7 +536,7 @@ fn wrapper_without_a_planned_rank_fails_with_one_line() {
     let unknown = "no rank: no variable of a known launcher is set; set RANK_VARIABLE to the name of the variable of this launcher\n";
     script.fails(&[], unknown);
     script.fails(&[("MYRANK", "13"), ("PMI_RANK", "")], unknown);
-    // The batch script of a job is not a rank, even if a launcher runs in it.
+    // The batch script of a job is no rank. The variables of its task are ignored.
     let batch = [("SLURM_JOB_ID", "7"), ("SLURM_PROCID", "0"), ("SLURM_LOCALID", "0")];
     script.fails(&batch, unknown);
     script.fails(
@@ -548,7 +550,7 @@ fn wrapper_without_a_planned_rank_fails_with_one_line() {
     for wrong in ["x", "-1", "1.5", "0x1", "99999999999999999999", "1\n2"] {
         script.fails(&[("PMI_RANK", wrong)], "PMI_RANK is not the number of a rank\n");
     }
-    // Leading zeros do not make an octal number.
+    // A number with leading zeros is not octal.
     script.starts_on(2, &[("PMI_RANK", "008")]);
 }
 
@@ -582,7 +584,7 @@ fn rank_variable_is_read_but_never_executed() {
 }
 
 /// Launcher that starts as many ranks as the variable RANKS requests, one after another, and numbers them like MPICH on
-/// Myrinet. It writes its arguments in front of the program to the file `launched`.
+/// Myrinet. It writes the arguments that precede the program to the file `launched`.
 const LAUNCHER: &str = r#"#!/bin/sh
 [ "$1" != --version ] || { echo "$VERSION"; exit; }
 echo "$1 $2 $3 $4 $5 $6" >launched

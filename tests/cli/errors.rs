@@ -2,7 +2,7 @@
 
 use crate::harness::{Harness, Outcome, T2K};
 
-/// Returns the expected error for an invalid text of a grammar.
+/// Returns the expected error for an invalid text: the text with a caret at column `at`, the problem, and an example.
 fn pointed(what: &str, text: &str, at: usize, problem: &str, example: &str) -> String {
     let found = match text[at..].chars().next() {
         Some(c) => format!("found '{c}'"),
@@ -15,7 +15,7 @@ fn pointed(what: &str, text: &str, at: usize, problem: &str, example: &str) -> S
     )
 }
 
-/// Checks the error of a grammar, and that nothing is printed, measured or saved.
+/// Checks the error message of a command, and that nothing was printed, measured or saved.
 #[track_caller]
 fn refused(harness: &Harness, outcome: Outcome, complaint: &str) {
     let outcome = outcome.exits(2).prints_nothing().warns(complaint);
@@ -25,7 +25,7 @@ fn refused(harness: &Harness, outcome: Outcome, complaint: &str) {
     assert!(!harness.path(".local").exists());
 }
 
-/// Tests one wrong text per grammar. A unit test of the arguments has all of them.
+/// One invalid text per grammar is tested here. A unit test of the arguments covers all of them.
 #[test]
 fn invalid_text_of_each_grammar_is_reported_with_its_column() {
     let harness = Harness::new();
@@ -44,7 +44,7 @@ fn invalid_text_of_each_grammar_is_reported_with_its_column() {
     }
 }
 
-/// A unit test of the descriptions has all errors except that of hwloc.
+/// A unit test of the descriptions covers all errors except that of hwloc.
 #[test]
 fn invalid_topology_is_reported_with_its_column() {
     let harness = Harness::new();
@@ -158,7 +158,7 @@ fn unreadable_topology_files_are_refused() {
     );
     harness.write("cut.xml", &crate::machine::XML[..600]);
     harness.write("empty.xml", "");
-    // hwloc 2.9 itself crashes if objects have no numbers.
+    // Without numbers of objects, hwloc 2.9 crashes.
     harness.write(
         "crash.xml",
         r#"<?xml version="1.0" encoding="UTF-8"?>
@@ -284,7 +284,7 @@ fn errors_are_short_without_control_sequences() {
         let plain = |c: char| !c.is_control() || c == '\n';
         assert!(reported.chars().all(|c| plain(c) && c != '\u{202e}'), "{reported:?}");
     }
-    // A text with many lines, like the output of a compiler.
+    // The error output has many lines, like that of a compiler.
     let many = "#!/bin/sh\necho one >&2\nfor i in 1 2 3 4 5 6 7 8 9; do printf 'error: \\033[31mno\\n' >&2; done\nexit 1\n";
     crate::harness::make_program(&harness.write("cc", many));
     let reported = harness.run(&[
@@ -308,7 +308,7 @@ fn errors_are_short_without_control_sequences() {
 mod thorough {
     use super::*;
 
-    /// Options that read a file report an invalid path before anything is measured or saved.
+    /// Invalid paths are reported before anything is measured or saved.
     #[test]
     fn devices_pipes_and_oversized_files_are_not_read() {
         let harness = Harness::new();
@@ -331,7 +331,7 @@ mod thorough {
                 &["compare", "latest"],
             ] {
                 let is_input = matches!(option[0], "history" | "compare");
-                // These options read from a pipe and wait for its writer.
+                // These options accept a pipe and wait for its writer.
                 if file == "pipe.c" && is_input {
                     continue;
                 }

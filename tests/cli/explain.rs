@@ -1,9 +1,9 @@
-//! `nodegauge explain`.
+//! Tests of `nodegauge explain`.
 
 use crate::harness::{FAST, Harness, has_keys, measurements, names, texts};
 use serde_json::Value;
 
-/// All steps in their order.
+/// All steps, in the order of the output.
 const STEPS: [&str; 7] =
     ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
 
@@ -50,7 +50,7 @@ fn texts_of(reasons: &Value) -> Vec<&str> {
     reasons.as_array().unwrap().iter().map(|reason| reason.as_str().unwrap()).collect()
 }
 
-/// With enough rounds, every factor has an interval that contains it.
+/// If there are enough rounds, the factor is within its interval.
 #[test]
 fn factors_have_intervals() {
     let harness = Harness::new();

@@ -1,4 +1,4 @@
-//! Helpers for the fields of JSON documents.
+//! Helper functions for the fields of JSON documents.
 
 use serde_json::Value;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Tests of `fleet`: the verdict is the same for the output of every tool that ran the measurement.
+//! Tests of `fleet`. The verdict must be the same for the output of every tool that ran the measurement.
 
 use crate::harness::{Harness, Part, make_program};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ const NODES: usize = 12;
 /// Node that is 30 % slower than the others.
 const SLOW: &str = "n07";
 
-/// Returns the records of a fleet, made from one recorded run.
+/// Returns the records of all nodes by name. They are made from one recorded run.
 fn fleet() -> Vec<(String, Value)> {
     let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/stream/record.json");
     let text = std::fs::read_to_string(recorded).unwrap();
@@ -44,7 +44,7 @@ pub fn write_records(harness: &Harness, folder: &str) -> Vec<(String, Value)> {
     fleet
 }
 
-/// Ranks an input, and checks that exactly the slow node is reported.
+/// Ranks an input, and checks that only the slow node is reported as slow.
 #[track_caller]
 fn ranks(harness: &Harness, input: &str) {
     let ranked = harness.run(&["fleet", "rank", input, "--format", "json"]).exits(1).json();
@@ -94,8 +94,7 @@ fn output_of_every_tool_gives_the_same_verdict() {
     ranks(&harness, "report.json");
 }
 
-/// Clocks that are years apart or unset do not change a verdict. A repeated run of a node counts regardless of its
-/// time.
+/// Clocks may differ by years or be unset. A repeated run of a node counts regardless of its time.
 #[test]
 fn clock_differences_do_not_change_a_verdict() {
     let harness = Harness::new();
@@ -126,7 +125,7 @@ fn clush_and_pdsh_output_is_ranked() {
     let harness = Harness::new();
     written(&harness);
     let nodes = "n[01-12]";
-    // This worker runs on this machine, and each node prints its record.
+    // The only worker is this machine; for each node, it prints the record of this node.
     if harness.has(Part::Clush, "clush") {
         let words = ["clush", "-R", "exec", "-w", nodes, "cat", "fleet/%h.json"];
         let carried = harness.run_other(&words, &[]).exits(0);
@@ -179,7 +178,7 @@ fn missing_and_damaged_records_are_reported() {
     harness.write("fleet/n01.json", &whole[..whole.len() / 2]);
     harness.write("fleet/n02.json", "");
     harness.write("fleet/notes.txt", "maintenance on Monday");
-    // Log files of a Slurm step; those of successful runs are empty.
+    // Log files of a Slurm step: that of a successful run is empty.
     harness
         .write("fleet/n02.log", "error: no memory\nhint: none\nsrun: error: vm: task 0: Exited\n");
     harness.write("fleet/n03.log", "");
@@ -327,7 +326,7 @@ fn fleet_script_requires_a_command_that_writes_records() {
     assert!(!harness.path("night").exists());
 }
 
-/// Host names that try to forge a line, a table cell, a terminal command or markup.
+/// Host names that try to insert a line, a table cell, a terminal command or markup into outputs.
 const HOSTILE: [&str; 12] = [
     "=HYPERLINK(\"http://e.vil\",\"y\")",
     "@SUM(A1)",
@@ -343,7 +342,7 @@ const HOSTILE: [&str; 12] = [
     "<script>alert(1)</script>|x|![i](http://e.vil/x)",
 ];
 
-/// Fails if a text contains a line that a hostile name forged, or a control character.
+/// Fails if a text contains a line that a hostile name inserted, or a control character.
 #[track_caller]
 fn is_plain(what: &str, text: &str) {
     let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
@@ -358,7 +357,7 @@ fn hostile_names_are_safe_in_all_fleet_outputs() {
     let harness = Harness::new();
     let fleet = written(&harness);
     let slow = &fleet[6].1;
-    // Most nodes are good, so the nodes with hostile names are slow.
+    // Twice as many good nodes are added, so the nodes with hostile names are slow.
     for i in 0..2 * HOSTILE.len() {
         let mut good = fleet[i % 3].1.clone();
         good["id"] = json!(format!("01KAAAAAAAAAAAAAAAAAAAAD{i:02}"));

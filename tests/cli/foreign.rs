@@ -1,4 +1,4 @@
-//! Tests of other users' text on a terminal: it cannot set a title, hide anything, or begin a line of a page.
+//! Tests that text of other users on a terminal cannot set the title, hide anything, or begin a line of a page.
 
 use crate::harness::Harness;
 use crate::pages::golden;
@@ -87,7 +87,7 @@ fn foreign_texts_and_file_names_are_escaped() {
 }
 
 #[test]
-fn error_about_a_record_contains_no_line_of_it() {
+fn error_about_a_record_escapes_its_text() {
     let harness = Harness::new();
     for field in ["schema", "unit"] {
         let mut record = hostile();
@@ -110,7 +110,7 @@ fn cells(text: &str) -> Vec<String> {
     let mut is_quoted = false;
     for c in text.chars() {
         match c {
-            // A doubled quote ends and restarts the quotation. The quote itself is irrelevant here.
+            // Within a quoted cell, a doubled quote toggles this state twice, so it remains.
             '"' => is_quoted = !is_quoted,
             ',' | '\n' if !is_quoted => found.push(String::new()),
             c => found.last_mut().unwrap().push(c),

@@ -28,7 +28,7 @@ fn made(harness: &Harness, name: &str, format: &str) -> String {
     let file = golden(name);
     let file = file.to_str().unwrap();
     let made = harness.run(&["report", file, "--format", format]);
-    // The test cases of invalid figures fail.
+    // For JUnit, invalid figures fail, so the exit code may be 1.
     if made.code != Some(0) && !(format == "junit" && made.code == Some(1)) {
         made.fail("expected a report");
     }
@@ -130,7 +130,7 @@ fn samples(text: &str) -> Vec<Sample> {
     found
 }
 
-/// Runs a program of `Part::Parsers`; returns `None` if it is not installed.
+/// Runs a program of `Part::Parsers` and returns its output; `None` if it is not installed.
 #[track_caller]
 fn parsed(harness: &Harness, words: &[&str]) -> Option<String> {
     let shown = harness.has(Part::Parsers, words[0]).then(|| harness.run_other(words, &[]))?;
@@ -188,7 +188,7 @@ print(len(glob.glob('*.prom')))
 }
 
 #[test]
-fn metrics_are_of_the_newest_run_per_node_label_and_test() {
+fn metrics_come_from_the_newest_run_per_node_label_and_test() {
     let harness = Harness::new();
     let run = |file: &str, started: &str, nps: &str, value: f64| {
         let mut record = record("stream");
@@ -227,7 +227,7 @@ fn metrics_file_is_replaced_atomically() {
     let old = harness.write("node.prom", "old\n");
     let before = std::fs::File::open(&old).unwrap();
     harness.run(&["report", file, "-f", "openmetrics", "--output", "node.prom"]).exits(0);
-    // A reader that opened the old file can still read all of it.
+    // A reader that has opened the old file can still read it completely.
     assert_eq!(std::io::read_to_string(before).unwrap(), "old\n");
     assert!(!samples(&std::fs::read_to_string(old).unwrap()).is_empty());
     let rest = std::fs::read_dir(harness.path("")).unwrap().count();
@@ -358,7 +358,7 @@ fn markdown_tables_are_well_formed() {
     let harness = Harness::new();
     for name in all() {
         let text = made(&harness, &name, "md");
-        // Cells of a row without columns that contain only bars.
+        // In this format, columns that contain only bars are left out.
         let cells = |line: &str| line.replace("\\|", "").matches('|').count();
         let lines: Vec<&str> = text.lines().collect();
         let rows = |at: usize| lines[at..].iter().take_while(|line| line.starts_with('|'));
@@ -401,7 +401,7 @@ fn jsonl_records_can_be_imported() {
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines, ["stream", "mpi", "io"].map(record));
     harness.run(&["history", "import", "all.jsonl"]).exits(0);
-    // A label selects the newest run that has it.
+    // A label selects the newest run with this label.
     harness.run(&["history", "label", lines[0]["id"].as_str().unwrap(), "nps=4"]).exits(0);
     let labelled = harness.run(&["report", "nps=4", "-f", "jsonl"]).exits(0).json();
     assert_eq!((&labelled["id"], &labelled["labels"]["nps"]), (&lines[0]["id"], &json!("4")));
@@ -496,7 +496,7 @@ mod thorough {
                 let is_expected = match outcome.code {
                     Some(0) => true,
                     Some(1) => exporter.reports_failures(),
-                    // A format for benchmarks cannot contain a record without a figure that can be better or worse.
+                    // Lists of benchmarks cannot contain a record in which no figure has a better direction.
                     Some(2) => outcome.stderr.starts_with(
                         "error: no figure has a unit for which higher or lower is better",
                     ),

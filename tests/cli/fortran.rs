@@ -5,8 +5,8 @@ use crate::harness::{Harness, Part, measurements, skip};
 use crate::mpi::installed;
 use serde_json::Value;
 
-/// Two million elements, 20 passes and 10 GB/s, from which the times follow. As in stream.f, the clock is a C function
-/// that the program calls, so it must be linked.
+/// Program with the output of stream.f for two million elements, 20 passes and 10 GB/s; the times follow from these. As
+/// in stream.f, the clock is a C function that must be linked.
 const PROGRAM: &str = r#"
       PROGRAM standin
       DOUBLE PRECISION mysecond, then, rate, t
@@ -41,8 +41,8 @@ const PROGRAM: &str = r#"
 "#;
 const CLOCK: &str = "double mysecond_(void) { return 1.5; }\n";
 
-/// Program with the output of STREAM's MPI version in Fortran: two million elements per rank, and 10 GB/s on all ranks
-/// together.
+/// Program with the output of STREAM's MPI version in Fortran: two million elements per rank, and 10 GB/s over all
+/// ranks.
 const MPI_PROGRAM: &str = r#"
       PROGRAM standin
       include 'mpif.h'
@@ -78,7 +78,7 @@ const MPI_PROGRAM: &str = r#"
       END
 "#;
 
-/// Returns the record for the program, whose output ends with `check`.
+/// Returns the record of `stream --standard` with the program, whose output ends with `check`.
 #[track_caller]
 fn record(harness: &Harness, code: i32, compiler: &[&str], check: &str) -> Value {
     harness.write("mysecond.c", CLOCK);

@@ -1,5 +1,5 @@
 //! Tests with golden records, one per gauge and mode, and with all documents made from them. The output for a saved
-//! record must not change on any machine.
+//! record must be the same on every machine.
 //!
 //! `UPDATE_GOLDEN=1 cargo test --test cli golden` updates the files; `git diff` then shows the changes. See
 //! `tests/golden/README.md`.
@@ -11,10 +11,10 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Documents that are made from each record.
-const MADE: [&str; 3] = ["page.txt", "record.csv", "compare.txt"];
+const DOCUMENTS: [&str; 3] = ["page.txt", "record.csv", "compare.txt"];
 const RECORD: &str = "record.json";
 /// Minimum number of records: one per gauge and mode.
-const AT_LEAST: usize = 20;
+const MIN_RECORDS: usize = 20;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
@@ -35,7 +35,7 @@ fn name(folder: &Path) -> &str {
     folder.file_name().unwrap().to_str().unwrap()
 }
 
-/// Returns the documents of a record in the order of [`MADE`], and the record as the program exports it.
+/// Returns the documents of a record in the order of [`DOCUMENTS`], and the record as the program exports it.
 fn made(record: &[u8]) -> ([String; 3], Value) {
     let harness = Harness::new();
     harness.write(RECORD, record);
@@ -52,7 +52,8 @@ fn made(record: &[u8]) -> ([String; 3], Value) {
     ([page, csv, compared], serde_json::from_str(&given).unwrap())
 }
 
-/// Returns the lines in which two texts differ, with context: `-` marks the recorded text, `+` the new one.
+/// Returns the different lines of two texts with context: `-` marks lines of the recorded text, `+` lines of the new
+/// text.
 fn difference(recorded: &str, now: &str) -> String {
     const AROUND: usize = 2;
     let (old, new): (Vec<&str>, Vec<&str>) =
@@ -87,7 +88,7 @@ fn differences(folder: &Path, update: bool) -> Vec<String> {
         let (name, what) = (name(folder), difference(before, now));
         found.push(format!("--- tests/golden/{name}/{file}\n{what}"));
     };
-    for (file, now) in MADE.into_iter().zip(made) {
+    for (file, now) in DOCUMENTS.into_iter().zip(made) {
         let path = folder.join(file);
         let before = std::fs::read_to_string(&path).unwrap_or_default();
         match before == now {
@@ -145,7 +146,7 @@ fn plain(text: &str) -> String {
     parts.fold(first, |out, part| out + part.split_once('m').map_or("", |(_, rest)| rest))
 }
 
-/// Returns the lines of a page that separate a number from its unit, or an option from its value.
+/// Returns the lines after which a page separates a number from its unit, or an option from its value.
 fn torn(page: &str, columns: usize) -> Vec<&str> {
     let lines: Vec<&str> = page.lines().collect();
     let torn = lines.windows(2).filter(|pair| {
@@ -155,11 +156,11 @@ fn torn(page: &str, columns: usize) -> Vec<&str> {
         let is_number = last.parse::<f64>().is_ok();
         let is_option =
             last.starts_with("--") && last.chars().all(|c| c == '-' || c.is_ascii_lowercase());
-        // The continuation of a paragraph is indented; a new row of a table begins with another word.
+        // The continuation of a paragraph is indented. Otherwise the next line is a new row of a table.
         let goes_on = pair[1].starts_with("  ");
         let is_unit =
             ["GB/s", "ns", "us", "ms", "s", "KiB", "MiB", "GiB", "B", "%", "x"].contains(&unit);
-        // A pair that is longer than a line is broken.
+        // A pair may be separated if it is longer than a line.
         let indent = pair[1].len() - pair[1].trim_start().len();
         let has_room = indent + last.len() + 1 + next.len() <= columns;
         goes_on && has_room && ((is_number && is_unit) || (is_option && !next.starts_with('-')))
@@ -174,7 +175,7 @@ const WITHOUT_RESULT: [&str; 4] =
 #[test]
 fn every_page_has_its_conclusion_before_the_figures() {
     for folder in recorded() {
-        let page = std::fs::read_to_string(folder.join(MADE[0])).unwrap();
+        let page = std::fs::read_to_string(folder.join(DOCUMENTS[0])).unwrap();
         // The conclusion is below the description of the node and above the figures.
         let mut parts = page.split("\n\n").skip(1);
         let result = parts.next().is_some_and(|node| !node.starts_with("result "))
@@ -196,11 +197,11 @@ fn pages_fit_narrow_and_wide_terminals_without_broken_words() {
                 harness.run_with(&variables, &arguments).exits(0).stdout
             };
             let page = show(&[], "auto");
-            // A pipe gets no colours, and colours change no letter.
+            // No colours are printed to a pipe, and colours do not change the text.
             assert!(!page.contains('\x1b'), "{}", name(&folder));
             assert_eq!(show(&[("NO_COLOR", "1")], "auto"), page, "{}", name(&folder));
             assert_eq!(plain(&show(&[], "always")), page, "{}", name(&folder));
-            // A single word, such as a path, is not broken.
+            // A single word that is longer than a line, such as a path, is not broken.
             let too_long = page
                 .lines()
                 .find(|line| line.chars().count() > columns && line.trim().contains(' '));
@@ -218,7 +219,7 @@ fn pages_fit_narrow_and_wide_terminals_without_broken_words() {
 #[test]
 fn golden_records_are_complete_and_anonymous() {
     let all = recorded();
-    assert!(all.len() >= AT_LEAST, "{} records", all.len());
+    assert!(all.len() >= MIN_RECORDS, "{} records", all.len());
     for folder in &all {
         let name = name(folder);
         let read = |file: &str| {
@@ -228,7 +229,7 @@ fn golden_records_are_complete_and_anonymous() {
         let record: Value = serde_json::from_str(&read(RECORD)).unwrap();
         let imported = record["machine"]["source"] == "import";
         let mut expected = vec![RECORD];
-        expected.extend(MADE);
+        expected.extend(DOCUMENTS);
         expected.sort_unstable();
         let mut there: Vec<String> = std::fs::read_dir(folder)
             .unwrap()

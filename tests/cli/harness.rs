@@ -1,5 +1,5 @@
-//! Runs the program in its own folder with a clean environment. If an expectation fails, the command, its status and
-//! its complete output are printed.
+//! Harness: runs the program in its own folder with a clean environment. If an expectation fails, it prints the
+//! command, its status and its complete output.
 
 pub use crate::fields::{has_keys, measurements, names, texts};
 pub use crate::outcome::Outcome;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 /// Time limit for a command on an idle machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Folder of compiled probes and OpenCL kernels, which all tests share except those of the caches themselves.
+/// Folder of compiled probes and OpenCL kernels. All tests share it, except tests of these caches.
 static PROBES: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("probes");
     std::fs::create_dir_all(folder.join("opencl")).unwrap();
@@ -43,7 +43,7 @@ pub const ROME: &str =
 pub const GENOA: &str =
     "synthetic:Package:2 NUMANode:1 L3Cache:12(size=33554432) L2Cache:8 L1dCache:1 Core:1 PU:1";
 
-/// Returns the current time limit for a command, which grows with the number of waiting processes per CPU.
+/// Returns the time limit for a command. It grows with the number of waiting processes per CPU.
 pub fn timeout() -> Duration {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(1.0);
@@ -63,7 +63,7 @@ impl Harness {
         Self { folder: TempDir::new().unwrap(), probes: Some(&PROBES) }
     }
 
-    /// Creates a folder in which nothing was compiled yet.
+    /// Creates a harness without compiled probes.
     pub fn without_probes() -> Self {
         Self { folder: TempDir::new().unwrap(), probes: None }
     }
@@ -135,12 +135,13 @@ impl Harness {
         self.start_with(&[], args)
     }
 
-    /// Starts the program with variables.
+    /// Starts the program with these environment variables.
     pub fn start_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Running {
         self.start_under(&[], variables, args)
     }
 
-    /// Starts the program with variables through another program that executes it in the same process.
+    /// Starts the program with these environment variables through the program `under`, which executes it in the same
+    /// process.
     pub fn start_under(
         &self,
         under: &[&str],
@@ -155,7 +156,7 @@ impl Harness {
         Running::start(command, terminal)
     }
 
-    /// Starts the program after these words in a new terminal for all input and output, like a shell in a window.
+    /// Starts the program on a new terminal, after the words of `under`, as a shell in a window does.
     pub fn start_on_terminal(&self, under: &[&str], args: &[&str]) -> Running {
         let (terminal, theirs) = Terminal::open();
         let words: Vec<&str> = [under, &[program::path()], args].concat();
@@ -171,7 +172,7 @@ impl Harness {
         self.run_with(&[], args)
     }
 
-    /// Runs the program with variables; an empty value removes one.
+    /// Runs the program with these environment variables; an empty value removes a variable.
     pub fn run_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Outcome {
         let mut command = self.command(program::path());
         command.args(args);
@@ -209,7 +210,7 @@ impl Harness {
         self.run(&["history", "show", id, "--json"]).exits(0).json()
     }
 
-    /// Returns the running processes that commands of this harness started; their home is its folder.
+    /// Returns the running processes that commands of this harness started. They are found by their variable HOME.
     pub fn processes(&self) -> Vec<HarnessProcess> {
         let home = self.path("").display().to_string();
         let home = home.trim_end_matches('/');
@@ -245,7 +246,7 @@ impl Harness {
         there
     }
 
-    /// Runs another program with variables.
+    /// Runs another program with these environment variables.
     pub fn run_other(&self, words: &[&str], variables: &[(&str, &str)]) -> Outcome {
         let mut command = self.command(words[0]);
         command.args(&words[1..]).envs(variables.iter().copied());
@@ -266,12 +267,13 @@ impl Harness {
 
     /// Runs the program with some system files replaced, in a mount namespace, so that the machine does not change.
     /// Each pair contains a replacement and the path that it replaces. The replacement `noexec` forbids execution below
-    /// the path; a path `self/...` is in the program's folder in `/proc`. Returns `None` if that is not permitted.
+    /// the path. A path `self/...` denotes a file in `/proc/PID` of the program. Returns `None` if mount namespaces are
+    /// not permitted.
     pub fn run_where(&self, shown: &[(&str, &str)], args: &[&str]) -> Option<Outcome> {
         self.run_where_with(&[], shown, args)
     }
 
-    /// Runs the program with variables like [`Self::run_where`].
+    /// Like [`Self::run_where`], with these environment variables.
     pub fn run_where_with(
         &self,
         variables: &[(&str, &str)],
@@ -302,7 +304,7 @@ impl Harness {
             skip(Part::Namespaces, "there is no unshare");
             return None;
         };
-        let outcome = Outcome::of_output(words, &output);
+        let outcome = Outcome::from_output(words, &output);
         if outcome.code == Some(77) || outcome.stderr.starts_with("unshare: ") {
             skip(Part::Namespaces, outcome.stderr.trim());
             return None;
@@ -339,21 +341,21 @@ fn take_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Process of a command, with the environment at its start.
+/// Process of a command, with the environment with which it was started.
 pub struct HarnessProcess {
     pub number: u32,
     environment: String,
 }
 
 impl HarnessProcess {
-    /// Returns the value of a variable.
+    /// Returns the value of an environment variable.
     pub fn variable(&self, name: &str) -> Option<&str> {
         let mut variables = self.environment.split('\0');
         variables.find_map(|variable| variable.strip_prefix(name)?.strip_prefix('='))
     }
 }
 
-/// Waits until `event` returns a value, and returns it.
+/// Waits until `event` returns a value, and returns the value. `what` describes the event in the error message.
 #[track_caller]
 pub fn wait_for<T>(what: &str, mut event: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -369,15 +371,15 @@ pub fn wait_for<T>(what: &str, mut event: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// True if a process is running and is not a zombie.
-pub fn lives(process: u32) -> bool {
+/// True if the process exists and is not a zombie.
+pub fn is_running(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
 /// Sends a signal by its name, e.g. `INT`.
 pub fn signal(process: u32, name: &str) {
-    // `kill` is built into every shell, but not installed as a program on every system.
+    // Not every system has a program `kill`, but every shell has it as a built-in command.
     let kill = ["-c", r#"kill -s "$1" "$2""#, "sh", name, &process.to_string()];
     assert!(Command::new("sh").args(kill).status().unwrap().success());
 }
@@ -402,12 +404,12 @@ fn words(command: &Command) -> String {
 fn finish(command: Command) -> Outcome {
     let words = words(&command);
     let output = assert_cmd::Command::from_std(command).timeout(timeout()).output().unwrap();
-    Outcome::of_output(words, &output)
+    Outcome::from_output(words, &output)
 }
 
-/// Started program, which is killed if the test does not wait for it.
+/// Program that was started. It is killed if the test does not wait for its end.
 pub struct Running {
-    /// `None` after the process has ended.
+    /// Child process; `None` after its end.
     child: Option<std::process::Child>,
     terminal: Option<Terminal>,
     process: u32,
@@ -456,8 +458,8 @@ impl Running {
         self.shows_times(1, text)
     }
 
-    /// Waits until the progress bar was drawn this many times with this text. At least half as many steps are then
-    /// complete, because each step sets both the position and the text of the bar.
+    /// Waits until the progress bar has been drawn `times` times with this text. Each step sets both position and text
+    /// of the bar, so at least half as many steps are then complete.
     #[track_caller]
     pub fn shows_times(self, times: usize, text: &str) -> Self {
         self.terminal.as_ref().unwrap().wait_for(text, times);
@@ -469,7 +471,7 @@ impl Running {
         signal(self.process, name);
     }
 
-    /// Waits for the end of the program. The returned standard error does not contain the progress bar.
+    /// Waits for the end of the program. Its progress bar is removed from the returned standard error.
     #[track_caller]
     pub fn end(mut self) -> Outcome {
         let stdout = self.child.as_mut().unwrap().stdout.take();
@@ -481,6 +483,6 @@ impl Running {
         let status = self.ended();
         let stderr = self.terminal.take().unwrap().rest().into_bytes();
         let output = Output { status, stdout: reader.join().unwrap(), stderr };
-        Outcome::of_output(std::mem::take(&mut self.words), &output)
+        Outcome::from_output(std::mem::take(&mut self.words), &output)
     }
 }

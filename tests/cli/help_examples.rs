@@ -1,12 +1,12 @@
-//! Tests of the examples at the end of every `--help`: each is run, with options that make it short.
+//! Tests of the examples at the end of every `--help`. Each is run with options that make it short.
 
 use crate::contract::words;
 use crate::documents::{commands, with};
 use crate::fleet::write_records;
 use crate::harness::{FAST, Harness};
 
-/// Options that make an example short, and its possible exit codes. The first row applies that matches the beginning of
-/// an example and another word in it.
+/// Options that make an example short, and its possible exit codes. The first row is used whose words match the
+/// beginning of the example and another word in it.
 struct Short {
     begins: &'static str,
     contains: &'static str,
@@ -44,7 +44,7 @@ const SHORT: &[Short] = &[
         "--samples=2 --budget=1 --file-sizes=256KiB --block-sizes=64KiB --operations=write,read",
         &[0],
     ),
-    // Most nodes have no devices.
+    // Most nodes have no supported device.
     short("device", "", "--samples=2 --budget=3", &[0, 3]),
     short("apps trapezoid", "", "--n=1e4 --samples=2 --budget=2 --policy=none", &[0]),
     short("apps iccg", "", "--elements=8,8,8 --samples=2 --budget=2 --policy=none", &[0]),
@@ -96,7 +96,7 @@ fn is_long(line: &str) -> bool {
         || LONG.iter().any(|long| line == *long || line.starts_with(&format!("{long} ")))
 }
 
-/// Sets an option in a command line, in front of the words after `--`.
+/// Sets an option in a command line, before the words after `--`.
 fn set(words: &mut Vec<String>, option: &str) {
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let Some((name, value)) = option.split_once('=') else { panic!("{option}") };
@@ -111,7 +111,7 @@ fn set(words: &mut Vec<String>, option: &str) {
     }
 }
 
-/// Runs an example, shortened by a row of the table or by these options.
+/// Runs an example with these options, which make it short.
 fn run(harness: &Harness, line: &str, options: &str, codes: &[i32]) {
     let mut all = words(line);
     all.remove(0);
@@ -142,7 +142,8 @@ fn prepared() -> Harness {
 
 #[test]
 fn every_example_runs() {
-    // Measurements save runs, which examples of `compare` and `history` must not select.
+    // The runs that measurements save could be selected by the examples of `compare` and `history`, so they use another
+    // harness.
     let measuring = prepared();
     let reading = prepared();
     let all = examples(&reading);

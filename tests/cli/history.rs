@@ -126,14 +126,14 @@ fn list_is_newest_first_and_filtered() {
     assert_eq!((&json[0]["id"], &json[0]["figures"][1]["name"]), (&second.into(), &"triad".into()));
     let csv = harness.run(&["history", "list", "--csv"]).exits(0).stdout;
     assert!(csv.lines().nth(2).unwrap().starts_with(&format!("{first},20")), "{csv}");
-    // The identifiers are arguments for other commands. Without runs, nothing is printed.
+    // The printed identifiers become arguments of another command. Without runs, nothing is printed.
     let remove = "history remove $(\"$0\" history list -q --label nps=4)";
     let program = crate::program::path();
     harness.run_other(&["sh", "-c", &format!("\"$0\" {remove}"), program], &[]).exits(0);
     assert_eq!(list(&[]).len(), 1);
 }
 
-/// Returns `runs` records, one per line, made from a recorded one: on three hosts, a minute apart.
+/// Returns `runs` records, one per line. They are made from a recorded one and come from three hosts, a minute apart.
 pub fn many(runs: usize) -> String {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -175,7 +175,7 @@ fn long_list_is_limited_to_a_screen() {
     let all = listed(&["--all"], 80).prints("\n? suspect: history show ID\n");
     assert_eq!(all.stdout.lines().count(), 302);
     assert_eq!(listed(&["--limit", "3"], 80).prints("297 older: --all").stdout.lines().count(), 5);
-    // The printed part of an identifier selects the run.
+    // The printed part of an identifier is sufficient to select the run.
     let shown = all.stdout.lines().nth(300).unwrap().split(' ').next().unwrap().to_owned();
     assert_eq!(show(&harness, &shown)["id"], format!("01M7ZV{}", "0".repeat(20)));
     let node = ["--host", "a-node-of-some-cluster-1", "--label", "nps=0", "-q"];
@@ -207,7 +207,7 @@ fn records_move_between_histories_unchanged() {
     assert_eq!(there(&["show", &old, "--json"]).json()["labels"]["from"], "here");
     assert!(there(&["list", "--json"]).json()[0]["own"] == false, "not this node's");
     assert!(harness.run(&["history", "list", "--json"]).json()[0]["own"] == true);
-    // An identifier can have only one content.
+    // Two different records cannot have the same identifier.
     harness.write("other.jsonl", exported.replace("\"n\":1", "\"n\":7"));
     import(&["other.jsonl"])
         .exits(2)
@@ -225,7 +225,7 @@ pub fn shown_as_printed(harness: &Harness, printed: &Outcome) {
     });
     assert!(page.lines().count() > 2 && saved.lines().count() == 1, "{page}");
     let shown = harness.run(&["history", "show", "latest"]).exits(0).warns_nothing();
-    // The run itself does not print the node and its findings.
+    // A run does not print the description and the findings of the node again.
     let (heading, rest) = page.split_once("\n\n").unwrap();
     let (node, figures) = rest.split_once("\n\n").unwrap();
     let begins = shown.stdout.starts_with(&format!("{heading}\n\n{node}\n"));
@@ -251,7 +251,7 @@ fn history_show_prints_every_mode_like_its_run() {
         memory(&["matrix", "--size", "8MiB"]),
         memory(&["loaded", "--size", "8MiB"]),
         memory(&["mix", "--size", "8MiB"]),
-        // With a number of samples, a run is never refused on a busy machine, unlike with a short budget.
+        // A short budget may be refused on a busy machine, so these runs have a number of samples instead.
         vec![
             "hpl",
             "--order",
@@ -328,7 +328,7 @@ fn database_path_follows_option_and_variable() {
 }
 
 #[test]
-fn no_save_leaves_the_database_unchanged() {
+fn no_save_option_leaves_the_database_unchanged() {
     let harness = Harness::new();
     let broken = harness.write("broken.db", "this is no database");
     let outcome = harness.stream(&["--no-save", "--db", &broken]).exits(0).warns_nothing();
@@ -367,7 +367,7 @@ fn damaged_database_is_refused() {
     save(&harness, &["--db", "runs.db"]);
     let mut bytes = std::fs::read(harness.path("runs.db")).unwrap();
     let end = bytes.len();
-    // The header remains intact, but the page with the schema does not.
+    // The header of the database is intact, but the page with the schema is damaged.
     bytes[100..end].fill(0xa5);
     harness.write("runs.db", &bytes);
     let outcome = harness.run(&["history", "list", "--db", "runs.db"]).exits(2).prints_nothing();
@@ -381,7 +381,7 @@ fn unwritable_database_is_refused_before_measuring() {
     let harness = Harness::new();
     let file = harness.write("file", "");
     let below = harness.arg("file/history.db");
-    // Without --samples, this would measure for ten seconds.
+    // Without `--samples`, a run would measure for ten seconds before it fails.
     let outcome = harness.run(&["stream", "--db", &below]).exits(3).prints_nothing();
     outcome
         .warns(&format!("error: cannot write history database {below}: "))
@@ -421,7 +421,7 @@ fn read_only_database_can_be_read() {
     let (folder, database) = (harness.arg("shared"), harness.arg("view/runs.db"));
     std::fs::create_dir(harness.path("view")).unwrap();
     let view = harness.arg("view");
-    // A read-only bind mount takes two steps; `mount` with a plain path does only the first one.
+    // A read-only bind mount takes two steps; `mount` does only the first one with a plain path.
     let args = [
         "-c",
         r#"mount --bind "$1" "$2" && mount -o remount,ro,bind "$2" && shift 2 && exec "$@""#,
@@ -450,7 +450,7 @@ fn missing_home_has_a_hint() {
 }
 
 #[test]
-fn two_runs_at_once_are_both_saved() {
+fn simultaneous_runs_are_both_saved() {
     let harness = Harness::new();
     let args = [&["stream", "--json", "-"], &FAST[..]].concat();
     let running = [harness.start(&args), harness.start(&args)];
@@ -465,7 +465,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn eight_concurrent_writers_lose_nothing() {
+    fn runs_of_eight_concurrent_writers_are_all_saved() {
         let harness = Harness::new();
         let lines: Vec<String> = many(80).lines().map(|line| format!("{line}\n")).collect();
         let files: Vec<String> = lines
@@ -485,7 +485,7 @@ mod thorough {
     }
 }
 
-/// Runs the commands in the chapter on accepting a node, on a history that contains other runs.
+/// The commands of the chapter on accepting a node run on a history that contains other runs.
 #[test]
 fn acceptance_exports_only_the_runs_of_the_new_node() {
     let chapter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tasks/accept.md");
@@ -507,7 +507,7 @@ fn acceptance_exports_only_the_runs_of_the_new_node() {
     harness.run(&[&["history"], &export[..]].concat()).exits(0);
     let carried = std::fs::read_to_string(harness.path("n17.jsonl")).unwrap();
     assert_eq!(carried.lines().count(), 1, "{carried}");
-    // The node that is known to be good has its own history.
+    // The history of the known good node is a separate file.
     let other = ["--db", "n16.db"];
     harness.run(&[&["history"], &import[..], &other].concat()).exits(0);
     let listed = ["history", "list", "-q", "--label", "node=n17"];

@@ -1,11 +1,11 @@
-//! Tests of `nodegauge hpl`: the native run.
+//! Tests of native runs of `nodegauge hpl`.
 
 use crate::harness::{GENOA, Harness, Part, T2K, measurements, skip};
 use crate::machine::control_group;
 use serde_json::Value;
 
-/// Options for a solve that takes several hundredths of a second. On a busy machine, a short budget is refused unless a
-/// number of samples is requested.
+/// Options for a solve that takes several hundredths of a second. The number of samples is set, because a busy machine
+/// refuses short budgets.
 pub const SMALL: [&str; 10] =
     ["--order", "600", "--nb", "64", "--blas", "builtin", "--budget", "3", "--samples", "1"];
 
@@ -61,7 +61,7 @@ fn hpl_plans_a_described_machine() {
     let plan = |machine: &str, more: &[&str]| {
         harness.run(&[&["hpl", "--plan", "--topology", machine], more].concat())
     };
-    // Two EPYC 9654 with 768 GiB: sqrt(0.8 x 768 GiB / 8 B) = 287,161, rounded down to 1495 x 192.
+    // For two EPYC 9654 with 768 GiB: sqrt(0.8 x 768 GiB / 8 B) = 287,161, rounded down to 1495 x 192.
     let genoa = ["--processor", "EPYC 9654", "--memory", "768GiB", "--rate", "5TFLOP/s"];
     plan(GENOA, &genoa)
         .exits(0)
@@ -76,7 +76,7 @@ fn hpl_plans_a_described_machine() {
         // 2/3 N^3 / 5e12
         .prints_words("time 3153 s predicted")
         .prints_words("5.000 TFLOP/s as given");
-    // Published run of two EPYC 7F52: NB 180, 4 x 8 processes.
+    // Published run on two EPYC 7F52: NB 180, 4 x 8 processes.
     let rome = "synthetic:Package:2 NUMANode:1 L3Cache:16(size=16777216) L2Cache:1 Core:1 PU:1";
     let published = ["--memory", "377.81GB", "--nb", "180", "--ranks", "32"];
     plan(rome, &[&published[..], &["--processor", "EPYC 7F52"]].concat())
@@ -84,7 +84,7 @@ fn hpl_plans_a_described_machine() {
         .prints_words("P x Q 4 x 8 for 32 ranks of 1 thread")
         .prints_words("Rpeak 1.792 TFLOP/s = 32 cores x 3.500 GHz")
         .prints_words("DGEMM, estimated as 0.9 x 1.792 TFLOP/s");
-    // Both use the same cores, the ten fastest of twenty.
+    // The ten fastest of the twenty cores are used in both cases.
     let kinds = concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies/five-kinds.xml");
     plan(kinds, &["--memory", "128GiB"])
         .exits(0)
@@ -108,7 +108,7 @@ fn hpl_plans_a_described_machine() {
     plan(T2K, &["--memory", "32GiB", "--budget", "60", "--rate", "100GFLOP/s"])
         .exits(0)
         .prints_words("/ (100.0 GFLOP/s) <= 30.0 s");
-    // HPL.dat for that machine, and a plan for this node with another memory size.
+    // The first command prints HPL.dat for that machine, the second one plans for this node with another memory size.
     let dat = ["hpl", "--hpl-dat-only", "--topology", T2K, "--memory", "32GiB", "--nb", "128"];
     harness
         .run(&dat)
@@ -152,7 +152,7 @@ fn each_nb_candidate_is_planned_with_its_own_n() {
     plan("--plan", "180", &[])
         .prints_words("N 194220: N = sqrt(0.8 x ")
         .prints_words("NB 180 (as requested)");
-    // HPL.dat has only one N for all NB.
+    // HPL.dat has one N for all NB.
     plan("--hpl-dat-only", all, &[])
         .prints("194368       Ns")
         .prints("32 64 128 180 192 256 NBs")
@@ -164,7 +164,7 @@ fn each_nb_candidate_is_planned_with_its_own_n() {
     assert_eq!((&document["plan"]["p"], &document["plan"]["q"]), (&4.into(), &8.into()));
     assert_eq!(document["plan"]["search"]["kept"], 3);
     assert_eq!(document["threads"].as_array().unwrap().len(), 32);
-    // A search among more candidates is described in the same way as before.
+    // A search among more candidates is described in the same way.
     harness
         .run(&["hpl", "--plan", "--full"])
         .exits(0)
@@ -203,7 +203,7 @@ fn memory_limit_of_the_process_restricts_n_and_every_allocation() {
     let args = ["hpl", "--order", "4000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
     let Some(outcome) = harness.run_under(&limited, &args) else { return };
     outcome.exits(3).warns("(the limit of a process is 97.7 MiB): the run would swap");
-    // A file of 256 MiB with records, which are read as a whole, does not fit either.
+    // A file of records is read as a whole, so this one of 256 MiB does not fit either.
     let large = harness.write("large.json", "{\"schema\":\"nodegauge/1\",");
     let file = std::fs::OpenOptions::new().append(true).open(large).unwrap();
     file.set_len(256 << 20).unwrap();
@@ -228,7 +228,7 @@ fn n_is_a_multiple_of_nb_and_grid() {
     let harness = Harness::new();
     let args = ["hpl", "--plan", "--full", "--nb", "96", "--ranks", "6", "--grid-multiple"];
     let outcome = harness.run(&args).exits(0);
-    // For the grid 2 x 3, or 1 x 6 in the case of a power of two, the least common multiple is 6.
+    // The least common multiple is 6 for the grid 2 x 3, and also for the grid 1 x 6.
     outcome.prints_words("rounded down to a multiple of 576");
 }
 

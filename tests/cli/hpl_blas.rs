@@ -1,4 +1,4 @@
-//! Tests of `nodegauge hpl` with BLAS libraries, both installed and faulty ones.
+//! Tests of `nodegauge hpl` with installed and with faulty BLAS libraries.
 
 use crate::harness::{Harness, Part, skip};
 use crate::hpl::{named, record};
@@ -118,7 +118,7 @@ fn requested_kernels_are_used_or_refused() {
     refused.warns(&kernel.message());
 }
 
-/// Kernel of BLIS that this processor cannot run.
+/// Kernel of BLIS that this processor does not support.
 struct CannotRun {
     name: &'static str,
     lacks: &'static str,
@@ -131,8 +131,8 @@ impl CannotRun {
     }
 }
 
-/// Returns a kernel that this processor cannot run: that for AVX-512, or if the processor has AVX-512, that for Xeon
-/// Phi or Bulldozer. No processor has the instructions of all three.
+/// Returns a kernel that this processor does not support: that for AVX-512, or on a processor with AVX-512, that for
+/// Xeon Phi or Bulldozer. No processor supports all three.
 fn cannot_run() -> CannotRun {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
     let has = |isa: &str| cpuinfo.split_whitespace().any(|word| word == isa);
@@ -168,7 +168,7 @@ fn built_in_kernels_are_used_without_a_library() {
     if !Path::new(&lib).exists() {
         return skip(Part::Blas, "libraries lie elsewhere here");
     }
-    // Links to a library in the hidden folder are broken.
+    // If the folder of libraries is hidden, the links to it are broken.
     let folders: Vec<String> = ["openblas-pthread", "openblas-openmp", "openblas-serial"]
         .into_iter()
         .chain(["blis-pthread", "blis-openmp", "blis-serial", "blas", "atlas"])
@@ -219,7 +219,7 @@ mod thorough {
 
     #[test]
     fn unsupported_kernels_are_refused_before_running() {
-        // Like BLIS, it parses an invalid number as 0, and it crashes if those kernels are selected.
+        // As in BLIS, an invalid number selects kernel 0, and selecting unsupported kernels causes a crash.
         const BLIS: &str = r#"
             #include <stdlib.h>
             static const char *names[] = {"skx", "knl", "bulldozer", "generic"};

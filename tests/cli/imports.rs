@@ -1,5 +1,5 @@
-//! `read` and `history import` of outputs of other programs: files with several runs, encodings, times of files, and files
-//! that are not what they should be.
+//! Tests of `read` and `history import` with outputs of other programs: files with several runs, encodings, times of
+//! files, and invalid files.
 
 use crate::harness::{Harness, Part, measurements, skip, texts};
 use crate::program;
@@ -57,12 +57,12 @@ fn runs_of_a_file_are_records_in_their_order() {
             two[0]["started"].as_str().unwrap() < two[1]["started"].as_str().unwrap()
         }));
     }
-    // Several tests, sizes and tables of one run stay one run.
+    // Several tests, sizes or tables of the same run form one run.
     for text in [hpl, iozone, recorded("messages/tests/outputs/osu72-ompi-osu_mbw_mr.txt")] {
         let single = harness.write("single.txt", text);
         let ids = harness.run(&["history", "import", &single]).exits(0).stdout;
         assert_eq!(ids.lines().count(), 1);
-        // A single run is found by the same label.
+        // A file with a single run gets the same label.
         assert_eq!(harness.latest()["labels"]["import"], "single.txt");
     }
     harness.run(&["history", "import", "single.txt", "--label", "import=spring"]).exits(0);
@@ -101,12 +101,12 @@ fn file_of_another_user_is_read_and_unreadable_ones_are_named() {
             return skip(Part::Root, &format!("no file of another user: {error}"));
         }
     }
-    // Outputs are text that anyone may have written; what is printed of it is escaped.
+    // The content of an output may come from anyone, so printed parts of it are escaped.
     let read = harness.run(&["read", &foreign, &forged]).exits(2);
     assert_eq!(read.stdout.lines().count(), 1);
     assert!(!read.stderr.contains(['\u{1b}', '\u{202e}']), "{}", read.stderr);
     assert!(!read.stderr.contains("\nerror: all good"), "{}", read.stderr);
-    // A user who may not read a file gets the reason, and the records of the others.
+    // If a file cannot be read, the reason is reported, and the other files are read.
     std::fs::set_permissions(harness.path(""), PermissionsExt::from_mode(0o755)).unwrap();
     let mut command = harness.command(program::path());
     command.args(["read", &closed, &stream]).uid(NOBODY).gid(NOBODY);
@@ -124,7 +124,7 @@ fn directories_devices_and_mixed_ranks_are_refused() {
     let harness = Harness::new();
     let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt");
     let hpl = recorded("compute/tests/outputs/three-nb.txt");
-    // Two ranks write into one file, a few lines at a time.
+    // The lines of two ranks alternate in one file.
     let mut mixed = String::new();
     let mut of_hpl = hpl.lines();
     for line in stream.lines() {

@@ -5,13 +5,13 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Creates a folder to measure, with a file that belongs to the user.
+/// Creates a folder for measurements that contains a file of the user.
 pub fn folder(harness: &Harness, name: &str) -> PathBuf {
     harness.write(&format!("{name}/thesis.tex"), "mine");
     harness.path(name)
 }
 
-/// Checks that the folder contains only that file, unchanged.
+/// Checks that the folder contains only the file of the user, unchanged.
 #[track_caller]
 pub fn untouched(folder: &Path) {
     let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -19,7 +19,7 @@ pub fn untouched(folder: &Path) {
     assert_eq!(std::fs::read(folder.join("thesis.tex")).unwrap(), b"mine");
 }
 
-/// Runs `io` in a folder, and checks that no files are left. By default, cells have one pass.
+/// Runs `io` with these arguments, and checks that no files are left. By default, each cell has one pass.
 #[track_caller]
 pub fn io(harness: &Harness, args: &[&str]) -> Outcome {
     let path = folder(harness, "data");
@@ -43,7 +43,7 @@ fn default_grid_has_the_cells_of_iozone() {
     let harness = Harness::new();
     let record = record(&harness, &["--max-size", "1MiB", "--label", "disk=old"]);
     let all = measurements(&record);
-    // Files of 64 KiB to 1 MiB have 5, 6, 7, 8 and 9 block sizes.
+    // The numbers of block sizes for files of 64 KiB to 1 MiB are 5, 6, 7, 8 and 9.
     assert_eq!(all.len(), (5 + 6 + 7 + 8 + 9) * 13);
     let of_iozone = [
         "write",
@@ -139,7 +139,7 @@ fn small_files_are_measured_until_precise_or_suspect() {
             ),
         }
     }
-    // The requested number of passes is measured, even if a single pass gives no spread.
+    // The requested number of passes is measured, even if it is one, which has no spread.
     let once = record(&harness, &[&sizes[..], &["--samples", "1"]].concat());
     let first = &measurements(&once)[0];
     assert_eq!((passes(first), &first["validity"]["status"]), (1, &"suspect".into()));
@@ -165,7 +165,7 @@ fn text_shows_rates_latencies_sources_and_maps() {
     }
     let shown = harness.run(&["history", "show", "latest"]).exits(0);
     shown.prints("\nwrite ").prints("\nmap ");
-    // If there are few cells, each is listed.
+    // With few cells, the text lists each of them.
     for workers in [&[][..], &["--threads", "2"]] {
         let unsaved = io(&harness, &[&SMALL[..], workers, &["--no-save"]].concat()).exits(0);
         for line in unsaved.stdout.lines() {
@@ -200,7 +200,7 @@ fn all_operations_can_be_selected() {
         [30, 70]
     );
     assert!(measurements(&all).iter().all(|m| m["config"]["verified"] == true));
-    // An operation that needs a file gets one.
+    // If an operation needs a file, the file is written first.
     let alone = record(&harness, &[&SMALL[..], &["--operations", "stride_read,read"]].concat());
     assert_eq!(names(&alone), ["read", "stride_read"]);
     assert!(measurements(&alone).iter().all(|m| m["config"]["stride_blocks"].is_null()));
@@ -210,7 +210,7 @@ fn all_operations_can_be_selected() {
         measurements(&apart).iter().map(|m| &m["config"]["stride_blocks"]).collect();
     assert_eq!(strides, [&Value::Null, &5.into()]);
     io(&harness, &["--stride", "0"]).exits(2).warns("--stride");
-    // These are the bytes between two blocks. Blocks that do not divide them have no strided operation.
+    // This is the distance between two blocks. If the block size does not divide it, there is no strided operation.
     let bytes =
         ["--operations", "stride_read,read", "--stride", "128KiB", "--block-sizes", "4KiB,48KiB"];
     let skipped = io(&harness, &[&["--file-sizes", "1MiB", "--samples", "1"], &bytes[..]].concat());
@@ -259,7 +259,7 @@ fn engines_perform_the_same_operations() {
             assert_ne!(m["validity"]["status"], "invalid", "{m:#}");
         }
     }
-    // Operations with their own calls are left out, with a notice.
+    // Operations that use other system calls are left out, with a notice.
     let mmap = record(&harness, &[&SMALL[..], &["--engine", "mmap"]].concat());
     assert_eq!(names(&mmap).len(), 9);
     assert!(texts(&mmap["notices"])[0].starts_with("fwrite, frewrite, fread, freread left out"));
@@ -341,7 +341,7 @@ fn direct_access_is_used_or_refused() {
         assert_eq!(names(&record).len(), 9, "the C library's buffers have no part");
         assert!(measurements(&record).iter().all(|m| m["config"]["direct"] == true));
     }
-    // A file system in memory has no device, so direct access is impossible.
+    // A file system in memory has no device, so direct I/O is impossible.
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
         return skip(Part::Device, "no /dev/shm");
     };
@@ -349,7 +349,7 @@ fn direct_access_is_used_or_refused() {
     let refused = harness.run(&[&["io", "--path", path, "--no-save"], &sizes[..]].concat());
     refused.exits(3).warns("tmpfs at").warns("does not support direct I/O: ").prints_nothing();
     assert_eq!(std::fs::read_dir(memory.path()).unwrap().count(), 0);
-    // If direct access was not requested, a notice reports that it is not supported.
+    // If direct I/O was not requested, a notice reports that it is unsupported.
     let quick = harness
         .run(&["io", "--path", path, "--quick", "--operations", "write", "--no-save"])
         .exits(0);
@@ -370,7 +370,7 @@ fn quick_mode_has_twelve_cells() {
             )
         })
         .collect();
-    // Two cells of each file use direct access; a notice reports a file system that does not support it.
+    // Two cells per file use direct I/O. If the file system does not support it, a notice reports this.
     let notices = record["notices"].to_string();
     assert!(
         cells.len() == 12 || notices.contains("does not support direct I/O"),

@@ -1,4 +1,4 @@
-//! Tests of `nodegauge io`: folders to measure, and runs that end early. Other files must not change.
+//! Tests of the folders that `nodegauge io` measures, and of runs that end early. Files of users must not change.
 
 use crate::harness::{Harness, Part, Running, measurements, skip};
 use crate::io::{SMALL, folder, untouched};
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 #[test]
-fn several_folders_alternate_with_any_name() {
+fn folders_with_any_name_alternate() {
     let harness = Harness::new();
     let one = folder(&harness, "a b");
     let odd = harness.path("x").join(OsStr::from_bytes(b"odd\xff\xfe name"));
@@ -58,7 +58,7 @@ fn only_folders_are_accepted_as_path() {
     assert!(!harness.path(".local").exists(), "a refusal touches no history");
 }
 
-/// Starts an endless run, and waits until it has measured something in its folder.
+/// Starts a run without end, and waits until it has measured a part.
 fn endless(harness: &Harness, folder: &Path) -> (Running, PathBuf) {
     let args =
         ["io", "--samples", "100000", "--max-size", "1MiB", "--path", folder.to_str().unwrap()];
@@ -110,7 +110,7 @@ fn leftovers_of_a_killed_run_are_reported_with_an_option_to_remove_them() {
     assert!(left.is_dir(), "it is offered, not done");
     harness.run(&[&args[..], &["--remove-leftovers"]].concat()).exits(0).warns("removed ");
     assert!(!left.exists() && busy.is_dir());
-    // The other run is not affected.
+    // The other run continues.
     alive.signal("INT");
     alive.end().exits(130);
     untouched(&folder);
@@ -121,11 +121,11 @@ fn folder_removed_during_a_run_is_an_error() {
     let harness = Harness::new();
     let folder = folder(&harness, "data");
     let (running, own) = endless(&harness, &folder);
-    // The run creates files as long as the folder exists.
+    // The run creates files in the folder as long as the folder exists.
     while own.exists() {
         let _ = std::fs::remove_dir_all(&own);
     }
-    // There is a figure, so the exit code is that of an invalid result.
+    // A figure was measured before, so the exit code is that of an invalid result.
     let outcome = running.end().exits(1);
     outcome.warns("hint: the file system or the folder disappeared during the measurement");
     untouched(&folder);

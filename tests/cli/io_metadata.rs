@@ -1,4 +1,5 @@
-//! `nodegauge io --metadata`: operations and records, refusals, and runs that end early. No test asserts a rate.
+//! Tests of `nodegauge io --metadata`: operations and records, refusals, and runs that end early. No test asserts a
+//! rate.
 
 use crate::harness::{Harness, Outcome, has_keys, measurements};
 use crate::io::{folder, untouched};
@@ -37,7 +38,7 @@ fn every_operation_is_measured_by_workers_in_own_and_shared_directories() {
         );
         has_keys(config, &["engine", "operations", "latency_s", "batch", "clock", "stopped"]);
         let threads = config["threads"].as_u64().unwrap();
-        // Two turns count, each with all files of all workers.
+        // Two turns count. Each contains all files of all workers.
         assert_eq!(config["operations"].as_u64().unwrap(), 2 * 20 * threads);
         let quantile = |name: &str| config["latency_s"][name].as_f64().unwrap();
         let quantiles = ["p50", "p90", "p99", "p99.9", "max"].map(quantile);
@@ -57,7 +58,7 @@ fn every_operation_is_measured_by_workers_in_own_and_shared_directories() {
 }
 
 #[test]
-fn processes_and_one_layout_can_be_chosen() {
+fn processes_and_a_single_layout_can_be_selected() {
     let harness = Harness::new();
     let args = ["--files", "10", "--processes", "2", "--layout", "shared", "--samples", "1"];
     let record = metadata(&harness, &[&args[..], &["--json", "-"]].concat()).exits(0).json();
@@ -69,7 +70,7 @@ fn processes_and_one_layout_can_be_chosen() {
 }
 
 #[test]
-fn page_states_files_directories_and_latencies() {
+fn page_shows_files_directories_and_latencies() {
     let harness = Harness::new();
     let args = ["--files", "20", "--threads", "2", "--samples", "2", "--no-save"];
     let outcome = metadata(&harness, &args).exits(0);
@@ -87,7 +88,7 @@ fn page_states_files_directories_and_latencies() {
 }
 
 #[test]
-fn options_of_data_are_refused() {
+fn incompatible_options_and_existing_files_are_refused() {
     let harness = Harness::new();
     for other in [&["--quick"][..], &["--block-sizes", "4KiB"], &["--cache", "direct"]] {
         metadata(&harness, other).exits(2).prints_nothing();
@@ -101,14 +102,14 @@ fn options_of_data_are_refused() {
 }
 
 #[test]
-fn budget_that_does_not_suffice_is_refused_and_one_that_does_is_kept() {
+fn short_budget_is_refused_and_sufficient_budget_is_kept() {
     let harness = Harness::new();
     let many = ["--files", "2000000", "--threads", "2", "--budget", "1", "--no-save"];
     let refused = metadata(&harness, &many).exits(2).prints_nothing();
     refused.warns("--budget 1 is too short").warns("fewer files (--files)");
     let kept = metadata(&harness, &["--budget", "2", "--json", "-"]);
     if kept.code == Some(2) {
-        // On a device that other tests use, too, a round may take longer than the budget.
+        // If other tests use the device, a round may take longer than the budget.
         kept.warns("--budget 2 is too short");
         return;
     }
@@ -118,7 +119,7 @@ fn budget_that_does_not_suffice_is_refused_and_one_that_does_is_kept() {
 }
 
 #[test]
-fn memory_has_no_caches_to_drop() {
+fn file_system_in_memory_has_no_caches_to_drop() {
     let path = Path::new("/dev/shm");
     let is_memory = std::fs::read_to_string("/proc/self/mounts")
         .is_ok_and(|mounts| mounts.lines().any(|line| line.starts_with("tmpfs /dev/shm ")));
@@ -172,7 +173,7 @@ fn tree_of_a_killed_run_is_removed_on_request() {
     untouched(&folder);
 }
 
-/// Faults of file systems.
+/// Tests with faults of file systems.
 mod thorough {
     use super::*;
 
@@ -200,7 +201,7 @@ mod thorough {
         let harness = Harness::new();
         let folder = folder(&harness, "small");
         let path = folder.to_str().unwrap();
-        // Directories need inodes, too: the files alone would fit.
+        // The file system has enough inodes for the files, but not for the directories.
         let shown = [("tmpfs:size=2m,nr_inodes=101", path)];
         let args = ["io", "--metadata", "--path", path, "--samples", "1", "--files", "98"];
         let one = [&args[..], &["--threads", "1"]].concat();

@@ -4,11 +4,11 @@ use crate::harness::{Harness, OPEN_MPI_AS_ROOT, Part, has_keys};
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 
-/// Shell commands of a program with two busy processes, which runs for some time and ends by itself.
+/// Shell program with two busy processes. It runs for some time and ends by itself.
 const TWO_LOOPS: &str = "(while :; do :; done) & p=$!; i=0; \
                          while [ $i -lt 400000 ]; do i=$((i+1)); done; kill $p; echo done";
 
-/// Process that is killed at the end of a test.
+/// Process that is killed when this value is dropped.
 struct Running(Child);
 
 impl Running {
@@ -30,7 +30,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns a CPU that this process may use.
+/// Returns the number of a CPU that this process may use.
 fn some_cpu() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
@@ -79,7 +79,7 @@ fn two_busy_processes_on_one_cpu_are_reported() {
     harness.run(&words).exits(0).prints("done");
     let text = std::fs::read_to_string(harness.path("where.json")).unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
-    // On a machine with one CPU, two programs on it are not a mistake, but the finding is the same.
+    // On a machine with one CPU, sharing it is no mistake, but the finding is the same.
     assert!(findings(&document).contains(&"shared-cpu"), "{document:#}");
     let failing =
         ["where", "--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 3"];
@@ -87,7 +87,7 @@ fn two_busy_processes_on_one_cpu_are_reported() {
 }
 
 #[test]
-fn conditions_decide_the_exit_code() {
+fn where_conditions_determine_the_exit_code() {
     let running = Running::start("sh", &["-c", "while :; do :; done"]);
     let pid = running.pid();
     let harness = Harness::new();

@@ -1,9 +1,9 @@
-//! `nodegauge machine`.
+//! Tests of `nodegauge machine`.
 
 use crate::harness::{GENOA, Harness, Part, ROME, has_keys, skip};
 use serde_json::{Value, json};
 
-/// Checks that a description of a machine contains only permitted words.
+/// Checks that the words in a machine description are among the permitted ones.
 #[track_caller]
 pub fn check_machine(machine: &Value) {
     for cache in machine["caches"].as_array().unwrap() {

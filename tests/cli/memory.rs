@@ -1,10 +1,10 @@
-//! `nodegauge memory`: ladder, latency, matrix, loaded, mix, curves, scaling.
+//! Tests of `nodegauge memory`: ladder, latency, matrix, loaded, mix, curves, scaling.
 
 use crate::harness::{Harness, Outcome, Part, measurements, names, texts};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Options for a short measurement, with a limit that no figure exceeds.
+/// Options for a short measurement. The theoretical bandwidth is so high that no figure exceeds it.
 const SHORT: [&str; 6] = ["--samples", "3", "--budget", "0.5", "--dimms", "1024x20000"];
 
 fn run(harness: &Harness, test: &str, args: &[&str]) -> Outcome {
@@ -54,7 +54,7 @@ fn two_ladders_are_compared_by_size() {
         run(&harness, "ladder", &["--size", "8KiB", "--threads", "1", "--quiet"]);
     }
     let compared = harness.run(&["compare", "latest~1", "latest", "--json"]).exits(0).json();
-    // Four patterns, each with 4, 6 and 8 KiB.
+    // Four patterns are compared at 4, 6 and 8 KiB each.
     assert_eq!(compared["pairs"].as_array().unwrap().len(), 3 * 4, "{compared:#}");
 }
 
@@ -69,7 +69,7 @@ fn latency_uses_one_thread_on_base_and_huge_pages() {
     for m in all {
         assert_eq!(m["config"]["threads"], 1);
         assert_eq!(m["config"]["stride_bytes"], 64);
-        // Each stretch covers the capacity of the caches at least once.
+        // Each sample visits at least as many lines as the caches hold.
         assert!(m["config"]["steps"].as_u64().unwrap() >= 1024, "{m:#}");
         let [value, low, high] =
             [&m["value"], &m["summary"]["p05"], &m["summary"]["p95"]].map(|x| x.as_f64().unwrap());
@@ -126,7 +126,7 @@ fn matrix_has_every_pair_of_numa_nodes_and_cpus() {
     if !harness.has_cpus(2) {
         return;
     }
-    // On a busy node, two CPUs may never be available at the same time.
+    // On a busy node, two CPUs may never be free at the same time.
     let notices = texts(&record["notices"]).join("\n");
     let has_pairs = all.iter().any(|m| m["name"].as_str().unwrap().starts_with("cpu"));
     assert!(
@@ -136,7 +136,7 @@ fn matrix_has_every_pair_of_numa_nodes_and_cpus() {
 }
 
 #[test]
-fn hwloc_tools_print_and_choose_by_measured_values() {
+fn hwloc_tools_print_and_use_the_measured_values() {
     let harness = Harness::new();
     if !harness.has(Part::Hwloc, "lstopo-no-graphics") {
         return;
@@ -172,7 +172,7 @@ fn hwloc_tools_print_and_choose_by_measured_values() {
         .run_other(&described, &variables)
         .exits(0)
         .prints("memory attribute ReadBandwidth from");
-    // Apart from the attributes and the program name, the XML equals that of lstopo.
+    // The XML differs from that of lstopo only in the attributes and in the name of the program.
     let plain = harness.arg("plain.xml");
     harness.run_other(&["lstopo-no-graphics", &plain], &[]).exits(0);
     assert_eq!(without_attributes(&file), without_attributes(&plain));
@@ -190,7 +190,7 @@ fn without_attributes(file: &str) -> Vec<String> {
 fn suspect_matrix_is_not_emitted_as_topology() {
     let harness = Harness::new();
     let file = harness.arg("measured.xml");
-    // There are too few samples for valid figures.
+    // The matrix is suspect, because it has too few samples.
     let args = ["memory", "matrix", "--size", "64MiB", "--emit", "hwloc", "--no-save"];
     let to_file = [&args[..], &SHORT, &["--output", &file]].concat();
     let refused = harness.run(&to_file).exits(1);
@@ -213,7 +213,7 @@ fn loaded_latency_covers_idle_to_full_load() {
     let shares: Vec<f64> = latencies.map(|m| m["config"]["load_share"].as_f64().unwrap()).collect();
     assert!(shares.len() > 3 && shares.is_sorted(), "{shares:?}");
     assert_eq!((shares.first(), shares.last()), (Some(&0.0), Some(&1.0)), "{shares:?}");
-    // There are too few samples for a median and for a conclusion.
+    // There are too few samples for valid figures and for a conclusion.
     let suspect = all.iter().all(|m| m["validity"]["status"] == "suspect");
     assert!(suspect, "{record:#}");
     let notices = texts(&record["notices"]).join("\n");
@@ -257,7 +257,7 @@ fn family_has_a_curve_and_a_bandwidth_for_each_mix() {
     }
     let text = harness.run(&["history", "show", "latest"]).exits(0);
     text.prints("\nmix ").prints("\n1:0 ").prints("\n1:1 ").prints("\nhow ");
-    // The bandwidths have their names in conditions.
+    // A condition can refer to a bandwidth by its name.
     let condition = ["--expect", "curves.saturated_1:0>=1kB/s", "--accept-suspect", "--no-save"];
     run(&harness, "curves", &[&args[..], &condition].concat());
 }
@@ -283,7 +283,7 @@ fn scaling_is_measured_and_predicted_for_each_number_of_threads() {
             let name = format!("{kernel}_{threads}");
             assert!(measured[&*name] > 0.0 && predicted[&*name] > 0.0, "{name}: {record:#}");
         }
-        // The prediction is that of one core, and of all threads with the mix.
+        // The prediction is computed from the rate of one core and from the rate of all threads with the mix.
         let one = match kernel {
             "scale" => "copy",
             "add" => "triad",
@@ -350,7 +350,7 @@ fn program_that_fails_or_does_not_exist_is_reported() {
     run(&["sh", "-c", "echo broken >&2; exit 3"]).exits(1).warns("exit status 3: broken");
     run(&["/nonexistent/program"]).exits(3).warns("there is no program");
     run(&["sleep", "100"]).exits(2).warns("the program did not end within --budget 4");
-    // A program that reads from the terminal gets an empty input.
+    // If the program reads its standard input, the input is empty.
     run(&["sh", "-c", "cat; exit 4"]).exits(1).warns("exit status 4");
 }
 
@@ -420,7 +420,7 @@ mod thorough {
         let endless = ["--budget", "1", "--samples", "1000000", "--size", "8KiB"];
         for (test, signal, code) in [("ladder", "INT", 130), ("latency", "TERM", 143)] {
             let running = harness.start(&[&["memory", test], &endless[..]].concat());
-            // There are more steps than twice the number of sets and patterns, because the first round is the warm-up.
+            // This is more than two rounds, so at least one round after the warm-up is complete.
             let running = running.shows_times(30, "all working sets, interleaved");
             running.signal(signal);
             running.end().exits(code).prints("incomplete");

@@ -33,13 +33,13 @@ pub fn installed(harness: &Harness) -> Vec<Mpi> {
     all.iter().copied().filter(there).collect()
 }
 
-/// Runs `nodegauge mpi` with only this MPI. Root may start OSU's programs.
+/// Runs `nodegauge mpi` with this MPI only, with the option that permits root to start OSU's programs.
 pub fn mpi(harness: &Harness, mpi: Mpi, args: &[&str]) -> Outcome {
     let own = ["mpi", "--allow-run-as-root", "--no-floor", "--mpicc", mpi.mpicc];
     harness.run(&[&own[..], args].concat())
 }
 
-/// Checks that no process of the harness is running. The home of these processes is its folder.
+/// Checks that no process of the harness is running.
 pub fn no_orphans(harness: &Harness) {
     wait_for("the end of all processes", || harness.processes().is_empty().then_some(()));
 }
@@ -69,7 +69,7 @@ fn all_patterns_are_measured_and_the_probe_is_cached() {
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "all", "--threads", "1:1", "--json"]].concat();
         let record = mpi(&harness, which, &args).exits(0).json();
-        // The patterns are in the order in which they run; those of threads follow those of ranks.
+        // The patterns are in the order in which they run; patterns of threads follow those of ranks.
         let mut names = names(&record);
         names.dedup();
         let all = Pattern::ALL.iter().map(|pattern| pattern.name());

@@ -35,14 +35,14 @@ fn noise_refuses_unsupported_options() {
     harness.run(&["noise", "--threads", "1,2"]).exits(2).warns("single thread count");
 }
 
-/// Work of a disturbance: how often it ran, and for how long.
+/// Number and duration of the runs of a disturbance.
 struct Disturbance {
     times: u32,
     busy: Duration,
     elapsed: Duration,
 }
 
-/// Runs for 1 ms every 100 ms until `ended`.
+/// Runs for 1 ms every 100 ms until `ended` is true.
 fn disturb(ended: &AtomicBool) -> Disturbance {
     let begun = Instant::now();
     let mut disturbance = Disturbance { times: 0, busy: Duration::ZERO, elapsed: Duration::ZERO };
@@ -74,8 +74,8 @@ fn noise_names_a_planted_task_with_its_rate_and_time() {
         panic!("{sources:#?}");
     };
     let rate = f64::from(planted.times) / planted.elapsed.as_secs_f64();
-    // A busy node takes the CPU away from the task, too, so that it begins more often than it wakes, and has less time
-    // on a CPU than passes for it.
+    // On a busy node, other programs interrupt the task, too. It then starts more often than it wakes, and has less CPU
+    // time than it measures.
     let begins = found["per_s"].as_f64().unwrap();
     assert!(begins > 0.9 * rate, "{begins} of {rate} per second");
     let on_cpu = begins * found["mean_s"].as_f64().unwrap();

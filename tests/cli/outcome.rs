@@ -1,4 +1,4 @@
-//! Result of a command, with checks.
+//! Result of a command, with methods that check it.
 
 use crate::fields::{faults, is_record};
 use serde_json::Value;
@@ -23,7 +23,7 @@ impl Outcome {
     }
 
     /// Creates the result of a command line from the output of its process.
-    pub fn of_output(words: String, output: &Output) -> Self {
+    pub fn from_output(words: String, output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let new =
             Self::new(words, output.status.code(), text(&output.stdout), text(&output.stderr));

@@ -53,14 +53,14 @@ fn csv_has_one_line_per_measurement() {
     assert_eq!(cells("name"), ["copy", "scale", "add", "triad"]);
     assert_eq!(cells("unit"), ["B/s"; 4]);
     assert_eq!(cells("category"), ["variant"; 4]);
-    // Disturbed passes count only for the best.
+    // Disturbed passes count only for the best, so the number of samples varies.
     assert!(cells("n").iter().all(|n| (1..=3).contains(&n.parse::<u32>().unwrap())));
     assert!(cells("value").iter().all(|value| value.parse::<f64>().unwrap() > 0.0));
     assert_eq!(cells("value"), cells("best"));
     assert_eq!(cells("labels"), ["nps=4"; 4]);
 }
 
-/// Standard error can be shared with a launcher and other ranks, whose lines must not split an error.
+/// A launcher and other ranks may write to the same standard error; their lines must not split an error.
 #[test]
 fn error_is_written_in_one_call() {
     let harness = Harness::new();
@@ -88,7 +88,7 @@ fn json_and_csv_cannot_share_standard_output() {
 fn missing_folder_is_refused_before_measuring() {
     let harness = Harness::new();
     for option in ["--json", "--csv"] {
-        // Without --samples, this would measure for ten seconds.
+        // Without `--samples`, the run would measure for ten seconds before it fails.
         harness.run(&["stream", option, "no/such/folder/x"]).exits(3).only_error(
             "cannot write no/such/folder/x: No such file or directory (os error 2)\n\
              hint: give a file in an existing folder that you can write to",
@@ -223,7 +223,7 @@ fn outputs_are_written_through_links() {
 fn impossible_budget_is_refused() {
     let harness = Harness::new();
     let clock = faults(&harness);
-    // The setup takes longer than several milliseconds.
+    // Setting up takes longer than the few milliseconds of the budget.
     let hasty = [("LD_PRELOAD", clock.to_str().unwrap()), ("FAULT", "fast=10000")];
     let sweep = ["stream", "--sweep", "pages=4k,thp"];
     for command in [&["explain"][..], &sweep, &["stream", "--compiler", "gcc"]] {
@@ -239,7 +239,7 @@ fn impossible_budget_is_refused() {
 fn log_of_a_job_has_one_line_per_half_minute() {
     let harness = Harness::new();
     let clock = faults(&harness);
-    // The clock is accelerated by a factor of 1000: a second takes a millisecond.
+    // The clock runs a thousand times faster, so a second takes a millisecond.
     let hasty = [("LD_PRELOAD", clock.to_str().unwrap()), ("FAULT", "fast=1000")];
     let long = ["stream", "--size", "1MiB", "--samples", "500"];
     let log = harness.run_with(&hasty, &long).exits(0).stderr;

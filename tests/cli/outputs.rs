@@ -1,5 +1,5 @@
-//! Tests of output files in folders of other users: links are not followed, files are not replaced, permissions are not
-//! inherited.
+//! Tests of output files in folders of other users: links are not followed, files of others are not replaced, and
+//! permissions are not inherited.
 
 use crate::harness::{Harness, Outcome, Part, skip};
 use std::fs::{self, Permissions};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Identifier of a user who does not run the tests.
 const NOBODY: u32 = 65_534;
-/// Options that name an output, with the file. Each way of writing occurs at least once.
+/// Options that name an output, each with the name of the file. All ways in which the program writes files are covered.
 const OUTPUTS: [(&[&str], &str); 13] = [
     (&["machine", "--json"], "out"),
     (&["places", "--json"], "out"),
@@ -25,7 +25,7 @@ const OUTPUTS: [(&[&str], &str); 13] = [
     (&["compare", "latest", "latest", "--json"], "out"),
 ];
 
-/// Options whose file or folder is not written or is the history, and options of `check` that `check.rs` tests.
+/// Options whose file or folder is only read or is the history, and options that the tests of `check` cover.
 const NO_OUTPUTS: [&str; 8] = [
     "--db",
     "--exclude-file",
@@ -36,7 +36,7 @@ const NO_OUTPUTS: [&str; 8] = [
     "--reference",
     "--state",
 ];
-/// Arguments that commands require in front of their options.
+/// Arguments that commands require before their options.
 const REQUIRED: [(&str, &[&str]); 4] = [
     ("history show", &["latest"]),
     ("compare", &["latest", "latest"]),
@@ -122,7 +122,7 @@ fn output_options_refuse_links_of_other_users() {
             args.extend(BEHIND.iter().filter(|(known, _)| *known == name).flat_map(|(_, of)| *of));
             let outcome = harness.run(&args);
             if name == "check" {
-                // The exit code is that of the verdict.
+                // The exit code of `check` follows from the verdict, so only the reason is compared.
                 let (reason, _) = complaint.split_once('\n').unwrap();
                 assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
             } else {
@@ -165,7 +165,7 @@ fn give_away(path: &Path) -> bool {
     given.is_ok()
 }
 
-/// Returns the names in the shared folder, including incomplete files.
+/// Returns the names of all files in the shared folder, including temporary ones.
 fn names(harness: &Harness) -> Vec<String> {
     let entries = fs::read_dir(harness.path("shared")).unwrap();
     let mut names: Vec<String> =
@@ -195,7 +195,7 @@ fn file_of_another_user_is_refused_and_unchanged() {
     let harness = with_a_run();
     let path = harness.path("shared/out");
     harness.write("shared/out", "OLD CONTENT");
-    // The owner is changed first, because that removes the special bits.
+    // Changing the owner removes the special bits, so it is done first.
     if !give_away(&path) {
         return;
     }
@@ -246,7 +246,7 @@ fn symbolic_link_in_a_shared_folder_is_not_followed() {
         refused("out", "shared/out");
         chown(harness.path("shared"), Some(0), None).unwrap();
     }
-    // Links are followed if only the caller can create them.
+    // A link is followed if only the caller could have created it.
     write(&harness, OUTPUTS[0].0, "out").exits(0);
     assert!(fs::read_to_string(&victim).unwrap().starts_with('{'));
 }
@@ -332,7 +332,7 @@ fn outputs_of_a_command_cannot_replace_its_other_files() {
                     BEHIND.iter().filter(|(known, _)| *known == name).flat_map(|(_, of)| *of),
                 );
                 let outcome = harness.run(&args);
-                // The exit code of `check` is that of the verdict.
+                // The exit code of `check` follows from the verdict.
                 assert!(outcome.code != Some(0) || name == "check", "{args:?}");
                 assert!(fs::read_to_string(&file).unwrap() == content, "{args:?}");
                 pairs += 1;
@@ -371,14 +371,14 @@ fn output_does_not_replace_a_record_of_its_input_folder() {
         refused.exits(2).warns("it is the history, or an input of this command");
         assert_eq!(fs::read_to_string(&file).unwrap(), record, "{command}");
     }
-    // The page of an earlier ranking is not a record.
+    // The folder contains the page of an earlier ranking, which is not a record.
     let page = ["fleet", "rank", "fleet", "--format", "html", "--output", "fleet/page.html"];
     harness.run(&page).exits(0);
     assert_ne!(fs::read_to_string(harness.path("fleet/page.html")).unwrap(), "OLD PAGE");
 }
 
 #[test]
-fn unwritable_surface_is_an_error() {
+fn unwritable_surface_file_is_an_error() {
     let harness = Harness::new();
     let args = ["io", "--file-sizes", "64KiB", "--block-sizes", "16KiB", "--surface", "/dev/full"];
     let outcome = harness.run(&args).exits(3);

@@ -5,11 +5,11 @@ use crate::harness::{Harness, Part, measurements, texts};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Program whose figure is the value of the variable `A`.
+/// Program that prints the value of the variable `A` as its figure.
 const ECHO: [&str; 4] = ["--", "sh", "-c", "echo rate $A"];
 const FIGURE: [&str; 2] = ["--figure", "^rate ([0-9]+)$"];
 
-/// Returns the record of a sweep that exits with `code`.
+/// Returns the record of a sweep; its exit code must be `code`.
 #[track_caller]
 fn record(harness: &Harness, code: i32, options: &[&str], program: &[&str]) -> Value {
     let words = [&["sweep", "--no-save", "--json", "-"], options, program].concat();

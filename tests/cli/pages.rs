@@ -1,4 +1,4 @@
-//! Helpers for tests of reports in a real browser. The scripts in `pages/` return properties of a page.
+//! Helper functions for tests of reports in a real browser. The scripts in `pages/` return properties of a page.
 
 use crate::browser::{Browser, Graphics};
 use crate::harness::{Harness, Part, skip};

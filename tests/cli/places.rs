@@ -1,4 +1,4 @@
-//! Tests of `nodegauge places`, and of placement options of other commands.
+//! Tests of `nodegauge places`, and of the placement options of other commands.
 
 use crate::harness::{GENOA, Harness, Outcome, Part, ROME, T2K, has_keys, skip};
 use crate::machine::XML;
@@ -8,7 +8,7 @@ fn places(args: &[&str]) -> Value {
     Harness::new().run(&[&["places", "--json"], args].concat()).exits(0).warns_nothing().json()
 }
 
-/// Returns the only CPU of each thread.
+/// Returns the CPU of each thread; each thread must have only one.
 fn cpus(document: &Value) -> Vec<u64> {
     let threads = document["threads"].as_array().unwrap();
     let single = |thread: &Value| match &thread["cpus"].as_array().unwrap()[..] {
@@ -217,7 +217,7 @@ fn machine_in_an_xml_file_has_places() {
     assert_eq!(document["threads"][1]["numa_nodes"], json!([1]));
 }
 
-/// Returns the CPUs in the lines with the affinity that the kernel reports.
+/// Returns the CPUs of the threads, from the lines with the affinity that the kernel reports.
 fn bound(outcome: &Outcome) -> Vec<String> {
     outcome
         .stdout
@@ -356,7 +356,7 @@ fn numactl_policy_is_shown_and_honoured() {
         under(&["machine"]).prints_words(&format!("inherited {words}"));
         let record = under(&["machine", "--json"]).json();
         assert_eq!(record["machine"]["circumstances"]["inherited"], *inherited);
-        // Options have precedence over the inherited policy.
+        // Options take precedence over the inherited policy.
         let asked = under(&["places", "--json", "--numa", "local"]).json();
         assert_eq!(asked["threads"][0]["memory"]["policy"], "local");
         let described = under(&["places", "--json", "--topology", T2K]).json();

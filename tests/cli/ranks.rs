@@ -1,13 +1,13 @@
 //! Tests of `stream --ranks`: ranks started by nodegauge or by real launchers, sweeps, and faults.
 
 use crate::harness::{
-    FAST, Harness, OPEN_MPI_AS_ROOT, Outcome, Part, Running, T2K, has_keys, lives, measurements,
-    signal, skip, texts, wait_for,
+    FAST, Harness, OPEN_MPI_AS_ROOT, Outcome, Part, Running, T2K, has_keys, is_running,
+    measurements, signal, skip, texts, wait_for,
 };
 use crate::thorough::slurm::Slurm;
 use serde_json::{Value, json};
 
-/// Options for a short run with ranks whose record goes to standard output.
+/// Returns the arguments of a short run with ranks that prints its record to standard output.
 fn short(args: &[&str]) -> Vec<String> {
     let fast = [&["stream", "--json", "-", "--no-save"], &FAST[..], args].concat();
     fast.into_iter().map(str::to_owned).collect()
@@ -32,7 +32,7 @@ fn with_launcher(
     harness.run_other(&words, variables)
 }
 
-/// Checks the properties that every record of ranks has.
+/// Checks the properties that all records of ranks have.
 #[track_caller]
 fn is_of_ranks(record: &Value, ranks: usize, threads: usize) {
     assert_eq!(measurements(record).len(), 4);
@@ -47,8 +47,8 @@ fn is_of_ranks(record: &Value, ranks: usize, threads: usize) {
             assert_eq!(rank["rank"], number);
             has_keys(rank, &["cpus", "memory", "best", "median"]);
         }
-        // The total time lasts from the first start to the last end, so the total rate is at most the sum of the rates
-        // of the ranks.
+        // The total time is from the first start to the last end, so the total rate is at most the sum of the ranks'
+        // rates.
         let sum: f64 = each.iter().map(|rank| rank["best"].as_f64().unwrap()).sum();
         assert!(m["summary"]["best"].as_f64().unwrap() <= sum * 1.0001);
     }
@@ -64,7 +64,7 @@ fn ranks_have_their_own_arrays_and_cpus() {
     is_of_ranks(&record, 2, 1);
     let config = &measurements(&record)[0]["config"];
     assert_ne!(config["ranks"][0]["cpus"], config["ranks"][1]["cpus"]);
-    // A given size applies to the arrays of each rank.
+    // A given size is the size of the arrays of each rank.
     assert_eq!(config["array_elements"], 1_000_000);
     let policy_record = harness.stream_record(&["--ranks", "1", "--threads", "2", "--policy", "3"]);
     is_of_ranks(&policy_record, 1, 2);
@@ -151,7 +151,7 @@ fn sweep_compares_policies_with_one_rank_of_policy_5() {
         }
         assert!(ratio > 0.0);
     }
-    // The combination to compare with is measured even if it is not requested.
+    // The combination that is the baseline is measured even if it is not requested.
     let reported = harness.stream(&["--sweep", "policy=1,3", "--ranks", "2"]).exits(0);
     reported
         .prints_words("x: median of triad divided by that of 1 rank of policy 5")
@@ -165,7 +165,7 @@ fn children(of: u32) -> Vec<u32> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Starts `stream` with two ranks, and waits until they test loops.
+/// Starts `stream` with two ranks, and waits until the ranks compare loops. Returns the program and the ranks.
 fn trying(harness: &Harness) -> (Running, Vec<u32>) {
     let args = ["stream", "--ranks", "2", "--budget", "30", "--no-save"];
     let running = harness.start(&args).shows("loops for each kernel");
@@ -175,7 +175,9 @@ fn trying(harness: &Harness) -> (Running, Vec<u32>) {
 }
 
 fn all_end(ranks: &[u32]) {
-    wait_for("the end of all ranks", || (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
+    wait_for("the end of all ranks", || {
+        (!ranks.iter().any(|rank| is_running(*rank))).then_some(())
+    });
 }
 
 #[test]
@@ -229,7 +231,7 @@ mod thorough {
                 .exits(0)
                 .json();
             assert!(measurements(&alone)[0]["config"].get("processes").is_none());
-            // Open MPI gives the ranks a terminal, and copies their output to the output of mpirun.
+            // Open MPI gives each rank a terminal, and copies its output.
             let coloured = [&OPEN_MPI_AS_ROOT[..], &[("NO_COLOR", ""), ("TERM", "xterm")]].concat();
             for ranks in ["1", "2"] {
                 let machine = [mpirun, "-np", ranks, crate::program::path(), "doctor"];
@@ -302,7 +304,7 @@ mod thorough {
         let (second_running, second_ranks) = trying(&harness);
         second_running.signal("INT");
         second_running.end().exits(130);
-        assert!(!second_ranks.iter().any(|rank| lives(*rank)));
+        assert!(!second_ranks.iter().any(|rank| is_running(*rank)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Runs the examples of `docs/record.md`.
+//! Tests of the examples in `docs/record.md`, which are run.
 
 use crate::harness::{Harness, Part, skip};
 
@@ -12,7 +12,7 @@ fn examples(language: &str) -> Vec<&'static str> {
     found
 }
 
-/// Creates a harness with a history of one run, in which examples are run.
+/// Creates a harness with a history of one run, for the examples.
 fn place() -> Harness {
     let harness = Harness::new();
     harness.stream(&["--label", "nps=4"]).exits(0);

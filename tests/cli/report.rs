@@ -25,7 +25,7 @@ fn hostile_text_is_escaped() {
     for cell in csv.split([',', '\n']) {
         assert!(!cell.trim_start_matches('"').starts_with(['=', '@', '+']), "{cell}");
     }
-    // The name in the record must not determine the path of the file.
+    // The identifier in the record must not determine the path of the file.
     harness.run(&["report", &file]).exits(0).prints("report     nodegauge-tmpevil.html");
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     browser.width(1400);

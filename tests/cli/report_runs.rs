@@ -1,4 +1,4 @@
-//! Tests of reports of several runs: next to each other, and over time.
+//! Tests of reports of several runs: side by side, and over time.
 
 use crate::browser::{Browser, Graphics};
 use crate::harness::Harness;
@@ -9,7 +9,8 @@ use crate::pages::{
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Writes records as runs of several nodes, each multiplied by another factor.
+/// Writes the record `name` as runs of several nodes; the rates of each are multiplied by another factor. Returns the
+/// files.
 fn nodes(harness: &Harness, name: &str, factors: &[f64]) -> Vec<String> {
     let node = |(i, factor): (usize, &f64)| {
         let mut record = record(name);
@@ -97,7 +98,8 @@ fn trend_and_fleet_pages_begin_with_their_conclusion() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     is_sound(&mut browser, &trend);
     is_sound(&mut browser, &fleet);
-    // The table has the rates in the records, and the same share as the reason; empty bins have no bar.
+    // The rates in the table are those in the records, and the share of the slow node is that in its reason. Empty bins
+    // have no bar.
     browser.open(&fleet);
     let slow = cells(&mut browser, "n04");
     let measured = record("stream")["measurements"].as_array().unwrap().clone();
@@ -106,7 +108,7 @@ fn trend_and_fleet_pages_begin_with_their_conclusion() {
     let rate = browser.evaluate(shown).as_f64().unwrap();
     assert!((rate / (triad * 0.5) - 1.0).abs() < 1e-9, "{rate}");
     assert!(slow.iter().any(|cell| cell == "50.0 %"), "{slow:?}");
-    // The picture has one dot per node. That of the slow node is large, has a name, and is left of the limit.
+    // The picture has one dot per node. The dot of the slow node is large, has a name, and is to the left of the limit.
     let drawn = "(() => {
         const row = [...document.querySelectorAll('.row')].find((row) => row.querySelector('b').textContent.toLowerCase() === 'triad');
         const at = (name) => parseFloat(row.querySelector(name).getAttribute(name === 'line.limit' ? 'x1' : 'cx'));
@@ -120,7 +122,7 @@ fn trend_and_fleet_pages_begin_with_their_conclusion() {
     }
 }
 
-/// The ratios in the forest plot are those of the records, and the title names each processor once.
+/// The ratios in the forest plot are those of the records. The title contains the name of each processor once.
 #[test]
 fn ratios_of_runs_equal_the_records() {
     let harness = Harness::new();
@@ -157,7 +159,7 @@ fn incomparable_runs_are_explained() {
     assert!(!page.contains(", best") && !page.contains("times as fast"));
 }
 
-/// Tests two runs, of which the second one has a suspect Triad.
+/// The second of two runs has a suspect Triad.
 #[test]
 fn suspect_figures_of_compared_runs_are_marked() {
     let harness = Harness::new();
@@ -186,7 +188,7 @@ fn suspect_figures_of_compared_runs_are_marked() {
     is_sound(&mut browser, &page);
     browser.media("screen", "light");
     browser.open(&page);
-    // Only the mark of the suspect ratio is hollow; its row and the legend explain it.
+    // Only the mark of the suspect ratio is hollow. Its row and the legend contain the reason.
     let marked = "(() => {
         const chart = document.querySelector('[data-kind=forest]');
         const panel = getComputedStyle(document.body).getPropertyValue('--panel').trim();
@@ -198,7 +200,8 @@ fn suspect_figures_of_compared_runs_are_marked() {
     assert_eq!(browser.evaluate(marked), json!([1, 1, true, true]));
 }
 
-/// Saves six runs per configuration, which alternate and share a label. The second half is in another regime.
+/// Saves six runs per configuration. The configurations alternate, and all runs share a label. The second half of the
+/// runs is in another regime.
 fn mixed(harness: &Harness, configurations: &[&str]) {
     let mut lines = String::new();
     for i in 0..6 * configurations.len() {
@@ -221,7 +224,7 @@ fn mixed(harness: &Harness, configurations: &[&str]) {
     harness.run(&["history", "import", &file]).exits(0);
 }
 
-/// Two configurations selected by one label give two series in one picture, each with its median.
+/// If a label selects two configurations, the picture has one series per configuration, each with its median.
 #[test]
 fn trend_separates_configurations() {
     let harness = Harness::new();
@@ -245,7 +248,7 @@ fn trend_separates_configurations() {
         return [lines.length, new Set(dots.map((one) => one.name.split(',')[0])).size, new Set(dots.map((one) => one.symbol)).size];
     })()";
     assert_eq!(browser.evaluate(drawn), json!([2, 2, 2]));
-    // Periods have letters, not only shades of grey.
+    // Periods are also marked by letters, not only by shades of grey.
     let key = browser.evaluate("document.querySelector('.key').textContent").to_string();
     assert!(key.contains("A: period with"), "{key}");
     let data = browser.evaluate(DATA);
@@ -253,7 +256,7 @@ fn trend_separates_configurations() {
     assert_eq!(shown.iter().filter(|row| row[5] == "pages thp").count(), 6, "{shown:?}");
 }
 
-/// If there are more configurations than a picture can show, each has its own picture.
+/// If a picture cannot show all configurations, each has its own picture.
 #[test]
 fn trend_of_many_configurations_has_a_picture_for_each() {
     let harness = Harness::new();
@@ -376,7 +379,7 @@ mod thorough {
         assert_eq!(shown[0][0], "2026-11-21T10:00:00Z");
         let near = shown.iter().filter(|row| row[2].contains("115")).count();
         assert_eq!(near, 10 + 4 + 5, "{shown:?}");
-        // There are five bands, because a gap ends a band, and an interrupted line.
+        // There are five bands and an interrupted line, because a gap ends a band.
         let option = "echarts.getInstanceByDom(document.querySelector('[data-kind=trend]')).getOption().series[0]";
         assert_eq!(browser.evaluate(&format!("{option}.markArea.data.length")), 5);
         assert_eq!(

@@ -25,7 +25,7 @@ fn point_needs_a_memory_level_of_this_node() {
 #[test]
 fn roofline_has_ceilings_kernels_and_points_with_limits() {
     let harness = Harness::new();
-    // The point has eight operations per byte and a rate below the bandwidth limit of every machine.
+    // The point has eight operations per byte, and its rate is below the bandwidth limit of every machine.
     let points = ["--point", "slow,8e6,1e6,1", "--point", "solver:a,1e6,8e6,1,L1"];
     let record = record(&harness, &[&["--threads", "1"], &points[..]].concat());
     let all = measurements(&record);
@@ -36,7 +36,7 @@ fn roofline_has_ceilings_kernels_and_points_with_limits() {
     {
         assert!(names.contains(&name), "{names:?}");
     }
-    // With one thread, there is no separate roof for one thread.
+    // With one thread, the roof of all threads is also that of a single thread.
     assert!(!names.iter().any(|name| name.ends_with("_one")), "{names:?}");
     let [read, slow] = ["memory_read", "slow"].map(|name| named(&record, name));
     assert_eq!((&read["test"], &read["unit"]), (&"bandwidth".into(), &"B/s".into()));
@@ -45,7 +45,7 @@ fn roofline_has_ceilings_kernels_and_points_with_limits() {
         (&slow["category"], slow["config"]["flops_per_byte"].as_f64()),
         (&"reference".into(), Some(8.0))
     );
-    // The roof is the smaller of bandwidth x intensity and the highest peak.
+    // The roof is the minimum of bandwidth x intensity and the highest peak.
     let value = |m: &Value| m["value"].as_f64().unwrap();
     let of = |test: &'static str, level: &'static str| {
         let of = move |m: &&Value| {
@@ -64,10 +64,10 @@ fn roofline_has_ceilings_kernels_and_points_with_limits() {
         .prints("solver:a");
 }
 
-/// Virtual machines and containers have no counters. The reason is then reported in one line before anything is
-/// measured.
+/// Virtual machines and containers have no counters. In this case, the reason is reported in one line before anything
+/// is measured.
 #[test]
-fn program_is_counted_or_refused_in_one_line() {
+fn program_counters_are_read_or_refused_in_one_line() {
     let harness = Harness::new();
     let program = harness.write("work.sh", "exit 0\n");
     let args = [&["roofline"], &SHORT[..], &["--perf", "--", "sh", program.as_str()]].concat();
@@ -112,13 +112,13 @@ mod thorough {
         let harness = Harness::new();
         let saved = harness.stream_record(&[]);
         let is_valid = named(&saved, "triad")["validity"]["status"] == "valid";
-        // Small arrays may fit in a cache and exceed the roof of memory.
+        // Small arrays may fit in a cache, so that their points exceed the roof of memory.
         let mut met = vec!["--accept-suspect", "--expect", "roofline.scalar>=1MFLOP/s"];
         if is_valid {
             met.extend(["--expect", "stream_triad>=1MFLOP/s"]);
         }
         let record = record(&harness, &met);
-        // Only valid figures are points, but other load may have disturbed the saved run.
+        // Only valid figures become points, and other load may have disturbed the saved run.
         assert_eq!(names(&record).contains(&"stream_triad"), is_valid);
         if is_valid {
             let triad = named(&record, "stream_triad");

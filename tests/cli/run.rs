@@ -3,21 +3,21 @@
 use crate::harness::{Harness, Outcome, measurements};
 use serde_json::Value;
 
-/// Runs the command with little time, and with a theoretical bandwidth that no memory reaches.
+/// Runs `run` with a small time budget, and with a theoretical bandwidth that no memory reaches.
 fn page(harness: &Harness, args: &[&str]) -> Outcome {
     let common = ["--samples", "3", "--budget", "3", "--dimms", "1024x20000"];
     harness.run(&[args, &common[..]].concat()).exits(0).warns_nothing()
 }
 
 #[test]
-fn result_is_one_saved_page() {
+fn run_prints_one_page_and_saves_the_record() {
     let harness = Harness::new();
     let outcome = page(&harness, &["run"]);
-    // On a busy machine, there are further findings and reasons for doubt; on a guest, there are regimes.
+    // On a busy machine, there are further findings and reasons for doubt; in a virtual machine, there are regimes.
     let of_node = ["trust ", "suspect ", "critical ", "warning ", "regime"];
     let is_of_node = |paragraph: &[&str]| of_node.iter().any(|word| paragraph[0].starts_with(word));
     let lines: Vec<&str> = outcome.stdout.lines().collect();
-    // The second line of a legend is not indented.
+    // The second line of the explanation of a term is not indented.
     let is_legend = |line: &str| line.starts_with("regime: ");
     let paragraphs =
         lines.chunk_by(|line, next| next.starts_with("           ") || is_legend(line));
@@ -26,7 +26,7 @@ fn result_is_one_saved_page() {
     if count > 54 {
         outcome.fail("expected 54 lines at most, four of them for the result");
     }
-    // A path is not wrapped.
+    // The line with a path is not wrapped.
     for line in outcome.stdout.lines().filter(|line| !line.starts_with("saved ")) {
         if line.chars().count() > 80 {
             outcome.fail(&format!("wider than 80 columns: {line}"));
@@ -95,7 +95,7 @@ mod thorough {
         let harness = Harness::new();
         let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
         let variables = [("OMP_NUM_THREADS", "1"), ("XDG_DATA_HOME", &harness.arg("data"))];
-        // For root, the folder must exist.
+        // If the program runs as root, the folder must exist.
         std::fs::create_dir(harness.path("data")).unwrap();
         harness.run_with(&variables, &args).exits(0).prints("1 thread bound");
         assert!(harness.path("data/nodegauge/history.db").exists());

@@ -1,4 +1,4 @@
-//! Tests of automatic sizes on a machine that reports more cache than it has.
+//! Tests of automatic sizes on a machine that reports larger caches than it has.
 
 use crate::harness::Harness;
 use serde_json::Value;
@@ -23,13 +23,14 @@ fn array_size_follows_the_measured_cache_and_page_shows_both_sizes() {
         serde_json::from_slice(&std::fs::read(harness.path("stream.json")).unwrap()).unwrap();
     let measured = &record["machine"]["measured_cache"];
     let Some(bytes) = measured["bytes"].as_u64() else {
-        // The processor cannot flush cache lines, or its caches hold more than the memory that may be touched.
+        // The capacity may be unknown: some processors cannot flush cache lines, and some caches hold more than the
+        // memory that the measurement may touch.
         assert!(measured.is_null(), "{measured}");
         return;
     };
     let reported = measured["reported"].as_u64().unwrap();
     assert!(reported >= 2048 * MIB && bytes <= 2 * reported, "{measured}");
-    // The check of the arrays may have found that a cache holds a part of them.
+    // If the check of the arrays finds that a cache holds a part of them, the arrays are larger.
     let array = largest_array(&record);
     let least = (4 * bytes).max(8_000_000);
     assert!(array >= least.min(4 * reported), "{array} for {bytes}");
@@ -39,7 +40,7 @@ fn array_size_follows_the_measured_cache_and_page_shows_both_sizes() {
     assert!(array < 4 * reported, "{array} for {bytes} of {reported}");
     page.prints("found by measuring; 2 GiB are reported")
         .prints_words("automatic sizes use the measured value");
-    // The capacity is saved, unless the node was busy.
+    // The capacity is saved only if the node was not busy.
     for command in [&["explain"][..], &["memory", "mix"], &["roofline"]] {
         let more = [command, &["--samples", "3", "--json", "-"]].concat();
         let later = harness.run_with(&reporting, &more).json();
@@ -58,7 +59,7 @@ fn stream_rule_uses_the_reported_caches() {
     let triad = record["measurements"].as_array().unwrap().iter().find(|m| m["name"] == "triad");
     let config = &triad.unwrap()["config"];
     let reported = config["reported_cache_bytes"].as_u64().unwrap();
-    // The threads may use several caches.
+    // If the threads use several caches, the capacity is a multiple.
     assert!(reported.is_multiple_of(16 * MIB), "{config}");
     assert!(config["array_bytes"].as_u64().unwrap() >= 4 * reported, "{config}");
     let page =

@@ -1,7 +1,7 @@
 //! Tests of `stream --standard` with programs that print the output of stream.c, and with faulty programs; tests of
 //! `history import`.
 
-use crate::harness::{Harness, Outcome, Part, lives, wait_for};
+use crate::harness::{Harness, Outcome, Part, is_running, wait_for};
 use serde_json::Value;
 
 /// Program that prints STREAM's table for the array size in its flags.
@@ -13,7 +13,8 @@ pub fn program(before: &str, check: &str) -> String {
     STAND_IN.replace("/* BEFORE */", before).replace(&format!("{PASSED:?}"), &format!("{check:?}"))
 }
 
-/// Creates a folder with a source file. Programs are compiled below it, so files left behind are detected.
+/// Harness whose folder contains a source file. Programs are compiled below this folder, so that files left behind are
+/// detected.
 struct Place(Harness);
 
 impl Place {
@@ -126,7 +127,7 @@ fn failed_validation_is_invalid() {
     assert!(of(&record, "variant").iter().all(|m| m["value"].is_f64()));
 }
 
-/// Returns the reason why a program has no figure. The native figures must be unchanged.
+/// Returns the reason why the program that executes `before` has no figure. The native figures must be unchanged.
 fn reason(before: &str) -> String {
     let record = Place::new(before, PASSED).record(1, &["--compiler", "gcc"]);
     assert!(of(&record, "variant").iter().all(|m| m["value"].is_f64()));
@@ -193,7 +194,7 @@ fn flags_of_other_compilers_are_refused_with_the_equivalent() {
         .stream(&["--compiler", "gcc -O3 -fnt-store"])
         .exits(3)
         .warns("hint: -fnt-store is a flag of AMD's AOCC; elsewhere: ");
-    // gcc would use both flags as the name of its output file, and compile without OpenMP.
+    // gcc would read both flags as names of its output file, and compile without OpenMP.
     place
         .stream(&["--compiler", "gcc -mmic -O3 -openmp -opt-prefetch-distance=64,8"])
         .exits(2)
@@ -469,7 +470,7 @@ mod thorough {
         });
         running.signal("INT");
         running.end().exits(130);
-        assert!(!lives(program));
+        assert!(!is_running(program));
         let record = harness.latest();
         assert_eq!((&record["complete"], of(&record, "variant").len()), (&false.into(), 4));
     }

@@ -21,7 +21,7 @@ pub fn check_measurement(m: &Value) {
     let at: Vec<f64> =
         m["samples_at_s"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
     assert!(at.len() == samples.len() && at.is_sorted(), "{at:?}");
-    // Disturbed passes still count for the best.
+    // Disturbed passes count for the best rate.
     let disturbed = m["disturbed"].as_array().unwrap().iter();
     let counts = disturbed.filter(|one| one["counts"] != "nothing").map(|one| &one["value"]);
     let best = samples.iter().chain(counts).map(|x| x.as_f64().unwrap()).fold(0.0, f64::max);
@@ -67,7 +67,7 @@ fn stream_record_is_complete() {
     for m in measurements(&record) {
         check_measurement(m);
         assert_eq!(m["value"], m["summary"]["best"]);
-        // Disturbed passes count only for the best.
+        // Disturbed passes count only for the best rate, so the number of samples varies.
         assert!((1..=3).contains(&m["summary"]["n"].as_u64().unwrap()), "{m:#}");
         assert_eq!(m["config"]["array_bytes"], 8 * ELEMENTS);
         assert_eq!(m["config"]["element"], "f64");
@@ -112,7 +112,7 @@ fn vector_triad_uses_four_arrays() {
     assert_eq!(names(&record), ["vector_triad"]);
     let m = &measurements(&record)[0];
     check_measurement(m);
-    // The figure is suspect because the arrays are small, but it is not invalid.
+    // The arrays are small, so the figure is suspect, but not invalid.
     let reasons = texts(&m["validity"]["reasons"]);
     assert!(m["validity"]["status"] != "invalid" && !reasons.is_empty(), "{m:#}");
     assert_eq!((&m["config"]["arrays"], &m["config"]["checks"]), (&json!(4), &json!(1)));
@@ -210,7 +210,7 @@ fn record_contains_circumstances_that_affect_speed() {
 }
 
 #[test]
-fn requested_pages_are_read_back() {
+fn record_contains_the_pages_that_the_kernel_reports() {
     let harness = Harness::new();
     let record = harness.stream_record(&["--no-save", "--pages", "4k"]);
     let base = record["machine"]["pages"]["base"].as_u64().unwrap().to_string();
@@ -302,7 +302,7 @@ fn requested_pages_side_by_side_are_used() {
 
 #[test]
 fn loops_are_chosen_by_trial() {
-    // This is enough time for a trial, even on a busy machine.
+    // The budget is sufficient for a trial even on a busy machine.
     let args =
         ["stream", "--no-save", "--samples", "3", "--size", "1000000elements", "--budget", "30"];
     let args = [&args[..], &["--dimms", "1024x20000", "--json"]].concat();
@@ -373,7 +373,7 @@ fn arrays_of_a_described_machine_are_planned() {
         .prints_words("60 % of memory 9445250000 70.4 GiB 211.1 GiB 60 %")
         .prints_words("given 10000000000 74.5 GiB 223.5 GiB 63.5 %")
         .prints_words("as published for 2 x EPYC 7F52");
-    // 20 passes x 80 B x 10^10 / 200 GB/s.
+    // Expected time: 20 passes x 80 B x 10^10 / 200 GB/s.
     plan(SMALL_ROME, &[&memory[..], &["--rate", "200GB/s"]].concat())
         .exits(0)
         .prints_words("63.5 % 149.0 80.00 s")
@@ -542,7 +542,7 @@ fn traffic_is_counted_or_the_reason_is_reported() {
     for m in measurements(&record) {
         let counters = &m["config"]["counters"];
         match counters["unavailable"].as_str() {
-            // Virtual machines and containers have no counters.
+            // The reason is reported if there are no counters, as in virtual machines and containers.
             Some(why) => {
                 assert!(!why.is_empty());
                 assert_ne!(m["traffic"]["basis"], "counters");

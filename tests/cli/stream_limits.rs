@@ -80,7 +80,7 @@ fn expectations_determine_the_exit_code() {
     let harness = Harness::new();
     let stream =
         |args: &[&str]| harness.stream(&[&["--no-save", "--accept-suspect"], args].concat());
-    // Fewer than a million elements violate STREAM's rule on every machine.
+    // On every machine, arrays with fewer than a million elements violate STREAM's rule.
     let small =
         ["stream", "-q", "--no-save", "--size", "1000elements", "--samples", "3", "--expect"];
     harness
@@ -120,7 +120,7 @@ fn expectations_determine_the_exit_code() {
 }
 
 #[test]
-fn share_of_an_unknown_limit_is_not_met() {
+fn expected_share_of_an_unknown_limit_is_not_met() {
     let harness = Harness::new();
     let record = harness.run(&["machine", "--json"]).exits(0).json();
     if !record["machine"]["memory"]["theoretical"].is_null() {
@@ -155,7 +155,7 @@ fn size_in_percent_is_a_share_of_memory_for_all_arrays() {
     let machine_available = record["machine"]["memory"]["available"].as_f64().unwrap();
     let limit = record["machine"]["memory"]["cgroup_limit"].as_f64().unwrap_or(f64::INFINITY);
     let share = 3.0 * array_bytes / machine_available.min(limit);
-    // Other programs take and free memory between the two readings.
+    // Other programs may allocate or free memory between the two readings.
     assert!((0.008..0.0125).contains(&share), "{share}");
 }
 
@@ -163,7 +163,7 @@ fn size_in_percent_is_a_share_of_memory_for_all_arrays() {
 mod thorough {
     use super::*;
 
-    /// Arrays of 1 MiB fit in a cache or violate STREAM's rule, and every mode reports this.
+    /// Arrays of 1 MiB fit in a cache or violate STREAM's rule. Every mode reports this.
     #[test]
     fn arrays_in_a_cache_are_suspect_in_every_mode() {
         let harness = Harness::new();

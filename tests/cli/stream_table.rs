@@ -1,4 +1,4 @@
-//! Tests of `nodegauge stream`: its own table, and that of stream.c.
+//! Tests of the tables of `nodegauge stream`: its own table, and the table of stream.c.
 
 use crate::harness::{ELEMENTS, Harness};
 
@@ -24,7 +24,7 @@ fn table_describes_the_measurement() {
         .prints("\nsaved ");
 }
 
-/// Lines of stream.c's output without its heading; `#` stands for a number.
+/// Lines of stream.c's output after its heading; `#` represents a number.
 const CLASSIC: &[&str] = &[
     "This system uses # bytes per array element.",
     "-------------------------------------------------------------",
@@ -68,7 +68,7 @@ fn without_figures(line: &str) -> String {
             out.push('#');
         }
     }
-    // A full stop after the last number ends the sentence.
+    // A full stop after the last number ends a sentence and is no decimal point.
     if line.ends_with('.') && out.ends_with('#') {
         out.push('.');
     }
@@ -98,7 +98,7 @@ fn classic_table_is_read_by_existing_parsers() {
     assert_eq!(shapes.len(), CLASSIC.len());
     for (name, arrays) in [("Copy:", 2), ("Scale:", 2), ("Add:", 3), ("Triad:", 3)] {
         let line = lines.iter().find(|line| line.starts_with(name)).unwrap();
-        // After eleven characters for the name, stream.c prints "%s%12.1f  %11.6f  %11.6f  %11.6f".
+        // After a name of eleven characters, stream.c prints the columns with "%s%12.1f  %11.6f  %11.6f  %11.6f".
         let column = |at: std::ops::Range<usize>| line[at].trim().parse::<f64>().unwrap();
         assert_eq!(line.len(), 62, "{line}");
         let (rate, average, least, most) =

@@ -1,9 +1,9 @@
-//! Tests of `stream --sweep`: values that are left out, the axes of ranks, and the printed statistics.
+//! Tests of `stream --sweep`: omitted values, the axes of ranks, and the printed statistics.
 
 use crate::harness::{Harness, Part, measurements, skip};
 use serde_json::Value;
 
-/// Returns the different measured values of an axis.
+/// Returns the distinct values of an axis that were measured.
 fn measured(record: &Value, axis: &str) -> Vec<String> {
     let value = |m: &Value| m["config"]["sweep"][axis].as_str().unwrap().to_owned();
     let mut values: Vec<String> = measurements(record).iter().map(value).collect();
@@ -11,7 +11,7 @@ fn measured(record: &Value, axis: &str) -> Vec<String> {
     values
 }
 
-/// Returns the number of free reserved huge pages of this size in bytes.
+/// Returns the number of free reserved huge pages of `bytes` bytes.
 fn free_pages(harness: &Harness, bytes: u64) -> u64 {
     let machine = harness.run(&["machine", "--json"]).exits(0).json();
     let sizes = machine["machine"]["pages"]["huge"].as_array().unwrap();
@@ -56,7 +56,7 @@ fn values_missing_on_this_node_are_omitted() {
         reported.prints_words(&format!("note {why}"));
         assert_eq!(measured(&harness.latest(), axis), [kept], "{sweep}");
     }
-    // If no value is left, the exit code is 3. Values that no machine supports are usage errors.
+    // If no value is left, the exit code is 3. A value that no machine supports is a usage error.
     let nothing = harness.stream(&["--sweep", "threads=50000,60000"]).exits(3).prints_nothing();
     nothing.warns("error: cannot place 50000 threads: this process may use");
     let both = ["--ranks", "1", "--cpus", "0", "--sweep", "rank-map=block,core"];
@@ -117,7 +117,7 @@ fn lecture_series_are_one_sweep_and_one_picture() {
     );
 }
 
-/// Returns the words of the lines below the title line of a table, which begins with `title`, up to an empty line.
+/// Returns the words of each line of the table whose title line begins with `title`. The table ends with an empty line.
 fn rows<'a>(text: &'a str, title: &str) -> Vec<Vec<&'a str>> {
     let lines = text.lines().skip_while(|line| !line.starts_with(title)).skip(1);
     let lines = lines.take_while(|line| !line.is_empty());
@@ -142,13 +142,13 @@ fn sweep_is_shown_in_the_columns_of_stream() {
         let [rate, average, least, most] = figures[..] else { panic!("{row:?}") };
         assert!(least <= average && average <= most, "{row:?}");
         assert!((rate - m["value"].as_f64().unwrap() / 1e6).abs() < 0.06, "{row:?}");
-        // These are STREAM's bytes divided by the shortest time. The time is printed to a microsecond, and the rate to
-        // 0.1 MB/s.
+        // The rate is the number of bytes that STREAM counts, divided by the shortest time. The time is printed in
+        // microseconds, and the rate with 0.1 MB/s.
         let bytes = if row[1] == "copy" { 16e6 } else { 24e6 };
         let rounding = rate * 1e6 * 0.6e-6 + 0.06e6 * least;
         assert!((rate * 1e6 * least - bytes).abs() <= rounding, "{row:?}");
     }
-    // The saved record is shown in the same way, and in a single statistic as in publications.
+    // The saved record is printed in the same way. With `--show`, it is printed with the statistics of a publication.
     let again = harness.run(&["history", "show", "latest", "--show", "best,avg,min,max"]).exits(0);
     assert_eq!(rows(&again.stdout, "pages"), all);
     let best = harness.run(&["history", "show", "latest", "--show", "best"]).exits(0);
@@ -187,7 +187,7 @@ fn ranks_report_processes_and_memory_per_task() {
     for (row, ranks) in all.iter().zip([1.0, 2.0]) {
         assert_eq!(row[1], "22.9");
         let (rate, least): (f64, f64) = (row[3].parse().unwrap(), row[4].parse().unwrap());
-        // These are the bytes of all ranks.
+        // The bytes of all ranks are counted.
         let bytes = ranks * 24e6;
         let rounding = rate * 1e6 * 0.6e-6 + 0.06e6 * least;
         assert!((rate * 1e6 * least - bytes).abs() <= rounding, "{row:?}");

@@ -16,7 +16,7 @@ use std::time::Instant;
 /// Makes the terminal the controlling terminal of `command`, so that closing it sends SIGHUP.
 pub fn make_its_own(command: &mut Command) {
     let lead = || {
-        // SAFETY: the function only makes two system calls and uses no memory of this process.
+        // SAFETY: the function makes only two system calls and uses no memory of this process.
         let done = unsafe { libc::setsid() >= 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 };
         if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
@@ -40,7 +40,7 @@ pub struct Terminal {
 impl Terminal {
     /// Creates a terminal; returns it with the file descriptor for the program.
     pub fn open() -> (Self, OwnedFd) {
-        // The standard library opens it, so that programs of other tests do not inherit it.
+        // The standard library opens the terminal, so that programs of other tests do not inherit it.
         let mut options = File::options();
         options.read(true).write(true).custom_flags(libc::O_NOCTTY);
         let ours = options.open("/dev/ptmx").unwrap();
@@ -78,13 +78,13 @@ impl Terminal {
         }
     }
 
-    /// Closes the terminal at the next output of the program, like a closed window.
+    /// Closes the terminal when the program prints next, as if its window were closed.
     pub fn close(self) {
         self.screen.closed.store(true, Ordering::Relaxed);
         self.reader.join().unwrap();
     }
 
-    /// Returns the text on the terminal after the program has ended and its progress bar was removed.
+    /// Waits for the end of the program; returns the text on the terminal without the progress bar.
     pub fn rest(self) -> String {
         /// Escape sequence that clears a line of the terminal.
         const CLEAR_LINE: &str = "\x1b[2K";

@@ -1,5 +1,5 @@
-//! Tests of machines with unusual topologies: `machine`, `places`, `hpl --plan` and `doctor` with recreated
-//! descriptions.
+//! Tests of `machine`, `places`, `hpl --plan` and `doctor` with recreated descriptions of machines with unusual
+//! topologies.
 
 use crate::harness::{Harness, Part};
 use crate::program;

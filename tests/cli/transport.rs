@@ -1,7 +1,7 @@
 //! Tests of `mpi` without an MPI, over nodegauge's own transport, and with this transport as the lower bound for an
 //! MPI.
 
-use crate::harness::{Harness, Outcome, lives, measurements, signal, texts, wait_for};
+use crate::harness::{Harness, Outcome, is_running, measurements, signal, texts, wait_for};
 use crate::mpi::{FAST, installed};
 use crate::thorough::io_faults::faults;
 use serde_json::Value;
@@ -20,7 +20,7 @@ fn of<'a>(record: &'a Value, engine: &str, name: &str, bytes: u64) -> &'a Value 
     found.unwrap_or_else(|| panic!("no {name} of {bytes} B over {engine} in {record:#}"))
 }
 
-/// Returns the rank processes of a program and their parent process.
+/// Returns the rank processes of a program, and the process that started them.
 fn ranks(program: u32) -> Vec<u32> {
     let children = |process: u32| -> Vec<u32> {
         let path = format!("/proc/{process}/task/{process}/children");
@@ -37,7 +37,7 @@ fn late_run_keeps_its_results() {
     if !harness.has_cpus(2) {
         return;
     }
-    // Starting the ranks alone takes longer than the budget.
+    // Starting the ranks takes longer than the whole budget.
     without_mpi(&harness, &["mpi", "--budget", "0.1"]).exits(0);
     let record = harness.latest();
     assert!(measurements(&record).iter().any(|m| m["value"].is_number()), "{record:#}");
@@ -72,7 +72,7 @@ fn node_without_mpi_measures_messages_over_its_own_transport() {
         assert!(["ring", "process_vm_readv"].contains(&large.as_str().unwrap()), "{large}");
     }
     crate::history::shown_as_printed(&harness, &printed);
-    // A run can be compared with itself.
+    // A comparison of a run with itself is possible.
     harness
         .run(&["compare", "latest", "latest"])
         .exits(0)
@@ -90,7 +90,7 @@ fn transport_can_be_requested_with_the_options_of_the_probe() {
     let record = harness.run(&[&args[..], &each].concat()).exits(0).json();
     for m in measurements(&record) {
         let operations = m["config"]["operations"].as_u64().unwrap();
-        // On a busy machine, some of them do not count.
+        // On a busy machine, some operations do not count.
         assert!((1..=50).contains(&operations), "{m}");
         assert_eq!(m["config"]["validated"], true);
         assert_eq!(m["config"]["engine"], "shm");
@@ -176,7 +176,7 @@ fn unreadable_process_memory_falls_back_to_the_ring() {
     );
     let large = harness.latest();
     assert_eq!(of(&large, "shm", "bw", 1 << 20)["config"]["route"], "ring");
-    // Corrupted data makes a result invalid, regardless of which transport was faster.
+    // Corrupted data makes a result invalid, even if the transport was faster than the MPI.
     let garbled = run("garbled");
     let record = harness.latest();
     let figure = of(&record, "shm", "bw", 1 << 20);
@@ -221,7 +221,7 @@ mod thorough {
             let outcome =
                 harness.run(&[&args[..], &limit].concat()).exits(0).prints_words("no MPI, shm");
             let record = harness.latest();
-            // On a busy machine, no figure may qualify as a lower bound.
+            // On a busy machine, no figure may be suitable as a lower bound.
             let is_bound = |m: &&Value| m["config"]["floor"]["share"].as_f64() <= Some(1.0);
             let floors = measurements(&record).iter().filter(|m| m["config"]["floor"].is_object());
             let (bounds, beaten): (Vec<_>, Vec<_>) = floors.partition(is_bound);
@@ -245,11 +245,11 @@ mod thorough {
                     (of_floor["share"].as_f64().unwrap() / share - 1.0).abs() < 1e-9,
                     "{of_floor}"
                 );
-                // Process starts in different regimes are not compared.
+                // Starts in different regimes are not compared.
                 let ci95 = of_floor["ci95"].as_array();
                 assert!(ci95.is_none_or(|ends| ends[0].as_f64() <= ends[1].as_f64()), "{of_floor}");
             }
-            // Only latency and bw have a lower bound, and --no-floor leaves it out.
+            // Only `latency` and `bw` have a lower bound; `--no-floor` leaves it out.
             let engines = |document: &Value, name: &str| -> Vec<Value> {
                 let own = measurements(document).iter().filter(|m| m["name"] == name);
                 own.map(|m| m["config"]["engine"].clone()).collect()
@@ -270,7 +270,7 @@ mod thorough {
         let args = ["mpi", "--transport=shm", "--patterns", "latency", "-m", "8,16,32"];
         let long = ["--size-limit", "2", "--samples", "1000000"];
         for (name, code) in [("KILL", 1), ("INT", 130)] {
-            // The first size is complete.
+            // The first size has been measured.
             let running = harness.start(&[&args[..], &long].concat()).shows("latency, 16 B");
             let processes = wait_for("two ranks", || {
                 Some(ranks(running.process())).filter(|processes| processes.len() == 3)
@@ -284,7 +284,7 @@ mod thorough {
                 ended.prints_words("rank 1 (process").prints_words("signal 9");
             }
             wait_for("the end of all ranks", || {
-                processes.iter().all(|process| !lives(*process)).then_some(())
+                processes.iter().all(|process| !is_running(*process)).then_some(())
             });
         }
     }

@@ -23,8 +23,8 @@ fn remembered(record: &Value) -> Option<String> {
     Some(notice["text"].as_str().unwrap().to_owned())
 }
 
-/// Returns the record of a search with its choice made valid.
-fn relied_on(mut record: Value) -> Value {
+/// Makes the choice in the record of a search valid, so that later runs use it.
+fn with_valid_choice(mut record: Value) -> Value {
     for m in record["measurements"].as_array_mut().unwrap() {
         if m["name"] == "choice" {
             m["validity"] = serde_json::json!({"status": "valid", "reasons": []});
@@ -52,18 +52,18 @@ fn tuned_choice_is_used_until_the_machine_changes() {
     let plain = all.iter().filter(|m| m["config"]["plain"] == true).count();
     assert!(plain >= 2, "the plain run takes part in both races: {tuned:#}");
 
-    // A later run uses the choice for options that are not given, and tests no loops. Its arrays have the default size,
-    // because the choice does not apply to other sizes.
+    // A later run uses the choice for options that are not given, and compares no loops. Its arrays have the default
+    // size, because the choice does not apply to other sizes.
     let quick = ["stream", "--samples", "3", "--budget", "1", "--json", "--dimms=1024x20000"];
     let next = harness.run(&quick).exits(0).json();
     let used = remembered(&next).unwrap_or_else(|| panic!("{next:#}"));
     if choice["validity"]["status"] != "valid" {
-        // On a busy machine the search is suspect, and later runs do not use it.
+        // On a busy machine, the search is suspect, so later runs do not use its choice.
         assert!(used.contains("is ignored because it is suspect"), "{used}");
     } else {
         assert!(used.contains("as tuned on"), "{used}");
     }
-    let undoubted = relied_on(tuned.clone());
+    let undoubted = with_valid_choice(tuned.clone());
     let quiet = Harness::new();
     save(&quiet, &undoubted);
     let record = quiet.run(&quick).exits(0).json();
@@ -81,7 +81,7 @@ fn tuned_choice_is_used_until_the_machine_changes() {
     assert_eq!(measurements(&fixed)[0]["config"]["pages"]["asked"], "4k");
     assert_eq!(measurements(&fixed)[0]["config"]["threads"], 1);
 
-    // If the kernel version differs, the record is not used, and the reason is reported.
+    // The record is not used if the version of the kernel differs, and the reason is reported.
     let other = Harness::new();
     let mut old = undoubted.clone();
     old["machine"]["kernel"] = "Linux 2.6.32".into();

@@ -1,8 +1,8 @@
-//! Tests of `watch`: a series of samples is continued and loses no runs.
+//! Tests that `watch` continues a series of samples and loses no runs.
 
 use crate::harness::{Harness, wait_for};
 
-/// Options for a sample every three seconds, regardless of other load.
+/// Options for a sample every three seconds, even under other load.
 const SHORT: [&str; 6] =
     ["watch", "--budget=0.5", "--every=3s", "--when-busy=measure", "--label", "watch=night"];
 
@@ -29,7 +29,7 @@ fn watch_is_stopped_and_continued() {
     let before = saved(&harness);
     let record = harness.latest();
     assert_eq!(record["labels"]["watch"], "night");
-    // The same command continues the series, because --for counts from the first run.
+    // The same command continues the series, because the time of `--for` begins with the first run.
     let second_running = harness.start(&args);
     wait_for("one more", || (saved(&harness) > before).then_some(()));
     second_running.signal("TERM");
@@ -37,7 +37,7 @@ fn watch_is_stopped_and_continued() {
     ended.prints(&format!("; continues after {before} run"));
     let over = [&SHORT[..], &["--for=1s"]].concat();
     harness.run(&over).exits(2).warns("series watch=night has ended: --for 1s, ");
-    // Each sample is a normal record.
+    // Each sample is an ordinary record.
     harness.run(&["report", "--trend", "night", "--output", "trend.html"]).exits(0);
     let page = std::fs::read_to_string(harness.path("trend.html")).unwrap();
     assert!(page.contains("nodegauge: trend of ") && page.contains(" with label night"), "{page}");

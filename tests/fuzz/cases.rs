@@ -1,4 +1,4 @@
-//! Fuzzing of a parser: reads mutated texts and reports panics and long times.
+//! Fuzzing of a parser: it reads mutated texts; panics and long times are reported.
 
 use crate::mutate::mutated;
 use crate::parsers::Parser;
@@ -6,10 +6,10 @@ use fastrand::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// Maximum time for a text on a busy machine: a hundred times the time of the slowest parser.
+/// Maximum time for a text, even on a busy machine. It is a hundred times the time of the slowest parser.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Number of failures after which the test of a parser stops.
-const MOST: usize = 5;
+const MAX_FAILURES: usize = 5;
 
 /// Result of fuzzing a parser.
 pub struct Ran {
@@ -28,7 +28,7 @@ pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
     let seeds = &parser.seeds;
     for case in 0..cases {
         let any = |generator: &mut Rng| seeds[generator.usize(..seeds.len())].as_slice();
-        // The unchanged seeds are read first.
+        // The seeds are read first, without a mutation.
         let text = match seeds.get(case as usize) {
             Some(bytes) => bytes.clone(),
             None => mutated(any(&mut rng), any(&mut rng), &mut rng),
@@ -50,7 +50,7 @@ pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
         };
         let text: String = String::from_utf8_lossy(&text).escape_debug().take(600).collect();
         ran.findings.push(format!("{}: {wrong}\n  \"{text}\"", parser.name));
-        if ran.findings.len() == MOST {
+        if ran.findings.len() == MAX_FAILURES {
             break;
         }
     }
@@ -58,7 +58,7 @@ pub fn run(parser: &Parser, cases: u64, seed: u64) -> Ran {
 }
 
 /// Returns the peak memory of this process in bytes.
-pub fn most_memory() -> u64 {
+pub fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     most.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024

@@ -1,5 +1,5 @@
 //! Mutations of a text: changes of bytes, numbers, words and lines, truncation, repetition, and mixing with another
-//! text. The results are reproducible for a seed.
+//! text. The same random seed gives the same mutations.
 
 use fastrand::Rng;
 
@@ -31,7 +31,7 @@ const NUMBERS: [&str; 24] = [
     "99999999999999999999999999",
 ];
 
-/// Tokens that have a meaning in some grammar.
+/// Tokens that have a meaning in a grammar.
 const TOKENS: [&str; 40] = [
     ",",
     ":",
@@ -142,7 +142,7 @@ fn mutate(text: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
             text.extend_from_slice(&other[from..]);
         }
     }
-    // Repetition is limited.
+    // The length is limited, because repetition can multiply it.
     text.truncate(1 << 20);
 }
 

@@ -43,7 +43,7 @@ mod list;
 mod recorded;
 use list::GAUGES;
 
-/// Function that reads a text. An error describes wrong behaviour.
+/// Function that reads a text. An error means that the parser behaved wrongly.
 pub type ReadText = Box<dyn Fn(&[u8]) -> Result<(), String>>;
 
 /// Parser to be tested.
@@ -52,9 +52,9 @@ pub struct Parser {
     pub name: &'static str,
     /// Texts that it accepts, or that users may type.
     pub seeds: Vec<Vec<u8>>,
-    /// Reads a text, and returns an error for wrong behaviour. Rejecting the text is not wrong.
+    /// Reads a text. Returns an error if the parser behaves wrongly; rejecting a text is correct.
     pub read: ReadText,
-    /// Divisor of the number of cases, above 1 for parsers that use another process or the disk.
+    /// Divisor of the number of cases. It is above 1 for parsers that start a process or use the disk.
     pub one_in: u64,
 }
 
@@ -174,7 +174,7 @@ pub fn all() -> Vec<Parser> {
                             Threads per processes: 2\nFinal Summary: \n  HPCG result is VALID with a GFLOP/s \
                             rating of: 1.5\n",
             ]),
-            read: Box::new(|bytes| of_program("HPCG", bytes)),
+            read: Box::new(|bytes| read_output("HPCG", bytes)),
             one_in: 4,
         },
         Parser {
@@ -202,7 +202,7 @@ pub fn all() -> Vec<Parser> {
             one_in: 256,
         },
     ];
-    all.extend(of_programs());
+    all.extend(output_parsers());
     all.iter_mut().for_each(|parser| parser.seeds.push(Vec::new()));
     all
 }
@@ -211,7 +211,7 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Returns the parser of a grammar whose values are printed in the format in which they are parsed.
+/// Returns the parser of a grammar whose values can be printed. A printed value must be parsed as the same value.
 fn printed<T: FromStr<Err: Display> + Display + PartialEq + Debug + 'static>(
     name: &'static str,
     seeds: &[&str],
@@ -244,7 +244,8 @@ fn read_only<T: FromStr<Err: Display> + 'static>(name: &'static str, seeds: &[&s
     }
 }
 
-/// Parses a value; `None` if it is rejected with a short message without control sequences.
+/// Parses a value. Returns `None` if it is rejected with a short message without control sequences, and an error if the
+/// message is wrong.
 fn one<T: FromStr<Err: Display>>(bytes: &[u8]) -> Result<Option<T>, String> {
     match String::from_utf8_lossy(bytes).parse::<T>() {
         Ok(value) => Ok(Some(value)),
@@ -267,7 +268,7 @@ fn processor(bytes: &[u8]) -> Result<(), String> {
     catalog::find_by_name(&name).map(drop).or_else(|error| short(&error.to_string()))
 }
 
-/// Reads threads, places, binding and KMP_AFFINITY of a program, for a fixed machine.
+/// Reads threads, places, binding and KMP_AFFINITY for a fixed machine.
 fn placement(bytes: &[u8]) -> Result<(), String> {
     static MACHINE: LazyLock<Topology> = LazyLock::new(|| {
         let source = "synthetic:Package:2 NUMANode:2 L3Cache:2 Core:2 PU:2".parse().unwrap();
@@ -292,8 +293,8 @@ fn placement(bytes: &[u8]) -> Result<(), String> {
     plan(&MACHINE, &request).map(drop).or_else(|error| short(&error.to_string()))
 }
 
-/// Reads the output of one program. Mutated texts are read even if the program is no longer recognised.
-fn of_program(program: &str, bytes: &[u8]) -> Result<(), String> {
+/// Reads the output of a program. A mutated text is read even if the program is no longer recognised.
+fn read_output(program: &str, bytes: &[u8]) -> Result<(), String> {
     let context = ReadContext { machine: &Machine::default(), known: &KnownRun::default() };
     let text = String::from_utf8_lossy(bytes);
     let all = readers::all(&GAUGES);
@@ -316,13 +317,13 @@ fn of_program(program: &str, bytes: &[u8]) -> Result<(), String> {
         }
     }
     match reader.read(&text, &context) {
-        Ok(run) => shown(run.measurements),
+        Ok(run) => check_figures(run.measurements),
         Err(why) => short(&why.cause),
     }
 }
 
-/// Returns one parser per program whose output can be read, with recorded outputs as seeds.
-fn of_programs() -> Vec<Parser> {
+/// Returns one parser per program whose output can be read. The seeds are recorded outputs.
+fn output_parsers() -> Vec<Parser> {
     let recorded: Vec<Vec<u8>> = recorded::outputs().into_values().collect();
     let all = readers::all(&GAUGES);
     let parsers = all.into_iter().map(|reader| {
@@ -330,13 +331,13 @@ fn of_programs() -> Vec<Parser> {
         let mut seeds = recorded.clone();
         seeds
             .retain(|text| readers::recognise(&[reader], &String::from_utf8_lossy(text)).is_some());
-        let read = Box::new(move |bytes: &[u8]| of_program(program, bytes));
+        let read = Box::new(move |bytes: &[u8]| read_output(program, bytes));
         Parser { name: program, seeds, read, one_in: 4 }
     });
     parsers.collect()
 }
 
-/// Reads the rows of an HPL output, and prints them as an HPL output.
+/// Reads the rows of HPL's output, and formats them as HPL does.
 fn rows_of_hpl(bytes: &[u8]) -> Result<(), String> {
     let output = nodegauge_compute::output::read(&String::from_utf8_lossy(bytes));
     let of_one = |row: &HplRow| ("xhpl".to_owned(), row.clone());
@@ -349,10 +350,10 @@ fn rows_of_hpl(bytes: &[u8]) -> Result<(), String> {
 }
 
 /// Makes a record from imported figures, and checks it.
-fn shown(measurements: Vec<nodegauge_measure::record::Measurement>) -> Result<(), String> {
+fn check_figures(measurements: Vec<nodegauge_measure::record::Measurement>) -> Result<(), String> {
     static KNOWN: LazyLock<Record> =
         LazyLock::new(|| serde_json::from_slice(&records()[0]).unwrap());
-    seen(&Record { measurements, ..KNOWN.clone() })
+    check_record(&Record { measurements, ..KNOWN.clone() })
 }
 
 fn synthetic(bytes: &[u8]) -> Result<(), String> {
@@ -370,13 +371,14 @@ fn xml(bytes: &[u8]) -> Result<(), String> {
 
 fn record(bytes: &[u8]) -> Result<(), String> {
     match nodegauge_measure::record::parse(&String::from_utf8_lossy(bytes), &Default::default()) {
-        Ok(record) => seen(&record),
+        Ok(record) => check_record(&record),
         Err(error) => short(&error),
     }
 }
 
-/// Makes all outputs of a record (pages, CSV, comparisons), and checks that writing and reading it changes nothing.
-fn seen(record: &Record) -> Result<(), String> {
+/// Creates all outputs of a record (pages, CSV, comparisons). Checks that a record that was written and read is
+/// unchanged.
+fn check_record(record: &Record) -> Result<(), String> {
     let registry = Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds()));
     for width in [60, 120] {
         let style = Style { width, colour: width > 60 };
@@ -412,14 +414,14 @@ fn history(bytes: &[u8]) -> Result<(), String> {
     }
     for selector in ["latest", "latest~1", "nps=4", "01AB"] {
         match store.find(selector) {
-            Ok(record) => seen(&record)?,
+            Ok(record) => check_record(&record)?,
             Err(error) => short(&error.to_string())?,
         }
     }
     Ok(())
 }
 
-/// Writes `bytes` to a temporary file of this process.
+/// Writes `bytes` to a temporary file of this process; returns its path.
 fn kept(name: &str, bytes: &[u8]) -> PathBuf {
     static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
     let file = FOLDER.path().join(name);

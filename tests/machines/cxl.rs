@@ -1,5 +1,5 @@
-//! Machine with two sockets, one NUMA node each, and a NUMA node without CPUs. One CPU is offline, and 64 pages of 2
-//! MiB are reserved.
+//! Machine with two sockets that have one NUMA node each, and with a NUMA node without CPUs. One CPU is offline, and 64
+//! pages of 2 MiB are reserved.
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};

@@ -1,4 +1,4 @@
-//! Machine with a separate disk. The kernel counts the bytes that reach it, and nothing else writes to it.
+//! Machine with a disk that only the tests write to. The kernel counts the bytes that reach the disk.
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};

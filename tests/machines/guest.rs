@@ -1,8 +1,8 @@
 //! Virtual machines: their shapes, their start, and the results of the commands that run in them.
 //!
 //! The guest's file system contains the program, numactl, busybox, hwloc-bind if it is installed, and one file per
-//! command. Each command writes its output and its exit code to the second serial line, between marks; the first one is
-//! the kernel's.
+//! command. Each command writes its output and its exit code to the second serial line, between marks. The kernel
+//! writes to the first serial line.
 
 use crate::archive::Archive;
 use crate::outcome::Outcome;
@@ -14,15 +14,17 @@ use std::process::Command;
 use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
-/// Time limits for a machine with all its commands, and for one command. They only end machines that hang.
+/// Time limit for a machine with all its commands, and below it the limit for one command. They only end machines that
+/// hang.
 const TIMEOUT: Duration = Duration::from_secs(900);
 const COMMAND_SECONDS: u32 = 300;
-/// Emulation of all CPUs by one thread. It needs only one CPU of the host, and an emulated CPU that spins passes
-/// control to the next one. With one thread per CPU, spinning CPUs would take the time of working ones.
+/// Accelerator of qemu: one thread emulates all CPUs. It needs only one CPU of the host, and an emulated CPU that spins
+/// passes control to the next one. With one thread per CPU, spinning CPUs would take the time of working CPUs.
 const ACCELERATOR: &str = "tcg,thread=single";
 /// First characters of a line that is not output of a command.
 const MARK: &str = "@@ ";
-/// Names of the commands that describe the guest before the first and after the last command.
+/// Name of the command that describes the guest before the first command; the next constant names that after the last
+/// command.
 const BEFORE: &str = "before";
 const AFTER: &str = "after";
 
@@ -127,7 +129,7 @@ pub struct Shape {
     pub kernel: &'static str,
     /// Size of an NVMe disk in MiB; 0 without a disk.
     pub disk_mib: u64,
-    /// Kernel modules that are loaded, in this order. Those that the kernel does not have are built in.
+    /// Kernel modules that are loaded, in this order. A module that the kernel lacks is assumed to be built in.
     pub modules: &'static [&'static str],
     /// Shell commands before the first command, e.g. to switch off a CPU.
     pub setup: &'static str,
@@ -239,13 +241,14 @@ impl Shape {
 }
 
 impl Guest {
-    /// Returns the result of a command.
+    /// Returns the result of the command with this name.
     #[track_caller]
     pub fn of(&self, name: &str) -> Outcome {
         self.outcomes.get(name).unwrap_or_else(|| panic!("there is no command {name}")).clone()
     }
 
-    /// Checks that the commands left nothing: reserved pages, shared memory, files and processes are as before.
+    /// Checks that the commands left nothing behind: the reserved pages, shared memory, files and processes are the
+    /// same as before.
     #[track_caller]
     pub fn is_left_as_it_was(&self) {
         let before = self.of(BEFORE).exits(0).stdout;
@@ -325,7 +328,7 @@ fn kernel() -> Result<PathBuf, Missing> {
     Err(Missing(format!("no kernel: {why}")))
 }
 
-/// Returns a program without debug information, which makes it much smaller, if `strip` is installed.
+/// Returns a program without debug information if `strip` is installed. This makes the program much smaller.
 fn without_debug_information(program: &Path) -> Vec<u8> {
     let stripped = tempfile::NamedTempFile::new().unwrap();
     let strip =
@@ -374,7 +377,7 @@ fn parse(results: &str, commands: &[(&str, &str)]) -> BTreeMap<String, Outcome> 
     outcomes
 }
 
-/// Returns the output of a stream without the line break in front of the next mark.
+/// Returns the output of a stream, without the line break that precedes the next mark.
 fn output(text: Option<String>) -> String {
     let text = text.unwrap_or_default();
     text.strip_suffix('\n').unwrap_or(&text).to_owned()

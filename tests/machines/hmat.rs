@@ -1,5 +1,5 @@
-//! Machine with two sockets, one NUMA node each, and a NUMA node without CPUs. Its firmware has a wrong HMAT: almost no
-//! bandwidth for node 0, and more than any memory has for node 2.
+//! Machine with two sockets that have one NUMA node each, and with a NUMA node without CPUs. The HMAT of its firmware
+//! is wrong: node 0 has almost no bandwidth, and node 2 has more than any memory.
 
 use crate::guest::{Guest, Shape, Shared};
 use crate::skip::{Part, skip};
@@ -121,7 +121,7 @@ fn hmat_is_replaced_by_measured_values_for_tools_of_hwloc() {
         return;
     };
     for name in ["Bandwidth", "ReadBandwidth", "WriteBandwidth", "Latency"] {
-        // Two initiators with three targets each.
+        // Two initiators have three targets each.
         assert_eq!(values(&printed, name).len(), 6, "{name}: {printed}");
     }
     for (attribute, name) in [("bandwidth", "Bandwidth"), ("latency", "Latency")] {

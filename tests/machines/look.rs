@@ -1,5 +1,6 @@
-//! Reports of the guest's kernel, which are independent of nodegauge: the NUMA nodes (`numactl --hardware`), the memory
-//! policies and NUMA nodes of measuring processes (`/proc/PID/numa_maps`), and the CPUs of their threads (`taskset`).
+//! Information from the guest's kernel, which does not depend on nodegauge: the NUMA nodes (`numactl --hardware`), the
+//! memory policies and NUMA nodes of measuring processes (`/proc/PID/numa_maps`), and the CPUs of their threads
+//! (`taskset`).
 
 use crate::fields::measurements;
 use crate::guest::Guest;
@@ -7,7 +8,7 @@ use crate::outcome::Outcome;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Process at a time when all its memory was allocated.
+/// State of a process after it has allocated all its memory.
 #[derive(Debug, Default)]
 pub struct Process {
     pub mappings: Vec<Mapping>,
@@ -44,7 +45,7 @@ pub fn masks(processes: &[Process]) -> BTreeSet<u64> {
     processes.iter().flat_map(|process| process.masks.clone()).collect()
 }
 
-/// Returns the machine that nodegauge describes, after comparing its NUMA nodes with the output of numactl.
+/// Returns the machine that nodegauge describes. Its NUMA nodes are compared with the output of numactl.
 #[track_caller]
 pub fn machine_of(guest: &Guest) -> Value {
     let hardware = Hardware::parse(&guest.of("numactl").exits(0));
@@ -53,7 +54,7 @@ pub fn machine_of(guest: &Guest) -> Value {
     machine
 }
 
-/// Returns the names of the pairs of NUMA nodes that `memory matrix` measured, sorted. Those of write bandwidths have a
+/// Returns the names of the pairs of NUMA nodes that `memory matrix` measured, sorted. Names of write bandwidths have a
 /// suffix.
 pub fn pairs_of_nodes(record: &Value) -> BTreeSet<&str> {
     let pairs = measurements(record).iter().filter(|m| m["config"]["from_node"].is_number());
@@ -97,7 +98,7 @@ impl Hardware {
         found
     }
 
-    /// Checks that the machine in a record has the same NUMA nodes.
+    /// Checks that the NUMA nodes of the machine in a record are the same.
     #[track_caller]
     fn is_that_of(&self, machine: &Value) {
         let nodes = machine["numa_nodes"].as_array().unwrap();

@@ -1,11 +1,11 @@
-//! Nodes that share a file system: the machine's kernel is a server of NFS 4.2, which is mounted four times over the
-//! loopback, each time with its own cache, as on four nodes.
+//! Machine with four mounts of the same file system. Its kernel is a server of NFS 4.2, and mounts the file system four
+//! times over the loopback. Each mount has its own cache, as on four nodes.
 
 use crate::guest::{Guest, Shape, Shared};
 use serde_json::{Deserializer, Value};
 use std::collections::BTreeSet;
 
-/// Number of records that are written at the same time, two through each mount.
+/// Number of records that are written simultaneously, two through each mount.
 const WRITERS: usize = 8;
 
 static SHARED: Shared = Shared::new();
@@ -25,8 +25,9 @@ static NFS: Shape = Shape {
         "nfs",
         "nfsv4",
     ],
-    // Usually exportfs and mountd write this: the clients, the root of the server, and its export to all clients
-    // (writable, root stays root, insecure ports, no subtree check). After a start, there is nothing to reclaim.
+    // The script writes what exportfs and mountd usually write: the clients, the root of the server, and its export to
+    // all clients (writable, root stays root, insecure ports, no subtree check). After a start, there is nothing to
+    // reclaim.
     setup: r#"
 ip link set lo up
 mkdir /srv
@@ -60,7 +61,7 @@ done
         ),
         ("records", "cat /mnt/1/fleet/*.json"),
         ("names", "ls -A /srv/fleet"),
-        // Four nodes write the same file. The last record remains, and it is complete.
+        // Four nodes write the same file. The last record remains and is complete.
         (
             "same",
             "for i in 1 2 3 4; do nodegauge machine --json /mnt/$i/same.json >/dev/null & done
@@ -76,7 +77,7 @@ fn guest() -> Option<&'static Guest> {
     NFS.guest(&SHARED)
 }
 
-/// Returns the records in an output, one after another.
+/// Parses the records in an output.
 fn records(text: &str) -> Vec<Value> {
     Deserializer::from_str(text).into_iter::<Value>().collect::<Result<_, _>>().unwrap()
 }

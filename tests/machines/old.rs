@@ -1,4 +1,4 @@
-//! Machine with one CPU of 2008, which has SSE 4.2 but no AVX.
+//! Machine with one CPU of 2008, which has SSE 4.2 and no AVX.
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};

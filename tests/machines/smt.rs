@@ -63,7 +63,7 @@ fn cores(guest: &Guest) -> BTreeSet<u64> {
     siblings.lines().map(mask).collect()
 }
 
-/// Returns the masks with a single CPU, which are those of the measuring threads.
+/// Returns the masks that contain a single CPU; they belong to measuring threads.
 fn single(guest: &Guest, look: &str) -> Vec<u64> {
     let all = masks(&processes(&guest.of(look).exits(0)));
     all.into_iter().filter(|mask| mask.count_ones() == 1).collect()

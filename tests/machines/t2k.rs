@@ -63,8 +63,8 @@ static T2K: Shape = Shape {
     ..Shape::PLAIN
 };
 
-/// Program that touches 8 MiB, and appends to a file its CPUs as a bit mask and the line of its numa_maps for this
-/// memory.
+/// Program that touches 8 MiB of memory. It appends its CPUs, as a bit mask, and the line of its numa_maps for this
+/// memory to a file.
 const PLACED: &str = r#"
 cat >placed <<'END'
 #!/bin/sh
@@ -84,7 +84,7 @@ fn guest() -> Option<&'static Guest> {
     T2K.guest(&SHARED)
 }
 
-/// Policy in the lecture, with what the kernel should report for a rank on a socket.
+/// Policy of the lecture, with the memory that the kernel should report for a rank on a socket.
 struct Policy {
     number: u64,
     /// Policy of the mapping. `N` stands for the number of the socket.
@@ -93,7 +93,7 @@ struct Policy {
     own_node: bool,
 }
 
-/// Size of a rank's arrays for one policy: three arrays of 600,000 elements.
+/// Size of a rank's arrays for one policy, in KiB: three arrays of 600,000 elements.
 const ARRAYS_KIB: u64 = 3 * 600_000 * 8 / 1024;
 
 /// Policies 0 and 5 do not bind to CPUs, so the location of their pages is unknown.
@@ -117,14 +117,14 @@ fn t2k_matches_numactl() {
 fn t2k_policies_bind_processes_and_memory_in_the_kernel() {
     let Some(guest) = guest() else { return };
     let mut ranks = processes(&guest.of("policies-look").exits(0));
-    // The process that coordinates the ranks may have memory, but none with a policy.
+    // The process that coordinates the ranks may have memory, but no memory with a policy.
     ranks.retain(|rank| rank.mappings.iter().any(|mapping| mapping.policy != "default"));
     assert_eq!(ranks.len(), 4, "{ranks:?}");
     let sockets: BTreeSet<u64> = (0..4).map(|socket| 0xf << (4 * socket)).collect();
     for policy in POLICIES {
         let mut seen = BTreeSet::new();
         for rank in &ranks {
-            // Each rank has threads on its socket, and for policies 0 and 5, threads on any CPU.
+            // Each rank has threads on its socket; for policies 0 and 5, it also has threads on any CPU.
             let own: Vec<u64> = rank.masks.intersection(&sockets).copied().collect();
             assert_eq!(own.len(), 1, "{rank:?}");
             let socket = own[0].trailing_zeros() / 4;
@@ -134,7 +134,7 @@ fn t2k_policies_bind_processes_and_memory_in_the_kernel() {
             assert!(!placed.is_empty(), "no memory with {name}: {rank:?}");
             let kib =
                 |node: u32| placed.iter().filter_map(|each| each.nodes.get(&node)).sum::<u64>();
-            // The memory of policy 5 is local on any NUMA node, and looks like that of policy 4.
+            // Memory of policy 5 is local, on any NUMA node, and has the same policy in the kernel as that of policy 4.
             let elsewhere: u64 = (0..4).filter(|node| *node != socket).map(kib).sum();
             if policy.own_node {
                 assert!(kib(socket) >= ARRAYS_KIB, "policy {}: {placed:?}", policy.number);
@@ -146,7 +146,7 @@ fn t2k_policies_bind_processes_and_memory_in_the_kernel() {
         }
         assert_eq!(seen.len(), 4, "policy {}", policy.number);
     }
-    // Memory of policy 0.
+    // This is memory of policy 0.
     assert!(mappings(&ranks).any(|mapping| mapping.policy == "default"));
     assert!(ranks.iter().all(|rank| rank.masks.contains(&0xffff)), "{ranks:?}");
 }
@@ -180,7 +180,7 @@ fn t2k_policies_are_read_back_per_rank() {
     );
 }
 
-/// A user's program without ranks is placed like the first rank.
+/// A user's program without ranks is placed in the same way as the first rank.
 #[test]
 fn t2k_policies_place_a_program_as_in_the_lecture() {
     let Some(guest) = guest() else { return };
@@ -206,7 +206,7 @@ fn t2k_policies_place_a_program_as_in_the_lecture() {
         table.into_iter().map(|(mask, policy)| (mask, policy.to_owned())).collect();
     assert_eq!(placed.keys().cloned().collect::<BTreeSet<_>>(), table, "{seen}");
     for ((mask, policy), mappings) in &placed {
-        // There is one measured run and at least one more.
+        // There are at least two runs, one of which is measured.
         assert!(mappings.len() >= 2, "{policy}: {seen}");
         for mapping in mappings {
             match policy.as_str() {

@@ -1,5 +1,5 @@
-//! Machine with two sockets of two cores and one NUMA node each. Reserved pages: 32 of 2 MiB, and one of 1 GiB on node
-//! 1.
+//! Machine with two sockets of two cores and one NUMA node each. 32 pages of 2 MiB are reserved, and one page of 1 GiB
+//! on NUMA node 1.
 
 use crate::fields::{measurements, texts};
 use crate::guest::{Guest, Shape, Shared};
@@ -92,14 +92,14 @@ fn two_sockets_match_numactl() {
 }
 
 #[test]
-fn two_numa_nodes_have_the_memory_of_their_threads() {
+fn two_numa_nodes_contain_the_memory_of_their_threads() {
     let Some(guest) = guest() else { return };
     let record = guest.of("local").exits(0).json();
     let numa = numa(&record);
     assert!(numa["held"].as_f64().unwrap() > 0.95, "{numa}");
     assert_eq!(measurements(&record)[0]["config"]["places"], json!([[0], [1], [2], [3]]));
     let local = processes(&guest.of("local-look").exits(0));
-    // Measuring threads have a single CPU; other threads may have several.
+    // A measuring thread has a single CPU; other threads may have several.
     assert!([1, 2, 4, 8].iter().all(|mask| masks(&local).contains(mask)), "{local:?}");
     for mapping in mappings(&local) {
         assert_eq!((mapping.policy.as_str(), mapping.page_kib), ("default", 4));
@@ -108,7 +108,7 @@ fn two_numa_nodes_have_the_memory_of_their_threads() {
 }
 
 #[test]
-fn two_numa_nodes_have_the_memory_bound_to_them() {
+fn two_numa_nodes_contain_the_memory_bound_to_them() {
     let Some(guest) = guest() else { return };
     let record = guest.of("bound").exits(0).json();
     assert_eq!(numa(&record)["got"], json!({"1": 1.0}));

@@ -1,4 +1,4 @@
-//! Check for cyclic dependencies between modules. Those between parent and child are permitted.
+//! Check for cyclic dependencies between modules. Cycles between parent and child are permitted.
 //!
 //! Dependencies are checked between the children of each module. A child uses another one if any module in the first
 //! uses any module in the second.
@@ -8,20 +8,20 @@ use crate::exceptions::CYCLES;
 use crate::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Modules with the same parent that depend on each other, and the uses.
+/// Cycle: modules with the same parent that depend on each other, and the uses that cause it.
 #[derive(Debug)]
 struct Cycle {
     /// Folder of the crate and path of the parent, e.g. `compute::lu`.
     parent: String,
     /// Names of the children.
     members: BTreeSet<String>,
-    /// Uses of a child by another one, one line each.
+    /// Uses between the children, one line each.
     uses: Vec<String>,
 }
 
 /// Returns the cyclic dependencies of a crate.
 fn cycles(crate_name: &str, graph: &Graph) -> Vec<Cycle> {
-    // For each parent: pairs of a child and another child that it uses, with the modules.
+    // For each parent, the pairs of a child and another child that it uses, with the modules.
     let mut levels: BTreeMap<String, BTreeMap<(String, String), Vec<String>>> = BTreeMap::new();
     for (from, to) in graph.edges() {
         let parts = from.split("::").zip(to.split("::"));
@@ -54,8 +54,8 @@ fn cycles(crate_name: &str, graph: &Graph) -> Vec<Cycle> {
     found
 }
 
-/// Returns the children that can be reached from `start`, including `start`. `direction` returns a use unchanged or
-/// reversed.
+/// Returns the children that can be reached from `start`, including `start`. `direction` is applied to each use; it may
+/// reverse it.
 fn reached<'a>(
     start: &str,
     direction: impl Fn((&'a String, &'a String)) -> (&'a String, &'a String),
@@ -113,7 +113,7 @@ fn modules_have_no_cyclic_dependencies() {
 }
 
 #[test]
-fn cycle_is_found_where_it_closes() {
+fn cycle_between_children_is_found_at_their_parent() {
     let mut graph = Graph::default();
     graph.read("", "mod a; mod b; mod c;");
     graph.read("a", "mod x; mod y;");

@@ -1,5 +1,5 @@
-//! Density of the code: closures bound by `let`, and tuples that bind several variables in one line. A function has a
-//! name that can be searched for, and it can be tested.
+//! Density of the code: the number of closures that are bound by `let`, and of tuples that bind several variables in
+//! one line. A function is better than a closure, because its name can be searched for, and because it can be tested.
 
 use crate::{crates, files};
 
@@ -9,7 +9,7 @@ const MAX_PER_HUNDRED: f64 = 2.5;
 /// Maximum number of functions with more than two closures bound by `let`. The limit may only be lowered.
 const MAX_DENSE_FUNCTIONS: usize = 0;
 
-/// Returns the product code of a source file, without the tests at its end.
+/// Returns the product code of a source file; the tests at its end are left out.
 fn product(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text)
 }

@@ -21,7 +21,7 @@ fn dependencies(manifest: &str) -> Vec<String> {
     names
 }
 
-/// Returns the sources of a crate: its own, and those of tests and benches in its manifest.
+/// Returns the sources of a crate, including those of the tests and benches in its manifest.
 fn sources(folder: &Path, manifest: &str) -> String {
     let mut text = String::new();
     let mut folders = vec![folder.to_owned()];

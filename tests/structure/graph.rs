@@ -72,7 +72,7 @@ impl Graph {
                     if attribute.starts_with(&["[", "cfg", "(", "test"]) {
                         i = end_of_item(words, end);
                     } else {
-                        // Paths in attributes count like paths in code.
+                        // Paths in attributes count as paths in code.
                         module.paths.extend(attribute.iter().filter_map(|word| path_in_text(word)));
                         i = open + 1;
                     }
@@ -136,8 +136,8 @@ impl Graph {
         edges
     }
 
-    /// Resolves a path in `module`. Returns the module that it points to and the rest of the path, i.e. an item and its
-    /// members. Returns `None` for paths of other crates and for local names.
+    /// Resolves a path in `module`. Returns the module to which it leads, and the rest of the path, i.e. an item and
+    /// its members. Returns `None` for paths of other crates and for local names.
     fn resolve(&self, module: &str, path: &[String], hops: u32) -> Option<(String, Vec<String>)> {
         let (first, rest) = path.split_first()?;
         let start = match first.as_str() {
@@ -183,7 +183,7 @@ impl Graph {
             return Some((module.to_owned(), vec![name.to_owned()]));
         }
         if let Some(path) = known.imports.get(name) {
-            // `use csv::Reader` in a module csv means the other crate.
+            // In a module named csv, `use csv::Reader` refers to the crate of this name.
             return if path.first().is_some_and(|first| first == name) && path.len() == 1 {
                 None
             } else {
@@ -213,7 +213,7 @@ impl Module {
     }
 }
 
-/// Adds the paths in a `use` tree with the imported names; for a glob, the name is `*`.
+/// Adds the paths of a `use` tree, each with the imported name; the name of a glob is `*`.
 fn read_tree(tree: &[&str], prefix: &mut Vec<String>, found: &mut Vec<(Vec<String>, String)>) {
     let depth = prefix.len();
     let mut i = 0;
@@ -275,7 +275,7 @@ fn closing(words: &[&str], open: usize) -> usize {
     words.len()
 }
 
-/// Returns the position after the end of the item that begins at `start`: its body or its semicolon.
+/// Returns the position after the item that begins at `start`, i.e. after its body or its semicolon.
 fn end_of_item(words: &[&str], start: usize) -> usize {
     let mut i = start;
     let ends_with_semicolon =
@@ -291,7 +291,7 @@ fn end_of_item(words: &[&str], start: usize) -> usize {
     i
 }
 
-/// Parses a string literal as a path, e.g. `"crate::a::b"` in attributes of serde.
+/// Parses a string literal as a path, e.g. `"crate::a::b"` in attributes of serde; `None` for other texts.
 fn path_in_text(word: &str) -> Option<Vec<String>> {
     let names = word.strip_prefix('"')?.strip_suffix('"')?.split("::");
     let names: Vec<String> = names.map(str::to_owned).collect();

@@ -2,8 +2,7 @@
 //! nodegauge-structure`.
 //!
 //! `graph` finds the uses between the modules of a crate, and `tokens` splits Rust sources into tokens for it. Known
-//! violations are listed in `exceptions`. An entry that is no longer needed fails the test, so the list can only
-//! shrink.
+//! violations are listed in `exceptions`. The tests fail if an entry is no longer needed, so the list can only shrink.
 
 #![forbid(unsafe_code)]
 #![cfg(test)]

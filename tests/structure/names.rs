@@ -1,4 +1,4 @@
-//! Check of type names: public types have different names, and names that every gauge could use occur only once.
+//! Check of type names: public types have distinct names, and a name that every gauge could use occurs only once.
 
 use crate::tokens::tokens;
 use crate::{crates, files, root};
@@ -12,7 +12,7 @@ const DECLARATIONS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 const IDEAS: [&str; 8] =
     ["Run", "Cell", "Figure", "Memory", "Place", "Order", "Candidate", "Evidence"];
 
-/// Names that several types have, with the reasons.
+/// Names that several types may have, with the reasons.
 const EXCEPTIONS: &[(&str, &str)] = &[];
 
 /// Declaration of a type.
@@ -27,7 +27,7 @@ fn declarations(source: &str) -> Vec<Declaration> {
     let words = without_tests(&tokens(source));
     let mut found = Vec::new();
     let mut depth = 0_usize;
-    // Depths at which modules were opened. Their items are items of the file.
+    // Depths at which modules were opened. The items of these modules count as items of the file.
     let mut modules = vec![0_usize];
     for (i, word) in words.iter().enumerate() {
         match word.as_str() {

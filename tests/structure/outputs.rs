@@ -1,4 +1,4 @@
-//! Check of the chapters in docs: each command that prints figures or verdicts has a block with real output.
+//! Check of the chapters in docs: each command that prints figures or verdicts has a code block with real output.
 
 use crate::root;
 

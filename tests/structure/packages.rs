@@ -6,10 +6,10 @@ use std::path::{Component, Path, PathBuf};
 
 /// Macros that include a file by its path relative to the source.
 const INCLUDING: [&str; 3] = ["include_str!(", "include_bytes!(", "include!("];
-/// Address in the manifest until the owner of a release sets another one.
+/// Address in the manifest before a release has set another one.
 const NO_ADDRESS: &str = "https://example.org/";
 
-/// Returns a path without `..`.
+/// Returns a path in which `..` is resolved.
 fn normal(path: &Path) -> PathBuf {
     let mut made = PathBuf::new();
     for part in path.components() {
@@ -22,7 +22,7 @@ fn normal(path: &Path) -> PathBuf {
     made
 }
 
-/// Returns the literal paths that a source includes. For a path made by `concat!`, its first literal counts.
+/// Returns the literal paths that a source includes. For a path made by `concat!`, returns its first literal.
 fn included(text: &str) -> Vec<&str> {
     let starts =
         INCLUDING.iter().flat_map(|name| text.match_indices(name).map(|(at, it)| at + it.len()));
@@ -38,7 +38,7 @@ fn table(name: &str) -> String {
     rest.split("\n[").next().unwrap().to_owned()
 }
 
-/// Returns the text of a key in a part of a manifest.
+/// Returns the value of a key in a part of a manifest.
 fn value<'t>(part: &'t str, key: &str) -> Option<&'t str> {
     let rest = part.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \""))?;
     rest.split('"').next()

@@ -26,7 +26,7 @@ const HOUSE_WORDS: &[(&str, &str)] = &[
     ("workshop", "build directory"),
 ];
 
-/// Returns the sources in the workspace without these tests, with paths relative to the root of the repository.
+/// Returns the sources in the workspace, except these tests, with paths relative to the root of the repository.
 fn sources() -> Vec<(String, String)> {
     let root = root();
     let folders = ["crates", "probes", "tests", "benches"].map(|folder| root.join(folder));
@@ -91,7 +91,7 @@ fn names_use_terms_of_the_field() {
     compare(&found, WORDS_IN, "has unusual words");
 }
 
-/// Splits a line into lower-case words. Names in snake case and camel case are split, too.
+/// Splits a line into words in lower case. Names in snake case and camel case are split, too.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';

@@ -1,6 +1,6 @@
 //! Checks of docs/security.md and docs/adversarial.md: the tests that they name exist, and docs/security.md lists every
-//! environment variable that the program reads. The lists of modules that start programs, use the network or write
-//! files are complete.
+//! environment variable that the program reads. Only the modules listed here start programs, use the network or write
+//! files.
 
 use crate::names::without_tests;
 use crate::tokens::tokens;
@@ -8,10 +8,11 @@ use crate::{crates, files, root};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-/// Functions that read environment variables. In a file that uses one of them, every name in capitals is a variable.
+/// Functions that read environment variables. In a file that uses one of them, every name in capitals counts as a
+/// variable.
 const READERS: [&str; 4] = ["var", "var_os", "variable", "lookup"];
-/// Prefixes of names in capitals that are not environment variables: constants of MPI and NVML, macros of C, keys of HPCC,
-/// variables of the build and of tests.
+/// Prefixes of names in capitals that are not environment variables: constants of MPI and NVML, macros of C, keys of
+/// HPCC, variables of the build and of tests.
 const NO_VARIABLES: [&str; 24] = [
     "CARGO_",
     "COMMIT",
@@ -87,7 +88,7 @@ fn tests_named_by_both_chapters_exist() {
         let source = tokens(&std::fs::read_to_string(&path).unwrap_or_default());
         let declares = |words: &[String]| words[0] == "fn" && words[1] == test && words[2] == "(";
         let at = source.windows(3).position(declares);
-        // The attribute `test` precedes the function, perhaps with other attributes in between.
+        // The attribute `test` precedes the function; other attributes may be between them.
         let is_test = at.is_some_and(|at| {
             source[at.saturating_sub(12)..at].windows(3).any(|words| words == ["[", "test", "]"])
         });
@@ -109,7 +110,8 @@ fn is_name(text: &str) -> bool {
         && capitals.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// Returns the environment variables in a source. A name without `_` counts only if the source reads variables.
+/// Returns the environment variables in a source. A name without `_` counts only if the source calls a function that
+/// reads variables.
 fn variables(source: &Source) -> BTreeSet<String> {
     let reads = source.tokens.iter().any(|word| READERS.contains(&word.as_str()));
     let texts = source.tokens.iter().filter_map(|word| word.strip_prefix('"')?.strip_suffix('"'));
@@ -159,7 +161,7 @@ fn names_of_variables_are_found() {
     );
 }
 
-/// Returns the sources that contain one of these token sequences, whose tokens are separated by spaces.
+/// Returns the sources that contain one of these sequences of tokens. The tokens of a sequence are separated by spaces.
 fn with_any(sequences: &[&str]) -> Vec<String> {
     let is_there = |source: &Source| {
         sequences.iter().any(|sequence| {
@@ -174,8 +176,8 @@ fn with_any(sequences: &[&str]) -> Vec<String> {
 #[test]
 fn programs_are_started_in_listed_modules_without_a_shell() {
     let starts = ["Command :: new", "libc :: execv", "libc :: system", "libc :: popen"];
-    // The user's program in place of a rank, srun for the other hosts of its step, and nodegauge itself as the watchdog
-    // of a sweep.
+    // These are the user's program in place of a rank, srun for the other hosts of its step, and nodegauge itself as
+    // the watchdog of a sweep.
     let expected = [
         "crates/programs/src/placed.rs",
         "crates/team/src/hosts.rs",

@@ -1,5 +1,5 @@
-//! Check of the threshold table in docs/method.md: each value is that of its constant in the sources, and constants
-//! next to a listed one are listed, too.
+//! Check of the table of thresholds in docs/method.md: each value equals that of its constant in the sources, and
+//! constants next to a listed constant are listed, too.
 
 use crate::names::without_tests;
 use crate::root;
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 /// Shares and factors in these files that are not thresholds: factors of a formula, shares of the time, and widths of
 /// charts.
 const NO_THRESHOLDS: [&str; 8] = [
-    "crates/analysis/src/slow.rs: NORMAL",
-    "crates/analysis/src/slow.rs: SMALLEST",
+    "crates/analysis/src/slow.rs: QN_FACTOR",
+    "crates/analysis/src/slow.rs: MIN_SPREAD",
     "crates/arena/src/location.rs: THREAD_HELD",
     "crates/curves/src/levels.rs: MIN_SCATTER",
     "crates/measure/src/schedule/halving.rs: SIGMA_OVER_MAD",
@@ -58,7 +58,7 @@ struct Threshold {
     values: Vec<f64>,
     /// Path of the source file.
     file: String,
-    /// Name of the constant or function; for a field, followed by a full stop and its key.
+    /// Name of the constant or function. For a field, it is followed by a full stop and the key of the field.
     name: String,
 }
 
@@ -76,7 +76,7 @@ fn numbers(cell: &str) -> Vec<f64> {
     found
 }
 
-/// Returns the rows of tables with the columns threshold, value, constant and source.
+/// Returns the rows of the tables with the columns threshold, value, constant and source.
 fn rows(text: &str) -> Vec<Threshold> {
     let mut found = Vec::new();
     let mut is_in_table = false;
@@ -133,7 +133,7 @@ fn expression(words: &[String], start: usize) -> &[String] {
     &words[start..]
 }
 
-/// Returns the expression of a constant, of one of its fields (`STREAM.least`) or rows (`TESTS.mem`), or of an arm of a
+/// Finds the expression of a constant, of one of its fields (`STREAM.least`) or rows (`TESTS.mem`), or of an arm of a
 /// function (`tolerance.F64`).
 fn found_expression<'a>(words: &'a [String], name: &str) -> Option<&'a [String]> {
     let (item, key) = name.split_once('.').unwrap_or((name, ""));
@@ -183,7 +183,7 @@ fn evaluated(expression: &str) -> Option<Vec<f64>> {
     Some(vec![result])
 }
 
-/// Returns the unit factor of a constant whose name ends with a unit.
+/// Returns the factor of the unit with which the name of a constant ends; 1 without a unit.
 fn factor_of_name(name: &str) -> f64 {
     match name.rsplit('_').next() {
         Some("NANOS") => 1e-9,

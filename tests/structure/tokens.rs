@@ -25,7 +25,7 @@ pub fn tokens(source: &str) -> Vec<String> {
                     "r" | "br" | "cr" if raw_text(&chars, end).is_some() => {
                         i = raw_text(&chars, end).unwrap();
                     }
-                    // b"bytes", c"text": the literal is a separate token.
+                    // In b"bytes" and c"text", the literal is a separate token.
                     "b" | "c" if matches!(chars.get(end), Some('"' | '\'')) => {}
                     _ => found.push(word),
                 }
@@ -95,7 +95,7 @@ fn end_of_character_or_lifetime(chars: &[char], start: usize) -> usize {
     }
 }
 
-/// Returns the end of the raw string whose `#` or quote is at `start`, if there is one.
+/// Returns the end of the raw string whose `#` or quote is at `start`; `None` if there is none.
 fn raw_text(chars: &[char], start: usize) -> Option<usize> {
     let hashes = chars[start..].iter().take_while(|c| **c == '#').count();
     if chars.get(start + hashes) != Some(&'"') {

@@ -1,5 +1,5 @@
-//! Check that factors of unit prefixes are only in `measure::UnitPrefix`: no other source lists a unit symbol with its
-//! factor.
+//! Check that only `measure::UnitPrefix` contains the factors of unit prefixes: no other source lists a unit symbol
+//! with its factor.
 
 use crate::names::without_tests;
 use crate::tokens::tokens;
@@ -22,7 +22,7 @@ fn is_power_of_ten(token: &str) -> bool {
     token.strip_prefix("1e").is_some_and(|digits| digits.chars().all(|c| c.is_ascii_digit()))
 }
 
-/// Returns the unit symbols that are listed with a factor.
+/// Returns the unit symbols in a source that are listed with a factor.
 fn symbols_with_factors(tokens: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for (at, token) in tokens.iter().enumerate().filter(|(_, token)| is_scaled_unit(token)) {
@@ -35,7 +35,7 @@ fn symbols_with_factors(tokens: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn prefix_factors_have_one_place() {
+fn unit_prefix_factors_are_in_one_source() {
     let mut wrong = Vec::new();
     for folder in crates() {
         for file in files(&folder.join("src"), &["rs"]) {

@@ -1,4 +1,4 @@
-//! Check that threads are paused only by `os::wait_until` and related functions.
+//! Check that only `os::wait_until` and related functions pause a thread.
 
 use crate::names::without_tests;
 use crate::tokens::tokens;
@@ -29,7 +29,7 @@ fn pauses(text: &str) -> bool {
 }
 
 #[test]
-fn only_owners_of_waits_pause_a_thread() {
+fn threads_are_paused_only_in_listed_files() {
     let root = root();
     let mut found = Vec::new();
     for folder in crates() {

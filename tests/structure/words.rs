@@ -1,4 +1,4 @@
-//! Check of words in names: no new name contains a word that the glossary replaces.
+//! Check of the words in names: no name contains a word that the glossary replaces.
 
 use crate::names::without_tests;
 use crate::tokens::tokens;
@@ -12,7 +12,7 @@ const DECLARATIONS: [&str; 9] =
 /// Heading of the glossary's table of words.
 const HEADING: &str = "## Names in the code";
 
-/// Number of names per crate that still contain a replaced word. The numbers may only be lowered.
+/// Number of names per crate that may still contain a replaced word. The numbers may only be lowered.
 const REMAINING: &[(&str, usize)] = &[];
 
 /// Returns the words that names must not contain, according to the glossary.

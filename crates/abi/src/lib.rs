@@ -1,12 +1,12 @@
-//! MPI libraries by their binary interface (ABI), as data. Each row of [`MPI_ABIS`] describes an ABI: names of
-//! library files, and values of handles and constants. If the ABI belongs to one implementation, the row also
-//! describes how its wrapper and its launcher are recognised, and which variables its launchers set. Ranks that
-//! load an MPI library use these definitions. The header of the message probe is also generated from them, because
-//! the probe is compiled without an MPI library.
+//! MPI libraries by their binary interface (ABI), as data. Each row of [`MPI_ABIS`] describes an ABI: names of library
+//! files, and values of handles and constants. If the ABI belongs to one implementation, the row also describes how its
+//! wrapper and its launcher are recognised, and which variables its launchers set. Ranks use these definitions to call
+//! an MPI library that they load at run time. The header of the message probe is also generated from them, because the
+//! probe is compiled without an MPI library.
 //!
 //! Sources: <https://www.mpich.org/abi/> and MPICH's `mpi.h`; Open MPI's `mpi.h` of versions 3 to 5, in which handles
-//! are addresses of symbols; the standard, MPI 5.0, chapter 20. This crate depends on no other crate, because a
-//! build script also uses it.
+//! are addresses of symbols; the standard, MPI 5.0, chapter 20. This crate depends on no other crate, because a build
+//! script also uses it.
 
 #![forbid(unsafe_code)]
 
@@ -22,28 +22,28 @@ pub struct MpiAbi {
     /// Implementation to which the ABI belongs; `None` for an ABI that several implementations provide in addition
     /// to their own.
     pub implementation: Option<MpiImplementation>,
-    /// Values of [`MPI_HANDLES`].
+    /// Values of the handles in [`MPI_HANDLES`].
     pub handles: MpiHandleValues,
-    /// Values of [`MPI_CONSTANTS`].
+    /// Values of the constants in [`MPI_CONSTANTS`].
     pub constants: &'static [(&'static str, i32)],
-    /// Members of an `MPI_Status` in C.
+    /// Members of the struct `MPI_Status` in C.
     pub status: &'static str,
 }
 
 /// Implementation of MPI, including its derivatives: installation, launchers and their variables.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MpiImplementation {
-    /// Name of the library, unless the output of the wrapper contains another name.
+    /// Name of the library, which applies unless the output of the wrapper contains another name.
     pub library: &'static str,
-    /// Kind of the launcher that starts its ranks; Slurm can start them as well.
+    /// Kind of the launcher that starts ranks of the library. Slurm can also start them.
     pub launcher: LauncherKind,
     /// Name of the launcher in messages.
     pub launcher_title: &'static str,
-    /// Suffix of wrapper and launcher where several MPIs are installed: `openmpi` of `mpicc.openmpi`.
+    /// Suffix of wrapper and launcher if several MPIs are installed, e.g. `openmpi` in `mpicc.openmpi`.
     pub suffix: &'static str,
     /// Debian's package of the launcher.
     pub package: &'static str,
-    /// Name prefixes of its other libraries. A program in Fortran or C++ may require only these.
+    /// Name prefixes of further library files. A program in Fortran or C++ may require only these.
     pub other_files: &'static [&'static str],
     /// Option with which the wrapper prints the name and the version of the library.
     pub wrapper_query: &'static str,
@@ -66,8 +66,7 @@ pub struct WrapperMark {
     pub text: &'static str,
     /// Name of the library that prints this text.
     pub library: &'static str,
-    /// True if only a line with `for` or `version` counts, because compilers print the text elsewhere, e.g. in
-    /// paths.
+    /// True if the line must also contain `for` or `version`. Compilers print the text elsewhere, e.g. in paths.
     pub needs_words: bool,
 }
 
@@ -105,7 +104,7 @@ pub enum LauncherKind {
 /// Names of the environment variables that a launcher sets.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LauncherVariables {
-    /// Human-readable name of the launcher.
+    /// Name of the launcher for messages.
     pub launcher: &'static str,
     /// Variable with the rank of the process.
     pub rank: &'static str,
@@ -128,7 +127,7 @@ pub struct MpiHandle {
     pub name: &'static str,
 }
 
-/// Representation of handles in C, with the value of each.
+/// Representation of handles in C, with the value of each handle.
 #[derive(Debug, PartialEq, Eq)]
 pub enum MpiHandleValues {
     /// Numbers of the type `int`.
@@ -199,7 +198,7 @@ pub const MPI_CONSTANTS: [&str; 10] = [
     "MPI_T_BIND_NO_OBJECT",
 ];
 
-/// All supported ABIs. If several implementations match, the first is used.
+/// All supported ABIs. If several ABIs match, the first is used.
 pub static MPI_ABIS: [MpiAbi; 3] = [OPEN_MPI, MPICH, STANDARD];
 
 /// ABI of Open MPI 3 to 5.
@@ -212,7 +211,7 @@ const OPEN_MPI: MpiAbi = MpiAbi {
         launcher_title: "Open MPI",
         suffix: "openmpi",
         package: "openmpi-bin",
-        // The first is the library of Open MPI 2, which has a different ABI.
+        // The first entry is the library of Open MPI 2, which has another ABI.
         other_files: &["libmpi.so.20", "libmpi_mpifh.so", "libmpi_usempi", "libmpi_cxx.so"],
         wrapper_query: "--showme:version",
         wrapper_marks: &[WrapperMark {
@@ -280,7 +279,7 @@ const MPICH: MpiAbi = MpiAbi {
         launcher_title: "MPICH (Hydra)",
         suffix: "mpich",
         package: "mpich",
-        // The first is the library of MPICH before version 3.1, and of MPICH's development packages.
+        // The first entry is the library of MPICH before version 3.1, and of MPICH's development packages.
         other_files: &[
             "libmpich.so",
             "libmpichfort.so",
@@ -363,7 +362,7 @@ const MPICH: MpiAbi = MpiAbi {
 /// Standard ABI of MPI 5.0.
 const STANDARD: MpiAbi = MpiAbi {
     title: "the ABI of MPI 5",
-    // The number is that of the ABI; MPICH 5.0.0 and 5.0.1 have 0 (issue 7928 of MPICH).
+    // The number is the version of the ABI; MPICH 5.0.0 and 5.0.1 use 0 (issue 7928 of MPICH).
     files: &["libmpi_abi.so.1", "libmpi_abi.so.0"],
     implementation: None,
     handles: MpiHandleValues::Pointers(&[
@@ -397,14 +396,15 @@ const STANDARD: MpiAbi = MpiAbi {
     status: "int MPI_SOURCE, MPI_TAG, MPI_ERROR, internal[5];",
 };
 
-/// Returns the implementations with an ABI of their own.
+/// Returns all implementations that have their own ABI.
 pub fn implementations() -> impl Iterator<Item = &'static MpiImplementation> {
     MPI_ABIS.iter().filter_map(|abi| abi.implementation.as_ref())
 }
 
-/// Returns the ABIs that ranks of a launcher may have, the most likely first. This is the ABI of the implementation
-/// to which the launcher belongs (`None` for srun) or whose variable srun has set, followed by ABIs that several
-/// implementations provide. `is_set` returns true for names of environment variables that are set.
+/// Returns the ABIs that the ranks of a launcher may have, the most likely first. `launcher` is the implementation to
+/// which the launcher belongs (`None` for srun). The first ABI is that of this implementation, or of the implementation
+/// whose variable srun has set. ABIs that several implementations provide follow. `is_set` returns true for a variable
+/// that is set.
 pub fn launcher_abis(
     launcher: Option<&MpiImplementation>,
     is_set: impl Fn(&str) -> bool,
@@ -413,7 +413,7 @@ pub fn launcher_abis(
         Some(own) => launcher == Some(own) || is_set(own.srun_variable),
         None => false,
     });
-    // Without an option, srun starts ranks with the process manager interface of MPICH.
+    // By default, srun starts ranks with the process manager interface of MPICH.
     let own = own.or_else(|| MPI_ABIS.iter().find(|abi| **abi == MPICH));
     own.into_iter().chain(MPI_ABIS.iter().filter(|abi| abi.implementation.is_none())).collect()
 }
@@ -427,7 +427,7 @@ impl MpiAbi {
         }
     }
 
-    /// Returns the value of one of [`MPI_HANDLES`].
+    /// Returns the value of a handle in this ABI; `None` if the handle is not in [`MPI_HANDLES`].
     pub fn handle(&self, handle: MpiHandle) -> Option<MpiHandleValue> {
         match self.handles {
             MpiHandleValues::Integers(values) | MpiHandleValues::Pointers(values) => {
@@ -439,7 +439,7 @@ impl MpiAbi {
         }
     }
 
-    /// Returns the value of one of [`MPI_CONSTANTS`], or of [`MPI_STATUS_IGNORE`].
+    /// Returns the value of one of [`MPI_CONSTANTS`], or of [`MPI_STATUS_IGNORE`]; `None` for other names.
     pub fn constant(&self, name: &str) -> Option<i32> {
         value_by_name(self.constants, name)
     }
@@ -451,7 +451,7 @@ impl fmt::Display for MpiAbi {
     }
 }
 
-/// Returns the value with this name.
+/// Returns the value with this name; `None` if there is none.
 fn value_by_name<T: Copy>(values: &[(&str, T)], name: &str) -> Option<T> {
     values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }

@@ -44,13 +44,13 @@ pub struct Side {
 /// Maximum number of blocks for `compare --run`.
 pub const MAX_BLOCKS: u64 = 1000;
 
-/// Label of runs that `compare --run` made interleaved.
+/// Label of interleaved runs of `compare --run`.
 pub const TURNS: &str = "turns";
 
-/// Label of these runs with the difference between the two commands.
+/// Label of interleaved runs; its value describes the difference between the two commands.
 pub const COMPARED: &str = "compared";
 
-/// Label of the outputs of other programs with the name of their file.
+/// Label of imported runs; its value is the name of the file with the output of the other program.
 pub const IMPORT: &str = "import";
 
 /// Design of the comparison: order of the runs, and treatment of suspect figures.
@@ -70,9 +70,9 @@ pub enum Verdict {
     Faster,
     /// B is worse than A by more than the noise.
     Slower,
-    /// B is higher than A by more than the noise; for the unit, neither direction is better.
+    /// B is higher than A by more than the noise, for a unit in which neither direction is better.
     Higher,
-    /// B is lower than A by more than the noise; for the unit, neither direction is better.
+    /// B is lower than A by more than the noise, for a unit in which neither direction is better.
     Lower,
     /// The confidence interval of the ratio contains 1.
     #[serde(rename = "within noise")]
@@ -100,8 +100,8 @@ impl Verdict {
     }
 }
 
-/// Reason why a pair is not comparable or why its verdict is uncertain, or a remark on the pair. Documents for machines
-/// contain it as a single text.
+/// Reason why a pair is not comparable or why its verdict is uncertain, or a remark on the pair. In JSON, text and
+/// remedy are one string.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reason {
     /// Description of the reason.
@@ -145,7 +145,8 @@ pub struct Pair {
     pub name_in_words: String,
     /// Unit of the figures.
     pub unit: Unit,
-    /// Keys that distinguish the measurement from others with the same name, e.g. message bytes or threads.
+    /// Keys, with values, that distinguish the measurement from others with the same name, e.g. message bytes or
+    /// threads.
     pub at: Map<String, Value>,
     /// Text for the keys in [`Pair::at`], which is appended to the name: ` 8 B`, `, threads 4`.
     #[serde(skip)]
@@ -174,8 +175,8 @@ pub struct Pair {
     pub median_ratio: Option<f64>,
     /// Verdict on the pair.
     pub verdict: Verdict,
-    /// Reason why a figure is suspect, if this prevents a verdict; `null` otherwise. It distinguishes nodes that were
-    /// too busy to be judged from slower nodes and from runs with an unknown spread.
+    /// Reason why a figure is suspect, if this prevents a verdict; `null` otherwise. With this field, a reader can
+    /// distinguish a node that was too busy to be judged from a slow node and from an unknown spread between runs.
     pub suspect: Option<String>,
     /// Reasons why the pair is not comparable or the verdict is uncertain, and remarks.
     pub reasons: Vec<Reason>,
@@ -267,8 +268,8 @@ fn runners(side: &Side) -> ComparedSide {
     }
 }
 
-/// Returns a notice if the comparison is too short to detect a change of [`SOUGHT`] reliably, with the number of blocks
-/// or runs that would be sufficient.
+/// Returns a notice if the comparison may miss a change of [`SOUGHT`], with the number of blocks or runs that would be
+/// sufficient.
 fn missed_changes(pairs: &[Pair]) -> Option<String> {
     let blind: Vec<&Pair> =
         pairs.iter().filter(|pair| pair.visible.is_some_and(|min| min > SOUGHT)).collect();

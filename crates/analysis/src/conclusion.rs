@@ -1,6 +1,6 @@
-//! Conclusions from figures: the only code that decides whether a sentence, a picture title, a recommendation or a
-//! verdict states a conclusion, or states that none can be drawn, with the reason and the remedy. The functions are
-//! pure.
+//! Rule for conclusions from figures: this is the only code that decides whether a sentence, a picture title, a
+//! recommendation or a verdict states a conclusion, or states that none can be drawn, with the reason and the remedy.
+//! The functions are pure.
 //!
 //! A conclusion requires that all its figures are valid; a conclusion about a difference also requires an interval
 //! ([`crate::ratio::speed`]).
@@ -35,9 +35,9 @@ impl Obstacle {
         self
     }
 
-    /// Returns the obstacle to a conclusion from all of these figures; `None` if all are valid. It is the reason of an
-    /// invalid figure, otherwise the cause of most of the suspect figures. A figure above its limit is an obstacle,
-    /// too, although records of old versions mark it as valid.
+    /// Returns the obstacle to a conclusion from all of these figures; `None` if all are valid. The obstacle is the
+    /// reason of an invalid figure, otherwise the cause of most of the suspect figures. A figure above its limit is an
+    /// obstacle even if its record, from an old version, marks it as valid.
     pub fn among<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<Self> {
         let figures: Vec<&Measurement> = figures.into_iter().collect();
         let invalid = figures.iter().find(|m| m.validity.status == Status::Invalid);
@@ -74,8 +74,8 @@ pub fn sentence<'a>(
     Obstacle::among(figures).map_or_else(sentence, |obstacle| obstacle.cannot_tell(what))
 }
 
-/// Returns the text that a larger difference than `share` would have been detected.
-pub fn would_have_been_found(share: f64) -> String {
+/// Returns the clause that the run would have shown any difference larger than `share`.
+pub fn detectable_difference(share: f64) -> String {
     let percent = 100.0 * share;
     let digits = if percent < 9.95 { 1 } else { 0 };
     let text = format!("{percent:.digits$}");
@@ -123,10 +123,10 @@ mod tests {
     #[test]
     fn detectable_difference_is_printed_in_percent() {
         assert_eq!(
-            would_have_been_found(0.05),
+            detectable_difference(0.05),
             "a difference of more than 5 % would have been found"
         );
-        assert!(would_have_been_found(0.0123).contains("1.2 %"));
-        assert!(would_have_been_found(0.31).contains("31 %"));
+        assert!(detectable_difference(0.0123).contains("1.2 %"));
+        assert!(detectable_difference(0.31).contains("31 %"));
     }
 }

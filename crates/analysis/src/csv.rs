@@ -50,11 +50,11 @@ pub fn render(records: &[Record], registry: &Registry) -> String {
             rows.push(cells.chain(keys.iter().map(|key| config(measurement, key))).collect());
         }
     }
-    written(&rows)
+    format_rows(&rows)
 }
 
-/// Returns rows as CSV; the first row is the header, and all rows must have the same length.
-pub fn written(rows: &[Vec<String>]) -> String {
+/// Formats rows as CSV; the first row is the header, and all rows must have the same length.
+pub fn format_rows(rows: &[Vec<String>]) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     for row in rows {
         writer
@@ -70,9 +70,9 @@ pub fn written(rows: &[Vec<String>]) -> String {
 const FORMULAS: [char; 11] =
     ['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
-/// Returns a cell that spreadsheets do not interpret as a formula. If the cell is not a number and begins with such a
-/// character, an apostrophe is added in front, as OWASP recommends. Spaces and invisible characters before it are
-/// ignored, as spreadsheets do.
+/// Returns a cell that spreadsheets do not interpret as a formula. If the cell is not a number and begins with one of
+/// [`FORMULAS`], an apostrophe is prepended, as OWASP recommends. Leading spaces and invisible characters are skipped,
+/// as in spreadsheets.
 fn no_formula(cell: &str) -> String {
     let begins =
         cell.chars().count() > 1 && cell.trim_start_matches(is_ignored).starts_with(FORMULAS);
@@ -116,7 +116,7 @@ fn config(measurement: &Measurement, name: &str) -> String {
     }
 }
 
-/// Returns an entry of an object as text; `None` if its value has no short text.
+/// Formats an entry of an object; `None` if its value has no short text.
 fn entry((key, part): (&String, &Value)) -> Option<String> {
     Some(format!("{key}={}", scalar(part)?))
 }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn cells_never_become_formulas() {
         let row = ["=cmd|' /C calc'!A0", "@SUM(A1)", "-5.5", "+1e9", "-", "-x", "\t=1"];
-        let text = written(&[row.map(str::to_owned).to_vec()]);
+        let text = format_rows(&[row.map(str::to_owned).to_vec()]);
         assert_eq!(text, "'=cmd|' /C calc'!A0,'@SUM(A1),-5.5,+1e9,-,'-x,'\t=1\n");
         let hidden = [
             "\u{ff1d}1+1",
@@ -153,7 +153,7 @@ mod tests {
             "\u{200b}=1",
             "\u{feff}=1",
         ];
-        let guarded = written(&[hidden.map(str::to_owned).to_vec()]);
+        let guarded = format_rows(&[hidden.map(str::to_owned).to_vec()]);
         assert!(guarded.split(',').all(|cell| cell.starts_with('\'')), "{guarded}");
     }
 
@@ -221,7 +221,7 @@ mod tests {
     fn csv_round_trips() {
         let odd = ["plain", "a,b", "say \"x\"", "two\nlines", "cr\r", " blank ", "", "ü→"];
         let rows = vec![odd.map(str::to_owned).to_vec(), vec![String::new(); odd.len()]];
-        let text = written(&rows);
+        let text = format_rows(&rows);
         assert!(text.starts_with("plain,\"a,b\",\"say \"\"x\"\"\",\"two\nlines\",\"cr\r\","));
         let mut reader =
             ::csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());

@@ -88,7 +88,7 @@ impl fmt::Display for Expectation {
         if let Some(scope) = &self.scope {
             write!(f, "{scope}.")?;
         }
-        write!(f, "{name}{}{comparison}{bound}{unit}", blank(name))?;
+        write!(f, "{name}{}{comparison}{bound}{unit}", separator(name))?;
         match self.size {
             Some(size) => write!(f, "@{}", size.exact()),
             None => Ok(()),
@@ -98,7 +98,7 @@ impl fmt::Display for Expectation {
 
 /// Returns the separator between a name and an operator: a space if the two could otherwise be parsed as an arrow
 /// (`->`) in the name.
-pub(crate) fn blank(name: &str) -> &'static str {
+pub(crate) fn separator(name: &str) -> &'static str {
     if name.ends_with('-') { " " } else { "" }
 }
 
@@ -239,7 +239,7 @@ impl ExpectationVerdict {
         }
     }
 
-    /// Returns the priority of the verdict if several figures are checked; the lowest number is decisive. Verdicts
+    /// Returns the rank of the verdict among the verdicts on several figures; the lowest rank is decisive. Verdicts
     /// without a comparison come first, then conditions that are not met.
     fn rank(&self) -> u8 {
         match self {
@@ -251,7 +251,7 @@ impl ExpectationVerdict {
     }
 }
 
-/// Formats a list of names: `available: triad, copy and 3 more`.
+/// Formats a list of names, shortened: `available: triad, copy and 3 more`.
 fn listed(known: &[String]) -> String {
     let shown = known.iter().take(OFFERED).cloned().collect::<Vec<_>>().join(", ");
     let more = match known.len().saturating_sub(OFFERED) {
@@ -326,8 +326,8 @@ impl CheckedExpectation {
 }
 
 impl Expectation {
-    /// Checks the condition. All measurements to which it applies must meet it; the verdict is that of the measurement
-    /// furthest from the bound. The keys of `registry` identify this measurement. A suspect figure does not meet the
+    /// Checks the condition. All measurements to which it applies must meet it. The verdict is that of the measurement
+    /// furthest from the bound, whose title is formed from the keys of `registry`. A suspect figure does not meet the
     /// condition unless `accept_suspect` is true.
     pub fn check(
         &self,
@@ -342,7 +342,7 @@ impl Expectation {
         let misses = verdicts.iter().filter(|v| !matches!(v, ExpectationVerdict::Met(_))).count();
         let numbered = verdicts.iter().enumerate();
         let Some((at, _)) = numbered.min_by(|(_, a), (_, b)| self.by_distance(a, b)) else {
-            let verdict = ExpectationVerdict::NoSuch(self.near(measurements, registry));
+            let verdict = ExpectationVerdict::NoSuch(self.similar_names(measurements, registry));
             return CheckedExpectation { verdict, of: String::new(), misses };
         };
         let of = match named.len() {
@@ -352,7 +352,7 @@ impl Expectation {
         CheckedExpectation { verdict: verdicts[at].clone(), of, misses }
     }
 
-    /// Orders verdicts by distance from the bound; the decisive one comes first.
+    /// Orders verdicts by distance from the bound; the decisive verdict comes first.
     fn by_distance(&self, a: &ExpectationVerdict, b: &ExpectationVerdict) -> Ordering {
         let cmp_value = match self.comparison {
             Operator::AtLeast | Operator::Above => a.value().total_cmp(&b.value()),
@@ -410,7 +410,7 @@ impl Expectation {
     }
 
     /// Returns the names of the measurements, most similar first. They include scope and size if the condition does.
-    fn near(&self, measurements: &[Measurement], registry: &Registry) -> Vec<String> {
+    fn similar_names(&self, measurements: &[Measurement], registry: &Registry) -> Vec<String> {
         let mut known: Vec<String> = Vec::new();
         for m in measurements.iter().filter(|m| !m.is_published()) {
             let scope = (self.scope.is_some() || m.needs_scope()).then_some(m.test.as_str());
@@ -457,7 +457,7 @@ impl Expectation {
         }
     }
 
-    /// Returns the factor of the unit; 1 for percent.
+    /// Returns the factor that converts the unit of the bound to the base unit; 1 for percent.
     fn factor(&self) -> f64 {
         ScaledUnit::from_symbol(self.unit).map_or(1.0, ScaledUnit::factor)
     }

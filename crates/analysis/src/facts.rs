@@ -1,6 +1,6 @@
-//! Facts of a machine, one per row: its name, its value with a unit, and the records between which it is compared.
-//! `compare`, `fleet diff`, the inventory and the reasons of `fleet rank`, saved choices and the page of `machine` read
-//! this table.
+//! Facts of a machine, one row per fact: the name, the value with its unit, and the records between which it is
+//! compared. `compare`, `fleet diff`, the inventory and the reasons of `fleet rank`, saved choices and the page of
+//! `machine` read this table.
 //!
 //! Differences are listed in the order of the rows. A test fails for a field of the record without a row. Lists of
 //! parts have no row: `fleet diff` compares their parts one by one ([`PART_LISTS`]).
@@ -30,13 +30,13 @@ pub struct Fact {
 /// Records between which a fact is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComparedRecords {
-    /// Runs, and nodes of one kind.
+    /// Runs on one node, and nodes of one kind.
     Everywhere,
     /// Only runs. The fact is the name of a node, a circumstance of a run, or a sum of parts that are compared one by
     /// one between nodes.
     BetweenRuns,
-    /// Only nodes of one kind. On good nodes, the fact follows from the processor or the memory, so that between runs
-    /// only these are listed.
+    /// Only nodes of one kind. On good nodes, the processor or the memory determines the fact, so a difference between
+    /// runs would repeat that of the processor or the memory.
     BetweenNodes,
     /// No records. The value changes constantly, or it was measured.
     Nowhere,
@@ -64,7 +64,7 @@ pub enum FactValue {
     MemorySize(u64),
     /// Data rate.
     Bandwidth(BytesPerSec),
-    /// Transfer rate of a memory channel.
+    /// Transfers per second of a memory channel.
     Transfers(TransfersPerSec),
     /// Clock frequency.
     Clock(Hertz),
@@ -139,7 +139,7 @@ impl Fact {
         Some(value.to_string())
     }
 
-    /// Returns the number of parts; `None` if it is unknown, or if the fact is not a number.
+    /// Returns the number of parts; `None` if it is unknown, or if the fact does not count parts.
     pub fn count(&self, machine: &Machine) -> Option<u32> {
         match (self.value)(machine)? {
             FactValue::Count(count) => Some(count),
@@ -357,12 +357,12 @@ facts! {
     CLOCK_SOURCE = Fact::new("clock source", &["circumstances.clocksource"], |m| {
         words(&circumstances(m)?.clocksource)
     });
-    /// Setting for clocks above the base clock.
+    /// Setting of boost clocks above the base clock.
     BOOST = Fact::new("boost", &["circumstances.boost"], |m| {
         circumstances(m)?.boost.map(FactValue::Switch)
     })
     .setting("boost");
-    /// Setting for several hardware threads per core.
+    /// Mode of simultaneous multithreading, i.e. several hardware threads per core.
     SMT = Fact::new("SMT", &["circumstances.smt"], |m| {
         circumstances(m)?.smt.map(FactValue::Switch)
     })
@@ -388,7 +388,7 @@ facts! {
     /// Reserved huge pages.
     RESERVED_HUGE_PAGES =
         Fact::new("reserved huge pages", &[], reserved_huge_pages).identity().between_runs();
-    /// Share of the free memory that can be used as huge pages.
+    /// Share of the free memory in blocks of at least the size of a huge page.
     FREE_IN_HUGE_BLOCKS =
         Fact::new("free memory in huge blocks", &["memory.free_in_large_blocks"], |m| {
             m.memory.free_in_large_blocks.map(half)
@@ -440,7 +440,7 @@ pub const PART_LISTS: [PartList; 6] = [
     PartList { path: "pages.huge", identified_by: &["bytes"] },
 ];
 
-/// Describes the changes of a machine in those facts that affect which configuration is fastest.
+/// Describes the changes from `then` to `now` in the facts that affect which configuration is fastest.
 pub fn machine_changes(then: &Machine, now: &Machine) -> Vec<String> {
     let mut changes = Vec::new();
     for fact in FACTS.iter().filter(|fact| fact.is_identity) {
@@ -471,7 +471,7 @@ fn words(known: &Option<String>) -> Option<FactValue> {
     known.clone().map(FactValue::Words)
 }
 
-/// Returns the words of a list; `None` for an empty one.
+/// Joins the words of a list; `None` for an empty list.
 fn list(items: &[String]) -> Option<FactValue> {
     (!items.is_empty()).then(|| FactValue::Words(items.join(" ")))
 }
@@ -507,8 +507,8 @@ fn last_level_caches(machine: &Machine) -> Option<FactValue> {
     Some(FactValue::Words(format!("{} x {}", last.count, Bytes(last.bytes?))))
 }
 
-/// Returns the hypervisor; `no` for a node without one, and `None` for a machine without a host name, whose hypervisor
-/// is unknown.
+/// Returns the hypervisor, or `no` on bare metal. Returns `None` for a machine without a host name, because a
+/// description does not contain the hypervisor.
 fn hypervisor(machine: &Machine) -> Option<FactValue> {
     machine.host.as_ref()?;
     let name = machine.virtualisation.as_deref().unwrap_or("no");
@@ -550,14 +550,15 @@ fn since_boot(seconds: u64) -> FactValue {
     FactValue::Words(step.to_owned())
 }
 
-/// Returns the boot parameters; `None` for a record without the time since boot, whose version did not read them.
+/// Returns the boot parameters. Returns `None` for a record without the time since boot, because the version that wrote
+/// it did not read boot parameters.
 fn boot_parameters(machine: &Machine) -> Option<FactValue> {
     let known = circumstances(machine)?;
     known.uptime_seconds?;
     list(&known.boot_parameters).or_else(|| Some(FactValue::Words("none".to_owned())))
 }
 
-/// Returns the distinct values of a property over the accelerators of a machine.
+/// Returns the distinct values of a property of the accelerators.
 fn device_values(machine: &Machine, value: fn(&Device) -> Option<String>) -> Option<FactValue> {
     let computing = machine.devices.iter().filter(|device| device.computes());
     let values: BTreeSet<String> = computing.filter_map(value).collect();
@@ -614,7 +615,7 @@ mod tests {
         known["properties"].as_object()
     }
 
-    /// Adds the paths of fields without a row, beginning at `path`.
+    /// Appends the paths of the fields at and below `path` that have no row.
     fn without_row(schema: &Value, of: &Value, path: &str, found: &mut Vec<String>) {
         let is_in_row = FACTS.iter().any(|fact| fact.fields.contains(&path));
         let is_list = PART_LISTS.iter().any(|list| list.path == path) || ENTRIES.contains(&path);

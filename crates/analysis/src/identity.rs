@@ -7,10 +7,10 @@ use nodegauge_measure::{Bytes, Unit};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Measurement with the number of its run among the runs of A or B.
+/// Index of a run among the runs of A or B, and a measurement of this run.
 pub(crate) type Numbered<'a> = (usize, &'a Measurement);
 
-/// Keys with values that distinguish a measurement from the others of its group.
+/// Keys with values that distinguish a measurement from the others with the same gauge, test, name and unit.
 pub(crate) type FigureKeys = Vec<(String, String)>;
 
 /// Group of measurements: gauge, test, name and unit.
@@ -20,7 +20,7 @@ pub(crate) fn figure_group(m: &Measurement) -> Group<'_> {
     (&m.gauge, &m.test, &m.name, m.unit)
 }
 
-/// Returns the value of a key as a short text.
+/// Formats the value of a key as a short text.
 pub(crate) fn entry(m: &Measurement, key: &str) -> Option<String> {
     m.config.get(key).and_then(scalar)
 }
@@ -101,7 +101,7 @@ pub(crate) fn distinguishing_keys<'a>(
     keys
 }
 
-/// Key with its rank in the order of use.
+/// Configuration key with its rank; keys of lower rank are preferred.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RankedKey<'a> {
     role: Role,
@@ -117,7 +117,7 @@ fn keys_with_role<'a>(
     ranked.iter().filter(move |key| key.role == role).map(|key| key.name)
 }
 
-/// Returns the number of measurements that these keys distinguish.
+/// Returns the number of measurements that can be distinguished by these keys.
 fn distinguished(measurements: &[&Measurement], keys: &[&String]) -> usize {
     let mut places: BTreeSet<Vec<Option<String>>> = BTreeSet::new();
     for m in measurements {
@@ -126,7 +126,7 @@ fn distinguished(measurements: &[&Measurement], keys: &[&String]) -> usize {
     places.len()
 }
 
-/// Returns the measurements of a run with their distinguishing keys. Measurements with equal keys are numbered.
+/// Pairs the measurements of a run with their distinguishing keys. Measurements with equal keys are numbered.
 pub(crate) fn entries<'a>(
     run: usize,
     all: Vec<&'a Measurement>,
@@ -150,7 +150,7 @@ pub(crate) fn entries<'a>(
     entries
 }
 
-/// Returns the distinguishing keys of a measurement with their complete values from the record.
+/// Returns the distinguishing keys of a measurement with their values as in the record.
 pub(crate) fn values(at: &FigureKeys, m: &Measurement) -> Map<String, Value> {
     at.iter()
         .map(|(key, text)| {

@@ -33,9 +33,9 @@ const MAX_SAMPLES: usize = 500;
 /// Change for which a comparison reports how many runs would be sufficient: 3 %, the effect of a changed setting of the
 /// node that users want to detect.
 pub const SOUGHT: f64 = 0.03;
-/// Probability of missing the change, used when the number of later runs is estimated. Later comparisons estimate their
-/// own spread: with 0.1, only 85 of 100 would detect the change; with this probability, at least 90 do (simulated in
-/// the tests).
+/// Probability of missing the change that is used to estimate the number of later runs. Later comparisons estimate
+/// their own spread. With 0.1, only 85 of 100 of them would detect the change; with this probability, at least 90 do
+/// (simulated in the tests).
 const MISSED_LATER: f64 = 0.05;
 /// Seed of the bootstrap; an arbitrary constant makes the results reproducible.
 const SEED: u64 = 0x6e6f_6465_6761_7567;
@@ -63,12 +63,12 @@ impl Basis {
     }
 }
 
-/// Figures of A or B; all are positive.
+/// Figures of the runs of A or B; all are positive.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SideRuns {
     /// Figures of the runs of this setting.
     pub figures: Vec<f64>,
-    /// Figures of other runs with the same setting, for the spread between runs.
+    /// Figures of other runs with the same setting, from which the spread between runs is estimated.
     pub like: Vec<f64>,
     /// Relative standard deviation of a figure, estimated from the samples of its run. It is a lower bound of the
     /// spread between runs.
@@ -129,7 +129,7 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     }
     let [own_a, own_b] = [a, b].map(|side| Spread::from_figures(&side.figures));
     let [runs_a, runs_b] = [a, b].map(|side| side.figures.len() as f64);
-    // The spread within a run is a lower bound for the variance of its figure.
+    // The spread within a run is a lower bound of the standard deviation of its figure.
     let [least_a, least_b] = [a, b].map(|side| side.within.powi(2));
     let ratio = stats::geometric_mean(&b.figures) / stats::geometric_mean(&a.figures);
     if a.figures.len().min(b.figures.len()) >= MIN_RUNS {
@@ -144,7 +144,7 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
         let made = a.figures.len().min(b.figures.len());
         return Some(RatioInterval { needed: needed(error.sqrt(), freedom, made), ..interval });
     }
-    // If A and B have the same setting, the other runs are counted only once.
+    // If A and B have the same setting, their other runs are the same and are counted once.
     let shared: &[f64] = if a.like == b.like { &[] } else { &b.like };
     if a.like.len() + shared.len() < MIN_RELATED_RUNS {
         return None;
@@ -152,13 +152,13 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     let all = own_a.and(own_b).and(Spread::from_figures(&a.like)).and(Spread::from_figures(shared));
     let share = 1.0 / runs_a + 1.0 / runs_b;
     let error = (all.variance().max(least_a).max(least_b) * share).sqrt();
-    let apart = apart(&a.like).max(apart(shared)) * (share / 2.0).sqrt();
+    let apart = log_range(&a.like).max(log_range(shared)) * (share / 2.0).sqrt();
     let half = (stats::student_quantile(UPPER_TAIL, all.freedom) * error).max(apart);
     Some(with_half_width(ratio, half, error, all.freedom, Basis::History))
 }
 
-/// Returns the range of these figures, in logarithms.
-fn apart(figures: &[f64]) -> f64 {
+/// Returns the range of these figures as a difference of logarithms.
+fn log_range(figures: &[f64]) -> f64 {
     let max = figures.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let min = figures.iter().copied().fold(max, f64::min);
     (max / min).ln()
@@ -176,7 +176,7 @@ fn joint_block_interval(ratios: &[f64], comparisons: usize) -> Option<RatioInter
     block_interval_at(ratios, UPPER_TAIL / comparisons.max(1) as f64)
 }
 
-/// Returns the interval of [`block_interval`] with the probability `tail` on each side.
+/// Computes the interval of [`block_interval`] whose limits are exceeded with the probability `tail` on each side.
 fn block_interval_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
     if ratios.len() < MIN_RUNS {
         return None;
@@ -191,9 +191,9 @@ fn block_interval_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
 
 /// Returns the number of runs of A and of B, or of blocks, with which nine of ten comparisons would detect a change of
 /// [`SOUGHT`]; `made` if the existing ones are sufficient. `error` is the standard error of the logarithm with `made`
-/// of them, and `freedom` its degrees of freedom. The quantiles are those for the existing runs, as in the second stage
-/// of Stein's two-stage procedure ("A Two-Sample Test for a Linear Hypothesis Whose Power is Independent of the
-/// Variance", Annals of Mathematical Statistics 16, 1945), because the spread is only estimated.
+/// runs or blocks, and `freedom` its degrees of freedom. The quantiles are those for the existing runs, as in the
+/// second stage of Stein's two-stage procedure ("A Two-Sample Test for a Linear Hypothesis Whose Power is Independent
+/// of the Variance", Annals of Mathematical Statistics 16, 1945), because the spread is only estimated.
 fn needed(error: f64, freedom: f64, made: usize) -> Option<u64> {
     let quantiles = stats::student_quantile(UPPER_TAIL, freedom)
         + stats::student_quantile(MISSED_LATER, freedom);
@@ -201,8 +201,8 @@ fn needed(error: f64, freedom: f64, made: usize) -> Option<u64> {
     number.is_finite().then_some((number.ceil() as u64).max(made as u64))
 }
 
-/// Returns the confidence interval of a ratio whose logarithm has this half width and this standard error. The smallest
-/// detectable change is computed as in the NIST/SEMATECH e-Handbook of Statistical Methods, 7.2.2.2.
+/// Creates the confidence interval of a ratio whose logarithm has the half width `half` and the standard error `error`.
+/// The smallest detectable change is computed as in the NIST/SEMATECH e-Handbook of Statistical Methods, 7.2.2.2.
 fn with_half_width(ratio: f64, half: f64, error: f64, freedom: f64, basis: Basis) -> RatioInterval {
     RatioInterval {
         ratio,

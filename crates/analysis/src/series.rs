@@ -1,5 +1,5 @@
-//! Series of runs over time. The figures of a series have the same configuration. Runs with different settings belong
-//! to different series, which are named after the settings in which they differ.
+//! Series of runs over time. A series contains the figures of runs with the same configuration. Each series is named
+//! after the settings in which it differs from the other series.
 
 use crate::compare::relevant_command;
 use crate::identity::{entry, figure_group, in_words, values};
@@ -19,7 +19,7 @@ pub struct SeriesConfig {
 struct ConfigEntry {
     key: String,
     value: String,
-    /// True if the run chose the value.
+    /// True if runs can choose the value of this key themselves.
     is_choice: bool,
     words: String,
 }
@@ -43,20 +43,20 @@ impl SeriesConfig {
         Self { question, settings }
     }
 
-    /// True if both belong to runs of the same command.
+    /// True if both runs had the same command.
     pub fn is_same_command(&self, other: &Self) -> bool {
         self.question == other.question
     }
 
-    /// True if figures with these configurations belong to the same series. Figures of runs with the same command do,
-    /// because the runs themselves chose or observed the differences.
+    /// True if figures with these configurations belong to the same series. For runs with the same command, this is
+    /// always true, because the runs themselves chose or observed the differences.
     pub fn is_same(&self, other: &Self) -> bool {
         let same_command = self.question.is_some() && self.is_same_command(other);
         same_command || self.settings == other.settings
     }
 
-    /// Describes the settings in which the configuration differs from any of the others; choices of the runs only if
-    /// `with_choices` is true.
+    /// Describes the settings in which this configuration differs from any of `configs`; the choices of the runs are
+    /// included if `with_choices` is true.
     fn differing(&self, configs: &[&Self], with_choices: bool) -> String {
         let mut words: Vec<&str> = Vec::new();
         for of in self.settings.iter().filter(|of| with_choices || !of.is_choice) {
@@ -73,8 +73,8 @@ impl SeriesConfig {
     }
 }
 
-/// Describes the settings in which these configurations differ, e.g. `pages 4k`. Choices of the runs are named only if
-/// the other settings do not distinguish the configurations.
+/// Describes the settings in which these configurations differ, e.g. `pages 4k`. The choices of the runs are included
+/// only if the other settings do not distinguish the configurations.
 pub fn differences(configs: &[&SeriesConfig]) -> Vec<String> {
     let asked: Vec<String> = configs.iter().map(|of| of.differing(configs, false)).collect();
     let are_distinct = (1..asked.len()).all(|at| !asked[..at].contains(&asked[at]));
@@ -126,7 +126,8 @@ mod tests {
     #[test]
     fn series_are_separated_by_settings_and_named_by_differences() {
         let base = config(&["stream"], "4k", "regular", 1.0);
-        // Of the same command, another choice is of the same series; so are other observations of another command.
+        // For the same command, another choice belongs to the same series; for another command, other observations do,
+        // too.
         assert!(base.is_same(&config(&["stream"], "4k", "nontemporal", 2.0)));
         assert!(base.is_same(&config(&["stream", "--samples", "9"], "4k", "regular", 3.0)));
         let huge = config(&["stream", "--pages", "thp"], "thp", "nontemporal", 1.0);

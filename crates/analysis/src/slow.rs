@@ -15,18 +15,18 @@ pub use group::{GroupVerdict, NodeGroup, performance, value_from_performance};
 use nodegauge_measure::stats;
 use std::f64::consts::FRAC_PI_2;
 
-/// Factor that converts Qn of many normally distributed values to their standard deviation.
-const NORMAL: f64 = 2.2219;
-/// Factors of Qn for 2 to 9 values (Croux and Rousseeuw, "Time-efficient algorithms for two highly robust estimators of
-/// scale", Computational Statistics 1, 1992).
-const FEW: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
+/// Factor that converts Qn to the standard deviation, for many normally distributed values.
+const QN_FACTOR: f64 = 2.2219;
+/// Factors of Qn for 2 to 9 values, in addition to [`QN_FACTOR`] (Croux and Rousseeuw, "Time-efficient algorithms for
+/// two highly robust estimators of scale", Computational Statistics 1, 1992).
+const SMALL_SAMPLE_FACTORS: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
 /// Maximum number of values whose pairs are compared. From more values, this number is taken, evenly spaced in
 /// ascending order, so that the quantiles are unchanged.
 const MAX_VALUES: usize = 256;
 /// Minimum spread that is used as a divisor, so that identical values give finite deviations.
-const SMALLEST: f64 = 1e-9;
-/// Maximum number of nodes for which slow ones are excluded from the spread of the others.
-const SMALL: usize = 64;
+const MIN_SPREAD: f64 = 1e-9;
+/// Maximum number of nodes in a group whose slow nodes are excluded before the spread is estimated.
+const MAX_SMALL_GROUP: usize = 64;
 /// Minimum number of nodes of one kind for a judgement by comparison within the group.
 pub const MIN_NODES: usize = 8;
 
@@ -50,7 +50,7 @@ impl RobustSpread {
 
     /// Returns the robust z: the deviation of a value from the median in units of the spread.
     pub fn z(&self, value: f64) -> f64 {
-        (value - self.median) / self.spread.max(SMALLEST)
+        (value - self.median) / self.spread.max(MIN_SPREAD)
     }
 }
 
@@ -78,11 +78,11 @@ fn spread(values: &[f64]) -> f64 {
     let (_, distance, _) = distances.select_nth_unstable_by(rank - 1, f64::total_cmp);
     let count = n as f64;
     let factor = match n {
-        2..=9 => FEW[n - 2],
+        2..=9 => SMALL_SAMPLE_FACTORS[n - 2],
         _ if n % 2 == 1 => count / (count + 1.4),
         _ => count / (count + 3.8),
     };
-    NORMAL * factor * *distance
+    QN_FACTOR * factor * *distance
 }
 
 /// Returns the robust z that fewer than one of a thousand good nodes exceed, in a group of `nodes` nodes.
@@ -98,7 +98,7 @@ pub fn limit(nodes: usize) -> f64 {
 /// Spread between nodes, and spread between runs of one node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Components {
-    /// Standard deviation between nodes, without the part of the runs.
+    /// Standard deviation between nodes, without the contribution of the spread between runs.
     pub nodes: Option<f64>,
     /// Standard deviation between runs of one node; `None` if fewer than half of the nodes have two runs. In this case
     /// the repeated runs are mostly those of slow nodes and do not represent the others.
@@ -121,7 +121,7 @@ impl Components {
         let is_typical = !repeated.is_empty() && 2 * repeated.len() >= nodes.len();
         let of_runs = is_typical.then(|| spread(&deviations));
         let medians: Vec<f64> = nodes.iter().map(|runs| stats::median(runs)).collect();
-        let total = (medians.len() > 1).then(|| spread(&alike(&medians)));
+        let total = (medians.len() > 1).then(|| spread(&without_slow_nodes(&medians)));
         let shares: f64 = nodes.iter().map(|runs| median_variance(runs.len() as f64)).sum();
         let share = shares / nodes.len().max(1) as f64;
         let of_nodes = total.map(|total| {
@@ -131,8 +131,8 @@ impl Components {
         Self { nodes: of_nodes, runs: of_runs }
     }
 
-    /// Returns the standard deviation of a single run of any node. The runs of a single node show only their own
-    /// spread.
+    /// Returns the standard deviation of a single run of any node; `None` if both components are unknown. If only one
+    /// component is known, e.g. for a single node, the result is this component.
     pub fn run_deviation(&self) -> Option<f64> {
         let known = self.nodes.or(self.runs)?;
         match self.nodes.zip(self.runs) {
@@ -142,15 +142,15 @@ impl Components {
     }
 }
 
-/// Returns the values without those of slow nodes, in ascending order. The lowest value is left out as long as it is
-/// more than three spreads of the others below their median. One slow node of twelve makes Qn larger by a fifth; in
-/// large groups, few slow nodes have no effect.
-fn alike(values: &[f64]) -> Vec<f64> {
+/// Returns the values without those of slow nodes, in ascending order. The lowest value is removed as long as it is
+/// more than three spreads of the remaining values below their median. One slow node of twelve enlarges Qn by a fifth;
+/// in large groups, a few slow nodes have no effect.
+fn without_slow_nodes(values: &[f64]) -> Vec<f64> {
     let mut kept = values.to_vec();
     kept.sort_by(f64::total_cmp);
     let min = values.len() / 2 + 1;
     let mut slow = 0;
-    while values.len() <= SMALL && kept.len() - slow > min {
+    while values.len() <= MAX_SMALL_GROUP && kept.len() - slow > min {
         let Some(of) = RobustSpread::from_values(&kept[slow + 1..]) else { break };
         if of.z(kept[slow]) >= -3.0 {
             break;
@@ -160,9 +160,9 @@ fn alike(values: &[f64]) -> Vec<f64> {
     kept.split_off(slow)
 }
 
-/// Returns the variance of the median of `runs` normally distributed values with variance 1. For many values it is pi/2
-/// divided by their number; the other terms fit the exact variances for few values (3: 0.449, 4: 0.298, 5: 0.287;
-/// Sarhan and Greenberg, "Contributions to Order Statistics", 1962).
+/// Returns the variance of the median of `runs` normally distributed values with variance 1. For many values, it
+/// approaches pi/2 divided by their number; the other terms fit the exact variances for few values (3: 0.449, 4: 0.298,
+/// 5: 0.287; Sarhan and Greenberg, "Contributions to Order Statistics", 1962).
 fn median_variance(runs: f64) -> f64 {
     let few = if runs % 2.0 == 0.0 { 1.27 } else { 0.47 };
     (FRAC_PI_2 / (runs + few)).min(1.0 / runs.min(2.0))

@@ -13,7 +13,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::reference::Reference;
 use nodegauge_gauge::cpus::CpuWatch;
-use nodegauge_gauge::hosts::{HostRanking, HostReport, merged};
+use nodegauge_gauge::hosts::{HostRanking, HostReport, merge_host_reports};
 use nodegauge_gauge::ledger::LedgerWatch;
 use nodegauge_gauge::time::TimeWatch;
 use nodegauge_gauge::{Gauge, PlannedRun, Site};
@@ -375,7 +375,7 @@ fn on_all_hosts(
         Err(why) => (Err(why), LedgerWatch::begin(&node.root).end(&mut Outcome::default(), &[])),
     };
     let first = (hosts.name().to_owned(), own);
-    let mut found = merged(std::iter::once(first).chain(others).collect());
+    let mut found = merge_host_reports(std::iter::once(first).chain(others).collect());
     found.notices.extend(hosts.notices().iter().cloned());
     Ok((found, ledger))
 }

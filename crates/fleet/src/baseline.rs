@@ -13,8 +13,8 @@ use nodegauge_measure::{Bytes, Failure, Fraction, ScaledUnit};
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::BTreeMap;
 
-/// Makes a reference from a ranking. Its list of nodes contains no slow nodes and no nodes to measure again. They stay
-/// in the medians and spreads, which are robust.
+/// Makes a reference from a ranking. Slow nodes, and nodes to measure again, are left out of its list of nodes. They
+/// remain in the medians and spreads, which are robust.
 ///
 /// # Errors
 /// Fails if the ranking contains no figures.
@@ -34,7 +34,7 @@ fn group(ranked: &RankedGroup) -> ReferenceGroup {
     });
     let nodes: Vec<String> = kept.map(|node| node.host.clone()).collect();
     let left_out = ranked.nodes.len() - nodes.len();
-    // The clock alone does not make a reference.
+    // A reference needs figures, so the clock is added only to other figures.
     let clock = ranked.clock.iter().filter(|_| !ranked.figures.is_empty());
     ReferenceGroup {
         kind: ranked.kind.clone(),
@@ -45,8 +45,11 @@ fn group(ranked: &RankedGroup) -> ReferenceGroup {
     }
 }
 
-/// Returns the bound of a figure: the median minus the practical limit, or minus the statistical limit of a single run
-/// if that is larger. The statistical limit adds the spread of the nodes and the spread of the runs.
+/// Creates the figure of a reference. The bound is the median minus the practical limit, or minus the statistical limit
+/// of a single run if that is larger. The statistical limit combines the spread between nodes and the spread between
+/// runs.
+///
+/// `left_out` is the number of slow nodes.
 fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     let practical = of.key.practical_limit();
     let spread = of.components.run_deviation();
@@ -80,8 +83,8 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     ReferenceFigure { loss_found: power.found, needed: power.needed, ..figure }
 }
 
-/// Keeps only figures of one size per kind of node: the size that most runs have, because a reference has a single
-/// size. Returns one remark for each figure whose runs were partly left out.
+/// Keeps the figures of one size per kind of node, because a reference has a single size: the size that most runs have.
+/// Returns a remark for each figure from which runs were left out.
 pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     let mut counts: BTreeMap<SizedFigure, BTreeMap<Option<u64>, usize>> = BTreeMap::new();
     for run in runs.iter() {
@@ -94,7 +97,7 @@ pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     let mut kept: BTreeMap<SizedFigure, Option<u64>> = BTreeMap::new();
     for (of, sizes) in counts {
         let all: usize = sizes.values().sum();
-        // If several sizes are equally frequent, the largest.
+        // The largest of the most frequent sizes is kept.
         let Some((size, max)) = sizes.into_iter().max_by_key(|(size, count)| (*count, *size))
         else {
             continue;
@@ -117,7 +120,7 @@ pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     remarks
 }
 
-/// Figure of nodes of one kind.
+/// Figure of nodes of one kind, whose runs may have different sizes.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SizedFigure {
     kind: String,
@@ -141,7 +144,7 @@ pub fn powers(reference: &Reference) -> Vec<String> {
     lines
 }
 
-/// Formats a reference as the attribute of a ReFrame check. The names are those of the check that is shipped,
+/// Formats a reference as the attribute of a ReFrame check. The names are those of the shipped check,
 /// `docs/examples/reframe_nodegauge.py`. `system` is the system and partition in ReFrame.
 pub fn as_reframe(reference: &Reference, system: &str) -> String {
     let mut text = String::new();
@@ -171,7 +174,7 @@ fn reframe_line(figure: &ReferenceFigure) -> String {
     format!("{}: ({value}, {bounds}, '{scaled}'),  # {}", python(&name), figure.basis)
 }
 
-/// Quotes a text for Python.
+/// Quotes a text as a string in Python.
 fn python(text: &str) -> String {
     format!("'{}'", text.escape_default().to_string().replace('\'', "\\'").replace("\\\\'", "\\'"))
 }
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn bound_contains_its_basis() {
+    fn reference_bound_states_its_basis() {
         // One node of twenty has lost a third of its bandwidth.
         let value = |i: usize| if i == 3 { 250e9 } else { 380e9 + 1e9 * (i % 3) as f64 };
         let reference = made(runs(value, 20));
@@ -233,7 +236,7 @@ mod tests {
         let clock = &group.figures[1];
         assert!(clock.key.is_clock() && clock.nodes == 20, "{clock:?}");
         assert!((clock.value - 3.6e9).abs() < 1.0 && (clock.bound - 3.492e9).abs() < 1.0);
-        // A wide spread gives a lower bound.
+        // A wide spread makes the bound lower.
         let wide = made(runs(|i| 380e9 * (1.0 + 0.03 * ((i * 7 % 20) as f64 / 10.0 - 1.0)), 20));
         let of_wide = &wide.groups[0].figures[0];
         assert!(of_wide.bound < 0.92 * of_wide.value, "{}", of_wide.basis);

@@ -1,4 +1,4 @@
-//! Reasons of at most 20 characters, and short words for the causes of low figures.
+//! Short reasons, of at most 20 characters, and short words for the causes of low figures.
 
 /// Maximum number of characters of a reason; `sinfo -R` shows no more.
 pub const LONGEST_REASON: usize = 20;
@@ -30,13 +30,13 @@ fn fits(text: &str) -> bool {
     text.chars().count() <= LONGEST_REASON
 }
 
-/// Returns the first reason that is short enough. If none is, returns the last one with fewer words.
+/// Returns the first reason that is short enough. If all are too long, returns the last one, cut at a word.
 pub(crate) fn first_short_enough<const N: usize>(reasons: [String; N]) -> String {
     let found = reasons.iter().find(|reason| fits(reason)).or(reasons.last());
     found.map(|reason| cut_at_word(reason)).unwrap_or_default()
 }
 
-/// Returns as many words from the beginning as fit into a reason. Only a first word that is too long is cut.
+/// Returns as many leading words as fit into a reason. A first word that is too long is cut.
 pub(crate) fn cut_at_word(text: &str) -> String {
     let mut reason = String::new();
     for word in text.split_whitespace() {
@@ -53,7 +53,7 @@ pub(crate) fn cut_at_word(text: &str) -> String {
 }
 
 /// Returns the reason with the first cause that fits: `mem 69% of med: DIMM`, `mem 69% med: clock`, or `mem 69%:
-/// governor`. Words of a cause are not cut.
+/// governor`. A cause is never cut.
 pub(crate) fn reason_with_cause<'a>(
     figure: &str,
     base: &str,

@@ -1,9 +1,9 @@
 //! Verdict on one node: good, bad, or unknown. It depends on parts, hardware errors, findings of the doctor, and
-//! figures. Pure functions.
+//! figures. The functions are pure.
 //!
 //! A node is bad only for an observed reason; a figure must be measured twice. If something prevents a judgement (other
-//! load, no reference, a reference of another kind of node), the node is unknown, never bad. It is good only if a loss
-//! worth acting on would have been detected (`slow::power`).
+//! load, no reference, a reference for another kind of node), the node is unknown, never bad. The node is good only if
+//! a loss worth acting on would have been detected (`slow::power`).
 
 use crate::cause::{
     LONGEST_REASON, cut_at_word, finding_word, first_short_enough, reason_with_cause,
@@ -35,16 +35,16 @@ nodegauge_measure::names!(NodeVerdict, "verdict", Good = "good", Unknown = "unkn
 /// Maximum number of characters of the verdict line; node-problem-detector cuts longer lines.
 pub const LONGEST_LINE: usize = 80;
 
-/// Number of corrected errors within [`CORRECTED_INTERVAL`] from which a memory module counts as defective: the default of
-/// mcelog (`dimm-ce-error-threshold = 100 / 24h`, mcelog.conf(5)).
+/// Number of corrected errors within [`CORRECTED_INTERVAL`] from which a memory module counts as defective: the default
+/// of mcelog (`dimm-ce-error-threshold = 100 / 24h`, mcelog.conf(5)).
 const MAX_CORRECTED: u64 = 100;
 const CORRECTED_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// Minimum number of own runs that replace a reference.
+/// Minimum number of runs of the node itself that can replace a reference.
 pub const MIN_OWN_RUNS: usize = 5;
-/// Number of measurements of a figure; the better one decides.
+/// Maximum number of measurements of a figure, of which the better one decides.
 pub const MEASUREMENTS: usize = 2;
-/// Number of standard deviations by which a figure varies between own runs.
+/// Distance of the bound from the median of own runs, in standard deviations of these runs.
 const SIGMAS: f64 = 3.0;
 
 /// Remark on the node, with the verdict that it leads to.
@@ -54,7 +54,7 @@ pub struct Remark {
     pub verdict: NodeVerdict,
     /// Reason with at most `LONGEST_REASON` characters.
     pub reason: String,
-    /// Complete description.
+    /// Complete reason.
     pub text: String,
 }
 
@@ -101,8 +101,8 @@ pub fn judge_errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Re
 /// Maximum number of characters of a label in a reason.
 const LONGEST_LABEL: usize = 12;
 
-/// Returns the location of an event for a reason: the slot, else the driver's label of the module if it is short, else
-/// the number of the module.
+/// Returns the location of an event for a reason: the slot, otherwise the driver's label of the module if it is short,
+/// otherwise the number of the module.
 fn short_place(event: &EventCount) -> &str {
     let place = event.place();
     let place = place.strip_prefix("rasdaemon: ").unwrap_or(place);
@@ -113,13 +113,14 @@ fn short_place(event: &EventCount) -> &str {
     }
 }
 
-/// True if this number of corrected errors means a defective module.
+/// True if the rate of corrected errors means that a module is defective.
 fn is_storm(events: u64, interval: Option<Duration>) -> bool {
     let days = interval.map_or(1.0, |time| time.as_secs_f64() / CORRECTED_INTERVAL.as_secs_f64());
     events >= MAX_CORRECTED && events as f64 >= MAX_CORRECTED as f64 * days
 }
 
-/// Findings about errors since boot. [`judge_errors`] judges them by the time in which they occurred.
+/// Findings about errors since boot. [`judge_findings`] ignores them, because [`judge_errors`] judges the errors
+/// themselves, by the time in which they occurred.
 const LEDGER_FINDINGS: [&str; 7] = [
     "memory-errors",
     "machine-checks",
@@ -150,20 +151,20 @@ pub fn judge_findings(findings: &[Finding], other_load: &str) -> Vec<Remark> {
     remarks
 }
 
-/// Value with which a figure is compared.
+/// Bound of a figure, with its origin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FigureBound {
     /// Value of good nodes.
     pub value: f64,
     /// Worst value of a good node.
     pub bound: f64,
-    /// Origin in one word: `ref` for a reference, `own` for own runs.
+    /// Origin in one word: `ref` for the reference, `own` for earlier runs of the node itself.
     pub base: String,
     /// Description of the origin.
     pub basis: String,
     /// Power of the judgement with this bound.
     pub power: Power,
-    /// Array size or working set of the figures behind the bound, in bytes; `None` if it is unknown.
+    /// Array size or working set with which the value was measured, in bytes; `None` if it is unknown.
     pub size: Option<u64>,
 }
 
@@ -181,8 +182,8 @@ impl FigureBound {
         })
     }
 
-    /// Returns the bound from values of own runs; `None` if there are too few. It is the median minus the practical
-    /// limit of the figure, or minus three standard deviations of the runs if that is more.
+    /// Returns the bound from the values of own runs; `None` if there are too few. The bound is the median minus the
+    /// practical limit of the figure, or minus three standard deviations of the runs if that is more.
     pub fn from_own_runs(key: &FigureKey, values: &[f64]) -> Option<Self> {
         if values.len() < MIN_OWN_RUNS {
             return None;
@@ -235,8 +236,8 @@ impl CheckedFigure {
         Some(Fraction(self.key.share(self.best()?.value, self.bound.as_ref()?.value)))
     }
 
-    /// Returns the reason why measurements and bound have different sizes and cannot be compared. A bound of unknown
-    /// size counts as one with arrays by STREAM's rule, the default of measuring commands.
+    /// Returns the reason why measurements and bound cannot be compared because of different sizes. If the size of the
+    /// bound is unknown, it is assumed to follow STREAM's rule, the default of measuring commands.
     fn other_size(&self) -> Option<String> {
         let bound = self.bound.as_ref()?;
         let measured = self.measured.iter().find_map(|one| one.size)?;
@@ -278,7 +279,7 @@ impl CheckedFigure {
         !self.is_below() && bound.power.standing(share.0) == Standing::Undecided
     }
 
-    /// True if a second measurement can change the judgement, because the better one counts.
+    /// True if a second measurement may change the judgement. The better of the two measurements counts.
     pub fn needs_repetition(&self) -> bool {
         self.is_below() || self.is_undecided()
     }
@@ -333,7 +334,7 @@ impl CheckedFigure {
         power.found.filter(|_| power.suffices() && self.other_size().is_none())
     }
 
-    /// Describes the figure in short form: `mem 69% of ref: DIMM`.
+    /// Describes the figure with its likely cause in at most 20 characters: `mem 69% of ref: DIMM`.
     pub fn in_short(&self, cause: Option<&str>) -> Option<String> {
         let share = self.share()?.rounded_down().in_short();
         let base = &self.bound.as_ref()?.base;
@@ -341,8 +342,8 @@ impl CheckedFigure {
     }
 }
 
-/// Returns a short word for the likely cause of a bad figure: a missing part, else the worst finding that has such a
-/// word.
+/// Returns a short word for the likely cause of a bad figure: a missing part, otherwise the worst finding that has a
+/// short word.
 pub fn likely_cause(
     group: Option<&ReferenceGroup>,
     machine: &Machine,
@@ -365,7 +366,7 @@ pub fn verdict(remarks: &[Remark]) -> (NodeVerdict, Option<&Remark>) {
     (worst, remarks.iter().find(|remark| remark.verdict == worst))
 }
 
-/// Returns the verdict line with at most [`LONGEST_LINE`] characters: host, reason, verdict, details.
+/// Formats the verdict in one line of at most [`LONGEST_LINE`] characters: host, reason, verdict, details.
 pub fn line(host: &str, verdict: NodeVerdict, reason: Option<&Remark>, details: &str) -> String {
     let short = host.split('.').next().unwrap_or(host);
     // A long host name must leave room for the reason.

@@ -1,7 +1,8 @@
 //! Differences between nodes of one kind, and between a node and its earlier records, without measurements.
 //!
 //! A fact that a record does not contain is not a difference, because older versions and unprivileged users cannot read
-//! all facts. A mount, library, module or kernel parameter counts as absent if the record lists others of its kind.
+//! all facts. A mount, library, module or kernel parameter counts as absent if the record lists other entries of its
+//! kind.
 
 use crate::intake::Intake;
 use crate::names::Names;
@@ -23,8 +24,8 @@ pub struct FactDifference {
     pub what: String,
     /// Value of the nodes.
     pub value: String,
-    /// Value that most of the other nodes have, or the earlier value. In a tie, the value comes with the names of its
-    /// nodes.
+    /// Value of most of the other nodes, or the value of the node in its earlier record. In a tie, the text also names
+    /// the nodes with this value.
     pub usual: String,
     /// True if `usual` and `value` belong to equally many nodes.
     pub is_tie: bool,
@@ -52,7 +53,7 @@ impl<'a> NewestRuns<'a> {
         Self { intake, names, runs }
     }
 
-    /// Returns one note per text without a record.
+    /// Describes each text that contains no record.
     fn not_read(&self) -> impl Iterator<Item = String> {
         self.intake.rejected.iter().map(|text| format!("{}: {}", text.source, text.reason))
     }
@@ -75,7 +76,8 @@ pub fn node_differences(newest: &NewestRuns<'_>) -> Vec<FactDifference> {
             }
             let mut ranked: Vec<(&str, Vec<&str>)> = values.into_iter().collect();
             ranked.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(b.0)));
-            // With two nodes, or two equal halves, no value is usual, so the nodes of each value are named.
+            // With two nodes, or with two halves of equal size, no value is usual, so the text names the nodes of each
+            // value.
             let (first, others) = &ranked[0];
             let is_tie = others.len() == ranked[1].1.len();
             let usual =
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_module_and_other_kernel_are_differences_free_memory_is_not() {
+    fn missing_module_is_a_difference_and_free_memory_is_not() {
         let machines = [(8, "6.1"), (8, "6.1"), (7, "6.1"), (8, "6.2"), (8, "6.2")];
         let runs = |of: &[(usize, &str)]| Intake {
             runs: of
@@ -342,7 +344,7 @@ mod tests {
             node("n3", &|software| {
                 software.mounts.remove("/scratch");
                 software.sysctl.insert("vm.swappiness".to_owned(), "60".to_owned());
-                // The kernel leaves another share of the memory.
+                // The size of a file system in memory varies with the memory that the kernel reserves.
                 let tmp = software.mounts.get_mut("/tmp").unwrap();
                 tmp.options = "rw,size=12345999k".to_owned();
             }),
@@ -350,7 +352,7 @@ mod tests {
                 let library = software.libraries.get_mut("libmpi.so.40").unwrap();
                 library.build_id = Some("0a1b2c".to_owned());
             }),
-            // An older record has no such lists.
+            // The record of an older version has no such lists.
             run("n5", &machine(8, "6.1")),
         ];
         let now = Intake { runs, ..Intake::default() };

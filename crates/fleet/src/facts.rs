@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-/// Value for a part that the node has.
+/// Value of a part that the node has.
 const PRESENT: &str = "present";
 /// Value for an entry that the node does not have, although the record lists all entries of its kind.
 const ABSENT: &str = "absent";
@@ -19,16 +19,18 @@ const ABSENT: &str = "absent";
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
     values: BTreeMap<String, String>,
-    /// Path prefixes for which the record lists all entries. A missing entry does not exist on the node.
+    /// Path prefixes for which the record lists all entries, so that an entry missing in the record does not exist on
+    /// the node.
     complete: BTreeSet<&'static str>,
-    /// Lists of parts in the record. A missing part does not exist on the node, and its fields are not facts.
+    /// Lists of parts that the record contains. The fields of a missing part are not facts, but the absence of the part
+    /// is.
     parts: BTreeSet<&'static str>,
 }
 
-/// Fields of parts that are not properties of a node.
+/// Fields of parts that vary between good nodes or over time.
 const LEFT_OUT: [&str; 7] =
     ["uuid", "serial", "free", "available", "state", "corrected_errors", "ledger"];
-/// List of parts whose memory size excludes what the kernel reserves; it varies slightly and is rounded.
+/// List of NUMA nodes. Their memory sizes are rounded, because they exclude the varying part that the kernel reserves.
 const ROUNDED: &str = "numa_nodes";
 
 impl Facts {
@@ -104,14 +106,14 @@ impl Facts {
     }
 }
 
-/// True if the path belongs to a part in this list.
+/// True for the path of a part in this list; false for a field of a part.
 fn is_list_part(list: &str, path: &str) -> bool {
     let rest = path.strip_prefix(list).and_then(|rest| rest.strip_prefix('['));
     rest.is_some_and(|rest| rest.ends_with(']'))
 }
 
-/// Rounds the size in the mount options of a file system in memory. It is a share of the usable memory, which varies
-/// slightly.
+/// Rounds the size in the mount options of a file system in memory. By default, it is a share of the usable memory,
+/// which varies slightly.
 fn with_rounded_size(mount: &str) -> String {
     mount.split(',').map(option_with_rounded_size).collect::<Vec<_>>().join(",")
 }
@@ -137,14 +139,15 @@ fn part_names(items: &[Value], fields: &[&str]) -> Option<Vec<String>> {
     (distinct.len() == names.len()).then_some(names)
 }
 
-/// Returns the name of a part, made from its fields; `None` if a field is missing.
+/// Joins the fields that identify a part to its name; `None` if a field is missing.
 fn part_name(item: &Value, fields: &[&str]) -> Option<String> {
     let words: Option<Vec<String>> =
         fields.iter().map(|field| item.get(field).map(in_words)).collect();
     Some(words?.join(" "))
 }
 
-/// Adds a list of parts, or of other objects, which get numbers.
+/// Adds the fields of the objects in a list. The parts of a node are named by their identifying fields; other objects
+/// are numbered.
 fn flatten_list(path: &str, items: &[Value], found: &mut Facts) {
     let list = PART_LISTS.iter().find(|list| list.path == path);
     let names = list.and_then(|list| part_names(items, list.identified_by));

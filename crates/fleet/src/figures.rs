@@ -13,7 +13,7 @@ use nodegauge_measure::{Fraction, Unit};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Identity of a figure in records of several nodes.
+/// Identity of a figure, with which the records of several nodes are compared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FigureKey {
     /// Name of the gauge, e.g. `memory`.
@@ -21,7 +21,8 @@ pub struct FigureKey {
     /// Name of the test, e.g. `stream`.
     pub test: String,
     /// Name of the figure, e.g. `triad`, with the settings that distinguish figures of the same name. If the name of a
-    /// headline is a size, the name of the test, because the largest size differs between nodes.
+    /// headline figure is a size, e.g. the largest working set, this is the name of the test, because the size differs
+    /// between nodes.
     pub name: String,
     /// Unit of the values.
     pub unit: Unit,
@@ -60,7 +61,7 @@ const ARRAY_BYTES: &str = shared::array_bytes::KEY.name;
 const SET_BYTES: &str = "set_bytes";
 
 impl FigureKey {
-    /// Returns the key of a measurement, with this name.
+    /// Creates the key of a measurement; `name` is its name with the settings that distinguish it.
     pub fn from_measurement(m: &Measurement, name: String) -> Self {
         Self {
             gauge: m.gauge.clone(),
@@ -102,7 +103,8 @@ impl FigureKey {
         words::with_acronyms(&self.to_string())
     }
 
-    /// Returns the performance of `value` divided by that of `center`. A time that is twice as long gives 0.5.
+    /// Returns the performance of `value` divided by that of `center`. The result for a time that is twice as long is
+    /// 0.5.
     pub fn share(&self, value: f64, center: f64) -> f64 {
         match self.unit.better() {
             Better::Higher => value / center,
@@ -136,10 +138,10 @@ pub struct NodeFigure {
     pub key: FigureKey,
     /// Value in the unit of the key; positive and finite.
     pub value: f64,
-    /// Reason why the figure is suspect, except for its array size.
+    /// Reason why the figure is suspect; reasons that concern the array size are in `size_doubt`.
     pub doubt: Option<String>,
-    /// Reason why the array size makes the figure suspect. It is irrelevant if only figures of the same size are
-    /// compared.
+    /// Reason why the array size makes the figure suspect. It does not matter if all compared figures have the same
+    /// size.
     pub size_doubt: Option<String>,
     /// Array size or working set in bytes; `None` if the figure has none.
     pub size: Option<u64>,
@@ -154,7 +156,7 @@ pub struct FigureSelection<'a> {
     pub registry: &'a Registry,
     /// True to compare all figures of a record, not only the headlines.
     pub all: bool,
-    /// True to keep the facts of the nodes, which show differences.
+    /// True to keep the facts of the nodes in memory, for a comparison of facts.
     pub facts: bool,
 }
 
@@ -171,8 +173,8 @@ impl NodeFigure {
 }
 
 impl FigureSelection<'_> {
-    /// Returns the figures of a record that are compared. Figures without a result, and figures from other programs or
-    /// publications, are left out.
+    /// Returns the figures of a record that are compared. Figures without a result, from publications and from other
+    /// programs are left out.
     pub fn record_figures(&self, record: &Record) -> Vec<NodeFigure> {
         let heads: Vec<&Measurement> = self
             .gauges
@@ -198,7 +200,7 @@ impl FigureSelection<'_> {
     }
 }
 
-/// Returns the name of a headline figure; if that is a size, the name of the test.
+/// Returns the name of a headline figure, or the name of the test if the name is a size.
 fn headline_name(m: &Measurement) -> String {
     let is_size = m.name.bytes().all(|byte| byte.is_ascii_digit());
     if is_size { m.test.clone() } else { m.name.clone() }

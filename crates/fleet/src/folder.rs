@@ -27,7 +27,7 @@ pub fn failure_file(host: &str) -> String {
     format!("{host}.failed")
 }
 
-/// Fields of a record that show whether the run ended normally.
+/// Fields of a record from which it follows whether the run ended normally.
 #[derive(Deserialize)]
 struct RunEnd {
     complete: bool,
@@ -74,8 +74,8 @@ impl FleetFolder {
         (1..).take_while(|run| self.record_path(host, *run).is_file()).count()
     }
 
-    /// Moves the newest record of a node into the state folder if the run was interrupted, because such a record does
-    /// not count. Returns true if it was moved.
+    /// Moves the newest record of a node into the state folder if the run was interrupted, because an incomplete record
+    /// does not count. Returns true if the record was moved.
     pub fn move_incomplete(&self, host: &str) -> bool {
         let record = self.record_path(host, self.record_count(host).max(1));
         let bytes =

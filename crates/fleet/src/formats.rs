@@ -58,7 +58,7 @@ pub fn csv(ranking: &Ranking) -> String {
         row.push("0".to_owned());
         rows.push(row);
     }
-    csv::written(&rows)
+    csv::format_rows(&rows)
 }
 
 /// Returns the ranking as JSON.
@@ -123,7 +123,8 @@ pub fn exclude_list(ranking: &Ranking) -> String {
     if valid.is_empty() { String::new() } else { format!("{}\n", HostList::folded(&valid)) }
 }
 
-/// Returns the slow nodes that lists for other programs cannot contain, because their names are invalid.
+/// Returns the names of slow nodes that are invalid in the grammar of [`HostList`], so that lists for other programs
+/// cannot contain them.
 pub fn invalid_names(ranking: &Ranking) -> Vec<String> {
     let (_, others) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
     others
@@ -143,14 +144,14 @@ fn slow_by_reason(ranking: &Ranking) -> Vec<(String, String)> {
     found
 }
 
-/// Removes characters from a reason that a shell interprets, because people copy the printed command.
+/// Removes the characters of a reason that a shell interprets, because users copy the printed command.
 fn plain(reason: &str) -> String {
     let mut plain = reason.to_owned();
     plain.retain(|c| c.is_ascii_alphanumeric() || " %:/.-".contains(c));
     plain
 }
 
-/// Returns lines for `nhc.conf` that fail on slow nodes.
+/// Returns lines for `nhc.conf` that make the health check fail on slow nodes.
 pub fn nhc_lines(ranking: &Ranking) -> String {
     let mut lines = String::new();
     for (nodes, reason) in slow_by_reason(ranking) {
@@ -160,7 +161,8 @@ pub fn nhc_lines(ranking: &Ranking) -> String {
     lines
 }
 
-/// Returns commands with which a person can drain the slow nodes. Slurm shows only the first characters of the reason.
+/// Returns the commands with which an administrator can drain the slow nodes. Slurm shows only the first characters of
+/// the reason.
 pub fn drain_commands(ranking: &Ranking) -> Vec<String> {
     let mut commands = Vec::new();
     for (nodes, reason) in slow_by_reason(ranking) {

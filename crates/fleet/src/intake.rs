@@ -34,7 +34,7 @@ pub const STATE_FOLDER: &str = ".fleet";
 /// Reason for an empty file.
 const EMPTY: &str = "the file is empty";
 
-/// Text that contains no complete record.
+/// Text without a complete record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RejectedText {
     /// File, with the node name if it contains the output of several nodes.
@@ -43,18 +43,18 @@ pub struct RejectedText {
     pub node: Option<String>,
     /// Reason in a few words.
     pub reason: String,
-    /// How the text is known to belong to the node.
+    /// Relation between the text and the node.
     pub evidence: Evidence,
 }
 
-/// How a text without a record is known to belong to a node.
+/// Relation between a text without a record and a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
-    /// The text is an empty or damaged record, or the tool that wrote it names the node.
+    /// The text is an empty or damaged record, or the tool that wrote the text names the node in it.
     Record,
     /// The text is a message of a tool, which may use another name for the node than the user.
     Message,
-    /// Only the file name names the node; the text may be anything.
+    /// The text is in a file named after the node; its content may be anything.
     FileName,
     /// The text is the log next to the record of the node.
     Log,
@@ -67,9 +67,9 @@ pub struct Intake {
     pub runs: Vec<NodeRun>,
     /// Texts without a record.
     pub rejected: Vec<RejectedText>,
-    /// Number of repeated records, which count once.
+    /// Number of records that were found more than once; each counts once.
     pub duplicates: usize,
-    /// Files with records, which outputs must not replace.
+    /// Files that contain records and must not be overwritten by outputs.
     pub files: Vec<PathBuf>,
 }
 
@@ -80,7 +80,7 @@ pub struct Text {
     pub source: String,
     /// Node in the name of the input, if any.
     pub node: Option<String>,
-    /// How the input is known to belong to the node, if it contains no record.
+    /// Relation between the input and the node if the input contains no record.
     pub evidence: Evidence,
     /// Content.
     pub content: String,
@@ -100,7 +100,7 @@ impl Intake {
             }
             let before = files.len();
             walk(path, 0, &mut files)?;
-            // A folder of `fleet run` may contain only reasons.
+            // A folder of `fleet run` may contain only the reasons why records are missing.
             if files.len() == before && !path.join(STATE_FOLDER).is_dir() {
                 let shown = legible::path(path);
                 return Err(Failure::usage(format!("no file in {shown}"))
@@ -122,7 +122,7 @@ impl Intake {
             }
         };
         std::thread::scope(|scope| {
-            // This thread reads, too, so it also works if no thread can be started.
+            // The current thread also reads, so that reading succeeds even if no other thread can be started.
             for _ in 1..threads {
                 let _ = std::thread::Builder::new().spawn_scoped(scope, read);
             }
@@ -188,7 +188,7 @@ impl Intake {
             }
             return;
         }
-        // A line of another program may begin with any word and a colon; such a word is not a node name.
+        // Lines of another program may begin with a word and a colon, without naming a node.
         let without_record = !content.contains('{');
         if let Some(reason) = without_record.then(|| other_program(content, selection)).flatten() {
             self.reject_text(text, reason);
@@ -214,7 +214,8 @@ impl Intake {
                     self.reject_for(source, node, reason, evidence);
                 }
                 None => {
-                    // A line without a record may begin with any word and a colon.
+                    // A line without a record may begin with any word and a colon, so the word is no evidence of a
+                    // node.
                     let has_record = json_start(&part.content).is_some();
                     let evidence = if has_record { Evidence::Record } else { Evidence::Message };
                     let of_node = Text { source, node, evidence, content: String::new() };
@@ -241,7 +242,7 @@ impl Intake {
         }
     }
 
-    /// Adds documents that follow each other on one line, or that are followed by other text.
+    /// Adds documents that follow each other without a line break, or that are followed by other text.
     fn add_documents(&mut self, text: &Text, json: &str, selection: &FigureSelection<'_>) {
         let mut values = serde_json::Deserializer::from_str(json).into_iter::<IgnoredAny>();
         let mut from = 0;
@@ -254,8 +255,8 @@ impl Intake {
                     found += 1;
                     from = to;
                 }
-                // This is text after a record, e.g. from a logout script. If it contains a brace, it may be the record
-                // of another node: some tools join outputs without a line break.
+                // Other text follows the record, e.g. from a logout script. If it contains a brace, it may be the
+                // record of another node, because some tools join outputs without a line break.
                 Err(_) if found > 0 && !json[from..].contains('{') => return,
                 Err(_) if found > 0 && !json[from..].trim_start().starts_with('{') => {
                     let reason = format!("text after a record: {}", short(&json[from..]));
@@ -332,13 +333,13 @@ impl Intake {
         self.add_record(record, &text, selection);
     }
 
-    /// Rejects a text that is a record, or that belongs to a node according to the tool that wrote it.
+    /// Adds a rejected text that is a damaged record, or that the tool attributes to a node.
     fn reject(&mut self, source: String, node: Option<String>, reason: String) {
         self.reject_for(source, node, reason, Evidence::Record);
     }
 
-    /// Rejects a text. Control characters in its name, node and reason are escaped, because they come from files of
-    /// other nodes.
+    /// Adds a rejected text. Control characters in its source, node and reason are escaped, because they come from
+    /// files of other nodes.
     fn reject_for(
         &mut self,
         source: String,
@@ -352,12 +353,12 @@ impl Intake {
         self.rejected.push(RejectedText { source, node, reason, evidence });
     }
 
-    /// Rejects a text that is not a record.
+    /// Adds a rejected text whose relation to a node is that of its input.
     fn reject_text(&mut self, text: &Text, reason: String) {
         self.reject_for(text.source.clone(), text.node.clone(), reason, text.evidence);
     }
 
-    /// Removes records that occur more than once, e.g. in a file of a node and in a file of all nodes.
+    /// Removes duplicate records, e.g. one from the file of a node and one from a file of all nodes.
     pub fn deduplicate(&mut self) {
         let mut seen: HashSet<(String, String)> = HashSet::new();
         let before = self.runs.len();
@@ -367,7 +368,7 @@ impl Intake {
     }
 }
 
-/// Fields that distinguish the documents of different tools.
+/// Fields by which the documents of different tools are recognised.
 #[derive(Default, Deserialize)]
 struct ToolFields {
     schema: Option<IgnoredAny>,
@@ -400,7 +401,7 @@ fn minions(json: &str) -> Option<Vec<(String, String)>> {
     for (node, output) in all {
         let output = match output {
             serde_json::Value::String(output) => output,
-            // The minion did not return.
+            // Salt reports `false` for a minion that did not return.
             serde_json::Value::Bool(false) => String::new(),
             _ => return None,
         };
@@ -433,7 +434,7 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failu
 /// Extensions of files that tools name after a node.
 const ENDINGS: [&str; 6] = [".json", ".jsonl", ".out", ".txt", ".log", ".err"];
 
-/// Returns a file name without such an extension.
+/// Returns the file name without one of these extensions; `None` for other files.
 fn stem(path: &Path) -> Option<&str> {
     let name = path.file_name()?.to_str()?;
     Some(ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name))
@@ -445,7 +446,7 @@ fn node_from_file_name(path: &Path) -> Option<String> {
     if logs::STREAMS.contains(&stem) {
         return None;
     }
-    // `fleet run` adds the number of the repetition.
+    // `fleet run` adds the number of the run to the name.
     let stem = match stem.rsplit_once('.') {
         Some((host, number)) if number.bytes().all(|b| b.is_ascii_digit()) && number.len() < 3 => {
             host
@@ -468,7 +469,8 @@ fn json_start(content: &str) -> Option<usize> {
     None
 }
 
-/// Returns the error in the output of a program, or its last line that is not blank; empty if there is none.
+/// Returns the first line that begins with `error: `, otherwise the last line that is not blank; empty if there is
+/// none.
 pub fn error_or_last_line(output: &str) -> &str {
     let mut lines = output.lines().map(str::trim);
     if let Some(error) = lines.find(|line| line.starts_with("error: ")) {
@@ -483,7 +485,7 @@ fn short(text: &str) -> String {
     legible::escaped(text.trim()).chars().take(LONGEST_REASON).collect()
 }
 
-/// Returns the reason for rejecting the output of another program; `None` if no reader recognises it.
+/// Returns the reason why the output of another program is rejected; `None` if no reader recognises the program.
 fn other_program(text: &str, selection: &FigureSelection<'_>) -> Option<String> {
     let program = readers::recognise(&readers::all(selection.gauges), text)?;
     Some(format!("output of {program} instead of a record"))

@@ -1,5 +1,5 @@
-//! Parts of a node that determine its kind, and what a good node has: processor, cores, memory modules, channels, NUMA
-//! nodes, devices and their links.
+//! Parts of a node: processor, cores, memory modules, channels, NUMA nodes, devices and their links. They determine its
+//! kind, and by its parts a node is compared with a good node of its kind.
 //!
 //! Nodes of one kind have the same [`NodeKind`]. Nodes of one kind with different [`Inventory`] are variants: a site
 //! may have many nodes with more memory, but a single node with less memory has lost a module.
@@ -100,7 +100,7 @@ pub struct InventoryDifference {
 }
 
 impl InventoryDifference {
-    /// Returns the difference between two counts, the expected one first; `None` if they are equal or one is unknown.
+    /// Compares two counts, the expected one first; `None` if they are equal or if one is unknown.
     fn from_counts(
         word: &'static str,
         what: &str,
@@ -117,8 +117,7 @@ impl InventoryDifference {
         })
     }
 
-    /// Returns the difference between two counts of a fact. Memory rates are counts of MT/s and are printed with this
-    /// unit.
+    /// Compares two counts of a fact. A memory speed is a count of MT/s and is printed with this unit.
     fn from_fact(fact: Fact, expected: Option<u32>, found: Option<u32>) -> Option<Self> {
         let difference = Self::from_counts(fact.part_name(), fact.name, [expected, found])?;
         if fact.name != facts::MEMORY_SPEED.name {
@@ -165,8 +164,8 @@ impl Inventory {
         }
     }
 
-    /// Returns the properties in which the inventory `found` differs from this expected one. The most likely cause of a
-    /// slow node is first. A property that is unknown in one of them is not a difference.
+    /// Returns the properties in which the inventory `found` differs from this expected one, the most likely cause of a
+    /// slow node first. A property that is unknown in either inventory is not a difference.
     pub fn differences(&self, found: &Self) -> Vec<InventoryDifference> {
         let counts = [
             (facts::MEMORY_MODULES, self.dimms, found.dimms),

@@ -1,4 +1,4 @@
-//! Names of nodes: host names from records, or the names that the user and the parallel tool use.
+//! Names of nodes: host names from records, or the names that the user or a parallel tool uses.
 
 use crate::node::NodeRun;
 use nodegauge_toolchain::mpi::HostList;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 #[derive(Debug, Default)]
 pub struct Names<'a> {
     expected: HashSet<&'a str>,
-    /// Expected name by host name, for hosts whose names differ from it in the domain.
+    /// Expected name by host name, for hosts whose expected name has another domain or none.
     asked: HashMap<&'a str, &'a str>,
     /// Labels of the nodes by host name, for host names that several nodes share.
     shared: BTreeMap<&'a str, BTreeSet<&'a str>>,
@@ -61,7 +61,7 @@ impl<'a> Names<'a> {
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         for (host, labels) in &self.shared {
-            // Expected labels are always names.
+            // Labels that the user expects need no remark.
             if labels.iter().all(|label| self.expected.contains(label)) {
                 continue;
             }
@@ -75,7 +75,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Returns the different host names of runs.
+/// Returns the distinct host names of runs.
 fn run_hosts(runs: &[NodeRun]) -> BTreeSet<&str> {
     runs.iter().map(|run| run.host.as_str()).collect()
 }

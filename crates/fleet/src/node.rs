@@ -17,8 +17,8 @@ pub(crate) const OTHER_LOAD: &str = "other-load";
 pub struct NodeRun {
     /// Host name in the record.
     pub host: String,
-    /// Name of the node according to the tool: in the file name, or in front of the lines. It is used if the node is
-    /// expected under this name, because schedulers may use another name than the host name.
+    /// Name of the node according to the tool that collected the record, from the file name or the line prefix. It
+    /// replaces the host name if the user expects the node under this name, because schedulers may use other names.
     pub label: Option<String>,
     /// Identifier of the record; empty if there is none.
     pub id: String,
@@ -34,7 +34,7 @@ pub struct NodeRun {
     pub clock_hz: Option<f64>,
     /// Identifiers of the findings that disturb measurements.
     pub findings: Vec<String>,
-    /// Identifiers of the critical ones among them, which are defects of the node regardless of other load.
+    /// Identifiers of the critical findings among them. These are defects of the node, regardless of other load.
     pub critical: Vec<String>,
     /// Description of other load during the run; `None` if there was none.
     pub other_load: Option<String>,
@@ -76,7 +76,7 @@ impl NodeRun {
     }
 }
 
-/// Returns the settings of a machine that change its speed, by their short words for reasons.
+/// Returns the settings of a machine that affect its speed; the keys are their short words in reasons.
 fn settings(machine: &Machine) -> BTreeMap<&'static str, String> {
     let mut all = BTreeMap::new();
     for fact in FACTS {

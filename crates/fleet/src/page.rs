@@ -13,7 +13,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::Better;
 use nodegauge_toolchain::mpi::HostList;
 
-/// Number of good nodes that a table lists, the worst ones. CSV lists all nodes.
+/// Maximum number of good nodes in a table. The worst good nodes are listed; CSV contains all nodes.
 const GOOD_ROWS: usize = 5;
 /// Maximum number of rows of a table. A browser needs seconds for ten thousand rows, and nobody reads them.
 const MAX_ROWS: usize = 500;
@@ -64,8 +64,8 @@ fn kind_in_words(group: &RankedGroup) -> String {
     format!("{nodes}: {}{}", group.kind.in_words(), cores.unwrap_or_default())
 }
 
-/// Returns a sentence that says how far the ranking can be trusted: the number of nodes that could be judged, and what
-/// is missing.
+/// Returns a sentence on how far the ranking can be trusted: the number of nodes that could be judged, and what is
+/// missing.
 fn trust(ranking: &Ranking) -> (Tone, String) {
     let all = ranking.count();
     let judged =
@@ -160,7 +160,8 @@ fn group_section(group: &RankedGroup, all: bool) -> Section {
     section
 }
 
-/// Returns the number of nodes that the table of a group lists: all, or up to some good ones.
+/// Returns the number of nodes that the table of a group lists: all nodes, or those that are not good and the first
+/// good ones.
 fn listed(group: &RankedGroup, all: bool) -> usize {
     let good = group.nodes.iter().enumerate().filter(|(_, one)| one.verdict == RankVerdict::Good);
     let end = good.map(|(at, _)| at).nth(GOOD_ROWS).filter(|_| !all);
@@ -183,7 +184,7 @@ fn columns(group: &RankedGroup) -> ColumnList<'_, RankedNode> {
             },
         )
         .known("of median", |node| Some(tenths(deciding(node)?.share)))
-        // Groups without a spread have huge deviations.
+        // Without a spread, deviations would be huge.
         .known("z", |node| Some(format!("{:.1}", deciding(node)?.z?.clamp(-99.9, 99.9))))
         .add_if(has_reference, |columns| {
             columns.known("of ref", |node| Some(tenths(deciding(node)?.reference_share?)))
@@ -196,8 +197,7 @@ fn deciding(node: &RankedNode) -> Option<&RankedFigure> {
     node.figures[node.deciding?].as_ref()
 }
 
-/// Returns the titles of the columns that can be left out, least important first. The values of other figures are left
-/// out before the share of the deciding figure and the reason.
+/// Returns the titles of the columns that text output may leave out, least important first.
 fn optional_columns(group: &RankedGroup) -> Vec<String> {
     let mut figures = group.figures.iter().map(|figure| figure.key.title());
     let first = figures.next();
@@ -208,8 +208,8 @@ fn optional_columns(group: &RankedGroup) -> Vec<String> {
     titles
 }
 
-/// Returns the picture of a group: the values of all nodes for each figure, with marks for those beyond the limit.
-/// `None` without figures.
+/// Returns the picture of a group: for each figure the values of all nodes, with marks on nodes beyond the limit.
+/// Returns `None` without figures.
 fn picture(group: &RankedGroup) -> Option<Picture> {
     let bars: Vec<Bar> =
         group.figures.iter().enumerate().map(|(at, of)| bar(group, at, of)).collect();
@@ -223,7 +223,7 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
     let unit = of.key.unit;
     let all = group.nodes.iter().filter_map(|node| Some((node, node.figures[at].as_ref()?)));
     let (beyond, within): (Vec<_>, Vec<_>) = all.partition(|(_, figure)| figure.exceeds_limits);
-    // The loss is a loss of performance.
+    // The limit is a loss of performance. For a time, the limit value is above the median.
     let loss = of.loss_limit();
     let rest = 1.0 - loss;
     let is_time = unit.direction() == Some(Better::Lower);
@@ -247,8 +247,8 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
     }
 }
 
-/// Formats a share of performance. Shares are rounded down, as in the reasons, so that a value below a bound is not
-/// shown as the bound.
+/// Formats a share of performance with one decimal. The share is rounded down, as in reasons, so that a value below a
+/// bound is never shown as the bound.
 fn tenths(share: f64) -> String {
     Fraction(share).rounded_down_to_tenths().in_tenths()
 }
@@ -318,7 +318,7 @@ fn judge(of: &FigureStatistics) -> String {
     if judges.is_empty() { "nothing".to_owned() } else { judges.join(", ") }
 }
 
-/// Returns the number of nodes by their share of the median.
+/// Returns the histogram of a figure: the number of nodes per range of the share of the median.
 fn histogram(of: &FigureStatistics, shares: &[f64]) -> Table {
     let min = shares.iter().copied().fold(1.0, f64::min);
     let max = shares.iter().copied().fold(1.0, f64::max);
@@ -340,7 +340,7 @@ fn histogram(of: &FigureStatistics, shares: &[f64]) -> Table {
     columns.table(counts.into_iter().enumerate())
 }
 
-/// Returns the last line of the page.
+/// Returns the section with the last line of the page: the number of nodes by verdict, and the limits.
 fn verdict(ranking: &Ranking) -> Section {
     let [slow, suspect, unknown, good] =
         [RankVerdict::Slow, RankVerdict::Suspect, RankVerdict::Unknown, RankVerdict::Good]

@@ -5,7 +5,7 @@
 //! ([`FigureKey::practical_limit`]). It is good only if a loss worth acting on would have been detected
 //! (`slow::power`). In groups of fewer than eight nodes, the spread cannot be estimated, and only a reference judges;
 //! with larger groups, a reference judges in addition. If other programs used a node with a slow figure, the node is
-//! unknown, unless it has a critical finding that the other nodes do not have. Pure functions.
+//! unknown, unless it has a critical finding that the other nodes do not have. The functions are pure.
 
 mod group;
 mod reason;
@@ -29,8 +29,8 @@ pub enum RankVerdict {
     /// A figure is beyond both limits, but in fewer runs than required; or it is within the limits, but too low to
     /// exclude a loss worth acting on.
     Suspect,
-    /// Nothing can judge the node, other programs used it, a loss worth acting on would not have been detected, or the
-    /// node has a critical finding that the other nodes do not have.
+    /// The node cannot be judged, other programs used it, a loss worth acting on would not have been detected, or the
+    /// node has a critical finding that most nodes do not have.
     Unknown,
     /// For every figure, a loss worth acting on is excluded.
     Good,
@@ -54,9 +54,10 @@ pub struct RankingOptions {
     pub expected: Vec<String>,
     /// Reasons why expected nodes have no record, according to the tool that ran the measurement.
     pub failures: BTreeMap<String, String>,
-    /// States of expected nodes; they are the reasons if no other reason is known.
+    /// States of expected nodes in the scheduler; a state is the reason for a missing record if no other reason is
+    /// known.
     pub states: BTreeMap<String, String>,
-    /// Number of runs that must be beyond the limits before a node is called slow.
+    /// Number of runs of a node that must be beyond the limits before the node is called slow.
     pub confirm: usize,
 }
 
@@ -67,7 +68,7 @@ pub struct Ranking {
     pub groups: Vec<RankedGroup>,
     /// Nodes without a run, with the reason.
     pub missing: Vec<(String, String)>,
-    /// Texts without a record.
+    /// Texts that contain no record.
     pub rejected: Vec<RejectedText>,
     /// Number of repeated records.
     pub duplicates: usize,
@@ -86,7 +87,8 @@ pub struct RankedGroup {
     pub nodes: Vec<RankedNode>,
     /// Statistics of the figures.
     pub figures: Vec<FigureStatistics>,
-    /// Statistics of the clock with all cores busy, by which nodes are not judged; `None` if it is unknown.
+    /// Statistics of the clock with all cores busy, which explains figures and does not affect verdicts; `None` if it
+    /// is unknown.
     pub clock: Option<FigureStatistics>,
     /// Start times of the oldest and the newest run.
     pub measured: Option<[String; 2]>,
@@ -128,7 +130,7 @@ pub struct RankedNode {
     pub explanation: String,
     /// Figures in the order of [`RankedGroup::figures`]; `None` where the node has no result.
     pub figures: Vec<Option<RankedFigure>>,
-    /// Index of the deciding figure: the one farthest beyond its limits, else the worst one.
+    /// Index of the deciding figure: the figure farthest beyond its limits, otherwise the worst figure.
     pub deciding: Option<usize>,
     /// Number of runs.
     pub runs: usize,
@@ -147,13 +149,15 @@ pub struct RankedFigure {
     pub reference_share: Option<f64>,
     /// Robust z, which is negative for values worse than the median; `None` for fewer than eight nodes.
     pub z: Option<f64>,
-    /// True if the value is beyond the limits. False if there are enough runs, and too few of them are beyond the limits.
+    /// True if the value is beyond the limits. False if there are enough runs, and too few of them are beyond the
+    /// limits.
     pub exceeds_limits: bool,
     /// Number of runs beyond the limits.
     pub runs_exceeding: usize,
-    /// Result of the judgement if the value is not beyond the limits; `None` if nothing can judge it.
+    /// Result of the judgement of a value within the limits; `None` if neither group nor reference can judge it.
     pub standing: Option<Standing>,
-    /// Power of the judgement; with several judges, that of the judge who detects the smallest loss.
+    /// Power of the judgement. If both group and reference judge, it is the power of the one that detects the smaller
+    /// loss.
     pub power: Option<Power>,
     /// Reason why the figure is suspect in the runs.
     pub doubt: Option<String>,
@@ -412,7 +416,7 @@ impl FigureStatistics {
     }
 }
 
-/// Judges of a figure (group and reference), with their powers by the number of runs of a node.
+/// Judges of a figure, i.e. the group and the reference, with their powers by the number of runs of a node.
 struct Judges<'a> {
     of: &'a FigureStatistics,
     powers: BTreeMap<usize, Powers>,
@@ -436,8 +440,8 @@ impl<'a> Judges<'a> {
         Self { of, powers }
     }
 
-    /// Returns the result for a node's value, and the power of the strongest judge. A judge without power is ignored if
-    /// the other one has power.
+    /// Judges the value of a node with `runs` runs. Returns the result and the power of the stronger judge. A judge
+    /// without power is ignored if the other judge has power.
     fn standing(&self, runs: usize, value: f64) -> (Option<Standing>, Option<Power>) {
         let Some(powers) = self.powers.get(&runs) else { return (None, None) };
         let by_peers = powers
@@ -460,15 +464,16 @@ fn smallest_loss(power: &Power) -> f64 {
     power.found.map_or(1.0, |found| found.0)
 }
 
-/// Returns the median; for an even number of values, the better of the two middle values, because a node that was fast
-/// once can be fast.
+/// Returns the median; for an even number of values, the better of the two middle values, because a good value shows
+/// what the node can reach.
 fn better_median(performances: &[f64]) -> Option<f64> {
     let mut sorted = performances.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// Returns the figure of the node with this index. If there are `confirm` runs, that number must be beyond the limits.
+/// Returns the figure of the node with index `at`. A node with at least `confirm` runs is beyond the limits only if
+/// `confirm` of its runs are.
 fn ranked_figure(
     column: &Column,
     judges: &Judges<'_>,
@@ -495,8 +500,8 @@ fn ranked_figure(
     })
 }
 
-/// Returns the index of the worst figure that `is_meant` selects: the one with the smallest share of the reference or
-/// of the median.
+/// Returns the index of the worst of the figures for which `is_meant` is true, i.e. of the smallest share of the
+/// reference or of the median.
 fn worst(
     figures: &[Option<RankedFigure>],
     is_meant: impl Fn(&RankedFigure) -> bool,
@@ -529,7 +534,7 @@ fn judged(
     let load = node.runs.iter().find_map(|run| run.other_load.clone());
     let decided = deciding.and_then(|index| figures[index].as_ref());
     // Load on most nodes does not distinguish any node, but makes figures lower than a reference. A finding that most
-    // nodes do not have distinguishes a node even under the same load, and a critical one is a defect under any load.
+    // nodes do not have distinguishes a node even under the same load. A critical finding is a defect under any load.
     let is_by_peers = deciding.zip(decided).is_some_and(|(index, figure)| {
         let of = &statistics[index];
         of.group().is_slow(performance(&of.key, figure.value))
@@ -570,12 +575,12 @@ fn without_domain(host: &str) -> &str {
     host.split('.').next().unwrap_or(host)
 }
 
-/// True if a host is among the hosts with a run, with or without its domain.
+/// True if `there` contains the host, with or without its domain.
 fn has_run(host: &str, there: &HashSet<String>) -> bool {
     there.contains(host) || host.contains('.') && there.contains(without_domain(host))
 }
 
-/// Returns expected nodes without a run, and nodes whose text contains no record.
+/// Returns the expected nodes without a run, and the nodes whose text contains no record, with the reasons.
 fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<(String, String)> {
     let mut there: HashSet<String> = HashSet::new();
     for run in &intake.runs {

@@ -1,7 +1,7 @@
 //! Reference of a site: for each kind of node, the parts of a good node and the worst values that it may have.
 //!
 //! `fleet baseline` writes the file; `fleet rank`, `check`, `--expect` and `compare` read it. A node is judged only by
-//! a group of its own kind. All values are in base units, as in records; readers ignore unknown fields.
+//! the group for its own kind. All values are in base units, as in records; readers ignore unknown fields.
 
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
@@ -32,7 +32,7 @@ pub struct Reference {
 /// Expected parts and figures for nodes of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceGroup {
-    /// Kind of the nodes; this group does not judge other kinds.
+    /// Kind of the nodes that this group judges.
     pub kind: NodeKind,
     /// Parts of a good node.
     pub inventory: Inventory,
@@ -79,7 +79,7 @@ pub struct ReferenceFigure {
 }
 
 impl ReferenceFigure {
-    /// Returns the power with which a node is judged by the better median of `runs` runs.
+    /// Returns the power of the judgement of a node by the better median of `runs` runs.
     pub fn power(&self, runs: usize) -> Power {
         let spread = Components {
             nodes: self.spread_nodes.map(|spread| spread.0),
@@ -151,7 +151,7 @@ impl Reference {
         self.closest_group(&NodeKind::from_machine(machine), &Inventory::from_machine(machine))
     }
 
-    /// Returns the group of a kind with the most similar parts; the first if there are several.
+    /// Returns the group of a kind whose parts are most similar to `inventory`; in a tie, the first one.
     pub fn closest_group(&self, kind: &NodeKind, inventory: &Inventory) -> Option<&ReferenceGroup> {
         let of_kind = self.groups.iter().filter(|group| group.kind == *kind);
         of_kind.min_by_key(|group| group.inventory.differences(inventory).len())
@@ -208,10 +208,10 @@ impl Reference {
         Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.with_context(shown))
     }
 
-    /// Reads a reference that can drain a node, so the file must belong to the caller or to root.
+    /// Reads a reference with which nodes may be drained. Therefore the file must belong to the caller or to root.
     ///
     /// # Errors
-    /// Fails for the reasons of [`Self::read`], and if another user may have written the file.
+    /// Fails for the reasons of [`Self::read`], or if another user may have written the file.
     pub fn read_trusted(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let bytes = match nodegauge_os::read_trusted_input(path, nodegauge_os::MAX_TEXT_BYTES) {

@@ -44,10 +44,10 @@ nodegauge_measure::names!(
 
 /// Command that each node runs if the user gives none.
 const USUAL: [&str; 2] = ["run", "--quick"];
-/// Line for tools whose script was written from their manuals.
+/// Comment in scripts for tools that were not available for a test.
 const UNTESTED: &str = "# Written from the manual; not tested with this program.\n";
 
-/// Returns the command that prints the record of a node on standard output, and nothing else.
+/// Returns the command that prints only the record of a node on standard output.
 pub fn record_command(program: &str, command: &[String], record: &str) -> CommandLine {
     let command: Vec<&str> = match command {
         [] => USUAL.to_vec(),
@@ -58,7 +58,7 @@ pub fn record_command(program: &str, command: &[String], record: &str) -> Comman
         all => all.to_vec(),
     };
     let output: &[&str] = match command.first() {
-        // The description of a node is never saved and shows no progress.
+        // Machine descriptions are never saved, and `machine` shows no progress, so it needs fewer options.
         Some(&"machine") => &["--json", record],
         _ => &["--quiet", "--no-save", "--json", record],
     };
@@ -68,14 +68,14 @@ pub fn record_command(program: &str, command: &[String], record: &str) -> Comman
     CommandLine::new(program, [own, output, of_program].concat())
 }
 
-/// Returns the script for a shell. `folder` receives the records.
+/// Returns a shell script that measures all nodes, writes their records to `folder`, and ranks them.
 pub fn script_text(tool: FleetTool, nodes: &[String], folder: &str, command: &[String]) -> String {
     let measure = record_command("nodegauge", command, "-");
     // Brackets are quoted because shells expand them, and zsh fails if no file matches.
     let folded = CommandLine::new(HostList::folded(nodes), []).to_string();
     let quoted = CommandLine::new(folder, []).to_string();
     let make = format!("mkdir -p {quoted}\n");
-    // One quoted word, for programs that pass the command to a shell on the node.
+    // Programs that pass the command to a shell on the node get it as one quoted word.
     let as_word = CommandLine::new(measure.to_string(), []).to_string();
     let list = nodes.join(" ");
     let lines = match tool {
@@ -150,7 +150,7 @@ fn arguments(command: &CommandLine) -> String {
     words.map(|word| word.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a text as a YAML string: a JSON string without characters that end a line only in YAML.
+/// Quotes a text as a YAML string: a JSON string in which characters that end a line only in YAML are escaped.
 fn yaml(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
     let mut yaml = String::new();

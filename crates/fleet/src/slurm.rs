@@ -14,13 +14,13 @@ use nodegauge_toolchain::program::{self, ProgramJob, ProgramOutput};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-/// Time limit for a Slurm program; a busy controller answers within several seconds.
+/// Time limit for a program of Slurm. A busy controller may answer only after several seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Job script, which runs its arguments.
 const JOB_SCRIPT: &str = "#!/bin/sh\nexec \"$@\"";
 /// Name of the job script in the state folder.
 const JOB_SCRIPT_NAME: &str = "job.sh";
-/// Words in a refusal that depends on the number of jobs, so that the job must wait.
+/// Parts of Slurm's message if it refuses a job because of a limit on the number of jobs.
 const LIMITS: [&str; 4] =
     ["MaxSubmit", "job submit limit", "temporarily unable to accept", "MaxJobCount"];
 /// Reasons of pending jobs whose node will not become available by itself.
@@ -43,12 +43,12 @@ pub struct JobOptions {
     pub command: Vec<String>,
 }
 
-/// Time until which Slurm is queried.
+/// Time after which Slurm is no longer queried; `None` for no limit.
 #[derive(Debug, Clone, Copy)]
 pub struct SlurmDeadline(Option<Instant>);
 
 impl SlurmDeadline {
-    /// Returns the deadline after this time; without a deadline for `None`.
+    /// Creates the deadline that ends after `time`; `None` for no limit.
     pub fn from_duration(time: Option<Duration>) -> Self {
         Self(time.and_then(|time| Instant::now().checked_add(time)))
     }
@@ -72,13 +72,13 @@ pub enum NodeState {
     Idle,
     /// A job must wait for other jobs, or until the node returns.
     Busy,
-    /// A job would switch the node on, at the cost of the site; with the state as text.
+    /// A job would switch the node on, which may cost the site energy and time. Contains the state as text.
     PoweredDown(String),
-    /// A job would not start in this state; with the state as text.
+    /// A job would not start in this state. Contains the state as text.
     Unavailable(String),
 }
 
-/// Job in the queue, or one that ended in the last minutes.
+/// Job in the queue, or a job that ended in the last minutes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedJob {
     /// State as Slurm names it, e.g. `RUNNING`.
@@ -164,8 +164,8 @@ pub fn nodes(
     Ok(node_states(&text, partition.is_some()))
 }
 
-/// Parses the output of sinfo. Without a partition, only nodes of the default partition count, which sinfo marks with
-/// `*`.
+/// Parses the output of sinfo. Without a partition, only nodes of the default partition are returned, which sinfo marks
+/// with `*`.
 fn node_states(text: &str, is_partition: bool) -> BTreeMap<String, NodeState> {
     let mut rows = Vec::new();
     for line in text.lines() {
@@ -194,11 +194,11 @@ fn node_state(word: &str) -> NodeState {
     let starts_jobs = !matches!(by_word, NodeState::Unavailable(_));
     match word[name.len()..].chars().next() {
         Some('*') => NodeState::Unavailable(format!("{name}, does not respond")),
-        // A node that is drained for a reboot returns by itself.
+        // A node that is drained for a reboot becomes available by itself.
         Some('@' | '^') => NodeState::Busy,
         // The backfill scheduler has planned the node for another job.
         Some('-') => NodeState::Busy,
-        // In a maintenance reservation, a node that is also down or drained takes no job when the reservation ends.
+        // In a maintenance reservation, a node that is also down or drained starts no job when the reservation ends.
         Some('$') if starts_jobs => NodeState::Busy,
         Some('~') if starts_jobs => NodeState::PoweredDown(format!("{name}, powered off")),
         Some('%') if starts_jobs => NodeState::PoweredDown(format!("{name}, being powered off")),
@@ -210,7 +210,7 @@ fn node_state(word: &str) -> NodeState {
     }
 }
 
-/// Returns the jobs with a name, by identifier.
+/// Returns the jobs with the name `name`, by identifier.
 ///
 /// # Errors
 /// Fails if the program of Slurm fails.
@@ -258,7 +258,7 @@ pub fn submit(
     let output = ask("sbatch", words, until).map_err(Refusal::Failed)?;
     let status = output.status().map_err(|error| Refusal::Failed(error.into()))?;
     if status.success() {
-        // The name of the cluster may follow the identifier.
+        // A semicolon and the name of the cluster may follow the identifier.
         let id = output.stdout.trim().split(';').next().unwrap_or_default().to_owned();
         return Ok(id);
     }
@@ -303,7 +303,7 @@ fn words(
     words
 }
 
-/// Cancels a job. A failure is ignored, because the job may have ended.
+/// Cancels a job. A failure is ignored, because the job may already have ended.
 pub fn cancel(id: &str, until: SlurmDeadline) {
     let _ = ask("scancel", vec![id.to_owned()], until);
 }
@@ -343,7 +343,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn node_states_are_those_of_the_default_partition() {
+    fn node_states_are_read_from_the_default_partition() {
         let text = "n1|idle|all*\nn2|mixed|all*\nn3|down*|all*\nn4|drained|all*\nn6|idle|gpu\n\
                     n7|idle*|all*\nn8|maint|all*\n";
         let states = node_states(text, false);

@@ -1,5 +1,4 @@
-//! Watch on the CPUs during measurements: figures are suspect if a CPU of this process was taken away while they were
-//! measured.
+//! Watch on the CPUs during measurements: a figure is suspect if this process lost a CPU while the figure was measured.
 
 use nodegauge_machine::{CpuId, SysRoot, number_ranges, usable_cpus};
 use nodegauge_measure::Outcome;
@@ -19,7 +18,7 @@ pub struct CpuWatch {
 }
 
 impl CpuWatch {
-    /// Reads the CPUs before a measurement.
+    /// Reads the CPUs, and begins the watch before a measurement.
     pub fn begin(root: &SysRoot) -> Self {
         Self {
             root: root.clone(),
@@ -29,7 +28,7 @@ impl CpuWatch {
         }
     }
 
-    /// Reads the CPUs during a measurement, at most once a second. It is called frequently between samples.
+    /// Reads the CPUs if the last reading is at least a second old. Callers may call it after every sample.
     pub fn look(&self) {
         if self.looked.get().elapsed() >= INTERVAL {
             self.read();
@@ -43,8 +42,8 @@ impl CpuWatch {
         self.missing.borrow_mut().extend(self.before.difference(&now));
     }
 
-    /// Reads the CPUs after the measurement. If CPUs were missing, adds them to the reasons for doubt of all figures
-    /// measured since the begin.
+    /// Reads the CPUs after the measurement. If a CPU was missing in any reading, all figures of this run become
+    /// suspect.
     pub fn end(self, found: &mut Outcome) {
         self.read();
         let missing = self.missing.into_inner();
@@ -66,7 +65,7 @@ mod tests {
     use nodegauge_measure::Unit;
     use nodegauge_measure::record::{Measurement, Quoted, Status};
 
-    /// Returns the reasons for doubt of a figure that is measured while the set of online CPUs changes.
+    /// Returns the reasons for doubt of a figure whose measurement sees these three sets of online CPUs in succession.
     fn doubts(online: [&str; 3]) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sys/devices/system/cpu/online");
@@ -114,7 +113,7 @@ mod tests {
         assert!(doubts(["0-1", "0-3", "0-3"]).is_empty());
         let after = doubts(["0-3", "0-3", "0-1"]);
         assert!(after[0].starts_with("cpus 2-3 went offline or left the cpuset"), "{after:?}");
-        // A CPU that has come back is named, too.
+        // A CPU that was missing only for a while is named, too.
         let meanwhile = doubts(["0-3", "0,2-3", "0-3"]);
         assert!(meanwhile[0].starts_with("cpu 1 went offline"), "{meanwhile:?}");
     }

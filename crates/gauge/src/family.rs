@@ -1,6 +1,6 @@
-//! Family of curves: latency of a chain of dependent loads over the bandwidth of a load, for each mix of reads and writes,
-//! and the bandwidth without the chain. Gauges measure it on processors and on devices; what is found on a curve, the names
-//! of the figures and the view are the same. Everything here is pure.
+//! Family of curves: for each mix of reads and writes, the latency of a chain of dependent loads over the bandwidth of
+//! the other threads, and the bandwidth without the chain. Gauges measure families on processors and on devices, with
+//! the same names of figures, derived figures and view. The functions are pure.
 
 mod found;
 mod knee;
@@ -12,18 +12,18 @@ pub use knee::{Knee, LoadPoint, knee};
 pub use repeated::{best_doubt, knee_doubt, latency_doubt};
 pub use view::{FamilyFigure, chart, conclusion, table, words_for_columns};
 
-/// Shares of the full rate of the load, percent; at 0 there is no load.
+/// Loads at which a curve is measured, in percent of the full rate; 0 is the idle point.
 ///
-/// Most shares are near the full rate, because a wait also delays loads that would otherwise overlap.
+/// Most points are near the full rate, because a pause between loads also delays loads that would otherwise overlap.
 pub const SHARES: [u32; 11] = [0, 10, 30, 50, 65, 80, 90, 94, 97, 99, 100];
-/// Beginning of the name of an idle latency.
+/// Prefix of the name of an idle latency.
 pub const IDLE: &str = "idle_";
-/// Beginning of the name of a bandwidth without the chain.
+/// Prefix of the name of a bandwidth without the chain.
 pub const SATURATED: &str = "saturated_";
-/// Beginning of the name of a knee.
+/// Prefix of the name of a knee.
 pub const KNEE: &str = "knee_";
 
-/// Returns the names of the figures that are found for these mixes.
+/// Returns the names of the idle latency, the bandwidth without the chain, and the knee of each mix.
 pub fn names<'n>(mixes: impl IntoIterator<Item = &'n str>) -> Vec<String> {
     let mut names = Vec::new();
     for mix in mixes {
@@ -32,13 +32,13 @@ pub fn names<'n>(mixes: impl IntoIterator<Item = &'n str>) -> Vec<String> {
     names
 }
 
-/// True for the name of a figure of a point of a curve, e.g. `latency_1:0_load50`.
+/// True if a figure with this name belongs to a point of a curve, e.g. `latency_1:0_load50`.
 pub fn is_point(name: &str) -> bool {
     let rest = name.strip_prefix("latency_").or_else(|| name.strip_prefix("bandwidth_"));
     rest.is_some_and(|rest| rest.contains("_load"))
 }
 
-/// Names of the figures of a point.
+/// Names of the two figures of a point: latency and bandwidth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PointNames {
     /// Name of the latency.
@@ -48,7 +48,7 @@ pub struct PointNames {
 }
 
 impl PointNames {
-    /// Returns the names of the point of a mix at a share of the full rate, percent.
+    /// Creates the names for the point of a mix at `share` percent of the full rate.
     pub fn new(mix: &str, share: u32) -> Self {
         if share == 0 {
             return Self { latency: format!("{IDLE}{mix}"), bandwidth: None };

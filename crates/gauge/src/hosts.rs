@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 /// Maximum number of figures in the table of hosts, in addition to the figure that ranks them.
 const MAX_FURTHER: usize = 3;
 
-/// Result of one host, as it is sent to the process that collects the results.
+/// Result of one host, which the host sends to the process that collects the results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostReport {
     machine: Machine,
@@ -47,12 +47,12 @@ impl HostReport {
 
 /// Merges the results of all hosts; the first one is the host that collected them. A host without a result gets invalid
 /// figures with the reason, so that it is not overlooked.
-pub fn merged(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
+pub fn merge_host_reports(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
     let mut outcome = Outcome::default();
     let names: Vec<String> = hosts.iter().map(|(name, _)| name.clone()).collect();
     let reports = || hosts.iter().filter_map(|(name, result)| Some((name, result.as_ref().ok()?)));
     let pattern: Vec<Measurement> = reports()
-        .map(|(_, report)| single(&report.measurements))
+        .map(|(_, report)| unique_figures(&report.measurements))
         .max_by_key(Vec::len)
         .unwrap_or_default();
     outcome.notices.extend(other_kinds(&reports().collect::<Vec<_>>()));
@@ -87,7 +87,8 @@ fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
         0 => finding,
         _ => Finding { text: format!("{name}: {}", finding.text), ..finding },
     }));
-    // The loops and libraries that other hosts chose are in the configuration of their figures.
+    // Notices on the choice of loops and libraries are dropped for other hosts: the configuration of their figures has
+    // it.
     let notices = report.notices.into_iter();
     for notice in notices.filter(|notice| at == 0 || notice.id != NoticeId::Chosen) {
         if !outcome.notices.iter().any(|other| other.message == notice.message) {
@@ -113,13 +114,13 @@ fn with_host(mut m: Measurement, name: &str) -> Measurement {
 }
 
 /// Returns the figures whose name occurs once, without published figures.
-fn single(measurements: &[Measurement]) -> Vec<Measurement> {
+fn unique_figures(measurements: &[Measurement]) -> Vec<Measurement> {
     let own = measurements.iter().filter(|m| !m.is_published());
     let groups = grouped(own, |m| (m.test.clone(), m.name.clone()));
     groups.into_iter().filter(|(_, of)| of.len() == 1).map(|(_, of)| of[0].clone()).collect()
 }
 
-/// Returns notices on hosts whose processor, number of processors or memory differs from that of most hosts.
+/// Returns a notice for each group of hosts whose processor, number of processors or memory differs from the majority.
 fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
     let kind_of = |machine: &Machine| {
         let processor = &machine.processor;
@@ -142,7 +143,7 @@ fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
     others.map(|(_, other)| notice(other)).collect()
 }
 
-/// Returns sums over the hosts, for each rate of which every host has one figure.
+/// Returns the sum over the hosts of each rate that no host has more than once. A sum without some hosts is suspect.
 fn sums(measurements: &[Measurement], names: &[String]) -> Vec<Measurement> {
     let rates = measurements.iter().filter(|m| {
         matches!(m.unit, Unit::BytesPerSecond | Unit::FlopsPerSecond) && !m.is_published()
@@ -221,7 +222,12 @@ impl RankedHost<'_> {
     }
 
     /// Returns another figure of the host.
-    fn further<'a>(&self, record: &'a Record, test: &str, name: &str) -> Option<&'a Measurement> {
+    fn other_figure<'a>(
+        &self,
+        record: &'a Record,
+        test: &str,
+        name: &str,
+    ) -> Option<&'a Measurement> {
         let mut all = record.measurements.iter();
         all.find(|m| m.host() == Some(self.name) && m.test == test && m.name == name)
     }
@@ -296,7 +302,7 @@ impl<'r> HostRanking<'r> {
         Self { hosts, median, spread: range / median, group, power }
     }
 
-    /// Returns the names of the hosts with this verdict (`None`: hosts without a value), worst first.
+    /// Returns the names of the hosts with this verdict, worst first; for `None`, those of the hosts without a value.
     pub fn with_verdict(&self, verdict: Option<GroupVerdict>) -> Vec<&'r str> {
         self.hosts
             .iter()
@@ -306,8 +312,8 @@ impl<'r> HostRanking<'r> {
             .collect()
     }
 
-    /// Returns the names of the hosts that are left out if the user requests it, worst first: slow hosts, hosts without
-    /// a value, and, with too few hosts for a verdict, those below the practical limit.
+    /// Returns the names of the hosts to leave out if the user requests it, worst first: slow hosts and hosts without a
+    /// value. With too few hosts for a verdict, hosts below the practical limit replace the slow ones.
     pub fn excluded(&self) -> Vec<&'r str> {
         let hosts = self.hosts.iter().rev();
         hosts.filter(|host| host.is_worse()).map(|host| host.name).collect()
@@ -328,7 +334,7 @@ impl<'r> HostRanking<'r> {
             .right(what, RankedHost::cell)
             .known("of median", |host| host.of_median.map(|of| Fraction(of).in_tenths()))
             .each(further_names(record, lead), String::clone, |host, name| {
-                host.further(record, &lead.test, name).map_or_else(|| "-".into(), cell)
+                host.other_figure(record, &lead.test, name).map_or_else(|| "-".into(), cell)
             })
             .left("", |host| remark(host, slowest == Some(host.name)))
             .table(&self.hosts)
@@ -473,7 +479,8 @@ pub fn conclusion(record: &Record, gauge: &str, registry: &Registry) -> Option<S
     })
 }
 
-/// Returns the names of further figures of the test with the unit of `lead`, if there are few.
+/// Returns the names of other figures of the same test that have the unit of `lead`; empty if there are too many for
+/// the table.
 fn further_names(record: &Record, lead: &Measurement) -> Vec<String> {
     let of = |m: &&Measurement| {
         m.gauge == lead.gauge
@@ -494,7 +501,7 @@ fn cell(m: &Measurement) -> TableCell {
     }
 }
 
-/// Returns the remark on a host: whether it is the slowest, and whether its figure is suspect.
+/// Returns the remark on a host: the slowest, suspect, or both.
 fn remark(host: &RankedHost<'_>, is_slowest: bool) -> String {
     let status = host.figure.validity.status;
     let doubt = (host.figure.value.is_some() && status != Status::Valid).then(|| status.name());
@@ -549,7 +556,7 @@ mod tests {
 
     fn run() -> Outcome {
         let silent = Failure::missing("no response within 30 s");
-        merged(vec![
+        merge_host_reports(vec![
             ("n1".to_owned(), Ok(report("A", 100e9))),
             ("n2".to_owned(), Ok(report("A", 80e9))),
             ("n3".to_owned(), Err(silent)),

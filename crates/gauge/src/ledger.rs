@@ -1,5 +1,5 @@
-//! Reading of the ledger of hardware errors before and after measurements, and judgement of the figures. The counters
-//! of the CPU quotas are read at the same times.
+//! Comparison of the node's counters of hardware errors before and after measurements. Figures become suspect or
+//! invalid if errors occurred. The counters of the CPU quotas are read at the same times.
 
 use crate::{Gauge, throttle};
 use nodegauge_machine::SysRoot;
@@ -29,9 +29,9 @@ impl<'a> LedgerWatch<'a> {
         Self { root, before: LedgerReading::read(root), throttling, begun }
     }
 
-    /// Reads the counters after the measurement, judges the figures of `found`, which belong to `gauges`, and returns
-    /// the ledger. Events for which the figures of one part of the run were judged are not counted again for the other
-    /// parts.
+    /// Reads the counters after the measurement, judges the figures of `gauges` in `found`, and returns the ledger.
+    /// Events that [`Self::end_part`] already applied to the figures of one gauge are not applied again to those of
+    /// other gauges.
     pub fn end(self, found: &mut Outcome, gauges: &[&dyn Gauge]) -> Ledger {
         // The parts of a run have already been judged by their own counters.
         if !std::mem::take(&mut found.has_judged_parts) {
@@ -58,7 +58,7 @@ impl<'a> LedgerWatch<'a> {
         ledger
     }
 
-    /// Like [`Self::end`], for the part of a run that consists of one gauge.
+    /// Reads the counters after the part of a run that measured with one gauge, and judges the figures in `found`.
     pub fn end_part(self, found: &mut Outcome, gauge: &dyn Gauge) {
         self.judge_throttling(found);
         found.has_judged_parts = true;
@@ -68,7 +68,7 @@ impl<'a> LedgerWatch<'a> {
         found.judged_events.extend(during);
     }
 
-    /// Judges the figures by the CPU quotas since the begin.
+    /// Marks figures as suspect if a CPU quota throttled the process since [`Self::begin`].
     fn judge_throttling(&self, found: &mut Outcome) {
         let during = ThrottlingReading::read(self.root).since(&self.throttling);
         let elapsed = clock::now().saturating_duration_since(self.begun);
@@ -76,7 +76,7 @@ impl<'a> LedgerWatch<'a> {
     }
 }
 
-/// Returns the events of a counter that are not in `parts`; `None` if there are none.
+/// Subtracts the events in `parts` from an event count; `None` if no events remain.
 fn without_parts(event: &EventCount, parts: &[EventCount]) -> Option<EventCount> {
     let of_kind = parts.iter().filter(|part| part.kind == event.kind);
     let same = of_kind.filter(|part| part.component == event.component);
@@ -85,7 +85,7 @@ fn without_parts(event: &EventCount, parts: &[EventCount]) -> Option<EventCount>
     (events > 0).then(|| EventCount { events, ..event.clone() })
 }
 
-/// Adds the events to the reasons for doubt of a figure.
+/// Makes a figure suspect or invalid if one of the events affects it.
 fn judge(figure: &mut Measurement, gauges: &[&dyn Gauge], during: &[EventCount]) {
     if figure.is_published() {
         return;
@@ -120,7 +120,7 @@ mod tests {
         Measurement::new(gauge, "test", "name", Unit::BytesPerSecond).value(Quoted::Single, 1e9)
     }
 
-    /// Gauge for which only the name and the use of links matter.
+    /// Gauge with this name; the flag tells whether its figures use links.
     struct Named(&'static str, bool);
 
     impl Gauge for Named {

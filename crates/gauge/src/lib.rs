@@ -98,7 +98,7 @@ pub trait PlannedRun {
         Vec::new()
     }
 
-    /// Returns the description of the plan for a notice that it was left out.
+    /// Describes the plan in a few words, for the notice that the plan was left out.
     fn in_words(&self) -> String {
         "a part of the figures".to_owned()
     }
@@ -149,7 +149,7 @@ impl PlannedRun for PlanSequence {
             match Outcome::finish_run(plan.run(site, observer), observer) {
                 Ok(outcome) => found.extend(outcome),
                 Err(failure) if found.measurements.is_empty() => return Err(failure),
-                // After the first figure, no plan is refused: a part without time is left out.
+                // With figures at hand, a part that refuses to run is left out instead of ending the sequence.
                 Err(refusal) if refusal.kind == FailureKind::Usage => {
                     let text = format!("a part was left out: {}", refusal.single_line());
                     found.notices.push(Notice::new(NoticeId::Budget, "", text));
@@ -182,8 +182,8 @@ pub struct SummaryRequest<'a> {
     pub samples: Option<usize>,
     /// Thread settings from the environment variables of OpenMP programs.
     pub environment: &'a Environment,
-    /// Function that returns the newest saved run of this node that measured a figure with the given test and name
-    /// itself.
+    /// Function that returns the newest saved run of this node with the given test and figure name, without published
+    /// figures and figures of other programs.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
 }
 
@@ -203,7 +203,7 @@ pub enum Detail {
     Full,
 }
 
-/// Representative figure of a gauge, or a placeholder if the record does not contain the figure.
+/// Representative figure of a gauge; a placeholder if the record lacks the figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Headline<'r> {
     /// Part of the node that the figure describes, e.g. `floating point`.
@@ -247,7 +247,7 @@ pub fn run_part_with_notice(
         Some(planned) => run_part(gauge, planned, site, observer),
         None => Ok(Outcome::default()),
     });
-    kept(gauge, found)
+    with_failure_as_notice(gauge, found)
 }
 
 /// Runs the plan of a gauge as part of a larger run. Hardware errors during the run affect only the figures of this
@@ -267,8 +267,8 @@ pub fn run_part(
     Ok(outcome)
 }
 
-/// Returns the outcome of a part of a larger run. The failure of a part without figures becomes a notice.
-pub fn kept(gauge: &dyn Gauge, found: Result<Outcome, Failure>) -> Outcome {
+/// Turns the failure of a part of a larger run into a notice, unless the part has figures.
+pub fn with_failure_as_notice(gauge: &dyn Gauge, found: Result<Outcome, Failure>) -> Outcome {
     match found {
         Ok(mut outcome) => {
             // If the part has figures, its failure makes the larger run incomplete.
@@ -283,13 +283,13 @@ pub fn kept(gauge: &dyn Gauge, found: Result<Outcome, Failure>) -> Outcome {
     }
 }
 
-/// Returns the notice that a gauge measured nothing.
+/// Creates the notice that a gauge measured nothing.
 fn not_measured(gauge: &dyn Gauge, failure: &Failure) -> Notice {
     let text = format!("not measured: {}", failure.single_line());
     Notice::new(NoticeId::LeftOut, gauge.name(), text)
 }
 
-/// Gauge: it measures one component of the node, e.g. memory, compute, messages or files.
+/// Interface of a gauge, which measures one component of the node, e.g. memory, compute, messages or files.
 pub trait Gauge: Sync {
     /// Returns the gauge's name, which records contain as `gauge`.
     fn name(&self) -> &'static str;
@@ -297,8 +297,8 @@ pub trait Gauge: Sync {
     /// Returns the kinds of figures of the gauge, with their configuration keys.
     fn kinds(&self) -> Vec<ConfigKind>;
 
-    /// True if the data of the gauge's figures use links to devices, networks or disks. Errors of these links then
-    /// affect the figures.
+    /// True if the gauge's measurements transfer data over links to devices, networks or disks, so that errors of these
+    /// links affect the figures.
     fn uses_links(&self) -> bool {
         false
     }
@@ -306,7 +306,7 @@ pub trait Gauge: Sync {
     /// Plans the gauge's measurements for the command `run`; returns `None` if there are none on this node, which is
     /// the default.
     ///
-    /// Fails if a requirement of the run is missing or does not fit.
+    /// Fails if the run requires something that the node lacks, e.g. memory.
     fn summary_plan(
         &self,
         _site: &Site,
@@ -328,9 +328,10 @@ pub trait Gauge: Sync {
         Ok(None)
     }
 
-    /// Returns the points that the gauge can add to a roofline from its saved figures. `newest` returns the newest
-    /// saved run of this node that measured a figure with the given test and name itself. A point is as valid as its
-    /// figure. If the data of a run fits in the caches, a reason is returned instead of a point of main memory.
+    /// Returns the points that the gauge adds to a roofline from its saved figures. `newest` returns the newest saved
+    /// run of this node that contains a figure with the given test and name, measured by nodegauge. A point has the
+    /// validity of its figure. If the data of a run fits in the caches, the entry is the reason why the run has no
+    /// point of main memory.
     fn points(
         &self,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
@@ -350,8 +351,8 @@ pub trait Gauge: Sync {
         Vec::new()
     }
 
-    /// Returns the best value that the cores of a headline figure can reach according to the record; `None` if the
-    /// record does not contain one, or if it is already the limit of the figure.
+    /// Returns the highest value that the cores of a headline figure can reach according to the record. Returns `None`
+    /// if the record contains no such value, or if it is already the limit of the figure.
     fn reach(&self, record: &Record, figure: &Measurement) -> Option<Reach> {
         let _ = (record, figure);
         None

@@ -1,5 +1,5 @@
-//! Figures that other programs print and nodegauge does not measure in the same way: their configuration, their checks,
-//! and their page section. Each gauge has one test for them.
+//! Figures that other programs print and that have no equivalent in nodegauge: their configuration, their checks, and
+//! their section of a page. Each gauge has one test for them.
 
 use crate::readers::PrintedRun;
 use crate::view::{ColumnList, Section, TableCell};
@@ -105,10 +105,10 @@ impl OutputFigures {
         self.config.clone()
     }
 
-    /// Adds a figure. A figure that occurs twice with the same value counts once. A value that is not positive is
-    /// ignored, as on the diagonal of a matrix.
+    /// Adds a figure. A repeated figure with the same value is added once. A value that is not positive is ignored,
+    /// e.g. on the diagonal of a matrix.
     ///
-    /// Fails if the output has another value for the same figure, or if the value is not a number.
+    /// Fails if the same figure has two values, or if the value is not a number.
     pub fn push(&mut self, figure: OutputFigure, config: &OutputConfig) -> Result<(), String> {
         self.push_with_validity(figure, config, Validity::valid())
     }
@@ -187,7 +187,7 @@ pub fn section(record: &Record, of: OutputTest) -> Option<Section> {
     Some(section)
 }
 
-/// Returns the first sentence of a page with these figures.
+/// Returns the first sentence of a page with figures of this test.
 pub fn conclusion(record: &Record, of: OutputTest) -> Option<String> {
     let mut own = record.measurements.iter().filter(|m| m.gauge == of.gauge && m.test == of.test);
     let m = own.find(|m| m.value.is_some())?;
@@ -209,7 +209,7 @@ struct OutputRow<'a> {
 }
 
 impl OutputRow<'_> {
-    /// Returns the program with its version, its threads and its processes.
+    /// Describes the program: its version, its threads and its processes.
     fn program(&self) -> String {
         let OutputConfig { engine, engine_version, threads, processes, .. } = &self.config;
         let mut words = engine.clone().unwrap_or_else(|| "another program".to_owned());
@@ -224,7 +224,7 @@ impl OutputRow<'_> {
         words
     }
 
-    /// Returns the size of the messages, blocks, data or files.
+    /// Formats the size of the messages, blocks, data or files.
     fn size(&self) -> String {
         let OutputConfig { message_bytes, block_bytes, data_bytes, file_bytes, .. } = &self.config;
         let known = message_bytes.or(*block_bytes).or(*data_bytes).or(*file_bytes);

@@ -1,12 +1,12 @@
 //! Readers for the output of other programs: an output is recognised, parsed, and judged by the gauge to which the
 //! program belongs.
 //!
-//! A gauge has a [`Reader`] for each program whose output it understands ([`crate::Gauge::readers`]). The reference runs
-//! of the gauge use the same parser. A text is recognised by its program first ([`find_runs`]), so that the error of a
-//! reader is never reported for the output of another program. A text has any number of runs of any programs.
+//! A gauge has a [`Reader`] for each program whose output it understands ([`crate::Gauge::readers`]). The reference
+//! runs of the gauge use the same parser. A text is recognised by its program first ([`find_runs`]), so that the error
+//! of a reader is never reported for the output of another program. A text has any number of runs of any programs.
 //!
-//! A text is read twice: [`find_runs`] finds where its runs are, then one run at a time is in memory ([`read_each`]). The
-//! memory is that of the longest run, which is limited ([`LONGEST_RUN`]), and a few bytes per run.
+//! A text is read twice: [`find_runs`] locates the runs, then [`read_each`] parses them one by one. The memory in use
+//! is that of the longest run (at most [`LONGEST_RUN`]), and a few bytes per run.
 
 mod lines;
 mod parts;
@@ -21,7 +21,8 @@ use nodegauge_os::Input;
 pub use parts::find_runs;
 pub use runs::{FoundRun, MarkKind, RunMark};
 
-/// Bytes of a run that are read. Only a log behind a run has more, or a JSON document of thousands of jobs.
+/// Maximum number of bytes of a run that are read. A run is longer only if a log follows it, or if it is a JSON
+/// document of thousands of jobs.
 pub const LONGEST_RUN: usize = 8 << 20;
 
 /// Reader of the output of one program.
@@ -29,17 +30,17 @@ pub trait Reader: Sync {
     /// Returns the name of the program for messages.
     fn program(&self) -> &'static str;
 
-    /// Returns the position of a line in the order of the lines of a run; `None` if the line does not identify a run.
-    /// The line has no surrounding white space.
+    /// Returns the mark of a line that a run of the program prints; `None` if the line does not identify a run. The
+    /// line has no surrounding white space.
     fn mark(&self, line: &str) -> Option<RunMark>;
 
-    /// Returns the first characters of the lines that [`Self::mark`] recognises; for lines that may be quoted, without
-    /// characters before the first letter or digit. Empty if a line may begin with any character.
+    /// Returns all characters with which a line that [`Self::mark`] recognises can begin. For lines that may be quoted,
+    /// these are the first letters or digits. Empty if a line may begin with any character.
     fn first_characters(&self) -> &'static str {
         ""
     }
 
-    /// Returns the phase of the final line of a run; `None` if the program prints no final line.
+    /// Returns the phase of the last line of a complete run; `None` if the program prints no such line.
     fn last_phase(&self) -> Option<u8> {
         None
     }
@@ -55,9 +56,8 @@ pub trait Reader: Sync {
         None
     }
 
-    /// Returns a description, for the documentation, of what makes an output of the program suspect or refused, in
-    /// particular how truncation is detected. For every program, a last line without a line end is a sign of
-    /// truncation.
+    /// Describes, for the documentation, which outputs of the program are suspect or refused, in particular how
+    /// truncation is detected. For every program, a last line without a line end is a sign of truncation.
     fn doubts(&self) -> &'static str;
 
     /// True if a text that no reader recognises resembles the output of this program, so that the error of this reader
@@ -105,7 +105,7 @@ pub struct KnownRun {
 }
 
 impl KnownRun {
-    /// Returns the first option that the user gave; `None` if there is none.
+    /// Returns the name of the first option with which the user described the run; `None` if there is none.
     pub fn option(&self) -> Option<&'static str> {
         let given = [
             (self.element.is_some(), "--element"),
@@ -135,7 +135,7 @@ impl From<Vec<Measurement>> for PrintedRun {
 }
 
 impl PrintedRun {
-    /// Returns the reason why the end of the output is missing; `None` if the output appears to be complete.
+    /// Returns the reason to assume that the output is truncated; `None` if it appears to be complete.
     pub fn cut(&self) -> Option<&str> {
         let reasons = self.measurements.iter().flat_map(|m| &m.validity.reasons);
         reasons.map(String::as_str).find(|reason| reason.contains(printed::CUT))
@@ -151,7 +151,7 @@ pub struct ReadRun {
     pub version: Option<String>,
     /// Number of the first line of the run, from 1.
     pub line: usize,
-    /// Rank whose lines a launcher has marked; `None` without marks.
+    /// Rank that printed the run, if a launcher prefixed each line with its rank.
     pub rank: Option<u32>,
     /// True if the run has more than [`LONGEST_RUN`] bytes, of which only the first are read.
     pub is_overlong: bool,
@@ -182,10 +182,10 @@ pub struct UnreadOutput {
     pub hint: String,
 }
 
-/// Remedy for incomplete texts.
+/// Hint for incomplete texts.
 const WHOLE: &str = "give a file with the complete output of one of these programs";
 
-/// Creates an error that a complete output may avoid.
+/// Creates the error of an incomplete output from its cause.
 impl From<String> for UnreadOutput {
     fn from(cause: String) -> Self {
         Self { problem: None, cause, hint: "give the complete output of the run".to_owned() }
@@ -193,7 +193,7 @@ impl From<String> for UnreadOutput {
 }
 
 impl UnreadOutput {
-    /// Returns the failure for a run in the text named `shown`.
+    /// Converts the error to a failure. `shown` is the name of the text, and `run` describes the run in it.
     pub fn into_failure(self, shown: &str, run: &str) -> Failure {
         let problem = match self.problem {
             Some(problem) => format!("{shown} {problem} ({run})"),
@@ -215,11 +215,11 @@ pub enum ReadError {
         /// Number of a line of the first program between lines of the second, from 1.
         line: usize,
     },
-    /// A line is longer than any line that a program prints. The number is that of its bytes.
+    /// A line is longer than any line that a program prints; contains its length in bytes.
     Overlong(u64),
-    /// The text has more parts than any text of a program.
+    /// The text has more runs than any text of a program.
     TooMany {
-        /// Name of the parts.
+        /// Description of the runs that are too many.
         what: &'static str,
         /// Maximum number.
         most: usize,
@@ -228,7 +228,7 @@ pub enum ReadError {
     Encoding(&'static str),
     /// The text cannot be read, in words.
     Unreadable(String),
-    /// The user described a run of a program that describes its runs itself.
+    /// The user described the run, but the program prints the description itself.
     Described {
         /// Option with which the user described the run.
         option: &'static str,
@@ -246,7 +246,7 @@ impl From<std::io::Error> for ReadError {
 }
 
 impl ReadError {
-    /// Returns the failure; `shown` is the name of the text for the terminal.
+    /// Converts the error to a failure; `shown` is the name of the text in messages.
     pub fn into_failure(self, shown: &str) -> Failure {
         match self {
             Self::Unknown(programs) => {
@@ -309,7 +309,7 @@ pub fn recognise(readers: &[&dyn Reader], text: &str) -> Option<&'static str> {
     }
 }
 
-/// Position of a run in a text with several runs.
+/// Position of a run among the runs of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunPosition {
     /// Index of the run, from 0.
@@ -331,13 +331,13 @@ pub fn read(
     Ok(all)
 }
 
-/// Calls `visit` with each run of an input, in the order of their first lines; if a launcher marked the lines of ranks, in
-/// the order in which they end. The position is that in the order of the first lines. Only one run of each rank is in
-/// memory. A figure that is not positive or too large is missing.
+/// Calls `visit` with each run of an input, in the order of their first lines. If a launcher prefixed the lines with
+/// ranks, the order is that of the last lines. The position of a run always counts first lines. Only one run per rank
+/// is in memory. Figures that are not positive or too large are left out.
 ///
 /// # Errors
-/// Fails before the first run if the input has no run of a known program, if the lines of two runs are mixed, and if the
-/// input is no text that programs print.
+/// Fails before the first run if the input has no run of a known program, if the lines of two runs are mixed, or if the
+/// input is not plain text.
 pub fn read_each(
     readers: &[&dyn Reader],
     input: &Input<'_>,
@@ -365,10 +365,10 @@ pub fn read_each(
     })
 }
 
-/// Maximum number of lines before a run that count for the lines in its error.
+/// Maximum line number of a run for which the line numbers in its errors count from the start of the text.
 const COUNTED_BEFORE: usize = 10_000;
 
-/// Reads a run that begins in this line of the whole text.
+/// Parses the figures of a run, and returns them with the first line of the run in the whole text.
 fn read_run(reader: &dyn Reader, part: &parts::RunText<'_>, context: &ReadContext<'_>) -> ReadRun {
     let FoundRun { line, rank, .. } = *part.run;
     let printed = read_figures(reader, part.text, context).map_err(|unread| {
@@ -384,7 +384,7 @@ fn read_run(reader: &dyn Reader, part: &parts::RunText<'_>, context: &ReadContex
             let cause = format!("{} (counted from line {line})", unread.cause);
             return UnreadOutput { cause, ..unread };
         }
-        // The cause names lines of the run. Empty lines before it make them those of the whole text.
+        // Errors contain line numbers. Empty lines before the run make them line numbers of the whole text.
         let padded = "\n".repeat(line - 1) + part.text;
         read_figures(reader, &padded, context).err().unwrap_or(unread)
     });
@@ -393,7 +393,7 @@ fn read_run(reader: &dyn Reader, part: &parts::RunText<'_>, context: &ReadContex
     ReadRun { program: reader.program(), version, line, rank, is_overlong, printed }
 }
 
-/// Parses the figures of a run; at least one of them must have a value.
+/// Parses the figures of a run, and fails if none of them has a value.
 fn read_figures(
     reader: &dyn Reader,
     text: &str,

@@ -10,8 +10,8 @@
 //! - If the user interrupted a turn, its error is an interruption, not a failure. A cell returns no sample for an
 //!   incomplete measurement.
 //!
-//! A reference program runs between native turns ([`Series::run_reference`]). If it fails, the native figures are kept, and the
-//! run is incomplete.
+//! A reference program runs between native turns ([`Series::run_reference`]). If it fails, the native figures are kept,
+//! and the run is incomplete.
 
 pub mod alteration;
 mod reference;

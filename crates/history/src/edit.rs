@@ -1,4 +1,4 @@
-//! Changes of saved runs: setting and removing labels, removing runs.
+//! Changes of saved runs: labels are set and removed, and runs are removed.
 
 use crate::error::{Access, HistoryError};
 use crate::store::Store;

@@ -7,8 +7,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// Timeout for the write lock of another program. Saving a run takes milliseconds, or several tenths of a second on a
-/// busy network file system. A lock that is held longer will probably not be released soon.
+/// Maximum wait for a lock that another program holds. Saving a run takes milliseconds, or several tenths of a second
+/// on a busy network file system. A lock that is held longer will probably not be released soon.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Error of the history, with a hint.
@@ -22,8 +22,8 @@ pub enum HistoryError {
         /// Valid selectors that are similar to the typed one, most similar first.
         candidates: Vec<String>,
     },
-    /// Invalid or unreadable input, e.g. a file that is not a database, or an identifier that is too short. Also a
-    /// missing permission, folder or disk space.
+    /// The input is invalid or cannot be read, e.g. a file that is not a database, or an identifier that is too short;
+    /// or a permission, a folder or disk space is missing.
     #[error(transparent)]
     Failed(#[from] Failure),
     /// Another program is writing to the database.
@@ -38,7 +38,7 @@ fn near(candidates: &[String]) -> String {
     }
 }
 
-/// Kind of access to the database that failed.
+/// Kind of access to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -55,7 +55,7 @@ impl Display for Access {
 }
 
 impl HistoryError {
-    /// Returns the error for a file that is not a database, that is damaged, or that belongs to another program.
+    /// Creates the error for a file that is not a database, is damaged, or belongs to another program.
     pub(crate) fn unreadable(path: &Path, cause: impl Display) -> Self {
         let path = legible::path(path);
         Failure::usage(format!("cannot read history database {path}"))
@@ -64,7 +64,7 @@ impl HistoryError {
             .into()
     }
 
-    /// Returns the error for a database without the permission for `access`.
+    /// Creates the error for a database for which the permission for `access` is missing.
     pub(crate) fn closed(path: &Path, access: Access, cause: impl Display) -> Self {
         let hint = match access {
             Access::Read => "use --db FILE with a file that you can read",
@@ -77,7 +77,7 @@ impl HistoryError {
             .into()
     }
 
-    /// Returns the error for a database that another program kept locked during the time `waited`.
+    /// Creates the error for a database that another program has kept locked for the time `waited`.
     pub(crate) fn busy(path: &Path, access: Access, waited: Duration) -> Self {
         Self::Busy(
             Failure::missing(format!(
@@ -89,13 +89,13 @@ impl HistoryError {
         )
     }
 
-    /// Returns the error for a path with a link that another user may have created.
+    /// Creates the error for a path that contains a symbolic link which another user may have created.
     pub(crate) fn untrusted(path: &Path, access: Access, why: &OutputError) -> Self {
         let problem = format!("cannot {access} history database {}: {why}", legible::path(path));
         Failure::missing(problem).hint(why.hint()).into()
     }
 
-    /// Returns the error for a file that cannot be read.
+    /// Creates the error for a file that cannot be read.
     pub(crate) fn from_file_error(path: &Path, cause: &io::Error) -> Self {
         let problem = format!("cannot read {}: {cause}", legible::path(path));
         match cause.kind() {
@@ -134,7 +134,8 @@ impl HistoryError {
     }
 }
 
-/// Returns the reason of the operating system for not opening the file. Nothing is created or changed.
+/// Returns the operating system's reason why the file cannot be opened; `None` if it can. Nothing is created or
+/// changed.
 fn refusal(path: &Path, access: Access) -> Option<String> {
     let mut options = std::fs::File::options();
     options.read(true).write(access == Access::Write);
@@ -147,7 +148,7 @@ fn refusal(path: &Path, access: Access) -> Option<String> {
     })
 }
 
-/// Returns the message of SQLite without the path that rusqlite appends.
+/// Returns the message of SQLite without the path that rusqlite appends to it.
 fn plain(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => {

@@ -1,4 +1,4 @@
-//! Search for saved runs by a selector. If no run matches, similar selectors are suggested.
+//! Search for saved runs by a selector, with suggestions of similar selectors if no run matches.
 
 use crate::error::{Access, HistoryError};
 use crate::list::RunFilter;
@@ -35,8 +35,8 @@ impl Store {
         self.record(&id)
     }
 
-    /// Returns all records that `selector` selects, newest first. A label selects all runs with that label; for other
-    /// selectors, the result is that of [`Store::find`].
+    /// Returns all records that `selector` selects, newest first. A label selects all runs with that label; any other
+    /// selector selects the record that [`Store::find`] returns.
     ///
     /// # Errors
     /// Returns the same errors as [`Store::find`].
@@ -72,7 +72,7 @@ impl Store {
             .map_err(&failed)?;
         let mut record = record::parse(&text, &self.names)
             .map_err(|cause| HistoryError::unreadable(self.path(), format!("run {id}: {cause}")))?;
-        // Labels may have changed since the record was saved.
+        // Labels may have changed since the record was saved, so they are read from the database.
         record.labels = self.labels(id).map_err(failed)?;
         Ok(record)
     }
@@ -84,7 +84,7 @@ impl Store {
             Selector::Latest(back) => self.nth_newest(back),
             Selector::Label(key, value) => self.newest_with(Some(&key), &value),
             Selector::Word(word) => {
-                // Identifiers are upper-case; lower-case input is accepted.
+                // Identifiers are in upper case; lower case is also accepted.
                 let prefix = word.to_ascii_uppercase();
                 let mut matching = self.with_prefix(&prefix).map_err(&failed)?;
                 if matching.contains(&prefix) {
@@ -117,7 +117,7 @@ impl Store {
             Some(id) => Ok(id),
             None => Err(HistoryError::NotFound {
                 selector: selector.to_owned(),
-                candidates: self.near(selector).map_err(failed)?,
+                candidates: self.similar_selectors(selector).map_err(failed)?,
             }),
         }
     }
@@ -128,7 +128,7 @@ impl Store {
         Ok(if ids.len() == count { ids.pop() } else { None })
     }
 
-    /// Returns the runs that `latest` and `latest~N` select from, newest first: those that nodegauge measured, or all
+    /// Returns the runs to which `latest` and `latest~N` refer, newest first: the runs that nodegauge measured, or all
     /// runs if it measured none.
     fn latest_ids(&self, limit: Option<usize>) -> rusqlite::Result<Vec<String>> {
         let own = RunFilter { limit, own: true, ..RunFilter::default() };
@@ -139,12 +139,12 @@ impl Store {
         self.runs("id", &RunFilter { own: false, ..own }, |row| row.get(0))
     }
 
-    /// Returns the newest run with this value of the label `key`; without a key, of any label.
+    /// Returns the newest run whose label `key` has this value; without a key, any label may have it.
     fn newest_with(&self, key: Option<&str>, value: &str) -> rusqlite::Result<Option<String>> {
         Ok(self.all_with(key, value)?.into_iter().next())
     }
 
-    /// Returns the runs with this value of the label `key`, newest first; without a key, of any label.
+    /// Returns the runs whose label `key` has this value, newest first; without a key, any label may have it.
     fn all_with(&self, key: Option<&str>, value: &str) -> rusqlite::Result<Vec<String>> {
         newest_first(usize::MAX, |of_time, _| {
             self.connection
@@ -163,7 +163,7 @@ impl Store {
         if prefix.is_empty() {
             return Ok(Vec::new());
         }
-        // The upper bound is the prefix followed by a tilde, which sorts after every character of an identifier. An
+        // Every character of an identifier sorts before the tilde, so the prefix with a tilde is an upper bound. An
         // identifier that equals the prefix comes first.
         let matching = "SELECT id FROM run WHERE id >= ?1 AND id < ?2";
         self.connection
@@ -173,7 +173,7 @@ impl Store {
     }
 
     /// Returns selectors that are similar to `selector`, most similar first.
-    fn near(&self, selector: &str) -> rusqlite::Result<Vec<String>> {
+    fn similar_selectors(&self, selector: &str) -> rusqlite::Result<Vec<String>> {
         Ok(match Selector::from(selector) {
             Selector::Latest(_) => match self.latest_ids(None)?.len() {
                 0 => Vec::new(),
@@ -202,7 +202,7 @@ impl Store {
     }
 }
 
-/// Returns the texts in `known` that are most similar to `typed`; the first texts if none is similar.
+/// Returns the texts in `known` that are most similar to `typed`. If none is similar, returns the first texts.
 fn nearest(typed: &str, mut known: Vec<String>) -> Vec<String> {
     let mut similar: Vec<String> =
         known.iter().filter(|text| similarity(typed, text) >= MIN_SIMILARITY).cloned().collect();
@@ -215,8 +215,8 @@ fn nearest(typed: &str, mut known: Vec<String>) -> Vec<String> {
     similar
 }
 
-/// Returns the similarity of a typed text to a label or identifier. For a label, the user may have typed only its
-/// value.
+/// Returns the similarity, 0 to 1, of a typed text to a label or identifier. The typed text may also be only the value
+/// of the label.
 fn similarity(typed: &str, text: &str) -> f64 {
     let whole = strsim::jaro_winkler(typed, text);
     match text.split_once('=') {

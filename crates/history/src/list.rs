@@ -29,7 +29,7 @@ pub struct RunFilter {
     pub since: Option<Moment>,
     /// Only runs that started before the end of this day or second.
     pub until: Option<Moment>,
-    /// Only runs that were measured on the node of this history, without imported runs.
+    /// True to leave out imported runs.
     pub own: bool,
 }
 
@@ -79,9 +79,9 @@ pub struct ListedFigures {
     pub test: String,
     /// Name of the figures.
     pub name: String,
-    /// Unit; `None` if this version of the program does not support the unit.
+    /// Unit; `None` if this version of the program does not know the unit.
     pub unit: Option<Unit>,
-    /// Best value; the largest value if the unit has no better direction. `None` without a valid result.
+    /// Best value; if the unit has no better direction, the largest value. `None` without a valid result.
     pub best: Option<f64>,
     /// Number of figures with this name.
     pub count: usize,
@@ -90,7 +90,7 @@ pub struct ListedFigures {
 }
 
 impl RunFilter {
-    /// Returns SQL conditions for the runs, joined by AND, with the values for their question marks.
+    /// Returns the SQL conditions of the filter, joined by AND, and the values for their question marks.
     fn conditions(&self) -> (String, Vec<Value>) {
         let mut found = SqlConditions { sql: "1".to_owned(), values: Vec::new() };
         if let Some(host) = &self.host {
@@ -150,7 +150,8 @@ impl Store {
     /// Fails if the database cannot be read.
     pub fn list(&self, filter: &RunFilter) -> Result<Vec<RunLine>, HistoryError> {
         let lines = || -> rusqlite::Result<Vec<RunLine>> {
-            // The JSON of this node's records is not parsed. The last argument of an import command is the file.
+            // The JSON of own records is not parsed, to save time. For an import, the last argument of the command is
+            // the file.
             let columns = format!(
                 "id, started, seconds, host, command, complete, own,
                  CASE WHEN NOT own AND json_extract(record, '$.machine.source') = '{}'
@@ -173,7 +174,8 @@ impl Store {
             })?;
             for line in &mut lines {
                 line.labels = self.labels(&line.id)?;
-                // Reference figures count only for the imported output of another program.
+                // The figures of an imported output are reference figures. For other runs, reference figures are left
+                // out.
                 line.figures = self.figures(&line.id, line.imported_from.is_some())?;
             }
             Ok(lines)
@@ -201,8 +203,8 @@ impl Store {
             .map_err(self.failed(Access::Read))
     }
 
-    /// Returns the runs with a value of a label; without a value, those with the value of the newest run that has the
-    /// label. Only runs that were measured on `host` count, without imported runs.
+    /// Returns the runs with this value of a label. Without a value, returns the runs with the value that the newest
+    /// run with this label has. Only runs that were measured on `host` count, without imported runs.
     ///
     /// # Errors
     /// Fails if the database cannot be read.
@@ -226,8 +228,8 @@ impl Store {
             .map_err(self.failed(Access::Read))
     }
 
-    /// Returns the prefix length, at least `min`, at which the identifiers of these runs differ from all other saved
-    /// identifiers.
+    /// Returns the minimum prefix length, at least `min`, that distinguishes the identifiers of these runs from all
+    /// other saved identifiers.
     ///
     /// # Errors
     /// Fails if the database cannot be read.
@@ -247,7 +249,7 @@ impl Store {
         Ok(length)
     }
 
-    /// Returns the identifiers that precede and follow an identifier.
+    /// Returns the saved identifiers directly before and after an identifier, in alphabetical order.
     fn neighbours(&self, id: &str) -> rusqlite::Result<[Option<String>; 2]> {
         self.connection
             .prepare_cached(
@@ -308,7 +310,7 @@ impl Store {
     }
 }
 
-/// Reads a summary of runs that share a label from a row.
+/// Reads the summary of runs that share a label from a row.
 fn labelled_runs(row: &Row<'_>) -> rusqlite::Result<LabelledRuns> {
     Ok(LabelledRuns { value: row.get(0)?, first: row.get(1)?, runs: row.get(2)? })
 }

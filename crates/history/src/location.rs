@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Environment variable with the path of the history.
 pub const DB_VARIABLE: &str = "NODEGAUGE_DB";
 
-/// Returns the default path of the history: `$NODEGAUGE_DB`, else `$XDG_DATA_HOME/nodegauge/history.db`, else
+/// Returns the default path of the history: `$NODEGAUGE_DB`, otherwise `$XDG_DATA_HOME/nodegauge/history.db`, otherwise
 /// `~/.local/share/nodegauge/history.db`; `None` without a home folder. `lookup` reads environment variables; an empty
 /// variable counts as not set.
 pub fn default_path(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
@@ -22,7 +22,7 @@ pub fn default_path(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
     Some(data.join("nodegauge").join("history.db"))
 }
 
-/// Returns the path in a variable; `None` if it is not set or is empty.
+/// Returns the path in a variable; `None` if the variable is not set or empty.
 fn set(name: &str, lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
@@ -32,7 +32,7 @@ fn set(name: &str, lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf>
 pub struct HistoryFile {
     /// Path that the user gave; `None` for the default path.
     pub given: Option<PathBuf>,
-    /// Former names of keys that older records contain.
+    /// Former names of configuration keys in older records.
     pub former_names: &'static FormerNames,
 }
 
@@ -72,7 +72,9 @@ impl HistoryFile {
     }
 }
 
-/// Returns a path that the user gave with the option `name`, if its folder exists.
+/// Checks that the folder of a path exists; `name` is the option with which the user gave the path. Returns the path.
+///
+/// Fails if the folder does not exist.
 fn in_existing_folder(name: &str, path: PathBuf) -> Result<PathBuf, Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     if folder.as_os_str().is_empty() || !matches!(folder.try_exists(), Ok(false)) {

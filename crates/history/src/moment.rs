@@ -6,8 +6,8 @@ use nodegauge_measure::record::{now_rfc3339, rfc3339};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-/// Maximum time by which the clock of another node may be ahead of the local one. Synchronised clocks agree to seconds;
-/// a day also covers a clock that was set to local time instead of UTC.
+/// Maximum time by which the clock of another node may be ahead of the local clock. Synchronised clocks agree within
+/// seconds. A day also covers a clock that was set to local time instead of UTC.
 const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 
 /// Returns the latest plausible start of a run as RFC 3339 text. Such texts sort chronologically.
@@ -16,7 +16,7 @@ pub(crate) fn latest_plausible_start() -> String {
     latest.unwrap_or_else(now_rfc3339)
 }
 
-/// Day or second in UTC, stored as the common prefix of all RFC 3339 times in it.
+/// Day or second in UTC, stored as the prefix that all RFC 3339 times in it share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment(String);
 
@@ -31,13 +31,13 @@ impl Moment {
         format!("{}~", self.0)
     }
 
-    /// Returns the moment of a time, to the second.
+    /// Returns the second that contains `time`; `None` for a time that RFC 3339 cannot represent.
     fn at(time: SystemTime) -> Option<Self> {
         rfc3339(time).map(Self)
     }
 
     fn read(text: &str, now: SystemTime) -> Option<Self> {
-        // A duration such as `2d` or `36h` means a time before now, to the second.
+        // A duration such as `2d` or `36h` denotes the second that lies this long before now.
         if let Ok(ago) = humantime::parse_duration(text) {
             return Self::at(now.checked_sub(ago)?);
         }
@@ -76,7 +76,7 @@ impl FromStr for Moment {
     }
 }
 
-/// Returns the time of a date and time of day in UTC.
+/// Parses a date, or a date and time in UTC.
 fn utc_time(moment: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339_weak(moment).ok()
 }

@@ -1,4 +1,4 @@
-//! Saved figures of a node. Saved figures are read for new runs and for verdicts only through this module.
+//! Saved figures that were measured on this node. New runs and verdicts read saved figures only through this module.
 
 use crate::error::{Access, HistoryError};
 use crate::list::RunFilter;
@@ -8,9 +8,10 @@ use nodegauge_measure::record::{Category, Record, SavedTrips, Status};
 use rusqlite::params;
 use std::collections::BTreeSet;
 
-/// Maximum number of saved runs of a test from which run-to-run variation is estimated.
+/// Maximum number of saved runs of a test from which the run-to-run variation is estimated.
 const MAX_RELATED_RUNS: u32 = 40;
-/// Number of runs from which core-to-core round trips are read: about as many as a day has. Reading them takes 0.1 s.
+/// Number of runs from which core-to-core round trips are read. It is about the number of runs per day, and reading
+/// them takes 0.1 s.
 const LATEST: usize = 20;
 
 impl Store {
@@ -45,7 +46,7 @@ impl Store {
         found.iter().map(|id| self.own_record(id)).collect()
     }
 
-    /// Returns a saved run with those figures that were measured on this node.
+    /// Returns a saved run with only those figures that were measured on this node.
     fn own_record(&self, id: &str) -> Result<Record, HistoryError> {
         let mut record = self.record(id)?;
         record.keep_own_host();
@@ -55,7 +56,7 @@ impl Store {
         Ok(record)
     }
 
-    /// Returns other saved runs of the same node with figures of the same tests, newest first.
+    /// Returns other saved runs of the same node that contain figures of the same tests, newest first.
     ///
     /// # Errors
     /// Fails if the database cannot be read.
@@ -73,7 +74,7 @@ impl Store {
         Ok(related)
     }
 
-    /// Returns the core-to-core round trips of the latest runs on `host`. Unreadable runs are left out.
+    /// Returns the core-to-core round trips of the latest runs on `host`. Runs that cannot be read are skipped.
     ///
     /// # Errors
     /// Fails if the database cannot be read.

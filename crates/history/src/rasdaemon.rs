@@ -1,7 +1,8 @@
-//! Hardware errors in the database of rasdaemon (`ras-mc_event.db`), which is read only.
+//! Hardware errors in the database of rasdaemon (`ras-mc_event.db`), which is opened for reading only.
 //!
 //! The database is opened as immutable: SQLite takes no lock and creates no file next to it, so rasdaemon is not
-//! disturbed. The file is written by another program, so the command reads it in a child process.
+//! disturbed. Another program writes the file, and reading it may fail unexpectedly; therefore it is read in a child
+//! process.
 
 use nodegauge_measure::record::{EventCount, HardwareEvent};
 use rusqlite::{Connection, OpenFlags};
@@ -10,8 +11,8 @@ use std::path::Path;
 /// Usual path of the database.
 pub const PATH: &str = "/var/lib/rasdaemon/ras-mc_event.db";
 
-/// Statements that return the events of a table since a time: kind, component, number. The time format of rasdaemon is
-/// `2026-11-25 02:41:07 +0100`.
+/// SQL statements that count the events of a table since a time. The columns of the result are kind, component and
+/// number. The time format of rasdaemon is `2026-11-25 02:41:07 +0100`.
 const TABLES: [&str; 3] = [
     "SELECT lower(err_type), coalesce(nullif(label, ''), 'mc' || mc), sum(err_count)
      FROM mc_event WHERE SINCE GROUP BY 1, 2 ORDER BY 1, 2 LIMIT 1000",
@@ -25,8 +26,8 @@ const TABLES: [&str; 3] = [
 const SINCE: &str = "strftime('%s', substr(timestamp, 1, 19) || substr(timestamp, 21, 3) || ':'
      || substr(timestamp, 24, 2)) + 0 >= ?1";
 
-/// Returns the events after `since`, in seconds since 1970. Missing tables are skipped, because recording each kind of
-/// event is optional.
+/// Counts the events after `since`, in seconds since 1970. Missing tables are skipped, because the recording of each
+/// kind of event is optional in rasdaemon.
 ///
 /// # Errors
 /// Fails with a message of one line if the file is not a database with at least one table of rasdaemon.
@@ -75,7 +76,7 @@ fn table_events(database: &Connection, sql: &str, since: u64) -> rusqlite::Resul
     Ok(events)
 }
 
-/// Returns the kind of an event from the words of rasdaemon; `None` for information.
+/// Returns the kind of an event from the words of rasdaemon; `None` for events that are not errors.
 fn event_kind(words: &str) -> Option<HardwareEvent> {
     Some(match words {
         "corrected" => HardwareEvent::MemoryCorrected,
@@ -92,7 +93,7 @@ fn event_kind(words: &str) -> Option<HardwareEvent> {
 mod tests {
     use super::*;
 
-    /// Tables as rasdaemon 0.6.8 of Debian 12 creates them.
+    /// Tables as created by rasdaemon 0.6.8 of Debian 12.
     const SCHEMA: &str = "\
          CREATE TABLE mc_event (id INTEGER PRIMARY KEY, timestamp TEXT, err_count INTEGER, err_type TEXT, err_msg TEXT, \
          label TEXT, mc INTEGER, top_layer INTEGER, middle_layer INTEGER, lower_layer INTEGER, address INTEGER, grain \
@@ -124,7 +125,7 @@ mod tests {
         }
         drop(database);
         let before = std::fs::read(&path).unwrap();
-        // 2026-11-25 00:00:00 UTC.
+        // The argument is 2026-11-25 00:00:00 UTC.
         let found = events(&path, 1_795_564_800).unwrap();
         let words: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(

@@ -28,7 +28,8 @@ pub(crate) enum DatabaseKind {
     Foreign,
 }
 
-/// Returns the kind of a database. A single statement is used, because another program may be creating the database.
+/// Returns the kind of a database. It is read with a single statement, because another program may be creating the
+/// database.
 pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
     connection.query_row(
         "SELECT user_version, (SELECT count(*) FROM sqlite_schema),
@@ -48,11 +49,11 @@ pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
     )
 }
 
-/// Upgrades a database to the current version. It must be empty or of an older version (see [`kind`]).
+/// Upgrades a database to the current version. The database must be empty or of an older version (see [`kind`]).
 pub(crate) fn upgrade(connection: &mut Connection) -> Result<(), rusqlite_migration::Error> {
-    // The version is read before the steps are applied. The file stays locked from the read to the last step, so that a
-    // second program does not apply the same steps. The locking mode is set while the lock is held: two programs that
-    // wait for the lock in exclusive mode would deadlock.
+    // The file stays locked while the version is read and the steps are applied, so that a second program does not
+    // apply the same steps. The locking mode is set while the lock is held: if two programs waited for the lock in
+    // exclusive mode, they would deadlock.
     connection.set_transaction_behavior(TransactionBehavior::Exclusive);
     connection.execute_batch("BEGIN EXCLUSIVE; PRAGMA locking_mode = exclusive; COMMIT")?;
     migrations().to_latest(connection)?;
@@ -68,8 +69,8 @@ pub(crate) fn migrations() -> Migrations<'static> {
     Migrations::from_slice(STEPS)
 }
 
-/// Creates temporary views that give a history of version `found` the columns of the current tables. The views exist
-/// only in this connection; the database is not changed.
+/// Creates temporary views that give a history of version `found` the columns of the current version. The views exist
+/// only in this connection, and the database is not changed.
 pub(crate) fn view(connection: &Connection, found: u32) -> rusqlite::Result<()> {
     match found {
         ..3 => connection.execute_batch(

@@ -1,5 +1,5 @@
 //! Selectors of runs that users type: an identifier or its prefix, `latest`, `latest~2`, a label `key=value` or its
-//! value, or a file. This module also reads records from files. It does not use the database.
+//! value, or a file. This module also reads records from files, and does not use the database.
 
 use crate::error::HistoryError;
 use nodegauge_measure::keys::FormerNames;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// Parsed selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Selector {
-    /// The run that follows this number of newer runs.
+    /// The latest run, after skipping this number of newer runs.
     Latest(u32),
     /// Newest run with a label of this key and value.
     Label(String, String),
@@ -34,13 +34,13 @@ impl From<&str> for Selector {
     }
 }
 
-/// True if a selector that matches no saved run is a file: the file exists, the text looks like a path, or it is `-`
-/// (standard input).
+/// True if a selector denotes a file when no saved run matches it: the file exists, the text looks like a path, or it
+/// is `-` (standard input).
 pub fn is_file_selector(text: &str) -> bool {
     text == "-" || text.contains('/') || text.ends_with(".json") || Path::new(text).is_file()
 }
 
-/// Reads a record from a file.
+/// Reads a record from a file; `names` are the former names of configuration keys.
 ///
 /// # Errors
 /// Fails if the file cannot be read, or is not a record of a supported schema.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Interval at which a waiting save checks whether to continue waiting.
+/// Interval at which a waiting save checks whether it must end.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
 /// Open history database.
@@ -20,7 +20,7 @@ const ATTEMPT: Duration = Duration::from_millis(250);
 pub struct Store {
     pub(crate) connection: Connection,
     path: PathBuf,
-    /// Former names of keys that older runs contain.
+    /// Former names of configuration keys in older runs.
     pub(crate) names: FormerNames,
 }
 
@@ -43,7 +43,7 @@ impl Store {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let (mut store, kind) = Self::connect(path, names, access, flags)?;
         let failed = |error| HistoryError::from_sqlite(path, access, &error);
-        // Taking the write lock detects a read-only file or folder before anything is measured.
+        // The write lock is taken once, to detect a read-only file or folder before anything is measured.
         store.connection.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(failed)?;
         if kind != DatabaseKind::History(schema::KNOWN) {
             schema::upgrade(&mut store.connection).map_err(|error| match error {
@@ -65,10 +65,10 @@ impl Store {
             Ok(false) => return Ok(None),
             Err(cause) => return Err(HistoryError::closed(path, access, cause)),
         }
-        // SQLite can roll back the incomplete transaction of a killed writer only in a writable file. If the file is
-        // not writable, SQLite opens it for reading only.
+        // To roll back the incomplete transaction of a killed writer, SQLite needs a writable file. If the file is not
+        // writable, SQLite opens it for reading only.
         let (store, kind) = Self::connect(path, names, access, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        // An empty file is a database without tables: a history without runs.
+        // An empty file is a database without tables, i.e. a history without runs.
         let DatabaseKind::History(found) = kind else { return Ok(None) };
         schema::view(&store.connection, found)
             .and_then(|()| store.connection.pragma_update(None, "query_only", true))
@@ -89,21 +89,21 @@ impl Store {
         if std::fs::metadata(&file).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             return Err(HistoryError::unreadable(path, "it is not a regular file"));
         }
-        // The folder of the history may be writable by other users. SQLite would follow their links and create a
-        // database at a place of their choice.
+        // Other users may be able to write to the folder of the history. If SQLite followed their links, it would
+        // create a database at a place of their choice.
         let file = match nodegauge_os::resolve_links(&file) {
             Ok(file) => file,
             Err(why @ OutputError::UntrustedLink { .. }) => {
                 return Err(HistoryError::untrusted(path, access, &why));
             }
-            // SQLite reports why the file cannot be opened.
+            // If the path cannot be resolved, SQLite reports why the file cannot be opened.
             Err(_) => file,
         };
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
-        // This is the first read of the file, because SQLite does not read a file when it opens it.
+        // SQLite reads the file here for the first time, not when it opens the file.
         let kind = schema::kind(&connection).map_err(failed)?;
         match kind {
             DatabaseKind::Foreign => {
@@ -134,7 +134,7 @@ impl Store {
     /// Saves a run of this node, or the output of another program, in one transaction.
     ///
     /// # Errors
-    /// Fails if the run cannot be written, is already saved, or could not be read back. In all these cases nothing is
+    /// Fails if the run cannot be written, is already saved, or could not be read back later. In these cases nothing is
     /// saved.
     pub fn save(&mut self, record: &Record) -> Result<(), HistoryError> {
         let transaction = self.begin()?;
@@ -142,7 +142,7 @@ impl Store {
         transaction.commit().map_err(self.failed(Access::Write))
     }
 
-    /// Saves a run like [`Store::save`]. Waits for other programs that are writing until `limit` has elapsed or
+    /// Saves a run like [`Store::save`]. While other programs are writing, it waits until `limit` has elapsed or
     /// `is_ended` returns true.
     ///
     /// # Errors
@@ -177,8 +177,8 @@ impl Store {
     pub(crate) fn insert(&self, record: &Record, own: bool) -> Result<(), HistoryError> {
         let id = legible::escaped(&record.id);
         let json = serde_json::to_string(record).map_err(|error| unfit(&id, error.to_string()))?;
-        // JSON has no infinities. Without this check, an infinite sample would cause an error only when the run is
-        // shown.
+        // JSON cannot represent infinite numbers. Without this check, an infinite sample would cause an error only when
+        // the run is read.
         record::parse(&json, &self.names).map_err(|cause| {
             let why = match infinite_figure(record) {
                 Some(m) => format!("its figure {} {} is not a finite number", m.test, m.name),
@@ -199,19 +199,20 @@ impl Store {
         })
     }
 
-    /// Begins a transaction that takes the write lock immediately, so that SQLite can wait for it.
+    /// Begins a transaction that takes the write lock immediately, because SQLite can wait for the lock only at the
+    /// beginning.
     pub(crate) fn begin(&self) -> Result<Transaction<'_>, HistoryError> {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
             .map_err(self.failed(Access::Write))
     }
 }
 
-/// Returns the error for a run that cannot be saved.
+/// Creates the error for a run that cannot be saved.
 fn unfit(id: &str, cause: String) -> HistoryError {
     Failure::missing(format!("cannot save run {id}: {cause}")).into()
 }
 
-/// Returns the name of a value in JSON.
+/// Returns the name of an enum value in JSON.
 fn word(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).ok();
     value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
@@ -222,7 +223,7 @@ fn infinite_figure(record: &Record) -> Option<&Measurement> {
     record.measurements.iter().find(|m| !m.has_finite_numbers())
 }
 
-/// Inserts the rows of a record.
+/// Inserts the rows of a record into all tables.
 fn rows(connection: &Connection, record: &Record, json: &str, own: bool) -> rusqlite::Result<()> {
     let run =
         "INSERT INTO run (id, started, seconds, complete, host, command, version, record, own)

@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 pub struct ImportResult {
     /// Number of records that the import saved.
     pub saved: usize,
-    /// Number of records that were already saved.
+    /// Number of records that had already been saved.
     pub known: usize,
 }
 
 /// Returns the records in a file that `history export` or `--json` wrote; `None` if the text does not begin with a
-/// record. `names` are the former names of keys. Errors contain the line number.
+/// record. `names` are the former names of configuration keys. Errors contain the line number.
 pub fn records<'a>(
     path: &'a Path,
     text: &'a str,
@@ -60,10 +60,10 @@ pub fn records<'a>(
 }
 
 impl Store {
-    /// Saves records of another history with unchanged identifiers, marked as imported. A record that is already saved
-    /// is not changed and keeps its labels. The iterator `records` is created twice: if one record is refused in the
-    /// first pass, no record is saved. Records are committed in portions, so that other programs can save runs in
-    /// between.
+    /// Saves records of another history, marked as imported, with unchanged identifiers. A record that is already saved
+    /// is not changed and keeps its labels. `records` is called twice: a first pass checks all records, so that nothing
+    /// is saved if one of them is refused. Records are committed in portions, so that other programs can save runs
+    /// between the portions.
     ///
     /// # Errors
     /// Fails if `records` returns an error, if a record has no valid identifier, start or figures, or if it differs
@@ -131,7 +131,7 @@ impl Store {
         Ok(())
     }
 
-    /// Imports one portion and returns it with its counts.
+    /// Imports one portion in a transaction. Returns `counts`, increased by its records.
     fn import_whole_portion(
         &self,
         records: impl Iterator<Item = Result<Record, HistoryError>>,
@@ -157,7 +157,7 @@ impl Store {
         Ok(counts)
     }
 
-    /// True if the record is saved already; its labels may differ.
+    /// True if the record has already been saved; its labels may differ.
     fn is_saved(&self, record: &Record) -> Result<bool, HistoryError> {
         let Some(saved) = self.saved(&record.id)? else { return Ok(false) };
         if (Record { labels: saved.labels.clone(), ..record.clone() }) == saved {
@@ -174,7 +174,7 @@ impl Store {
             .into()
     }
 
-    /// Returns the saved run with exactly this identifier.
+    /// Returns the saved run with exactly this identifier; `None` if there is none.
     fn saved(&self, id: &str) -> Result<Option<Record>, HistoryError> {
         // The text of a file is untrusted. Identifiers are printed, typed by users and matched by prefix, so their
         // characters are checked.
@@ -193,7 +193,7 @@ impl Store {
 }
 
 impl HistoryError {
-    /// Adds to the error of an import that `runs` runs were saved in earlier portions.
+    /// Adds to the error of an import that `runs` runs have been saved in earlier portions.
     fn with_saved(self, runs: usize) -> Self {
         if runs == 0 {
             return self;
@@ -208,8 +208,8 @@ impl HistoryError {
     }
 }
 
-/// Checks that the start of a record is a past time, and that its times and figures are not negative. Runs are sorted
-/// by the text of their start, so only the format that nodegauge writes is accepted.
+/// Checks that a record is plausible: its start is a time in the past, and its times and figures are not negative. Runs
+/// are sorted by the text of their start, so only the format that nodegauge writes is accepted.
 fn check_plausible(record: &Record) -> Result<(), HistoryError> {
     let started = legible::escaped(&record.started);
     if record::parse_rfc3339(&record.started).and_then(record::rfc3339).as_ref()
@@ -240,13 +240,13 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
     Ok(())
 }
 
-/// Returns the error for an implausible record.
+/// Creates the error for an implausible record.
 fn implausible(record: &Record, cause: &str, hint: &str) -> HistoryError {
     let id = legible::escaped(&record.id);
     Failure::usage(format!("cannot import run {id}: {cause}")).hint(hint).into()
 }
 
-/// Returns a hash with which records are compared.
+/// Returns a hash of a record. Two records are equal if their hashes are equal.
 fn digest(record: &Record) -> Result<u64, HistoryError> {
     let json = serde_json::to_string(record).map_err(|cause| {
         Failure::usage(format!("cannot compare run {} with the saved run", record.id)).cause(cause)
@@ -256,9 +256,9 @@ fn digest(record: &Record) -> Result<u64, HistoryError> {
     Ok(hasher.finish())
 }
 
-/// Time for which an import holds the write lock; it is shorter than the timeout of other programs.
+/// Maximum time for which an import holds the write lock. It is shorter than the time for which other programs wait.
 const PORTION: Duration = Duration::from_secs(1);
-/// Time between portions; it is longer than the 100 ms after which a waiting program tries again to take the lock.
+/// Time between portions. It is longer than the 100 ms after which a waiting program tries to take the lock again.
 const PAUSE: Duration = Duration::from_millis(150);
 
 /// Number of characters of an identifier (a ULID).

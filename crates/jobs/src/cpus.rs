@@ -1,4 +1,5 @@
-//! Position of each CPU in the topology, found in constant time, because a job has thousands of threads.
+//! Table of the CPUs of a topology. It finds the position of a CPU in constant time, because a job has thousands of
+//! threads.
 
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
@@ -40,12 +41,12 @@ impl<'t> CpuTable<'t> {
         Some(self.topology.nodes.get(self.thread(cpu)?.node?)?.id.0)
     }
 
-    /// Returns the cores of some CPUs, as indices into the topology.
+    /// Returns the cores of these CPUs, as indices into the topology.
     pub(crate) fn cores(&self, cpus: &BTreeSet<u32>) -> BTreeSet<usize> {
         cpus.iter().filter_map(|cpu| Some(self.thread(*cpu)?.core)).collect()
     }
 
-    /// Returns the numbers of the sockets of some CPUs.
+    /// Returns the numbers of the sockets of these CPUs.
     pub(crate) fn sockets(&self, cpus: &BTreeSet<u32>) -> BTreeSet<u32> {
         cpus.iter().filter_map(|cpu| self.socket_number(*cpu)).collect()
     }

@@ -1,5 +1,5 @@
-//! Devices of a process, and their distance to the CPUs on which its threads run. A device belongs to a process if a
-//! variable leaves it visible, or if the process has its device file open.
+//! Devices of a process, and their distance to the CPUs on which its threads run. A device belongs to a process if one
+//! of its variables selects the device, or if the process has opened the device file.
 
 use crate::document::JobDevice;
 use nodegauge_machine::devices::visible_devices;
@@ -28,7 +28,7 @@ pub(crate) fn process_devices(
             open.push((device, format!("has /dev/{file} open")));
         }
     }
-    // A driver opens all accelerators that the process may use, and numbers only these.
+    // A driver opens all accelerators that the process may use, and numbers only these accelerators.
     let opened: Vec<&PciDevice> = topology
         .accelerators()
         .filter(|device| open.iter().any(|(known, _)| known.address == device.address))

@@ -40,19 +40,20 @@ pub struct JobHost {
     pub window: Seconds,
     /// Number of readings.
     pub readings: u32,
-    /// CPU time of all readings.
+    /// CPU time that all readings took.
     pub cost: Seconds,
-    /// Time for reading the pages of all processes.
+    /// Time that reading the pages of all processes took.
     pub pages_time: Seconds,
-    /// True if a launcher started this program in place of the user's program, and its own processes were read.
+    /// True if a launcher started this program instead of the user's program, so that the processes are those of this
+    /// program.
     pub in_place: bool,
     /// CPUs of the control group of the processes, or of the node if there is none.
     pub available: String,
-    /// Busy processes and ranks, in rank order. A process is busy if one of its threads is.
+    /// Busy processes and ranks, in rank order. A process is busy if one of its threads is busy.
     pub processes: Vec<JobProcess>,
     /// Other processes.
     pub idle: Vec<IdleProcess>,
-    /// Parts that could not be read, with the reason.
+    /// Parts that could not be read, with the reasons.
     pub unread: Vec<String>,
     /// Cores of each NUMA node, with the processes that ran on them.
     pub picture: Vec<NodeCores>,
@@ -60,7 +61,7 @@ pub struct JobHost {
     pub findings: Vec<Finding>,
 }
 
-/// Process that waits for others: a shell, a launcher, a daemon of the scheduler.
+/// Process that waits for other processes: a shell, a launcher, a daemon of the scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct IdleProcess {
     /// Process identifier.
@@ -78,7 +79,7 @@ pub struct JobProcess {
     pub name: String,
     /// Number of the user to whom the process belongs.
     pub user: u32,
-    /// Rank in the job of a launcher; `None` without one.
+    /// Rank of the process, according to the variables of its launcher; `None` without a launcher.
     pub rank: Option<u32>,
     /// Number of ranks of the job.
     pub ranks: Option<u32>,
@@ -94,7 +95,7 @@ pub struct JobProcess {
     pub memory_nodes: String,
     /// Control group of the process that limits its CPU time.
     pub control_group: Option<String>,
-    /// CPU time that control groups allow, in CPUs.
+    /// CPU time per second that control groups allow, i.e. a number of CPUs.
     pub cpu_quota: Option<f64>,
     /// Memory that control groups allow, bytes.
     pub memory_limit: Option<u64>,
@@ -106,7 +107,7 @@ pub struct JobProcess {
     pub requested_threads: Option<u32>,
     /// Threads, beginning with the first.
     pub threads: Vec<JobThread>,
-    /// Parts of the process that could not be read, with the reason.
+    /// Parts of the process that could not be read, with the reasons.
     pub unread: Vec<String>,
 }
 
@@ -119,7 +120,7 @@ pub struct PrivateMemory {
     pub nodes: BTreeMap<u32, u64>,
     /// Bytes on pages of each size.
     pub page_sizes: BTreeMap<u64, u64>,
-    /// Share of the bytes that are on NUMA nodes where the busy threads ran; `None` without memory.
+    /// Share of the bytes that are on the NUMA nodes on which the busy threads ran; `None` without memory.
     pub local: Option<Fraction>,
 }
 
@@ -173,22 +174,22 @@ pub struct JobThread {
     pub cpus_seen: u32,
     /// Number of NUMA nodes on which the thread ran.
     pub numa_nodes_seen: u32,
-    /// Core of this CPU.
+    /// Core of the CPU in `cpu`.
     pub core: Option<u32>,
-    /// Last-level cache of this CPU.
+    /// Last-level cache of the CPU in `cpu`.
     pub llc: Option<u32>,
-    /// Socket of this CPU.
+    /// Socket of the CPU in `cpu`.
     pub socket: Option<u32>,
-    /// NUMA node of this CPU.
+    /// NUMA node of the CPU in `cpu`.
     pub numa_node: Option<u32>,
-    /// Share of the window for which the thread ran.
+    /// Share of the window during which the thread ran.
     pub running: Option<Fraction>,
     /// Waiting time divided by the sum of running and waiting time. It covers the window, or the time since the start
     /// of the thread if the thread was idle during the window.
     pub waiting: Option<Fraction>,
-    /// Migrations between CPUs since the start of the thread.
+    /// Number of migrations between CPUs since the start of the thread.
     pub migrations: Option<u64>,
-    /// Involuntary context switches, since the start of the thread.
+    /// Number of involuntary context switches since the start of the thread.
     pub involuntary_switches: Option<u64>,
 }
 
@@ -203,7 +204,7 @@ pub struct NodeCores {
     pub cores: Vec<PictureCore>,
 }
 
-/// Core of a picture.
+/// Core in a picture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PictureCore {
     /// Number of the core's last-level cache.

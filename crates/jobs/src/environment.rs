@@ -1,6 +1,6 @@
 //! Environment variables with which a process was started. Only variables of OpenMP, BLAS libraries, launchers and
-//! devices are kept, because others may contain secrets. Changes that a process makes to its variables later are not
-//! visible in `/proc`.
+//! devices are kept, because others may contain secrets. `/proc` does not show changes that the process made after its
+//! start.
 
 use nodegauge_machine::devices::{VISIBLE, local_rank_variables};
 use nodegauge_machine::{SysRoot, is_runtime_variable};
@@ -31,11 +31,11 @@ const PLACEMENT_VARIABLES: [&str; 14] = [
 /// Variables that request a number of threads, in the order in which they are checked.
 const THREAD_VARIABLES: [&str; 2] = ["OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"];
 
-/// Variables of a process that concern its placement.
+/// Variables of a process that affect its placement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProcessVariables {
     pub(crate) shown: BTreeMap<String, String>,
-    /// Rank, number of ranks and launcher.
+    /// Rank, number of ranks and launcher; `None` without a launcher.
     pub(crate) job: Option<LauncherJob>,
 }
 

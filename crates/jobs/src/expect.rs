@@ -1,4 +1,4 @@
-//! Conditions of `where --expect`: `local>=95%`, `huge>=90%`, `waiting<=1%`. The worst process or thread decides.
+//! Conditions of `where --expect`: `local>=95%`, `huge>=90%`, `waiting<=1%`. The worst process or thread is decisive.
 
 use crate::document::{JobHost, JobProcess};
 use nodegauge_analysis::expect::{Expectation, Operator};
@@ -7,7 +7,7 @@ use nodegauge_measure::{Failure, Fraction};
 /// Quantities that a condition can name.
 const NAMES: [&str; 3] = ["local", "huge", "waiting"];
 
-/// Refuses conditions that `where` can never check.
+/// Checks that `where` can evaluate these conditions.
 ///
 /// # Errors
 /// Fails if the name is unknown, if the unit is not %, or if the condition names a size.
@@ -33,11 +33,11 @@ pub fn check_supported(conditions: &[Expectation]) -> Result<(), Failure> {
 pub struct CheckedCondition {
     /// True if all processes meet the condition.
     pub is_met: bool,
-    /// Sentence on the process that decides.
+    /// Sentence on the decisive process.
     pub text: String,
 }
 
-/// Checks a condition on all busy processes, or on all processes if none is busy. A process with an unknown value does
+/// Checks a condition on all busy processes, or on all processes if none is busy. A process whose value is unknown does
 /// not meet the condition.
 pub fn check_condition(condition: &Expectation, hosts: &[JobHost]) -> CheckedCondition {
     let mut worst: Option<(f64, String)> = None;
@@ -67,7 +67,7 @@ pub fn check_condition(condition: &Expectation, hosts: &[JobHost]) -> CheckedCon
     CheckedCondition { is_met, text: format!("{condition}: {word}, {percent:.1} % for {title}") }
 }
 
-/// Returns the figure of a process; for threads, the largest value.
+/// Returns the value of a process for this name. For waiting, it is the largest value of its threads.
 fn figure(name: &str, process: &JobProcess) -> Option<Fraction> {
     match name {
         "local" => process.memory.as_ref()?.local,

@@ -1,4 +1,5 @@
-//! Conditions that make a job slower, found in the resources of its processes. The worst is first; each has a remedy.
+//! Findings: conditions that make a job slower, derived from the resources of its processes. The worst finding is
+//! first, and each has a remedy.
 //!
 //! A finding needs evidence in the readings, for example two threads that are bound to one CPU or waited for it, or
 //! memory on a NUMA node without threads. Settings that a user may want are not findings: interleaved memory, unbound
@@ -23,10 +24,10 @@ mod tests;
 const MIN_WAITING: f64 = 0.1;
 /// Maximum number of processes without ranks that a finding names.
 const MAX_NAMED: usize = 4;
-/// Minimum number of readings on one CPU from which a thread counts as bound to it.
+/// Minimum number of readings of a thread. If all of them are on one CPU, the thread counts as bound to this CPU.
 const MIN_BOUND_READINGS: u32 = 3;
 
-/// Returns the document for several hosts, with the findings on each host and on differences between hosts.
+/// Creates the document for several hosts, with the findings on each host and on the differences between hosts.
 pub fn document(version: String, hosts: Vec<JobHost>, missing: Vec<String>) -> WhereDocument {
     let findings = all_findings(&hosts);
     WhereDocument { schema: SCHEMA.to_owned(), version, hosts, missing, findings }
@@ -73,8 +74,8 @@ struct WorkingThread<'h> {
     thread: &'h JobThread,
 }
 
-/// Returns the busy threads of all processes. If this program runs in place of the user's, its first threads count as
-/// busy.
+/// Returns the busy threads of all processes. If this program runs in place of the user's program, the first threads of
+/// its processes count as busy.
 fn working_threads(host: &JobHost) -> Vec<WorkingThread<'_>> {
     let mut threads = Vec::new();
     for process in &host.processes {
@@ -84,8 +85,8 @@ fn working_threads(host: &JobHost) -> Vec<WorkingThread<'_>> {
     threads
 }
 
-/// Returns the number of threads of a process. If this program runs in place of the user's, returns the requested
-/// number.
+/// Returns the number of threads of a process. If this program runs in place of the user's program, returns the number
+/// of requested threads.
 fn thread_count(host: &JobHost, process: &JobProcess) -> usize {
     let busy = process.threads.iter().filter(|thread| thread.busy).count();
     let requested = process.requested_threads.unwrap_or(1) as usize;
@@ -109,7 +110,7 @@ fn process_names(processes: &[&JobProcess]) -> String {
     }
 }
 
-/// Names the processes of some threads, each process once.
+/// Names the processes to which these threads belong, each process once.
 fn owner_names<'h>(threads: &[&WorkingThread<'h>]) -> String {
     let mut processes: Vec<&JobProcess> = Vec::new();
     for thread in threads {
@@ -120,12 +121,12 @@ fn owner_names<'h>(threads: &[&WorkingThread<'h>]) -> String {
     process_names(&processes)
 }
 
-/// Returns the verb in singular or plural.
+/// Returns the verb in the singular or plural form.
 fn agree(processes: usize, singular: &'static str, plural: &'static str) -> &'static str {
     if processes == 1 { singular } else { plural }
 }
 
-/// Returns the launcher options that give each rank CPUs for its threads.
+/// Returns the launcher options that give each rank enough CPUs for its threads.
 fn binding_remedy(process: &JobProcess, threads: usize) -> String {
     match process.launcher.as_deref() {
         Some("Slurm") => format!(
@@ -180,8 +181,8 @@ fn single_cpu_processes(
     Some(finding("one-cpu", Severity::Critical, text, binding_remedy(first, max)))
 }
 
-/// Finds CPUs that several busy threads share: the threads are bound to fewer CPUs than there are threads, or they ran
-/// on one CPU and waited for it.
+/// Finds CPUs that several busy threads share. Either the threads are bound to fewer CPUs than there are threads, or
+/// they ran on one CPU and waited for it.
 fn shared_cpus(threads: &[WorkingThread<'_>], reported: &mut BTreeSet<u32>) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut by_mask: BTreeMap<&str, Vec<&WorkingThread<'_>>> = BTreeMap::new();
@@ -323,7 +324,8 @@ fn quota(host: &JobHost) -> Vec<Finding> {
     found
 }
 
-/// Finds ranks that leave sockets without ranks; on a machine with one socket, NUMA nodes.
+/// Finds sockets without ranks, although other sockets have ranks. On a machine with one socket, finds NUMA nodes
+/// without ranks.
 fn uneven_ranks(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
     let ranks: Vec<&JobProcess> =
         host.processes.iter().filter(|process| process.rank.is_some()).collect();
@@ -340,7 +342,7 @@ fn uneven_ranks(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
             .into_iter()
             .filter_map(|cpu| socket_or_node(table, cpu, by_socket))
             .collect();
-        // A rank that may run on several sockets is not placed.
+        // A rank that may run on several sockets is not bound to any of them.
         if parts.len() != 1 {
             return None;
         }
@@ -402,7 +404,7 @@ fn far_devices(host: &JobHost) -> Vec<Finding> {
         let mut example = None;
         for process in &host.processes {
             let mut own = process.devices.iter().filter(|device| device.is_network == is_network);
-            // A process with a near device of the same kind can use that one.
+            // A process with a near device of the same kind can use the near device.
             let far = own.clone().find(|device| device.near == Some(false));
             if let Some(device) = far.filter(|_| own.all(|device| device.near == Some(false))) {
                 hit.push(process);

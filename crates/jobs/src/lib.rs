@@ -1,10 +1,10 @@
-//! Resources that running processes have on a node: the CPUs of each thread, the NUMA nodes and sizes of the pages,
-//! memory policy, devices, limits and variables. They are read from the files of the kernel without privileges, and the
-//! processes are not changed.
+//! Resources of running processes on a node: the CPUs of each thread, the NUMA nodes and sizes of the pages, memory
+//! policy, devices, limits and variables. They are read from the files of the kernel, without privileges and without
+//! changing the processes.
 //!
-//! [`JobReader`] reads processes below a root directory repeatedly. [`JobReader::host`] makes a [`JobHost`] from the
-//! readings, plain data that ranks can send, and [`findings`] adds what is wrong with the placement. Nothing here is a
-//! figure: there are no samples, limits or records.
+//! [`JobReader`] reads processes below a root directory repeatedly. [`JobReader::host`] summarises the readings as a
+//! [`JobHost`], i.e. plain data that ranks can send. [`findings`] adds the conditions that make the job slower. This
+//! crate has no figures: there are no samples, limits or records.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,10 @@
-//! NUMA nodes, sizes and memory policy of the pages of a process, from `/proc/PID/numa_maps` and `smaps_rollup` (proc(5)).
+//! NUMA nodes, sizes and memory policy of the pages of a process, from `/proc/PID/numa_maps` and `smaps_rollup`
+//! (proc(5)).
 //!
-//! For both files, the kernel walks the page tables while it holds the lock that the process needs to map memory.
-//! Therefore each file is read once, and only if the predicted time is within a limit. The prediction is the resident
-//! memory times the time per byte of the last reading; before the first one, this process is read. `numa_maps` is read in
-//! chunks; between two chunks the kernel releases the lock, and the limit is checked.
+//! For both files, the kernel walks the page tables, and holds the lock that the process needs to map memory. Therefore
+//! each file is read once, and only if the predicted time is within a limit. The prediction is the resident memory
+//! multiplied by the time per byte of the last reading. Before the first reading, the pages of nodegauge itself are
+//! read. `numa_maps` is read in chunks: between two chunks, the kernel releases the lock, and the limit is checked.
 
 use crate::process::{Unreadable, file_text, status_line};
 use nodegauge_machine::SysRoot;
@@ -76,7 +77,8 @@ impl ProcessPages {
         Some(())
     }
 
-    /// Moves bytes on transparent huge pages to their page size, because `numa_maps` counts them as small pages.
+    /// Corrects the page sizes: `numa_maps` counts transparent huge pages as small pages, so their bytes are moved to
+    /// the size `huge`.
     fn add_transparent(&mut self, rollup: &str, huge: u64) {
         let kib = status_line(rollup, "AnonHugePages:").and_then(|text| text.split(' ').next());
         let bytes = kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10;
@@ -88,12 +90,12 @@ impl ProcessPages {
     }
 }
 
-/// Parses `N3=17`.
+/// Parses the number of pages on a NUMA node: `N3=17`.
 fn node_pages(key: &str, value: &str) -> Option<(u32, u64)> {
     Some((key.strip_prefix('N')?.parse().ok()?, value.parse().ok()?))
 }
 
-/// Reader of pages with one time limit for all processes.
+/// Reader of pages with a time limit for all processes together.
 #[derive(Debug)]
 pub(crate) struct PagesReader {
     left: Duration,
@@ -108,7 +110,7 @@ pub(crate) enum PagesResult {
     Read(ProcessPages),
     /// The files cannot be read.
     Unreadable(Unreadable),
-    /// Reading was predicted to take this time, or was stopped after it.
+    /// The pages were skipped because of this predicted time, or reading was stopped after this time.
     Skipped(Duration),
 }
 
@@ -117,7 +119,7 @@ impl PagesReader {
         Self { left: limit, rate: None, elapsed: Duration::ZERO }
     }
 
-    /// Reads the pages of a process with this resident memory.
+    /// Reads the pages of a process with `resident` bytes of resident memory.
     pub(crate) fn read(&mut self, root: &SysRoot, pid: u32, resident: u64) -> PagesResult {
         if self.left.is_zero() {
             return PagesResult::Skipped(Duration::ZERO);
@@ -137,8 +139,8 @@ impl PagesReader {
         result
     }
 
-    /// Returns the predicted time for reading the pages, from the last reading. Before the first one, the pages of this
-    /// process are read.
+    /// Predicts the time for reading `resident` bytes of pages from the last reading. Before the first reading, reads
+    /// the pages of this process.
     fn predicted_time(&mut self, root: &SysRoot, resident: u64) -> Duration {
         if self.rate.is_none() && root.is_live() {
             let started = Instant::now();
@@ -169,7 +171,7 @@ fn read_pages(root: &SysRoot, pid: u32, deadline: Instant) -> PagesResult {
         Err(reason) => return PagesResult::Unreadable(reason),
     };
     pages.add_maps(&maps);
-    // The second walk takes about as long as the first.
+    // The second walk is assumed to take as long as the first.
     let first = started.elapsed();
     if Instant::now() + first > deadline {
         return PagesResult::Skipped(2 * first);
@@ -182,7 +184,7 @@ fn read_pages(root: &SysRoot, pid: u32, deadline: Instant) -> PagesResult {
     PagesResult::Read(pages)
 }
 
-/// Reads a file of the kernel in chunks; returns `None` if the deadline passes.
+/// Reads a file of the kernel in chunks; returns `None` if the deadline has passed.
 fn read_in_chunks(
     root: &SysRoot,
     path: &str,
@@ -252,7 +254,7 @@ mod tests {
                 assert!(pages.nodes.values().sum::<u64>() >= 8 << 20, "{pages:?}");
                 assert!(pages.sizes.values().sum::<u64>() >= 8 << 20, "{pages:?}");
             }
-            // Kernels without NUMA have no such file; containers may deny it.
+            // A kernel without NUMA has no such file, and a container may deny access.
             other => assert!(matches!(other, PagesResult::Unreadable(_)), "{other:?}"),
         }
     }

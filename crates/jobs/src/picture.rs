@@ -44,7 +44,8 @@ pub(crate) fn node_cores(host: &JobHost, table: &CpuTable<'_>) -> Vec<NodeCores>
 
 impl NodeCores {
     /// Returns the cores as text: the number of the rank or process on each core, `.` for an idle core, `x` for an
-    /// unavailable core, and `|` between last-level caches. Several processes on one core are joined by `+`.
+    /// unavailable core, and `|` between last-level caches. The numbers of several processes on one core are joined by
+    /// `+`.
     pub(crate) fn text(&self, names: &[String]) -> String {
         let cells: Vec<String> = self.cores.iter().map(|core| core.text(names)).collect();
         let width = cells.iter().map(String::len).max().unwrap_or(1);

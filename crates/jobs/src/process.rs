@@ -1,12 +1,12 @@
 //! One reading of a process and its threads from `/proc/PID` and `/proc/PID/task/TID` (proc(5)). These files are short,
-//! and reading them holds no lock of the process.
+//! and the kernel holds no lock of the process while they are read.
 
 use nodegauge_machine::SysRoot;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-/// Indices of fields of `/proc/PID/stat` (proc(5)) after the name; the first is the state, field 3.
+/// Indices of fields of `/proc/PID/stat` after the name. Index 0 is field 3, the state (proc(5)).
 const FLAGS: usize = 9 - 3;
 const UTIME: usize = 14 - 3;
 const STIME: usize = 15 - 3;
@@ -60,28 +60,29 @@ pub(crate) struct ThreadReading {
     pub(crate) state: char,
     /// CPU on which the thread ran last.
     pub(crate) cpu: u32,
-    /// CPU time in ticks of the kernel.
+    /// CPU time, in clock ticks of the kernel.
     pub(crate) ticks: u64,
-    /// Time on a CPU and time waiting for one; `None` if the kernel does not count them.
+    /// Running and waiting times; `None` if the kernel does not count them.
     pub(crate) schedule: Option<ScheduleTimes>,
     pub(crate) allowed: String,
     pub(crate) involuntary_switches: Option<u64>,
     pub(crate) migrations: Option<u64>,
 }
 
-/// Times of `/proc/PID/task/TID/schedstat` in nanoseconds.
+/// Times from `/proc/PID/task/TID/schedstat`, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScheduleTimes {
     /// Time on a CPU.
     pub running: u64,
-    /// Time in which the thread waited for a CPU.
+    /// Time during which the thread waited for a CPU.
     pub waiting: u64,
     /// Number of times that the thread began to run.
     pub slices: u64,
 }
 
 impl ScheduleTimes {
-    /// Parses the text of the file; `None` for zeros, which a kernel without these statistics prints.
+    /// Parses the text of `schedstat`. Returns `None` if all values are zero, because a kernel without these statistics
+    /// prints zeros.
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_whitespace().map(str::parse::<u64>);
         let running = numbers.next()?.ok()?;
@@ -161,7 +162,7 @@ pub struct TaskStat<'s> {
 }
 
 impl<'s> TaskStat<'s> {
-    /// Parses the line; `None` for another format.
+    /// Parses the line; `None` if it has another format.
     pub fn parse(text: &'s str) -> Option<Self> {
         let (head, tail) = text.rsplit_once(") ")?;
         let (_, name) = head.split_once(" (")?;
@@ -182,7 +183,7 @@ impl<'s> TaskStat<'s> {
         self.number::<u64>(FLAGS).map(|flags| flags & KERNEL_THREAD != 0)
     }
 
-    /// Returns the start, clock ticks since boot. It distinguishes tasks that had the same number.
+    /// Returns the start time in clock ticks since boot. It distinguishes tasks that have had the same number.
     pub fn started(&self) -> Option<u64> {
         self.number(STARTED)
     }

@@ -1,4 +1,4 @@
-//! Repeated readings of processes, and the host description that is made from them.
+//! Reader that reads processes repeatedly, and the description of a host that is derived from the readings.
 
 use crate::cpus::CpuTable;
 use crate::devices::{open_device_files, process_devices};
@@ -15,13 +15,13 @@ use nodegauge_measure::{Fraction, Seconds};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-/// Share of the window from which a thread counts as busy.
+/// Minimum share of the window during which a busy thread runs or waits.
 const BUSY: f64 = 0.5;
-/// Nanoseconds per tick in the files of the kernel, which always count 100 ticks per second (proc(5), `USER_HZ`).
-const TICK: u64 = 10_000_000;
-/// Minimum time in nanoseconds for which a thread must run or wait in the window, so that its share of waiting is taken
-/// from the window.
-const WANTED: u64 = 1_000_000;
+/// Nanoseconds per clock tick in the files of the kernel, which always count 100 ticks per second (proc(5), `USER_HZ`).
+const NANOSECONDS_PER_TICK: u64 = 10_000_000;
+/// Minimum time in nanoseconds that a thread must run or wait within the window. Below it, the share of waiting is
+/// computed for the time since the start of the thread.
+const MIN_RUNNABLE_TIME: u64 = 1_000_000;
 
 /// Time limit for reading the pages of all processes; zero skips the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl ThreadTrack {
                 waiting: Some(last.waiting.saturating_sub(first.waiting)),
             },
             _ => WindowTimes {
-                running: self.last.ticks.saturating_sub(self.first.ticks) * TICK,
+                running: self.last.ticks.saturating_sub(self.first.ticks) * NANOSECONDS_PER_TICK,
                 waiting: None,
             },
         }
@@ -108,8 +108,9 @@ impl ThreadTrack {
         (self.ended - self.began).0 * 1e9
     }
 
-    /// True if the thread ran or waited for a CPU during at least half of the window. The kernel updates the time of a
-    /// thread that runs or waits without interruption only later; such a thread is runnable in all readings.
+    /// True if the thread ran or waited for a CPU during at least half of the window. The kernel updates the times of a
+    /// thread with a delay if the thread runs or waits without interruption. Therefore a thread that is runnable in all
+    /// readings is also busy.
     fn is_busy(&self) -> bool {
         if self.readings < 2 {
             return self.last.state == 'R';
@@ -127,7 +128,8 @@ impl ThreadTrack {
     fn waiting(&self) -> Option<Fraction> {
         let window = self.window_times();
         let since_start = self.last.schedule?;
-        let in_window = window.waiting.filter(|waiting| window.running + waiting >= WANTED);
+        let in_window =
+            window.waiting.filter(|waiting| window.running + waiting >= MIN_RUNNABLE_TIME);
         let (waiting, running) = match in_window {
             Some(waiting) => (waiting, window.running),
             None => (since_start.waiting, since_start.running),
@@ -136,7 +138,7 @@ impl ThreadTrack {
         (wanted > 0).then(|| Fraction(waiting as f64 / wanted as f64))
     }
 
-    /// Returns the CPU of most readings; if several are equally frequent, the last.
+    /// Returns the CPU of most readings; in a tie, the CPU of the last reading if it is one of them.
     fn cpu(&self) -> u32 {
         let count = |cpu: u32| self.cpus.get(&cpu).copied().unwrap_or(0);
         let max = self.cpus.values().max().copied().unwrap_or(0);
@@ -204,7 +206,7 @@ impl<'r> JobReader<'r> {
         self.read_found(at, |root| selection::descendants(root, &[ancestor]).into_iter().collect());
     }
 
-    /// Reads the processes that `find` returns, and counts the CPU time of both.
+    /// Reads the processes that `find` returns, and measures the CPU time of the search and the reading.
     fn read_found(&mut self, at: Seconds, find: impl FnOnce(&SysRoot) -> Vec<u32>) {
         let before = ThreadCounts::now();
         for pid in &find(self.root) {
@@ -228,7 +230,7 @@ impl<'r> JobReader<'r> {
     fn add(&mut self, reading: ProcessReading, at: Seconds) {
         let pid = reading.pid;
         let known = self.tracks.remove(&pid);
-        // A process that executes another program has other variables, so it becomes a new entry of the table.
+        // A process that has executed another program has other variables, so it gets a new entry.
         let known = known.filter(|track| track.last.name == reading.name);
         let mut track = known.unwrap_or_else(|| ProcessTrack {
             last: ProcessReading::default(),
@@ -267,7 +269,8 @@ impl<'r> JobReader<'r> {
         self.tracks.values().filter_map(|track| track.last.resident).sum()
     }
 
-    /// Reads the pages and open device files of all processes, smallest memory first. Called once.
+    /// Reads the pages and the open device files of all processes, smallest memory first. The function must be called
+    /// only once.
     pub fn read_pages(&mut self, limit: PagesLimit) {
         let mut by_memory: Vec<(u64, u32)> = self
             .tracks
@@ -284,8 +287,8 @@ impl<'r> JobReader<'r> {
         self.pages_time = Seconds(pages.elapsed.as_secs_f64());
     }
 
-    /// Returns the host description from all readings. With `in_place`, the processes are those of this program, and
-    /// their first threads count as busy.
+    /// Creates the description of the host from all readings. If `in_place` is true, the processes are those of this
+    /// program, and their first threads count as busy.
     pub fn host(&self, topology: &Topology, in_place: bool) -> JobHost {
         let table = CpuTable::new(topology);
         let mut processes = Vec::new();
@@ -418,9 +421,9 @@ fn private_memory(pages: &ProcessPages, process: &JobProcess) -> PrivateMemory {
     }
 }
 
-/// Separates working processes from those that wait for others. Among the processes of a rank, e.g. a shell and its
-/// program, those with busy threads work; if there are none, the largest. If no process works, the largest of all
-/// counts as working.
+/// Separates working processes from waiting processes. Several processes may have the same rank, e.g. a shell and its
+/// program. Of these, the processes with busy threads work; if no thread is busy, the largest process works. If no
+/// process works, the largest of all processes counts as working.
 fn split_idle(all: Vec<JobProcess>, named: &BTreeSet<u32>) -> (Vec<JobProcess>, Vec<IdleProcess>) {
     let mut largest: HashMap<u32, (bool, u64, u32)> = HashMap::new();
     for process in &all {
@@ -452,7 +455,7 @@ fn split_idle(all: Vec<JobProcess>, named: &BTreeSet<u32>) -> (Vec<JobProcess>, 
 }
 
 impl JobProcess {
-    /// True if a thread is busy.
+    /// True if one of the threads is busy.
     pub fn is_busy(&self) -> bool {
         self.threads.iter().any(|thread| thread.busy)
     }
@@ -513,7 +516,8 @@ impl JobHost {
     }
 }
 
-/// Merges the descriptions that the ranks of one host have made. A process that several ranks have read is kept once.
+/// Merges the descriptions that several ranks on one host have made. A process that several ranks have read is listed
+/// once.
 ///
 /// # Panics
 /// Panics if `hosts` is empty.
@@ -546,8 +550,8 @@ mod tests {
     use super::*;
     use nodegauge_machine::TopologySource;
 
-    /// Process identifier in the recorded readings: a program with two OpenMP threads, bound to two cores of a busy
-    /// machine.
+    /// Identifier of the process in the recorded readings: a program with two OpenMP threads that are bound to two
+    /// cores of a busy machine.
     const RECORDED: u32 = 17167;
 
     fn recorded(second: u32) -> SysRoot {
@@ -578,7 +582,7 @@ mod tests {
             .map(|thread| (thread.allowed.as_str(), thread.cpu, thread.core))
             .collect();
         assert_eq!(places, [("0", 0, Some(0)), ("1", 1, Some(1))]);
-        // 0.19 s on a CPU and 1.01 s of waiting, according to schedstat.
+        // According to `schedstat`, the thread ran for 0.19 s and waited for 1.01 s.
         let waiting = process.threads[0].waiting.unwrap().0;
         assert!((waiting - 0.839).abs() < 0.01, "{waiting}");
         let memory = process.memory.as_ref().unwrap();

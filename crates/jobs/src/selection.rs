@@ -1,5 +1,5 @@
-//! Selection of the processes to read: those that a user names with their descendants, the descendants of this process,
-//! or the processes of a job.
+//! Selection of the processes to read: the processes that a user named with their descendants, the descendants of this
+//! process, or the processes of a job.
 
 use crate::process::{TaskStat, file_text, status_line};
 use nodegauge_machine::SysRoot;
@@ -30,8 +30,8 @@ fn children(root: &SysRoot) -> BTreeMap<u32, Vec<u32>> {
     children
 }
 
-/// Returns all descendants of some processes. The processes themselves are included only if they descend from each
-/// other.
+/// Returns all descendants of the processes `ancestors`. One of these processes is included only if it is a descendant
+/// of another one.
 pub fn descendants(root: &SysRoot, ancestors: &[u32]) -> BTreeSet<u32> {
     let children = children(root);
     let mut found = BTreeSet::new();
@@ -57,7 +57,7 @@ pub struct NamedProcesses {
     pub missing: Vec<String>,
 }
 
-/// Returns the named processes with their descendants, without the process `own`, which is this one.
+/// Returns the named processes with their descendants. The process `own`, i.e. nodegauge itself, is left out.
 ///
 /// # Errors
 /// Fails if none of the processes exists.
@@ -85,7 +85,8 @@ pub fn named_processes(root: &SysRoot, pids: &[u32], own: u32) -> Result<NamedPr
     Ok(NamedProcesses { named, all, missing })
 }
 
-/// Returns an addition to messages if `/proc` may hide processes from this user: its option `hidepid` (proc(5)).
+/// Returns the end of a message if `/proc` may hide processes from this user, i.e. if it is mounted with the option
+/// `hidepid` (proc(5)); otherwise an empty text.
 fn hidepid_note(root: &SysRoot) -> &'static str {
     let mounts = file_text(root, "proc/self/mountinfo").unwrap_or_default();
     let of_proc = mounts.lines().find(|line| line.contains(" /proc ") && line.contains(" - proc "));

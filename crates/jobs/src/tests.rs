@@ -1,5 +1,5 @@
-//! Synthetic processes on synthetic topologies: written as files in the format of kernel 6.18, and read by the reader
-//! for live processes.
+//! Synthetic processes on synthetic topologies. They are written as files in the format of Linux 6.18 and read by the
+//! same reader as live processes.
 
 use crate::document::JobHost;
 use crate::reader::{JobReader, PagesLimit};
@@ -18,9 +18,9 @@ pub(crate) const SMT: &str = "Package:2 NUMANode:2 L3Cache:1(size=16777216) Core
 #[derive(Debug, Clone)]
 pub(crate) struct SyntheticThread {
     pub(crate) allowed: String,
-    /// CPUs on which it is at the first and the second reading.
+    /// CPUs on which the thread is at the first and at the second reading.
     pub(crate) cpus: [u32; 2],
-    /// Shares of the second between the readings in which the thread runs and waits.
+    /// Shares of the second between the readings during which the thread runs and waits.
     pub(crate) running: f64,
     pub(crate) waiting: f64,
 }
@@ -96,7 +96,7 @@ fn write_file(root: &Path, file: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Writes the files of a process for one second after the start: 0 or 1.
+/// Writes the files of a process at the given second after the start: 0 or 1.
 fn write_process(root: &Path, pid: u32, process: &SyntheticProcess, second: usize) {
     let resident: u64 = 1024
         + process
@@ -143,7 +143,7 @@ fn write_process(root: &Path, pid: u32, process: &SyntheticProcess, second: usiz
     }
 }
 
-/// Reads processes on a machine twice within a second. `available` are the CPUs of their control group.
+/// Reads processes on a machine twice within a second. `available` contains the CPUs of their control group.
 pub(crate) fn host(
     machine: &str,
     name: &str,

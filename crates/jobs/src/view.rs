@@ -8,7 +8,7 @@ use nodegauge_measure::record::Severity;
 use nodegauge_measure::{Bytes, Fraction};
 use std::collections::BTreeSet;
 
-/// Maximum number of threads that the page lists without `--verbose`.
+/// Maximum number of threads on the page without `--verbose`.
 const LISTED_THREADS: usize = 512;
 
 /// Row of the table of threads.
@@ -72,7 +72,7 @@ fn findings(document: &WhereDocument) -> Option<Section> {
     Some(section)
 }
 
-/// Returns the pictures of the hosts; hosts with the same picture share one.
+/// Returns the pictures of the hosts. Hosts with equal pictures share one picture.
 fn pictures(document: &WhereDocument) -> Option<Section> {
     let mut section = Section::new("picture");
     let mut shown: Vec<(String, Vec<&str>)> = Vec::new();
@@ -190,7 +190,7 @@ fn devices(process: &JobProcess, is_network: bool) -> String {
     words.join(", ")
 }
 
-/// Returns the table of busy threads, or of all threads.
+/// Returns the table of the busy threads, or of all threads if `verbose` is true.
 fn threads(document: &WhereDocument, verbose: bool) -> Option<Section> {
     let several = document.hosts.len() > 1;
     let mut rows = Vec::new();
@@ -246,7 +246,7 @@ fn threads(document: &WhereDocument, verbose: bool) -> Option<Section> {
     Some(section)
 }
 
-/// Returns the variables of the processes; equal values are listed once.
+/// Returns the variables of the processes. A value that all processes share is listed once.
 fn variables(document: &WhereDocument, verbose: bool) -> Option<Section> {
     let mut section = Section::new("variables");
     let processes: Vec<&JobProcess> =
@@ -284,7 +284,7 @@ fn is_placement(name: &str) -> bool {
         || of_slurm.contains(&name)
 }
 
-/// Returns the parts that were not read, and the time of the readings.
+/// Returns the section with the parts that could not be read, and with the time that the readings took.
 fn unread(document: &WhereDocument) -> Section {
     let mut section = Section::new("unread");
     for host in &document.hosts {

@@ -1,4 +1,4 @@
-//! Operation of each kernel on vectors, and the resulting loops for an instruction set.
+//! Operation of each kernel on vectors, and the loops of all kernels for one instruction set.
 
 use super::builds::{Build, passes, residents};
 use super::entry::VectorSet;

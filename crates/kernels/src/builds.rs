@@ -1,11 +1,11 @@
 //! Compiled functions of one kernel with one instruction set: every combination of element type, kind of store, unroll
 //! factor, pages side by side and prefetch that the program contains.
 //!
-//! Without prefetch, there are unroll factors from 1 to 8. With prefetch, the only unroll factor is 4, with which
-//! an iteration covers whole cache lines for every vector. Pages side by side are traversed line by line; several
-//! lines of one page per iteration would reduce the gain. Loops for resident sets (data that stays in a cache)
-//! exist only for `f64` and without prefetch, which has no effect on such data. They use non-temporal stores only
-//! for arrays that they do not read.
+//! Without prefetch, there are unroll factors from 1 to 8. With prefetch, the only unroll factor is 4, with which an
+//! iteration covers whole cache lines for every vector. Loops with pages side by side access one line of each page per
+//! iteration; with several lines of a page, the gain would be smaller. Loops for resident sets (data that stays in a
+//! cache) exist only for `f64` and without prefetch, which has no effect on such data. They use non-temporal stores
+//! only for arrays that they do not read.
 
 use super::entry::{AccessOrder, Args, VectorSet};
 use super::isa::Isa;
@@ -21,7 +21,7 @@ pub(super) struct Build {
     pub element: Element,
     /// Shape of the loop, as [`KernelShape::built`] returns it.
     pub shape: KernelShape,
-    /// True if the function is for resident sets, i.e. repeatedly traverses data in a cache.
+    /// True if the function is for resident sets, i.e. if it traverses data in a cache repeatedly.
     pub resident: bool,
     /// Compiled function; it may run only on a processor with the instruction set of `shape`.
     pub run: unsafe fn(&Args, AccessOrder) -> f64,

@@ -7,11 +7,11 @@ use super::table::ARRAYS;
 use super::vector::{Lanes, Vector};
 use std::ptr::NonNull;
 
-/// Size of a cache line in bytes: 64 on every processor for which there are vector types. Every vector size is a
-/// divisor of this size.
+/// Size of a cache line in bytes: 64 on every processor for which there are vector types. It is a multiple of every
+/// vector size.
 pub const LINE: usize = 64;
 
-/// Arguments of a loop: the share of one thread of the arrays.
+/// Arguments of a loop: one thread's share of the arrays.
 #[derive(Debug, Clone, Copy)]
 pub struct Args {
     /// First element of this thread's share of each array. Pointers to arrays that the kernel does not

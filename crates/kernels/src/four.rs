@@ -1,5 +1,5 @@
-//! Vectors of four `f64` in one register where the instruction set has such registers, for loops that the compiler
-//! does not vectorise itself.
+//! Vectors of four `f64`, for loops that the compiler does not vectorise itself. A vector is one register if the
+//! instruction set has 256-bit registers.
 
 /// Vector of four `f64`. The methods require a processor with the instruction set.
 ///
@@ -43,7 +43,7 @@ pub unsafe trait Four: Copy {
     unsafe fn subtract_product(self, a: Self, x: Self) -> Self;
 }
 
-/// Four numbers in plain code, with fused multiply-add if `FMA` is true.
+/// Vector of four numbers in plain code, with fused multiply-add if `FMA` is true.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainFour<const FMA: bool>([f64; 4]);
 
@@ -96,7 +96,7 @@ unsafe impl<const FMA: bool> Four for PlainFour<FMA> {
     }
 }
 
-/// Four numbers in a 256-bit register, with fused multiply-add.
+/// Vector of four numbers in a 256-bit register, with fused multiply-add.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::Four;
@@ -169,7 +169,7 @@ mod tests {
         results
     }
 
-    /// Returns the results of [`probe_body`], number by number.
+    /// Computes the result of [`probe_body`] number by number.
     ///
     /// # Safety
     /// The processor must support the instruction set.

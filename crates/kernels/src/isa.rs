@@ -43,7 +43,7 @@ names!(
     Sve = "sve"
 );
 
-/// Calls another macro, and passes to it the architecture and the target features of an instruction set.
+/// Calls another macro with the architecture and the target features of an instruction set.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! isa_features {
@@ -82,7 +82,7 @@ macro_rules! isa_detected {
     }};
 }
 
-/// Compiles an item with target features, only on the architecture that has these features.
+/// Compiles an item with target features. The item exists only on the architecture that has these features.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! isa_enabled {
@@ -237,11 +237,11 @@ pub(crate) unsafe fn sve_vector_bytes() -> usize {
     bytes
 }
 
-/// Instruction set as a type, for code that is compiled for it.
+/// Instruction set as a type parameter, for code that is compiled for this set.
 pub trait InstructionSet: 'static {
     /// Instruction set that the type represents.
     const ISA: Isa;
-    /// True if a fused multiply-add is one instruction; false if it would be a function call.
+    /// True if fused multiply-add is an instruction of the set; otherwise it would be a function call.
     const FMA: bool;
     /// Vector of four `f64`.
     type Four: Four;

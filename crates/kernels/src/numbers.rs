@@ -1,11 +1,11 @@
-//! Pseudorandom numbers, computed from their position, for the verification of copies and products of a device.
-//! This crate writes and compares them, because only crates with timed loops are optimised.
+//! Pseudorandom numbers with which copies and products of a device are verified. They are computed from their position.
+//! This crate contains the functions, because only crates with timed loops are compiled with full optimisation.
 
 /// Odd number near the golden ratio times 2^64, by which positions are multiplied.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Returns the word at position `at` of a copy. Different copies have different words, so that old data are not
-/// mistaken for new data.
+/// Returns the word at position `at` of a copy. Each copy has different words, so that data of an earlier copy are
+/// detected.
 fn word(copy: u64, at: usize) -> u64 {
     (copy << 40 | at as u64).wrapping_mul(GOLDEN)
 }

@@ -1,25 +1,25 @@
-//! Test oracle: comparison of a loop with a replay by the kernel's reference function. Arrays have given lengths and
-//! odd offsets. Guard elements before and after each array must not change.
+//! Test oracle: compares the results of a loop with those of the kernel's reference function. Arrays have given lengths
+//! and odd offsets, and guard elements before and after each array must not change.
 
 use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
 use std::collections::HashMap;
 use std::ptr::NonNull;
 
-/// Guard elements before and after the share, which must not change.
+/// Number of guard elements before and after each array.
 const GUARD: usize = 16;
 /// Values of the guards of each array. The values differ between arrays, so that a copy from one array into another is
 /// detected.
 const UNTOUCHED: [f64; ARRAYS] = [-7.5, -8.5, -9.5, -10.5];
-/// Initial values of each array: first element, difference between successive elements, and period after which the
-/// values repeat.
+/// Initial values of each array: first element, difference between successive elements, and number of elements after
+/// which the values repeat.
 const START: [(f64, f64, usize); ARRAYS] =
     [(1.0, 1.0, 1021), (2.0, 1.0, 7), (0.0, 0.5, 509), (0.0, 0.25, 251)];
-/// Offsets of the first array from a cache line, elements. The offsets of the other arrays are derived with
-/// [`OFFSET_FACTORS`].
+/// Offsets of the first array from a cache line, in elements. [`OFFSET_FACTORS`] determines the offsets of the other
+/// arrays.
 const OFFSETS: [usize; 3] = [0, 1, 3];
-/// Factor for each array by which the first array's offset is multiplied, modulo 8.
+/// Factors by which the offset of the first array is multiplied, modulo 8, to get the offset of each array.
 const OFFSET_FACTORS: [usize; ARRAYS] = [1, 5, 3, 7];
-/// Maximum relative error of a sum; no order of summation of these elements causes a larger error.
+/// Maximum relative error of a sum. No order of summation of these elements causes a larger error.
 const SUM_TOLERANCE: f64 = 1e-6;
 
 /// Difference between the results of a loop and of the replay.

@@ -2,20 +2,19 @@
 //! the pages side by side and the prefetch. They contain no timing, no allocation, and no branches that depend on the
 //! configuration.
 //!
-//! The speed must not depend on decisions of the inliner. All functions are therefore `#[inline(always)]`, and there
-//! are no closures and no iterators, which can become separate functions when the compiler splits the crate.
+//! The speed must not depend on decisions of the inliner. All functions are therefore `#[inline(always)]`. Closures and
+//! iterators are not used, because they become separate functions if the compiler splits the crate.
 //!
 //! All loops consist of one [`Pass::step`]. A long pass has four phases: single elements until the destination is
-//! aligned; groups of pages side by side (the same line of each page, then the next line); unrolled steps; and
-//! single elements at the end. A long pass works for any length and any offset of the arrays. A resident loop
-//! repeats passes over whole lines, so that no call, clock reading or barrier separates two passes over data in a
-//! cache.
+//! aligned; groups of pages side by side (the same line of each page, then the next line); unrolled steps; and single
+//! elements at the end. A long pass works for any length and any offset of the arrays. A resident loop repeats passes
+//! over whole lines, so that no call, clock reading or barrier separates two passes over data in a cache.
 //!
-//! The bandwidth of a core is limited by the number of outstanding lines, and a hardware prefetcher follows an
-//! access stream within a page of 4 KiB. With pages side by side, several prefetchers are active simultaneously.
-//! glibc's `memcpy` of long ranges works in the same way (`large_memcpy_4x` in memmove-vec-unaligned-erms.S). Each
-//! walk covers several successive pages before the next group begins. Staggered arrays do not begin at a page
-//! boundary; with walks of a single page, every page would therefore be started twice (docs/kernels.md).
+//! The bandwidth of a core is limited by the number of outstanding lines, and a hardware prefetcher follows an access
+//! stream within a page of 4 KiB. With pages side by side, several prefetchers are active simultaneously. glibc's
+//! `memcpy` of long ranges works in the same way (`large_memcpy_4x` in memmove-vec-unaligned-erms.S). Each walk covers
+//! several successive pages before the next group begins. Arrays with different offsets do not begin at a page
+//! boundary. With walks over a single page, prefetchers would therefore start twice per page (docs/kernels.md).
 
 use super::entry::{AccessOrder, Args, InlinedLoop, LINE};
 use super::table::{ARRAYS, KernelSpec};
@@ -35,8 +34,8 @@ pub(super) trait Body {
         Some(array) => Some(array as usize),
         None => None,
     };
-    /// Returns the vector to write for a kernel that writes, from the scalar `s` and the vectors of the arrays that the
-    /// kernel reads. For a kernel that sums, returns the new sum; `s` is the previous sum.
+    /// Returns the vector to write, from the scalar `s` and the vectors `x` of the arrays that the kernel reads. For a
+    /// kernel that sums, returns the new sum, and `s` is the previous sum.
     ///
     /// # Safety
     /// The conditions of [`Vector`] must hold.
@@ -83,7 +82,7 @@ impl<
 /// number, a sum of equal `f32` numbers keeps seven digits.
 pub(super) const STEPS_PER_BLOCK: usize = 256;
 
-/// Number of lanes of the widest vector. The numbers of lanes and of partial sums are powers of two.
+/// Number of lanes of the widest vector. All numbers of lanes and of partial sums are powers of two.
 const MAX_LANES: usize = 16;
 
 /// Distance between the pages that are traversed side by side, and length of each walk, bytes. It is four pages of 4
@@ -196,7 +195,7 @@ impl<
     }
 
     /// Prefetches the lines of a later step into level 1 if `P` is 1. If `P` is 2, also prefetches lines farther ahead
-    /// into level 2. The addresses may be invalid.
+    /// into level 2. Invalid addresses are ignored.
     ///
     /// # Safety
     /// The conditions of [`Vector`] must hold.
@@ -307,7 +306,7 @@ impl<
         total.sum
     }
 
-    /// Runs the requested number of passes over whole lines; sums stay in registers between passes.
+    /// Runs `repeats` passes over whole lines. Sums stay in registers between passes.
     ///
     /// # Safety
     /// The conditions of [`InlinedLoop`] and of [`super::ResidentLoop::run`] must hold.
@@ -337,7 +336,7 @@ impl<
                     [sums[0]] = one;
                     i += V::LANES;
                 }
-                // The fence prevents the compiler from merging two passes.
+                // The fence prevents the compiler from merging two passes into one.
                 compiler_fence(Ordering::SeqCst);
             }
             if NT {
@@ -348,7 +347,7 @@ impl<
     }
 }
 
-/// Compensated sum (Kahan): the sum, and the rounding error so far.
+/// Compensated sum (Kahan): the sum so far, and its rounding error.
 #[derive(Default)]
 pub(super) struct CompensatedSum {
     pub sum: f64,

@@ -1,5 +1,5 @@
-//! Shape of a kernel's loop: element type, instruction set, kind of store, unroll factor, pages side by side,
-//! prefetch. The module also contains their names in options and records, and the grammar of their values.
+//! Shape of a kernel's loop: element type, instruction set, kind of store, unroll factor, pages side by side, prefetch.
+//! This module also contains the names of the shapes in options and records, and the grammar of their values.
 
 use super::isa::Isa;
 pub use nodegauge_measure::UnknownName;
@@ -104,7 +104,8 @@ impl Prefetch {
         }
     }
 
-    /// Returns the kind of prefetch with this number of distances; the distances are 0.
+    /// Returns the kind of prefetch with this number of distances. The distances are 0, because they are arguments of a
+    /// loop.
     pub(super) const fn with_distances(distances: u8) -> Self {
         match distances {
             0 => Self::Off,
@@ -135,7 +136,7 @@ impl SideBySide {
     pub const ONE: Self = Self(1);
     /// Placeholder for any number greater than one; the actual number is an argument of the loop.
     pub(super) const SOME: Self = Self(u8::MAX);
-    /// Maximum number of pages; no core supports more outstanding lines.
+    /// Maximum number of pages. No core supports more outstanding lines.
     const MAX: u8 = 64;
 
     /// Creates the number `pages`; `None` if it is 0 or greater than 64.
@@ -152,7 +153,7 @@ impl SideBySide {
         self.0
     }
 
-    /// Returns the number as an integer; `None` if it is one.
+    /// Returns the number as an integer; `None` for a single page.
     pub fn above_one(self) -> Option<u8> {
         (self != Self::ONE).then_some(self.0)
     }
@@ -183,8 +184,8 @@ impl FromStr for SideBySide {
     }
 }
 
-/// Shape of a kernel's loop. To add an axis, add a field here, a parameter of `pass::Pass`, and its values in
-/// `builds`.
+/// Shape of a kernel's loop. A new property of loops needs a field in this type, a parameter of `pass::Pass`, and its
+/// values in `builds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KernelShape {
     /// Instruction set of the vectors.

@@ -3,7 +3,7 @@
 //! STREAM requires arrays of at least four times the sum of the last-level caches in use and at least a million
 //! elements. With smaller arrays, caches would be measured. A machine may not be able to use all caches that it
 //! reports: a guest (virtual machine) often reports the cache of its host. Therefore the rule is applied to the
-//! measured capacity; it is applied to the reported size if nothing was measured, or if the user requests it
+//! measured capacity. It is applied to the reported size if no capacity was measured, or if the user requests it
 //! (`4xLLC`).
 
 use crate::Element;
@@ -39,7 +39,7 @@ impl fmt::Display for SizeSpec {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::TimesLlc(factor) => write!(f, "{factor}xLLC"),
-            // The text is exact and contains no blank, because it is parsed again.
+            // The number of bytes is exact and without a blank, because the text is parsed again.
             Self::Bytes(bytes) => f.write_str(&bytes.exact()),
             Self::Elements(n) => write!(f, "{n}elements"),
             Self::Share(share) => write!(f, "{}%", share.0 * 100.0),
@@ -73,7 +73,7 @@ impl FromStr for SizeSpec {
     type Err = SyntaxError;
 
     /// Parses `auto`, `4xLLC`, a size with a unit (bytes per array), `10M elements`, or a share of the available memory
-    /// (all arrays together). A number without a unit is refused, because bytes and elements differ by eight.
+    /// (all arrays together). A number without a unit is refused, because it could mean bytes or elements.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("size", EXAMPLE, text);
         if text == "auto" {
@@ -163,7 +163,7 @@ pub struct ArraySize {
     pub notices: Vec<Notice>,
 }
 
-/// Caches with which STREAM's rule compares arrays.
+/// Caches with which STREAM's rule compares the arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeRule {
     /// Measured caches.
@@ -194,8 +194,8 @@ impl SizeRule {
         }
     }
 
-    /// Returns the rule with twice the measured capacity, after arrays of the size by the rule turned out to fit in
-    /// caches.
+    /// Returns the rule for twice the measured capacity. It is used after arrays of the size by the rule turned out to
+    /// fit in caches.
     #[must_use]
     pub fn doubled(self) -> Self {
         match self {
@@ -247,7 +247,7 @@ fn elements_for_bytes(element: Element, bytes: f64) -> u64 {
     (bytes / element.bytes() as f64).ceil() as u64
 }
 
-/// Returns the number of elements of each of several arrays that fill a share of the memory.
+/// Returns the number of elements per array with which `arrays` arrays fill a share of the memory.
 pub fn by_share(memory: Bytes, share: Fraction, arrays: u64, element: Element) -> u64 {
     (memory.as_f64() * share.0 / (arrays * element.bytes()) as f64) as u64
 }
@@ -263,7 +263,7 @@ pub fn choose(
     conditions: &SizeConditions,
 ) -> Result<ArraySize, Failure> {
     let arrays = conditions.arrays as u64;
-    // A given size is used if the available memory is unknown.
+    // If the available memory is unknown, a given size is used without a check.
     let available = match conditions.available {
         Some(available) => available,
         None if spec == SizeSpec::Auto => return Err(unknown_memory()),
@@ -338,7 +338,7 @@ impl ArraySize {
             elements,
             times_llc,
             rule,
-            // Rounding to whole elements may result in slightly less than the factor.
+            // The tolerance permits the rounding to whole elements.
             follows_rule: times_llc
                 .map(|times| times >= RULE_FACTOR * 0.999 && elements >= RULE_ELEMENTS),
             notices,

@@ -7,7 +7,7 @@ use crate::isa::InstructionSet;
 /// Number of `f64` in a cache line.
 pub const LINE_NUMBERS: usize = LINE / size_of::<f64>();
 
-/// Writes a cache line, which bypasses the caches if the processor has streaming stores. Other threads see the line
+/// Writes a cache line. The store bypasses the caches if the processor has streaming stores. Other threads see the line
 /// after [`fence_streams`].
 ///
 /// # Safety
@@ -50,7 +50,7 @@ unsafe fn stream_vectors<V: crate::vector::Vector<Scalar = f64>>(
     }
 }
 
-/// Writes a number as [`stream_line`] writes a line.
+/// Writes a number with a streaming store if the processor has one.
 ///
 /// # Safety
 /// The number must be writable at `to`.
@@ -100,7 +100,7 @@ unsafe fn stream_copy_body<S: InstructionSet>(to: *mut f64, from: *const f64, co
     }
 }
 
-/// Makes all streaming stores of this thread visible to the threads that it synchronises with afterwards.
+/// Makes all streaming stores of this thread visible to the threads that synchronise with it afterwards.
 #[inline]
 pub fn fence_streams() {
     #[cfg(target_arch = "x86_64")]
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use crate::Isa;
 
-    /// Numbers that begin at a cache line.
+    /// Array of numbers that begins at a cache line.
     #[repr(align(64))]
     struct Aligned([f64; 64]);
 

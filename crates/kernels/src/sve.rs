@@ -1,6 +1,6 @@
-//! Loops for Arm's Scalable Vector Extension, whose vector length depends on the processor. No Rust type can
-//! contain such a vector. Therefore each kernel is a line of assembler code, and all loops share the same assembler
-//! code: a number of steps of `U` vectors each, with a constant stride between steps.
+//! Loops for Arm's Scalable Vector Extension, whose vector length depends on the processor. No Rust type can contain
+//! such a vector. Therefore each kernel is a line of assembler code, which is inserted into a common assembler loop: a
+//! number of steps of `U` vectors each, with a constant stride between steps.
 //!
 //! Instructions: "Arm A64 Instruction Set Architecture", SVE instructions. Loads and stores have a predicate, so that
 //! the ends of an array need no scalar loop.
@@ -15,8 +15,8 @@ use super::vector::Scalar;
 use std::arch::asm;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// Range of steps: first element of each array, number of steps, distance between steps in bytes, and number of
-/// active elements per vector; all elements are active if this exceeds the vector length.
+/// Range of steps of a loop: first element of each array, number of steps, distance between steps in bytes, and number
+/// of active elements per vector. If this number exceeds the vector length, all elements are active.
 #[derive(Clone, Copy)]
 pub(super) struct Steps {
     at: [*mut u8; ARRAYS],
@@ -39,7 +39,7 @@ pub(super) trait Scalable: Body {
     ) -> f64;
 }
 
-/// Assembler for one element type. Its parameters are the suffix of load and store instructions, the suffix of
+/// Assembler loop for one element type. Its parameters are the suffix of load and store instructions, the suffix of
 /// registers, and the form of the general register that contains the scalar. Vectors of arrays a and d (no kernel reads
 /// both) are in z0 to z7, of b in z10 to z17, of c and sums in z20 to z27, the scalar is in z31. All elements are
 /// active in p1; the elements of the step are active in p0.
@@ -159,8 +159,8 @@ macro_rules! steps {
     }};
 }
 
-/// Declares for each kernel the operation on the vectors of its arrays, and the register that is written
-/// afterwards: `z\k` for array a (or d), `z1\k` for b, `z2\k` for c, `z31` for the scalar.
+/// Declares for each kernel the operation on the vectors of its arrays, and the register that contains the result:
+/// `z\k` for array a (or d), `z1\k` for b, `z2\k` for c. `z31` is the scalar.
 macro_rules! scalable {
     ($($kernel:ident: $body:literal => $result:literal;)*) => {
         $(

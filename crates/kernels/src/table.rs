@@ -13,7 +13,7 @@ pub const ARRAYS: usize = 4;
 /// Number of arrays of STREAM. A pass has a fourth array only if one of its kernels uses it.
 pub const STREAM_ARRAYS: usize = 3;
 
-/// Scalar `s` in STREAM's kernels.
+/// Value of the scalar `s` in STREAM's kernels.
 pub const SCALAR: f64 = 3.0;
 
 /// One of the arrays of a pass. The discriminant is the index in [`Args::at`](super::Args::at).
@@ -40,7 +40,7 @@ pub enum Loops {
     Both,
 }
 
-/// Function that computes an element from one element of each array and the scalar.
+/// Function that computes the result for one element, from an element of each array and the scalar.
 type Reference<T> = fn([T; ARRAYS], T) -> T;
 
 /// Row of the table: properties of one kernel.
@@ -62,8 +62,8 @@ pub struct KernelSpec {
     pub scalars: u32,
     /// Kinds of loops that the kernel has.
     pub loops: Loops,
-    /// Reference functions for `f64` and `f32`, with every operation rounded. They return the new element of the array
-    /// written, or the term of the sum, from one element of each array and the scalar.
+    /// Reference functions for `f64` and `f32`, in which every operation is rounded. From one element of each array and
+    /// the scalar, they compute the new element of the written array, or the term of the sum.
     reference: (Reference<f64>, Reference<f32>),
 }
 
@@ -154,7 +154,7 @@ impl KernelSpec {
         self.reads_mask()[array as usize]
     }
 
-    /// Returns for each array true if the loop reads it.
+    /// Returns true for each array that the loop reads.
     pub(super) const fn reads_mask(&self) -> [bool; ARRAYS] {
         let mut reads = [false; ARRAYS];
         let mut i = 0;
@@ -174,7 +174,7 @@ impl KernelSpec {
         }
     }
 
-    /// Returns the number of words per iteration by STREAM's counting rule: one for each array read, and one for each
+    /// Returns the number of words per iteration by STREAM's counting rule: one for each array read and one for each
     /// array written.
     pub const fn words(&self) -> u32 {
         self.reads.len() as u32 + self.writes.is_some() as u32
@@ -226,8 +226,8 @@ impl Kernel {
         self.spec().writes.is_some()
     }
 
-    /// Returns the new element of the array written, or the term of the sum, from one element of each array, computed
-    /// in the precision of `element`.
+    /// Computes the new element of the written array, or the term of the sum, from one element of each array, in the
+    /// precision of `element`.
     pub fn reference(self, element: Element, elements: [f64; ARRAYS], scalar: f64) -> f64 {
         let (double, single) = self.spec().reference;
         match element {

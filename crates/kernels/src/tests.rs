@@ -12,13 +12,13 @@ const MAX: usize = 4 * 16 * 8 + 3;
 fn around_groups(element: Element, pages: usize) -> impl Iterator<Item = usize> {
     let group = pages * pass::SPAN / element.bytes() as usize;
     let all = [group - 1, group, group + 17, group + 8 * 64 + 5, 2 * group + 31];
-    // For the smallest groups all lengths are tested; for larger groups only lengths just below one and just above two
+    // For small groups, all lengths are tested; for larger groups, only lengths just below one group and just above two
     // groups.
     all.into_iter().filter(move |n| pages <= 2 || *n < group || *n > 2 * group)
 }
 
-/// True if loops of an instruction set are tested. `NODEGAUGE_ORACLE=portable,sse2` omits all others, for tools
-/// that do not support them.
+/// True if the loops of an instruction set are tested. The variable `NODEGAUGE_ORACLE=portable,sse2` selects
+/// instruction sets, for tools that do not support the others.
 fn tried(isa: Isa) -> bool {
     match std::env::var("NODEGAUGE_ORACLE") {
         Ok(names) => names.split(',').any(|name| name.parse() == Ok(isa)),
@@ -155,7 +155,7 @@ fn every_kernel_has_loop_for_every_shape() {
     }
 }
 
-/// Returns a loop body, in C or as a formula, without indices and multiplication signs.
+/// Removes the indices and multiplication signs from a loop body, in C or as a formula.
 fn plain(text: &str) -> String {
     text.replace("[j]", "").replace(" * ", " ")
 }
@@ -312,7 +312,7 @@ fn page_counts_round_trip() {
 
 #[test]
 fn sum_of_many_equal_values_is_accurate() {
-    // The value has a full mantissa, and there are so many blocks that plain addition of their sums would have an error
+    // The value has a full mantissa, and the blocks are so many that plain addition of their sums would have an error
     // of 3e-12.
     const N: usize = 1 << 25;
     let value = 2.0 * 15f64.powi(20) / 7.0;
@@ -369,12 +369,12 @@ fn loops_contain_no_calls() {
                 flow,
                 FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::Exception
             );
-            // The instruction `int3` separates functions.
+            // Functions are separated by the instruction `int3`.
             if flow == FlowControl::Interrupt || ends && ip >= furthest {
                 break;
             }
         }
-        // Only innermost loops are checked; the exit of an outer loop may be inside them.
+        // Only innermost loops are checked; an outer loop may contain the exit.
         let holds = |(from, to): &(u64, u64), ip: u64| (*from..=*to).contains(&ip);
         let innermost = backward.iter().filter(|outer| {
             !backward

@@ -62,8 +62,8 @@ impl Values {
         }
     }
 
-    /// Returns the maximum relative error allowed in a sum. Blocks of 256 additions per lane are summed in the
-    /// precision of the elements; each addition has an error of at most one unit in the last place.
+    /// Returns the maximum relative error allowed in a sum. Per lane, blocks of 256 additions are summed in the
+    /// precision of the elements, and each addition has an error of at most one unit in the last place.
     fn sum_tolerance(&self) -> f64 {
         match self.element {
             Element::F64 => 256.0 * f64::EPSILON * 16.0,
@@ -88,7 +88,7 @@ impl Values {
         }
     }
 
-    /// True if the arrays must be filled again before the next pass, because rounding errors of the grown values
+    /// True if the arrays must be filled again before the next pass. Otherwise the rounding errors of the grown values
     /// could exceed the tolerance. The bounds for both precisions are far below overflow.
     pub fn must_refill(&self) -> bool {
         let limit = match self.element {
@@ -176,8 +176,9 @@ fn relative_error(got: f64, expected: f64) -> f64 {
     ((got - expected) / expected).abs()
 }
 
-/// Returns the last element with the largest deviation from `expected`; the deviation of NaN is infinite. Returns
-/// `None` if the relative deviation of all elements is within `allowed`, which a vectorised pass checks first.
+/// Returns the index and the deviation of the last element with the largest deviation from `expected`; the deviation of
+/// NaN is infinite. Returns `None` if the relative deviation of all elements is within `allowed`, which is checked
+/// first by vectorised code.
 fn worst<T: Copy>(
     array: &[T],
     expected: f64,

@@ -26,7 +26,7 @@ static BUILDS: &[&[&[Build]]] = &[
     sve::all(),
 ];
 
-/// Compiled loop of a kernel that this processor can run. Created only by [`find`].
+/// Compiled loop of a kernel that this processor can run. Only [`find`] creates it.
 #[derive(Debug, Clone, Copy)]
 pub struct Variant {
     build: &'static Build,
@@ -63,8 +63,8 @@ impl Variant {
     }
 }
 
-/// Compiled loop that repeatedly traverses `f64` data in a cache and that this processor can run. Created only by
-/// [`resident`].
+/// Compiled loop that traverses `f64` data in a cache repeatedly and that this processor can run. Only [`resident`]
+/// creates it.
 #[derive(Debug, Clone, Copy)]
 pub struct ResidentLoop {
     build: &'static Build,
@@ -106,8 +106,8 @@ pub fn compiled_count() -> usize {
     builds().filter(|build| !build.resident).count()
 }
 
-/// Returns the loop of a kernel with a shape. Returns `None` if this processor does not have the instruction set, or if
-/// the program does not contain such a loop. For a kernel that does not store, the kind of store is ignored.
+/// Returns the loop of a kernel with this shape. Returns `None` if this processor lacks the instruction set, or if the
+/// program does not contain the loop. For a kernel without stores, the kind of store is ignored.
 pub fn find(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Variant> {
     let stores = if kernel.writes() { shape.stores } else { Stores::Regular };
     let shape = KernelShape { stores, ..shape };
@@ -156,7 +156,7 @@ pub fn available_isas() -> Vec<Isa> {
     isas
 }
 
-/// Returns all loops for passes over long arrays that this processor can run, with one example distance per kind of
+/// Returns all loops for passes over long arrays that this processor can run, with an example distance for each kind of
 /// prefetch.
 #[cfg(test)]
 pub(super) fn variants() -> impl Iterator<Item = Variant> {

@@ -1,8 +1,8 @@
-//! Vectors of all instruction sets, which implement one trait, so that each kernel is written only once.
+//! Vectors of all instruction sets. They implement one trait, so that each kernel is written only once.
 //!
-//! Every method is `#[inline(always)]` and becomes one instruction in a function with the required
-//! `#[target_feature]`. The methods are `unsafe`, because a call from another function is undefined behaviour on a
-//! processor without the feature.
+//! Every method is `#[inline(always)]`, and becomes one instruction in a function with the required
+//! `#[target_feature]`. The methods are `unsafe`, because calling them is undefined behaviour on a processor without
+//! the feature.
 
 use super::shape::Element;
 

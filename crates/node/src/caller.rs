@@ -1,4 +1,4 @@
-//! Interface to the program that calls this crate: its gauges, commands and outputs.
+//! Interface to the program that uses this crate: its gauges, its commands, and its outputs.
 
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_gauge::Gauge;
@@ -23,7 +23,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns the selection of headline figures.
+    /// Returns a selection of the headline figures of all gauges.
     pub(crate) fn headlines(&self) -> FigureSelection<'static> {
         FigureSelection { gauges: self.gauges, registry: self.registry, all: false, facts: false }
     }
@@ -40,19 +40,19 @@ pub trait Outputs: Sync {
     /// Prints a result, or ends the program if standard output cannot be written.
     fn print_or_end(&self, text: &str);
 
-    /// Prints a page, or ends the program if standard output cannot be written.
+    /// Formats and prints a page, or ends the program if standard output cannot be written.
     fn show(&self, page: &Page);
 
-    /// Prints a result, waiting at most `time` for the output. Another thread may be writing at the same time.
+    /// Prints a result, and waits at most `time` for the output, because another thread may be blocked while it writes.
     fn print_within(&self, text: &str, time: Duration);
 
     /// Prints a remark in one line.
     fn note(&self, remark: &str);
 
-    /// Prints a remark, waiting at most `time` for the output.
+    /// Prints a remark, and waits at most `time` for the output.
     fn note_within(&self, remark: &str, time: Duration);
 
-    /// Prints an error, after which the command continues.
+    /// Prints an error of a command that continues afterwards.
     fn error(&self, message: &str);
 
     /// Checks that a file can be written, before anything is measured.
@@ -74,7 +74,7 @@ pub trait Outputs: Sync {
     /// Replaces a file atomically by a text.
     ///
     /// # Errors
-    /// As [`Self::write_file`].
+    /// Fails for the reasons of [`Self::write_file`].
     fn write_text(&self, file: &Path, text: String) -> Result<(), Failure> {
         self.write_file(file, &mut std::iter::once(Ok(text)))
     }

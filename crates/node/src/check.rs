@@ -1,6 +1,6 @@
-//! `nodegauge check`: is this node good, bad or unknown, within a deadline.
+//! `nodegauge check`: determines whether this node is good, bad or unknown, within a deadline.
 //!
-//! This process only waits and judges. The examination and every measurement run as child processes with a time limit.
+//! This process only waits and judges. The examination and every measurement run in child processes with a time limit.
 //! If one of them hangs or is stopped, the node becomes unknown, and the verdict is not delayed.
 
 mod deadline;
@@ -30,12 +30,12 @@ use std::time::{Duration, Instant, SystemTime};
 use vetting::Vetting;
 pub use vetting::VettingRequest;
 
-/// Maximum number of findings that the text contains.
+/// Maximum number of findings in the text output.
 const FINDINGS: usize = 4;
 /// Reason for a node that other programs are using.
 const BUSY: &str = "busy";
 
-/// Exit codes for the verdicts on a node. This process also ends with one of them at the deadline.
+/// Exit codes for the verdicts on a node. At the deadline, this process exits with one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerdictCodes {
     /// Code for a good node.
@@ -60,11 +60,11 @@ impl VerdictCodes {
 /// Options of a check.
 #[derive(Debug, Clone)]
 pub struct CheckRequest {
-    /// Extent: 1 examines only, 2 measures memory, 3 measures everything.
+    /// Extent: level 1 examines the node, level 2 also measures memory, level 3 measures everything.
     pub level: u8,
     /// Maximum time until the verdict is printed.
     pub time: Duration,
-    /// File with the reference; without it, earlier runs of this node give the bounds.
+    /// File with the reference; without a reference, earlier runs of this node determine the bounds.
     pub reference: Option<PathBuf>,
     /// True to measure while other programs use the node.
     pub measures_when_busy: bool,
@@ -72,15 +72,15 @@ pub struct CheckRequest {
     pub codes: VerdictCodes,
     /// Vetting of the nodes of a job.
     pub vetting: Option<VettingRequest>,
-    /// File that keeps the state between two checks; without it, the file is next to the history.
+    /// File that keeps the state between two checks; by default, it is next to the history.
     pub state: Option<PathBuf>,
-    /// True if the state and the measured runs are saved.
+    /// True to save the state and the measured runs.
     pub is_saved: bool,
     /// History with earlier runs of this node.
     pub history: HistoryFile,
 }
 
-/// Check whose options were checked and whose files were found.
+/// Check with valid options, whose files have been found.
 pub struct PreparedCheck {
     request: CheckRequest,
     caller: Caller,
@@ -109,8 +109,8 @@ pub struct CheckedNode {
 }
 
 impl CheckedNode {
-    /// Saves the state. A failure becomes a note of the report and is also returned, because the verdict does not
-    /// depend on it.
+    /// Saves the state. If this fails, the failure is added to the notes of the report and returned. The verdict does
+    /// not depend on it.
     pub fn save(&mut self, caller: &Caller) -> Option<String> {
         let failure = self.next.take()?.save(caller).err()?;
         let note = format!("state not saved: {}", failure.single_line());
@@ -125,7 +125,7 @@ struct Check<'a> {
     caller: &'a Caller,
     deadline: Deadline,
     signals: Signals,
-    /// Group of nodes in the reference to which this node belongs.
+    /// Group of the reference to which this node belongs.
     group: Option<ReferenceGroup>,
     remarks: Vec<Remark>,
     notes: Vec<String>,
@@ -133,12 +133,12 @@ struct Check<'a> {
     events: Vec<EventCount>,
     /// Clock with all cores busy, which every measuring command reports.
     clock: Option<CheckedFigure>,
-    /// Findings of measuring commands that the examination does not make.
+    /// Findings of measuring commands that are not among those of the examination.
     findings: Vec<Finding>,
     /// Sizes of arrays and working sets that are smaller than the usual ones.
     sizes: Vec<Bytes>,
     measured: bool,
-    /// History whose runs of this node give the bounds.
+    /// History with the runs of this node that determine the bounds; `None` if there is a reference.
     own_runs: Option<PathBuf>,
 }
 
@@ -172,7 +172,7 @@ impl PreparedCheck {
     pub fn run(self) -> Result<CheckEnd, Failure> {
         let signals = Signals::listen()?;
         let ending = ExitDecision::default();
-        // A vetting ends in another way: rank 0 waits for all ranks.
+        // A vetting has a separate deadline, because rank 0 waits for all ranks.
         if self.vetting.is_none() {
             self.end_at_deadline(&ending);
         }
@@ -248,7 +248,7 @@ impl Check<'_> {
             }
         }
         self.judge_errors(&examination, previous);
-        // Level 1 does not measure, so other load is irrelevant.
+        // Level 1 does not measure, so other load does not affect it.
         let conditions = check::judge_findings(&examination.findings, OTHER_LOAD);
         self.remarks.extend(conditions.into_iter().filter(|remark| remark.reason != BUSY));
         if self.request.level < 2 {
@@ -268,7 +268,8 @@ impl Check<'_> {
         self.next_state(state, saved, &examination)
     }
 
-    /// Examines the node repeatedly while other programs use it, for a share of the time: a job may just have ended.
+    /// Examines the node repeatedly while other programs use it, for a share of the time, because a job may just be
+    /// ending.
     fn wait_until_idle(
         &mut self,
         mut examination: Examination,
@@ -290,7 +291,8 @@ impl Check<'_> {
     /// Finds the group of the reference for this node. If there is none, the node is unknown.
     fn find_group(&mut self, examination: &Examination) {
         let Some(path) = &self.request.reference else { return };
-        // An unreadable reference, e.g. on a file system that is not mounted, must not drain all nodes.
+        // If a reference cannot be read, e.g. because its file system is not mounted, the node is unknown; otherwise
+        // all nodes could be drained.
         match Reference::read_trusted(path) {
             Err(failure) => self.remarks.push(unknown("no reference", failure.single_line())),
             Ok(reference) => match reference.machine_group(&examination.machine) {
@@ -355,7 +357,7 @@ impl Check<'_> {
             return;
         };
         let words = last.in_words();
-        // A rebooted node may have been repaired.
+        // The verdict is outdated after a reboot, because the node may have been repaired.
         let is_current = examination.reading.boot() == last.boot.as_deref();
         if last.verdict == NodeVerdict::Bad && is_current {
             let reason = last.reason.clone().unwrap_or_else(|| "bad".to_owned());
@@ -368,7 +370,7 @@ impl Check<'_> {
     /// Adds the doctor's findings to the notes.
     fn note_findings(&mut self, examination: &Examination) {
         let known: Vec<&String> = self.remarks.iter().map(|remark| &remark.text).collect();
-        // Findings of the measuring commands are few, and they explain the figures.
+        // The findings of measuring commands come first, because they are few and explain the figures.
         let all = self.findings.iter().chain(&examination.findings);
         let notable = all.filter(|finding| {
             finding.severity >= Severity::Warning && !known.contains(&&finding.text)
@@ -407,7 +409,7 @@ impl Check<'_> {
         };
         let (verdict, reason) = check::verdict(&self.remarks);
         let now = record::now_rfc3339();
-        // An unknown verdict does not describe the node, so the previous one is kept.
+        // An unknown verdict does not replace an earlier verdict, because it says nothing about the node.
         let measured =
             (self.measured && verdict != NodeVerdict::Unknown).then(|| MeasuredVerdict {
                 at: now.clone(),
@@ -432,7 +434,7 @@ impl Check<'_> {
 struct NextState {
     file: StateFile,
     content: CheckState,
-    /// History next to the file; it is created together with its folder.
+    /// History whose folder contains the file; the folder is created together with the history.
     history: Option<HistoryFile>,
 }
 
@@ -445,7 +447,7 @@ impl NextState {
     }
 }
 
-/// Returns a remark that makes the node unknown.
+/// Creates a remark that makes the verdict on the node unknown.
 fn unknown(reason: &str, text: impl Into<String>) -> Remark {
     Remark::new(NodeVerdict::Unknown, reason, text)
 }

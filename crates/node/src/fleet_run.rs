@@ -15,19 +15,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Interval between two queries of the queue; it is long because Slurm's controller serves all users.
+/// Interval between two queries of the queue. It is long because Slurm's controller serves all users.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Number of queries after which a job that has ended without a record counts as failed: a shared file system may show
-/// new files late.
-const LOOKS_WITHOUT_RECORD: u32 = 3;
+/// Number of queries after which a job counts as failed if it has ended without a record. A shared file system may show
+/// new files with a delay.
+const MAX_QUERIES_WITHOUT_RECORD: u32 = 3;
 /// Number of successive failures of Slurm's programs after which the command stops. The jobs continue, and the folder
 /// keeps the state.
 const MAX_FAILURES: u32 = 5;
 
-/// Options of a measurement of many nodes with Slurm jobs.
+/// Options of `fleet run`, which measures many nodes with Slurm jobs.
 #[derive(Debug, Clone)]
 pub struct FleetRequest {
-    /// Folder of the records. Its content is the state of the command.
+    /// Folder of the records, which also contains the state of the command.
     pub folder: PathBuf,
     /// Nodes to measure; by default, those in the folder or in the partition.
     pub nodes: Option<HostList>,
@@ -49,7 +49,7 @@ pub struct FleetRequest {
     pub deadline: Option<Duration>,
     /// Number of consistent runs that are required to call a node slow.
     pub confirm: usize,
-    /// Reference with which small groups of nodes are judged.
+    /// Reference by which nodes are judged; groups of few nodes need one.
     pub reference: Option<Reference>,
     /// True to wait for the jobs in the queue without submitting new ones.
     pub only_watch: bool,
@@ -88,7 +88,7 @@ impl FleetRequest {
                     has_worked = true;
                     failures = 0;
                 }
-                // If the first queries fail, Slurm is not available.
+                // If the first queries fail, Slurm is assumed to be unavailable.
                 Err(failure) if !has_worked => return Err(failure),
                 Err(failure) => {
                     failures += 1;
@@ -123,7 +123,7 @@ struct FleetRun<'a> {
     jobs: JobOptions,
     /// True if jobs may switch nodes on.
     power_up: bool,
-    /// Maximum number of jobs in the queue; lower than requested if Slurm has a lower limit.
+    /// Maximum number of jobs in the queue. It is lower than requested if Slurm has a lower limit.
     max: usize,
     options: RankingOptions,
     /// Number of records that each node needs.
@@ -149,7 +149,10 @@ fn why_not(state: Option<&NodeState>, power_up: bool) -> Option<String> {
     }
 }
 
-/// Fails if Slurm's configuration is missing. Slurm's programs would look for it for a minute.
+/// Checks that Slurm's configuration file exists. Without it, Slurm's programs would search for a configuration for a
+/// minute.
+///
+/// Fails if the file does not exist.
 fn check_configuration() -> Result<(), Failure> {
     let named = std::env::var_os("SLURM_CONF").map(PathBuf::from);
     match named.filter(|file| !file.exists()) {
@@ -229,7 +232,7 @@ impl<'a> FleetRun<'a> {
         })
     }
 
-    /// Queries the queue and submits jobs. Returns true if all work is done.
+    /// Queries the queue and, unless `watch` is true, submits jobs. Returns true if all work is done.
     fn step(&mut self, watch: bool) -> Result<bool, Failure> {
         let queue = slurm::queue(&self.name, self.until)?;
         let mut waiting: Vec<String> = Vec::new();
@@ -257,8 +260,8 @@ impl<'a> FleetRun<'a> {
         if watch { Ok(true) } else { self.confirm() }
     }
 
-    /// True if a node has all required records. A job that Slurm ended at its time limit leaves an incomplete record,
-    /// which is moved aside and does not count.
+    /// True if a node has all required records. If Slurm ends a job at its time limit, its incomplete record is moved
+    /// to the state folder and does not count.
     fn has_records(&self, host: &str) -> bool {
         if self.folder.record_count(host) < self.needed[host] {
             return false;
@@ -268,8 +271,8 @@ impl<'a> FleetRun<'a> {
         !is_interrupted
     }
 
-    /// Returns the job identifier of a node. If the command was killed just after sbatch, the identifier was not saved
-    /// and is looked up in the queue.
+    /// Returns the job identifier of a node. If the command was killed between sbatch and the saving of the identifier,
+    /// it is looked up in the queue.
     fn node_job(
         &self,
         host: &str,
@@ -285,7 +288,7 @@ impl<'a> FleetRun<'a> {
         Ok(Some(id.clone()))
     }
 
-    /// True if the job of a node may still write a record. If not, the reason is saved.
+    /// True if the job of a node may still write a record. Otherwise the reason is saved.
     fn is_active(
         &mut self,
         host: &str,
@@ -299,7 +302,7 @@ impl<'a> FleetRun<'a> {
         }
         let looks = self.absent.entry(host.to_owned()).or_default();
         *looks += 1;
-        if *looks < LOOKS_WITHOUT_RECORD {
+        if *looks < MAX_QUERIES_WITHOUT_RECORD {
             return Ok(true);
         }
         self.absent.remove(host);
@@ -315,7 +318,7 @@ impl<'a> FleetRun<'a> {
         Ok(false)
     }
 
-    /// Returns the error that the job of a node printed, or its last line, with a separator in front.
+    /// Returns the error that the job of a node printed, otherwise its last line, preceded by a separator.
     fn reported_by_job(&self, host: &str) -> String {
         let log = self.folder.read_state(&format!("{host}.log")).unwrap_or_default();
         match error_or_last_line(&log) {
@@ -324,12 +327,12 @@ impl<'a> FleetRun<'a> {
         }
     }
 
-    /// Marks a node as failed. The next run of the command tries it again.
+    /// Marks a node as failed. If the command is started again, it measures the node.
     fn fail(&mut self, host: &str, why: &str) -> Result<(), Failure> {
         self.fail_all(&[host.to_owned()], why)
     }
 
-    /// Marks several nodes as failed for one reason, which is printed once.
+    /// Marks several nodes as failed for the same reason, which is printed once.
     fn fail_all(&mut self, hosts: &[String], why: &str) -> Result<(), Failure> {
         for host in hosts {
             self.folder.write_state(&failure_file(host), why)?;
@@ -363,7 +366,7 @@ impl<'a> FleetRun<'a> {
                     active.push(host.clone());
                 }
                 Err(Refusal::Limit) => {
-                    // Jobs of other users may fill the limit, so at least one job is tried.
+                    // If jobs of other users fill the limit, one job is still tried.
                     self.max = active.len().max(1);
                     self.outputs()
                         .note(&format!("Slurm accepts only {} now", counted(active.len(), "job")));
@@ -401,14 +404,16 @@ impl<'a> FleetRun<'a> {
         given_up.iter().try_for_each(|(why, hosts)| self.fail_all(hosts, why))
     }
 
-    /// Requests further runs of nodes that are slow in too few runs, or undecided. Returns true if no node needs one.
+    /// Requests further runs of nodes that are slow in fewer runs than required, or undecided. Returns true if no node
+    /// needs further runs.
     fn confirm(&mut self) -> Result<bool, Failure> {
         let ranking = self.ranking()?;
         let mut is_done = true;
         for host in ranking.hosts(RankVerdict::Suspect) {
             let runs = self.folder.record_count(&host);
             let is_own = self.hosts.contains(&host) && !self.failed.contains_key(&host);
-            // A second, faster run clears the node, because a third run could not make all runs agree.
+            // If the second run is faster, the node is not slow, because even a third run could not make all runs
+            // agree.
             if is_own && runs < self.options.confirm {
                 self.outputs().note(&format!(
                     "{host}: slow or undecided in {}, measured again",
@@ -429,7 +434,7 @@ impl<'a> FleetRun<'a> {
         Ok(Ranking::from_intake(&intake, &options))
     }
 
-    /// Returns the outputs that progress is printed to.
+    /// Returns the outputs for progress lines.
     fn outputs(&self) -> &'static dyn Outputs {
         self.caller.outputs
     }

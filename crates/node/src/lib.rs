@@ -1,8 +1,9 @@
 //! Commands that start measurements of this program as child processes, wait for them and judge their records: `check`
-//! with vetting, `watch`, the alternating runs of `compare --run`, and the jobs of `fleet run`.
+//! (with vetting), `watch`, the interleaved runs of `compare --run`, and the jobs of `fleet run`.
 //!
-//! The command line fills the request of a command and implements [`Outputs`]. This crate does not parse arguments,
-//! write to a terminal, or know exit codes of the program. A command returns an [`CommandEnd`], or a type of its own.
+//! The program that uses this crate fills the request of a command and implements [`Outputs`]. This crate does not
+//! parse arguments, write to a terminal, or know exit codes of the program. A command returns an [`CommandEnd`], or a
+//! type of its own.
 
 #![forbid(unsafe_code)]
 

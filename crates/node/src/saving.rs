@@ -1,4 +1,4 @@
-//! Saving of a record in the history, or in a file for a later import.
+//! Saving of a record in the history or, if that fails, in a file that can be imported later.
 
 use crate::caller::Outputs;
 use crate::signals::Signals;
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// Time after which the user is told that the history is locked.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
-/// The maximum wait for a locked history is the elapsed time of the measurement divided by this number, limited by the
-/// two constants below.
+/// Divisor of the elapsed time of the measurement that gives the maximum wait for a locked history. The two constants
+/// below limit the wait.
 const WAIT_DIVISOR: u32 = 10;
 const MIN_WAIT: Duration = Duration::from_secs(30);
 const MAX_WAIT: Duration = Duration::from_secs(300);
@@ -32,8 +32,8 @@ pub struct SavingContext<'a> {
 }
 
 impl SavingContext<'_> {
-    /// Saves a record. `copy` is a file that already contains it, if any. If the history cannot be written immediately,
-    /// the record is first written to a file, so that it is not lost if this process ends during the wait.
+    /// Saves a record. `copy` is a file that already contains the record, if any. If the history cannot be written
+    /// immediately, the record is first written to a file, so that it is not lost if this process ends during the wait.
     ///
     /// # Errors
     /// Fails if the record is not saved; the failure names the file that contains it.
@@ -64,7 +64,7 @@ impl SavingContext<'_> {
         if let Ok(file) = copy
             && is_temporary
         {
-            // A file that cannot be removed does no harm, because an import skips saved records.
+            // If the file cannot be removed, an import of it skips the record, which is already saved.
             let _ = std::fs::remove_file(file);
         }
         Ok(())
@@ -89,7 +89,7 @@ impl SavingContext<'_> {
         ));
     }
 
-    /// Returns the failure for a record that is not saved, with the command that imports it later.
+    /// Returns the failure for a record that is not saved. Its hint is the command that imports the record later.
     fn failure(
         &self,
         record: &Record,
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use nodegauge_gauge::view::Page;
 
-    /// Outputs that only write files.
+    /// Outputs of the tests, which only write files.
     struct OnlyFiles;
 
     impl Outputs for OnlyFiles {

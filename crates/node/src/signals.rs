@@ -1,6 +1,6 @@
 //! Ctrl-C, SIGTERM and SIGHUP. The first signal ends the measurement, and the results so far are saved. A second Ctrl-C
-//! or SIGTERM ends the program immediately. If nobody reads the output of the program, writing stops some time after
-//! the first signal (`nodegauge_os::write_all`).
+//! or SIGTERM ends the program immediately. If no program reads the output, writing ends some time after the first
+//! signal (`nodegauge_os::write_all`).
 
 use nodegauge_measure::Failure;
 use nodegauge_os::{end_request, is_hangup_ignored};
@@ -9,23 +9,23 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Makes a write beyond the file size limit (`ulimit -f`) fail with an error, like a write to a full disk, instead of
-/// ending the program. A handler is used because child processes inherit ignored signals, but not handlers.
+/// Sets a handler for SIGXFSZ. A write beyond the file size limit (`ulimit -f`) then fails with an error, as on a full
+/// disk, and does not end the program. The signal is not ignored, because child processes would inherit that.
 pub fn survive_file_size_limit() {
-    // If the handler cannot be set, such a write ends the program; nothing else changes.
+    // If the handler cannot be set, such a write ends the program.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
 /// Number of the last signal that this process has handled.
 static NUMBER: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// Returns the last signal that this process has handled, if any.
+/// Returns the last signal that this process has handled; `None` if there was none.
 pub fn handled_signal() -> Option<u8> {
     let number = NUMBER.get()?;
     Signals(Arc::clone(number)).received_signal()
 }
 
-/// Received signal, if any.
+/// Receiver of signals; stores the number of the received signal.
 #[derive(Debug, Clone, Default)]
 pub struct Signals(Arc<AtomicUsize>);
 
@@ -43,8 +43,8 @@ impl Signals {
         let signals = Self(Arc::clone(NUMBER.get_or_init(Arc::default)));
         let again = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // The shutdown handler is registered first, so that the flag is not yet set when it handles the first
-            // signal.
+            // The handler for the second signal is registered first, so that at the first signal, the flag is not yet
+            // set when this handler runs.
             signal_hook::flag::register_conditional_shutdown(
                 signal,
                 128 + signal,

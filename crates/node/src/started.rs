@@ -1,5 +1,4 @@
-//! Starts commands of nodegauge, optionally wrapped by other programs, as child processes and reads their
-//! records.
+//! Starts commands of nodegauge as child processes and reads their records. Other programs may wrap the commands.
 
 use crate::caller::Caller;
 use crate::signals::Signals;
@@ -14,7 +13,7 @@ use std::time::Duration;
 /// Name of this program in a typed command.
 const NAME: &str = "nodegauge";
 
-/// Returns the variable and the value if a word in front of a command is `NAME=VALUE`; otherwise `None`.
+/// Splits a word of the form `NAME=VALUE` into the variable and its value; `None` for other words.
 fn word_variable(word: &str) -> Option<(&str, &str)> {
     let (name, value) = word.split_once('=')?;
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -22,7 +21,7 @@ fn word_variable(word: &str) -> Option<(&str, &str)> {
     is_name.then_some((name, value))
 }
 
-/// Returns the job for a command as typed, including environment variables in front of it. The command writes its
+/// Returns the job for a command as typed, with the environment variables that precede it. The command writes its
 /// record to standard output and does not save it.
 pub(crate) fn command_job(
     command: &CommandLine,
@@ -33,7 +32,7 @@ pub(crate) fn command_job(
     let words = command.words();
     let variables: Vec<(&str, &str)> = words.iter().map_while(|word| word_variable(word)).collect();
     let mut rest = words[variables.len()..].iter().peekable();
-    // A command of nodegauge, with or without `nodegauge` in front, runs the executable of this process.
+    // A command of nodegauge is run with the executable of this process, even if `nodegauge` was not typed.
     let own = rest
         .peek()
         .is_none_or(|word| word.starts_with('-') || *word == NAME || (caller.has_command)(word));
@@ -51,7 +50,7 @@ pub(crate) fn command_job(
         .into_iter()
         .map(|(name, value)| (name.to_owned(), Some(value.to_owned())))
         .collect();
-    // Child processes read the history that is given by `--db`, e.g. for choices of the tuner.
+    // `--db` also applies to the child processes, which read the history, e.g. for choices of the tuner.
     let given = history.given.iter().map(|path| path.to_string_lossy().into_owned());
     run.environment.extend(given.map(|path| (DB_VARIABLE.to_owned(), Some(path))));
     Ok(run)
@@ -71,7 +70,7 @@ pub(crate) fn command_record(
         }
         other => other.into(),
     })?;
-    // Output of a launcher in front of the record is skipped.
+    // Text before the record is skipped, e.g. the output of a launcher.
     let text = output.stdout.find('{').map_or("", |start| &output.stdout[start..]);
     let record = nodegauge_measure::record::parse(text, caller.registry.former_names());
     let status = match output.status() {
@@ -81,7 +80,7 @@ pub(crate) fn command_record(
         ended => ended?,
     };
     match (status.code(), record) {
-        // A record with invalid results is returned, too.
+        // An unsuccessful exit code may mean that results are invalid; the record is returned in this case, too.
         (Some(0 | 1), Ok(record)) => Ok(Some(record)),
         (Some(0), Err(cause)) => {
             Err(Failure::usage(format!("'{command}' does not print a nodegauge record"))

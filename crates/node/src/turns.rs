@@ -1,4 +1,4 @@
-//! Alternating runs of two commands, A B B A, so that a linear drift affects both commands equally.
+//! Interleaved runs of two commands in the order A B B A, so that a linear drift affects both commands equally.
 
 mod names;
 
@@ -17,7 +17,7 @@ const BLOCK: [usize; 4] = [0, 1, 1, 0];
 /// Time limit of a run: a hundred days, which is practically unlimited.
 const LIMIT: Duration = Duration::from_secs(100 * 24 * 3600);
 
-/// Commands to compare.
+/// Request for interleaved runs of two commands.
 #[derive(Debug, Clone)]
 pub struct AlternatingRunsRequest {
     /// Commands A and B, as typed.
@@ -43,7 +43,7 @@ pub struct Turns {
 }
 
 impl AlternatingRunsRequest {
-    /// Runs both commands alternately and saves every run. `progress` creates the progress observer.
+    /// Runs both commands in blocks, and saves every run. `progress` creates the observer for the progress display.
     ///
     /// # Errors
     /// Fails if the history cannot be opened, or if a command fails.

@@ -29,11 +29,11 @@ use std::time::{Duration, SystemTime};
 const COMMANDS: [&[&str]; 2] = [&["stream"], &["memory", "latency"]];
 /// Time that a command needs in addition to its budget: start, reading of the topology, exit.
 const START: Duration = Duration::from_secs(1);
-/// The time limit of a measurement is this multiple of its budget, but at least the constant below: on a busy node, the
-/// setup alone may take a minute.
+/// Time limit of a measurement as a multiple of its budget; the constant below is the minimum. On a busy node, the
+/// set-up alone may take a minute.
 const TIMEOUT_FACTOR: u32 = 20;
 const MIN_TIMEOUT: Duration = Duration::from_secs(300);
-/// The maximum wait for other load to end is the interval between samples divided by this number.
+/// Divisor of the interval between samples that gives the maximum wait for other load to end.
 const WAIT_DIVISOR: u32 = 10;
 /// Interval at which time, signals and load are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -47,13 +47,13 @@ pub struct WatchRequest {
     pub duration: Duration,
     /// Budget of each measurement of a sample.
     pub budget: Duration,
-    /// Labels of the records; the first names the series.
+    /// Labels of the records; the first label identifies the series.
     pub labels: Vec<(String, String)>,
-    /// True to start a new series even if a saved series has not ended.
+    /// True to start a new series even if a saved series is not complete.
     pub starts_new_series: bool,
     /// True to measure while other programs use the node.
     pub measures_when_busy: bool,
-    /// True to print only errors.
+    /// True to print errors only.
     pub is_quiet: bool,
     /// History that receives the runs.
     pub history: HistoryFile,
@@ -89,8 +89,8 @@ impl WatchRequest {
         let series = SampleSeries::new(self, &site)?;
         let signals = Signals::listen()?;
         if !self.measures_when_busy {
-            // With `--when-busy measure`, the priority stays normal, because other load would reduce the figures of a
-            // process with low priority.
+            // With `--when-busy measure`, the priority is not lowered, because a process with low priority would be
+            // slowed down by other load.
             nodegauge_os::lower_priority();
         }
         let mut watch = Watch::new(self, site, signals, series.labels.clone(), caller)?;
@@ -99,7 +99,7 @@ impl WatchRequest {
         let end = series.began + self.duration;
         let mut due = if series.samples == 0 { series.began } else { grid.next(SystemTime::now()) };
         while due < end && watch.wait(&mut due, &mut grid) {
-            // The machine may have been suspended until after the end of the series.
+            // The series may have ended while the machine was suspended.
             if SystemTime::now() >= end {
                 break;
             }
@@ -118,7 +118,7 @@ struct Watch<'a> {
     signals: Signals,
     labels: Vec<(String, String)>,
     jobs: Vec<(CommandLine, ProgramJob<'static>)>,
-    /// Runs that could not be saved so far.
+    /// Runs that have not been saved yet, because the history could not be written.
     unsaved: Vec<Record>,
     /// Headline figures of all samples, without their raw samples.
     headlines: Vec<(&'static str, Measurement)>,
@@ -137,7 +137,7 @@ impl<'a> Watch<'a> {
         caller: &'a Caller,
     ) -> Result<Self, Failure> {
         let limit = (request.budget * TIMEOUT_FACTOR).max(MIN_TIMEOUT);
-        // A sample that takes longer than planned, e.g. on a busy machine, is better than none.
+        // The budget may be exceeded on a busy machine: a late sample is better than a missing one.
         let budget = [
             "--budget".to_owned(),
             request.budget.as_secs_f64().to_string(),
@@ -173,8 +173,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Waits until a sample is due; returns false if the user ends the command. If the clock was set back or the
-    /// machine was suspended, only the time of the next sample changes.
+    /// Waits until the next sample is due; returns false if a signal ends the command. If the clock is set or the
+    /// machine was suspended, `due` is adapted.
     fn wait(&self, due: &mut SystemTime, grid: &mut TimeGrid) -> bool {
         let interrupted = || self.signals.is_received();
         loop {
@@ -184,7 +184,7 @@ impl<'a> Watch<'a> {
                 *due = grid.next(now);
                 continue;
             }
-            // The clock may have been set, so the due time is computed again.
+            // The clock may have been set meanwhile, so the due time is computed again.
             let wait =
                 Wait::within(left.min(POLL_INTERVAL)).every(POLL_INTERVAL).unless(&interrupted);
             if wait_whole_time(&wait) == Unmet::Interrupted {
@@ -269,7 +269,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Saves a run, together with earlier runs that could not be saved.
+    /// Saves a run, and earlier runs that could not be saved.
     fn save(&mut self, mut run: Record) {
         run.labels.extend(self.labels.iter().cloned());
         self.invalid |= run.measurements.iter().any(|m| m.validity.status == Status::Invalid);
@@ -283,8 +283,8 @@ impl<'a> Watch<'a> {
     }
 
     fn save_all(&mut self) -> Result<(), Failure> {
-        // The history is opened for every sample, because within a day the file may be moved or the disk may be
-        // temporarily unavailable.
+        // The history is opened for every sample, because during a day the file may be moved, or the disk may be
+        // unavailable for a while.
         let mut store = self.request.history.open()?;
         while let Some(run) = self.unsaved.first() {
             store.save(run)?;
@@ -331,7 +331,7 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// Returns a text with the numbers of taken, skipped and failed samples.
+    /// Formats the numbers of taken, skipped and failed samples.
     fn tally(&self) -> String {
         let mut words = counted(self.samples, "sample");
         for (number, what) in [(self.skipped, "skipped"), (self.failed, "failed")] {

@@ -9,9 +9,9 @@ use nodegauge_measure::record::Quoted;
 /// Reader for the output of core-to-core-latency.
 pub(crate) struct CoreToCore;
 
-/// Line before the matrices.
+/// First words of the line before the matrices.
 const TITLE: &str = "Num iterations per samples:";
-/// Titles of the benchmarks, with their names in figures.
+/// Titles of the benchmarks, and their names in figures.
 const BENCHES: [(&str, &str); 3] = [
     ("1) CAS latency on a single shared cache line", "compare and swap"),
     ("2) Single-writer single-reader latency on two shared cache lines", "read and write"),
@@ -59,7 +59,7 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
             let mean =
                 mean.trim().strip_suffix("ns").and_then(number).ok_or("its mean cannot be read")?;
             let own = values.iter().sum::<f64>() / values.len() as f64;
-            // Cells are whole nanoseconds.
+            // Cells are rounded to nanoseconds.
             if values.is_empty() || !agree(mean, own, 0.6 / own) {
                 return Err("its mean contradicts the matrix".to_owned());
             }
@@ -77,7 +77,7 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
     Ok(figures.finish(is_open.then_some("the end of the matrix is missing")))
 }
 
-/// Parses a row of a matrix: the core, and cells such as `52±0`.
+/// Parses a row of a matrix: the number of a core, and cells such as `52±0`.
 fn row(
     line: &str,
     bench: &str,

@@ -1,5 +1,4 @@
-//! Reader for elbencho: a table with a block of rows for each operation. The figures are those of the column `LAST
-//! DONE`.
+//! Reader for elbencho: a table with several rows for each operation. The figures are those of the column `LAST DONE`.
 
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{lines, number, quoted, slug};
@@ -10,9 +9,8 @@ use nodegauge_measure::{Unit, UnitPrefix};
 /// Reader for the output of elbencho.
 pub(crate) struct Elbencho;
 
-/// Column names, in all versions.
-const HEADERS: [&str; 2] =
-    ["OPERATION RESULT TYPE FIRST DONE LAST DONE", "OPERATION RESULT TYPE FIRST DONE LAST DONE"];
+/// Header of the table, with single spaces between the words.
+const HEADER: &str = "OPERATION RESULT TYPE FIRST DONE LAST DONE";
 
 impl Reader for Elbencho {
     fn program(&self) -> &'static str {
@@ -68,7 +66,7 @@ impl Reader for Elbencho {
 /// True if a line is the header of a table.
 fn is_header(line: &str) -> bool {
     let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    HEADERS.contains(&words.as_str())
+    words == HEADER
 }
 
 /// Parses a time and returns it in seconds: `1.234s`, `2m3.400s`, `350ms`, `1h2m3s`.
@@ -103,7 +101,7 @@ struct Block {
     seconds: Option<f64>,
     /// Rates: name, unit, value.
     rates: Vec<(String, Unit, f64)>,
-    /// Rate and total of the data in mebibytes.
+    /// Rate of the data in MiB/s, and total data in MiB.
     rate: Option<f64>,
     total: Option<f64>,
 }
@@ -143,7 +141,7 @@ impl Block {
     /// Adds the figures of the operation.
     fn finish(&self, figures: &mut OutputFigures) -> Result<(), String> {
         if let (Some(rate), Some(total), Some(seconds)) = (self.rate, self.total, self.seconds) {
-            // All three values are rounded down to integers or milliseconds.
+            // All three values are rounded down, to integers or to milliseconds.
             let least = (total - 1.0) / (seconds + 0.01) - 2.0;
             let most = (total + 1.0) / (seconds - 0.01).max(1e-9) + 2.0;
             if !(least * 0.99..=most * 1.01).contains(&rate) {

@@ -9,12 +9,12 @@ use nodegauge_measure::record::Quoted;
 /// Reader for the output of the Intel MPI Benchmarks.
 pub(crate) struct Imb;
 
-/// Titles of all versions, without the version number.
+/// Titles in all versions, without the version number.
 const TITLES: [&str; 3] =
     ["Intel(R) MPI Benchmarks", "Intel (R) MPI Benchmarks", "Intel (R) MPI Benchmark Suite"];
 /// First words of a table.
 const TABLE: &str = "# Benchmarking";
-/// Lines by which runs are found.
+/// Rules that detect the runs.
 const RUN: TitledRun =
     TitledRun { version, is_table, end: "# All processes entering MPI_Finalize" };
 
@@ -54,7 +54,8 @@ impl Reader for Imb {
     }
 }
 
-/// Returns the version in a title: `#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part`, and `2018.1` of `2018 Update 1`.
+/// Parses the version in a title: `#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part`. For `2018 Update 1`, returns
+/// `2018.1`.
 fn version(line: &str) -> Option<String> {
     let rest = line.strip_prefix('#')?.trim_start_matches(['#', ' ']);
     let rest = TITLES.iter().find_map(|title| rest.strip_prefix(title))?;
@@ -66,7 +67,7 @@ fn version(line: &str) -> Option<String> {
     Some(update.map_or_else(|| version.to_owned(), |update| format!("{version}.{update}")))
 }
 
-/// True if a line begins a table.
+/// True for the first line of a table.
 fn is_table(line: &str) -> bool {
     line.starts_with(TABLE)
 }
@@ -135,7 +136,7 @@ impl Table {
 
     fn row(&mut self, line: &str, figures: &mut OutputFigures) -> Result<(), String> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // A size that exceeded the memory or the time has a remark instead of figures.
+        // If a size exceeded the memory or the time limit, the row has a remark instead of figures.
         if ["out-of-mem.;", "int-overflow;", "time-out.;"].iter().any(|word| words.contains(word)) {
             return Ok(());
         }
@@ -242,8 +243,9 @@ impl Row<'_> {
     }
 }
 
-/// Returns the bytes of a megabyte of this version: 10^6, or 2^20 before 2018. The data rate is one, two or four times the
-/// size divided by the time. `Some(None)` if the printed digits do not show which it is, `None` if it is none of them.
+/// Returns the number of bytes per megabyte in this version: 10^6, or 2^20 before 2018. The data rate must be one, two
+/// or four times the size divided by the time. Returns `Some(None)` if the printed digits fit both numbers, and `None`
+/// if they fit neither.
 fn mega(rate: f64, bytes: f64, microseconds: f64, error: f64) -> Option<Option<f64>> {
     if rate == 0.0 || bytes == 0.0 {
         return Some(None);

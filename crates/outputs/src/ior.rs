@@ -1,7 +1,9 @@
 //! Reader for IOR: the lines `Max Write` and `Max Read` in two units, rows of repetitions, and the CSV and JSON forms.
 
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, behind, count, document, lines, number, size, unread};
+use nodegauge_gauge::readers::text::{
+    after_label, agree, count, document, lines, number, size, unread,
+};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -61,27 +63,27 @@ impl Reader for Ior {
     }
 }
 
-/// Returns the version in a title: `IOR-3.3.0: MPI Coordinated Test of Parallel I/O`.
+/// Parses the version in a title: `IOR-3.3.0: MPI Coordinated Test of Parallel I/O`.
 fn version(line: &str) -> Option<String> {
     let (version, rest) = line.strip_prefix("IOR-")?.split_once(':')?;
     rest.contains("MPI Coordinated Test").then(|| version.trim().to_owned())
 }
 
-/// True if a line is the last one of a run.
+/// True for the last line of a run.
 fn is_end(line: &str) -> bool {
     let rest = line.strip_prefix("Finished").or_else(|| line.strip_prefix("Run finished"));
     rest.is_some_and(|rest| rest.trim_start().starts_with(':'))
 }
 
-/// Returns the value of a line `label : value` or `label = value` with the first of these labels.
+/// Returns the value in a line `label : value` or `label = value`; the first of `labels` that occurs is used.
 fn property<'a>(text: &'a str, labels: &[&str]) -> Option<&'a str> {
     labels.iter().find_map(|label| {
-        let rest = behind(text, label)?;
+        let rest = after_label(text, label)?;
         Some(rest.strip_prefix([':', '='])?.trim())
     })
 }
 
-/// Returns the configuration of the run.
+/// Parses the configuration of the run.
 fn config(text: &str, figures: &OutputFigures) -> OutputConfig {
     let tasks = property(text, &["tasks", "clients"]);
     let tasks = tasks.and_then(|words| words.split([' ', '(']).next());
@@ -95,7 +97,8 @@ fn config(text: &str, figures: &OutputFigures) -> OutputConfig {
     }
 }
 
-/// Returns the bytes of all tasks; `None` if they are not those of the blocks of all tasks and segments.
+/// Returns the number of bytes of all tasks. Returns `None` if it differs from the product of block size, tasks and
+/// segments.
 fn file_bytes(text: &str) -> Option<u64> {
     let printed = property(text, &["aggregate filesize"])?;
     let bytes = size(printed)?;
@@ -103,13 +106,13 @@ fn file_bytes(text: &str) -> Option<u64> {
     let block = property(text, &["blocksize"]).and_then(size)?;
     let segments = property(text, &["segments"]).and_then(count).unwrap_or(1);
     let exact = block.checked_mul(tasks)?.checked_mul(segments)?;
-    // A printed size has two decimals of its unit, of which it has at least one.
+    // The printed size has two decimals, and its value is at least one of its unit.
     let is_same =
         bytes == exact || printed.contains('.') && agree(bytes as f64, exact as f64, 5e-3);
     is_same.then_some(bytes)
 }
 
-/// Reads the best rates, and the rates of operations in the summary.
+/// Parses the best rates, and the operation rates in the summary.
 fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let config = config(text, figures);
     is_transfer_size_consistent(text, config.block_bytes)?;
@@ -146,14 +149,16 @@ fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
     Ok(())
 }
 
-/// True if a repetition has a row of this access.
+/// True if the rows of the repetitions contain this kind of access.
 fn has_row(text: &str, access: &str) -> bool {
     lines(text).any(|line| line.split_whitespace().next() == Some(access))
 }
 
-/// Fails if the rows of the repetitions have another transfer size than the description of the run.
+/// Checks that the transfer size in the rows of the repetitions is that in the description of the run.
+///
+/// Fails if they differ.
 fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), String> {
-    // IOR transfers whole words.
+    // IOR transfers whole words of 8 bytes.
     if bytes.is_some_and(|bytes| bytes % 8 != 0) {
         return Err("its transfer size is not a multiple of the word size".to_owned());
     }
@@ -162,7 +167,7 @@ fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), Str
     let mut has_operations = false;
     for line in lines(text) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // The summary of version 2 has rates of data and of transfers.
+        // The summary of version 2 has a column for data rates and one for transfers.
         has_operations |= line.starts_with("Operation ") && line.contains("Max (OPs)");
         if has_operations
             && let ["write" | "read", data, _, _, _, transfers, ..] = words[..]
@@ -187,7 +192,7 @@ fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), Str
     Ok(())
 }
 
-/// Parses the rows of the CSV form. The figure of an access is its best rate.
+/// Parses the rows of the CSV form. The figure of each kind of access is its best rate.
 fn read_csv_rows(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let mut best: Vec<(String, f64, OutputConfig)> = Vec::new();
     for line in lines(text).skip(1) {
@@ -223,12 +228,12 @@ fn read_csv_rows(text: &str, figures: &mut OutputFigures) -> Result<(), String> 
     Ok(())
 }
 
-/// Returns a whole number of a row of JSON.
+/// Returns a whole number from a row of JSON.
 fn whole(row: &Value, key: &str) -> Option<u64> {
     row.get(key).and_then(Value::as_u64)
 }
 
-/// Reads the summary of the JSON form.
+/// Parses the summary of the JSON form.
 fn json(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let document = document(text)?;
     let summary = document.get("summary").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);

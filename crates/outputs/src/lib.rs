@@ -1,5 +1,5 @@
-//! Readers for the output of programs that nodegauge neither runs nor replaces. Each program has a file with its
-//! reader. Its figures belong to one of the gauges below, which only show and compare them.
+//! Readers for the output of programs that nodegauge neither runs nor replaces. The reader of each program has its own
+//! file. The figures belong to one of the gauges below, which show and compare figures but do not measure.
 #![forbid(unsafe_code)]
 
 mod core_to_core;
@@ -32,7 +32,7 @@ pub struct OutputGauge {
     readers: &'static [&'static dyn Reader],
 }
 
-/// Figures of memory and caches.
+/// Gauge for figures of memory and caches.
 pub static MEMORY: OutputGauge = OutputGauge {
     of: outputs::MEMORY,
     tests: &[outputs::MEMORY.test],
@@ -48,29 +48,29 @@ pub static MEMORY: OutputGauge = OutputGauge {
     ],
 };
 
-/// Figures of floating-point operations; the readers belong to HPL's gauge.
+/// Gauge for figures of floating-point operations. The gauge of HPL has the readers.
 pub static COMPUTE: OutputGauge =
     OutputGauge { of: outputs::COMPUTE, tests: &[outputs::COMPUTE.test], readers: &[] };
 
-/// Figures of MPI messages.
+/// Gauge for figures of MPI messages.
 pub static MESSAGES: OutputGauge =
     OutputGauge { of: outputs::MESSAGES, tests: &[outputs::MESSAGES.test], readers: &[&imb::Imb] };
 
-/// Files and their metadata; the reader of mdtest is that of the gauge of files.
+/// Gauge for figures of files and their metadata. The gauge of files has the reader of mdtest.
 pub static FILES: OutputGauge = OutputGauge {
     of: outputs::FILES,
     tests: &[outputs::FILES.test],
     readers: &[&ior::Ior, &elbencho::Elbencho],
 };
 
-/// Figures of devices and their links.
+/// Gauge for figures of devices and their links.
 pub static DEVICE: OutputGauge = OutputGauge {
     of: outputs::DEVICE,
     tests: &[outputs::DEVICE.test],
     readers: &[&rocm_bandwidth::RocmBandwidth, &transferbench::TransferBench],
 };
 
-/// Figures of networks between nodes or devices.
+/// Gauge for figures of networks between nodes or devices.
 pub static NETWORK: OutputGauge = OutputGauge {
     of: outputs::NETWORK,
     tests: &[outputs::NETWORK.test],

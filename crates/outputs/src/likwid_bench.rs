@@ -1,8 +1,10 @@
-//! Reader for likwid-bench: a block of lines `name: value` per run. The rates are the printed amounts divided by the
+//! Reader for likwid-bench: several lines `name: value` per run. The rates are the printed amounts divided by the
 //! printed time.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, behind, count, lines, number, number_with, only};
+use nodegauge_gauge::readers::text::{
+    after_label, agree, count, lines, number, number_with, unique_after_label,
+};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -40,7 +42,7 @@ impl Reader for LikwidBench {
         let mut figures = OutputFigures::new("likwid-bench", None);
         let mut config = figures.config();
         config.case = Some(kernel.to_owned());
-        config.data_bytes = behind(text, "Size (Byte):").and_then(count);
+        config.data_bytes = after_label(text, "Size (Byte):").and_then(count);
         config.threads = lines(text).find_map(|line| {
             let threads = line.strip_prefix("Using ")?.strip_suffix(" threads")?;
             threads.parse().ok()
@@ -53,7 +55,7 @@ impl Reader for LikwidBench {
             let printed = value(text, rate)? * 1e6;
             let computed = value(text, amount)? / time;
             let is_both_zero = printed == 0.0 && computed == 0.0;
-            // Rates have two decimals, times seven digits.
+            // Rates are printed with two decimals, times with seven digits.
             if !is_both_zero && !agree(printed, computed, 1e-4 + 1e4 / printed.max(1.0)) {
                 return Err(UnreadOutput::from(format!(
                     "{rate:?} is not {amount:?} divided by the time"
@@ -72,12 +74,12 @@ impl Reader for LikwidBench {
     }
 }
 
-/// Returns the text behind a label, which the output must have.
+/// Returns the text after a label, which the output must contain.
 fn property<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
-    only(text, label)?.ok_or_else(|| format!("it has no line {label:?}"))
+    unique_after_label(text, label)?.ok_or_else(|| format!("it has no line {label:?}"))
 }
 
-/// Returns the number behind a label.
+/// Returns the number after a label, which the output must contain.
 fn value(text: &str, label: &str) -> Result<f64, String> {
     number(property(text, label)?).ok_or_else(|| format!("the number of {label:?} cannot be read"))
 }

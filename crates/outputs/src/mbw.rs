@@ -1,4 +1,4 @@
-//! mbw: a line for each copy, and one with the mean of each method.
+//! Reader for mbw: one line per copy, and one line with the mean of each method.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{agree, lines, number_with, quoted, rounding, unread};
@@ -6,7 +6,7 @@ use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadO
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
-/// Reader of the output of mbw.
+/// Reader for the output of mbw.
 pub(crate) struct Mbw;
 
 /// First words of the title, which `-q` leaves out.
@@ -59,21 +59,21 @@ impl Reader for Mbw {
     }
 }
 
-/// Line of a copy, or of the mean of all copies of a method.
+/// Line of the table: a copy, or the mean of all copies of a method.
 struct Copy<'a> {
     /// Number of the copy, or `AVG`.
     label: &'a str,
     method: &'a str,
     seconds: f64,
-    /// Half of the last printed digit of the seconds.
+    /// Rounding error of the time, seconds.
     error: f64,
     mebibytes: f64,
-    /// MiB/s.
+    /// Rate, MiB/s.
     rate: f64,
 }
 
 impl<'a> Copy<'a> {
-    /// Parses a line, whose rate must be the amount divided by the time.
+    /// Parses a line; `None` for other lines, and if the rate is not the amount divided by the time.
     fn parse(line: &'a str) -> Option<Self> {
         let cells: Vec<&str> = line.split('\t').collect();
         let [label, method, seconds, mebibytes, rate] = cells[..] else { return None };
@@ -90,7 +90,7 @@ impl<'a> Copy<'a> {
         agree(copy.rate, copy.mebibytes / copy.seconds, error).then_some(copy)
     }
 
-    /// True if this line is the mean of these copies.
+    /// True if this line is the mean of the copies.
     fn is_mean(&self, copies: &[Copy<'_>]) -> bool {
         let mut sum = 0.0;
         for copy in copies {
@@ -103,7 +103,7 @@ impl<'a> Copy<'a> {
         (mean - self.seconds).abs() <= 2.1 * self.error
     }
 
-    /// Adds the mean as a figure.
+    /// Adds the mean of a method as a figure.
     fn push(&self, copies: &[Copy<'_>], figures: &mut OutputFigures) -> Result<(), String> {
         let rates = copies.iter().map(|copy| copy.rate * MEBI);
         let config = OutputConfig {

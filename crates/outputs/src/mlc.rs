@@ -1,4 +1,4 @@
-//! Reader for Intel Memory Latency Checker: matrices of latencies and bandwidths, bandwidths by traffic, latencies
+//! Reader for Intel Memory Latency Checker: matrices of latencies and bandwidths, bandwidths by traffic, and latencies
 //! under load.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
@@ -65,7 +65,7 @@ enum Section {
     Bandwidths,
     /// Bandwidths by traffic: peak or maximum.
     Traffic(&'static str),
-    /// Latency and bandwidth by delay.
+    /// Latency and bandwidth under load, by delay.
     Loaded,
     /// Latencies of cache lines in other caches.
     Caches,
@@ -123,7 +123,7 @@ impl Part {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((row, cells)) = words.split_first() else { return Ok(()) };
         let Ok(row) = row.parse::<u64>() else { return Ok(()) };
-        // A node without processors has only a column.
+        // A NUMA node without processors has a column and no row.
         let is_known = self.columns.contains(&row);
         if cells.len() != self.columns.len() || !is_known {
             return Err(format!("a row of a matrix does not fit its header: {}", quoted(line)));
@@ -139,7 +139,7 @@ impl Part {
             ("latency", Unit::Seconds, 1e-9)
         };
         for (column, cell) in self.columns.iter().zip(cells) {
-            // A node without memory has a dash.
+            // A dash marks a NUMA node without memory.
             if *cell == "-" {
                 continue;
             }
@@ -159,7 +159,7 @@ impl Part {
         Ok(())
     }
 
-    /// Parses a line `ALL Reads : 181223.5`.
+    /// Parses a line with the bandwidth of a kind of traffic: `ALL Reads : 181223.5`.
     fn traffic(&self, line: &str, kind: &str, figures: &mut OutputFigures) -> Result<(), String> {
         let Some(traffic) = TRAFFIC.iter().find(|traffic| line.starts_with(*traffic)) else {
             return Ok(());
@@ -183,7 +183,7 @@ impl Part {
         figures.push(figure, &config)
     }
 
-    /// Parses a line ` 00000 243.04 181000.2`: delay, latency, bandwidth.
+    /// Parses a line with delay, latency and bandwidth: ` 00000 243.04 181000.2`.
     fn loaded(&mut self, line: &str, figures: &mut OutputFigures) -> Result<(), String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words == ["Delay", "(ns)", "MB/sec"] {
@@ -252,7 +252,7 @@ fn idle(rest: &str, figures: &mut OutputFigures) -> Result<(), String> {
     )
 }
 
-/// Parses a line `Local Socket L2->L2 HIT latency 48.3`.
+/// Parses a line with the latency between caches: `Local Socket L2->L2 HIT latency 48.3`.
 fn caches(line: &str, figures: &mut OutputFigures) -> Result<(), String> {
     if !line.starts_with("Local Socket") {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Reader for multichase with `-v`, and for multiload and pingpong of the same collection.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, behind, count, lines, number, quoted, unread};
+use nodegauge_gauge::readers::text::{after_label, agree, count, lines, number, quoted, unread};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -63,14 +63,15 @@ fn cells(line: &str) -> Vec<&str> {
     line.split(',').map(str::trim).collect()
 }
 
-/// Parses the samples of multichase and the final number, which is the minimum or the mean of their averages.
+/// Parses the samples of multichase and the number after them, which is the minimum or the mean of the averages of all
+/// samples.
 fn chase(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("multichase", None);
     let mut config = figures.config();
-    let kind = behind(text, "chase =").ok_or("it does not name its chase")?;
+    let kind = after_label(text, "chase =").ok_or("it does not name its chase")?;
     config.case = Some(kind.to_owned());
-    config.threads = behind(text, "nr_threads =").and_then(count);
-    config.data_bytes = behind(text, "total_memory =").and_then(count);
+    config.threads = after_label(text, "nr_threads =").and_then(count);
+    config.data_bytes = after_label(text, "total_memory =").and_then(count);
     let mut averages = Vec::new();
     let mut last = None;
     for line in lines(text).skip_while(|line| *line != SAMPLES).skip(1) {
@@ -105,7 +106,7 @@ fn chase(text: &str) -> Result<PrintedRun, String> {
     Ok(figures.finish(None))
 }
 
-/// Parses the row of multiload.
+/// Parses the table of multiload, which has one row.
 fn load(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("multiload", None);
     let rows: Vec<Vec<&str>> =
@@ -143,7 +144,7 @@ fn load(text: &str) -> Result<PrintedRun, String> {
     Ok(figures.finish(None))
 }
 
-/// Parses the matrix of pingpong: the column numbers, and rows such as `0: 52.3`.
+/// Parses the matrix of pingpong: the numbers of its columns, and rows such as `0: 52.3`.
 fn ping(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("pingpong", None);
     if !lines(text).any(|line| line == "times are in ns") {
@@ -154,7 +155,7 @@ fn ping(text: &str) -> Result<PrintedRun, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((row, cells)) = words.split_first() else { continue };
         if let Some(row) = row.strip_suffix(':').and_then(|row| row.parse::<u64>().ok()) {
-            // The matrix is triangular: a row contains only the last columns.
+            // The matrix is triangular, so a row contains only the last columns.
             let begin = columns.len().checked_sub(cells.len());
             let begin = begin.ok_or("its matrix has a row that is longer than its header")?;
             if columns.get(begin).is_some_and(|first| *first <= row) {

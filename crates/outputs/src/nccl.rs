@@ -1,5 +1,5 @@
-//! nccl-tests and rccl-tests: a table of sizes with time, algorithm and bus bandwidth, out of place and in place, or the
-//! same as JSON (`-J`).
+//! Reader for nccl-tests and rccl-tests: a table of sizes with time, algorithm bandwidth and bus bandwidth, out of
+//! place and in place, or the same values as JSON (`-J`).
 
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{agree, document, lines, number, quoted, unread};
@@ -77,7 +77,8 @@ fn is_header(line: &str) -> bool {
 /// Columns of a table, found by their names.
 struct Columns {
     count: usize,
-    /// Positions of time, algorithm bandwidth, bus bandwidth and number of errors, for out of place and in place.
+    /// Positions of time, algorithm bandwidth, bus bandwidth and number of errors: first for out of place, then for in
+    /// place.
     halves: Vec<[usize; 4]>,
 }
 
@@ -136,7 +137,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         }
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.len() != columns.count {
-            // Lines of other programs may also begin with a number.
+            // A line of another program may also begin with a number.
             if words.len() < 4 || words[1].parse::<u64>().is_err() {
                 continue;
             }
@@ -163,7 +164,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
                 "N/A" => None,
                 word => Some(number(word).ok_or_else(|| unread(line))?),
             };
-            // Four digits of the time, two decimals of the bandwidth.
+            // The time has four digits, and the bandwidth has two decimals.
             let error = 6e-3 + 0.006 / algorithm.max(1e-9);
             let result = Half { size, time, algorithm, bus, wrong, error };
             result.check(line)?;
@@ -182,24 +183,26 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     Ok(figures.finish(missing.as_deref()))
 }
 
-/// Half of a row: the operation out of place or in place.
+/// Half of a row: the results out of place or in place.
 struct Half {
-    /// Bytes.
+    /// Size, bytes.
     size: f64,
-    /// Microseconds.
+    /// Time, microseconds.
     time: f64,
-    /// GB/s.
+    /// Algorithm bandwidth, GB/s.
     algorithm: f64,
-    /// GB/s.
+    /// Bus bandwidth, GB/s.
     bus: f64,
-    /// Number of wrong elements, if they were counted.
+    /// Number of wrong elements; `None` if they were not counted.
     wrong: Option<f64>,
-    /// Relative error of the bandwidth by its printed digits.
+    /// Relative error of the bandwidth due to rounding.
     error: f64,
 }
 
 impl Half {
-    /// Fails if the bandwidth is not the size divided by the time.
+    /// Checks that the algorithm bandwidth is the size divided by the time.
+    ///
+    /// Fails if it is not.
     fn check(&self, line: &str) -> Result<(), String> {
         if agree(self.algorithm * 1e9, self.size / (self.time * 1e-6), self.error) {
             return Ok(());
@@ -233,7 +236,7 @@ impl Half {
     }
 }
 
-/// Reads the JSON, which has the version of NCCL, and not that of the tests.
+/// Parses the JSON. It contains the version of NCCL, but not that of the tests.
 fn json(text: &str) -> Result<PrintedRun, String> {
     let document = document(text)?;
     let program = document["args"][0].as_str().ok_or("its arguments are missing")?;
@@ -273,17 +276,17 @@ fn json(text: &str) -> Result<PrintedRun, String> {
     Ok(figures.finish(gap.as_deref()))
 }
 
-/// Returns the half of a result in JSON.
+/// Parses one half of a result in JSON.
 fn json_half(size: f64, cells: &Value) -> Option<Half> {
     let time = cells["time"].as_f64().or(cells["cpu_time"].as_f64())?;
     let algorithm = cells["alg_bw"].as_f64()?;
     let bus = cells["bus_bw"].as_f64()?;
-    // Six decimals.
+    // All values have six decimals.
     let error = 1e-5 + 1e-6 / algorithm.max(1e-9) + 1e-6 / time.max(1e-9);
     Some(Half { size, time, algorithm, bus, wrong: cells["nwrong"].as_f64(), error })
 }
 
-/// Returns the first size that is missing in a table whose sizes grow by one factor or one step.
+/// Returns the first missing size of a table whose sizes grow by a constant factor or step.
 fn missing_size(sizes: &[f64]) -> Option<u64> {
     if sizes.len() < 3 || !sizes.windows(2).all(|two| two[0] > 0.0 && two[1] > two[0]) {
         return None;

@@ -1,4 +1,4 @@
-//! Reader for the JSON of `perfspect benchmark`: an object with a list of rows for each table.
+//! Reader for the JSON of `perfspect benchmark`: an object that contains a list of rows for each table.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{document, number};
@@ -10,12 +10,13 @@ use serde_json::Value;
 /// Reader for the JSON of PerfSpect.
 pub(crate) struct PerfSpect;
 
-/// Tables with a matrix of NUMA nodes: name, figure, unit, factor.
+/// Tables with a matrix of NUMA nodes: name of the table, name of the figures, unit, and factor to the base unit.
 const MATRICES: [(&str, &str, Unit, f64); 2] = [
     ("Memory NUMA Bandwidth Matrix (GB/s)", "bandwidth", Unit::BytesPerSecond, 1e9),
     ("Memory NUMA Latency Matrix (ns)", "latency", Unit::Seconds, 1e-9),
 ];
-/// Tables with one row, by cache level.
+/// Tables with one row that has a column per cache level: name of the table, name of the figures, unit, and factor to
+/// the base unit.
 const CACHES: [(&str, &str, Unit, f64); 2] = [
     ("Cache Idle Latency (ns)", "latency", Unit::Seconds, 1e-9),
     ("Cache Maximum Bandwidth (GB/s)", "bandwidth", Unit::BytesPerSecond, 1e9),
@@ -37,7 +38,7 @@ impl Reader for PerfSpect {
     }
 
     fn mark(&self, line: &str) -> Option<RunMark> {
-        // Every name of a table begins with one of these words.
+        // Each name of a table begins with one of these words.
         if !["\"Memory ", "\"Cache "].iter().any(|word| line.contains(word)) {
             return None;
         }
@@ -87,7 +88,7 @@ fn rows<'a>(document: &'a Value, table: &str) -> &'a [Value] {
     document.get(table).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Adds the figure of a cell; an empty cell is ignored.
+/// Adds the figure in a cell; an empty cell is ignored.
 fn push(
     figures: &mut OutputFigures,
     name: &str,

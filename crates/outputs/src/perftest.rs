@@ -1,5 +1,5 @@
-//! perftest (ib_write_bw, ib_send_lat, ...): a table of sizes below the description of the connection, or one size in JSON
-//! (`--out_json`).
+//! Reader for perftest (ib_write_bw, ib_send_lat, ...): a table of sizes below the description of the connection, or
+//! one size as JSON (`--out_json`).
 
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{document, lines, number, quoted, rounding};
@@ -21,7 +21,7 @@ const OPERATIONS: [(&str, &str); 7] = [
     ("RDMA_Write_imm", "write_imm"),
     ("Write_imm", "write_imm"),
 ];
-/// Column names of bandwidth tables, with their unit. In versions before 23.10, `MB` means 2^20 bytes, too.
+/// Column names of bandwidth tables, with their units. In versions before 23.10, `MB` may also mean 2^20 bytes.
 const RATES: [(&str, &str); 3] = [
     ("#bytes #iterations BW peak[MiB/sec] BW average[MiB/sec] MsgRate[Mpps]", "mebi"),
     ("#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]", "mega"),
@@ -70,7 +70,8 @@ enum Table {
     Times,
 }
 
-/// Returns the program for a title: `RDMA_Write BW Test`, `Send Bidirectional BW Test`, `RDMA_Read Latency Test`.
+/// Returns the name of the program for a title: `RDMA_Write BW Test`, `Send Bidirectional BW Test`, `RDMA_Read Latency
+/// Test`.
 fn title(line: &str) -> Option<String> {
     let words = line.strip_suffix(" Test")?;
     let words =
@@ -87,7 +88,7 @@ fn title(line: &str) -> Option<String> {
     Some(format!("ib_{operation}_{kind}{both}"))
 }
 
-/// Returns the kind of table for a header; `None` for other lines.
+/// Returns the kind of table that a header belongs to; `None` for other lines.
 fn header(line: &str) -> Option<Table> {
     let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
     let words = words.strip_suffix(" CPU_Util[%]").unwrap_or(&words);
@@ -149,7 +150,7 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
     Ok(figures.finish(None))
 }
 
-/// Returns the bytes that a unit may mean.
+/// Returns the numbers of bytes that a unit may denote.
 fn possible_units(unit: &str) -> &'static [f64] {
     match unit {
         "mebi" => &[1_048_576.0],
@@ -161,17 +162,17 @@ fn possible_units(unit: &str) -> &'static [f64] {
 
 /// Row of a table of bandwidths.
 struct RateRow<'a> {
-    /// Size, iterations, peak and mean bandwidth, rate of messages.
+    /// Size, iterations, peak bandwidth, mean bandwidth, message rate.
     values: &'a [f64],
-    /// Half of the last printed digit of the mean bandwidth and of the rate of messages.
+    /// Rounding errors of the mean bandwidth and of the message rate.
     errors: [f64; 2],
-    /// Number of columns, of which the last may be the utilisation of the CPU.
+    /// Number of columns; the last column may be the CPU utilisation.
     columns: usize,
     line: &'a str,
 }
 
-/// Adds the bandwidth and the rate of messages of a row. The unit of the bandwidth is the one with which it is the size
-/// multiplied by the rate.
+/// Adds the bandwidth and the message rate of a row. Of the possible units, the unit of the bandwidth is the one with
+/// which the bandwidth is the size multiplied by the message rate.
 fn rates(
     program: &str,
     units: &[f64],
@@ -180,10 +181,10 @@ fn rates(
     figures: &mut OutputFigures,
 ) -> Result<(), String> {
     let [bytes, _, peak, average, messages] = *row.values else {
-        return Err("a row of its table has not one number for each column".to_owned());
+        return Err("a row of its table does not have one number per column".to_owned());
     };
     if row.columns > 6 {
-        return Err("a row of its table has not one number for each column".to_owned());
+        return Err("a row of its table does not have one number per column".to_owned());
     }
     let [of_average, of_messages] = row.errors;
     let exact = bytes * messages * 1e6;
@@ -201,7 +202,7 @@ fn rates(
                 quoted(row.line)
             ));
         }
-        // The printed digits do not determine the unit.
+        // Several units fit the printed digits.
         _ => None,
     };
     if let Some(factor) = rate {
@@ -231,7 +232,7 @@ fn rates(
     )
 }
 
-/// Adds the typical latency of a row, which is the median.
+/// Adds the typical latency of a row. perftest's typical latency is the median.
 fn times(
     program: &str,
     values: &[f64],
@@ -267,7 +268,7 @@ fn times(
     )
 }
 
-/// Returns the program of a test in JSON: `RDMA_Write_Bidirectional_BW_Test`.
+/// Returns the name of the program for a test in JSON: `RDMA_Write_Bidirectional_BW_Test`.
 fn json_title(test: &str) -> Option<String> {
     OPERATIONS.iter().find_map(|(operation, _)| {
         let rest = test.strip_prefix(&operation.replace(' ', "_"))?;
@@ -275,11 +276,11 @@ fn json_title(test: &str) -> Option<String> {
     })
 }
 
-/// Reads the JSON of one size, which does not name the unit of its bandwidths.
+/// Parses the JSON of one size. It does not contain the unit of its bandwidths.
 fn json(text: &str) -> Result<PrintedRun, String> {
-    /// Keys of a bandwidth.
+    /// Keys of a bandwidth test.
     const RATE: [&str; 5] = ["MsgSize", "n_iterations", "BW_peak", "BW_average", "MsgRate"];
-    /// Keys of a latency.
+    /// Keys of a latency test.
     const TIME: [&str; 9] = [
         "MsgSize",
         "n_iterations",
@@ -297,10 +298,10 @@ fn json(text: &str) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("perftest", None);
     let mut config = figures.config();
     config.device_name = info["Device"].as_str().map(str::to_owned);
-    // The digits of the bandwidth confirm a size only roughly.
+    // The digits of the bandwidth confirm the size only roughly, so only powers of two are accepted.
     config.message_bytes = results["MsgSize"].as_u64().filter(|bytes| bytes.is_power_of_two());
     if let Some(values) = numbers(results, &RATE) {
-        // Two decimals, and six.
+        // The bandwidth has two decimals, the message rate has six.
         let row =
             RateRow { values: &values, errors: [5e-3, 5e-7], columns: RATE.len(), line: text };
         rates(&program, possible_units("any"), &row, &config, &mut figures)?;
@@ -311,7 +312,7 @@ fn json(text: &str) -> Result<PrintedRun, String> {
     Ok(figures.finish(None))
 }
 
-/// Returns the numbers behind keys; `None` if one of them is missing.
+/// Returns the numbers of these keys; `None` if one is missing.
 fn numbers(object: &Value, keys: &[&str]) -> Option<Vec<f64>> {
     keys.iter().map(|key| object[*key].as_f64().filter(|number| *number >= 0.0)).collect()
 }

@@ -1,4 +1,4 @@
-//! Reader for rocm_bandwidth_test: matrices of bandwidths between devices, and tables of one pair of devices.
+//! Reader for rocm_bandwidth_test: matrices of bandwidths between devices, and tables for single pairs of devices.
 
 use nodegauge_gauge::outputs::{DEVICE, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{lines, number, unread};
@@ -46,7 +46,7 @@ impl Reader for RocmBandwidth {
     }
 }
 
-/// Returns the version in a title: `RocmBandwidthTest Version: 2.6.0`.
+/// Parses the version in a title: `RocmBandwidthTest Version: 2.6.0`.
 fn version(line: &str) -> Option<String> {
     let rest = line.strip_prefix("RocmBandwidthTest Version:")?.trim();
     Some(rest.to_owned()).filter(|version| !version.is_empty())
@@ -70,7 +70,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(numbers) = line.strip_prefix("D/D") {
             if !columns.is_empty() {
-                // A matrix of another property.
+                // This header belongs to a matrix of another quantity, so the matrix of bandwidths has ended.
                 is_short |= rows < columns.len();
                 matrix = None;
                 continue;

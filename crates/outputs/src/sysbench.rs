@@ -1,7 +1,9 @@
 //! Reader for the memory test of sysbench.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, behind, behind_any, count, lines, number_with, size};
+use nodegauge_gauge::readers::text::{
+    after_any_label, after_label, agree, count, lines, number_with, size,
+};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -36,7 +38,8 @@ impl Reader for Sysbench {
     }
 }
 
-/// Returns the version in a title: `sysbench 1.0.20 (using system LuaJIT 2.1.0)`, `sysbench 0.4.12:  multi-threaded ...`.
+/// Parses the version in a title: `sysbench 1.0.20 (using system LuaJIT 2.1.0)`, `sysbench 0.4.12:  multi-threaded
+/// ...`.
 fn version(line: &str) -> Option<String> {
     let mut words = line.strip_prefix("sysbench ")?.split_whitespace();
     let version = words.next()?.trim_end_matches(':');
@@ -59,11 +62,11 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     if !is_memory {
         return Err("its test is not the memory test".to_owned());
     }
-    let block = behind_any(text, &["block size:", "Memory block size:"]).and_then(size);
+    let block = after_any_label(text, &["block size:", "Memory block size:"]).and_then(size);
     let block = block.ok_or("it does not print the size of its blocks")?;
-    let operation = behind_any(text, &["operation:", "Memory operations type:"]);
+    let operation = after_any_label(text, &["operation:", "Memory operations type:"]);
     let operation = operation.ok_or("it does not print its operation")?;
-    let scope = behind_any(text, &["scope:", "Memory scope type:"]);
+    let scope = after_any_label(text, &["scope:", "Memory scope type:"]);
     let scope = scope.ok_or("it does not print its scope")?;
     let rates: Vec<&str> = lines(text).filter(|line| line.contains(" transferred (")).collect();
     let counts: Vec<&str> = lines(text)
@@ -87,7 +90,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     }
     let mut figures = OutputFigures::new("sysbench", version);
     let mut config = figures.config();
-    config.threads = behind(text, "Number of threads:").and_then(count);
+    config.threads = after_label(text, "Number of threads:").and_then(count);
     config.block_bytes = Some(block);
     config.case = Some(format!("{operation}, {scope}"));
     let known = [

@@ -38,7 +38,7 @@ impl Reader for Tinymembench {
     }
 }
 
-/// Returns the version in a title: `tinymembench v0.4.9 (simple benchmark for memory throughput and latency)`.
+/// Parses the version in a title: `tinymembench v0.4.9 (simple benchmark for memory throughput and latency)`.
 fn version(line: &str) -> Option<String> {
     let rest = line.strip_prefix("tinymembench v")?;
     Some(rest.split_whitespace().next()?.to_owned())

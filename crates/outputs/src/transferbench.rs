@@ -35,10 +35,10 @@ impl Reader for TransferBench {
     }
 }
 
-/// First words of the lines with a rate.
+/// First words of the lines that contain a rate.
 const KINDS: [&str; 3] = ["Executor", "Transfer", "Aggregate"];
 
-/// Returns the version in a title: `TransferBench v1.52`, `TransferBench v1.66.01 (with NIC support)`.
+/// Parses the version in a title: `TransferBench v1.52`, `TransferBench v1.66.01 (with NIC support)`.
 fn version(line: &str) -> Option<String> {
     let version = line.strip_prefix("TransferBench v")?.split_whitespace().next()?;
     version.starts_with(|c: char| c.is_ascii_digit()).then(|| version.to_owned())

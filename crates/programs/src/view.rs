@@ -3,7 +3,7 @@
 
 use crate::config::ProgramConfig;
 use crate::{GAUGE, RELATIVE, TEST};
-use nodegauge_analysis::conclusion::{Obstacle, would_have_been_found};
+use nodegauge_analysis::conclusion::{Obstacle, detectable_difference};
 use nodegauge_analysis::ratio::closing::interval_in_words;
 use nodegauge_analysis::ratio::speed::{self, Speed};
 use nodegauge_gauge::Detail;
@@ -367,7 +367,7 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
             if others == 1 { "is" } else { "are" }
         )
     } else if none == others {
-        let found = would_have_been_found(speed::LITTLE);
+        let found = detectable_difference(speed::NEGLIGIBLE_DIFFERENCE);
         format!("no difference of more than 1 % from {}: {found}", base.name())
     } else if slower > 0 {
         format!(
@@ -398,7 +398,7 @@ fn suspect_cause(rows: &[Row<'_>]) -> Option<Obstacle> {
 fn no_verdict_cause(rows: &[Row<'_>]) -> Obstacle {
     let visible = rows.iter().filter_map(|row| row.relative.as_ref()?.1.visible);
     let largest = visible.reduce(f64::max);
-    let found = largest.map(|share| format!("; {}", would_have_been_found(share)));
+    let found = largest.map(|share| format!("; {}", detectable_difference(share)));
     Obstacle::new(format!("the intervals contain 1{}", found.unwrap_or_default()))
         .with_remedy("use a larger --budget or --samples")
 }

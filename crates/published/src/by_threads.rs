@@ -1,4 +1,4 @@
-//! View of a published sweep over thread counts next to the figures of a run.
+//! View of a published sweep over thread counts, next to the figures of a run.
 
 use crate::catalog::{BY_THREADS, PublishedConfig};
 use crate::rows::{PublishedRow, native, origin, share};
@@ -26,7 +26,8 @@ fn counts(figures: &[&PublishedRow<'_>]) -> Vec<u64> {
     distinct(figures.iter().filter_map(|(_, config)| config.threads))
 }
 
-/// Returns the highest Triad rate of this run with `threads` threads; a sweep with other axes may contain several.
+/// Returns the highest Triad rate of this run with `threads` threads. A sweep over other axes may contain several such
+/// figures.
 fn fastest<'a>(own: &[&'a Measurement], threads: u64) -> Option<&'a Measurement> {
     let here = own.iter().filter(|m| m.read_key::<shared::threads>() == Some(threads));
     here.filter(|m| m.value.is_some()).max_by(|x, y| x.cmp_value(y)).copied()

@@ -16,17 +16,17 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// Number of bytes of a KB in the output of IOzone.
+/// Number of bytes per KB in the output of IOzone.
 const KB: f64 = 1024.0;
-/// Words after the title of a sweep in the catalog.
+/// Text after the title of a sweep in the catalog.
 pub(crate) const BY_THREADS: &str = "by threads";
-/// Argument of `--against` that shows the catalog itself.
+/// Argument of `--against` that prints the catalog.
 const LIST: &str = "list";
 
 nodegauge_measure::config! {
     /// Configuration of a published figure.
     pub struct PublishedConfig {
-        /// Always `published`.
+        /// Engine, which is always `published`.
         engine: shared::engine;
         /// Reason why the figure is shown: `asked` or `nearest`.
         shown: String = Observation "shown";
@@ -144,7 +144,7 @@ pub enum PublishedSelection {
     Nodes {
         /// Text that the user typed.
         asked: String,
-        /// All nodes that match the text.
+        /// All nodes that the text selects.
         nodes: Vec<&'static PublishedNode>,
     },
 }
@@ -188,8 +188,8 @@ impl FromStr for PublishedSelection {
     }
 }
 
-/// Returns the published nodes whose title is `name`; without such nodes, those whose processor, settings and
-/// description contain all words of `name`.
+/// Returns the published nodes whose title is `name`. If there is no such node, returns the nodes whose processor,
+/// settings and description contain all words of `name`.
 ///
 /// # Errors
 /// Fails if no node matches.
@@ -214,7 +214,7 @@ pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNod
     Err(UnknownNode { name: name.to_owned(), near })
 }
 
-/// True for a word that is part of many processor names; a search ignores it.
+/// True for a word that occurs in many processor names, which a search ignores.
 fn is_filler(word: &str) -> bool {
     ["", "amd", "intel"].contains(&word) || word.ends_with("-core")
 }
@@ -225,14 +225,14 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.is_empty())
 }
 
-/// Returns the published STREAM figures of the most similar node with the same processor. Similarity is judged by
-/// sockets, NUMA nodes per socket, and threads; among equally similar nodes, the fastest is returned. Returns `None` if
-/// the processor is not in the catalog.
+/// Returns the node with the same processor whose published STREAM figures are compared with those of a run. It is the
+/// most similar node by sockets, NUMA nodes per socket, and threads; among equally similar nodes, it is the fastest.
+/// Returns `None` if the processor is not in the catalog.
 pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
     nearest_among(machine, threads, &|node| !node.is_sweep())
 }
 
-/// Returns the node of [`nearest`]; without one, a sweep over threads that contains this number of threads.
+/// Returns the node of [`nearest`]. Without such a node, returns a sweep that contains this number of threads.
 pub fn nearest_with_sweeps(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
     nearest(machine, threads).or_else(|| {
         nearest_among(machine, threads, &|node| {
@@ -241,7 +241,7 @@ pub fn nearest_with_sweeps(machine: &Machine, threads: u32) -> Option<&'static P
     })
 }
 
-/// Returns the most similar of the nodes for which `fits` returns true.
+/// Returns the most similar node among those for which `fits` returns true.
 fn nearest_among(
     machine: &Machine,
     threads: u32,
@@ -266,8 +266,9 @@ fn nearest_among(
     })
 }
 
-/// Returns the published STREAM figures with which the measured ones are compared: those of the same device if a device
-/// was measured, otherwise those of a node with the same processor. Returns `None` without a measured STREAM figure.
+/// Returns the published STREAM figures with which the figures of a run are compared: those of the same device if a
+/// device was measured, otherwise those of a node with the same processor. Returns `None` if the run has no STREAM
+/// figure.
 pub fn nearest_to(
     machine: &Machine,
     figures: &[Measurement],
@@ -280,14 +281,14 @@ pub fn nearest_to(
     }
 }
 
-/// Returns the fastest published STREAM figures for the device that the driver calls `name`; `None` if the catalog has
-/// no such device.
+/// Returns the fastest published STREAM figures of the device that the driver calls `name`; `None` if the catalog does
+/// not contain the device.
 pub fn nearest_device(name: &str) -> Option<&'static PublishedNode> {
     let entry = devices::catalog::find(name)?;
     let of_device = all().iter().filter(|node| {
         node.test == stream::TEST && devices::catalog::find(&node.processor) == Some(entry)
     });
-    // Among equally fast figures, the first in the catalog is returned.
+    // In a tie, the first device in the catalog is returned.
     of_device.min_by(|x, y| y.triad().total_cmp(&x.triad()))
 }
 
@@ -303,8 +304,8 @@ impl PublishedNode {
         self.rates.get(stream::TRIAD).copied().unwrap_or(0.0)
     }
 
-    /// True if the words of a processor's name contain the published name. A name of a single word, such as Opteron,
-    /// applies to many processors.
+    /// True if the words of a processor name contain all words of the published name. A published name of a single
+    /// word, such as Opteron, would match many processors, so it is ignored.
     fn has_processor(&self, model: &[&str]) -> bool {
         let wanted = plain(&self.processor);
         let wanted: Vec<&str> = wanted.split(' ').collect();
@@ -321,19 +322,19 @@ impl PublishedNode {
         tables().1.get(&self.source).map_or("", String::as_str)
     }
 
-    /// Returns the words of the node's description, for searches.
+    /// Splits the description of the node into words, for searches.
     fn words(&self) -> Vec<String> {
         let by = if self.is_sweep() { BY_THREADS } else { "" };
         let text = plain(&format!("{self} {by} {} {}", self.node, self.source()));
         words(&text).map(str::to_owned).collect()
     }
 
-    /// True if the figures are those of a sweep over thread counts.
+    /// True if the figures are a sweep over thread counts.
     pub fn is_sweep(&self) -> bool {
         !self.rows.is_empty()
     }
 
-    /// Converts the figures of the node to measurements; for a sweep, row by row. `why` is the reason for showing the
+    /// Converts the figures of the node, or all rows of a sweep, to measurements. `why` is the reason for showing the
     /// figures: `asked` or `nearest`.
     pub fn measurements(&self, why: &str) -> Vec<Measurement> {
         const RATE: Unit = Unit::BytesPerSecond;
@@ -391,7 +392,7 @@ impl PublishedNode {
             placement: self.placement.clone(),
             compiler,
             array_elements: self.elements,
-            // All published arrays consist of doubles.
+            // The elements of all published arrays are doubles.
             array_bytes: self.elements.map(|n| n * 8),
             nb: self.nb.map(u64::from),
             p: self.p.map(u64::from),
@@ -445,7 +446,7 @@ mod tests {
                 assert!(m.limit.iter().all(|limit| limit.fraction < Fraction(1.0)), "{node}");
             }
         }
-        // The memories are 2 x 12 x DDR5-4800, 2 x 8 x DDR4-3200, 2 x 8 x DDR4-2666, and 384 bit of GDDR5 at 6 GT/s.
+        // The memories are 2 x 12 x DDR5-4800, 2 x 8 x DDR4-3200, 2 x 8 x DDR4-2666, and GDDR5 with 384 bits at 6 GT/s.
         let theoretical: Vec<f64> = all().iter().filter_map(|node| node.theoretical).collect();
         assert!(theoretical.iter().all(|rate| [921.6e9, 409.6e9, 341.2e9, 288e9].contains(rate)));
     }
@@ -487,13 +488,13 @@ mod tests {
     }
 
     #[test]
-    fn every_title_and_source_finds_its_node() {
+    fn every_title_and_source_selects_its_node() {
         for node in all() {
             for title in [node.to_string(), node.source().to_owned()] {
                 let found = find(&title).unwrap_or_else(|unknown| panic!("{unknown}"));
                 assert!(found.contains(&node), "{title}");
             }
-            // The complete title matches this node and nodes with the same title.
+            // The complete title selects this node and other nodes with the same title.
             let found = names(&node.to_string());
             assert!(found.iter().all(|name| *name == node.to_string()), "{node}: {found:?}");
         }
@@ -509,7 +510,7 @@ mod tests {
             triad.config["source"],
             "OCI HPC performance tips: STREAM on BM.Standard.E5.192"
         );
-        // A sweep has four figures for each number of threads.
+        // A sweep has four figures per number of threads.
         let sweep = find("7F52 by threads").unwrap()[0];
         let rows = sweep.measurements("asked");
         let on_20: Vec<_> = rows.iter().filter(|m| m.config["threads"] == 20).collect();

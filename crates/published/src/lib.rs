@@ -1,8 +1,8 @@
-//! Published figures: a catalog of figures from publications, the selection of those that are shown with a run, and
-//! their view.
+//! Published figures: a catalog of figures from publications, the selection of the figures that are shown with a run,
+//! and their view.
 //!
-//! The figures are in `data/published.toml` with their sources; they are neither corrected nor completed. Figures that
-//! are shown are saved in the record as measurements of the category "reference". They never count as results of the
+//! The figures and their sources are in `data/published.toml`; they are neither corrected nor completed. If figures are
+//! shown, they are saved in the record as measurements of the category "reference". They never count as results of the
 //! run.
 #![forbid(unsafe_code)]
 

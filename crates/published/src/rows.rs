@@ -1,11 +1,11 @@
-//! Published figures with their configurations, and the figures of a run with which they are compared.
+//! Published figures and their configurations, and the figures of a run that are compared with them.
 
 use crate::catalog::PublishedConfig;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Category, Measurement, Record};
 
-/// Published figure and its configuration.
+/// Published figure with its configuration.
 pub(crate) type PublishedRow<'a> = (&'a Measurement, PublishedConfig);
 
 /// Returns the native STREAM figures of the run that belong to the same gauge as the published figures (processor or

@@ -6,9 +6,9 @@ use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
 
 /// Adds published figures to the outcome of a run on `machine`. With `--against`, these are the figures of the selected
-/// nodes for the tests that the run measured; a published sweep is added with all its rows. Otherwise, they are the
-/// STREAM figures of the most similar node with the same processor, or of the same device. They are shown by the gauge
-/// that measured the test.
+/// nodes for the tests that the run measured; of a published sweep, all rows are added. Without `--against`, these are
+/// the STREAM figures of the most similar node with the same processor, or of the same device. The gauge that measured
+/// the test shows them.
 pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&PublishedSelection>) {
     let (nodes, why) = match against {
         Some(PublishedSelection::Nodes { nodes, .. }) => (nodes.clone(), "asked"),
@@ -37,7 +37,7 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Published
     found.measurements.extend(figures);
 }
 
-/// Returns the number of threads of the first figure that has one.
+/// Returns the number of threads of the first figure that has a number of threads.
 fn first_thread_count(measurements: &[Measurement]) -> Option<u32> {
     let threads = measurements.iter().find_map(|m| m.read_key::<shared::threads>())?;
     u32::try_from(threads).ok()

@@ -13,8 +13,8 @@ use nodegauge_measure::record::{Measurement, Record};
 /// Maximum width of the column with names, in characters.
 const NAME: usize = 30;
 
-/// Adds the published figures of a gauge: as a separate section on the page of `run`, or at the end of the last section
-/// on the page of the gauge.
+/// Adds the published figures of a gauge: on the page of `run` as a separate section, and on the page of the gauge at
+/// the end of the last section.
 pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: Detail) {
     let mut section = section(record, gauge);
     match sections.last_mut().filter(|_| detail == Detail::Full) {
@@ -29,9 +29,9 @@ pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: De
     }
 }
 
-/// Returns the section with the published figures of a gauge; the section is empty without such figures. STREAM figures
-/// requested with `--against` are shown in a table together with those of the run. STREAM figures of the most similar
-/// node are shown on one line.
+/// Returns the section with the published figures of a gauge; empty without such figures. If `--against` requested
+/// STREAM figures, a table contains them together with those of the run. Otherwise, one line describes the STREAM
+/// figures of the most similar node.
 pub fn section(record: &Record, gauge: &str) -> Section {
     let mut section = Section::new("published");
     let own = record.measurements.iter().filter(|m| m.gauge == gauge && m.is_published());
@@ -78,7 +78,7 @@ fn by_node<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<
     nodes
 }
 
-/// True if a figure belongs to a node; each figure of a node has a different name.
+/// True if a figure belongs to this group of figures of one node. Within a node, all figures have different names.
 fn belongs((m, config): &PublishedRow<'_>, node: &[&PublishedRow<'_>]) -> bool {
     let (first, known) = node[0];
     first.test == m.test
@@ -101,7 +101,7 @@ fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
     Picture::bars(title, Unit::BytesPerSecond, own.into_iter().chain(theirs))
 }
 
-/// Row of the table of published figures: this run, or a node.
+/// Row of the table: this run, or a published node.
 struct NodeRow<'a> {
     title: &'a str,
     figures: Vec<&'a Measurement>,
@@ -147,7 +147,7 @@ fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     columns.table(own.into_iter().chain(theirs))
 }
 
-/// Describes a node on one line, with the Triad bandwidth.
+/// Describes a node with its Triad bandwidth, in one line.
 fn node_in_words(node: &[&PublishedRow<'_>]) -> String {
     let (m, config) = node.iter().find(|(m, _)| m.name == stream::TRIAD).unwrap_or(&node[0]);
     let limit = share(m).map(|share| format!(", {share} of theoretical"));

@@ -1,4 +1,4 @@
-//! Rows of a card: the headline figures of each gauge with samples and limits, and the same figures of an earlier run.
+//! Card of a record: one row per headline figure, with its samples, its limit, and the same figure of an earlier run.
 
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{Bar, Card, EarlierValue, sentence};
@@ -7,8 +7,8 @@ use nodegauge_measure::record::{Measurement, Record};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Returns one row per headline figure of a record. Each is compared with the newest run in `earlier` that has the same
-/// figure; `earlier` contains runs of this node, newest first.
+/// Returns one row per headline figure of a record. `earlier` contains runs of this node, newest first; each row also
+/// shows the newest of them that has the same figure.
 pub(crate) fn card(
     record: &Record,
     gauges: &[&dyn Gauge],
@@ -47,7 +47,7 @@ fn earlier_value(
     })
 }
 
-/// True if two figures measure the same, with the same sizes and settings, and have the same validity.
+/// True if two figures have the same name, unit, category, statistic, sizes, settings and status.
 fn is_same(own: &Measurement, other: &Measurement, registry: &Registry) -> bool {
     let is_same_kind = (&own.gauge, &own.test, &own.name)
         == (&other.gauge, &other.test, &other.name)

@@ -3,7 +3,7 @@
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
 use nodegauge_analysis::compare::{ComparedSide, Comparison, Difference, Pair, Verdict};
-use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
+use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, detectable_difference};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::view::{
@@ -14,18 +14,18 @@ use nodegauge_measure::legible::joined_lines;
 use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted};
 use nodegauge_measure::stats::Better;
 
-/// Maximum length of a value in the table of differences; longer values are printed below the table.
+/// Maximum number of characters of a value in the table of differences; longer values are printed below the table.
 const IN_TABLE: usize = 27;
-/// Maximum length of a printed value; the middle of longer values is left out.
+/// Maximum number of characters of a printed value; the middle of longer values is left out.
 const SHOWN: usize = 160;
-/// Maximum number of listed runs of A, and of B.
+/// Maximum number of runs that are listed per side.
 const RUNS: usize = 3;
-/// Maximum number of figures in the conclusion for which A is faster, and for which B is faster.
+/// Maximum number of figures in the conclusion, per faster side.
 const IN_CONCLUSION: usize = 3;
 /// Maximum number of entries in a list of names.
 const NAMES: usize = 6;
-/// Minimum relative difference between the changes of median and quoted value from which the median has a line of its
-/// own.
+/// Minimum difference between the changes of the median and of the quoted value, as a share, from which the change of
+/// the median is printed, too.
 const MEDIANS_DIFFER: f64 = 0.02;
 
 /// Returns the page of a comparison.
@@ -50,8 +50,8 @@ pub fn page(comparison: &Comparison) -> Page {
     Page { conclusion, sections, ..Page::default() }
 }
 
-/// Returns the first sentence of the page: in which figures A is faster, and in which B, greatest differences first.
-/// `None` if nothing could be compared.
+/// Returns the first sentence of the page: the figures in which A is faster, and those in which B is faster, greatest
+/// differences first. Returns `None` if nothing could be compared.
 fn conclusion(comparison: &Comparison) -> Option<String> {
     let sides = [
         faster_in(comparison, Verdict::Faster, "B", "A"),
@@ -92,8 +92,8 @@ fn obstacle(pairs: &[Pair]) -> Option<Obstacle> {
     same.into_iter().next()
 }
 
-/// Returns the reason why a pair has no verdict: the doubt about a figure, else its first reason. Other reasons may be
-/// remarks.
+/// Returns the reason why a pair has no verdict: the doubt about a figure, otherwise the first reason, because later
+/// reasons may be remarks.
 pub(crate) fn pair_obstacle(pair: &Pair) -> Option<Obstacle> {
     if let Some(doubt) = &pair.suspect {
         return Some(Obstacle::new(doubt.as_str()));
@@ -106,12 +106,12 @@ pub(crate) fn pair_obstacle(pair: &Pair) -> Option<Obstacle> {
     })
 }
 
-/// Returns a text on the power of comparisons that found no difference: the smallest change that all of them would have
-/// detected. `None` if the power of one is unknown, e.g. when a run is compared with itself.
+/// Returns a clause with the smallest change that each of these comparisons would have detected. Returns `None` if it
+/// is unknown for one of them, e.g. if a run is compared with itself.
 pub(crate) fn detectable_change(pairs: &[Pair]) -> Option<String> {
     let same = pairs.iter().filter(|pair| pair.verdict == Verdict::WithinNoise);
     let visible: Option<Vec<f64>> = same.map(|pair| pair.visible).collect();
-    visible?.into_iter().reduce(f64::max).map(would_have_been_found)
+    visible?.into_iter().reduce(f64::max).map(detectable_difference)
 }
 
 /// Figure for which A or B is faster.
@@ -121,8 +121,8 @@ struct Advantage {
     title: String,
 }
 
-/// Describes the figures with this verdict; `None` if there are none. `name` is the faster side, `other` the slower
-/// one.
+/// Describes the figures with this verdict; `None` if there are none. `name` is the faster side, and `other` is the
+/// slower side.
 fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str) -> Option<String> {
     let mut advantages = Vec::new();
     for pair in comparison.pairs.iter().filter(|pair| pair.verdict == verdict) {
@@ -154,7 +154,7 @@ fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str)
 /// Returns the speed of the faster side divided by that of the slower side, with the 95 % interval.
 pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
     let (ratio, [low, high]) = pair.ratio.zip(pair.ci95)?;
-    // For times, lower is better. The ratio is also inverted if B is slower.
+    // For times, lower is better, so the ratio is inverted. It is also inverted if B is slower.
     let inverse = (pair.unit.direction() == Some(Better::Lower)) != (verdict == Verdict::Slower);
     if inverse {
         return Some((ratio.recip(), [high.recip(), low.recip()]));
@@ -181,7 +181,7 @@ fn side(side: &ComparedSide) -> String {
     format!("{}: {pooled}{each}{more}", side.asked)
 }
 
-/// Adds one note on both sides if their texts are equal, else one note per side.
+/// Adds one note for both sides if their texts are equal, otherwise one note per side.
 fn note_both(section: &mut Section, label: &str, [a, b]: [String; 2]) {
     if a == b {
         section.note(label, a);
@@ -195,14 +195,14 @@ fn nodes(side: &ComparedSide) -> String {
     head::node_names(side.runs.iter().map(|run| Node::new(run.host.as_deref(), &run.processor)))
 }
 
-/// Names the command of A or B.
+/// Describes the commands of A or B.
 fn commands(side: &ComparedSide) -> String {
     let commands = side.runs.iter().map(|run| head::shell_command(&run.command));
     head::command_names(&distinct(commands))
 }
 
-/// Returns the differences between the settings of runs with these names. Short values are in a table, long ones below
-/// it.
+/// Returns the differences between the settings of runs with these names. Short values are in a table; long values are
+/// below the table.
 pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section {
     let mut section = Section::new("differences");
     if differences.is_empty() {
@@ -244,8 +244,9 @@ pub(crate) fn cut(text: &str, shown: usize) -> String {
     format!("{start} ... {end}")
 }
 
-/// Returns the table of a test. If a single key distinguishes all pairs, e.g. the size, the columns are the names and
-/// the rows are the values of the key. Otherwise the headings are the keys and the rows are the names.
+/// Returns the table of a test. If a single key distinguishes all pairs, e.g. the size, the headings are the names of
+/// the figures, and the rows are the values of the key. Otherwise the headings are the values of the keys, and the rows
+/// are the names.
 fn figures(test: &str, pairs: &[&Pair]) -> Section {
     let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
     let columns = ColumnList::<&Pair>::new()
@@ -276,7 +277,7 @@ fn tone(verdict: Verdict) -> Tone {
     }
 }
 
-/// Returns the number of figures per verdict, the reasons, and the statistic that is compared.
+/// Returns the section with the number of figures per verdict, the reasons, and the statistic that is compared.
 fn verdicts(comparison: &Comparison) -> Section {
     let mut section = Section::new("verdicts");
     let all = comparison.pairs.len();
@@ -306,7 +307,7 @@ fn verdicts(comparison: &Comparison) -> Section {
     section
 }
 
-/// Describes the medians whose change differs from the change of the quoted value.
+/// Describes the medians that changed differently from the quoted value; `None` if there are none.
 fn medians(comparison: &Comparison) -> Option<String> {
     let far = comparison.pairs.iter().filter_map(|pair| {
         let (ratio, median) = pair.ratio.zip(pair.median_ratio)?;
@@ -332,7 +333,7 @@ fn visible(comparison: &Comparison) -> Option<String> {
     Some(format!("the smallest change found in nine of ten such comparisons is {range}"))
 }
 
-/// Describes the statistic that is compared, and the runs that give the run-to-run variation.
+/// Describes the statistic that is compared, and the runs from which the run-to-run variation is estimated.
 fn basis(comparison: &Comparison) -> String {
     let mut kinds: Vec<&str> = comparison.pairs.iter().map(|pair| pair.statistic).collect();
     kinds.sort_unstable();
@@ -361,7 +362,7 @@ fn basis(comparison: &Comparison) -> String {
 /// Joins texts to a list with at most [`NAMES`] entries.
 pub(crate) fn listed(texts: &[String]) -> String {
     let shown = &texts[..texts.len().min(NAMES)];
-    // Titles that contain commas are separated by semicolons.
+    // Titles that contain a comma are separated by semicolons.
     let shown = shown.join(if shown.iter().any(|text| text.contains(',')) { "; " } else { ", " });
     match texts.len().saturating_sub(NAMES) {
         0 => shown,

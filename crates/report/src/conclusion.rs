@@ -9,8 +9,8 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Better;
 use std::collections::BTreeSet;
 
-/// Returns the first sentence of a page: the headline figures of several gauges, the slow hosts of several hosts, or
-/// the conclusion of the only gauge. `None` if nothing can be concluded.
+/// Returns the first sentence of a page: for several gauges their headline figures, for several hosts the slow hosts,
+/// otherwise the conclusion of the only gauge. Returns `None` if nothing can be concluded.
 pub(crate) fn record_conclusion(record: &Record, gauges: &[&dyn Gauge]) -> Option<String> {
     let own = record.measurements.iter().filter(|m| !m.is_published());
     let measured: BTreeSet<&str> = own.map(|m| m.gauge.as_str()).collect();
@@ -43,15 +43,15 @@ pub fn headline_figures<'r>(record: &'r Record, gauges: &[&dyn Gauge]) -> Vec<He
     headlines.filter_map(|headline| Some((headline.title, headline.figure?))).collect()
 }
 
-/// Returns the last sentence of a series of samples: the ranges of the headline figures of all its runs. `None` if
+/// Returns the last sentence of a series of runs: the range of each headline figure over all runs. Returns `None` if
 /// nothing can be concluded.
 pub fn series_conclusion(samples: usize, figures: &[HeadlineFigure<'_>]) -> Option<String> {
     let text = figures_predicate(figures)?;
     Some(sentence(&format!("in {}, the node {text}", counted(samples, "sample"))))
 }
 
-/// Returns the predicate of a sentence about headline figures, rates before times. Several figures with the same title
-/// give a range.
+/// Returns the predicate of a sentence about headline figures, rates before times. Figures with the same title are
+/// combined to a range.
 fn figures_predicate(figures: &[HeadlineFigure<'_>]) -> Option<String> {
     let mut rates = Vec::new();
     let mut times = Vec::new();

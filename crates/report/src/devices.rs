@@ -85,7 +85,7 @@ fn memory(device: &Device) -> String {
     format!("{size}{technology}, {rate}")
 }
 
-/// Describes a clock and its maximum; `None` if the clock is unknown.
+/// Describes a clock frequency and its maximum; `None` if the frequency is unknown.
 fn clock(what: &str, now: Option<Hertz>, max: Option<Hertz>) -> Option<String> {
     let max = max.map(|max| format!(" of {max}")).unwrap_or_default();
     now.map(|now| format!("{what} {now}{max}"))

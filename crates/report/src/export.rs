@@ -71,7 +71,7 @@ pub trait Exporter: Send + Sync {
     }
 }
 
-/// Runs to export, and everything that exporters need.
+/// Runs to export, and the other inputs of exporters.
 pub struct Export<'a> {
     /// Records of the runs, at least one.
     pub records: &'a [Record],
@@ -110,7 +110,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Returns a list with a single document.
+    /// Creates a list with a single document that has no part name.
     fn single(text: String) -> Vec<Self> {
         vec![Self { part: None, text }]
     }

@@ -23,11 +23,11 @@ pub struct Conditions<'a> {
 pub(crate) struct RecordFigure<'r> {
     pub(crate) m: &'r Measurement,
     pub(crate) identity: FigureIdentity,
-    /// True if another figure of the record differs from this one only in the unit.
+    /// True if another figure of the record differs from this figure only in the unit.
     has_twin: bool,
 }
 
-/// Returns the figures that the run measured, without published ones.
+/// Returns the figures that the run measured; published figures are left out.
 pub(crate) fn measured_figures<'r>(
     record: &'r Record,
     registry: &Registry,
@@ -63,8 +63,8 @@ impl RecordFigure<'_> {
         Some(format!("{} of {value}, {}", limit.fraction, limit.basis))
     }
 
-    /// Describes how the figure was measured, one line each for statistic and samples, for the limit, and for every
-    /// reason for doubt.
+    /// Describes how the figure was measured: one line for statistic and samples, one for the limit, and one per reason
+    /// for doubt.
     pub(crate) fn evidence(&self) -> Vec<String> {
         let m = self.m;
         let sampled = m.summary.as_ref().map_or_else(String::new, |summary| {

@@ -117,7 +117,7 @@ pub fn shell_command(words: &[String]) -> String {
     std::iter::once("nodegauge".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the command of several runs; if they differ, their number.
+/// Returns the command of several runs, or the number of commands if they differ.
 pub(crate) fn command_names(commands: &[String]) -> String {
     match commands {
         [only] => only.clone(),
@@ -139,8 +139,8 @@ fn is_description(record: &Record) -> bool {
     record.command.first().is_some_and(|word| word == "machine")
 }
 
-/// Returns the first words of a sentence about `part` of `all` figures: `2 of 3 figures are`, `all 3 figures are`, `both
-/// figures are`, `the only figure is`.
+/// Returns the first words of a sentence about `part` of `all` figures: `2 of 3 figures are`, `all 3 figures are`,
+/// `both figures are`, `the only figure is`.
 fn part(part: usize, all: usize) -> String {
     match part {
         1 if all == 1 => "the only figure is".to_owned(),
@@ -151,8 +151,8 @@ fn part(part: usize, all: usize) -> String {
     }
 }
 
-/// Returns the cause that explains most of the suspect figures ([`doubt::main_cause`]). If they only have symptoms,
-/// e.g. too few samples, and other load was critical when the run began, that load is the cause.
+/// Returns the cause of most of the suspect figures ([`doubt::main_cause`]). If they have only symptoms, e.g. too few
+/// samples, and other load was critical when the run began, the other load is the cause.
 fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
     let found = doubt::main_cause(own.iter().copied()).unwrap_or("?");
     let load =
@@ -163,11 +163,11 @@ fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
     }
 }
 
-/// Maximum number of valid figures that are named; more are counted.
+/// Maximum number of valid figures that are named; if there are more, they are counted.
 const NAMED: usize = 4;
 
-/// Returns the sentence on the valid figures of a record that also has others, with a blank at its end; empty if there are
-/// none. Figures of one test are named, those of several gauges are counted by gauge.
+/// Returns the sentence on the valid figures of a record that also has suspect or invalid figures, followed by a blank;
+/// empty without valid figures. Figures of a single test are named; figures of several gauges are counted per gauge.
 fn valid_part(own: &[&Measurement]) -> String {
     let valid: Vec<&Measurement> =
         own.iter().copied().filter(|m| m.validity.status == Status::Valid).collect();
@@ -192,7 +192,8 @@ fn valid_part(own: &[&Measurement]) -> String {
     format!("Valid: {} of {}{which}. ", valid.len(), counted(own.len(), "figure"))
 }
 
-/// Returns how far the figures of a record can be trusted: first which are valid, then which are not, and why.
+/// Returns the sentence on the trust in the figures of a record: first the valid figures, then the others with the
+/// reasons.
 fn trust(record: &Record) -> (Tone, String) {
     let own: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
     let [suspect, invalid] = [Status::Suspect, Status::Invalid]

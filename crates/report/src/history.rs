@@ -28,8 +28,8 @@ pub struct ListLine {
 }
 
 /// Returns the list, newest first, with one line of at most `width` characters per run. `older` is the number of runs
-/// that are not listed. The column of hosts is shown if there are several hosts, and the column of labels if a run has
-/// labels. These columns and the commands share the remaining width.
+/// that are not listed. The column of hosts is left out if there is only one host, and the column of labels if no run
+/// has labels. These columns and the commands share the remaining width.
 pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     let mut section = Section::new("history");
     let Some(first) = lines.first() else {
@@ -40,7 +40,7 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     let labelled = lines.iter().any(|line| !line.labels.is_empty());
     let columns = ColumnList::<ListLine>::new()
         .left("id", |line| line.id.clone())
-        // The list shows minutes; the record contains the exact time.
+        // Minutes are sufficient in a list; the record contains the exact time.
         .left("started (UTC)", |line| sentence::minute(&line.started))
         .left("best", figure)
         .add_if(!one_host, |columns| columns.left("host", |line| line.host.clone()))
@@ -61,7 +61,7 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
 /// Number of columns that are never cut: identifier, time and figure.
 const FIXED: usize = 3;
 
-/// Cuts the cells of all columns but the first ones to the width of the terminal.
+/// Shortens the cells of all columns except the first [`FIXED`] ones so that the table fits the terminal.
 fn cut_to(mut table: Table, width: usize) -> Table {
     let columns = table.columns.iter().enumerate().map(|(at, column)| {
         let cells = table.rows.iter().map(|row| row[at].text.chars().count());
@@ -84,8 +84,8 @@ fn figure(line: &ListLine) -> String {
     format!("{}{mark}", line.figure)
 }
 
-/// Distributes `room` over columns. No column gets more than it needs. Columns that need more than an equal share get
-/// equal widths.
+/// Distributes the width `room` over columns that need these widths. No column gets more than it needs. Columns that
+/// need more than an equal share get equal widths.
 fn shares(needed: &[usize], mut room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..needed.len()).collect();
     order.sort_by_key(|i| needed[*i]);

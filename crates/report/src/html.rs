@@ -19,10 +19,11 @@ use std::sync::LazyLock;
 /// Minimum number of rows and columns of a heat map that can be shown as a 3D surface.
 const SURFACE: usize = 3;
 
-/// Maximum number of columns of a table that does not use the full width, because its columns would be too far apart.
+/// Maximum number of columns of a table with its natural width. At the full width of the page, so few columns would be
+/// too far apart.
 const FEW: usize = 3;
 
-/// Maximum length of the text in a cell without a minimum width.
+/// Maximum number of characters of a cell that has no minimum width.
 const LONG: usize = 24;
 
 /// Separator between facts in the header of a page.
@@ -107,7 +108,7 @@ pub fn page(page: &Page, name: &str) -> String {
     format!("<!doctype html>\n{html}\n")
 }
 
-/// Returns an anchor name that differs from those of all other sections.
+/// Returns the name of a section's anchor, which is unique on the page.
 fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
     let number = seen.entry(id).or_default();
     *number += 1;
@@ -126,7 +127,7 @@ fn page_head(page: &Page) -> Markup {
         return element("header", &[], [element("div", &[("class", "about")], about)]);
     };
     let heading = element("h1", &[], [text(title)]);
-    // The command keeps its blanks, because it may be copied from the page.
+    // Blanks in the command are kept, because users copy the command from the page.
     let (command, others) = facts.split_once(PART).unwrap_or((facts, ""));
     let others: Vec<String> = others.split(PART).map(unbroken).collect();
     let words = [&[command.to_owned()][..], &others].concat();
@@ -147,7 +148,7 @@ fn page_head(page: &Page) -> Markup {
     element("header", &[], parts)
 }
 
-/// Returns a text in which no line break can separate a number from its unit.
+/// Replaces the blank between a number and its unit by a blank that does not break.
 fn unbroken(text: &str) -> String {
     let mut joined = String::new();
     let mut before = "";
@@ -195,14 +196,14 @@ fn section(section: &Section, anchor: &str) -> Markup {
         match note_kind(blocks[0]) {
             NoteKind::None => {
                 inside.extend(blocks.iter().filter_map(|one| match one {
-                    // The pictures of a section already show the bars of its tables.
+                    // The pictures of a section already contain the bars of its tables.
                     Block::Table(table) if !pictures.is_empty() => {
                         Some(self::table(&table.without_bars()))
                     }
                     other => block(other),
                 }));
             }
-            // Notes without a label are remarks on the table above.
+            // Notes without a label are remarks on the table above them.
             NoteKind::Evidence if notes.iter().all(|note| note.label.is_empty()) => {
                 inside.extend(
                     notes.iter().map(|one| element("p", &[("class", "text")], [text(&one.text)])),
@@ -254,7 +255,7 @@ enum NoteKind {
 fn note_kind(block: &Block) -> NoteKind {
     match block {
         Block::Note(note) if matches!(note.tone, Tone::Warning | Tone::Bad) => NoteKind::Doubt,
-        // The remark that figures are of a variant must be next to them.
+        // The remark that figures are of a variant must stand next to the figures, so it is not collapsed.
         Block::Note(note) if note.label != "name" => NoteKind::Evidence,
         _ => NoteKind::None,
     }
@@ -303,8 +304,8 @@ fn is_surface(picture: &Picture) -> bool {
     matches!(&picture.drawing, Drawing::HeatMap(grid) if grid.surface)
 }
 
-/// True if the first two pictures are curves over the same quantity, which are shown next to each other: latency and
-/// bandwidth over message size.
+/// True if the first two pictures are curves over the same quantity, e.g. latency and bandwidth over message size. The
+/// page shows such pictures side by side.
 fn begins_with_pair(pictures: &[Picture]) -> bool {
     let [first, second, ..] = pictures else { return false };
     match (&first.drawing, &second.drawing) {
@@ -357,7 +358,7 @@ fn note(note: &Note) -> Markup {
     element("div", &[("class", &class)], [element("b", &[], [text(&note.label)]), words])
 }
 
-/// Returns a table that can scroll on its own, for narrow screens.
+/// Returns a table that scrolls separately on narrow screens.
 fn table(table: &Table) -> Markup {
     let bars: Vec<Fraction> = table.rows.iter().flatten().filter_map(|cell| cell.bar).collect();
     let longest = bars.iter().copied().fold(Fraction(1.0), Fraction::max);
@@ -384,7 +385,7 @@ fn table(table: &Table) -> Markup {
             return element("th", &[("scope", "col")], [text("relative to the highest")]);
         }
         if column.title.is_empty() {
-            // A heading cell must not be empty, so an empty heading becomes a normal cell.
+            // A header cell must not be empty in HTML, so an empty heading becomes a data cell.
             return element("td", &[], []);
         }
         element("th", &[("scope", "col"), ("class", right)], [text(&column.title)])
@@ -414,8 +415,8 @@ fn decimal_count(text: &str) -> Option<usize> {
     (!whole.is_empty() && are_digits).then_some(decimals.len())
 }
 
-/// Returns the maximum number of decimals per column; 0 for a column with numbers in different units, which cannot be
-/// aligned.
+/// Returns the maximum number of decimals of each column. It is 0 for a column with different units, whose numbers
+/// cannot be aligned.
 fn decimals(table: &Table) -> Vec<usize> {
     let columns = table.rows.iter().map(Vec::len).max().unwrap_or(0).max(table.columns.len());
     (0..columns).map(|at| column_decimals(table, at)).collect()

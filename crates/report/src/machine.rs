@@ -13,10 +13,10 @@ use nodegauge_measure::record::{
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
 use std::fmt::Display;
 
-/// Name of the section that describes the node.
+/// Identifier of the section that describes the node.
 pub(crate) const MACHINE: &str = "machine";
 
-/// Returns the description of the node: one paragraph per topic, and with several NUMA nodes, their distances.
+/// Returns the page that describes the node: one paragraph per topic and, for several NUMA nodes, their distances.
 pub fn page(machine: &Machine) -> Page {
     let mut section = Section::new(MACHINE);
     section.note_if("host", machine.host.clone());
@@ -76,8 +76,8 @@ fn table_section(id: &'static str, table: Option<Table>) -> Section {
     section
 }
 
-/// Adds one note per NUMA node. NUMA nodes without memory share one note: machines with coherent devices reserve them
-/// for partitions of a device.
+/// Adds one note per NUMA node. NUMA nodes without memory share one note, because machines with coherent devices
+/// reserve many of them for partitions of a device.
 fn nodes(section: &mut Section, machine: &Machine) {
     let has_several = machine.numa_nodes.len() > 1;
     let (empty, with_memory): (Vec<&NumaNode>, Vec<&NumaNode>) =
@@ -135,8 +135,8 @@ fn cpus_in_words(machine: &Machine, node: &NumaNode) -> String {
     parts.join(", ")
 }
 
-/// Returns the reason why CPUs cannot be used. In the description of another machine, offline CPUs look like CPUs that
-/// are not allowed.
+/// Returns the reason why CPUs cannot be used. In a description of another machine, offline CPUs cannot be
+/// distinguished from CPUs that are not allowed.
 fn unusable_in_words(machine: &Machine) -> &'static str {
     if machine.is_described() { "not allowed here, or offline" } else { "not allowed here" }
 }
@@ -279,7 +279,7 @@ fn shares(machine: &Machine) -> Option<String> {
     let nodes = own_nodes.count() as u32;
     let sockets = machine.processor.sockets;
     let has_even_nodes = nodes > 1 && channels.is_multiple_of(nodes);
-    // If there are fewer NUMA nodes than sockets, a socket may have no memory.
+    // With fewer NUMA nodes than sockets, some sockets may have no memory.
     let has_even_sockets = sockets > 1 && channels.is_multiple_of(sockets) && sockets < nodes;
     let is_host = machine.virtualisation.is_none();
     let parts = [
@@ -321,7 +321,7 @@ fn pages(machine: &Machine) -> Option<String> {
     let thp = &facts::TRANSPARENT_HUGE_PAGES;
     parts.push(match thp.text(machine) {
         Some(mode) => format!("{}: {mode}", thp.name),
-        // Kernels that report their page sizes have some kind of huge pages.
+        // Without any size of huge pages, the kernel reports nothing about pages, so the mode is unknown.
         None if pages.huge.is_empty() => "transparent huge pages unknown".to_owned(),
         None => "no transparent huge pages".to_owned(),
     });
@@ -347,11 +347,11 @@ fn firmware(machine: &Machine) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// Settings that one paragraph of the page lists by name.
+/// Settings that are listed by name in one paragraph of the page.
 const SETTINGS: [Fact; 5] =
     [facts::MICROCODE, facts::CLOCK_SOURCE, facts::BOOST, facts::SMT, facts::NUMA_BALANCING];
 
-/// Describes other known settings that affect the speed of the node.
+/// Describes the state of the node: settings and conditions that affect its speed, as far as they are known.
 fn state(machine: &Machine, known: &Circumstances) -> String {
     let mut parts = Vec::new();
     for fact in SETTINGS {
@@ -372,7 +372,8 @@ fn state(machine: &Machine, known: &Circumstances) -> String {
     if parts.is_empty() { "not reported by the system".to_owned() } else { parts.join("; ") }
 }
 
-/// Describes the CPUs and the memory policy inherited from the parent process. They apply unless options change them.
+/// Describes the CPUs and the memory policy that the process inherited from its parent. They apply unless options
+/// override them.
 pub(crate) fn inherited(known: &Inherited) -> String {
     let named = match known.nodes.as_slice() {
         [] => String::new(),
@@ -397,7 +398,7 @@ fn kernel(machine: &Machine) -> String {
     let mut parts = vec![kernel.unwrap_or_else(|| "unknown".to_owned())];
     parts.push(match &machine.virtualisation {
         Some(hypervisor) => format!("virtual machine ({hypervisor})"),
-        // Where the name of the kernel cannot be read, virtualisation cannot be detected either.
+        // If the name of the kernel cannot be read, virtualisation cannot be detected.
         None if machine.kernel.is_none() => "virtualisation unknown".to_owned(),
         None => "no virtualisation detected".to_owned(),
     });
@@ -424,7 +425,7 @@ pub fn findings(findings: &[Finding]) -> Section {
     section
 }
 
-/// Returns a finding with its severity.
+/// Returns the note on a finding, with its severity.
 pub(crate) fn finding(finding: &Finding) -> Note {
     let (label, tone) = match finding.severity {
         Severity::Critical => ("critical", Tone::Bad),
@@ -467,7 +468,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
 /// Label of the note about caches whose size differs from the reported one.
 pub(crate) const CACHES: &str = "caches";
 
-/// Returns a note if the measured size of the last-level caches differs from the reported size; otherwise `None`.
+/// Returns a note if the measured size of the last-level caches differs from the reported size.
 pub(crate) fn measured_cache(machine: &Machine) -> Option<Note> {
     let measured = machine.measured_cache.as_ref()?;
     let reported = measured.reported.filter(|reported| *reported != measured.bytes)?;

@@ -9,7 +9,7 @@ use crate::head;
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_measure::legible;
 
-/// Invisible character that separates two other characters.
+/// Zero-width character that prevents a link or a mention.
 const APART: &str = "&#8203;";
 
 /// Renders a page: the heading, the conclusion, the header, and the sections.
@@ -28,7 +28,7 @@ pub fn page(page: &Page) -> String {
 /// Renders a page, followed by the command that repeats the run.
 pub fn ticket(page: &Page, command: &str) -> String {
     let out = self::page(page);
-    // The fence is longer than any sequence of backticks in the command, so the command cannot end the code block.
+    // A longer sequence of backticks in the command could end the code block, so the fence is longer than all of them.
     let fence = "`".repeat(3.max(longest(command, '`') + 1));
     let lines = command.lines().map(|line| legible::escaped(line) + "\n").collect::<String>();
     out + &format!("\n### again\n\n{fence}sh\n{lines}{fence}\n")
@@ -50,7 +50,7 @@ fn section(section: &Section) -> String {
             Block::Text(words) => (false, format!("{}\n", text(words))),
             Block::Table(one) => (false, table(one)),
             Block::Card(card) => (false, table(&card.table())),
-            // Tables on the page contain the data of these blocks.
+            // Tables on the page contain the data of pictures.
             Block::Gap | Block::Chart(_) | Block::HeatMaps(_) | Block::Picture(_) => continue,
         };
         if !(is_item && in_list) {
@@ -72,7 +72,7 @@ fn note(note: &Note) -> String {
     format!("{indent}- {label}{}\n", text(&note.text))
 }
 
-/// Renders a table without columns of bars, because other columns contain their values. Headings become rows.
+/// Renders a table without columns of bars, whose values are in other columns. Headings become rows.
 fn table(table: &Table) -> String {
     let table = table.without_bars();
     let width = table.rows.iter().map(Vec::len).max().unwrap_or(0).max(table.columns.len());
@@ -126,7 +126,7 @@ fn text(text: &str) -> String {
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '^' => out.extend(['\\', c]),
             // These characters begin mentions, e-mail addresses, and references to items of GitHub and GitLab.
             '@' | '#' | '!' | '%' if refers(next) => out.extend([c.to_string().as_str(), APART]),
-            // Addresses, even without a scheme.
+            // This prevents links from addresses, with and without a scheme.
             ':' if next == '/' => out.extend([":", APART]),
             '.' if before.eq_ignore_ascii_case(&'w') && refers(next) => out.extend([APART, "."]),
             c => out.push(c),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_table_has_no_bars_and_headings_as_rows() {
+    fn markdown_table_has_headings_as_rows_and_no_bars() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
         one.heading("native");
         one.row([

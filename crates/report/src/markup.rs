@@ -1,9 +1,9 @@
-//! Markup with escaped text and attributes. No constructor of the type accepts unescaped text of records.
+//! Markup with escaped text and attributes. No constructor accepts text from records without escaping it.
 
 use serde::Serialize;
 use std::fmt;
 
-/// Output of `sha256sum *.js` for the scripts.
+/// SHA-256 digests of the scripts, as written by `sha256sum *.js`.
 const DIGESTS: &str = include_str!("../assets/SHA256SUMS");
 
 /// Part of a document, with all text escaped.
@@ -60,7 +60,7 @@ pub(crate) fn element(
     Markup(out)
 }
 
-/// Returns an element with JSON data for scripts. The data cannot end the element.
+/// Returns a `script` element with JSON data for scripts. The data cannot contain the end tag.
 pub(crate) fn script(data: &impl Serialize) -> Markup {
     // Serialisation cannot fail: numbers that are not finite become null, and all keys are strings.
     let json = serde_json::to_string(data).unwrap_or_else(|_| "null".to_owned());

@@ -1,5 +1,5 @@
-//! Pages of `places`: where the threads run, and where their memory is. The columns are those of the ccNUMA lecture
-//! (rank, socket, memory, core), and cache and CPU.
+//! Pages of `places`: the CPUs and the memory of each thread. The columns are those of the ccNUMA lecture (rank,
+//! socket, memory, core), and cache and CPU.
 
 use crate::machine;
 use nodegauge_gauge::view::{Block, ColumnList, Section};
@@ -9,7 +9,8 @@ use nodegauge_placement::json::{PlacesDocument, ThreadEntry};
 use nodegauge_placement::pairs::PairRow;
 use std::fmt::Display;
 
-/// Returns a table with one line per thread. Columns that say nothing on this machine are left out.
+/// Returns a table with one line per thread. Columns without information on this machine are left out, e.g. the socket
+/// on a machine with one socket.
 ///
 /// With ranks, the columns are those of the lecture: the column for memory shows the NUMA nodes, and a line below the
 /// table shows the policy. Thread numbers are shown only if a rank has several threads, and CPU numbers only if they
@@ -43,7 +44,7 @@ pub fn places_section(document: &PlacesDocument) -> Section {
     section
 }
 
-/// Describes where the memory is: the NUMA node of first touch, or the policy with its nodes.
+/// Describes where the memory of a thread is: the NUMA node of first touch, or the policy with its nodes.
 fn memory(thread: &ThreadEntry) -> String {
     match (&thread.memory.nodes, thread.memory.policy) {
         (Some(nodes), policy) => format!("{policy} {}", ranges(nodes)),

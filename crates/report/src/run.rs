@@ -13,9 +13,9 @@ use nodegauge_measure::record::{Finding, Measurement, Record, RegimeSamples, Sev
 use nodegauge_measure::{Fraction, Notice, NoticeId, Seconds};
 use std::collections::BTreeSet;
 
-/// Maximum length of the name of a run.
+/// Maximum number of characters of the name of a run.
 const NAME: usize = 40;
-/// Minimum number of characters of an identifier in the name of a run.
+/// Number of characters of an identifier in the name of a run.
 const ID: usize = 8;
 
 /// Maximum number of findings on the page; `doctor` prints all.
@@ -28,12 +28,12 @@ pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     let alone =
         record.measurements.iter().all(|m| Some(&m.gauge) == first.map(|other| &other.gauge));
     let detail = if alone || all { Detail::Full } else { Detail::Brief };
-    ended(begun(record, gauges, detail), record, detail == Detail::Full)
+    completed_page(page_with_node(record, gauges, detail), record, detail == Detail::Full)
 }
 
-/// Returns the page that the command of a gauge prints: [`page`] without the description of the node and the findings.
+/// Returns the page that the command of a gauge prints: [`page`] without description of the node and findings.
 pub fn gauge_page(record: &Record, gauge: &dyn Gauge) -> Page {
-    ended(headed(record, &[gauge], Detail::Full), record, true)
+    completed_page(page_with_header(record, &[gauge], Detail::Full), record, true)
 }
 
 /// Returns the complete page of a record for a report: pictures, all samples and notes of every gauge, environment, and
@@ -60,7 +60,7 @@ pub fn report_page(
             "none in the record: each figure was measured once, or another program printed it";
         node.note("samples", text);
     }
-    let mut page = begun(record, gauges, Detail::Full);
+    let mut page = page_with_node(record, gauges, Detail::Full);
     let mut sections: Vec<Section> = page.sections.drain(..).skip(1).collect();
     let at = if all.len() > 1 { 0 } else { sections.len() };
     sections.insert(at, node);
@@ -69,7 +69,7 @@ pub fn report_page(
     environment[0].blocks.extend(placed);
     sections.append(&mut environment);
     sections.push(repeat(record));
-    ended(Page { sections, ..page }, record, true)
+    completed_page(Page { sections, ..page }, record, true)
 }
 
 /// Returns the page of a record for a ticket: headline figures with limit and validity, short notes of every gauge,
@@ -80,7 +80,7 @@ pub fn ticket_page(
     conditions: Conditions<'_>,
     registry: &Registry,
 ) -> Page {
-    let mut page = begun(record, gauges, Detail::Brief);
+    let mut page = page_with_node(record, gauges, Detail::Brief);
     let mut rows = Vec::new();
     for gauge in gauges {
         for headline in gauge.headlines(record) {
@@ -133,7 +133,7 @@ pub fn ticket_page(
     page
 }
 
-/// Row on the page for a ticket: a headline figure with its limits.
+/// Row of a ticket: a headline figure with its limits.
 struct TicketRow<'a> {
     title: String,
     m: &'a Measurement,
@@ -141,7 +141,8 @@ struct TicketRow<'a> {
 }
 
 /// Adds one table per test with the regimes of a figure (groups of samples with similar core-to-core round trips), and
-/// marks the regime that the figure is from. The figure is the headline, or else the first one with several regimes.
+/// marks the regime that the figure is from. The figure is the headline figure, otherwise the first figure with several
+/// regimes.
 fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
     let headlines = gauges.iter().flat_map(|gauge| gauge.headlines(record));
     let heads = headlines.filter_map(|headline| headline.figure);
@@ -193,8 +194,8 @@ fn about(record: &Record) -> Section {
     section
 }
 
-/// Returns names for several runs: the labels in which they differ, with the host if other runs have the same labels;
-/// otherwise identifier and host.
+/// Returns names for several runs: the labels in which they differ, followed by the host if several runs have the same
+/// labels. Without such labels, the names are identifier and host.
 pub fn names(runs: &[Record]) -> Vec<String> {
     let is_unique = |n: &usize| {
         let short = runs.iter().map(|run| short_id(run, *n));
@@ -211,8 +212,8 @@ fn short_id(run: &Record, characters: usize) -> String {
     run.id.chars().take(characters).collect()
 }
 
-/// Returns five possible names of a run, the best first. Three of them begin with the labels in which the runs differ,
-/// or are empty without such labels; the last two are made from host and identifier.
+/// Returns five possible names of a run, in descending order of preference. The first three begin with the labels in
+/// which the runs differ, and are empty without such labels. The last two consist of host and identifier.
 fn possible_names(run: &Record, runs: &[Record], characters: usize) -> [String; 5] {
     let own = run.labels.iter().filter(|(key, _)| {
         runs.iter().any(|other| other.labels.get(*key) != runs[0].labels.get(*key))
@@ -239,7 +240,7 @@ fn possible_names(run: &Record, runs: &[Record], characters: usize) -> [String; 
     [labels.clone(), by_host, format!("{labels}, {id}"), cut(host, NAME), by_id]
 }
 
-/// Returns the first possible name that is unique among all runs, or else the last one.
+/// Returns the first possible name that is unique among all runs, otherwise the last one.
 fn chosen_name(own: &[String; 5], all: &[[String; 5]]) -> String {
     let host_alone = if own[3].is_empty() { 4 } else { 3 };
     let kinds = if own[0].is_empty() { host_alone..5 } else { 0..3 };
@@ -255,8 +256,8 @@ fn labels(record: &Record) -> Vec<String> {
     record.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
 }
 
-/// Returns the sections of a gauge. For a run on several hosts, the ranking of the hosts is first, and the other
-/// sections describe the first host.
+/// Returns the sections of a gauge. For a run on several hosts, the first section ranks the hosts, and the others
+/// describe the first host.
 fn sections(record: &Record, gauge: &dyn Gauge, detail: Detail) -> Vec<Section> {
     let registry = Registry::new(gauge.kinds());
     let Some(ranking) = hosts::section(record, gauge.name(), &registry) else {
@@ -265,22 +266,23 @@ fn sections(record: &Record, gauge: &dyn Gauge, detail: Detail) -> Vec<Section> 
     let mut first = record.clone();
     first.keep_own_host();
     let of_first = gauge.view(&first, detail);
-    // STREAM and the memory curves share a gauge name; a gauge that has not measured has no view.
+    // The gauge name is shared by STREAM and the memory curves, so the ranking is shown only with the gauge that
+    // measured.
     let ranking = Some(ranking).filter(|_| !of_first.is_empty());
     ranking.into_iter().chain(of_first).collect()
 }
 
-/// Returns the page of [`headed`], with the description of the node and the most important findings.
-fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
-    let mut page = headed(record, gauges, detail);
+/// Creates the page of [`page_with_header`] with a description of the node and the most important findings.
+fn page_with_node(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
+    let mut page = page_with_header(record, gauges, detail);
     let node = &mut page.sections[0];
     node.blocks.append(&mut machine::brief(&record.machine).blocks);
     findings(&record.findings, node);
     page
 }
 
-/// Returns a page that begins with the header (node, command, date, trust in the figures), followed by the figures.
-fn headed(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
+/// Creates a page that begins with the header (node, command, date, trust in the figures), followed by the figures.
+fn page_with_header(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let machine = &record.machine;
     let host = machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
     let processor =
@@ -312,9 +314,10 @@ fn concerns_whole_budget(notice: &Notice) -> bool {
     notice.id == NoticeId::Budget && notice.gauge.is_empty()
 }
 
-/// Completes a page. A note about an incomplete run is added to the last section, so that its table is not read as
-/// complete. Then the notices are added, or a hint to the option that shows them. The summaries are moved to the end.
-fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
+/// Completes a page. A note about an incomplete run is added to the last section, because its table may be incomplete.
+/// The notices are added if `notices` is true, otherwise a hint to the option that shows them. The summaries are moved
+/// to the end.
+fn completed_page(mut page: Page, record: &Record, notices: bool) -> Page {
     page.sections.retain(|section| !section.blocks.is_empty());
     let summaries: Vec<Section> =
         page.sections.extract_if(.., |section| section.is_summary()).collect();
@@ -325,7 +328,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     if !record.complete {
         last.push(Note::new("incomplete", INCOMPLETE).tone(Tone::Warning));
     }
-    // A short page lists what the time of the run did not allow.
+    // Even a page without notices lists what the time budget of the run did not permit.
     for notice in record.notices.iter().filter(|notice| notices || concerns_whole_budget(notice)) {
         last.note("note", notice.single_line());
     }
@@ -338,7 +341,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     page
 }
 
-/// Adds the most important findings, and the number of others.
+/// Adds the most important findings, and the number of further findings.
 fn findings(findings: &[Finding], section: &mut Section) {
     let matter = findings.iter().filter(|finding| finding.severity >= Severity::Warning);
     let shown: Vec<&Finding> = matter.take(FINDINGS_SHOWN).collect();

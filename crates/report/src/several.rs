@@ -1,5 +1,5 @@
-//! Page of several runs next to each other: their differences, a table that marks the best and the worst run per
-//! figure, and pictures of the figures that all runs have.
+//! Page of several runs side by side: the differences between the runs, a table that marks the best and the worst run
+//! of each figure, and pictures of the figures that all runs have.
 
 use crate::compare::{detectable_change, differences, listed, pair_obstacle, speed};
 use crate::conclusion::sentence;
@@ -40,7 +40,7 @@ pub fn page(
     let name_texts: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut sections = vec![legend(runs, &names), differences(&known.differences, &name_texts)];
     for (test, figures) in grouped(&known.figures, |shared| shared.first().test.as_str()) {
-        // The registry does not contain tests of later versions of the program.
+        // A record of a later version may contain tests that are missing in the registry.
         let mut tests = registry.kinds().iter().flat_map(|kind| kind.tests.iter());
         let id = tests.find(|known_test| **known_test == test).copied().unwrap_or("figures");
         sections.push(section(id, test, &figures, &names));
@@ -80,7 +80,7 @@ pub fn page(
     page
 }
 
-/// True if the figure is a headline figure of a run.
+/// True if the figure is the headline figure of any run.
 fn is_headline(shared: &SharedFigure<'_>, heads: &[&Measurement]) -> bool {
     let mut of_runs = shared.runs.iter().flatten();
     of_runs.any(|m| heads.iter().any(|head| std::ptr::eq(*head, *m)))
@@ -97,7 +97,7 @@ fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> Head 
             && shared.runs.iter().flatten().all(|m| m.validity.status == Status::Valid)
     });
     let usable = valid.count();
-    let unsure = ratios.unsure();
+    let unsure = ratios.without_interval_in_words();
     let is_sure = usable == count && unsure.is_none();
     let tone = if is_sure { Tone::Plain } else { Tone::Warning };
     let counted_figures = counted(count, "figure");
@@ -121,7 +121,7 @@ fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> Head 
     Head { title, facts: facts(runs), trust, tone, findings: Vec::new() }
 }
 
-/// Describes the runs: their number, their command if it is the same, and their dates.
+/// Describes the runs: their number, their command if all have the same, and their dates.
 fn facts(runs: &[Record]) -> String {
     let command = head::command_names(&distinct(runs.iter().map(head::command)));
     let started = runs.iter().map(|run| run.started.as_str());
@@ -135,13 +135,13 @@ struct Ratios {
     /// Name of the first run.
     reference: String,
     rows: Vec<ForestRow>,
-    /// Reason why ratios have no interval, if there is a remedy.
+    /// Reason why ratios have no interval; `None` if there is no remedy.
     without_interval: Option<Reason>,
 }
 
 impl Ratios {
-    /// Describes for the header how many ratios have no interval; `None` if all have one.
-    fn unsure(&self) -> Option<String> {
+    /// Describes, for the header, how many ratios have no interval; `None` if every ratio has one.
+    fn without_interval_in_words(&self) -> Option<String> {
         let all = self.rows.len();
         match self.rows.iter().filter(|row| row.interval.is_none()).count() {
             0 => None,
@@ -162,7 +162,8 @@ impl Ratios {
     }
 }
 
-/// Returns the ratios of the other runs to the first one, for headline figures, or else for the first figures.
+/// Computes the ratios of the other runs to the first run, for the headline figures; without headline figures, for the
+/// first figures.
 fn ratios(
     names: &[String],
     figures: &[SharedFigure<'_>],
@@ -288,7 +289,7 @@ fn doubts(figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Note> {
     notes
 }
 
-/// Returns the cell of a figure. Its text contains the same information as its colour.
+/// Returns the cell of a figure. Its text repeats the meaning of its colour.
 fn cell(m: Option<&Measurement>, run: usize, marked: Option<[usize; 2]>) -> TableCell {
     let Some(m) = m else { return "-".into() };
     let (words, tone) = match (m.validity.status, marked) {
@@ -368,7 +369,7 @@ fn bars(test: &str, figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Pict
     pictures.collect()
 }
 
-/// Returns the length of a bar, and the reason if it is suspect.
+/// Returns the value of a bar, with the reason if it is suspect.
 fn bar_value(m: Option<&Measurement>) -> Option<(f64, Option<String>)> {
     Some((result(m)?, m?.validity.reasons.first().cloned()))
 }
@@ -385,7 +386,7 @@ fn is_pair_for(pair: &Pair, shared: &SharedFigure<'_>) -> bool {
     pair.title() == shared.title && pair.test == shared.first().test
 }
 
-/// Returns a sentence about a figure without a best run: the runs are not comparable, fewer than two have a valid
+/// Returns a sentence about a figure without a best run: the runs are not comparable, only one run or none has a valid
 /// figure, or all figures are equal.
 fn undecided(shared: &SharedFigure<'_>, names: &[String]) -> String {
     let title = &shared.title;

@@ -1,5 +1,5 @@
-//! Explanations of terms that only this project or one benchmark suite uses. Each is printed where the term first
-//! appears on a page.
+//! Explanations of terms that only this project or one benchmark suite uses. Each explanation is printed where its term
+//! first appears on a page.
 
 use crate::machine::MACHINE;
 use nodegauge_gauge::view::{Block, Drawing, Page, Section, Table, TableCell};
@@ -25,11 +25,11 @@ const TERMS: [(&str, &str); 8] = [
     ("eager", "sent at once, without waiting for the receiver; larger messages wait (rendezvous)"),
 ];
 
-/// Word in front of the number of a placement policy.
+/// Word that precedes the number of a placement policy.
 const POLICY: &str = "policy";
 
-/// Adds an explanation to the section in which a term first appears. The description of the node is not searched, so
-/// that the page of a saved run ends in the same way as when the run printed it.
+/// Adds explanations to the sections in which terms first appear. The section that describes the node is not searched,
+/// because the page of a run that was just measured does not contain it.
 pub(crate) fn explain(page: &mut Page) {
     let mut known: BTreeSet<&str> = BTreeSet::new();
     let mut policies: BTreeSet<u8> = BTreeSet::new();
@@ -97,12 +97,13 @@ fn table_texts(table: &Table) -> impl Iterator<Item = &str> {
     titles.chain(cells.map(|cell: &TableCell| cell.text.as_str()))
 }
 
-/// Returns the number of a policy, which a rank map may follow: `4/even`.
+/// Parses the number of a policy, which may be followed by a rank map: `4/even`.
 fn number(policy: &str) -> Option<u8> {
     policy.split('/').next()?.parse().ok()
 }
 
-/// Returns the numbers of the policies in a section: after the word, and in columns with this title.
+/// Returns the numbers of the policies in a section: those after [`POLICY`] in its words, and those in columns with
+/// this title.
 fn section_policies(section: &Section, words: &[String]) -> BTreeSet<u8> {
     let behind = words.windows(2).filter(|pair| pair[0] == POLICY);
     let mut found: BTreeSet<u8> = behind.filter_map(|pair| number(&pair[1])).collect();

@@ -12,11 +12,11 @@ use nodegauge_measure::legible::{escaped, escaped_lines};
 
 /// Width of the column of labels.
 const LABEL: usize = 11;
-/// Maximum length of a line of prose. Longer lines are hard to read, even on a wide terminal.
+/// Maximum number of characters of a line of prose. Longer lines are hard to read, even on a wide terminal.
 const PROSE: usize = 120;
-/// Maximum width of bars in characters, unless the table sets another.
+/// Maximum width of bars in characters, unless the table specifies another width.
 const MAX_BAR: usize = 24;
-/// On a wide terminal, bars may take its width divided by this number.
+/// Divisor of the terminal width that gives the width of bars on a wide terminal.
 const BAR_PART: usize = 4;
 /// Minimum width of bars in characters.
 const MIN_BAR: usize = 4;
@@ -24,11 +24,11 @@ const MIN_BAR: usize = 4;
 const GAP: usize = 2;
 /// Indentation of the rows below a heading.
 const INDENT: usize = 2;
-/// Maximum length of a word that is never split in the last column of a table.
+/// Maximum number of characters of a word that is never split in the last column of a table.
 const WORD: usize = 12;
 /// Placeholder for a heading between the rows: a private-use character that no text contains.
 const HEADING: char = '\u{e000}';
-/// Invisible marks around words of each tone while a table is laid out. No text contains them.
+/// Private-use characters, one per tone, that mark words while a table is laid out. No text contains them.
 const TONES: [(Tone, char); 6] = [
     (Tone::Strong, '\u{2061}'),
     (Tone::Faint, '\u{2062}'),
@@ -77,9 +77,9 @@ fn escape(tone: Tone) -> &'static str {
     }
 }
 
-/// Renders a page: the heading, the header, and the sections, separated by empty lines. The conclusion is below the
-/// description of the node and above the figures, so that the page of a saved run ends in the same way as when the run
-/// printed it.
+/// Renders a page: the heading, the header, and the sections, separated by empty lines. The conclusion is between the
+/// description of the node and the figures. A run prints the description before it measures, so this order is that of
+/// its output.
 pub fn page(page: &Page, style: Style) -> String {
     let mut out = String::new();
     for line in heading(&escaped(&page.heading), usize::from(style.width)) {
@@ -113,13 +113,13 @@ fn heading(text: &str, width: usize) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).flat_map(|line| wrap(&line, width)).collect()
 }
 
-/// Renders the heading of a block, wrapped at the width of the terminal.
+/// Formats the heading of a block, wrapped at the width of the terminal.
 fn heading_lines(text: &str, tone: Tone, style: Style) -> String {
     let lines = wrap(&escaped(text), usize::from(style.width));
     lines.iter().map(|line| format!("{}\n", style.toned(tone, line))).collect()
 }
 
-/// Adds an empty line before the next part of a page.
+/// Adds an empty line before the next part of a page, unless the page is empty.
 fn begin_part(out: &mut String) {
     if !out.is_empty() {
         out.push('\n');
@@ -170,8 +170,8 @@ fn note(note: &Note, style: Style) -> String {
     out
 }
 
-/// Returns the table with control characters escaped. Cells may contain text from other records, which must not control
-/// the terminal or begin a new line. Colours are added later.
+/// Escapes the control characters in a table. Cells may contain text from other records, which must not control the
+/// terminal or begin a new line. Escape sequences for colours are added later.
 fn legible(table: &Table) -> Table {
     let mut legible = table.clone();
     let cells = legible.rows.iter_mut().flatten();
@@ -187,7 +187,7 @@ fn legible(table: &Table) -> Table {
     legible
 }
 
-/// Returns the chart with control characters in the names of its series escaped.
+/// Escapes the control characters in the names of a chart's series.
 fn legible_chart(chart: &Chart) -> Chart {
     let mut legible = chart.clone();
     for series in &mut legible.series {
@@ -196,7 +196,7 @@ fn legible_chart(chart: &Chart) -> Chart {
     legible
 }
 
-/// Returns the heat maps with control characters in their names escaped.
+/// Escapes the control characters in the names of heat maps.
 fn legible_maps(maps: &HeatMaps) -> HeatMaps {
     let mut legible = maps.clone();
     let titles = legible.maps.iter_mut().map(|map| &mut map.title);
@@ -221,7 +221,7 @@ fn text(text: &str, style: Style) -> String {
     out
 }
 
-/// Returns the width of a column in characters, without wrapped cells and with short bars.
+/// Returns the width of a column in characters if its cells are not wrapped and its bars have the minimum width.
 fn column_width(table: &Table, at: usize) -> usize {
     let cells = table.rows.iter().filter_map(|row| row.get(at));
     let cells = cells.map(|cell| match cell.bar {
@@ -237,7 +237,7 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Returns the width of a table in characters, without wrapped cells and with short bars.
+/// Returns the width of a table in characters if its cells are not wrapped and its bars have the minimum width.
 fn natural_width(table: &Table) -> usize {
     let columns = (0..table.columns.len()).map(|at| column_width(table, at) + GAP);
     columns.sum::<usize>().saturating_sub(GAP)
@@ -260,8 +260,8 @@ fn first_width(table: &Table) -> usize {
     width
 }
 
-/// Returns the minimum width of the last column, which is wrapped: its longest word, but at most [`WORD`]. A title is
-/// only broken between words.
+/// Returns the minimum width of the last column, which is wrapped: the length of its longest word, but at most
+/// [`WORD`]. A title is broken only between words.
 fn min_last_width(table: &Table) -> usize {
     let last = table.columns.len().saturating_sub(1);
     let cells = table.rows.iter().filter_map(|row| row.get(last));
@@ -271,7 +271,7 @@ fn min_last_width(table: &Table) -> usize {
     words.max().unwrap_or(0).min(WORD).max(title)
 }
 
-/// Splits a table into parts that fit the terminal. Each part begins with the first column.
+/// Splits a table by columns into parts that fit the terminal. Each part begins with the first column.
 fn parts(table: &Table, style: Style) -> Vec<Table> {
     let width = usize::from(style.width);
     let last = table.columns.len().saturating_sub(1);
@@ -298,8 +298,8 @@ fn parts(table: &Table, style: Style) -> Vec<Table> {
     parts.iter().map(|columns| table.with_columns(columns)).collect()
 }
 
-/// Returns the table without the optional columns that do not fit the terminal, and their titles. If that is not
-/// sufficient, bars are left out, too, because they repeat a figure.
+/// Returns the table without the optional columns that do not fit the terminal, and the titles of these columns. If
+/// this is not sufficient, bars are left out, because they repeat a figure.
 fn fitted(table: &Table, style: Style) -> (Table, Vec<String>) {
     let mut fitted = table.clone();
     let mut left_out = Vec::new();
@@ -392,7 +392,7 @@ fn whole_table(table: &Table, style: Style) -> String {
     text
 }
 
-/// Returns the width that the other columns leave for the last one.
+/// Returns the width that the other columns leave for the last column.
 fn last_room(table: &Table, style: Style) -> usize {
     let last = table.columns.len().saturating_sub(1);
     let first = if last > 0 { first_width(table) + GAP } else { 0 };
@@ -406,7 +406,7 @@ fn wrapped(cell: &TableCell, width: usize) -> TableCell {
     TableCell { text: lines.join("\n"), ..cell.clone() }
 }
 
-/// Returns the text of a cell with marks for its tone around each word.
+/// Encloses each word of a cell in marks for the tone of the cell.
 fn marked(cell: &TableCell, style: Style) -> String {
     let Some((_, mark)) = TONES.iter().find(|(tone, _)| *tone == cell.tone && style.colour) else {
         return cell.text.clone();
@@ -443,7 +443,7 @@ fn laid_out(table: &Table, rows: &[Vec<String>], style: Style) -> String {
     grid.to_string()
 }
 
-/// Returns the width of the bars in characters, which is the width that the other columns leave.
+/// Returns the width that the other columns leave for bars, in characters.
 fn bar_room(table: &Table, style: Style) -> usize {
     let indent = indentation(table);
     let used: usize = (0..table.columns.len())

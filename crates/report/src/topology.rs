@@ -5,10 +5,11 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{NumaNode, Record};
 
-/// Maximum number of placements that are drawn; four are sufficient for a run of all gauges.
+/// Maximum number of placements that are drawn. A run of all gauges has at most four.
 const MAX_PLACEMENTS: usize = 4;
 
-/// Returns one picture per placement of a record, in order of appearance, on the NUMA nodes of the record.
+/// Returns one picture per distinct placement of a record, in order of appearance. Each shows the NUMA nodes of the
+/// machine.
 pub(crate) fn pictures(record: &Record) -> Vec<Picture> {
     let mut known: Vec<(&str, Vec<Vec<u32>>)> = Vec::new();
     for m in &record.measurements {
@@ -34,7 +35,7 @@ fn on(node: &NumaNode, places: &[Vec<u32>]) -> NodeThreads {
     NodeThreads { name: format!("node {}{memory}", node.id), cpus }
 }
 
-/// Returns the numbers of the threads that may run on a CPU.
+/// Returns the indices of the threads that may run on a CPU.
 fn threads_on(cpu: u32, places: &[Vec<u32>]) -> Vec<usize> {
     let here = places.iter().enumerate().filter(|(_, cpus)| cpus.contains(&cpu));
     here.map(|(thread, _)| thread).collect()

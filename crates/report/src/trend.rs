@@ -20,8 +20,8 @@ use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{self, Better};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Minimum length of a gap, as a multiple of the median time between two runs. A single missing run doubles the time
-/// between two runs.
+/// Minimum length of a gap, as a multiple of the median interval between runs. A single missing run doubles the
+/// interval.
 const GAP: f64 = 1.5;
 /// Maximum number of listed machine changes, and of reasons for doubt.
 const LISTED: usize = 12;
@@ -30,18 +30,18 @@ const SERIES: usize = 4;
 /// Maximum number of configurations and hosts in the conclusion.
 const IN_CONCLUSION: usize = 3;
 
-/// Values of many runs, which are added one by one, oldest first. Only values that the page shows are kept.
+/// Values of many runs. Runs are added one by one, oldest first, and only values that the page shows are kept.
 #[derive(Debug, Default)]
 pub struct TrendRuns {
     count: usize,
     /// Number of runs without a start time.
     timeless: usize,
-    /// Number of runs with a headline figure that is not valid.
+    /// Number of runs with a suspect or invalid headline figure.
     doubted: usize,
     /// Different commands of the runs.
     commands: Vec<String>,
     figures: Vec<TrendFigure>,
-    /// Machine of every host, as its latest run describes it.
+    /// Machine of each host, according to its latest run.
     machines: Vec<Machine>,
     /// Changes of the machines between runs.
     changes: Vec<MachineChange>,
@@ -66,7 +66,7 @@ struct TrendFigure {
     what: &'static str,
     host: Option<String>,
     unit: Unit,
-    /// Configuration of the first run with each command.
+    /// One configuration for each different command of the runs.
     configs: Vec<SeriesConfig>,
     runs: Vec<TrendRun>,
 }
@@ -76,7 +76,7 @@ struct TrendFigure {
 struct TrendRun {
     /// Start time of the run, in seconds since 1970.
     at: f64,
-    /// Values per regime. The first entry contains the quoted value.
+    /// Samples by regime. The first entry is the regime of the quoted value.
     parts: Vec<RegimeFigures>,
     status: Status,
     doubt: Option<String>,
@@ -212,8 +212,8 @@ impl TrendRuns {
 }
 
 impl TrendRuns {
-    /// Returns the name of a figure: `Triad, best, pages thp on n01`. It contains the host if there are several, and
-    /// the settings in which the configurations of the figure differ.
+    /// Returns the name of a figure: `Triad, best, pages thp on n01`. The name contains the host if there are several
+    /// hosts, and the settings in which the configurations of the figure differ.
     fn name(&self, figure: &TrendFigure) -> String {
         let settings = self.settings(figure);
         let comma = if settings.is_empty() { "" } else { ", " };
@@ -235,8 +235,8 @@ impl TrendRuns {
         host.map(|host| format!(" on {host}")).unwrap_or_default()
     }
 
-    /// Returns the picture of one or several configurations of a figure on one host. The regimes belong to the node, so
-    /// the runs of all configurations show them.
+    /// Returns the picture of the configurations of a figure on one host. Regimes are a property of the host, so the
+    /// runs of all configurations determine the bands.
     fn picture(&self, figures: &[&TrendFigure]) -> Picture {
         let is_alone = figures.len() == 1;
         let mut runs: Vec<&TrendRun> = figures.iter().flat_map(|figure| &figure.runs).collect();
@@ -312,7 +312,7 @@ impl TrendRun {
         self.parts.first().map(|part| self.marked(part.value))
     }
 
-    /// Returns a value of the run. It is suspect if the figure is.
+    /// Converts a value of the run; it is suspect if the figure of the run is suspect.
     fn marked(&self, value: f64) -> TrendValue {
         TrendValue { value, is_suspect: self.status == Status::Suspect }
     }
@@ -332,7 +332,7 @@ struct TrendValues {
 }
 
 impl TrendValues {
-    /// Sorts the values.
+    /// Creates a set of values, and sorts it.
     fn new(unit: Unit, mut values: Vec<TrendValue>) -> Self {
         values.sort_by(|a, b| a.value.total_cmp(&b.value));
         Self { unit, values }
@@ -343,8 +343,8 @@ impl TrendValues {
         self.values.iter().filter(|one| one.is_suspect).count()
     }
 
-    /// Returns the median. It is suspect if at least half of the values are, because fewer cannot move it past the
-    /// others.
+    /// Returns the median. It is suspect if at least half of the values are suspect, because fewer suspect values
+    /// cannot move it past the valid ones.
     fn median(&self) -> TrendValue {
         let values: Vec<f64> = self.values.iter().map(|one| one.value).collect();
         let is_suspect = 2 * self.suspect() >= values.len();
@@ -399,7 +399,7 @@ impl TrendRow {
 }
 
 impl TrendFigure {
-    /// True if both are the same figure on the same host, in any configuration.
+    /// True if both are the same figure on the same host; their configurations may differ.
     fn is_same_kind(&self, other: &Self) -> bool {
         self.title == other.title && self.unit == other.unit && self.host == other.host
     }
@@ -427,8 +427,8 @@ impl TrendFigure {
         self.doubts(section);
     }
 
-    /// Returns the table of values: one row for the values that the runs report, and one row per regime. A run may have
-    /// samples in a regime without reporting them.
+    /// Returns the table of values: one row for the values that the runs report, and one row per regime. The row of a
+    /// regime also contains runs that have samples in the regime but report the value of another regime.
     fn table(&self, name: &str, regimes: &[Regime]) -> Table {
         let columns = ColumnList::<TrendRow>::new()
             .left(name, |row| row.name.clone())
@@ -508,7 +508,7 @@ impl TrendFigure {
         dots
     }
 
-    /// Returns a sentence that summarises the figure; `None` if there is nothing to say.
+    /// Returns a sentence that summarises the figure; `None` for fewer than two values.
     fn in_words(&self, name: &str) -> Option<String> {
         let reported: Vec<TrendValue> = self.runs.iter().filter_map(TrendRun::value).collect();
         if reported.len() < 2 {
@@ -531,8 +531,7 @@ impl TrendFigure {
     }
 }
 
-/// Returns the regimes of runs, shortest round trip first. A single regime is not returned, because it cannot be
-/// compared.
+/// Returns the regimes of runs, shortest round trip first; empty for a single regime.
 fn run_regimes<'a>(runs: impl IntoIterator<Item = &'a TrendRun>) -> Vec<Regime> {
     let parts = runs.into_iter().flat_map(|run| &run.parts);
     let trips: Vec<f64> = parts.filter_map(|part| part.round_trip).collect();
@@ -604,7 +603,7 @@ mod tests {
         }
     }
 
-    /// Returns the texts in the first row of the table.
+    /// Returns the texts of the first row of a figure's table.
     fn row(figure: &TrendFigure) -> Vec<String> {
         let table = figure.table("Triad, best", &[]);
         table.rows[0].iter().map(|cell| cell.text.clone()).collect()

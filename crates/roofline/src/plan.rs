@@ -6,7 +6,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{
     CeilingsAsk, CeilingsPart, GAUGE, MEMORY, NoPoint, ONE_THREAD, RooflinePoint,
 };
-use nodegauge_gauge::{ExpectedCost, Gauge, PlannedRun, Site, kept, run_part};
+use nodegauge_gauge::{ExpectedCost, Gauge, PlannedRun, Site, run_part, with_failure_as_notice};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_measure::{
@@ -158,7 +158,7 @@ impl PlannedRun for RooflinePlan {
                 {
                     return Err(refused);
                 }
-                ended => found.extend(kept(gauge, ended)),
+                ended => found.extend(with_failure_as_notice(gauge, ended)),
             }
         }
         found.set_run_time(&limits, Duration::ZERO);

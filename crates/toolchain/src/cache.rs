@@ -1,11 +1,11 @@
 //! Cache of compiled programs, which is kept between runs. A program is started only if it has not changed since it was
 //! compiled.
 //!
-//! A program that another user has placed in the cache would run as this user. Therefore the folder must belong to
-//! this user, no other user may be able to write into it or to replace a folder on the path to it, and the path
-//! must not contain symbolic links ([`TrustedFolder`]). For each program, the cache also has a file with the
-//! program's SHA-256, which was written when the program was compiled. The program that runs is a copy of the
-//! verified bytes, in a private folder of the run.
+//! A program that another user has placed in the cache would run as this user. Therefore the folder must belong to this
+//! user, no other user may be able to write into it or to replace a folder on the path to it, and the path must not
+//! contain symbolic links ([`TrustedFolder`]). For each program, the cache also contains a file with the program's
+//! SHA-256, which is written when the program is compiled. A run executes a copy of the verified bytes in a private
+//! folder.
 
 use nodegauge_measure::Bytes;
 use nodegauge_os::{MAX_PROGRAM_BYTES, TrustedFolder, effective_user};
@@ -22,11 +22,11 @@ use std::path::{Path, PathBuf};
 const OTHERS_WRITE: u32 = 0o022;
 /// Permissions for the owner only.
 const PRIVATE: Mode = Mode::RWXU;
-/// Number of digits of a digest in the name of a file.
+/// Number of hexadecimal digits of a digest in a file name.
 const DIGITS: usize = 16;
 
-/// Returns the folder of compiled programs and of measured capacities: `NODEGAUGE_CACHE_DIR`, otherwise the XDG
-/// cache folder. A relative `XDG_CACHE_HOME` is ignored, as the XDG specification requires.
+/// Returns the folder for compiled programs and measured capacities: `NODEGAUGE_CACHE_DIR`, otherwise the XDG cache
+/// folder. A relative `XDG_CACHE_HOME` is ignored, as the XDG specification requires.
 pub fn cache_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let [own, of_caches, home] = ["NODEGAUGE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"]
         .map(|name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from));
@@ -41,14 +41,14 @@ pub fn cache_file_name(kind: &str, identity: &str) -> String {
     format!("{kind}-{}", &digest[..DIGITS])
 }
 
-/// Folder with compiled programs.
+/// Cache: a folder with compiled programs.
 #[derive(Debug)]
 pub struct ProgramCache {
     folder: TrustedFolder,
 }
 
 impl ProgramCache {
-    /// Opens the folder. It is created if it is missing.
+    /// Opens the folder, and creates it if it is missing.
     ///
     /// # Errors
     /// Returns the reason if the folder cannot be trusted, created or opened.
@@ -81,11 +81,8 @@ impl ProgramCache {
         }
     }
 
-    /// Stores a program under `name`. The program becomes visible only when it and its seal are complete, so that
-    /// another run does not take it for a changed program in the meantime.
-    ///
-    /// # Errors
-    /// Fails when the program cannot be written.
+    /// Stores a program under `name`. The program becomes visible only when the program and its seal are complete.
+    /// Otherwise another run could find a program whose seal does not match yet.
     pub fn keep(&self, name: &str, key: &str, program: &[u8]) -> io::Result<()> {
         let seal_text = seal(key, program);
         let files = [(&seal_text[..], seal_name(name)), (program, name.to_owned())];
@@ -129,7 +126,7 @@ impl ProgramCache {
     }
 }
 
-/// Returns the reason if another user may have changed a file or folder; `None` if not.
+/// Returns the reason why another user may have changed a file or folder; `None` if no other user can change it.
 fn why_not_ours(stat: &Stat) -> Option<String> {
     let mode = stat.st_mode & 0o7777;
     if stat.st_uid != effective_user() {
@@ -142,8 +139,8 @@ fn seal_name(name: &str) -> String {
     format!("{name}.key")
 }
 
-/// Returns the content of the file that the cache stores with a program, called its seal. It contains the digest of
-/// the program and the key from which the program was compiled, because two keys may have the same file name.
+/// Returns the seal of a program, which the cache stores next to it. The seal contains the digest of the program, and
+/// the key from which the program was compiled, because two keys may have the same file name.
 fn seal(key: &str, program: &[u8]) -> Vec<u8> {
     format!("sha256 {:x}\n{key}", Sha256::digest(program)).into_bytes()
 }

@@ -18,7 +18,8 @@ impl CommandLine {
         Self { words: vec![program.into()] }.with(arguments)
     }
 
-    /// Returns the value of a macro that an argument defines (`-DNAME=VALUE`); empty for a macro without a value.
+    /// Returns the value of the macro `name` if an argument defines it (`-DNAME=VALUE`); an empty text for a macro
+    /// without a value.
     pub fn defined<'a>(&'a self, name: &str) -> Option<&'a str> {
         let mut previous = self.program();
         for word in self.arguments() {
@@ -36,8 +37,8 @@ impl CommandLine {
         None
     }
 
-    /// Returns the command without the arguments that select its input and output: `-o FILE`, and files named
-    /// `source`. Command lines that users copy often contain both.
+    /// Removes the arguments that select input and output: `-o FILE`, and files named `source`. Command lines that
+    /// users copy often contain both.
     pub fn without_files(&self, source: &str) -> Self {
         let mut words = vec![self.program().to_owned()];
         let mut arguments = self.arguments().iter();
@@ -52,7 +53,7 @@ impl CommandLine {
         Self { words }
     }
 
-    /// Parses text that a user typed. Error messages contain `what`, which is the name of the text, and `example`.
+    /// Parses a command that a user typed. `what` is the name of the text in error messages, which also show `example`.
     ///
     /// # Errors
     /// Fails when the text is empty, or ends within a quote or after a backslash.
@@ -87,7 +88,7 @@ impl CommandLine {
         &self.words[1..]
     }
 
-    /// Returns the command with further arguments at the end.
+    /// Returns the command with `more` arguments at its end.
     pub fn with<S: Into<String>>(&self, more: impl IntoIterator<Item = S>) -> Self {
         let mut words = self.words.clone();
         words.extend(more.into_iter().map(Into::into));

@@ -32,7 +32,7 @@ pub struct CompiledProgram {
 pub struct CompileLimits {
     /// Limit for the query of the compiler's version.
     pub version: Duration,
-    /// Time limits for the steps of a compilation. A step that exceeds its limit is killed.
+    /// Limit for the compilation.
     pub compile: Duration,
     /// Limit for the CPU time of the first run of the compiled program.
     pub trial: Duration,
@@ -70,8 +70,8 @@ impl Compiler {
             }
             other => other?,
         };
-        // A compiler that exits with a failure for `--version` may still compile programs. A hang or an interrupt is an
-        // error.
+        // A compiler may return an unsuccessful status for `--version` and still compile programs. A hang or an
+        // interruption is an error.
         let succeeds = job.status(&output)?.success();
         let mut lines = output.stdout.lines().map(str::trim);
         let version = lines.find(|line| succeeds && !line.is_empty()).map(legible::quoted);
@@ -91,12 +91,12 @@ impl Compiler {
         name: &str,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<CompiledProgram, ToolchainError> {
-        if let Some(misread) = vendor_flags::misread(&self.command, self.version.as_deref()) {
+        if let Some(misread) = vendor_flags::misread_flags(&self.command, self.version.as_deref()) {
             let program = self.command.program().to_owned();
             return Err(ToolchainError::ForeignFlag { program, flags: misread });
         }
         let path = scratch.path().join(name);
-        // Sources precede the libraries that the flags may link.
+        // The linker requires that sources precede the libraries in the flags.
         let command = self
             .command
             .with(flags.iter().cloned())
@@ -104,7 +104,7 @@ impl Compiler {
             .with(["-o".to_owned(), path.display().to_string()]);
         // The job runs in the current folder, so that relative paths in the user's flags remain valid.
         let mut job = Job::new(command.clone(), limit);
-        // Temporary files of a killed compiler are removed together with this folder.
+        // Temporary files that a killed compiler leaves are removed together with this folder.
         let folder = scratch.path().display().to_string();
         job.environment.push(("TMPDIR".to_owned(), Some(folder)));
         let output = run(&job, interrupted)?;
@@ -122,7 +122,7 @@ impl Compiler {
             command: command.to_string(),
             status,
             errors: first_errors(&output.stderr),
-            flags: vendor_flags::refused(&self.command, &output.stderr),
+            flags: vendor_flags::refused_flags(&self.command, &output.stderr),
         })
     }
 }

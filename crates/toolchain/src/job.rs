@@ -29,9 +29,9 @@ pub struct Job {
     pub limit: Duration,
     /// Maximum number of bytes of standard output, which is also the maximum for the error output.
     pub output_limit: u64,
-    /// CPUs, memory policy and pages of the process; `None`: as this process.
+    /// CPUs, memory policy and pages of the process; `None` if it inherits them.
     pub place: Option<ChildPlace>,
-    /// Stack limit of the process; `None`: as this process.
+    /// Stack limit of the process; `None` if it inherits the limit.
     pub stack: Option<StackLimit>,
 }
 
@@ -50,9 +50,8 @@ pub struct JobOutput {
     pub limit: Duration,
 }
 
-/// Runs `job` to its end and then kills all its descendants. `interrupted` is called repeatedly while the job runs.
-/// If the budget of the user is used up before the limit of the job, the job ends with the budget; see
-/// [`helper_time`].
+/// Runs `job` to its end and then kills all its descendants. `interrupted` is called repeatedly while the job runs. If
+/// the user's time budget ends before the limit of the job, the job ends with the budget; see [`helper_time`].
 ///
 /// # Errors
 /// Fails when the program cannot be started or monitored. An unsuccessful status is not an error of this function.
@@ -127,8 +126,7 @@ impl Job {
         command
     }
 
-    /// Returns the command for a message. Long arguments are shortened, because a description can have a thousand
-    /// characters.
+    /// Formats the command for a message. Long arguments are shortened: some have a thousand characters.
     fn shown(&self) -> String {
         legible::shortened(&self.command.to_string())
     }

@@ -3,8 +3,7 @@
 //! A command is a vector of words, never a shell string. Output files are in a private folder, which is removed when
 //! its owner is dropped. A command is killed with all its descendants when it reaches a limit of time or output, or
 //! when the user interrupts the run. [`program`] runs the user's programs, with ranks and input files. [`code`]
-//! analyses compiled machine code. [`blas`] finds and loads BLAS libraries. This crate does not depend on any
-//! benchmark.
+//! analyses compiled machine code. [`blas`] finds and loads BLAS libraries. This crate does not depend on any gauge.
 #![deny(unsafe_code)]
 
 pub mod blas;

@@ -30,7 +30,7 @@ pub use words::{RecognisedLauncher, library_in_output, recognise_launcher, witho
 /// MPI library, as its compiler wrapper reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MpiLibrary {
-    /// Implementation on which the library is based, e.g. MPICH for Intel MPI and MVAPICH.
+    /// Implementation from which the library is derived, e.g. MPICH for Intel MPI and MVAPICH.
     pub family: &'static MpiImplementation,
     /// Name of the library: `Open MPI`, `MPICH`, `Intel MPI`, `MVAPICH`.
     pub name: String,
@@ -49,18 +49,18 @@ pub struct MpiLauncher {
     pub title: &'static str,
     /// Version of the launcher; `None` if it does not report its version.
     pub version: Option<String>,
-    /// False for Hydra without a topology library, which cannot bind ranks, e.g. Hydra of Debian 11.
+    /// True if the launcher can bind ranks. False only for Hydra without a topology library, e.g. of Debian 11.
     pub binds: bool,
 }
 
 impl MpiLauncher {
-    /// Returns the first number of the launcher's version.
+    /// Returns the first number of the launcher's version; `None` if the version is unknown.
     pub fn major(&self) -> Option<u32> {
         self.version.as_ref()?.split('.').next()?.parse().ok()
     }
 
-    /// True if this process runs as root and the launcher refuses this without an option. Open MPI also accepts
-    /// environment variables instead of the option; version 5 also reads the variables of its runtime (PRRTE).
+    /// True if this process runs as root and the launcher refuses to start programs as root. The launcher accepts an
+    /// option, and Open MPI also accepts environment variables; version 5 also those of its runtime (PRRTE).
     pub fn refuses_root(&self) -> bool {
         let allowed = ["OMPI_", "PRTE_"].iter().any(|prefix| {
             let names = ["ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM"];
@@ -69,7 +69,7 @@ impl MpiLauncher {
         self.kind == LauncherKind::OpenMpi && nodegauge_os::is_root() && !allowed
     }
 
-    /// Checks that the launcher starts programs of the user if this process runs as root.
+    /// Checks that the launcher starts programs even if this process runs as root.
     ///
     /// # Errors
     /// Fails if the launcher requires an option, which the user must give.
@@ -126,7 +126,7 @@ pub struct Mpi {
     pub library: MpiLibrary,
     /// Launcher that starts ranks of this library.
     pub launcher: MpiLauncher,
-    /// Reason why this MPI was chosen, as text; the caller sets it.
+    /// Reason why this MPI was chosen; empty until the caller sets it.
     pub selection_reason: String,
 }
 
@@ -200,7 +200,7 @@ impl Mpi {
             let found = recognised.launcher(command, &words);
             let program = which(found.command.program()).unwrap_or_default();
             if let Some((path, abi)) = runtime::launcher_library(&program, own) {
-                // The usual library of a launcher has its version.
+                // The version of the library is assumed to be that of the launcher.
                 let library = library_in_output(&words).unwrap_or_else(|| MpiLibrary {
                     version: found.version.clone(),
                     ..MpiLibrary::from_implementation(own)
@@ -221,7 +221,8 @@ impl Mpi {
     }
 }
 
-/// Returns the library that a wrapper reports if it is called with the query option of an implementation.
+/// Calls a wrapper with the query options of all implementations. Returns the library that it reports; `None` if it
+/// reports none.
 fn wrapper_library(
     program: &str,
     interrupted: &dyn Fn() -> bool,
@@ -362,12 +363,12 @@ fn named_launcher(
     Ok(found.launcher(command, &words))
 }
 
-/// Returns the names of installed launchers that may belong to a wrapper, most likely first.
+/// Returns the installed launchers that may belong to a wrapper, most likely first.
 fn candidates(wrapper: &Path) -> Vec<String> {
     let mut paths = Vec::new();
     for here in links(wrapper) {
         let name = here.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        // The ending is copied: mpicc.openmpi gives mpirun.openmpi, and mpicc gives mpirun.
+        // The launcher has the suffix of the wrapper: mpicc.openmpi gives mpirun.openmpi, and mpicc gives mpirun.
         let ending = name.find('.').map_or("", |at| &name[at..]);
         if name.starts_with("mpi") {
             paths.push(here.with_file_name(format!("mpirun{ending}")));
@@ -404,8 +405,9 @@ mod tests {
     const OPEN_MPI: &str = "mpirun (Open MPI) 4.1.4";
     const HYDRA: &str = "HYDRA build details:\n    Version: 4.0.2";
 
-    /// Creates a launcher whose `--version` prints this text, and returns its path. A child process writes the
-    /// file, because a file that this process writes cannot be executed while a child of another test has it open.
+    /// Creates a launcher that prints `words` for `--version`, and returns its path. A child process writes the file.
+    /// If this process wrote it, a child of another test could inherit the open file, and the launcher could not be
+    /// executed.
     fn launcher(folder: &Path, name: &str, words: &str) -> String {
         let path = folder.join(name).display().to_string();
         let text = format!("#!/bin/sh\necho '{words}'\n");
@@ -459,7 +461,7 @@ mod tests {
             let named = named.map(|program| CommandLine::new(program, ["-v"]));
             launcher_for(&wrapper, Some(&library(family)), named.as_ref(), &|| false)
         };
-        // The wrapper is missing, but its name leads to the launchers in its folder.
+        // The wrapper is missing, but launchers are found by the folder in its name.
         let found = find(LauncherKind::Hydra, None).unwrap();
         assert_eq!((found.command.program(), found.major()), (hydra.as_str(), Some(4)));
         let named = find(LauncherKind::OpenMpi, Some(&open)).unwrap();

@@ -12,8 +12,8 @@ pub struct CompilerFamily {
     pub name: &'static str,
     /// Name of the C compiler's program.
     pub program: &'static str,
-    /// Locations outside the search path; `*` matches any characters within one folder name. if several folders
-    /// match, the last one in alphabetical order (the newest version) is used.
+    /// Locations outside the search path; `*` matches any characters within one folder name. If several folders match,
+    /// the last one in alphabetical order (the newest version) is used.
     pub places: &'static [&'static str],
     /// Sets of flags, one per variant. The first variant is plain, and is also the default for a compiler that is
     /// given without flags.
@@ -25,8 +25,8 @@ pub struct CompilerFamily {
 /// Flag of gcc and clang that generates code for this processor; on Arm it has another name.
 const NATIVE: &str = if cfg!(target_arch = "aarch64") { "-mcpu=native" } else { "-march=native" };
 
-/// Known compiler families. A variant whose flags the compiler refuses is omitted with a notice; therefore variants
-/// may use flags of newer versions or of a single vendor.
+/// Known compiler families. If the compiler refuses the flags of a variant, the variant is omitted with a notice.
+/// Therefore variants may use flags of newer versions or of a single vendor.
 pub static FAMILIES: [CompilerFamily; 7] = [
     GCC,
     // AMD's AOCC is a clang, and is found by this entry if its folder is in the search path.
@@ -91,16 +91,17 @@ const GCC: CompilerFamily = CompilerFamily {
     places: &[],
     variants: &[
         &["-O3", NATIVE],
-        // Keeps loops that copy or fill arrays as loops. gcc replaces them by memcpy and memset even with
-        // -ffreestanding, because it always assumes that these functions exist (gcc manual, "Options That Control
+        // This variant keeps loops that copy or fill arrays. gcc replaces them by memcpy and memset even with
+        // -ffreestanding, because it assumes that these functions always exist (gcc manual, "Options That Control
         // Optimization" and "Standards").
         &["-O3", NATIVE, "-fno-tree-loop-distribute-patterns"],
-        // On many processors with AVX-512, gcc uses 256-bit vectors by default (gcc manual, "x86 Options").
+        // This variant uses 512-bit vectors. On many processors with AVX-512, gcc uses 256-bit vectors by default (gcc
+        // manual, "x86 Options").
         #[cfg(target_arch = "x86_64")]
         &["-O3", NATIVE, "-mprefer-vector-width=512"],
         // This variant uses software prefetch (gcc manual, "Options That Control Optimization").
         &["-O3", NATIVE, "-fprefetch-loop-arrays"],
-        // Flags of published results for EPYC 7F52 and 7H12. They allow the compiler to vectorise sums.
+        // Flags of published results for EPYC 7F52 and 7H12. They permit the compiler to vectorise sums.
         &["-O3", "-ffast-math", NATIVE],
     ],
     openmp: "-fopenmp",
@@ -109,10 +110,10 @@ const GCC: CompilerFamily = CompilerFamily {
 /// Flags of clang and of compilers derived from it.
 const CLANG: &[&[&str]] = &[
     &["-O3", NATIVE],
-    // Non-temporal stores in vectorised loops, according to AOCC's user guide; used in published results with AOCC 5.0
-    // on EPYC. The clang of llvm.org refuses this flag.
+    // This variant uses non-temporal stores in vectorised loops, according to AOCC's user guide. It is used in
+    // published results with AOCC 5.0 on EPYC. The clang of llvm.org refuses the flag.
     &["-O3", NATIVE, "-fnt-store"],
-    // The compiler does not assume library functions, so that it does not replace loops by calls.
+    // The compiler does not assume library functions, so it does not replace loops by calls.
     &["-O3", NATIVE, "-ffreestanding"],
     #[cfg(target_arch = "x86_64")]
     &["-O3", NATIVE, "-mprefer-vector-width=512"],
@@ -123,11 +124,12 @@ const CLANG: &[&[&str]] = &[
 /// Phi.
 const INTEL: &[&[&str]] = &[
     &["-O3", "-xHost"],
-    // Non-temporal stores are always used; by default the compiler decides by a heuristic.
+    // This variant always uses non-temporal stores; by default, the compiler decides by a heuristic.
     &["-O3", "-xHost", "-qopt-streaming-stores=always"],
-    // The compiler does not replace Copy by a call of Intel's memcpy.
+    // With this variant, the compiler does not replace Copy by a call of Intel's memcpy.
     &["-O3", "-xHost", "-qopt-streaming-stores=always", "-ffreestanding"],
-    // Prefetch 64 cache lines ahead into level 2 and 8 lines ahead into level 1, as published for Xeon Phi.
+    // This variant prefetches 64 cache lines ahead into level 2 and 8 lines ahead into level 1, as published for Xeon
+    // Phi.
     &["-O3", "-xHost", "-qopt-streaming-stores=always", "-qopt-prefetch-distance=64,8"],
     &["-O3", "-xHost", "-qopt-streaming-stores=never"],
 ];
@@ -158,7 +160,8 @@ impl InstalledCompiler {
     }
 }
 
-/// Returns the path of a family's compiler in the vendor's locations below `root`, and the command that starts it.
+/// Returns the path of a family's compiler in the vendor's locations below `root`, and the command that starts it;
+/// `None` if it is not installed there.
 fn in_places(family: &CompilerFamily, root: &Path) -> Option<(PathBuf, String)> {
     let mut places = family.places.iter().flat_map(|place| expand(root, place));
     let program = places.find(|program| is_program(program))?;
@@ -175,8 +178,8 @@ pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<InstalledCompiler> 
         let on_path = search::folders(path)
             .map(|folder| folder.join(family.program))
             .find(|program| is_program(program))
-            // Several families may have the same program name. Only the family of this name is searched for in the
-            // search path.
+            // Several families may have the same program name. A program in the search path belongs to the family that
+            // has the name of the program.
             .filter(|_| family.name == family.program)
             .map(|program| (program, family.program.to_owned()));
         let Some((program, command)) = on_path.or_else(|| in_places(family, root)) else {
@@ -203,7 +206,8 @@ pub fn usual_flags(program: &str) -> &'static [&'static str] {
 /// Names of C compilers that belong to no family of the table, or to several.
 const GENERIC_NAMES: [&str; 3] = ["cc", "c99", "mpicc"];
 
-/// True if the program has the name of a known compiler. Its folder and its version (`gcc-13`) do not matter.
+/// True if the program has the name of a known compiler. The folder of the program and a version in its name (`gcc-13`)
+/// are ignored.
 pub fn is_compiler(program: &str) -> bool {
     let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program);
     let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');

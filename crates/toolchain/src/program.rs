@@ -1,9 +1,9 @@
 //! Runs of programs that a user has built or installed: HPL, HPCG, the OSU benchmarks, IOzone, fio, STREAM and others.
 //!
-//! [`run`] manages all resources of a run, also if the run fails. The resources are the input files and the rank
-//! file in a private folder, the launcher's options for ranks, the launcher's session folder and shared memory, the
-//! limits of time and output, the descendants of the program, and the files that the program wrote. Private folders
-//! are removed at the end of the run.
+//! [`run`] manages all resources of a run, and releases them even if the run fails: the input files and the rank file
+//! in a private folder, the launcher's options for ranks, the launcher's session folder and shared memory, the limits
+//! of time and output, the descendants of the program, and the files that the program wrote. Private folders are
+//! removed at the end of the run.
 
 use crate::job::{self, Job, OUTPUT_LIMIT};
 use crate::mpi::{MpiLaunch, without_explanations};
@@ -21,12 +21,12 @@ use std::time::Duration;
 
 /// Name of the rank file in the private folder of the run.
 const RANKFILE: &str = "ranks";
-/// Environment variables that select the folder of Open MPI's shared memory files, for versions 4 and 5. Killed ranks
-/// leave these files behind.
+/// Environment variables that select the folder of Open MPI's shared memory files, for versions 4 and 5. Ranks that are
+/// killed do not remove these files.
 const SHARED_MEMORY_FOLDER: [&str; 2] =
     ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"];
-/// Environment variables for the time in seconds that Open MPI's launcher waits between SIGTERM and the killing of
-/// its ranks, for versions 4 and 5. With the default, an interrupted run would last one second longer.
+/// Environment variables for the time in seconds that Open MPI's launcher waits between SIGTERM and SIGKILL to its
+/// ranks, for versions 4 and 5. With the default value, an interrupted run would last one second longer.
 const KILL_DELAY: [&str; 2] =
     ["OMPI_MCA_odls_base_sigkill_timeout", "PRTE_MCA_odls_base_sigkill_timeout"];
 /// Time between SIGTERM and SIGKILL, during which a launcher can end its ranks on other machines.
@@ -74,9 +74,9 @@ pub struct ProgramJob<'a> {
     pub limit: Duration,
     /// Maximum number of bytes of standard output, which is also the maximum for the error output.
     pub output_limit: u64,
-    /// CPUs, memory policy and pages of the started process; `None`: as this process.
+    /// CPUs, memory policy and pages of the started process; `None` if it inherits them.
     pub place: Option<ChildPlace>,
-    /// Stack limit of the started process and its descendants; `None`: as this process.
+    /// Stack limit of the started process and its descendants; `None` if they inherit the limit.
     pub stack: Option<StackLimit>,
 }
 
@@ -101,7 +101,7 @@ pub struct ProgramOutput {
 }
 
 impl<'a> ProgramJob<'a> {
-    /// Creates a run of one process in the current folder.
+    /// Creates a job with one process in the current folder.
     pub fn new(program: CommandLine, limit: Duration) -> Self {
         Self {
             program,
@@ -166,7 +166,7 @@ pub fn run_with_listener(
     run: &ProgramJob<'_>,
     listen: &mut dyn FnMut(&str) -> Option<KillReason>,
 ) -> Result<ProgramOutput, ToolchainError> {
-    // A signal that would end this process takes effect when the folders of the run have been removed.
+    // A signal that would end this process is delayed until the folders of the run have been removed.
     let _delay = SignalDelay::new();
     let prepared = PreparedRun::new(run)?;
     let ended = job::listen(&prepared.job, GRACE_PERIOD, listen)?;
@@ -184,7 +184,7 @@ pub fn run_with_listener(
     })
 }
 
-/// Run whose input files have been written. Its folders are removed when this value is dropped.
+/// Run with its input files. Its folders are removed when this value is dropped.
 struct PreparedRun<'a> {
     job: Job,
     launcher: Option<CommandLine>,
@@ -263,7 +263,7 @@ fn session_variables(
     shared_memory: Option<&Path>,
 ) -> Vec<(String, Option<String>)> {
     let mut variables = Vec::new();
-    // Slurm passes variables to other hosts, on which this folder does not exist.
+    // Slurm passes variables to other hosts, on which the folder does not exist.
     if launch.is_local() || !MpiLaunch::is_in_job() {
         variables.push(("TMPDIR".to_owned(), Some(private.display().to_string())));
     }
@@ -289,7 +289,7 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<(), ToolchainError> {
     })
 }
 
-/// Returns the remedy if a program may have exceeded this stack limit; `None` if there is no limit.
+/// Returns the remedy for a program that may have exceeded this stack limit; `None` if there is no limit.
 fn stack_remedy(StackLimit { soft, hard }: StackLimit) -> Option<String> {
     let soft_bytes = soft?;
     let limited = format!("if its local arrays need more than {} of stack", Bytes(soft_bytes));
@@ -352,8 +352,8 @@ impl ProgramOutput {
         stack_remedy(limit).filter(|_| is_memory_fault(status, self.is_launched))
     }
 
-    /// Returns the error for a run that ended without a result. The error contains `reason`, which the program
-    /// printed; without a reason, the last line of the error output that contains a word.
+    /// Returns the error for a run that ended without a result. The error contains `reason`, which the program printed.
+    /// Without a reason, it contains the last line of the error output that contains a word.
     pub fn no_result(&self, reason: Option<&str>, hint: &'static str) -> ToolchainError {
         let mut lines = self.stderr.lines().rev();
         let reason = reason.or_else(|| lines.find(|line| line.contains(char::is_alphanumeric)));
@@ -366,7 +366,7 @@ impl ProgramOutput {
         }
     }
 
-    /// Returns the way in which the program ended, e.g. `exit status 3`.
+    /// Describes how the program ended, e.g. `exit status 3`.
     pub fn status_text(&self) -> String {
         match self.end {
             ChildEnd::Exited(status) if self.is_launched => describe_launched(status),

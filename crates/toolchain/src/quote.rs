@@ -1,21 +1,21 @@
-//! Quotation of other programs' output in errors, pages and records: a few lines, each of some hundred characters.
-//! A program may print lines of any length.
+//! Quotation of other programs' output in errors, pages and records. A program may print lines of any length, so only a
+//! few lines are quoted, each with at most some hundred characters.
 
 use nodegauge_measure::legible;
 use std::time::Duration;
 
 /// Words by which compilers and linkers mark errors.
 const ERRORS: [&str; 3] = ["error", "undefined reference", "cannot find"];
-/// Number of quoted lines.
+/// Maximum number of quoted lines.
 const LINES: usize = 6;
 
-/// Returns the last non-blank lines.
+/// Returns the last lines that are not blank.
 pub fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     join(&lines[lines.len().saturating_sub(LINES)..])
 }
 
-/// Returns the last non-blank line; empty if there is none.
+/// Returns the last line that is not blank; empty if there is none.
 pub fn last_line(text: &str) -> String {
     text.lines().rfind(|line| !line.trim().is_empty()).map(legible::quoted).unwrap_or_default()
 }
@@ -34,7 +34,7 @@ fn join(lines: &[&str]) -> String {
     lines.iter().map(|line| legible::quoted(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the last lines of a program's output in the form of the end of a message; empty if there are none.
+/// Quotes the last lines of a program's output for the end of a message; empty if there are none.
 pub fn quoted_lines(error_tail: &str) -> String {
     if error_tail.is_empty() { String::new() } else { format!(":\n{error_tail}") }
 }
@@ -44,7 +44,7 @@ pub fn too_long(limit: Duration) -> String {
     killed("took longer than", limit)
 }
 
-/// Returns the end of a reason that begins with the name of a program, which reached its time limit without a
+/// Returns the end of a reason that begins with the name of a program. The program reached its time limit without a
 /// result.
 pub fn exceeded(limit: Duration) -> String {
     killed("exceeded", limit)

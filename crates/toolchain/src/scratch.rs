@@ -1,9 +1,9 @@
 //! Private folder for compiler output, which is removed when its owner is dropped.
 //!
-//! Other users may have write permission for the folder of `TMPDIR`. If they could rename folders there, they could
-//! exchange a compiled program before it is executed. If others can do so, `/dev/shm` is used instead. If it is not
-//! usable either, the private folder is accessed by its descriptor, which renaming does not affect. Programs and
-//! libraries are opened once, and executed and loaded by their descriptor.
+//! Other users may have write permission for the folder of `TMPDIR`. If they can rename folders there, they can
+//! exchange a compiled program before it is executed, so `/dev/shm` is used instead. If they can rename folders there,
+//! too, the private folder is accessed by its descriptor, which renaming does not affect. Programs and libraries are
+//! opened once, and executed and loaded by their descriptor.
 
 use crate::ToolchainError;
 use nodegauge_measure::{Failure, Notice, NoticeId};
@@ -39,7 +39,7 @@ pub fn skipped_folders() -> Vec<String> {
 pub enum ProgramReach {
     /// This host only.
     ThisHost,
-    /// Other hosts as well, which find the program by its path.
+    /// Other hosts, too, which find the program by its path.
     OtherHosts,
 }
 
@@ -138,8 +138,8 @@ impl Scratch {
         Self::create_first(&[preferred, &usual].concat(), &temporary, suitable)
     }
 
-    /// Creates a new folder below the first suitable one of `parents`, as [`Self::first`] does. Fails if no folder
-    /// can be created in `required`.
+    /// Creates a new folder below the first folder of `parents` that is suitable, as [`Self::first`] does. Fails if no
+    /// folder can be created in `required`.
     fn create_first(
         parents: &[&Path],
         required: &Path,
@@ -151,12 +151,12 @@ impl Scratch {
                 Ok(trusted) => {
                     let scratch = match PrivateFolder::by_path(trusted.path()) {
                         Ok(folder) => Self::from_folder(folder),
-                        // Only the user's own choice of a folder must be usable.
+                        // An unusable folder is an error only if the user chose it.
                         Err(error) if parent == required => return Err(error),
                         Err(_) => continue,
                     };
                     if suitable(&scratch)? {
-                        pass_over(
+                        note_skipped_folders(
                             &exposed,
                             &format!("private folders are in {}", parent.display()),
                         );
@@ -174,15 +174,15 @@ impl Scratch {
             let Ok(folder) = PrivateFolder::by_descriptor(parent) else { continue };
             let scratch = Self::from_folder(folder);
             if suitable(&scratch)? {
-                pass_over(&exposed, "private folders are used by their descriptors");
+                note_skipped_folders(&exposed, "private folders are used by their descriptors");
                 return Ok(Some(scratch));
             }
         }
         Ok(None)
     }
 
-    /// Returns the error for the case that other users can exchange files in all folders, and that no folder can be
-    /// accessed by its descriptor.
+    /// Returns the error that other users can exchange files in all folders, and that no folder can be accessed by its
+    /// descriptor.
     fn not_trusted() -> ToolchainError {
         let temporary = temporary_folder();
         Failure::missing("no folder for temporary files is safe from other users")
@@ -200,15 +200,15 @@ impl Scratch {
         if is_mounted_with_noexec(self.path()) {
             return Ok(false);
         }
-        // A folder in which no file can be created or read is reported when a program is written.
-        Ok(match self.tried_file() {
+        // If no file can be created or read, the error is reported when a program is written.
+        Ok(match self.create_test_file() {
             Ok(file) => permits_execution(&file),
             Err(_) => true,
         })
     }
 
     /// Creates a file in the folder whose mode permits execution, and opens it for reading.
-    fn tried_file(&self) -> io::Result<File> {
+    fn create_test_file(&self) -> io::Result<File> {
         let path = self.path().join("execution");
         std::fs::write(&path, [0])?;
         std::fs::set_permissions(&path, Permissions::from_mode(PRIVATE))?;
@@ -217,7 +217,7 @@ impl Scratch {
         Ok(file)
     }
 
-    /// Returns the error for the case that neither a folder nor memory permits execution.
+    /// Returns the error that neither a folder nor memory permits execution.
     fn not_executable(cause: &io::Error) -> ToolchainError {
         let temporary = temporary_folder();
         Failure::missing("no folder for compiled programs permits execution")
@@ -342,7 +342,7 @@ impl PrivateFolder {
         let path = descriptor_path(&descriptor);
         let found = fstat(&descriptor)?;
         let is_own = found.st_uid == effective_user() && found.st_mode & 0o7777 == PRIVATE;
-        // A folder that has files is not the new one.
+        // A folder that contains files is not the folder that was just created.
         if !is_own || std::fs::read_dir(&path)?.next().is_some() {
             return Err(io::Error::other("another user has exchanged the folder"));
         }
@@ -370,7 +370,7 @@ impl Drop for PrivateFolder {
         let Self::ByDescriptor { path, name, .. } = self else { return };
         let Ok(entries) = std::fs::read_dir(path) else { return };
         for entry in entries.flatten() {
-            // What cannot be removed is left, as in a folder that is removed by its path.
+            // Files that cannot be removed are left, as in a folder that is removed by its path.
             let _ = match entry.file_type() {
                 Ok(kind) if kind.is_dir() => std::fs::remove_dir_all(entry.path()),
                 _ => std::fs::remove_file(entry.path()),
@@ -392,8 +392,8 @@ pub(crate) fn is_own_program(path: &Path) -> bool {
     path.starts_with(temporary_folder()) || path.starts_with(descriptors)
 }
 
-/// Records why folders were not used, and what is used instead.
-fn pass_over(exposed: &[(&Path, FolderTrustError)], instead: &str) {
+/// Stores the reasons why folders were not used, with the replacement.
+fn note_skipped_folders(exposed: &[(&Path, FolderTrustError)], instead: &str) {
     let mut reasons = SKIPPED_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
     for (_, why) in exposed {
         reasons.insert(format!("{why}; {instead}"));
@@ -424,7 +424,7 @@ fn is_mounted_with_noexec(folder: &Path) -> bool {
 /// True if the kernel and its security modules permit the execution of a file, or if this is unknown.
 fn permits_execution(file: &File) -> bool {
     match Mapping::check_executable(file).map_err(io::Error::from) {
-        // Both EPERM and EACCES.
+        // The error kind covers EPERM and EACCES.
         Err(cause) => cause.kind() != io::ErrorKind::PermissionDenied,
         Ok(()) => true,
     }
@@ -441,8 +441,8 @@ mod tests {
         std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Exchanges a private folder in `parent`, as another user could who may rename it: the new folder contains the
-    /// same files with other content.
+    /// Exchanges a private folder in `parent`, as an attacker could who may rename it. The new folder contains files of
+    /// the same names with other content.
     fn exchange(parent: &Path) {
         let entry = std::fs::read_dir(parent).unwrap().next().unwrap().unwrap().path();
         let files: Vec<_> =
@@ -470,11 +470,12 @@ mod tests {
     #[test]
     fn file_without_exec_mapping_is_not_executed() {
         let scratch = Scratch::new().unwrap();
-        // The kernel refuses a mapping of a file that is not open for reading with EACCES, as a security module does.
+        // The kernel refuses to map a file that is not open for reading. The error is EACCES, as from a security
+        // module.
         let unreadable = File::create(scratch.path().join("file")).unwrap();
         assert!(!permits_execution(&unreadable));
         if !is_mounted_with_noexec(scratch.path()) {
-            let file = scratch.tried_file().unwrap();
+            let file = scratch.create_test_file().unwrap();
             let is_permitted = Mapping::check_executable(&file).is_ok();
             let new = Scratch::new().unwrap();
             assert_eq!(new.allows_programs().unwrap(), is_permitted);
@@ -525,7 +526,7 @@ mod tests {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
             .collect();
-        // The content of the own folder is removed; that of another user stays.
+        // The content of the own folder is removed; the folder of another user remains.
         assert_eq!(left.len(), 2, "{left:?}");
         assert!(std::fs::read_dir(outer.path().join("moved")).unwrap().next().is_none());
         let planted = left.iter().find(|name| *name != "moved").unwrap();

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 pub(crate) const PROGRAMS: &str = "PATH";
 pub(crate) const LIBRARIES: [&str; 2] = ["LD_LIBRARY_PATH", "LIBRARY_PATH"];
 
-/// True if the name of a program or library is a path, that is, if it contains `/`. Any other name is searched for in
-/// the folders of programs or libraries. It is never searched for in the current folder, because another user may have
-/// placed a file there.
+/// True if the name of a program or library is a path, that is, if it contains `/`. Other names are searched for in the
+/// folders of programs or libraries, and never in the current folder, because another user may have placed a file
+/// there.
 pub fn is_path(name: impl AsRef<OsStr>) -> bool {
     name.as_ref().as_bytes().contains(&b'/')
 }
@@ -26,13 +26,14 @@ pub fn which(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     folders(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
 }
 
-/// Returns the absolute path of a program without symbolic links. The user specifies the program by a path, or by its
-/// name in `PATH`.
+/// Returns the absolute path of a program, without symbolic links. `named` is a path, or a name that is searched for in
+/// `PATH`.
 pub fn find_program(named: &Path) -> Option<PathBuf> {
     which(named)?.canonicalize().ok()
 }
 
-/// Returns `hint`. If a file named `named` is in the current folder, the path that denotes this file is added.
+/// Returns `hint`. If a file named `named` is in the current folder, adds the path with which the user can specify this
+/// file.
 pub fn with_path_hint(named: impl AsRef<Path>, hint: &str) -> String {
     let named = named.as_ref();
     if is_path(named) || !named.is_file() {
@@ -47,7 +48,7 @@ pub(crate) fn folders(path: &OsStr) -> impl Iterator<Item = PathBuf> {
     std::env::split_paths(path).filter(|folder| folder.is_absolute())
 }
 
-/// Search path, from an environment variable, with elements that are skipped.
+/// Search path from an environment variable that contains elements to skip.
 struct UnsafePath {
     /// Name of the environment variable.
     name: &'static str,
@@ -95,7 +96,7 @@ pub fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
     std::iter::successors(Some(path.to_owned()), |link| target(link)).take(MAX_LINKS)
 }
 
-/// Returns the target of a symbolic link.
+/// Returns the target of a symbolic link; `None` if the path is not a link.
 fn target(link: &Path) -> Option<PathBuf> {
     let target = std::fs::read_link(link).ok()?;
     Some(link.parent()?.join(target))

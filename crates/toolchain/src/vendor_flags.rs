@@ -1,7 +1,7 @@
-//! Flags of one vendor's compiler that published command lines contain, and the nearest equal elsewhere.
+//! Flags of single vendors' compilers in published command lines, and their nearest equivalents for other compilers.
 //!
-//! Two problems are detected. A compiler refuses an unknown flag, but does not report which compiler supports it.
-//! gcc and clang read every flag that begins with `-o` as the name of the output file: they accept `-openmp` and
+//! Two problems are detected. A compiler refuses an unknown flag, but does not report which compiler supports it. gcc
+//! and clang read every flag that begins with `-o` as the name of the output file: they accept `-openmp` and
 //! `-opt-prefetch-distance=64,8`, which then enable neither OpenMP nor prefetching.
 
 use crate::CommandLine;
@@ -12,7 +12,7 @@ struct VendorFlag {
     flag: &'static str,
     /// Compiler that has the flag.
     compiler: &'static str,
-    /// Nearest equal of other compilers or of nodegauge.
+    /// Nearest equivalent in other compilers or in nodegauge.
     instead: &'static str,
 }
 
@@ -65,20 +65,20 @@ const FLAGS: [VendorFlag; 14] = [
     ),
 ];
 
-/// Returns the vendor's flag that a word of a command line contains.
+/// Returns the row of the table for the flag in a word of a command line; `None` if the word contains no such flag.
 fn known(word: &str) -> Option<&'static VendorFlag> {
     FLAGS.iter().find(|row| word.strip_prefix(row.flag).is_some_and(|rest| ends(row, rest)))
 }
 
-/// True if the rest of a word after a flag is a value of the flag, not the rest of another flag's name.
+/// True if `rest`, which follows the flag in a word, is a value of the flag and not a part of another flag's name.
 fn ends(row: &VendorFlag, rest: &str) -> bool {
     row.flag.ends_with('=') || rest.is_empty() || rest.starts_with('=')
 }
 
 /// Returns a sentence for each flag of another vendor in `command` that the compiler refused; `errors` is its
 /// output. The output may contain only the beginning of a refused flag, e.g. `unknown argument: '-fnt-store'`.
-pub(crate) fn refused(command: &CommandLine, errors: &str) -> Option<String> {
-    // gcc names a wrong level of optimisation by the flag without the level.
+pub(crate) fn refused_flags(command: &CommandLine, errors: &str) -> Option<String> {
+    // gcc's error for a wrong optimisation level does not contain the level.
     let is_level = errors.contains("argument to") && errors.contains("-O");
     in_words(
         command
@@ -90,7 +90,7 @@ pub(crate) fn refused(command: &CommandLine, errors: &str) -> Option<String> {
 
 /// Returns a sentence for each flag of another vendor in `command`, if the compiler with this version line would
 /// read one of them as the name of the output file.
-pub(crate) fn misread(command: &CommandLine, version: Option<&str>) -> Option<String> {
+pub(crate) fn misread_flags(command: &CommandLine, version: Option<&str>) -> Option<String> {
     if version.is_none_or(|line| line.contains("ICC") || line.contains("Intel")) {
         return None;
     }
@@ -123,12 +123,13 @@ mod tests {
     #[test]
     fn refused_flag_is_reported_with_equivalent() {
         let line = command("clang -O3 -fnt-store -mcmodel=large");
-        let words = refused(&line, "clang: error: unknown argument: '-fnt-store'").unwrap();
+        let words = refused_flags(&line, "clang: error: unknown argument: '-fnt-store'").unwrap();
         assert!(words.starts_with("-fnt-store is a flag of AMD's AOCC; elsewhere: "), "{words}");
         assert!(words.contains("--stores nontemporal"), "{words}");
-        // An error about something else is not explained by the flag.
-        assert_eq!(refused(&line, "stream.c:5: error: expected ';'"), None);
-        let phi = refused(&command("gcc -mmic -O3"), "error: unrecognized option '-mmic'").unwrap();
+        // An error with another cause is not explained by the flag.
+        assert_eq!(refused_flags(&line, "stream.c:5: error: expected ';'"), None);
+        let phi = refused_flags(&command("gcc -mmic -O3"), "error: unrecognized option '-mmic'");
+        let phi = phi.unwrap();
         assert!(phi.contains("Xeon Phi"), "{phi}");
     }
 
@@ -136,16 +137,16 @@ mod tests {
     fn flag_read_as_output_file_is_reported_before_compiling() {
         let line =
             command("gcc -O3 -openmp -opt-prefetch-distance=64,8 -opt-streaming-cache-evict=0");
-        let words = misread(&line, Some("gcc (Debian 12.2.0) 12.2.0")).unwrap();
+        let words = misread_flags(&line, Some("gcc (Debian 12.2.0) 12.2.0")).unwrap();
         for word in
             ["-openmp is", "elsewhere: -fopenmp", "-opt-prefetch-distance=64,8 is", "4096,512"]
         {
             assert!(words.contains(word), "{word}: {words}");
         }
-        assert_eq!(misread(&line, Some("icc (ICC) 13.1.3 20130607")), None);
-        assert_eq!(misread(&line, None), None);
-        // Other output files are the user's own matter.
-        assert_eq!(misread(&command("gcc -ostream -O3"), Some("gcc 12")), None);
+        assert_eq!(misread_flags(&line, Some("icc (ICC) 13.1.3 20130607")), None);
+        assert_eq!(misread_flags(&line, None), None);
+        // If the word is not a known flag, it may be an intended output file.
+        assert_eq!(misread_flags(&command("gcc -ostream -O3"), Some("gcc 12")), None);
     }
 
     #[test]

@@ -19,15 +19,15 @@ const DONE: [u8; 1] = [1];
 pub struct Watchdog(Option<Child>);
 
 impl Watchdog {
-    /// Starts the watchdog of this process; `program` is the path of nodegauge. If it cannot be started, nothing
-    /// cleans up after SIGKILL, and the run continues.
+    /// Starts the watchdog of this process; `program` is the path of nodegauge. If the watchdog cannot be started, the
+    /// run continues, and nothing is cleaned up after SIGKILL.
     pub fn start(program: &Path) -> Self {
         let child = Command::new(program)
             .args([COMMAND, &std::process::id().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A signal of the terminal, or to the group, must not end it.
+            // The watchdog must not be ended by signals from the terminal or to the process group.
             .process_group(0)
             .spawn();
         Self(child.ok())
@@ -52,7 +52,8 @@ pub fn serve(process: u32) {
     }
     kill_marked_by(process);
     for folder in [temporary_folder().as_path(), Path::new(SHARED_MEMORY)] {
-        // Where other users can rename folders, one of these names may be that of any folder of this user.
+        // If other users can rename folders, a name with the prefix may denote any folder of this user, so nothing is
+        // removed.
         if let Ok(folder) = TrustedFolder::open(folder, OtherUsers::MayAdd) {
             remove_folders(folder.path(), &Scratch::prefix(process));
         }

@@ -1,4 +1,4 @@
-//! Tests of the analysis of machine code, with functions whose instructions are known from the compiler flags, or from
+//! Tests of the analysis of machine code. The instructions of each function are known from the compiler flags, or from
 //! intrinsics and assembly in the source.
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used)]
@@ -31,7 +31,7 @@ fn no() -> bool {
     false
 }
 
-/// Compiles `source` with `command` and returns the functions; `None` if the compiler is missing.
+/// Compiles `source` with `command` and returns the shared object; `None` if the compiler is missing.
 fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
     let scratch = Scratch::new().unwrap();
     let file = scratch.path().join("loops.c");
@@ -53,7 +53,7 @@ fn code(object: &SharedObject, name: &str) -> Code {
     object.function_code(name).unwrap().unwrap_or_else(|| panic!("there is no {name}"))
 }
 
-/// Returns the vector width, and whether the function has non-temporal stores and fused multiply-adds.
+/// Returns the vector width of a function in bits, and whether it has non-temporal stores and fused multiply-adds.
 fn of(object: &SharedObject, name: &str) -> (Option<u32>, bool, bool) {
     let code = code(object, name);
     (code.vector_bits, code.nontemporal, code.fma)
@@ -184,7 +184,7 @@ fn invalid_shared_object_is_refused() {
     std::fs::write(&file, "no object").unwrap();
     let error = SharedObject::open(&file).unwrap().function_code("copy").unwrap_err().to_string();
     assert!(error.contains("is not a shared object"), "{error}");
-    // A truncated file is refused or has no functions, but never causes a crash.
+    // A truncated file is refused or contains no functions, but never causes a crash.
     let (made, _) = compiled("gcc -O3", LOOPS).unwrap();
     let whole = std::fs::read(made.path().join("loops.so")).unwrap();
     for length in (0..whole.len()).step_by(97) {

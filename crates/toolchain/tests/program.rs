@@ -104,7 +104,7 @@ fn launched_program_reads_input_and_returns_output() {
 const HANGS: &str = "setsid sh -c 'trap \"\" TERM INT; echo daemon $$; exec sleep 60' & \
                      echo rank $$; wait";
 
-/// Returns the process IDs of the rank and of the daemon, if these have been printed.
+/// Returns the process IDs of the rank and the daemon, as far as they have been printed.
 fn processes(stdout: &str) -> Vec<&str> {
     let number = |line: &'_ str| {
         let printed = line.strip_prefix("rank ").or_else(|| line.strip_prefix("daemon "));
@@ -182,7 +182,7 @@ fn memory_fault_has_hint_about_stack_limit() {
     let at_most =
         format!("{needs}raise the hard limit (ulimit -Hs, limits.conf, the job scheduler)");
     assert_eq!(remedy(Some(4 << 20), Some(4 << 20)), Some(at_most));
-    // Another end is no sign of a small stack.
+    // A program that ended for another reason gets no hint about the stack.
     let job = ProgramJob::new(script("kill -ABRT $$"), LONG);
     let aborted = run(&job, &|| false).unwrap().success("").unwrap_err();
     assert_eq!(Failure::from(aborted).hint, None);

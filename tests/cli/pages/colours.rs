@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A waterfall chart has rising and falling bars.
+/// The legend of a waterfall chart contains the colours of rising and of falling bars.
 #[test]
 fn waterfall_legend_has_every_colour() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
@@ -14,7 +14,7 @@ fn waterfall_legend_has_every_colour() {
         if m["name"] == "pages" {
             m["config"]["step_options"] = json!(["4k", "thp"]);
         }
-        // The steps have a known effect and enough rounds.
+        // Steps with a known effect were measured in enough rounds.
         if m["config"]["rounds"].is_number() {
             m["config"]["rounds"] = json!(30);
         }
@@ -40,7 +40,7 @@ fn waterfall_legend_has_every_colour() {
     assert!(texts.contains("pages: 4k \u{2192} thp"), "{texts}");
 }
 
-/// Uses samples of six kernels, more than the number of colours of a page.
+/// There are samples of six kernels, i.e. more than a page has colours.
 #[test]
 fn series_of_samples_have_different_colours() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
@@ -120,7 +120,7 @@ fn series_has_one_colour_on_all_charts_of_a_page() {
         const charts = [...document.querySelectorAll('[data-kind=chart]')];
         for (const chart of charts) {
             for (const one of echarts.getInstanceByDom(chart).getOption().series.filter((one) => one.lineStyle)) {
-                // If there are several patterns, the name of a curve begins with its pattern.
+                // The names of curves begin with their patterns if there are several patterns.
                 const name = one.name.replace(/^[a-z_]+, /, '');
                 colours.set(name, (colours.get(name) || new Set()).add(one.itemStyle.color));
             }
@@ -134,8 +134,8 @@ fn series_has_one_colour_on_all_charts_of_a_page() {
     }
 }
 
-/// Two MPI libraries and the transport without MPI have one colour each, three distances have one dash pattern each,
-/// and the transport has thinner lines.
+/// The curves of two MPI libraries and of the transport without MPI have one colour each. The three distances have one
+/// dash pattern each, and the curves of the transport are thinner.
 #[test]
 fn nine_message_curves_are_legible() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
@@ -190,7 +190,7 @@ fn suspect_figures_are_marked_in_every_colour_scheme() {
     });
     let count = suspect.count();
     assert!(count > 0);
-    // The mark of a suspect dot is a hollow shape in the colour of its series.
+    // The mark of a suspect dot is a hollow symbol in the colour of its series.
     let marked = "(() => {
         const chart = document.querySelector('[data-kind=chart]');
         const dots = echarts.getInstanceByDom(chart).getOption().series[0].data;

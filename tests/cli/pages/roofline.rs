@@ -1,4 +1,4 @@
-//! Tests of roofline pictures.
+//! Tests of roofline charts in a browser.
 
 use super::*;
 
@@ -39,8 +39,8 @@ fn roofline_is_logarithmic_with_every_point() {
         browser.open(&page);
         assert_eq!(browser.evaluate(unlabelled), json!([dots.len(), []]), "at {width}");
     }
-    // The roof of each level has the name of its fastest kernel, no label is cut off, and the axes say that they are
-    // logarithmic, in a short form on a phone.
+    // Each roof is labelled with its fastest kernel, and no label is cut off. The axes are labelled as logarithmic,
+    // with a short label on a phone.
     for (width, scales) in [(1400, "both axes log scale"), (390, "log-log")] {
         browser.width(width);
         browser.open(&page);
@@ -50,7 +50,7 @@ fn roofline_is_logarithmic_with_every_point() {
     }
 }
 
-/// The points of a device have the rates in the record. As for processors, suspect points are hollow.
+/// The points of a device show the rates in the record. Suspect points are hollow.
 #[test]
 fn suspect_points_of_a_device_roofline_are_hollow() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
@@ -66,7 +66,7 @@ fn suspect_points_of_a_device_roofline_are_hollow() {
     })()";
     let roofline = record("device-roofline");
     let figures = roofline["measurements"].as_array().unwrap().iter();
-    // A copy has no floating-point operations.
+    // Copy has no floating-point operations, so it is no point.
     let points = figures.filter(|m| m["test"] == "device_stream" && m["name"] != "copy");
     let points: Vec<&Value> = points.collect();
     let suspect = points.iter().filter(|m| m["validity"]["status"] == "suspect").count();
@@ -83,7 +83,7 @@ fn suspect_points_of_a_device_roofline_are_hollow() {
     }
 }
 
-/// Points at the same place have no room for labels next to them, so they are listed.
+/// If several points are at the same place, their names are in a list.
 #[test]
 fn crowded_roofline_points_are_all_named() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };

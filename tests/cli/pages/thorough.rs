@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Records without values that pages usually show.
+/// These records lack values that pages usually show.
 #[test]
 fn sparse_records_have_pages_without_empty_frames() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
@@ -68,7 +68,7 @@ fn numbers(value: &Value, found: &mut Vec<f64>) {
     }
 }
 
-/// Each record is opened with one combination of width and colours, then resized and recoloured.
+/// Each record is opened with one combination of width and colour scheme, which are then changed.
 #[test]
 fn every_record_is_legible_on_every_screen() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
@@ -117,7 +117,8 @@ fn every_record_is_legible_on_every_screen() {
     assert!(shown > 1000, "{shown}");
 }
 
-/// Returns how many values in the pictures of a page must be figures of its record, and which of them are not.
+/// Returns the number of values in the pictures of a page that must be figures of its record, and the values that are
+/// not.
 fn values_of_pictures(data: &Value, record: &Value) -> (usize, Vec<String>) {
     let mut known = Vec::new();
     numbers(record, &mut known);

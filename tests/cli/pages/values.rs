@@ -1,4 +1,4 @@
-//! Tests that numbers in pictures and in their tables are those in the record.
+//! Tests that the numbers in pictures and in their tables equal those in the record.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn part_seconds(m: &Value) -> f64 {
     m["config"]["moved_bytes"].as_f64().unwrap() / m["value"].as_f64().unwrap()
 }
 
-/// Checks that the dots (x, y) of a picture are the expected ones, in any order.
+/// Checks that the dots (x, y) of a picture equal the expected dots, in any order.
 #[track_caller]
 fn are_dots(mut shown: Vec<[f64; 2]>, mut expected: Vec<[f64; 2]>) {
     let order = |a: &[f64; 2], b: &[f64; 2]| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1]));
@@ -76,7 +76,7 @@ fn are_dots(mut shown: Vec<[f64; 2]>, mut expected: Vec<[f64; 2]>) {
     assert!(same && shown.len() == expected.len(), "{shown:?} instead of {expected:?}");
 }
 
-/// Parallel efficiencies are those in the record, or computed from its rates.
+/// The parallel efficiencies in the picture are those in the record, or are computed from its rates.
 #[test]
 fn efficiencies_equal_the_record() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
@@ -97,7 +97,7 @@ fn efficiencies_equal_the_record() {
     };
     let mut expected: Vec<[f64; 2]> = measured.map(percent).collect();
     assert!(expected.len() > 5);
-    // Workers with which the others are compared.
+    // These are the workers with which the others are compared.
     expected.push([1.0, 100.0]);
     are_dots(dots(&browser.evaluate(DATA)), expected);
 
@@ -115,7 +115,7 @@ fn efficiencies_equal_the_record() {
     are_dots(dots(&browser.evaluate(DATA)), of_rates);
 }
 
-/// The parts of an iteration have the times and shares in the record, and their sum is the time of the iteration.
+/// The parts of an iteration have the times and shares in the record. Their sum is the time of the iteration.
 #[test]
 fn parts_of_an_iteration_equal_the_record() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };

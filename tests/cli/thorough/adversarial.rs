@@ -20,7 +20,7 @@ fn findings(record: &Value) -> String {
 }
 
 #[test]
-fn narrowed_cpuset_has_one_thread_or_is_refused() {
+fn run_in_a_narrowed_cpuset_has_one_thread_or_is_refused() {
     let harness = Harness::new();
     let first = harness.first_cpu();
     let under = ["taskset", "-c", &first];
@@ -37,7 +37,7 @@ fn narrowed_cpuset_has_one_thread_or_is_refused() {
 }
 
 #[test]
-fn throttled_control_group_is_found() {
+fn throttled_control_group_is_reported() {
     let harness = Harness::new();
     let shown = control_group(&harness, 100_000_000, 40_000_000);
     harness.write("groups/job/cpu.max", "20000 100000\n");
@@ -59,19 +59,19 @@ fn real_cpu_quota_is_found_and_disturbs_passes() {
     let args = [&args[..], &["--no-save", "--json", "-"]].concat();
     let record = harness.run_under(&under, &args).unwrap().json();
     let disturbed = measurements(&record).iter().map(|m| m["disturbed"].as_array().unwrap().len());
-    // The warm-up is one of these passes.
+    // One of these passes is the warm-up.
     assert!(disturbed.sum::<usize>() > measurements(&record).len(), "{record:#}");
     let is_throttled = group.is_throttled();
     let doctor = harness.run_under(&under, &["doctor", "--json"]).unwrap().exits(0).json();
     for of in [&record, &doctor] {
         assert!(findings(of).contains("a quota of 0.20 CPUs"), "{}", findings(of));
     }
-    // On a busy machine, the threads may not get the CPU time of the quota.
+    // On a busy machine, other programs may prevent the threads from using up their quota.
     let has_stopped = findings(&doctor).contains("% of the scheduling periods");
     assert!(has_stopped || !is_throttled, "{}", findings(&doctor));
 }
 
-/// Time that is lost because of a quota must not be attributed to other programs.
+/// Time lost to a quota must not be attributed to other programs.
 #[test]
 fn throttled_rating_has_the_quota_as_reason() {
     let harness = Harness::new();
@@ -81,7 +81,7 @@ fn throttled_rating_has_the_quota_as_reason() {
     let args =
         ["hpl", "-N", "2000", "--blas", "builtin", "--threads", "1", "--no-save", "--json", "-"];
     let record = harness.run_under(&under, &args).unwrap().json();
-    // On a busy machine, the threads may not get the CPU time of the quota.
+    // On a busy machine, other programs may prevent the threads from using up their quota.
     if group.throttled_share() < 0.6 {
         return;
     }
@@ -160,7 +160,7 @@ fn other_load_is_found_and_disturbs_passes() {
     let args = ["stream", "--size", "1000000elements", "--dimms", "1024x20000", "--budget", "3"];
     let record = harness.run(&[&args[..], &["--no-save", "--json", "-"]].concat()).exits(0).json();
     let disturbed = measurements(&record).iter().map(|m| m["disturbed"].as_array().unwrap().len());
-    // The warm-up is one of these passes.
+    // One of these passes is the warm-up.
     assert!(disturbed.sum::<usize>() > measurements(&record).len(), "{record:#}");
 }
 
@@ -206,10 +206,10 @@ fn wall_clock_set_back_during_the_run_changes_no_figure() {
     assert!(seconds > 0.0 && seconds < 600.0, "{seconds}");
     for m in measurements(&record) {
         let samples = m["samples"].as_array().unwrap();
-        // If too few passes are undisturbed, disturbed ones count and are in both lists.
+        // If too few passes are undisturbed, disturbed passes count and are in both lists.
         let disturbed = m["disturbed"].as_array().unwrap();
         assert!(samples.len() <= 21 && samples.len() + disturbed.len() >= 21, "{m:#}");
-        // An hour per pass would give less than a megabyte per second.
+        // A pass of an hour would have a rate of less than a megabyte per second.
         assert!(samples.iter().all(|rate| rate.as_f64().unwrap() > 1e6), "{m:#}");
     }
 }
@@ -227,7 +227,7 @@ fn reasons_with(fault: &str, more: &[&str]) -> Vec<String> {
     measurements(&record).iter().map(validity).collect()
 }
 
-/// If the clock has steps of 10 ms, passes over small arrays take one step or no time.
+/// With clock steps of 10 ms, a pass over small arrays takes one step or no time.
 #[test]
 fn coarse_clock_makes_short_loops_suspect() {
     for reasons in reasons_with("coarse=10000000", &["--threads", "1"]) {
@@ -238,7 +238,7 @@ fn coarse_clock_makes_short_loops_suspect() {
 }
 
 #[test]
-fn refused_huge_pages_are_suspect() {
+fn figure_without_the_requested_huge_pages_is_suspect() {
     let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     if !enabled.is_ok_and(|enabled| enabled.contains("[madvise]") || enabled.contains("[always]")) {
         return;
@@ -249,9 +249,9 @@ fn refused_huge_pages_are_suspect() {
     }
 }
 
-/// An MPI that uses TCP although its ranks share memory takes many times the time of nodegauge's own transport. It is
-/// suspect if the interval of the two excludes half the speed and neither is doubtful for another reason. On a busy
-/// machine, the figures have such reasons, or too few starts of both can be compared.
+/// An MPI that uses TCP although its ranks share memory is many times slower than nodegauge's own transport. Its figure
+/// is suspect if the interval of the ratio excludes half the speed, and if neither figure is suspect for another
+/// reason. On a busy machine, they may be suspect, or too few starts may be comparable.
 #[test]
 fn mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
     let harness = Harness::new();
@@ -282,8 +282,8 @@ fn mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
     }
 }
 
-/// Node on which no folder for temporary files permits execution: neither the folder of the harness, which contains the
-/// folders for `TMPDIR` and the cache, nor /dev/shm. The program itself may be in `/tmp`.
+/// Node on which no folder for temporary files permits execution. The folder of the harness, with the folders for
+/// `TMPDIR` and the cache, and /dev/shm do not permit it; the program itself may be in `/tmp`.
 struct NoExecution {
     harness: Harness,
     folder: String,
@@ -296,14 +296,14 @@ impl NoExecution {
         Self { harness, folder }
     }
 
-    /// Runs the program on this node. `more` contains further files and folders to replace.
+    /// Runs the program on this node; `more` replaces further files and folders.
     fn run(&self, more: &[(&str, &str)], args: &[&str]) -> Option<Outcome> {
         let own = [("noexec", self.folder.as_str()), ("noexec", "/dev/shm")];
         let variables = [("TMPDIR", self.folder.as_str())];
         self.harness.run_where_with(&variables, &[&own, more].concat(), args)
     }
 
-    /// True if a record has the notice about programs in memory.
+    /// True if a record contains the notice that programs are executed in memory.
     fn is_named(&self, record: &Value) -> bool {
         let text = format!(
             "{:?} and /dev/shm do not permit execution (noexec, or a security module); compiled programs are executed in memory",
@@ -365,7 +365,7 @@ fn compiled_programs_run_from_memory_without_an_executable_folder() {
     let record = outcome.exits(0).json();
     assert!(has_engine(&record, "compiled") && node.is_named(&record), "{record:#}");
 
-    // This one is a complete program.
+    // This source is a complete program.
     node.harness.write("stream.c", crate::standard::program("", crate::standard::PASSED));
     let standard = [&SHORT[..], &["--threads", "1", "--standard", "stream.c"]].concat();
     let of_standard = node.run(&[], &standard).unwrap().exits(0).json();
@@ -387,7 +387,7 @@ fn message_probe_runs_from_memory_without_an_executable_folder() {
             "{record:#}"
         );
         assert!(node.is_named(&record), "{record:#}");
-        // Ranks on other hosts cannot read the memory of this process.
+        // Ranks on other hosts cannot execute a program in the memory of this process.
         let hosts = [&args[..], &["--hosts", "a,b"]].concat();
         let refused = node.run(&[], &hosts).unwrap().exits(3);
         refused
@@ -396,8 +396,8 @@ fn message_probe_runs_from_memory_without_an_executable_folder() {
     }
 }
 
-/// Returns the notices of a record about folders in which other users can replace files.
-fn on_exposed_folders(record: &Value) -> Vec<&str> {
+/// Returns the notices of a record about folders that other users can exchange.
+fn exposed_folder_notices(record: &Value) -> Vec<&str> {
     let exposed = |text: &&str| text.starts_with("other users can replace files in ");
     texts(&record["notices"]).into_iter().filter(exposed).collect()
 }
@@ -412,7 +412,7 @@ fn programs_are_not_compiled_in_folders_writable_by_others() {
     std::fs::create_dir(&folder).unwrap();
     std::fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
     let variables = [("TMPDIR", folder.as_str())];
-    // The compiler lists the folder, and otherwise prints the output of gcc.
+    // The compiler lists the folder and then runs gcc.
     let listing = harness.arg("listing");
     let compiler = harness
         .write("listing-cc", format!("#!/bin/sh\nls '{folder}' >> '{listing}'\nexec gcc \"$@\"\n"));
@@ -421,16 +421,16 @@ fn programs_are_not_compiled_in_folders_writable_by_others() {
     let record = harness.run_with(&variables, &compiled).exits(0).json();
     assert!(has_engine(&record, "compiled"), "{record:#}");
     assert_eq!(std::fs::read_to_string(&listing).unwrap(), "");
-    let notices = on_exposed_folders(&record);
+    let notices = exposed_folder_notices(&record);
     assert!(notices[0].contains(&format!("{folder} (owner ")), "{notices:?}");
     assert!(notices[0].ends_with("; private folders are in /dev/shm"), "{notices:?}");
 
-    // If all folders are of this kind, the private folder is used by its descriptor.
+    // If other users can exchange all folders, the private folder is used by its descriptor.
     let everywhere = [("tmpfs:exec,mode=777", "/dev/shm")];
     let Some(outcome) = harness.run_where_with(&variables, &everywhere, &compiled) else { return };
     let of_descriptor = outcome.exits(0).json();
     assert!(has_engine(&of_descriptor, "compiled"), "{of_descriptor:#}");
-    let exposed = on_exposed_folders(&of_descriptor);
+    let exposed = exposed_folder_notices(&of_descriptor);
     assert_eq!(exposed.len(), 2, "{exposed:?}");
     let by_descriptor = "; private folders are used by their descriptors";
     assert!(exposed.iter().all(|text| text.ends_with(by_descriptor)), "{exposed:?}");
@@ -455,7 +455,7 @@ fn node_without_sys_or_proc_is_measured() {
             assert!(!text.contains(" 0 B"), "without {absent:?}: {text}");
             assert!(!text.contains("no transparent huge pages"), "without {absent:?}: {text}");
         }
-        // The processor itself reports its name, and that it is virtual.
+        // The name, and whether it is virtual, are read from the processor itself.
         if cfg!(target_arch = "x86_64") && !machine["virtual"].is_null() {
             assert!(!described.contains("no virtualisation"), "without {absent:?}: {described}");
             assert!(!described.contains("unknown processor"), "without {absent:?}: {described}");

@@ -1,7 +1,9 @@
 //! Tests of `nodegauge apps iccg` in ranks that an MPI launcher or srun started.
 
 use crate::apps::children;
-use crate::harness::{Harness, OPEN_MPI_AS_ROOT, lives, measurements, signal, texts, wait_for};
+use crate::harness::{
+    Harness, OPEN_MPI_AS_ROOT, is_running, measurements, signal, texts, wait_for,
+};
 use crate::mpi::{MPICH, installed};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
@@ -18,7 +20,7 @@ fn unsupported_request_to_launched_ranks_is_reported_once() {
     };
     run("0", "hpcg", 2).warns("has started 2 ranks").warns("start one process with --ranks 2");
     assert_eq!(run("1", "hpcg", 2).stderr, "");
-    // One rank is not part of the MPI job.
+    // According to the variables, there are two ranks, but the process is no rank of an MPI job.
     if !installed(&harness).is_empty() {
         run("0", "iccg", 3).warns("Open MPI has started 2 ranks, but Open MPI v");
         assert_eq!(run("1", "iccg", 3).stderr, "");
@@ -63,7 +65,7 @@ fn launched_ranks_solve_like_forked_ranks() {
             "{reported:?}"
         );
         harness.run(&["history", "show", "latest"]).exits(0).prints("exchange and sums by ");
-        // Placement options conflict with the placement by the launcher.
+        // Placement options contradict the placement by the launcher.
         let refused = harness
             .run_other(&solver(&[which.mpirun, "-np", "2"], &["--ranks", "2"]), &OPEN_MPI_AS_ROOT);
         assert_eq!(
@@ -102,8 +104,8 @@ fn interrupted_launcher_leaves_a_record_and_killed_rank_no_process() {
             // Launchers forward the signal to the ranks after a delay.
             signal(ranks[to], sent);
             assert!(!launcher.wait().unwrap().success());
-            wait_for("their end", || (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
-            // The record contains the results before the interrupt, but none of a run that lost a rank.
+            wait_for("their end", || (!ranks.iter().any(|rank| is_running(*rank))).then_some(()));
+            // The record contains the results before the interrupt, but no result of a solve that lost a rank.
             let runs = harness.run(&["history", "list", "-q"]).exits(0).stdout;
             let errors = std::fs::read_to_string(harness.path("errors")).unwrap();
             assert_eq!(runs.lines().count(), 1, "{} after SIG{sent}: {runs}, {errors}", which.name);
@@ -112,8 +114,8 @@ fn interrupted_launcher_leaves_a_record_and_killed_rank_no_process() {
     }
 }
 
-/// Starts a long run with two ranks, whose standard error goes to the file `errors`. Returns the launcher and the ranks
-/// when both ranks handle signals.
+/// Starts a long run with two ranks, whose standard error goes to the file `errors`. Waits until both ranks handle
+/// signals, and returns the launcher and the ranks.
 fn start(harness: &Harness, mpirun: &str, elements: &str) -> (Child, [u32; 2]) {
     let mut command = harness.command(mpirun);
     command.args(["-np", "2", crate::program::path(), "apps", "iccg", "--elements", elements]);
@@ -121,13 +123,13 @@ fn start(harness: &Harness, mpirun: &str, elements: &str) -> (Child, [u32; 2]) {
     command.args(["--budget", "600"]).envs(OPEN_MPI_AS_ROOT).stdout(Stdio::null()).stderr(errors);
     let launcher = command.spawn().unwrap();
     let process = launcher.id();
-    // The library catches signals during its initialisation; the history is opened later.
+    // The MPI library catches signals during its initialisation. The history is opened after that.
     let history = harness.path(".local/share/nodegauge/history.db");
     let ranks = wait_for("two ranks", || if history.exists() { ranks(process) } else { None });
     (launcher, ranks)
 }
 
-/// Interrupts a run at several moments: during the set-up, the comparison of loops, and the solve.
+/// A run is interrupted at several moments: during the set-up, the comparison of loops, and the solve.
 #[test]
 fn interrupt_of_ranks_at_any_moment_leaves_a_record() {
     let Some(which) = installed(&Harness::new()).into_iter().next() else { return };
@@ -144,7 +146,7 @@ fn interrupt_of_ranks_at_any_moment_leaves_a_record() {
     }
 }
 
-/// Returns both ranks when rank 0 catches SIGINT and rank 1 ignores it; `None` until then.
+/// Returns both ranks if rank 0 handles SIGINT and rank 1 ignores it; otherwise `None`.
 fn ranks(launcher: u32) -> Option<[u32; 2]> {
     let status = |process: u32, key: &str| {
         let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();

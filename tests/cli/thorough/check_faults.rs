@@ -1,17 +1,17 @@
-//! Tests of `check` and of the hardware error counters with faults: errors in a tree that replaces the kernel's,
-//! processes that stop, and the files that are shipped.
+//! Tests of `check` and of the hardware error counters with faults: errors in files that replace those of the kernel,
+//! stopped processes, and the shipped files for schedulers and systemd.
 
 use crate::check::{reference, triad};
 use crate::harness::{
-    Harness, Part, lives, make_program, measurements, signal, skip, timeout, wait_for,
+    Harness, Part, is_running, make_program, measurements, signal, skip, timeout, wait_for,
 };
 use crate::program;
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Starts a command in a mount namespace with EDAC's files from the folder `edac`. The exit status is 77 if that is not
-/// permitted.
+/// Starts a command in a mount namespace in which the files in the folder `edac` replace those of EDAC. The exit status
+/// is 77 if mount namespaces are not permitted.
 const WITH_EDAC: &str = r#"
     mount -t overlay -o lowerdir="$1":/sys/devices/system overlay /sys/devices/system || exit 77
     test -r /sys/devices/system/edac/mc/mc0/dimm0/dimm_ce_count || exit 77
@@ -57,7 +57,7 @@ fn errors_since_the_last_check_make_the_node_bad() {
     run().exits(1).prints("mem CE: DIMM_A1; bad: 200 corrected memory errors");
     edac(&harness, 203, 1);
     run().exits(1).prints("mem UE: DIMM_A1; bad: 1 uncorrected memory error");
-    // The error was reported already, and does not make the node bad again.
+    // The earlier check has already reported the error, so the node is no longer bad.
     let after = run();
     assert!(!after.stdout.contains("mem UE"), "{}", after.stdout);
 }
@@ -83,7 +83,7 @@ fn hardware_error_during_a_run_makes_its_figures_suspect() {
         let during = stream("4");
         command.args(&during[1..]).stdout(std::process::Stdio::piped());
         let child = command.spawn().unwrap();
-        // When the threads run, the program has already read the counters.
+        // When threads are running, the program has already read the counters.
         let process = child.id();
         wait_for("the threads", || {
             let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?.count();
@@ -122,7 +122,7 @@ fn descendants(of: u32, name: &str) -> Vec<u32> {
 fn stopped_measurement_makes_the_node_unknown_by_the_deadline() {
     let harness = Harness::new();
     let high = reference(&harness, "high.json", |group| group["figures"] = triad(1e18));
-    // This is long enough for the examination on a busy machine, and short enough for a test.
+    // The deadline is long enough for the examination on a busy machine, and short enough for a test.
     let deadline = (timeout() / 10).min(Duration::from_secs(40));
     let seconds = deadline.as_secs().to_string();
     let args = ["check", "--level", "2", "--when-busy", "measure", "--reference", &high];
@@ -142,7 +142,7 @@ fn stopped_measurement_makes_the_node_unknown_by_the_deadline() {
     assert!(started.elapsed() < deadline + Duration::from_secs(3), "{:?}", started.elapsed());
     let outcome = outcome.exits(3).prints("deadline; unknown: ");
     assert!(outcome.stdout.lines().next().unwrap().chars().count() <= 80);
-    assert!(!lives(child));
+    assert!(!is_running(child));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn figure_far_below_the_reference_is_measured_twice() {
     let figure = figures.iter().find(|figure| figure["name"] == "triad");
     let values = figure.unwrap_or_else(|| panic!("{document}"))["values"].as_array().unwrap();
     assert_eq!(values.len(), 2, "{document}");
-    // Other load makes the figure suspect and the node unknown.
+    // Other load would make the figure suspect, and the node unknown.
     let verdict = document["remarks"].as_array().unwrap();
     let of_triad = verdict.iter().find(|one| one["text"].as_str().unwrap().starts_with("triad "));
     let of_triad = of_triad.unwrap_or_else(|| panic!("{document}"));
@@ -196,7 +196,8 @@ fn arrays_have_the_reference_size_and_wide_spread_gives_no_verdict() {
     assert!(remarks(&wide).contains(" runs of each node would suffice"), "{wide}");
     assert_ne!(wide["verdict"], "good", "{wide}");
     assert!(wide["figures"][0]["needed"]["runs"].as_u64() > Some(10), "{wide}");
-    // Arrays of ten times the available memory cannot be measured, and smaller arrays are not compared.
+    // Arrays of ten times the available memory cannot be measured, and smaller arrays cannot be compared with the
+    // reference.
     let memory = harness.run(&["machine", "--json"]).json()["machine"]["memory"]["bytes"].as_u64();
     let huge = 10 * memory.unwrap_or(1 << 40);
     let other = check(&of("other.json", &|figure| figure["size"] = huge.into()));
@@ -217,7 +218,7 @@ fn clock_below_the_base_clock_is_the_cause_of_a_low_figure() {
     let shown = [(faster.as_str(), "/proc/cpuinfo")];
     let Some(described) = harness.run_where(&shown, &["machine", "--json"]) else { return };
     let processor = described.exits(0).json()["machine"]["processor"].clone();
-    // A processor in the catalog has another base clock, and a description of Arm has no name.
+    // The base clock of a processor in the catalog is not read from the file, and the file contains no name on Arm.
     if processor["hz"] != 90e9 || processor["measured_hz"].is_null() {
         return;
     }
@@ -246,9 +247,10 @@ fn clock_below_the_base_clock_is_the_cause_of_a_low_figure() {
 fn clock_below_the_reference_is_bad_after_two_measurements() {
     let harness = Harness::new();
     let described = harness.run(&["machine", "--json"]).exits(0).json();
-    // Not every processor has a loop with known latency and a timer with a fixed frequency.
+    // The clock cannot be measured on every processor: a loop with known latency and a timer with a fixed frequency are
+    // required.
     let Some(hz) = described["machine"]["processor"]["measured_hz"].as_f64() else { return };
-    // The bound of the clock comes from records, as on a site.
+    // As on a site, the bound of the clock is made from records.
     let record = harness.run(&["stream", "--samples", "1", "--size", "1MiB", "--json", "-"]);
     harness.write("fleet/n1.json", record.exits(0).stdout);
     harness.run(&["fleet", "baseline", "fleet", "--output", "own.json"]).exits(0);
@@ -263,7 +265,7 @@ fn clock_below_the_reference_is_bad_after_two_measurements() {
     // No node reaches this clock.
     figures[0]["value"] = Value::from(1e3 * value);
     figures[0]["bound"] = Value::from(1e3 * bound);
-    // Every node reaches this bandwidth, and the clock is measured together with it.
+    // Every node reaches this bandwidth. The clock is measured together with it.
     figures.extend(triad(1.0).as_array().unwrap().clone());
     let high = harness.write("high.json", written.to_string());
 
@@ -277,7 +279,7 @@ fn clock_below_the_reference_is_bad_after_two_measurements() {
     let remarks = document["remarks"].as_array().unwrap();
     let of_clock = remarks.iter().find(|one| one["text"].as_str().unwrap().starts_with("clock "));
     let of_clock = of_clock.unwrap_or_else(|| panic!("{document}"));
-    // A command that does not end before the deadline does not measure the clock.
+    // If the command does not end before the deadline, the clock is not measured.
     if clock["values"].as_array().unwrap().len() < 2 {
         assert_eq!(of_clock["reason"], "not confirmed", "{document}");
         return;
@@ -295,7 +297,7 @@ fn example(name: &str) -> String {
 #[test]
 fn nhc_script_fails_only_for_a_bad_node_and_prints_the_reason() {
     let harness = Harness::new();
-    // Functions of NHC that the script calls.
+    // Functions of NHC that the shipped script calls.
     const NHC: &str = r#"
         die() { local code="$1"; shift; echo "die $code: $*"; return "$code"; }
         log() { echo "log: $*"; }
@@ -329,7 +331,7 @@ fn systemd_units_are_valid_and_run_the_check() {
     let start = service.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     let words: Vec<&str> = start.split(' ').collect();
     assert_eq!(words[0], "/usr/bin/nodegauge");
-    // The options, with paths for this test.
+    // The options are those of the unit, with paths for this test.
     let here = |word: &&str| word.replace("/var/lib/nodegauge", harness.path("").to_str().unwrap());
     let args: Vec<String> = words[1..].iter().map(here).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -381,7 +383,7 @@ fn scrontab_line_runs_the_check() {
     let line = table.lines().find(|line| !line.starts_with('#')).unwrap();
     let fields: Vec<&str> = line.splitn(6, ' ').collect();
     assert!(fields[..5].iter().all(|field| field.parse::<u8>().is_ok() || *field == "*"), "{line}");
-    // The same command, with replacements that shorten it.
+    // The command is that of the file, with replacements that shorten it.
     let bin = harness.path("bin");
     let stand_in = |name: &str, text: &str| {
         make_program(&harness.write(&format!("bin/{name}"), format!("#!/bin/sh\n{text}\n")));
@@ -391,7 +393,7 @@ fn scrontab_line_runs_the_check() {
     stand_in("srun", "shift; exec \"$@\"");
     stand_in("nodegauge", "echo \"$@\"");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    // /bin/sh does not support $RANDOM on every system.
+    // Not every /bin/sh supports $RANDOM.
     let run = || harness.run_other(&["sh", "-c", fields[5]], &[("PATH", &path)]).exits(0).stdout;
     let said = run();
     (1..5).for_each(|_| drop(run()));
@@ -406,7 +408,7 @@ fn scrontab_line_runs_the_check() {
 #[test]
 fn check_that_cannot_start_processes_has_a_verdict() {
     let harness = Harness::new();
-    // Root has no limit on the number of processes.
+    // The limit on the number of processes does not apply to root.
     let as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     let limited = [&["prlimit", "--nproc=1"], &as_nobody[..], &[program::path()]].concat();
     let words = |more: &[&'static str]| [&limited[..], more].concat();

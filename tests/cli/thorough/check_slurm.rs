@@ -7,18 +7,18 @@ use crate::thorough::control_group::ControlGroup;
 use crate::thorough::slurm::Slurm;
 
 #[test]
-fn job_runs_on_its_nodes_that_are_not_bad() {
+fn vetted_job_runs_only_on_nodes_that_are_not_bad() {
     let harness = Harness::new();
     let names = ["node1", "node2", "node3", "node4"];
     let Some(slurm) = Slurm::of(&harness, &names) else { return };
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     let good = reference(&harness, "good.json", |_| {});
-    // A node with a CPU quota is bad, and the tests themselves may run with one.
+    // A node with a CPU quota is bad, and the tests may run with a CPU quota.
     let probe = harness.run(&["check", "--reference", &good, "--deadline", "60", "--json"]).json();
     if probe["verdict"] != "good" {
         return skip(Part::Slurm, "this node is not good itself");
     }
-    // All nodes are this machine, so nothing else makes one of them slow.
+    // All nodes are this machine, so only a quota makes one of them slower.
     let Some(slow) = ControlGroup::with_quota("slow-node", 80) else { return };
     slow.take(slurm.nodes[2]);
     let program = program::path();
@@ -37,10 +37,10 @@ fn job_runs_on_its_nodes_that_are_not_bad() {
         outcome.stdout.lines().filter_map(|line| line.strip_prefix("on ")).collect();
     ran.sort_unstable();
     assert_eq!(ran, ["node1", "node2", "node4"]);
-    // Too few nodes remain.
+    // Too few nodes can be kept.
     let refused = vet("4", "").exits(1);
     assert!(refused.stderr.contains("only 3 nodes can be kept; required: 4"), "{}", refused.stderr);
-    // No file of a rank remains.
+    // The files of the ranks are removed.
     let left: Vec<_> = std::fs::read_dir(harness.path(""))
         .unwrap()
         .filter_map(|entry| entry.unwrap().file_name().into_string().ok())

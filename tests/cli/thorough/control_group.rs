@@ -1,4 +1,4 @@
-//! Real control groups of both versions, in which tests run programs. They need root.
+//! Control groups of both versions, in which tests run programs. Creating them requires root.
 
 use crate::harness::{Part, skip, wait_for};
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ impl ControlGroup {
         let of_first = root.join(controller);
         let is_first = of_first.join("cgroup.procs").exists();
         let (parent, limits) = if is_first { (of_first, first) } else { (root.clone(), second) };
-        // It may be necessary to enable controllers for groups below the root.
+        // Controllers may have to be enabled for groups below the root.
         let _ = std::fs::write(root.join("cgroup.subtree_control"), format!("+{controller}"));
         let folder = parent.join(format!("nodegauge-test-{}-{name}", std::process::id()));
         let made = std::fs::create_dir(&folder).and_then(|()| {
@@ -73,7 +73,7 @@ impl ControlGroup {
         count("nr_throttled ") / count("nr_periods ").max(1.0)
     }
 
-    /// Returns the command that starts a program in the group.
+    /// Returns the words that start a program in the group.
     pub fn starter(&self) -> [String; 4] {
         let procs = self.0.join("cgroup.procs");
         let script = format!("echo $$ > {} && exec \"$@\"", procs.display());
@@ -83,7 +83,7 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        // A group with processes cannot be removed; the processes end with their test.
+        // A group that contains processes cannot be removed, so they are moved to its parent; they end with their test.
         let parent = self.0.with_file_name("cgroup.procs");
         let removed = || {
             let processes =

@@ -1,11 +1,11 @@
-//! Tests of names without `/`. Programs are searched in `PATH`, and libraries in the folders of vendors, but never in
+//! Tests of names without `/`. Programs are searched in `PATH` and libraries in the folders of vendors, but never in
 //! the current folder, which may contain files of other users.
 
 use crate::harness::{Harness, Outcome, make_program};
 use crate::io::SMALL;
 use std::process::Command;
 
-/// Writes a program that creates the file `marker` in the folder of the harness, and fails.
+/// Writes a program that fails after it has created the file `marker` in the folder of the harness.
 fn program(harness: &Harness, path: &str, marker: &str) {
     let marker = harness.arg(marker);
     make_program(&harness.write(path, format!("#!/bin/sh\necho > '{marker}'\nexit 9\n")));
@@ -46,7 +46,7 @@ fn program_in_the_current_folder_needs_its_path() {
             refused.exits(3).warns(&hint).prints_nothing();
         }
     }
-    // A program of this name in the search path is found, and a path is used unchanged.
+    // A program with this name in the search path is found, and a path is used as it is.
     for (option, name) in [("--fio", "some-fio"), ("--iozone", "some-iozone")] {
         program(&harness, &format!("bin/{name}"), &format!("{name}.path"));
         run(&harness, &[&io[..], &[option, name]].concat()).exits(3).warns("is not");
@@ -93,7 +93,7 @@ fn library_in_the_current_folder_needs_its_path() {
         .exits(3)
         .warns("no BLAS library \"libplanted.so\" was found")
         .warns("; ./libplanted.so is the file in the current folder\n");
-    // With its path, the library is tried and rejected because it is not a BLAS library.
+    // If its path is given, the library is loaded, and refused because it is not a BLAS library.
     harness.run(&[&hpl[..], &["./libplanted.so"]].concat()).exits(3);
     assert!(ran(&harness, "loaded"));
 }

@@ -1,5 +1,5 @@
-//! Tests of `device` with CUDA and HIP, whose drivers are replaced by stand-ins (`tests/standin`): memory and streams
-//! are those of the processor, kernels are C functions, and environment variables make the drivers fail.
+//! Tests of `device` with CUDA and HIP, whose drivers are replaced by stand-ins (`tests/standin`): stand-ins use the
+//! memory and the threads of the processor, their kernels are C functions, and environment variables make them fail.
 
 use crate::harness::{Harness, Outcome, Part, measurements, skip};
 use serde_json::Value;
@@ -20,7 +20,7 @@ const LIBRARIES: [(&str, &str, bool); 6] = [
     ("librocblas.so.4", "blas.c", true),
 ];
 
-/// Returns the folder with all stand-ins, which are compiled once.
+/// Returns the folder with all stand-ins. They are compiled once.
 fn libraries() -> &'static str {
     static COMPILED: OnceLock<TempDir> = OnceLock::new();
     let folder = COMPILED.get_or_init(|| {
@@ -72,10 +72,10 @@ fn embedded_and_compiled_loops_are_checked_on_both_drivers() {
             assert_eq!((&config["device"], &config["wrong_elements"]), (&driver.into(), &0.into()));
             assert_eq!((&config["pci"], &config["class"]), (&"0000:3b:00.0".into(), &"gpu".into()));
             assert_eq!(config["driver_version"], version);
-            // The bus has 5120 bits at 10 MHz, with two transfers per clock.
+            // The stand-in's bus has 5120 bits at 10 MHz, with two transfers per clock.
             assert_eq!(m["limit"]["value"], 12.8e9, "{m:#}");
         }
-        // The embedded build has groups of two sizes; for AMD, the stand-in compiler makes all loops.
+        // The embedded loops have groups of two sizes. For AMD, the stand-in compiles all loops.
         assert!(all.iter().any(|m| m["config"]["loops_tried"].as_u64().unwrap() > 1));
     }
     run(&harness, &[], &["history", "show", "latest"])
@@ -94,7 +94,7 @@ fn chain_and_load_run_on_both_drivers() {
         for name in ["idle_1:0", "saturated_1:0", "latency_0:1_load100", "bandwidth_0:1_load50"] {
             let m = all.iter().find(|m| m["name"] == name).unwrap();
             assert!(m["value"].as_f64().unwrap() > 0.0, "{m:#}");
-            // The stand-in has no latency, and one sample is too few.
+            // The latency of the stand-in is meaningless, and one sample is too few.
             assert_ne!(m["validity"]["status"], "invalid", "{m:#}");
             assert_eq!(m["config"]["device"], driver);
             assert_eq!(m["config"]["stride_bytes"], 128);
@@ -160,7 +160,7 @@ fn copies_with_wrong_data_are_invalid() {
     let (all_copies, together) = wrong("together");
     assert_eq!(together.len(), all_copies);
     assert!(together.iter().all(|of| of.contains("copied data differ from the source: ")));
-    // The messages name both directions and both devices.
+    // The messages contain both directions and both devices.
     assert!(
         together.iter().any(|of| of.contains("cuda:0 to host (simultaneous copies)")),
         "{together:#?}"
@@ -212,9 +212,9 @@ fn unusable_driver_is_reported_with_a_hint() {
 }
 
 #[test]
-fn device_lost_in_the_middle_keeps_earlier_results() {
+fn results_before_a_device_is_lost_are_kept() {
     let harness = Harness::new();
-    // Dot has only one embedded loop, so launch 30 is not part of a trial.
+    // Dot has only one embedded loop, so there is no trial before launch 30.
     let own =
         ["--kernels", "dot", "--samples", "40", "--size", "65536elements", "--device", "cuda:0"];
     let args = [&STREAM[..2], &own].concat();
@@ -222,7 +222,7 @@ fn device_lost_in_the_middle_keeps_earlier_results() {
     lost.exits(1).warns("the device was lost");
     let record = harness.run(&["history", "show", "latest", "--json", "-"]).exits(0).json();
     assert_eq!(record["complete"], false);
-    // The peaks fail after STREAM and the links were measured.
+    // The peaks fail after STREAM and the links have been measured.
     let all = ["device", "--device", "cuda:0", "--samples", "2", "--budget", "20"];
     let fails = [("STANDIN_CHAINS", "719"), ("STANDIN_MEMORY", "0x4000000")];
     let without_peaks = run(&harness, &fails, &all);
@@ -329,7 +329,7 @@ fn reference_programs_give_reference_figures() {
     run(&harness, &[], &["history", "show", "latest"]).exits(0).prints("cuda:0 triad 0.0");
     let missing_args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "no/such"]].concat();
     run(&harness, &[], &missing_args).exits(3).warns("there is no program no/such");
-    // A name without a path does not mean a file in the current folder.
+    // A name without a path does not refer to a file in the current folder.
     std::fs::remove_file(harness.path("stream.args")).unwrap();
     let stand_in_args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "stream"]].concat();
     let refused = run(&harness, &[], &stand_in_args).exits(3).warns("there is no program stream");
@@ -338,9 +338,9 @@ fn reference_programs_give_reference_figures() {
 }
 
 #[test]
-fn nvbandwidth_alternates_on_the_copying_devices() {
+fn nvbandwidth_and_native_copies_alternate_on_the_same_devices() {
     let harness = Harness::new();
-    // The requested test cases come from the recorded output; the bus addresses are those of the stand-ins.
+    // The recorded output determines the test cases; the stand-ins determine the bus addresses.
     let program = harness.write(
         "nvb",
         format!(
@@ -385,7 +385,8 @@ sed 's/:1b:/:3b:/; s/:43:/:3c:/' {ROOT}/crates/devices/tests/outputs/nvbandwidth
             (across, "cuda:1", 392.60e9),
         ]
     );
-    // Native copies of the same size ran before and after each of its runs: a warm-up, one copy, and three copies.
+    // Before and after each run of the program, native copies of the same size were measured: a warm-up, one copy, and
+    // three copies.
     let samples = |m: &Value| {
         m["samples"].as_array().unwrap().len() + m["disturbed"].as_array().map_or(0, Vec::len)
     };
@@ -413,7 +414,7 @@ sed 's/:1b:/:3b:/; s/:43:/:3c:/' {ROOT}/crates/devices/tests/outputs/nvbandwidth
 #[test]
 fn hwloc_does_not_load_vendor_libraries() {
     let harness = Harness::new();
-    // Plug-ins that create a file in their folder when they are loaded.
+    // Plug-in that creates a file in its folder when it is loaded.
     let source = harness.write(
         "plugin.c",
         r#"#define _GNU_SOURCE

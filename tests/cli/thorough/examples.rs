@@ -15,7 +15,7 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(example(name)).unwrap()
 }
 
-/// Returns the words in a query that begin like the names of nodegauge's metrics.
+/// Returns the words in a query that begin with the prefix of nodegauge's metrics.
 fn metrics(query: &str) -> impl Iterator<Item = &str> {
     let words = query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     words.filter(|word| word.starts_with("nodegauge_"))
@@ -68,7 +68,7 @@ fn dashboard_uses_existing_metrics_and_labels() {
                 "{query}"
             );
             asked.extend(metrics(query).map(str::to_owned));
-            // Labels in selectors and in legends.
+            // Labels occur in selectors and in legends.
             let selected =
                 query.split(['{', '}']).skip(1).step_by(2).flat_map(|inside| inside.split("\","));
             let selected = selected.filter_map(|one| one.split(['=', '!']).next());
@@ -76,7 +76,7 @@ fn dashboard_uses_existing_metrics_and_labels() {
             let shown = legend.split("{{").skip(1).filter_map(|part| part.split("}}").next());
             for label in selected.chain(shown) {
                 let is_written = written.contains(&format!("{label}=\""));
-                // Some keys distinguish figures that none of these records contains, such as several distances.
+                // Some keys distinguish figures that none of these records contains, e.g. figures of several distances.
                 let is_key = keys.contains(&format!("\"{label}\": {{"));
                 assert!(is_written || is_key, "{title}: no label {label}");
             }
@@ -91,7 +91,7 @@ fn dashboard_uses_existing_metrics_and_labels() {
     assert!(known.is_subset(&named), "docs/formats.md has {named:?}, written are {known:?}");
 }
 
-/// Returns the commands in a pipeline file in their order.
+/// Returns the commands in a pipeline file, in their order.
 fn commands(file: &str) -> Vec<String> {
     let text = text(file);
     let line = |line: &str| {
@@ -102,8 +102,8 @@ fn commands(file: &str) -> Vec<String> {
     text.lines().filter_map(line).collect()
 }
 
-/// Runs the commands one after another until one fails, like a runner. Figures of small test arrays may be suspect and
-/// then meet no condition, so they are made valid.
+/// Runs commands one after another, like the runner of a pipeline, until one fails. Figures of small test arrays are
+/// suspect and would meet no condition, so they are made valid.
 fn pipeline(harness: &Harness, file: &str, expect: &str) -> Outcome {
     const STREAM: &str = "#!/bin/sh\n\"$NODEGAUGE\" \"$@\" || exit\n\
                           [ \"$1\" != stream ] || sed -i 's/\"suspect\"/\"valid\"/' run.json\n";
@@ -145,7 +145,7 @@ fn artifacts(file: &str) -> Vec<&'static str> {
     named.into_iter().filter(|name| lines.iter().any(|line| line.contains(name))).collect()
 }
 
-/// Returns ReFrame from the search path, or else from PyPI in a virtual environment.
+/// Returns the path of ReFrame: from the search path, otherwise installed from PyPI in a virtual environment.
 fn reframe(harness: &Harness) -> Option<String> {
     const INSTALL: &str = "python3 -m venv reframe && reframe/bin/pip --quiet --disable-pip-version-check \
                            install --timeout 10 --retries 1 'ReFrame-HPC>=4.6,<5'";
@@ -169,7 +169,7 @@ fn reframe_accepts_figures_and_refuses_invalid_ones() {
     let check = example("reframe_nodegauge.py");
     let program = Path::new(crate::program::path()).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
-    // The classes in the example come from the Python package.
+    // The classes that the example uses come from the Python package.
     let package = example("../../packaging/python");
     let run = |more: &str, file: &str| {
         let options = format!("NodegaugeStream.options={}{more}", FAST.join(","));

@@ -28,7 +28,7 @@ fn every_node_gets_a_record_or_a_reason() {
     }
     let ranked = harness.run(&["fleet", "rank", "records", "--format", "json"]).exits(0).json();
     assert_eq!(ranked["unknown"], "n[1-4]", "fewer than eight nodes are not judged: {ranked}");
-    // Everything is measured, so nothing is submitted again.
+    // All nodes have been measured, so no job is submitted again.
     fleet(&harness, &slurm, &[]).exits(0).warns("4 nodes measured");
     // A node without a record is measured again. A node that is down is missing, with the reason.
     for node in ["n2", "n3"] {
@@ -51,7 +51,7 @@ fn every_node_gets_a_record_or_a_reason() {
         .prints("n3: the node is not available: down");
 }
 
-/// Runs `fleet run` with scripts that replace Slurm's programs.
+/// Runs `fleet run` with scripts in place of Slurm's programs.
 fn with_scripts(harness: &Harness, scripts: &[(&str, &str)], more: &[&str]) -> Outcome {
     for (name, script) in scripts {
         make_program(&harness.write(&format!("bin/{name}"), format!("#!/bin/sh\n{script}\n")));
@@ -74,7 +74,7 @@ fn node_state_determines_whether_a_job_is_submitted() {
 }
 
 #[test]
-fn deadline_holds_if_slurm_does_not_respond() {
+fn deadline_is_kept_if_slurm_does_not_respond() {
     let harness = Harness::new();
     let sleeping = [("squeue", "exec sleep 300")];
     let more = ["--nodes", "n[1-2]", "--deadline", "2"];
@@ -100,7 +100,7 @@ fn failed_or_refused_job_is_missing_with_its_reason() {
     harness.run_with(&absent, &run).exits(3).warns("file /nonexistent");
 }
 
-/// Returns the processes of a node's jobs in this cluster.
+/// Returns the processes of the jobs that this cluster runs on a node.
 fn processes_on(node: &str, slurm: &Slurm) -> Vec<u32> {
     let has = |process: &u32| {
         let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();

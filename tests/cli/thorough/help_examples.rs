@@ -1,4 +1,4 @@
-//! The examples of `--help` that take longer than a second.
+//! Tests of the examples of `--help` that take longer than a second.
 
 #[test]
 fn every_long_example_runs() {

@@ -26,7 +26,7 @@ const STREAM: [&str; 12] = [
     "--no-save",
 ];
 
-/// Host in a test, which is this machine in separate namespaces.
+/// Properties of the hosts in a test. Each host is this machine in separate namespaces.
 #[derive(Default)]
 struct Stage<'a> {
     /// Shell script that runs before the namespaces are created. `$1` is the host.
@@ -66,8 +66,8 @@ fn agent(harness: &Harness, stage: &Stage<'_>) -> Option<String> {
 }
 
 /// Returns the words that run a command in a network of two hosts, `n1` and `n2`. Each host has a network namespace,
-/// which is connected to the bridge `br0` of the command. The file `sent` gets the number of bytes that `n1` has sent.
-/// Returns `None` if this user cannot create networks.
+/// which is connected to the bridge `br0` in the namespace of the command. The file `sent` contains the number of bytes
+/// that `n1` has sent. Returns `None` if this user cannot create networks.
 fn network(harness: &Harness) -> Option<Vec<String>> {
     if !harness.has(Part::Namespaces, "ip") || !harness.has(Part::Namespaces, "nsenter") {
         return None;
@@ -140,15 +140,15 @@ fn run(
     let words = [&["timeout", "150"], &launcher[..], &[program], args].concat();
     let variables = [&OPEN_MPI_AS_ROOT[..], variables].concat();
     let outcome = harness.run_other(&words, &variables);
-    // If nodes connect to each other at the same time, Open MPI can fail (its issue 11508). It then prints a message,
-    // and the job hangs.
+    // If nodes connect to each other simultaneously, Open MPI may fail (its issue 11508). It prints a message, and the
+    // job hangs.
     if outcome.stderr.contains("Open MPI failed to TCP connect to a peer") {
         return harness.run_other(&words, &variables);
     }
     outcome
 }
 
-/// Waits for the process that rank 0 has started on this node, and returns it.
+/// Waits for the process that rank 0 starts on this node, and returns it.
 fn leader(harness: &Harness, node: &str) -> u32 {
     let is_leader = |process: &HarnessProcess| {
         process.variable("SLURMD_NODENAME") == Some(node)
@@ -206,7 +206,7 @@ fn failing_host_is_reported_and_others_are_measured() {
     if !harness.has_cpus(2) {
         return;
     }
-    // The second host cannot have this number of threads.
+    // The second host has fewer hardware threads than this number.
     let before = "[ $1 = n2 ] && export OMP_NUM_THREADS=999999";
     let Some(agent) = agent(&harness, &Stage { before, ..Stage::default() }) else { return };
     let Some(which) = installed(&harness).into_iter().find(|which| which.name == "Open MPI") else {
@@ -269,7 +269,7 @@ fn hosts_with_separate_networks_are_connected_by_tcp() {
     for which in installed(&harness) {
         let mut words = launcher(which.name, &agent, &["n1", "n2"], 1);
         if which.name != "Open MPI" {
-            // The launcher of MPICH tells the hosts its address.
+            // The launcher of MPICH must send its address on the bridge to the hosts.
             words.splice(1..1, ["-iface", "br0"].map(str::to_owned));
         }
         let words = [&network[..], &words].concat();
@@ -277,7 +277,7 @@ fn hosts_with_separate_networks_are_connected_by_tcp() {
         let record = run(&harness, &words, &[], &solver).exits(0).json();
         let config = &named(&record, "time_to_solution")[0]["config"];
         assert_eq!(texts(&config["hosts"]), ["n1", "n2"]);
-        // Each iteration exchanges a halo of more than a hundred numbers.
+        // In each iteration, halos of more than a hundred numbers are exchanged.
         let iterations = config["iterations"].as_u64().unwrap();
         let links = std::fs::read_to_string(harness.path("sent")).unwrap();
         let links: Value = serde_json::from_str(&links).unwrap();
@@ -343,16 +343,16 @@ fn mismatched_launcher_and_library_are_refused_once() {
         .warns("--exclude-file requires several hosts");
 }
 
-/// CPU time, in ticks of 10 ms, after which a process has chosen its loops and measures. A process on a busy machine
-/// also uses CPU time while it waits for others.
+/// CPU time in ticks of 10 ms after which a process is assumed to have chosen its loops and to measure. On a busy
+/// machine, waiting for other processes also uses CPU time.
 const MEASURES: u64 = 600;
 
-/// Returns the nodes on which a process of this harness has used enough CPU time to be measuring.
+/// Returns the nodes on which a process of this harness has used at least this CPU time.
 fn working_nodes(harness: &Harness) -> BTreeSet<String> {
     let node_of = |process: HarnessProcess| {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.number)).ok()?;
         let (_, after_name) = stat.rsplit_once(") ")?;
-        // Time in user mode and in the kernel.
+        // The fields are the times in user mode and in the kernel.
         let ticks = after_name.split(' ').skip(11).take(2);
         let used: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();
         let node = process.variable("SLURMD_NODENAME")?.to_owned();
@@ -361,19 +361,19 @@ fn working_nodes(harness: &Harness) -> BTreeSet<String> {
     harness.processes().into_iter().filter_map(node_of).collect()
 }
 
-/// Interrupts a step of two nodes, and checks the record of rank 0. The interrupt may come before the first result of a
-/// node, because a process also uses CPU time while it waits. If it comes before the first result of both nodes, the
-/// step is repeated.
+/// Interrupts a step on two nodes, and checks the record of rank 0. A process uses CPU time while it waits, so the
+/// interrupt may come before the first result of a node. If it comes before the first results of both nodes, the step
+/// is repeated.
 fn is_saved_after_an_interrupt(harness: &Harness, slurm: &Slurm, kind: &str) {
     const ATTEMPTS: usize = 5;
     let has_result = (0..ATTEMPTS).any(|_| interrupted_step_has_result(harness, slurm, kind));
     assert!(has_result, "{kind}: {ATTEMPTS} interrupts came before the first result");
 }
 
-/// Interrupts a step of two nodes; returns true if one of them had a result.
+/// Interrupts a step on two nodes; returns true if one of the nodes had a result.
 fn interrupted_step_has_result(harness: &Harness, slurm: &Slurm, kind: &str) -> bool {
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
-    // The job is identified by its name.
+    // The step is found by the name of its job.
     let two = ["srun", "-J", kind, "-N2", "--ntasks-per-node=1", kind].map(str::to_owned);
     let endless =
         ["stream", "--size", "1000000elements", "--samples", "1000000", "--dimms=1024x20000"];
@@ -389,7 +389,7 @@ fn interrupted_step_has_result(harness: &Harness, slurm: &Slurm, kind: &str) -> 
             wait_for("measurements on both nodes", || {
                 (working_nodes(harness).len() == 2).then_some(())
             });
-            // Without an MPI, the tasks on the other node have already ended, which scancel reports as an error.
+            // Without an MPI, the tasks on the other node have already ended. scancel reports this as an error.
             harness.run_other(&["scancel", "--signal=INT", &step], &variables);
         });
         run(harness, &two, &variables, &args).exits(130);
@@ -434,7 +434,7 @@ fn slurm_measures_four_nodes_with_and_without_mpi() {
     let args = ["hpl", "-N", "300", "--samples", "1", "--no-save"];
     let page = run(&harness, &four, &variables, &args).exits(0);
     page.prints("host").prints("slowest").prints("of 4 hosts");
-    // A node that does not respond costs the time limit.
+    // A node that does not respond delays the run by its time limit.
     let three = ["srun", "--nodelist=node1,node2,node3", "--ntasks-per-node=1", "--mpi=none"]
         .map(str::to_owned);
     let limited = [variables[0], ("NODEGAUGE_JOIN_SECONDS", "2")];

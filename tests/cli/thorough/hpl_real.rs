@@ -1,4 +1,4 @@
-//! Tests of `nodegauge hpl` with the original HPL: its input, its output, its launchers.
+//! Tests of `nodegauge hpl` with the original HPL: its input, its output, and its launchers.
 
 use crate::harness::{Harness, OPEN_MPI_AS_ROOT, Outcome, Part, make_program};
 use crate::hpl::{SMALL, named};
@@ -151,7 +151,8 @@ fn hpcc_runs_and_its_output_is_read() {
     assert!(real[0]["value"].as_f64().unwrap() > 0.0);
 }
 
-/// Writes a launcher that reports its version, records its arguments, and prints a recorded output.
+/// Writes a launcher that prints `version` for `--version`. Otherwise it stores its arguments and prints a recorded
+/// output.
 fn launcher(harness: &Harness, name: &str, version: &str) -> String {
     let words = harness.arg("words");
     let script = format!(
@@ -201,7 +202,7 @@ fn block_widths_and_grids_are_searched_with_xhpl() {
     harness.run_with(&OPEN_MPI_AS_ROOT, &[&args[..], &more].concat()).exits(0);
     let words = std::fs::read_to_string(harness.path("words")).unwrap();
     assert_eq!(words.lines().count(), 2, "a search and the run itself: {words}");
-    // This is the best width in the recorded output.
+    // This is the width with the best rating in the recorded output.
     let input = std::fs::read_to_string(harness.path("words.dat")).unwrap();
     assert!(input.contains("\n192          NBs\n"), "{input}");
 }

@@ -1,5 +1,5 @@
-//! Tests of `nodegauge io` with failing devices, file systems and kernels. The failures are real if they can be
-//! produced here; otherwise they are injected into the C library.
+//! Tests of `nodegauge io` with failing devices, file systems and kernels. Failures that cannot be produced here are
+//! injected into the C library.
 
 use crate::harness::{Harness, Outcome, Part, measurements, skip};
 use crate::io::{SMALL, folder, untouched};
@@ -16,7 +16,7 @@ pub fn faults(harness: &Harness) -> PathBuf {
     library
 }
 
-/// Runs `io` with a fault, and checks that no files are left and other files are unchanged.
+/// Runs `io` with a fault, and checks that no files are left, and that other files are unchanged.
 #[track_caller]
 fn with(harness: &Harness, fault: &str, args: &[&str]) -> Outcome {
     let library = faults(harness);
@@ -36,13 +36,13 @@ fn full_file_system_ends_the_run_cleanly() {
     {
         let outcome = with(&harness, fault, &["--max-size", "1MiB", "--operations", "write,read"]);
         let outcome = outcome.exits(1).warns("cannot write").warns(hint);
-        // Earlier results are shown and saved, and the record is incomplete.
+        // Earlier results are printed and saved, and the record is marked as incomplete.
         outcome.prints_words("incomplete").warns("data-file-");
         let record = harness.latest();
         assert_eq!(record["complete"], false);
         let invalid: Vec<_> =
             measurements(&record).iter().filter(|m| m["validity"]["status"] == "invalid").collect();
-        // Only the cells whose writes fail are lost.
+        // Only cells with failing writes are lost.
         assert!(!invalid.is_empty() && invalid.iter().all(|m| m["name"] == "write"));
         assert!(measurements(&record).len() > 2);
     }
@@ -92,7 +92,7 @@ fn read_only_folder_is_refused() {
 }
 
 #[test]
-fn quota_counts_as_space() {
+fn quota_limits_the_available_space() {
     let harness = Harness::new();
     let outcome = with(&harness, "quota=3000", &["--file-sizes", "4MiB", "--no-save"]);
     if outcome.code == Some(0) {
@@ -117,7 +117,7 @@ fn device_error_invalidates_the_affected_figures() {
         .iter()
         .map(|m| (m["name"].as_str().unwrap(), m["validity"]["status"].as_str().unwrap()))
         .collect();
-    // One pass of the other operations is complete.
+    // One pass of each other operation is complete.
     assert_eq!(states, [("write", "suspect"), ("read", "suspect"), ("reread", "invalid")]);
     assert!(measurements(&record)[2]["value"].is_null());
     for workers in ["--threads", "--processes"] {
@@ -138,7 +138,7 @@ fn wrong_byte_is_found_and_located() {
     let reported: Vec<&str> = outcome.stderr.split("0x").skip(1).collect();
     let byte = |text: &str| u8::from_str_radix(&text[..2], 16).unwrap();
     assert_eq!(byte(reported[0]), !byte(reported[1]), "{}", outcome.stderr);
-    // Without the check, the fault is not detected.
+    // Without verification, the fault is not detected.
     let blind = [&["--operations", "write,read", "--no-save"], &SMALL[..]].concat();
     with(&harness, "flip=70000", &blind).exits(0);
     // A lost write is detected even if no read operation was requested.
@@ -160,7 +160,7 @@ fn unavailable_engines_are_refused() {
 }
 
 #[test]
-fn direct_access_refused_at_the_first_transfer_is_refused() {
+fn direct_access_is_refused_if_the_first_transfer_fails() {
     let harness = Harness::new();
     let args = [&["--cache", "direct"], &SMALL[..]].concat();
     let outcome = with(&harness, "direct", &args);

@@ -1,4 +1,5 @@
-//! Tests of `nodegauge io` with other programs: IOzone's tables, alternating runs of fio and IOzone, and imports.
+//! Tests of `nodegauge io` with other programs: output in the form of IOzone's tables, alternating runs of fio and
+//! IOzone, and imports.
 
 use crate::harness::{Harness, Part, make_program, measurements, names};
 use crate::io::{SMALL, io, record};
@@ -21,7 +22,7 @@ fn tables_of_iozone_and_gnuplot_are_written() {
     let indices: Vec<&str> = surface.split("\n\n\n").collect();
     assert_eq!(indices.len(), 13);
     assert!(indices[2].starts_with("# read\n64 4 "), "{}", indices[2]);
-    // Two file sizes give two blocks of lines.
+    // Each of the two file sizes has a block of lines.
     assert_eq!(indices[2].split("\n\n").count(), 2);
     io(&harness, &["--json", "-", "--surface", "-"])
         .exits(2)

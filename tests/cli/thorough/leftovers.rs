@@ -1,7 +1,7 @@
-//! Tests of users' programs that hang, leave daemons or print without end. They are killed, and no processes or files
-//! are left.
+//! Tests of users' programs that hang, start daemons or print without end. They are killed, and neither processes nor
+//! files are left.
 
-use crate::harness::{Harness, Part, lives, make_program, wait_for};
+use crate::harness::{Harness, Part, is_running, make_program, wait_for};
 use crate::hpl::SMALL;
 use crate::pages::golden;
 use std::path::Path;
@@ -15,7 +15,7 @@ echo $$ >>"$HOME/processes"
 wait
 "#;
 
-/// Returns `count` process identifiers when they are written.
+/// Returns `count` process identifiers as soon as they have been written.
 #[track_caller]
 fn processes(harness: &Harness, count: usize) -> Vec<u32> {
     wait_for("numbers of processes", || {
@@ -28,7 +28,7 @@ fn processes(harness: &Harness, count: usize) -> Vec<u32> {
 #[track_caller]
 fn assert_ended(processes: &[u32]) {
     for process in processes {
-        assert!(!lives(*process), "process {process} is left");
+        assert!(!is_running(*process), "process {process} is left");
     }
 }
 
@@ -95,7 +95,7 @@ fn interrupted_query_leaves_no_process() {
         }
         let running = harness.start_with(&variables, &args);
         let processes = processes(&harness, 2);
-        // Ctrl-C has the same effect, but is ignored if a shell has started the tests in the background.
+        // Ctrl-C has the same effect, but a shell that starts the tests in the background ignores it.
         running.signal("TERM");
         let outcome = running.end();
         assert_eq!(outcome.code, None, "ended by the signal: {}", outcome.stderr);
@@ -109,7 +109,7 @@ fn interrupted_query_leaves_no_process() {
 fn write_beyond_the_file_size_limit_is_an_error_and_leaves_nothing() {
     let harness = Harness::new();
     std::fs::create_dir(harness.path("measured")).unwrap();
-    // A block in sh's ulimit has 512 B.
+    // In sh's ulimit, a block has 512 B.
     let limited = ["sh", "-c", "ulimit -f 20 && exec \"$@\"", "sh"];
     let io = [
         "io",
@@ -136,7 +136,7 @@ fn write_beyond_the_file_size_limit_is_an_error_and_leaves_nothing() {
 #[test]
 fn killed_compiler_leaves_no_file() {
     let harness = Harness::new();
-    // This compiler writes a temporary file, like gcc, and then takes a long time.
+    // Like gcc, this compiler writes a temporary file; it then takes a long time.
     let compiler = r#"#!/bin/sh
 case "$*" in
     *--showme:version*) echo "mpicc: Open MPI 4.1.4 (Language: C)"; exit ;;

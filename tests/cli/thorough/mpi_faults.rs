@@ -50,7 +50,7 @@ fn open_mpi_as_root_needs_permission_for_user_programs() {
     harness.run(&args).exits(0).prints_words(option);
     let launcher = harness.latest()["measurements"][0]["config"]["mpi"]["launcher"].clone();
     assert!(launcher.as_str().unwrap().contains(" --allow-run-as-root "), "{launcher}");
-    // No hint is printed if the environment already permits root for Open MPI.
+    // If the environment permits root for Open MPI, no hint is printed.
     harness.run_with(&OPEN_MPI_AS_ROOT, &[&args[..], &["--json"]].concat()).exits(0);
     let notices = harness.latest()["notices"].to_string();
     assert!(!notices.contains("as root"), "{notices}");
@@ -60,7 +60,7 @@ fn open_mpi_as_root_needs_permission_for_user_programs() {
     let refused =
         "refuses to start programs as root\nhint: run as another user, or pass --allow-run-as-root";
     harness.run(&[&args[..], &["--osu", &folder]].concat()).exits(3).warns(refused);
-    // A program that cannot be started ends the run before anything is measured.
+    // If a program cannot be started, the run ends before anything is measured.
     let program = harness.arg("osu_latency");
     let by_open_mpi = ["--launcher", "mpirun.openmpi", "--budget", "60"];
     for real in [["apps", "hpcg", "--xhpcg", &program], ["hpl", "--ranks=2", "--xhpl", &program]] {
@@ -74,11 +74,11 @@ fn open_mpi_as_root_needs_permission_for_user_programs() {
 fn pairs_start_together_without_barriers_in_between() {
     let harness = Harness::new();
     for which in installed(&harness) {
-        // Returns the number of barriers and the maximum number of batches. The last batch may be incomplete.
+        // Returns the number of barriers, and the maximum number of batches, of which the last one may be incomplete.
         let barriers = |pattern: &str, bytes: u64| -> (u64, u64) {
             let size = bytes.to_string();
             let how = ["-i", "1000", "-x", "0", "--validate", "0", "--json", "-"];
-            // This is enough time for all batches, even on a busy machine.
+            // The limit is sufficient for all batches, even on a busy machine.
             let args = ["--patterns", pattern, "-m", &size, "--size-limit", "20"];
             let args = [&args[..], &how].concat();
             let record = with_fault(&harness, which, "count", &args).exits(0).json();
@@ -86,10 +86,10 @@ fn pairs_start_together_without_barriers_in_between() {
             let count = std::fs::read_to_string(harness.path("faults-count.so.count")).unwrap();
             (count.parse().unwrap(), 1000 / config["batch_operations"].as_u64().unwrap() + 1)
         };
-        // There is one barrier before each batch. A barrier between operations would add 1000.
+        // There is one barrier per batch. With a barrier per operation, there would be 1000 more.
         let (counted, batches) = barriers("barrier", 0);
         assert!((1000..1500 + batches).contains(&counted), "{} {counted} {batches}", which.name);
-        // One barrier is at the start of a size and one at its end; the others belong to batches.
+        // Each size begins and ends with a barrier; the other barriers belong to batches.
         let (together, _) = barriers("multi_lat", 8);
         assert!(together > 3, "{} {together}", which.name);
         assert_eq!(barriers("latency", 8).0, 2, "{}", which.name);
@@ -168,7 +168,7 @@ fn corrupted_data_is_invalid() {
             "corrupted data: 2 bytes received incorrectly"
         );
         assert!(of(&record, "latency", 64)["value"].is_number());
-        // Without the validation, the fault is not detected.
+        // Without validation, the fault is not detected.
         let args = [&args[..], &["--validate", "0"]].concat();
         with_fault(&harness, which, "corrupt", &args).exits(0);
         no_orphans(&harness);
@@ -194,7 +194,7 @@ fn too_few_slots_are_reported_with_the_launcher_message() {
     if !harness.has_cpus(2) || !harness.has(Part::Mpi, OPEN_MPI.mpicc) {
         return;
     }
-    // A launcher on a host with one slot.
+    // This launcher behaves as on a host with one slot.
     let script = harness.write(
         "mpirun",
         "#!/bin/sh\n[ \"$1\" = --version ] && exec mpirun.openmpi --version\n\
@@ -221,7 +221,7 @@ fn launcher_of_another_mpi_is_detected() {
         .exits(2)
         .warns("starts programs of MPICH")
         .warns("every rank would be rank 0 of 1");
-    // A launcher that reports the version of another MPI. Only the ranks can detect it.
+    // This launcher reports the version of another MPI, so only the ranks can detect the mismatch.
     let script = harness.write(
         "mpirun",
         "#!/bin/sh\n[ \"$1\" = --version ] && exec mpirun.mpich --version\n\
@@ -268,7 +268,7 @@ fn missing_or_broken_compiler_is_reported() {
 fn killed_ranks_leave_no_shared_memory() {
     let harness = Harness::new();
     for which in installed(&harness) {
-        // A launcher that does not clean up; it is killed together with its ranks.
+        // This launcher does not clean up, and is killed together with its ranks.
         let text = format!(
             "#!/bin/sh\n[ \"$1\" = --version ] && exec {mpirun} \"$@\"\ntrap '' INT TERM HUP\n{mpirun} {} \"$@\"\n",
             preload(&harness, which, "hang"),
@@ -288,7 +288,7 @@ fn killed_ranks_leave_no_shared_memory() {
     }
 }
 
-/// Creates a program that writes the file `run` when it is started.
+/// Creates a program that creates the file `run` when it is started.
 fn trap(harness: &Harness, name: &str) -> String {
     let script = harness.write(name, format!("#!/bin/sh\ntouch {}\n", harness.arg("run")));
     make_program(&script);
@@ -307,7 +307,7 @@ fn planted_probe_is_not_executed() {
         let all = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
         all.filter(|path| path.extension().is_none()).collect()
     };
-    // The run used a temporary copy, which was removed; only the cached probe is left.
+    // The run executes a temporary copy and removes it, so only the cached probe is left.
     let [probe] = &kept()[..] else { panic!("{:?}", kept()) };
     let genuine = std::fs::read(probe).unwrap();
     let trap = trap(&harness, "trap");
@@ -333,7 +333,7 @@ fn planted_probe_is_not_executed() {
         std::os::unix::fs::chown(probe, Some(65_534), None).unwrap();
         runs_anew("belongs to another user");
     }
-    // A folder that is a symbolic link is neither read nor written.
+    // If the cache is a symbolic link, it is neither read nor written.
     std::fs::rename(&cache, harness.path("elsewhere")).unwrap();
     std::os::unix::fs::symlink(harness.path("elsewhere"), &cache).unwrap();
     mpi(&harness, which, &args)
@@ -347,7 +347,7 @@ fn programs_in_the_current_folder_are_not_found() {
     for name in ["mpicc", "gcc", "mpirun"] {
         trap(&harness, name);
     }
-    // An empty element in the search path also means the current folder.
+    // An empty element in the search path denotes the current folder.
     let path = format!(":.:{}", std::env::var("PATH").unwrap());
     let environment = [("PATH", path.as_str()), ("LD_LIBRARY_PATH", ".")];
     let run = harness.run_with(&environment, &["stream", "--compiler", "gcc", "--samples", "1"]);
@@ -363,7 +363,7 @@ fn programs_in_the_current_folder_are_not_found() {
 fn interrupted_run_leaves_only_its_record() {
     let harness = Harness::new();
     for (which, (signal, code)) in installed(&harness).iter().zip([("HUP", 129), ("INT", 130)]) {
-        // A launcher that is killed before it removes its folders.
+        // This launcher is killed before it removes its folders.
         let temporary = harness.arg(which.mpirun);
         std::fs::create_dir(&temporary).unwrap();
         let launcher = harness.arg(&format!("stubborn-{}", which.mpirun));

@@ -5,9 +5,9 @@ use crate::mpi::{FAST, MPICH, installed, mpi, no_orphans, of};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
 
-/// Checks that exactly one notice reports the host that does not respond.
+/// Checks that a single notice reports that `host` does not respond.
 #[track_caller]
-fn one_does_not_answer(record: &Value, host: &str) {
+fn reports_unresponsive_host(record: &Value, host: &str) {
     let silent = |notice: &&str| notice.contains(" does not respond");
     let silent: Vec<&str> = texts(&record["notices"]).into_iter().filter(silent).collect();
     assert_eq!(silent.len(), 1, "{silent:?}");
@@ -37,7 +37,7 @@ fn hosts_that_do_not_respond_are_reported() {
         let hosts = ["--hosts", "node1,deadnode,node2", "--launcher", &launcher];
         let args = [&hosts[..], &FAST, &["--patterns", "latency", "--json"]].concat();
         let record = mpi(&harness, which, &args).exits(1).json();
-        one_does_not_answer(&record, "deadnode");
+        reports_unresponsive_host(&record, "deadnode");
         let recorded_hosts = &of(&record, "latency", 8)["config"]["hosts"];
         assert_eq!(texts(recorded_hosts), ["node1", "node2"]);
         assert_eq!(of(&record, "latency", 8)["config"]["distance"], "other host");
@@ -89,7 +89,7 @@ fn slurm_nodes_form_a_ring_and_dead_node_is_reported() {
     for which in &mpis {
         let record = job("", &["--mpicc", which.mpicc]).exits(0).json();
         let met = met(&record);
-        // The ring, then two random pairs.
+        // There are the pairs of the ring, and two random pairs.
         assert_eq!(met.len(), 4 + 2, "{met:?}");
         for pair in ["node1 node2", "node2 node3", "node3 node4", "node4 node1"] {
             assert!(met.iter().any(|known| known == pair), "{pair} in {met:?}");
@@ -99,15 +99,15 @@ fn slurm_nodes_form_a_ring_and_dead_node_is_reported() {
         let started = ["--mpicc", mpich.mpicc, "--launcher", "srun --mpi=pmi2"];
         let record = job("", &started).exits(0).json();
         assert_eq!(met(&record).len(), 6);
-        // It remains as a zombie, because this process does not wait for it.
+        // The daemon remains as a zombie, because this process does not wait for it.
         let daemon = slurm.nodes[3];
         let kill =
             format!("kill -9 {daemon}; until grep -q ') Z ' /proc/{daemon}/stat; do :; done;");
         let killed_record = job(&kill, &started).exits(1).json();
-        one_does_not_answer(&killed_record, "node4");
+        reports_unresponsive_host(&killed_record, "node4");
         assert!(!met(&killed_record).iter().any(|pair| pair.contains("node4")));
     }
-    // The daemons are processes of the harness, too.
+    // The daemons are also processes of the harness.
     drop(slurm);
     no_orphans(&harness);
 }

@@ -1,4 +1,4 @@
-//! Tests of `mpi` on nodes without an MPI compiler, or without the compiler of one of several MPIs.
+//! Tests of `mpi` on nodes without an MPI compiler, or without a compiler for one of several MPIs.
 
 use crate::harness::{Harness, has_keys, make_program, measurements, names};
 use crate::mpi::{FAST, MPICH, Mpi, installed, mpi, no_orphans};
@@ -11,7 +11,8 @@ fn launchers_only(harness: &Harness, which: Mpi) -> String {
     std::fs::create_dir(&bin).unwrap();
     let at = |name: &str| PathBuf::from("/usr/bin").join(name);
     symlink(at(which.mpirun), bin.join("mpirun")).unwrap();
-    // Hydra searches its proxy in its own folder. Open MPI requires a program that starts ranks on other hosts.
+    // Hydra searches its proxy in its own folder. Open MPI requires a program with which it starts ranks on other
+    // hosts.
     symlink(at("hydra_pmi_proxy"), bin.join("hydra_pmi_proxy")).unwrap();
     symlink(at("true"), bin.join("ssh")).unwrap();
     bin.display().to_string()
@@ -122,7 +123,7 @@ fn selected_mpi_of_several_is_reported() {
     };
     let usual = std::env::var("PATH").unwrap();
     assert!(chosen(&usual).ends_with("mpicc, the default of 2 MPIs found"), "{}", chosen(&usual));
-    // One folder contains a single wrapper; in the other one, the default wrapper is broken.
+    // One folder contains a single wrapper. In the other folder, the default wrapper is broken.
     let bin = harness.path("one");
     std::fs::create_dir(&bin).unwrap();
     symlink(format!("/usr/bin/{}", MPICH.mpicc), bin.join(MPICH.mpicc)).unwrap();

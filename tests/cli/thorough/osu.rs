@@ -62,7 +62,7 @@ fn osu_programs_alternate_with_the_probe() {
         assert_eq!(categories, ["variant", "reference"].repeat(3));
         let (own, osu) = (&measurements(&record)[0], &measurements(&record)[1]);
         assert_eq!(osu["value"], 1e-3);
-        // If other load disturbs every round, up to all six rounds count.
+        // If other load disturbs every round, all six rounds may count.
         let rounds = own["summary"]["n"].as_u64().unwrap();
         assert!((1..=6).contains(&rounds), "{rounds}");
         assert_eq!(own["summary"]["n"], osu["summary"]["n"]);
@@ -75,7 +75,7 @@ fn osu_programs_alternate_with_the_probe() {
             .prints_words("interleaved rounds");
     }
     if installed(&harness).len() == 2 {
-        // A build with the other MPI.
+        // The programs in this folder were built with the other MPI.
         let args = ["--osu", &harness.arg("mpicc.mpich"), "-m", "8:32", "--patterns", "latency"];
         mpi(&harness, OPEN_MPI, &args).exits(2).warns("it was not built with Open MPI");
     }
@@ -83,7 +83,7 @@ fn osu_programs_alternate_with_the_probe() {
 }
 
 #[test]
-fn osu_programs_keep_a_budget() {
+fn osu_programs_stay_within_a_budget() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -94,7 +94,7 @@ fn osu_programs_keep_a_budget() {
     let mut compiler = Command::new(which.mpicc);
     compiler.arg("-DSECONDS=2").arg(&source).arg("-o").arg(&program);
     assert!(compiler.status().unwrap().success());
-    // Five rounds take more than ten seconds. Results before the end of the budget are kept.
+    // Five rounds take longer than the budget of ten seconds. The results within the budget are kept.
     let osu = harness.path("");
     let args = ["--osu", osu.to_str().unwrap(), "-m", "8:32", "--patterns", "latency"];
     let short = [&args[..], &["--budget", "6", "--json", "-"]].concat();

@@ -1,6 +1,6 @@
-//! Tests of `sweep -- PROGRAM` with programs that print without end, hang, or are left by a killed sweep.
+//! Tests of `sweep -- PROGRAM` with programs that print without end, hang, or outlive a killed sweep.
 
-use crate::harness::{Harness, lives, measurements, wait_for};
+use crate::harness::{Harness, is_running, measurements, wait_for};
 use std::path::Path;
 
 #[test]
@@ -39,7 +39,7 @@ fn killed_sweep_leaves_no_process_and_no_folder() {
         running.signal("KILL");
         running.end();
         wait_for("the end of all processes", || {
-            processes.iter().all(|process| !lives(*process)).then_some(())
+            processes.iter().all(|process| !is_running(*process)).then_some(())
         });
         wait_for("an empty folder", || {
             Path::new(&temporary).read_dir().unwrap().next().is_none().then_some(())

@@ -1,4 +1,4 @@
-//! Tests of signals at arbitrary moments, with all commands that take some time. Each command must end soon, without
+//! Tests of signals at arbitrary moments, for all commands that take some time. Each command must end soon, without
 //! leaving processes, shared memory or files.
 
 use crate::harness::{Harness, Outcome, Part, skip};
@@ -39,7 +39,7 @@ const COMMANDS: [&[&str]; 26] = [
 /// Number of signals.
 const SIGNALS: usize = 100;
 
-/// Number of programs that run at the same time; they mostly wait.
+/// Number of programs that run simultaneously. They wait most of the time.
 const AT_ONCE: usize = 4;
 
 /// Signals, and the exit codes that they cause.
@@ -51,8 +51,8 @@ const LATEST: Duration = Duration::from_secs(3);
 /// Mounts a folder of the test as shared memory, so that entries of other programs are not counted.
 const OWN_SHARED_MEMORY: &str = r#"mount --bind "$HOME/shared" /dev/shm && exec "$@""#;
 
-/// Returns the moment of a signal. The moments are evenly spread, and half of them are in the first quarter of the
-/// time, in which programs are prepared and child processes start.
+/// Returns the time after which a signal is sent. The times are evenly distributed, and half of them are in the first
+/// quarter, in which programs are prepared and child processes start.
 fn moment(signal: usize) -> Duration {
     const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
     let share = (signal as f64 * GOLDEN_RATIO).fract();
@@ -96,8 +96,8 @@ fn interrupt(number: usize) {
     no_orphans(&harness);
 }
 
-/// Checks that the signal ended a command (by its default action, if the command does not handle signals yet), or that
-/// the command ended before.
+/// Checks the end of a command: the signal ended it, by its default action if the command did not handle signals yet,
+/// or the command had already ended.
 #[track_caller]
 fn check_code(outcome: &Outcome, code: i32, which: &str) {
     let is_ended = outcome.code.is_none() || outcome.code == Some(code);
@@ -108,7 +108,7 @@ fn check_code(outcome: &Outcome, code: i32, which: &str) {
 }
 
 #[test]
-fn hundred_signals_at_random_moments_leave_nothing() {
+fn hundred_signals_at_random_moments_leave_nothing_behind() {
     let harness = Harness::new();
     let outcome = harness.run_other(&["unshare", "--mount", "true"], &[]);
     if outcome.code != Some(0) {

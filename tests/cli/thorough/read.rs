@@ -1,4 +1,4 @@
-//! `read` of very long texts, and of very many files.
+//! Tests of `read` with very long texts, and with very many files.
 
 use crate::harness::Harness;
 use crate::long_log::{CORPUS, LONG, peak_memory, write_log};
@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 /// Maximum memory of the program, bytes.
-const MOST_MEMORY: u64 = 100_000_000;
+const MAX_MEMORY: u64 = 100_000_000;
 
 /// Runs `read` on a file; returns the exit code, the peak memory in bytes, the number of records, and the errors.
 fn read(harness: &Harness, file: &str) -> (Option<i32>, u64, usize, String) {
@@ -45,7 +45,7 @@ fn long_texts_are_read_in_little_memory() {
         let begin: String = errors.chars().take(500).collect();
         assert_eq!(code, Some(0), "{name}: {begin}");
         assert!(records > 10_000, "{name}: {records} records");
-        assert!(memory < MOST_MEMORY, "{name}: {memory} bytes");
+        assert!(memory < MAX_MEMORY, "{name}: {memory} bytes");
     }
 }
 
@@ -55,12 +55,12 @@ fn line_of_a_gigabyte_is_refused_in_little_memory() {
     for (name, begin) in [("line.txt", "STREAM version"), ("line.json", "{ \"fio version\" : ")] {
         let mut file = File::create(harness.path(name)).unwrap();
         file.write_all(begin.as_bytes()).unwrap();
-        // The rest is a hole.
+        // The rest of the file is a hole.
         file.set_len(1 << 30).unwrap();
         let (code, memory, records, errors) = read(&harness, name);
         assert_eq!((code, records), (Some(2), 0), "{errors}");
         assert!(errors.contains(&format!("{name} has a line of 1073741824 bytes")), "{errors}");
-        assert!(memory < MOST_MEMORY, "{name}: {memory} bytes");
+        assert!(memory < MAX_MEMORY, "{name}: {memory} bytes");
     }
     let (code, _, _, errors) = {
         File::create(harness.path("longer.txt")).unwrap().set_len((1 << 30) + 1).unwrap();
@@ -71,15 +71,15 @@ fn line_of_a_gigabyte_is_refused_in_little_memory() {
 }
 
 #[test]
-fn long_log_behind_a_run_is_not_kept() {
+fn long_log_after_a_run_is_not_kept_in_memory() {
     let harness = Harness::new();
-    // The last line of STREAM ends its run; BabelStream has no last line.
+    // STREAM prints a last line, with which its run ends; BabelStream does not.
     let stream = std::fs::read_to_string(format!("{CORPUS}/babelstream/5.0-omp.txt")).unwrap();
     let log = "step 7: residual 1.0e-7\n".repeat(LONG / 24);
     harness.write("log.txt", format!("{stream}{log}{stream}"));
     let (code, memory, records, errors) = read(&harness, "log.txt");
     assert_eq!((code, records), (Some(0), 2), "{errors}");
-    assert!(memory < MOST_MEMORY, "{memory} bytes");
+    assert!(memory < MAX_MEMORY, "{memory} bytes");
     let printed = std::fs::read_to_string(harness.path("records.jsonl")).unwrap();
     assert!(
         printed.lines().next().unwrap().contains("only the first 8 MiB of the output were read")

@@ -10,7 +10,7 @@ const ENDLESS: [&str; 7] =
 /// Text in the progress bar after a measured pass.
 const MEASURED: &str = "measuring: ";
 
-/// Runs the program until it shows this text, and interrupts it.
+/// Runs the program until it shows the text `shown`, and sends a signal.
 fn interrupted(harness: &Harness, args: &[&str], shown: &str, signal: &str) -> Outcome {
     let running = harness.start(args).shows_times(if shown == MEASURED { 10 } else { 1 }, shown);
     running.signal(signal);
@@ -39,7 +39,7 @@ fn results_before_an_interrupt_are_saved() {
 fn signal_ends_a_blocked_write() {
     let harness = Harness::new();
     assert_eq!(harness.run_other(&["mkfifo", &harness.arg("pipe")], &[]).code, Some(0));
-    // The pipe is full, and stays open. The program replaces the shell.
+    // The pipe is full, and it stays open. The program replaces the shell.
     let full = "exec 3<>pipe; dd if=/dev/zero bs=65536 count=1 >&3 2>dd.err; exec";
     let to_output = format!("{full} \"$@\" >&3");
     let to_file = format!("{full} \"$@\"");
@@ -85,11 +85,11 @@ fn closed_terminal_ends_the_run_with_a_record() {
 }
 
 #[test]
-fn second_hangup_does_not_abort() {
+fn second_hangup_does_not_abort_the_run() {
     let harness = Harness::new();
     let args = [&["stream"], &ENDLESS[..]].concat();
     let running = harness.start(&args).shows_times(10, MEASURED);
-    // The kernel and the shell both send it when a window is closed.
+    // When a window is closed, both the kernel and the shell send the signal.
     running.signal("HUP");
     running.signal("HUP");
     running.end().exits(129).prints("\nsaved ");

@@ -1,5 +1,5 @@
-//! Slurm cluster in a private folder, with one or several nodes that are all this machine. munged, slurmctld and the
-//! slurmds are child processes, which end with the test. Requires root, because slurmd does.
+//! Slurm cluster in a private folder. Its nodes, one or several, are all this machine. munged, slurmctld and the
+//! slurmds are child processes, which end with the test. slurmd requires root.
 
 use crate::harness::{Harness, Part, skip, timeout};
 use std::net::TcpListener;
@@ -10,12 +10,12 @@ pub struct Slurm {
     daemons: Vec<Child>,
     /// Process identifier of each node's daemon.
     pub nodes: Vec<u32>,
-    /// Value of `SLURM_CONF`.
+    /// Value of the environment variable `SLURM_CONF`.
     pub conf: String,
 }
 
 impl Slurm {
-    /// Starts a cluster with this node. If that fails, reports the reason and returns `None`.
+    /// Starts a cluster whose only node is this machine. If that fails, reports the reason and returns `None`.
     pub fn start(harness: &Harness) -> Option<Self> {
         Self::of(harness, &["localhost"])
     }
@@ -25,7 +25,7 @@ impl Slurm {
         Self::with(harness, names, "")
     }
 
-    /// Starts a cluster whose nodes have these names, with further lines in the configuration.
+    /// Starts a cluster whose nodes have these names; `more` is appended to its configuration.
     pub fn with(harness: &Harness, names: &[&str], more: &str) -> Option<Self> {
         for program in ["munged", "slurmctld", "slurmd", "srun"] {
             if !harness.has(Part::Slurm, program) {
@@ -103,8 +103,8 @@ fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Returns the configuration of a cluster. Messages may be answered within a minute, because the daemons are slow on a
-/// busy machine, and a launch that `srun` sends again is refused (`Job credential replayed`).
+/// Returns the configuration of a cluster. The time limit for messages is a minute, because the daemons are slow on a
+/// busy machine, and because a launch that `srun` repeats is refused (`Job credential replayed`).
 fn configuration(harness: &Harness, names: &[&str]) -> String {
     let folder = harness.arg("");
     let folder = folder.trim_end_matches('/');

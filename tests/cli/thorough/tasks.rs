@@ -1,5 +1,5 @@
-//! Tests of the commands in `docs/tasks`. Each runs as written, with a small budget or small sizes, on a history with
-//! sixty unrelated runs.
+//! Tests of the commands in `docs/tasks`. Each command runs as written, with a small budget or small sizes. The history
+//! contains sixty unrelated runs.
 
 use crate::chapters::{chapters, commands};
 use crate::contract::words;
@@ -8,7 +8,7 @@ use crate::history::many;
 
 /// Number of saved runs that are unrelated to the task.
 const UNRELATED: usize = 60;
-/// Machine for commands that only plan, and whose threads do not fit on every machine.
+/// Machine for commands that only plan, because their threads do not fit on every machine.
 const LARGE: &str =
     "synthetic:Package:2 NUMANode:1 L3Cache:4(size=33554432) L2Cache:4 L1dCache:1 Core:1 PU:1";
 
@@ -40,14 +40,14 @@ const EXEMPT: [Exemption; 6] = [
     },
 ];
 
-/// Options that shorten a command. The other options stay as written.
+/// Options that shorten a command. The other options of the command remain.
 struct Reduction {
     /// First words of the command.
     command: &'static str,
     added: &'static [&'static str],
 }
 
-/// Reductions. The first one whose words match is used.
+/// Options by command. The first entry whose words match is used.
 const REDUCED: [Reduction; 16] = [
     Reduction { command: "stream --against list", added: &[] },
     Reduction { command: "stream --sweep", added: &["--size", "1MiB", "--samples", "2"] },
@@ -67,7 +67,7 @@ const REDUCED: [Reduction; 16] = [
     Reduction { command: "places --", added: &["--topology", LARGE] },
 ];
 
-/// Replaced words: paths and times in the chapters. In `compare --run`, they are parts of a word.
+/// Words that are replaced: paths and times in the chapters. In `compare --run`, they may be parts of a word.
 const REPLACED: [(&str, &str); 4] = [
     ("/scratch", "scratch"),
     ("--every 10m --for 24h", "--every 10s --for 1s"),
@@ -78,7 +78,7 @@ const REPLACED: [(&str, &str); 4] = [
 /// Commands that exit with 1 if a verdict or condition is negative, which depends on the machine.
 const JUDGING: [&str; 4] = ["--expect", "--fail-on", "check", "fleet rank"];
 
-/// Command that produces results that a chapter requires, e.g. those of another node or an earlier month.
+/// Command whose results a chapter requires, e.g. results of another node or of an earlier month.
 struct Preparation {
     chapter: &'static str,
     command: &'static str,
@@ -89,7 +89,7 @@ const PREPARED: [Preparation; 2] = [
     Preparation { chapter: "site", command: "stream --label check=november" },
 ];
 
-/// Returns the arguments of a command after its reduction.
+/// Returns the arguments of a command with the options that shorten it.
 fn reduced(command: &str) -> Vec<String> {
     let mut text = command.to_owned();
     for (written, replaced) in REPLACED {
@@ -104,7 +104,7 @@ fn reduced(command: &str) -> Vec<String> {
     arguments
 }
 
-/// Runs a command. The test fails if it does not do what the chapter says.
+/// Runs a command. The test fails if the command does not do what the chapter states.
 #[track_caller]
 fn run(harness: &Harness, command: &str) {
     let arguments = reduced(command);
@@ -151,7 +151,7 @@ fn works_as_written(chapter: &str, required: &[(Part, &str)]) {
     }
 }
 
-/// Makes the list of chapters, and a test for each of them.
+/// Defines the list of chapters, and a test for each chapter.
 macro_rules! tasks {
     ($($name:ident $(needs $part:ident $program:literal)*;)*) => {
         const TASKS: &[&str] = &[$(stringify!($name)),*];

@@ -1,5 +1,4 @@
-//! Tests of measurements whose result cannot be saved at the end because the history cannot be written: nothing is
-//! lost.
+//! Tests of measurements that cannot be saved at their end, because the history cannot be written. Nothing may be lost.
 
 use crate::harness::{Harness, Outcome, Running, wait_for};
 use rusqlite::Connection;
@@ -9,14 +8,14 @@ use std::path::Path;
 const STREAM: [&str; 7] =
     ["stream", "--size", "1000000elements", "--budget", "2", "--dimms", "1024x20000"];
 
-/// Creates a history, and starts a measurement that has opened it.
+/// Creates a history and starts a measurement. Waits until the measurement has opened the history.
 fn measuring(harness: &Harness, args: &[&str]) -> Running {
     harness.stream(&["-q", "--db", "h.db"]).exits(0);
     let running = harness.start(&[&STREAM[..], &["--db", "h.db"], args].concat());
     running.shows("measuring")
 }
 
-/// Takes the write lock of the history, like a long import by an older version.
+/// Takes the write lock of the history, as a long import by an older version does.
 fn lock(harness: &Harness) -> Connection {
     let connection = Connection::open(harness.path("h.db")).unwrap();
     connection.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
@@ -24,7 +23,7 @@ fn lock(harness: &Harness) -> Connection {
     connection
 }
 
-/// Returns the file with the record that is not in the history.
+/// Returns the path of the file that contains the record, because it could not be saved in the history.
 fn unsaved(harness: &Harness) -> Option<String> {
     let mut entries = std::fs::read_dir(harness.path("")).unwrap();
     entries.find_map(|entry| {
@@ -37,7 +36,7 @@ fn saved(harness: &Harness) -> usize {
     harness.run(&["history", "list", "-q", "--db", "h.db"]).exits(0).stdout.lines().count()
 }
 
-/// Checks that standard output contains the figures, but no line that they are saved.
+/// Checks that standard output contains the figures, and no message that they were saved.
 fn is_shown(outcome: Outcome) -> Outcome {
     outcome.prints("\ntriad ").never_prints("\nsaved ")
 }
@@ -48,7 +47,7 @@ fn run_waits_for_a_history_locked_by_another_program() {
     let running = measuring(&harness, &[]);
     let other = lock(&harness);
     let running = running.shows("waiting for at most 30 s: another program is writing to history");
-    // During the wait, the record is in a file.
+    // While the program waits for the lock, the record is in a file.
     let file = wait_for("the record in a file", || unsaved(&harness));
     let record: Value =
         serde_json::from_slice(&std::fs::read(harness.path(&file)).unwrap()).unwrap();
@@ -64,7 +63,7 @@ fn unsaved_record_goes_to_file() {
     let running = measuring(&harness, &["--csv", "run.csv"]);
     let other = lock(&harness);
     let running = running.shows("waiting for at most 30 s");
-    // A signal ends the wait. Otherwise it takes half a minute.
+    // A signal ends the wait, which otherwise takes half a minute.
     running.signal("INT");
     let outcome = is_shown(running.end()).exits(3);
     let file = unsaved(&harness).unwrap_or_else(|| outcome.fail("expected a file"));

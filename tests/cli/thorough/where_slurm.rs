@@ -1,4 +1,4 @@
-//! `nodegauge where` as ranks of `srun`, and for a running job of Slurm.
+//! Tests of `nodegauge where` as ranks of `srun`, and for a running job of Slurm.
 
 use super::slurm::Slurm;
 use crate::harness::Harness;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Returns the process numbers of the loops of a job as the kernel lists them.
+/// Returns the process identifiers of a job's loops, from the kernel's list of processes.
 fn loops(marker: &str) -> Vec<u64> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -22,7 +22,8 @@ fn loops(marker: &str) -> Vec<u64> {
     found
 }
 
-/// Loops of a job, which are killed at the end of the test: the daemons of the cluster end before they end a job.
+/// Loops of a job. They are killed when this value is dropped, because the daemons of the cluster end before they end a
+/// job.
 struct JobLoops(String);
 
 impl Drop for JobLoops {

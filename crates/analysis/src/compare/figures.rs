@@ -88,7 +88,7 @@ impl RegimeSelection {
         }
     }
 
-    /// Converts the runs to input for a ratio; `like` contains other runs with the same settings.
+    /// Converts the runs to the input for a ratio; `like` contains other runs with the same settings.
     pub fn runs(&self, like: &Self, quoted: Quoted, unit: Unit) -> SideRuns {
         let parts = self.0.iter().map(|(_, part)| part);
         let within: Vec<f64> =
@@ -122,8 +122,8 @@ fn geometric_mean(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Returns the minimum and the maximum over the passes of a run: of the times that stream.c printed, otherwise of the
-/// samples. `None` for fewer than two passes.
+/// Returns the range of a figure within a run: from the times that stream.c printed, if there are any, otherwise from
+/// the samples. Returns `None` for fewer than two passes.
 fn range_within(m: &Measurement) -> Option<[f64; 2]> {
     if let (Some(times), Some(best)) = (m.read_key::<shared::times_s>(), m.value) {
         let slowest = best * times.least.0 / times.greatest.0;
@@ -134,7 +134,7 @@ fn range_within(m: &Measurement) -> Option<[f64; 2]> {
     (m.samples.len() > 1).then_some([min, greatest])
 }
 
-/// True if every pass of the runs of A differs from every pass of the runs of B in the same direction.
+/// True if the ranges of A and B do not overlap: each pass of A is faster than each pass of B, or each is slower.
 pub(super) fn ranges_are_apart(sides: [&[Numbered<'_>]; 2]) -> bool {
     match sides.map(runs_range) {
         [Some(a), Some(b)] => a[1] < b[0] || b[1] < a[0],
@@ -142,7 +142,7 @@ pub(super) fn ranges_are_apart(sides: [&[Numbered<'_>]; 2]) -> bool {
     }
 }
 
-/// Returns the minimum and the maximum over the passes of all runs; `None` if a run has fewer than two passes.
+/// Returns the range over the passes of all runs; `None` if a run has fewer than two passes.
 fn runs_range(side: &[Numbered<'_>]) -> Option<[f64; 2]> {
     let within: Vec<[f64; 2]> = side.iter().map(|(_, m)| range_within(m)).collect::<Option<_>>()?;
     let min = within.iter().map(|range| range[0]).min_by(f64::total_cmp)?;
@@ -179,7 +179,7 @@ pub(super) fn match_samples(
     like: [&[Numbered<'_>]; 2],
     regimes_matter: bool,
 ) -> Result<MatchedSamples, String> {
-    // If the threads ran on different CPUs, the round trips do not identify a common regime.
+    // If the threads of two runs were on different CPUs, equal round trips do not prove a common regime.
     let first = a.first().and_then(|(_, m)| m.read_key::<shared::places>());
     let on_the_same_cpus = a.iter().chain(b).all(|(_, m)| m.read_key::<shared::places>() == first);
     let a = parts_by_run(a);
@@ -245,7 +245,7 @@ fn samples_in_common(a: &PartsByRun, b: &PartsByRun, regime: &Regime) -> Option<
     (runs > 0).then_some(a.samples().min(b.samples()))
 }
 
-/// Returns the samples of a figure by regime. The first regime is that of the figure's value.
+/// Splits the samples of a figure by regime. The first regime is that of the figure's value.
 pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
     let trip = m.read_key::<shared::round_trip_s>();
     let trip = trip.filter(|seconds| regime::is_line_round_trip(*seconds));
@@ -261,8 +261,8 @@ pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
     std::iter::once(headline).chain(others).collect()
 }
 
-/// Returns the samples of each run in `regime`; without a regime, those of the figure's value. Runs without such
-/// samples are left out.
+/// Returns the samples of each run in `regime`; without a regime, the samples behind the figure's value. Runs without
+/// such samples are left out.
 fn chosen(side: &[(usize, Vec<RegimeFigures>)], regime: Option<&Regime>) -> RegimeSelection {
     let mut found = Vec::new();
     for (run, parts) in side {

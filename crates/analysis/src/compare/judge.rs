@@ -21,10 +21,10 @@ pub(super) struct Question<'a> {
     design: Design,
     /// True if all runs had the same command.
     pub same: bool,
-    /// True if A and B are the same runs.
+    /// True if A and B consist of the same runs.
     itself: bool,
     regimes_matter: bool,
-    /// Other saved runs with the same command, version and machine as A, and those for B.
+    /// Saved runs other than the compared ones, with the same command, version and machine: those of A and those of B.
     others: [Vec<&'a Record>; 2],
     /// Reason why the spread between runs is unknown.
     unknown_spread: Reason,
@@ -80,8 +80,9 @@ impl<'a> Question<'a> {
         pair
     }
 
-    /// Returns the figures that can be compared, and adds remarks to `pair`. Fails with the reason if no figures can be
-    /// compared.
+    /// Returns the samples of A and B that can be compared, and adds remarks to `pair`.
+    ///
+    /// Fails with the reason if no samples can be compared.
     fn comparable(
         &self,
         point: &PairedMeasurement<'_>,
@@ -127,7 +128,7 @@ impl<'a> Question<'a> {
         Ok(matched)
     }
 
-    /// True if a figure counts in this comparison.
+    /// True if the figure is valid, or if the comparison accepts suspect figures.
     fn trusts(&self, m: &Measurement) -> bool {
         m.validity.status == Status::Valid || self.design.accept_suspect
     }
@@ -188,7 +189,7 @@ fn others_like<'a>(side: &'a Side, compared: &[&str]) -> Vec<&'a Record> {
     others.filter(|run| is_repeated(first, run)).collect()
 }
 
-/// True if both runs had the same command and version on an unchanged machine; false for imported runs.
+/// True if both runs had the same command and version on the same machine with the same facts; false for imported runs.
 fn is_repeated(first: &Record, run: &Record) -> bool {
     let asked = settings::relevant_command(first);
     asked.is_some()
@@ -225,7 +226,7 @@ fn side_command(side: &Side) -> Option<String> {
     (!asked.contains('\'')).then(|| if asked.is_empty() { "run".to_owned() } else { asked })
 }
 
-/// Describes the difference of the sides in a property; `None` if there is none.
+/// Describes how A and B differ in the property `what`, which `of` returns; `None` if they agree.
 fn differing(
     point: &PairedMeasurement<'_>,
     what: &str,
@@ -279,7 +280,8 @@ pub(super) fn shared(a: &Side, b: &Side) -> usize {
 }
 
 /// True if core-to-core round trips identify regimes, i.e. if all runs were made in virtual machines on the same
-/// processor model. On bare metal, bound threads do not move, and different round trips result from different settings.
+/// processor model. On bare metal, bound threads do not move; different round trips then result from different
+/// settings.
 fn regimes_matter(a: &Side, b: &Side) -> bool {
     let mut all = a.runs.iter().chain(&b.runs).map(|run| &run.machine);
     let model = all.clone().next().and_then(|machine| machine.processor.model.as_ref());

@@ -20,7 +20,7 @@ pub(crate) struct PairedMeasurement<'a> {
     pub at: Map<String, Value>,
     /// Text for the keys in [`PairedMeasurement::at`], which is appended to the name: ` 8 B`, `, threads 4`.
     pub place: String,
-    /// Measurements by side: those of A and those of B, or those of each of several runs.
+    /// Measurements by side: of A and B, or of each of several runs. Each has the index of its run.
     pub sides: Vec<Vec<Numbered<'a>>>,
 }
 
@@ -48,13 +48,13 @@ impl<'a> PairedMeasurement<'a> {
     }
 }
 
-/// Measurement that only A or only B has; serialised as its title.
+/// Measurement that only A or only B has. JSON contains only its title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnpairedFigure {
     pub(super) gauge: String,
     pub(super) test: String,
     pub(super) name: String,
-    /// True for figures of messages that used nodegauge's own transport.
+    /// True if the measurement is of messages over nodegauge's own transport.
     pub(super) without_mpi: bool,
     pub(super) size: Option<Bytes>,
     /// Title of the measurement: `triad`, `latency 8 B`.
@@ -62,7 +62,8 @@ pub struct UnpairedFigure {
 }
 
 impl UnpairedFigure {
-    /// True for messages that used nodegauge's own transport if the other side used an MPI library.
+    /// True if the measurement is of messages over nodegauge's own transport, and `others` contain messages of an MPI
+    /// library.
     pub(super) fn is_compared_with_mpi(&self, others: &[Self]) -> bool {
         self.without_mpi
             && others.iter().any(|other| !other.without_mpi && other.gauge == self.gauge)
@@ -92,7 +93,7 @@ pub(crate) fn pair<'a>(
     (both, only)
 }
 
-/// Returns the measurements of all sides; corresponding measurements are combined.
+/// Combines the corresponding measurements of all sides.
 pub(super) fn points<'a>(
     sides: &[&'a [Record]],
     registry: &Registry,
@@ -155,7 +156,7 @@ fn own(record: &Record) -> impl Iterator<Item = &Measurement> {
     record.measurements.iter().filter(|m| !m.is_published())
 }
 
-/// Returns the corresponding measurement of another run.
+/// Returns the measurement of another run that corresponds to `point`.
 pub(super) fn like<'a>(point: &PairedMeasurement<'_>, run: &'a Record) -> Option<&'a Measurement> {
     let first = point.first();
     own(run).find(|m| {

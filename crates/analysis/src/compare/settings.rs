@@ -42,11 +42,11 @@ impl Difference {
     }
 }
 
-/// Maximum number of lines for a key whose values differ between measurements.
-const EACH: usize = 3;
+/// Maximum number of lines for one configuration key.
+const MAX_LINES_PER_KEY: usize = 3;
 
 /// Options that do not affect the measurement. The flag is true if the option takes a value.
-const ASIDE: [(&str, bool); 10] = [
+const IRRELEVANT_OPTIONS: [(&str, bool); 10] = [
     ("--label", true),
     ("--json", true),
     ("--csv", true),
@@ -64,7 +64,7 @@ pub(crate) fn relevant_command(run: &Record) -> Option<Vec<&str>> {
     let mut asked = Vec::new();
     let mut words = run.command.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
-        match ASIDE.iter().find(|(option, _)| is_option(word, option)) {
+        match IRRELEVANT_OPTIONS.iter().find(|(option, _)| is_option(word, option)) {
             None => asked.push(word),
             Some((_, follows)) if *follows && !word.contains('=') => {
                 words.next_if(|next| *next == "-" || !next.starts_with('-'));
@@ -205,14 +205,14 @@ fn configurations(
             let title = point.title();
             match alike.iter().position(|(known, _)| *known == difference) {
                 Some(index) => alike[index].1.push(title),
-                // One more than the listed lines is collected to detect that there are more.
-                None if alike.len() <= EACH => alike.push((difference, vec![title])),
+                // The list is one entry longer than the limit, to detect that there are more.
+                None if alike.len() <= MAX_LINES_PER_KEY => alike.push((difference, vec![title])),
                 None => {}
             }
         }
-        let many = alike.len() > EACH;
-        for (mut difference, titles) in alike.into_iter().take(EACH) {
-            // The titles of the measurements are added unless all measurements differ in this way.
+        let many = alike.len() > MAX_LINES_PER_KEY;
+        for (mut difference, titles) in alike.into_iter().take(MAX_LINES_PER_KEY) {
+            // The titles are added unless all measurements have this difference.
             if titles.len() < points.len() {
                 difference.what = format!("{what} ({})", in_short(&titles));
             }
@@ -237,7 +237,7 @@ fn is_listed(role: Role, is_same_command: bool) -> bool {
     }
 }
 
-/// Returns the distinct values of a key on a side.
+/// Returns the distinct values of a key among the measurements of a side.
 fn key_values(key: &str, side: &[Numbered<'_>]) -> String {
     distinct(side.iter().map(|(_, m)| value_in_words(key, m.config.get(key)?)))
 }
@@ -251,18 +251,18 @@ fn in_short(titles: &[String]) -> String {
     }
 }
 
-/// Returns a text member of an object.
+/// Returns a string member of an object.
 fn member_text<'v>(value: &'v Value, member: &str) -> Option<&'v str> {
     value.get(member).and_then(Value::as_str)
 }
 
-/// Returns the obtained shares, by page size or NUMA node.
+/// Returns the share of pages that the run obtained, per page size or NUMA node.
 fn obtained(value: &Value) -> impl Iterator<Item = (&String, f64)> {
     let shares = value.get("got").and_then(Value::as_object).into_iter().flatten();
     shares.filter_map(|(of, share)| Some((of, share.as_f64()?)))
 }
 
-/// Rounds a share to tenths, so that consecutive runs do not differ.
+/// Rounds a share to tenths, so that small variations between runs are no difference.
 fn in_tenths(share: f64) -> Fraction {
     Fraction((share * 10.0).round() / 10.0)
 }
@@ -272,7 +272,7 @@ fn is_huge(size: &str) -> bool {
     size.parse::<u64>().is_ok_and(|bytes| bytes >= 2 << 20)
 }
 
-/// Formats a value of the configuration; `None` for fractions, which are observations.
+/// Formats a value of the configuration; `None` for fractions, which are observations and not settings.
 fn value_in_words(key: &str, value: &Value) -> Option<String> {
     match (key, value) {
         (_, Value::Number(number)) if !number.is_u64() && !number.is_i64() => None,

@@ -1,7 +1,7 @@
 //! Comparison as CSV (RFC 4180): one line per pair, with figures in base units.
 
 use super::Pair;
-use crate::csv::{joined, number, written};
+use crate::csv::{format_rows, joined, number};
 
 /// Function that returns the content of a column for a pair.
 type ColumnContent = fn(&Pair) -> String;
@@ -43,5 +43,5 @@ pub(super) fn render(pairs: &[Pair]) -> String {
     for pair in pairs {
         rows.push(COLUMNS.iter().map(|(_, cell)| cell(pair)).collect());
     }
-    written(&rows)
+    format_rows(&rows)
 }

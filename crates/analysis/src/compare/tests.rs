@@ -101,7 +101,7 @@ fn side(runs: Vec<Record>) -> Side {
     Side { asked: "latest".to_owned(), runs, others: Vec::new() }
 }
 
-/// Returns other runs of the measurement `m`, whose values have a standard deviation of 1 %.
+/// Returns saved runs with the measurement `m`, whose values have a standard deviation of 1 %.
 fn known(m: &Measurement, id: &str) -> Vec<Record> {
     let run = |(i, factor): (usize, &f64)| {
         let value = m.value.map(|value| value * factor);
@@ -110,7 +110,7 @@ fn known(m: &Measurement, id: &str) -> Vec<Record> {
     [0.99, 1.0, 1.01, 0.99, 1.01].repeat(2).iter().enumerate().map(run).collect()
 }
 
-/// Returns A and B with one run each, and with similar saved runs.
+/// Returns A and B with one run each, and with saved runs of the same settings.
 fn sides(a: Measurement, b: Measurement) -> [Side; 2] {
     [("A", a), ("B", b)].map(|(id, m)| Side {
         others: known(&m, &format!("{id}-other")),
@@ -154,7 +154,7 @@ fn shorter_time_is_faster() {
 #[test]
 fn figures_of_different_identity_are_not_compared() {
     let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
-    // The commands of A and B differ, so that different identities prevent a comparison.
+    // The commands of A and B differ, so different values of an identity key prevent a comparison.
     let reasons = |a: Value, b: Value| {
         let [a, mut b] = sides(of(a), of(b));
         b.runs[0].command.push("--other".to_owned());
@@ -207,8 +207,8 @@ fn regimes_of_a_virtual_machine_are_never_compared() {
         pair_moved.reasons[0].text.contains("12 samples of other regimes are left out"),
         "{pair_moved:?}"
     );
-    // Of two regimes in which both ran, that with most samples is compared; in case of a tie, that with the shortest
-    // round trips.
+    // If A and B have samples in two regimes, the regime with more samples is compared; in case of a tie, the one with
+    // the shorter round trip.
     let both = || in_regime(115e-9, 48e9, Some((390e-9, 82e9)));
     let mut longer = both();
     longer.regimes[1].samples.push(82e9);
@@ -245,7 +245,7 @@ fn measurements_are_paired_by_identity() {
     let missing = || threshold::ThresholdResult::Met(vec!["bw 8 B is missing in B".to_owned()]);
     assert_eq!((check("bw<-5%@8B"), check("slower")), (missing(), missing()));
     assert!(!check("bw<-5%@4KiB").fails() && check("bw<-5%@1KiB").fails());
-    // A sweep is compared with a run of one of its thread counts.
+    // A sweep over thread counts is compared with a run with one of these counts.
     let of_threads =
         |n: u64| measurement("triad", "B/s", &[n as f64 * 1e9; 8], json!({"threads": n}));
     let sweep = side(vec![record("S", [1, 2, 4].map(of_threads).to_vec())]);
@@ -253,7 +253,7 @@ fn measurements_are_paired_by_identity() {
     let with_single = compare(&sweep, &single);
     assert_eq!(with_single.pairs[0].title(), "triad, threads 2");
     assert_eq!((with_single.pairs.len(), with_single.only_a.len()), (1, 2));
-    // Different thread counts are a difference of settings and are compared.
+    // Different thread counts are a difference of settings and do not prevent a comparison.
     let same_threads = compare(&single, &side(vec![record("T", vec![of_threads(4)])]));
     assert_eq!(same_threads.pairs[0].ratio, Some(2.0));
     assert!(same_threads.differences.iter().any(|d| d.what == "threads" && d.sides == ["2", "4"]));
@@ -286,7 +286,7 @@ fn chosen_settings_do_not_affect_pairing() {
         "{:?}",
         comparison.differences
     );
-    // If no other key distinguishes the figures, as in a sweep, the key of the choice does.
+    // Figures of a sweep are distinguished by the key of a choice if no other key distinguishes them.
     let sweep = ["regular", "nontemporal"]
         .map(|stores| of(json!({"stores": stores, "engine": "native", "threads": 2})));
     let sweep = side(vec![record("S", sweep.to_vec())]);
@@ -475,7 +475,7 @@ fn thresholds_fail_beyond_the_bound_but_not_within_noise() {
     let words = finding.in_words(&"triad<-1%".parse().unwrap()).unwrap();
     assert_eq!(words, "triad<-1% is met, but only within noise: triad -1.5 %");
     assert!(!check("slower", &noise).fails());
-    // Longer times are a loss of speed.
+    // A longer time is a loss of speed.
     let time = |t: f64| measurement("latency", "s", &[t; 20], json!({}));
     let longer = pair(time(1e-6), time(1.2e-6));
     assert!(check("latency>10%", &longer).fails() && check("any<-10%", &longer).fails());
@@ -518,7 +518,7 @@ fn disjoint_ranges_are_reported_only_without_a_verdict() {
     let apart = compared(triad(&[1e9, 1.1e9, 1.2e9]), triad(&[1.3e9, 1.4e9, 1.5e9]));
     assert_eq!((apart.verdict, remarked(&apart)), (Verdict::CannotTell, true));
     assert!(!remarked(&compared(triad(&[1e9, 1.1e9, 1.2e9]), triad(&[1.2e9, 1.4e9, 1.5e9]))));
-    // With a verdict, the remark would repeat it.
+    // The remark is left out if there is a verdict, because the verdict already contains it.
     let decided = one(triad(&[1e9; 8]), triad(&[2e9; 8]));
     assert_eq!((decided.verdict, remarked(&decided)), (Verdict::Faster, false));
     // The range of an imported figure follows from the times that stream.c printed: 0.67 to 1 GB/s and 0.8 GB/s.

@@ -97,7 +97,7 @@ impl fmt::Display for Threshold {
         if let Some(scope) = scope {
             write!(f, "{scope}.")?;
         }
-        write!(f, "{name}{}{operator}{percent}%", expect::blank(name))?;
+        write!(f, "{name}{}{operator}{percent}%", expect::separator(name))?;
         match size {
             Some(size) => write!(f, "@{}", size.exact()),
             None => Ok(()),
@@ -151,7 +151,7 @@ impl ThresholdResult {
                 Some(format!("{threshold} cannot be decided for {}", listed(pairs)))
             }
             Self::Suspect(pairs) => {
-                // Figures of one run usually have one cause, which is printed once.
+                // The suspect figures of a run usually have the same cause, so it is printed once.
                 let mut texts: Vec<String> = Vec::new();
                 let mut doubts: Vec<&str> = Vec::new();
                 for SuspectPair { doubt, .. } in pairs {
@@ -178,7 +178,7 @@ impl ThresholdResult {
     }
 }
 
-/// Joins texts for a message; texts beyond its length are counted.
+/// Joins texts for a message. At most [`SHOWN`] texts are listed, and the others are counted.
 fn listed(texts: &[String]) -> String {
     let shown = texts.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
     match texts.len().saturating_sub(SHOWN) {

@@ -9,14 +9,14 @@ use nodegauge_measure::{Bytes, Failure, ScaledUnit, Unit};
 pub struct Figures {
     gauge: &'static str,
     test: &'static str,
-    /// All names of the figures; with `fits`, examples of the accepted names.
+    /// All names of the figures. If `fits` accepts further names, these are examples.
     names: Vec<String>,
     fits: fn(&str) -> bool,
     units: &'static [Unit],
     limited: bool,
     /// Message, block or array sizes; `None` if they are not known in advance, empty for figures without a size.
     sizes: Option<Vec<u64>>,
-    /// True if expectations apply to these figures only with the test name.
+    /// True if an expectation must contain the test name to apply to these figures.
     scoped: bool,
 }
 
@@ -33,7 +33,7 @@ impl Figures {
         Self { gauge, test, names, fits, units, limited: false, sizes: None, scoped: false }
     }
 
-    /// Sets a function that accepts further names, such as sizes.
+    /// Sets a function that accepts further names, such as sizes in bytes.
     pub fn or_like(self, fits: fn(&str) -> bool) -> Self {
         Self { fits, ..self }
     }
@@ -70,7 +70,7 @@ impl Figures {
         }
     }
 
-    /// True if the figures are in this unit.
+    /// True if one of the units of these figures is this unit.
     fn is_in(&self, unit: Option<Unit>) -> bool {
         self.units.iter().any(|known| Some(*known) == unit)
     }
@@ -85,16 +85,17 @@ fn fits_none(_: &str) -> bool {
     false
 }
 
-/// Returns the number of doublings between two sizes.
+/// Returns the distance of two sizes as a number of doublings.
 fn steps(bytes: u64, size: u64) -> f64 {
     (bytes.max(1) as f64 / size.max(1) as f64).log2().abs()
 }
 
-/// Minimum Jaro-Winkler similarity of a suggested name. A name of five letters with two letters exchanged reaches it.
+/// Minimum Jaro-Winkler similarity of a suggested name. A name of five letters reaches it with two letters exchanged.
 const ALIKE: f64 = 0.8;
 
 impl Expectation {
-    /// Returns the reason why none of these figures can meet the condition; `None` if one of them can.
+    /// Returns the failure with the reason why none of these figures can meet the condition; `None` if one of them may
+    /// meet it.
     pub fn refusal(&self, figures: &[Figures]) -> Option<Failure> {
         let expected = self.in_words();
         let scope = self.scope.as_deref();
@@ -143,7 +144,7 @@ impl Expectation {
 }
 
 impl Expectation {
-    /// Returns the reason why none of the named figures will have this size; `None` if one may have it.
+    /// Returns the failure if none of the named figures has this size; `None` if one of them may have it.
     fn refused_size(&self, Bytes(size): Bytes, named: &[&Figures]) -> Option<Failure> {
         let sizes: Option<Vec<&Vec<u64>>> = named.iter().map(|of| of.sizes.as_ref()).collect();
         let mut known: Vec<u64> = sizes?.into_iter().flatten().copied().collect();

@@ -62,7 +62,7 @@ fn best(rates: &[f64]) -> Option<f64> {
     rates.iter().copied().reduce(f64::max)
 }
 
-/// Returns the highest rate of the given rounds; 0 if there are none.
+/// Returns the highest rate of these rounds; 0 without rounds.
 fn best_at(rates: &[f64], rounds: &[usize]) -> f64 {
     rounds.iter().map(|round| rates[*round]).fold(0.0, f64::max)
 }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     /// Returns the rates of two settings in each round. The settings differ by `factor`. Other programs disturb the
-    /// share `busy` of all passes, and half of the rounds completely.
+    /// share `busy` of all passes, and all passes of half of the rounds.
     fn rounds(seed: u64, n: usize, factor: f64, busy: f64) -> [Vec<f64>; 2] {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut exponential = |share: f64, scale: f64, of: bool| match (random.f64(), of) {
@@ -120,7 +120,7 @@ mod tests {
         sides
     }
 
-    /// Returns the share of simulated runs for which `holds` is true.
+    /// Returns the share of simulated runs whose ratio satisfies `holds`.
     fn share(n: usize, factor: f64, busy: f64, holds: impl Fn(Ratio) -> bool) -> f64 {
         let runs = 200;
         let of = |seed| {
@@ -154,7 +154,7 @@ mod tests {
         let of = |x: &[f64], y: &[f64]| Ratio::from_bests(x, y).unwrap();
         let product = of(&a, &b).value * of(&b, &c).value;
         assert!((product / of(&a, &c).value - 1.0).abs() < 1e-12);
-        // If the rates of both settings vary by the same factor from round to round, their ratio is exact.
+        // If the rates of both settings vary by the same factor from round to round, their ratio has no error.
         let [low, high] = of(&b, &c).interval.unwrap();
         assert!((low - 1.5).abs() < 1e-9 && (high - 1.5).abs() < 1e-9);
         assert_eq!(of(&a, &b), of(&a, &b));

@@ -3,7 +3,7 @@
 use super::bests::{self, Ratio};
 use super::speed::{self, Speed};
 use super::within;
-use crate::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
+use crate::conclusion::{CANNOT_TELL, Obstacle, detectable_difference};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::{self, Better, UPPER_TAIL};
@@ -11,10 +11,10 @@ use nodegauge_measure::stats::{self, Better, UPPER_TAIL};
 /// Maximum number of figures that are compared with the fastest.
 const MAX_COMPARED_FIGURES: usize = 3;
 
-/// Reason why there is no verdict without an interval.
-const FEW: &str = "too few samples for an interval";
+/// Reason why a ratio has no interval and hence no verdict.
+const TOO_FEW_SAMPLES: &str = "too few samples for an interval";
 
-/// One of two figures of a run that a sentence compares.
+/// Figure that a sentence compares with another figure of the same run.
 #[derive(Debug, Clone, Copy)]
 pub struct Contender<'a> {
     /// Name of the program or setting in the sentence.
@@ -57,7 +57,7 @@ pub fn single_run_sentence(
     Some(sentence(a, b, what, ratio, ci95))
 }
 
-/// Returns the sentence of [`single_run_sentence`]; `ratio` is the speed of `faster` divided by the speed of `slower`.
+/// Formats the sentence of [`single_run_sentence`]; `ratio` is the speed of `faster` divided by the speed of `slower`.
 fn sentence(
     slower: Contender<'_>,
     faster: Contender<'_>,
@@ -74,16 +74,16 @@ fn sentence(
             let why = Obstacle::among([of.figure]).map(|why| format!(": {}", why.in_words()));
             format!("the figure of {} is {status}{}", of.name, why.unwrap_or_default())
         }
-        (None, _) => Obstacle::new(FEW).in_words(),
+        (None, _) => Obstacle::new(TOO_FEW_SAMPLES).in_words(),
         (Some(ends), _) => format!("{} in this run", interval_in_words(ends)),
     };
-    match Speed::from_interval(interval, speed::LITTLE) {
+    match Speed::from_interval(interval, speed::NEGLIGIBLE_DIFFERENCE) {
         Speed::Faster => {
             let times = times_as_fast(ratio, ci95, slower.name);
             format!("{} {what} {times} ({because})", faster.name)
         }
         Speed::NoDifference => {
-            let found = would_have_been_found(speed::LITTLE);
+            let found = detectable_difference(speed::NEGLIGIBLE_DIFFERENCE);
             format!(
                 "no difference: {} {what} {} times as fast as {} ({because}); {found}",
                 faster.name,

@@ -5,13 +5,14 @@ use super::speed::{RelativeSpeed, Speed};
 use super::{RatioInterval, block_interval, joint_block_interval, speed};
 use nodegauge_measure::samples::{self, Sample};
 
-/// Minimum number of counting rounds (or all, if fewer were measured). If fewer rounds would count, all rounds count.
+/// Minimum number of counting rounds. If fewer rounds would count, all rounds count.
 const MIN_ROUNDS: usize = 3;
 
 /// Rounds that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountingRounds {
-    /// Undisturbed rounds of the most frequent regime.
+    /// Rounds of the most frequent regime, including disturbed ones. They count for the best of the rounds:
+    /// interference only makes samples slower, so it does not change the best.
     Undisturbed,
     /// Rounds of the most frequent regime, including disturbed ones. This is used for the best of the rounds, which
     /// interference does not change because it only makes samples slower.
@@ -23,7 +24,7 @@ pub enum CountingRounds {
 pub struct SelectedRounds<'a> {
     /// Rounds in chronological order.
     pub rounds: Vec<&'a [Sample]>,
-    /// False if too few rounds count, so that all rounds are used.
+    /// False if too few rounds count; `rounds` then contains all rounds.
     pub is_settled: bool,
 }
 
@@ -45,7 +46,7 @@ impl<'a> SelectedRounds<'a> {
     }
 }
 
-/// Returns the rounds without the interference of their samples.
+/// Copies the rounds, and removes the interference from their samples.
 fn as_undisturbed(rounds: &[Vec<Sample>]) -> Vec<Vec<Sample>> {
     let mut quiet = rounds.to_vec();
     for sample in quiet.iter_mut().flatten() {
@@ -63,7 +64,7 @@ pub struct PairedRounds {
 }
 
 impl PairedRounds {
-    /// Creates the ratios from those of rounds, or of blocks A B B A, that all count.
+    /// Creates an instance from the ratios of rounds, or of blocks A B B A, all of which count.
     pub fn from_ratios(ratios: Vec<f64>) -> Self {
         Self { ratios, is_settled: true }
     }
@@ -108,7 +109,7 @@ impl PairedRounds {
     /// rounds.
     pub fn compared(&self, comparisons: usize) -> Option<RelativeSpeed> {
         let found = joint_block_interval(&self.ratios, comparisons)?;
-        let verdict = Speed::from_interval(Some(found.ci95), speed::LITTLE);
+        let verdict = Speed::from_interval(Some(found.ci95), speed::NEGLIGIBLE_DIFFERENCE);
         let RatioInterval { ratio, ci95, visible, .. } = found;
         Some(RelativeSpeed { ratio, ci95, visible, verdict })
     }

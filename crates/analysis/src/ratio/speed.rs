@@ -1,7 +1,7 @@
 //! Verdict on the relative speed of one of several settings, from rounds that contain each setting once.
 
 /// Relative difference up to which two speeds count as equal.
-pub const LITTLE: f64 = 0.01;
+pub const NEGLIGIBLE_DIFFERENCE: f64 = 0.01;
 
 /// Verdict on the speed of a setting relative to the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ mod tests {
         (0..count).map(|round| speed * run(round) / run(round)).collect()
     }
 
-    /// Each setting that is compared with the baseline widens the intervals of all.
+    /// Each setting that is compared with the baseline widens the intervals of all settings.
     #[test]
     fn verdict_depends_on_the_interval() {
         let ratios = [1.02, 1.22, 1.08, 1.18, 1.10];
@@ -102,8 +102,8 @@ mod tests {
         }
     }
 
-    /// Number of false verdicts that is exceeded with a rate of 5 % in about one of 10,000 tests (normal approximation
-    /// of the binomial distribution: 50 + 3.7 x 6.9).
+    /// Maximum number of false verdicts. With a true rate of 5 %, about one of 10,000 tests exceeds it (normal
+    /// approximation of the binomial distribution: 50 + 3.7 x 6.9).
     #[test]
     fn equal_settings_differ_in_at_most_5_of_100_sweeps() {
         let mut random = fastrand::Rng::with_seed(5);

@@ -34,7 +34,7 @@ fn single_run_needs_history() {
     let half = stats::student_quantile(UPPER_TAIL, 9.0) * 0.00752 * 2f64.sqrt();
     assert_eq!(found.basis, Basis::History);
     assert!((found.ci95[1].ln() - 1.1f64.ln() - half).abs() < 0.001, "{found:?}");
-    // If one of ten runs was at another level, the next two runs may also be at another level.
+    // If one of ten runs was at another level, the next two runs may be at that level.
     let mut busy = ten;
     busy[3] = 50.0;
     assert!(interval(&runs(&[100.0], &busy), &runs(&[60.0], &[])).unwrap().ci95[1] > 1.0);
@@ -48,7 +48,7 @@ fn three_runs_need_no_history() {
     let far = runs(&[90.0, 100.0, 110.0, 95.0, 105.0], &[]);
     let [far_low, far_high] = interval(&far, &far).unwrap().ci95;
     assert!(far_low < 0.92 && far_high > 1.08, "{far_low} {far_high}");
-    // The spread within each run is a lower bound, even if the figures of the runs agree by chance.
+    // The spread within each run is a lower bound, even if the figures of the runs are equal by chance.
     let agreeing = SideRuns { within: 0.05, ..near };
     assert!(interval(&agreeing, &agreeing).unwrap().ci95[1] > 1.05);
     // By Welch's formula, nearly all degrees of freedom are those of the setting with the larger spread.
@@ -103,7 +103,7 @@ fn recorded() -> BTreeMap<String, Vec<f64>> {
 /// Number of comparisons drawn from the runs of a series.
 const DRAWN: usize = 1000;
 
-/// Number of false verdicts on runs with equal commands, and number of comparisons.
+/// Number of false verdicts on runs with equal commands, and number of all comparisons.
 #[derive(Debug, Default)]
 struct Reported {
     reported: usize,
@@ -169,8 +169,8 @@ fn equal_commands_differ_in_at_most_1_of_20_comparisons() {
 /// Number of simulated comparisons per case.
 const SIMULATED: u64 = 1000;
 
-/// Returns the ratios of `n` blocks A B B A whose runs have this relative spread. One of ten runs is also slowed down
-/// by up to `disturbed`. B is faster by `faster`.
+/// Returns the ratios of `n` blocks A B B A. The runs have a relative spread of `spread`, and one of ten runs is slowed
+/// down by up to `disturbed`. B is faster by `faster`.
 fn simulated(seed: u64, n: usize, spread: f64, disturbed: f64, faster: f64) -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let figures: Vec<f64> = drifting(seed, 4 * n, 1.0, spread, 0.0)
@@ -184,7 +184,7 @@ fn simulated(seed: u64, n: usize, spread: f64, disturbed: f64, faster: f64) -> V
     figures.chunks(4).map(block).collect()
 }
 
-/// Returns the share of simulated comparisons of `n(seed)` blocks with a verdict.
+/// Returns the share of simulated comparisons with a verdict; a comparison has `n(seed)` blocks.
 fn found(spread: f64, disturbed: f64, faster: f64, n: impl Fn(u64) -> usize) -> f64 {
     let mut reported = Reported::default();
     for seed in 0..SIMULATED {
@@ -201,18 +201,18 @@ fn reported_number_of_blocks_detects_three_percent() {
     // On a quiet node, where runs differ by 1.4 %, the default of five blocks is sufficient.
     assert!(found(0.014, 0.0, SOUGHT, |_| 5) >= 0.9);
     for (spread, disturbed) in [(0.014, 0.0), (0.02, 0.0), (0.03, 0.0), (0.06, 0.0), (0.014, 0.2)] {
-        // The number of blocks follows from five blocks of other runs.
+        // Five blocks of other runs determine the number of blocks.
         let reported = |seed: u64| {
             let pilot = simulated(SIMULATED + seed, 5, spread, disturbed, 0.0);
             block_interval(&pilot).unwrap().needed.unwrap() as usize
         };
         let [hit, false_alarm] =
             [SOUGHT, 0.0].map(|faster| found(spread, disturbed, faster, reported));
-        // The twenty runs of five blocks contain none of the disturbed ones in 12 % of the cases (0.9 to the power of 20).
+        // In 12 % of the cases (0.9 to the power of 20), none of the twenty runs in five blocks is disturbed.
         let (min, least_told) = if disturbed == 0.0 { (0.88, 0.9) } else { (0.8, 0.85) };
         assert!(hit >= min, "spread {spread}, disturbed {disturbed}: found in {hit}");
         assert!(false_alarm <= 0.07, "spread {spread}, disturbed {disturbed}: {false_alarm}");
-        // If five blocks seldom find the change, five blocks state that more are needed.
+        // If five blocks seldom detect the change, the message recommends more blocks.
         if found(spread, disturbed, SOUGHT, |_| 5) < 0.5 {
             let more = (0..SIMULATED).filter(|seed| reported(*seed) > 5).count();
             assert!(more as f64 >= least_told * SIMULATED as f64, "{spread} {disturbed}: {more}");

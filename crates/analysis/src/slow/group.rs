@@ -1,4 +1,4 @@
-//! One figure of all nodes of one kind, with which each of them is judged.
+//! Statistics of one figure over all nodes of one kind, with which each of these nodes is judged.
 
 use super::power::{Peers, Power, Standing};
 use super::{Components, MIN_NODES, RobustSpread, limit};
@@ -23,12 +23,13 @@ pub struct NodeGroup {
     pub limit: Option<f64>,
 }
 
-/// Verdict of the comparison of a node with its group.
+/// Result of comparing a node with its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupVerdict {
-    /// The node is beyond both the statistical and the practical limit.
+    /// The node is below its group by more than the statistical and the practical limit.
     Slow,
-    /// The node is beyond the practical limit, and the group has too few nodes for a statistical limit.
+    /// The node is below its group by more than the practical limit, but the group has too few nodes for a statistical
+    /// limit.
     Below,
     /// The node is within the limits, but a loss worth acting on is not excluded.
     Undecided,
@@ -46,7 +47,7 @@ pub fn performance(value: f64, better: Better) -> f64 {
     }
 }
 
-/// Returns the value with this logarithm of performance.
+/// Inverse of [`performance`]: returns the value of a logarithm of performance.
 pub fn value_from_performance(performance: f64, better: Better) -> f64 {
     match better {
         Better::Higher => performance.exp(),
@@ -55,7 +56,8 @@ pub fn value_from_performance(performance: f64, better: Better) -> f64 {
 }
 
 impl NodeGroup {
-    /// Returns the statistics of nodes with these runs (logarithms of performance). Nodes without a run are ignored.
+    /// Computes the statistics from the runs of each node, as logarithms of performance. Nodes without a run are
+    /// ignored.
     pub fn from_nodes(nodes: &[Vec<f64>], practical: Fraction) -> Self {
         let with: Vec<Vec<f64>> = nodes.iter().filter(|runs| !runs.is_empty()).cloned().collect();
         let medians: Vec<f64> = with.iter().map(|runs| stats::median(runs)).collect();
@@ -80,7 +82,7 @@ impl NodeGroup {
         self.share(performance) < 1.0 - self.practical.0
     }
 
-    /// True if this performance is beyond both limits.
+    /// True if this performance is below the median by more than both limits.
     pub fn is_slow(&self, performance: f64) -> bool {
         let is_far = self.limit.is_some_and(|limit| self.robust.z(performance) < -limit);
         is_far && self.is_below(performance)
@@ -99,7 +101,7 @@ impl NodeGroup {
         Some(peers.power(self.practical, self.loss_limit(), runs))
     }
 
-    /// Returns the verdict on a node with this performance. `power` is the power of the judgement for the number of its
+    /// Returns the verdict on a node with this performance. `power` is that of a judgement with the node's number of
     /// runs.
     pub fn verdict(&self, performance: f64, power: Option<&Power>) -> GroupVerdict {
         if self.is_slow(performance) {

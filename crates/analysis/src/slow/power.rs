@@ -21,10 +21,10 @@ use std::f64::consts::{FRAC_PI_2, TAU};
 /// Loss of performance that must be excluded for a good node, unless the smallest loss that matters for a figure is
 /// larger.
 pub const SOUGHT: Fraction = Fraction(0.10);
-/// Probability that a node with the sought loss is called good.
-const MISTAKEN: f64 = 0.05;
+/// Probability that a node with the sought loss is called good by mistake.
+const FALSE_GOOD_PROBABILITY: f64 = 0.05;
 /// Maximum probability that a good node is not called good; such a node is measured again.
-const DOUBTED: f64 = 0.2;
+const MISSED_GOOD_PROBABILITY: f64 = 0.2;
 /// Maximum number of runs for which quantiles of a median are computed exactly.
 const EXACT: usize = 40;
 /// Maximum number of runs per node that is proposed.
@@ -48,7 +48,7 @@ pub struct Power {
     pub sought: Fraction,
     /// Smallest loss that is detected in 95 of 100 nodes; `None` if the spread is unknown.
     pub found: Option<Fraction>,
-    /// Largest loss of a node that is called good; `None` without power.
+    /// Largest loss that a node that is called good may have; `None` without power.
     pub good_within: Option<Fraction>,
     /// Measurements that would give power; `None` if there is power, or if no measurements would give it, because the
     /// nodes differ.
@@ -79,9 +79,9 @@ pub enum Standing {
 
 /// Half widths of an interval, in logarithms.
 struct Widths {
-    /// Distance that the value of a node exceeds above its expected value in one of twenty cases.
+    /// Distance above its expected value that the value of a node exceeds in one of twenty cases.
     above: f64,
-    /// Distance that the value of a node exceeds below its expected value in one of five cases.
+    /// Distance below its expected value that the value of a node exceeds in one of five cases.
     below: f64,
 }
 
@@ -91,7 +91,7 @@ impl Widths {
     }
 }
 
-/// Quantiles for the parts of a width.
+/// Quantiles for the parts of a width: the spreads between nodes and between runs, and the median of the peers.
 #[derive(Debug, Clone, Copy)]
 struct Quantiles {
     node: f64,
@@ -126,27 +126,26 @@ impl Peers {
         }
     }
 
-    /// Returns the half widths of the interval for a node's value. `certainty` is the number of values from which the
-    /// spread is estimated.
+    /// Returns the half widths of the interval of a node's value. The spread is estimated from `certainty` values.
     fn widths(&self, runs: usize, certainty: f64) -> Option<Widths> {
         let Components { nodes, runs: of_runs } = self.spread;
         if nodes.is_none() && of_runs.is_none() {
             return None;
         }
-        let mistaken = normal_quantile(MISTAKEN);
-        let doubted = normal_quantile(DOUBTED);
-        let better = better_median_quantile(runs, MISTAKEN);
-        // If the components are not separated, the spread may be due to nodes, which more runs do not reduce, or due to
-        // runs.
+        let mistaken = normal_quantile(FALSE_GOOD_PROBABILITY);
+        let doubted = normal_quantile(MISSED_GOOD_PROBABILITY);
+        let better = better_median_quantile(runs, FALSE_GOOD_PROBABILITY);
+        // If the components are not separated, the spread may be due to nodes or due to runs. More runs reduce only the
+        // latter.
         let of_node = if of_runs.is_none() { mistaken.max(better) } else { mistaken };
         let widened = widening(certainty, better.max(mistaken));
         let above = Quantiles { node: of_node, run: better, center: mistaken };
-        let worse = worse_median_quantile(runs, DOUBTED);
+        let worse = worse_median_quantile(runs, MISSED_GOOD_PROBABILITY);
         let below = Quantiles { node: doubted, run: worse, center: doubted };
         Some(Widths { above: self.width(above) * widened, below: self.width(below) })
     }
 
-    /// Returns the half width of an interval with these quantiles.
+    /// Returns the half width of an interval with these quantiles, in logarithms.
     fn width(&self, quantiles: Quantiles) -> f64 {
         let of_nodes = quantiles.node * self.spread.nodes.unwrap_or_default();
         let of_runs = quantiles.run * self.spread.runs.unwrap_or_default();
@@ -206,14 +205,14 @@ impl Peers {
     /// from which the spread is currently estimated.
     fn has_margin(&self, runs: usize, known: f64, margin: f64) -> bool {
         let later = Self { runs: self.nodes * runs, ..*self };
-        // The values of several nodes show how nodes differ; their number is that of the nodes.
+        // Of several nodes, the number of nodes determines how well the spread between nodes is known.
         let certainty = if self.nodes > 1 { self.nodes as f64 } else { later.certainty(runs) };
         let widths = later.widths(runs, known.min(certainty));
         widths.is_some_and(|widths| widths.sum() * overestimate(certainty) <= margin)
     }
 
-    /// Returns the components with the smallest spread between nodes that the values permit; the rest is attributed to
-    /// runs. A spread that is not separated counts as that of runs.
+    /// Returns the components with the smallest spread between nodes that is consistent with the values. The rest of
+    /// the spread is attributed to runs, as is a spread whose components are not separated.
     fn min_components(&self) -> Components {
         let Components { nodes, runs } = self.spread;
         let Some((nodes, of_runs)) = nodes.zip(runs) else {
@@ -232,7 +231,7 @@ impl Power {
         self.good_within.is_some()
     }
 
-    /// Returns the position of a value that is not slow, from its share of the peers' median.
+    /// Returns the position of a value that is not slow; `share` is the value divided by the peers' median.
     pub fn standing(&self, share: f64) -> Standing {
         match self.good_within {
             None => Standing::Unknown,
@@ -241,8 +240,8 @@ impl Power {
         }
     }
 
-    /// Describes the power: `finds a loss of 6 %`, or the loss that is not found, the loss that is found, and the
-    /// number of runs that would be sufficient.
+    /// Describes the power: `finds a loss of 6 %`. Without power, the text contains the loss that is not found, the
+    /// loss that is found, and the number of runs that would be sufficient.
     pub fn in_words(&self) -> String {
         let sought = self.sought.in_whole_percent();
         let Some(found) = self.found else {
@@ -291,7 +290,7 @@ fn share(distance: f64) -> Fraction {
 /// quantiles it grows with the square of the quantile, as for Student's t (Abramowitz and Stegun, 26.7.5).
 fn widening(n: f64, quantile: f64) -> f64 {
     let of_95 = 0.9 / n + 2.0 / n.powi(2) + 45.0 / n.powi(3);
-    1.0 + of_95 * (quantile.powi(2) + 1.0) / (normal_quantile(MISTAKEN).powi(2) + 1.0)
+    1.0 + of_95 * (quantile.powi(2) + 1.0) / (normal_quantile(FALSE_GOOD_PROBABILITY).powi(2) + 1.0)
 }
 
 /// Returns the 95 % quantile of Qn of `n` normally distributed values with variance 1. It fits simulated quantiles
@@ -305,8 +304,8 @@ fn better_median_quantile(runs: usize, tail: f64) -> f64 {
     median_quantile(runs, runs / 2 + 1, tail)
 }
 
-/// Returns the absolute value of the bound below which the better median of `runs` normally distributed values is with
-/// the probability `tail`.
+/// Returns the distance below 0 that the better median of `runs` normally distributed values with variance 1 exceeds
+/// with the probability `tail`.
 fn worse_median_quantile(runs: usize, tail: f64) -> f64 {
     median_quantile(runs, runs - runs / 2, tail)
 }

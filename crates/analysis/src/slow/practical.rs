@@ -8,13 +8,13 @@
 use nodegauge_measure::Fraction;
 use nodegauge_measure::figure_names::{hpl, io, stream};
 
-/// Name of the clock with all cores busy, in references and verdicts. It is a property of the machine in records and
-/// not a figure. It does not rank nodes; it explains their figures.
+/// Name of the clock frequency with all cores busy, in references and verdicts. Records contain it as a property of the
+/// machine, not as a figure. It explains the figures of nodes and does not rank nodes.
 pub const CLOCK: &str = "clock";
 /// Smallest loss of clock frequency that matters.
 pub const CLOCK_LIMIT: f64 = 0.03;
 
-/// Tests with their word in reasons, and the smallest loss that matters in practice.
+/// Tests with their short names in reasons, and the smallest losses that matter in practice.
 const TESTS: [(&str, &str, f64); 10] = [
     (stream::TEST, "mem", 0.04),
     (stream::TEST_ON_DEVICES, "dev", 0.04),
@@ -27,7 +27,7 @@ const TESTS: [(&str, &str, f64); 10] = [
     ("hpcg", "app", 0.04),
     (CLOCK, "clock", CLOCK_LIMIT),
 ];
-/// Word and practical limit for tests that are not in the table.
+/// Short name and practical limit for tests that are not in the table.
 const OTHER_TEST: (&str, f64) = ("fig", 0.05);
 
 /// Source of the practical limit of memory bandwidth.
@@ -38,7 +38,7 @@ pub fn limit(test: &str) -> Fraction {
     Fraction(row(test).map_or(OTHER_TEST.1, |row| row.2))
 }
 
-/// Returns the short word for figures of this test, e.g. `mem`.
+/// Returns the short name of figures of this test, e.g. `mem`.
 pub fn word(test: &str) -> &'static str {
     row(test).map_or(OTHER_TEST.0, |row| row.1)
 }

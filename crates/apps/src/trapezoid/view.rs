@@ -5,7 +5,7 @@ use super::TEST;
 use crate::GAUGE;
 use crate::config::TrapezoidConfig;
 use crate::efficiency::{self, WorkersRate};
-use nodegauge_analysis::conclusion::{Obstacle, would_have_been_found};
+use nodegauge_analysis::conclusion::{Obstacle, detectable_difference};
 use nodegauge_analysis::ratio::speed::Speed;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{doubted, quotable, quoted};
@@ -219,7 +219,7 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     );
     Some(match (apart.as_slice(), Speed::from_interval(Some([low, high]), MAX_NEGLIGIBLE_DIFFERENCE)) {
         ([], Speed::NoDifference) => {
-            let found = would_have_been_found(MAX_NEGLIGIBLE_DIFFERENCE);
+            let found = detectable_difference(MAX_NEGLIGIBLE_DIFFERENCE);
             format!("placement does not affect sums {what}: {evenly}; {found}")
         }
         ([], _) => Obstacle::new(evenly)

@@ -54,7 +54,7 @@ fn figure_is_bad_only_after_two_measurements() {
         twice.text,
         "triad 231.0 GB/s of 335.0 GB/s, bound 321.6 GB/s (median of 64 nodes minus 4 %), measured 2 times"
     );
-    // The second measurement shows that the first one was disturbed.
+    // The second measurement shows that the first measurement was disturbed.
     assert_eq!(checked(&[231e9, 330e9]).remark(None), None);
     let mut disturbed = checked(&[231e9, 229e9]);
     disturbed.measured[1].doubt = Some("steal time".to_owned());
@@ -68,7 +68,7 @@ fn node_without_a_bound_is_not_bad() {
     assert_eq!(FigureBound::from_own_runs(&triad(), &[300e9; 4]), None);
     let own = FigureBound::from_own_runs(&triad(), &[300e9; 5]).unwrap();
     assert!((own.bound - 288e9).abs() < 1.0 && own.base == "own");
-    // A larger variation of the runs gives a lower bound.
+    // A larger variation of the runs makes the bound lower.
     let noisy = FigureBound::from_own_runs(&triad(), &[280e9, 290e9, 300e9, 310e9, 320e9]).unwrap();
     assert!(noisy.bound < 260e9, "{noisy:?}");
 }
@@ -96,7 +96,7 @@ fn bound_without_power_never_makes_a_node_good() {
 
 #[test]
 fn inconclusive_value_is_repeated_then_unknown() {
-    // The bound was changed by hand.
+    // The reference was edited by hand, so its bound is low.
     let low = |values: &[f64]| CheckedFigure {
         bound: Some(figure_bound(0.008, 0.5 * 335e9)),
         ..checked(values)
@@ -130,13 +130,13 @@ fn figure_of_another_size_is_not_compared() {
          make the reference from runs with --size 64MiB"
     );
     assert!(!other.needs_repetition() && other.loss_found().is_none());
-    // A reference from an earlier version has no size; its arrays follow STREAM's rule.
+    // A reference from an earlier version contains no size; its arrays follow STREAM's rule.
     assert_eq!(of_size(small, None).remark(None).unwrap().verdict, NodeVerdict::Bad);
     let reduced = CheckedFigure { is_reduced: true, ..of_size(small, None) };
     assert_eq!(reduced.remark(None).unwrap().reason, "other size");
 }
 
-/// Simulates references from 12 nodes, and checks that repeat the measurement of a low figure.
+/// Simulates references from 12 nodes, and checks that measure a low figure twice.
 #[test]
 fn simulated_checks_find_the_loss_and_accept_good_nodes() {
     let mut random = fastrand::Rng::with_seed(23);
@@ -245,7 +245,7 @@ fn missing_module_is_reason_and_cause_of_a_bad_figure() {
 }
 
 #[test]
-fn verdict_line_begins_with_the_reason_and_has_at_most_80_characters() {
+fn verdict_line_fits_80_characters_with_host_and_reason() {
     let bad = checked(&[231e9, 229e9]).remark(Some("DIMM")).unwrap();
     let line_text = line("n017.site.example", NodeVerdict::Bad, Some(&bad), "");
     assert!(

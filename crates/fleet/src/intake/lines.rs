@@ -4,13 +4,13 @@
 use nodegauge_gauge::view::grouped;
 use nodegauge_toolchain::mpi::HostList;
 
-/// Minimum length of the rules above and below names in the output of `clush -b`.
+/// Minimum length of the rules above and below node names in the output of `clush -b`.
 const RULE: usize = 10;
 
 /// Output of one node.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NodePart {
-    /// Name in front of the lines.
+    /// Name of the node in front of the lines.
     pub node: String,
     /// Lines without the name.
     pub content: String,
@@ -18,7 +18,7 @@ pub(super) struct NodePart {
     pub failure: Option<String>,
 }
 
-/// Returns the output of each node; empty if the text is not the output of several nodes.
+/// Splits a text by node. The result is empty if the text is not the output of several nodes.
 pub(super) fn by_node(text: &str) -> Vec<NodePart> {
     if text.trim_start().starts_with(['{', '[']) {
         return Vec::new();
@@ -33,7 +33,8 @@ pub(super) fn by_node(text: &str) -> Vec<NodePart> {
         }
     }
     let lines: Vec<(&str, &str)> = text.lines().filter_map(labelled).collect();
-    // A shell's greeting may contain a colon. The lines of a record with a prefix begin with a brace.
+    // A shell's greeting may contain a colon. Only if a line with a prefix contains the brace of a record, the prefixes
+    // are node names.
     if !lines.iter().any(|(_, line)| line.trim_start().starts_with('{')) {
         return failures(text);
     }
@@ -45,7 +46,7 @@ pub(super) fn by_node(text: &str) -> Vec<NodePart> {
         })
         .collect();
     let failed = failures(text);
-    // Messages of the tool are not the output of a node of that name.
+    // A message of the tool is not the output of a node with that name.
     parts.retain(|part| {
         let words = ["clush", "srun", "slurmstepd", "mpiexec", "error", "hint", "warning", "note"];
         let is_message = words.contains(&&*part.node);
@@ -63,14 +64,14 @@ fn is_rule(line: &str) -> bool {
 /// Splits `node: line`. The name contains no blanks.
 fn labelled(line: &str) -> Option<(&str, &str)> {
     let (node, rest) = line.split_once(':')?;
-    // srun aligns the numbers of tasks.
+    // srun pads task numbers with spaces.
     let node = node.trim_start();
     let is_name =
         !node.is_empty() && node.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._@".contains(&b));
     is_name.then(|| (node, rest.strip_prefix(' ').unwrap_or(rest)))
 }
 
-/// Returns the nodes in ClusterShell's messages, `n[14-15] (2)`; empty if the text does not name nodes.
+/// Expands the node names in a message of ClusterShell, e.g. `n[14-15] (2)`; empty if the text does not name nodes.
 fn unfolded(name: &str) -> Vec<String> {
     let name = match name.trim().rsplit_once(" (") {
         Some((name, count)) if count.ends_with(')') => name,

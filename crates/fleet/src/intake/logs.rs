@@ -1,5 +1,5 @@
-//! Log files of nodes, e.g. `n1.log` next to `n1.json`. They are not records; their text is the reason why a node has
-//! no record.
+//! Log files of nodes, e.g. `n1.log` next to `n1.json`. A log contains no record; its text explains why the node has no
+//! record.
 
 use super::{EMPTY, Evidence, Intake, stem};
 use std::collections::HashSet;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 /// Extensions of log files.
 const ENDINGS: [&str; 2] = ["log", "err"];
-/// Names of files with the streams of a command, in folders of GNU parallel and MPI launchers. They are not node names.
+/// Names of files that GNU parallel and MPI launchers create for the streams of a command. They are not node names.
 pub(super) const STREAMS: [&str; 4] = ["stdout", "stderr", "rc", "seq"];
 
-/// True for a stream that is empty in a successful run.
+/// True for the file of a stream that is empty in a successful run.
 pub(super) fn is_side_stream(path: &Path) -> bool {
     stem(path).is_some_and(|stem| STREAMS.contains(&stem) && stem != "stdout")
 }
@@ -24,7 +24,7 @@ fn base(path: &Path) -> Option<PathBuf> {
     Some(path.with_file_name(stem(path)?))
 }
 
-/// Returns those of these files that are logs.
+/// Returns the files that are logs next to a record.
 pub(super) fn find_logs<'a>(files: impl Iterator<Item = &'a Path> + Clone) -> HashSet<PathBuf> {
     let logs: Vec<&Path> = files.clone().filter(|path| is_named_as_log(path)).collect();
     if logs.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn find_logs<'a>(files: impl Iterator<Item = &'a Path> + Clone) -> Ha
     of_record.map(Path::to_owned).collect()
 }
 
-/// Adds the text of logs to the reasons why records are missing, and removes the logs.
+/// Adds the text of each log to the reason why the record next to it is missing, and removes the logs.
 pub(super) fn settle(intake: &mut Intake) {
     let all = std::mem::take(&mut intake.rejected);
     let (logs, mut others): (Vec<_>, Vec<_>) =

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: u64 = 1 << 30;
 /// Approximate size of a part in bytes.
 const PART: u64 = 4 << 20;
-/// Number of bytes in which the start of a document is searched at once.
+/// Size of a window, in bytes, in which the start of a document is searched.
 const WINDOW: u64 = 64 << 10;
 
 /// File, or part of a file.
@@ -28,7 +28,7 @@ impl Input {
         match &self.range {
             Some(range) => nodegauge_os::read_part(&self.path, range.clone()),
             None if self.is_named => nodegauge_os::read_input(&self.path, LONGEST),
-            // Any user can leave a pipe or a device in a folder.
+            // A folder may contain a pipe or a device, which must not block the reading.
             None => nodegauge_os::read_file(&self.path, LONGEST),
         }
     }
@@ -49,7 +49,7 @@ pub(super) fn list_inputs(path: &Path, is_named: bool) -> Vec<Input> {
             let ranges = at.windows(2).map(|pair| Some(pair[0]..pair[1]));
             ranges.map(|range| Input { range, ..whole.clone() }).collect()
         }
-        // This error is reported when the file is read.
+        // The error is reported when the file is read.
         Err(_) => vec![whole],
     }
 }
@@ -67,7 +67,8 @@ fn boundaries(path: &Path, length: u64) -> io::Result<Vec<u64>> {
                     found.push(from + at as u64);
                     from += PART;
                 }
-                // Windows overlap, so that the end of a document and the start of the next one are in the same window.
+                // Windows overlap, so that one of them contains the end of a document together with the start of the
+                // next one.
                 None => from += WINDOW / 2,
             }
         }
@@ -76,7 +77,7 @@ fn boundaries(path: &Path, length: u64) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// Returns the position of the first brace that begins both a line and a document.
+/// Returns the position of the first brace that begins a line and also a document.
 fn next_document(text: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(line) = text[from..].windows(2).position(|pair| pair == b"\n{") {
@@ -89,13 +90,14 @@ fn next_document(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// True if a `{` at the start of the next line begins a new document. Inside a document it follows `,`, `:` or `[`.
+/// True if a `{` at the start of the next line begins a new document. Inside a document, the text before it ends with
+/// `,`, `:` or `[`.
 fn is_start(before: &[u8]) -> bool {
     let last = before.iter().rev().find(|byte| !byte.is_ascii_whitespace());
     last.is_some_and(|byte| !b",:[".contains(byte))
 }
 
-/// Splits a text into JSON documents. Text after a document belongs to that document.
+/// Splits a text into JSON documents. Text after a document belongs to this document.
 pub(super) fn documents(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -140,7 +142,7 @@ mod tests {
             parts.iter().map(|part| String::from_utf8(part.content().unwrap()).unwrap()).collect();
         assert!(read.iter().all(|part| part.starts_with('{') && part.ends_with("}\n")));
         assert_eq!(read.concat(), line.repeat(count));
-        // Small files and other formats are read as a whole.
+        // Small files and files in other formats are read as a whole.
         std::fs::write(&path, format!("n1: {}", line.repeat(count))).unwrap();
         assert_eq!(list_inputs(&path, true).len(), 1);
         std::fs::write(&path, &line).unwrap();

@@ -1,5 +1,5 @@
-//! ReFrame's run report: one run per test case, with the values of its performance variables. It does not describe the
-//! node, so nodes are compared within the partition in which they ran.
+//! ReFrame's run report: one run per test case, with the values of its performance variables. The report does not
+//! describe the nodes, so nodes are compared within the partition in which the test cases ran.
 
 use super::{Intake, Text, short};
 use crate::figures::{FigureKey, FigureSelection, NodeFigure};
@@ -38,7 +38,7 @@ struct TestCase {
     partition: String,
     result: String,
     fail_reason: Option<String>,
-    /// List of names, or a text with names separated by commas.
+    /// List of node names, or a text with names separated by commas.
     job_nodelist: Value,
     nodelist: Value,
     job_completion_time: Option<String>,
@@ -109,13 +109,13 @@ fn names(value: &Value) -> Vec<String> {
     }
 }
 
-/// Returns the figure of a performance variable. Gauge and test are those that have a headline figure of this name.
+/// Returns the figure of a performance variable. Gauge and test are those whose headline figure has this name.
 fn figure(name: &str, value: &[Value], registry: &Registry) -> Option<NodeFigure> {
     let name = name.rsplit(':').next()?;
     let [amount, .., unit] = value else { return None };
     let (amount, unit) = match (amount.as_f64(), unit.as_str()) {
         (Some(amount), Some(unit)) => (amount, unit),
-        // Later versions append the result.
+        // Later versions of ReFrame append the result.
         _ => (amount.as_f64()?, value.get(4)?.as_str()?),
     };
     let unit = match unit_by_name(unit) {
@@ -140,7 +140,7 @@ fn unit_by_name(name: &str) -> Option<ScaledUnit> {
     ScaledUnit::from_symbol(UNITS.into_iter().find(|unit| *unit == name)?)
 }
 
-/// True if the figure is a headline figure, or belongs to a check that the site wrote itself.
+/// True if the figure is a headline figure, or from a check that the site wrote.
 fn is_headline(figure: &NodeFigure, registry: &Registry) -> bool {
     let key = &figure.key;
     let known = registry.kinds().iter().flat_map(|kind| kind.headlines);

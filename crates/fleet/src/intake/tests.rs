@@ -78,7 +78,7 @@ fn record_is_found_in_every_tool_format() {
     assert_eq!(hosts(&read(&tree.to_string())), [expected[1]]);
 }
 
-/// Prefixes each line of the formatted records of nine nodes.
+/// Returns the formatted records of nine nodes; `prefix` returns the prefix of each line for the number of the node.
 fn prefixed(prefix: impl Fn(usize) -> String) -> String {
     let one = |at: usize| {
         let text = serde_json::to_string_pretty(&record(&format!("n{at}"), 3e9)).unwrap();

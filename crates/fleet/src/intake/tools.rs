@@ -6,7 +6,7 @@ use nodegauge_gauge::readers::tags;
 use nodegauge_gauge::view::grouped;
 use serde_json::Value;
 
-/// Returns the output of each node; `None` if the text has none of these formats.
+/// Splits a text by node; `None` if the text has none of these formats.
 pub(super) fn by_node(text: &str) -> Option<Vec<NodePart>> {
     one_line_results(text)
         .or_else(|| inline_results(text))
@@ -29,12 +29,12 @@ fn is_json(line: &str) -> bool {
     line.trim_start().starts_with('{')
 }
 
-/// True if a word can be the name of a host or pod.
+/// True if a word may be the name of a host or pod.
 fn is_name(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._@".contains(&b))
 }
 
-/// Returns the lines of each node without their prefixes; `None` if none of them begins with a record.
+/// Groups lines by node and removes their prefixes; `None` if no line begins with a record.
 fn prefixed(
     text: &str,
     prefix: for<'a> fn(&'a str) -> Option<PrefixedLine<'a>>,
@@ -57,7 +57,7 @@ fn pod(line: &str) -> Option<PrefixedLine<'_>> {
     Some(PrefixedLine { node, line: rest.strip_prefix(' ').unwrap_or(rest) })
 }
 
-/// Parses `n01<tab>line` of GNU parallel.
+/// Parses `n01<tab>line` of GNU parallel's option `--tag`.
 fn tag(line: &str) -> Option<PrefixedLine<'_>> {
     let (node, line) = line.split_once('\t')?;
     is_name(node).then_some(PrefixedLine { node, line })
@@ -74,7 +74,7 @@ fn journal(line: &str) -> Option<PrefixedLine<'_>> {
     (has_time && is_name(node)).then_some(PrefixedLine { node, line: message })
 }
 
-/// Returns the text of each rank without the prefixes of an MPI launcher. The prefixes of Slurm are parsed in `lines`.
+/// Splits a text by rank and removes the prefixes of an MPI launcher. The prefixes of Slurm are parsed in `lines`.
 fn ranks(text: &str) -> Option<Vec<NodePart>> {
     if !text.trim_start().starts_with('[') && !text.contains("\n[") {
         return None;
@@ -91,7 +91,7 @@ fn ranks(text: &str) -> Option<Vec<NodePart>> {
     Some(ranks.into_iter().map(part).collect())
 }
 
-/// Returns the results of `ansible -o`: `n1 | CHANGED | rc=0 | (stdout) {...}`, `n2 | UNREACHABLE!: reason`.
+/// Parses the results of `ansible -o`: `n1 | CHANGED | rc=0 | (stdout) {...}`, `n2 | UNREACHABLE!: reason`.
 fn one_line_results(text: &str) -> Option<Vec<NodePart>> {
     let mut parts = Vec::new();
     for line in text.lines() {
@@ -150,8 +150,7 @@ fn with_line_ends(text: &str) -> String {
     out
 }
 
-/// Returns the results of `pssh -i`: lines such as `[1] 14:00:01 [SUCCESS] n1`, each followed by the output of the
-/// node.
+/// Parses the results of `pssh -i`: lines such as `[1] 14:00:01 [SUCCESS] n1`, each followed by the output of the node.
 fn inline_results(text: &str) -> Option<Vec<NodePart>> {
     let mut parts: Vec<NodePart> = Vec::new();
     for line in text.lines() {
@@ -166,7 +165,7 @@ fn inline_results(text: &str) -> Option<Vec<NodePart>> {
     (!parts.is_empty()).then_some(parts)
 }
 
-/// Parses such a line: the node, and the reason if it failed.
+/// Parses a result line of `pssh -i`: the node, and the reason if it failed.
 fn inline_result(line: &str) -> Option<(&str, Option<&str>)> {
     let (number, rest) = line.strip_prefix('[')?.split_once("] ")?;
     number.parse::<u32>().ok()?;

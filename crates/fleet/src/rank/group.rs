@@ -1,8 +1,8 @@
 //! Groups of nodes of one kind.
 //!
 //! Nodes of one kind with different parts are variants. A variant with at least eight nodes is a group, because the
-//! site bought such nodes. A smaller one joins the largest variant of its kind: a node that has lost a memory module
-//! must be compared with nodes that have all modules, and the difference is then a reason.
+//! site bought such nodes. A smaller variant joins the largest variant of its kind, so that a node that has lost a
+//! memory module is compared with nodes that have all modules. The difference is then a reason.
 
 use super::Node;
 use crate::inventory::{Inventory, NodeKind};
@@ -16,7 +16,7 @@ pub(crate) struct GroupMembers<'a> {
     pub(crate) nodes: Vec<Node<'a>>,
 }
 
-/// Returns the groups of these nodes.
+/// Divides nodes into groups.
 pub(crate) fn group_nodes(nodes: Vec<Node<'_>>) -> Vec<GroupMembers<'_>> {
     let mut groups = Vec::new();
     for (kind, of_kind) in grouped(nodes, |node| node.latest().kind.clone()) {

@@ -9,7 +9,7 @@ use nodegauge_measure::record::Finding;
 use nodegauge_measure::{Fraction, stats};
 use std::collections::{BTreeMap, HashMap};
 
-/// Settings, findings and clocks that most nodes of a group have.
+/// Settings, findings and median clock that most nodes of a group have.
 pub(crate) struct GroupMajority {
     nodes: usize,
     busy: usize,
@@ -19,7 +19,7 @@ pub(crate) struct GroupMajority {
 }
 
 impl GroupMajority {
-    /// Finds what most nodes of a group have.
+    /// Determines what most nodes of a group have.
     pub(crate) fn from_nodes(nodes: &[Node<'_>]) -> Self {
         let mut counts: BTreeMap<&'static str, HashMap<&str, usize>> = BTreeMap::new();
         let mut findings: HashMap<String, usize> = HashMap::new();
@@ -50,7 +50,8 @@ impl GroupMajority {
         2 * self.busy > self.nodes
     }
 
-    /// Returns the short word for a finding that explains low figures; `None` if most nodes have the finding, too.
+    /// Returns the short word for a finding that explains low figures; `None` if half of the nodes or more have the
+    /// finding.
     fn finding_word(&self, id: &str) -> Option<&'static str> {
         let with = self.findings.get(id).copied().unwrap_or_default();
         finding_word(id).filter(|_| 2 * with < self.nodes)
@@ -61,8 +62,8 @@ impl GroupMajority {
         run.critical.iter().any(|id| self.finding_word(id).is_some())
     }
 
-    /// Returns the first critical finding of a run that most nodes do not have; for a node without others in its group,
-    /// the first one. Other load does not count here.
+    /// Returns the first critical finding of a run that most nodes do not have. For a single node, every critical
+    /// finding counts. Other load is ignored.
     pub(crate) fn rare_defect<'r>(&self, run: &'r crate::node::NodeRun) -> Option<&'r str> {
         let mut critical = run.critical.iter().map(String::as_str);
         critical.find(|id| {
@@ -99,7 +100,7 @@ impl Cause {
     }
 }
 
-/// Returns the most frequent value; if there are several, the first in alphabetical order.
+/// Returns the most frequent value; in a tie, the first in alphabetical order.
 fn modal_value(of: HashMap<&str, usize>) -> String {
     let mut all: Vec<(&str, usize)> = of.into_iter().collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
@@ -154,7 +155,7 @@ pub(crate) fn find_reason(
     Reason { short: reason_with_cause(&head, base, words), long }
 }
 
-/// Returns the reason why a node is not good although its figures are within the limits.
+/// Returns the reason why a node is not called good although its figures are within the limits.
 fn within_limits(
     of: &FigureStatistics,
     figure: &RankedFigure,

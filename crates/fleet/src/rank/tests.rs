@@ -73,7 +73,8 @@ fn slow_nodes_of_simulated_fleets_are_found_without_false_alarms() {
     found(0.02, 0.11, &triad(), 0.99);
     let rating = Measurement::new("compute", "hpl", "rating", Unit::FlopsPerSecond);
     found(0.01, 0.06, &FigureKey::from_measurement(&rating, "rating".to_owned()), 0.99);
-    // About one in sixty nodes with a loss of 6 % stays within the practical limit of memory, 4 %.
+    // A loss of 6 % plus a deviation may stay within the practical limit of 4 % for memory: about one node in sixty
+    // does.
     found(0.01, 0.06, &triad(), 0.97);
 }
 
@@ -117,7 +118,7 @@ fn eight_equal_nodes_form_a_group_and_busy_nodes_are_unknown() {
     assert_eq!(ranking.hosts(RankVerdict::Unknown), ["n20"]);
     let busy = &ranking.groups[0].nodes[0];
     assert_eq!(busy.reason, "mem 65% of med: busy");
-    // Load does not excuse a finding that is a defect under any load.
+    // A finding that is a defect under any load is not excused by load.
     runs[20].findings.push("cpu-quota".to_owned());
     assert_eq!(rank(runs.clone(), &RankingOptions::default()).hosts(RankVerdict::Unknown), ["n20"]);
     runs[20].critical.push("cpu-quota".to_owned());
@@ -162,7 +163,7 @@ fn fewer_than_eight_equal_nodes_need_a_reference() {
     assert_eq!(judged.hosts(RankVerdict::Slow), ["n01"]);
     assert_eq!(judged.groups[0].nodes[0].reason, "mem 80% of ref");
     assert_eq!(judged.hosts(RankVerdict::Good).len(), 3);
-    // If two runs are required, one is not sufficient; a second slow run confirms the node as slow.
+    // If two runs are required, one slow run is not sufficient; a second one makes the node slow.
     options.confirm = 2;
     assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Suspect), ["n01"]);
     runs.push(run("n01", 305e9));
@@ -183,7 +184,7 @@ fn fewer_than_eight_equal_nodes_need_a_reference() {
         one.findings.push("cpu-quota".to_owned());
     }
     assert_eq!(rank(limited, &options).hosts(RankVerdict::Slow), ["n01"]);
-    // A reference of other nodes gives no verdict.
+    // A reference for another kind of node gives no verdict.
     for one in &mut runs {
         one.kind.sockets = 1;
     }
@@ -222,7 +223,7 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
         ranking.missing.iter().map(|(host, why)| format!("{host}: {why}")).collect()
     };
     assert_eq!(missing(&options), ["n2: the file is empty", "n3: NODE_FAIL", "n4: no record"]);
-    // Without a list of expected nodes, tools name them.
+    // Without a list of expected nodes, the outputs of tools determine the names.
     assert_eq!(missing(&RankingOptions::default()), ["n2: the file is empty", "vm: text"]);
     let named = RankingOptions { expected: vec!["README".to_owned()], ..RankingOptions::default() };
     assert_eq!(missing(&named), ["README: text", "n2: the file is empty"]);
@@ -240,7 +241,7 @@ fn fast_second_run_clears_a_slow_node() {
         let ranking = rank(runs.clone(), &options);
         assert_eq!(ranking.hosts(RankVerdict::Good).len(), 12, "{confirm}");
         let node = ranking.groups[0].nodes.iter().find(|node| node.host == "n03").unwrap();
-        // The better value counts.
+        // The better of the two runs counts.
         assert!(node.figures[0].as_ref().unwrap().share > 0.99);
     }
     // Two of three runs are slow.
@@ -266,7 +267,7 @@ fn nodes_with_the_same_host_name_are_named_by_label() {
     assert_eq!(ranking.count(), 12);
     assert!(ranking.remarks[0].contains("records of n[00-11] have the same host name, localhost"));
     assert!(ranking.missing.is_empty());
-    // Repeated runs of a node, in its own file and in a file of all nodes, belong to one node.
+    // Runs of a node that come from its own file and from a file of all nodes belong to the same node.
     let mut all = fleet(3);
     all.extend(fleet(3));
     for (i, one) in all.iter_mut().enumerate() {
@@ -315,8 +316,8 @@ fn node_gets_the_expected_name() {
     assert!(rank(runs, &options).missing.is_empty());
 }
 
-/// Simulates fleets of twelve nodes with this spread between runs. Returns the verdicts on the first node, which has
-/// lost `loss`, and on the others.
+/// Simulates fleets of twelve nodes with this spread between runs. The first node of each fleet has lost `loss` of its
+/// performance. Returns the verdicts on the first nodes, and those on the others.
 fn verdicts(
     fleets: usize,
     spread: f64,
@@ -363,7 +364,7 @@ fn ten_percent_loss_is_found_and_good_nodes_stay_good() {
             assert!(good >= 95 * 11, "{runs} runs: {good} of 1100 good nodes are good");
         }
     }
-    // More runs make the verdict certain.
+    // With more runs, the verdict is certain.
     let (lost, _) = verdicts(100, 0.02, 4, 0.1);
     let slow = count(&lost, RankVerdict::Slow);
     assert!(slow >= 95, "{slow} of 100 are slow");
@@ -405,7 +406,7 @@ fn node_with_a_rare_critical_finding_is_never_good() {
     assert_eq!((limited, reason.as_str()), (RankVerdict::Unknown, "quota"));
     assert_eq!(explanation, "critical finding that most nodes do not have: cpu quota");
     assert_eq!(verdict(&runs, "n04").0, RankVerdict::Good);
-    // Load is not a defect, and a quota on most nodes is part of their environment.
+    // Load is not a defect, and a quota that most nodes have does not distinguish a node.
     let mut busy = fleet(12);
     busy[5].critical.push("other-load".to_owned());
     busy[5].findings.push("other-load".to_owned());

@@ -28,7 +28,7 @@ pub struct MeasuredPoint {
     pub doubts: Vec<String>,
 }
 
-/// Returns the number of parts of a run with this number of samples of each cell.
+/// Returns the number of parts into which a run is divided if each cell has this number of samples.
 pub fn part_count(samples: usize) -> usize {
     (samples / SAMPLES_PER_PART).clamp(TYPICAL.min.min(samples), MAX_PARTS).max(1)
 }
@@ -122,7 +122,7 @@ impl FoundKnee {
     }
 }
 
-/// Returns the 95 % interval of the median of samples; `None` for too few.
+/// Returns the 95 % interval of the median; `None` for too few samples.
 fn interval(samples: &[f64]) -> Option<[f64; 2]> {
     Summary::from_samples(samples, Better::Lower)?.ci95
 }
@@ -158,8 +158,8 @@ fn bend(curve: &[LoadPoint]) -> Option<f64> {
     found.map(|(_, rate)| rate)
 }
 
-/// Returns the sentence that more load lowers the bandwidth; `None` if it does not by more than the intervals, or if one of
-/// the two points is suspect.
+/// Returns the sentence that more load lowers the bandwidth. Returns `None` if the decrease is within the intervals, or
+/// if one of the two points is suspect.
 pub fn falling_in_words(mix: &str, points: &[MeasuredPoint]) -> Option<String> {
     let loaded = points.iter().filter(|point| !point.rates.is_empty());
     let highest =
@@ -224,7 +224,7 @@ mod tests {
         let FoundKnee { basis, rates, .. } = FoundKnee::from_points(&points(&BENT, 30)).unwrap();
         assert_eq!(basis, KneeBasis::Bend);
         assert!(rates.iter().all(|rate| (rate / 30e9 - 1.0).abs() < 0.03), "{rates:?}");
-        // Too few samples are too few parts, so that the rule of doubt applies.
+        // Few samples give few parts, so that the rule of doubt applies.
         assert_eq!(FoundKnee::from_points(&points(&DOUBLED, 4)).unwrap().rates.len(), 4);
     }
 
@@ -258,7 +258,7 @@ mod tests {
         let mut suspect = points(&curve, 30);
         suspect[4].doubts.push("disturbed".to_owned());
         assert_eq!(falling_in_words("1:0", &suspect), None);
-        // Without intervals, nothing is known.
+        // Without intervals, a decrease cannot be distinguished from noise.
         assert_eq!(falling_in_words("1:0", &points(&curve, 3)), None);
     }
 }

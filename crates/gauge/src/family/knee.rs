@@ -17,16 +17,16 @@ pub struct LoadPoint {
 /// Load at which latency is twice the idle latency.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Knee {
-    /// Latency stays below it.
+    /// Latency stays below twice the idle latency.
     Below,
     /// Latency is twice the idle latency at this rate.
     At {
-        /// Rate of the load, bytes per second.
+        /// Rate of the loaders, bytes per second.
         rate: f64,
-        /// Reason why a point is suspect on which the rate depends.
+        /// Reason why one of the points that determine the rate is suspect.
         doubt: Option<String>,
     },
-    /// Latency falls again at a higher load, so that there is no such rate.
+    /// Latency falls again at a higher load, so there is no unique rate.
     Falls,
 }
 
@@ -65,7 +65,7 @@ mod tests {
         [(0.0, 100e-9), (10e9, 120e-9), (20e9, 150e-9), (30e9, 250e-9), (32e9, 400e-9)];
 
     #[test]
-    fn knee_lies_between_the_enclosing_steps() {
+    fn knee_is_between_the_enclosing_points() {
         let rising = curve(&RISING);
         let Knee::At { rate, doubt: None } = knee(&rising) else { panic!("no knee") };
         assert!((rate - 25e9).abs() < 1.0);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn suspect_points_of_a_knee_are_a_doubt() {
+    fn knee_between_suspect_points_is_suspect() {
         for suspect in [0, 2, 3] {
             let mut rising = curve(&RISING);
             rising[suspect].doubt = Some("disturbed".to_owned());

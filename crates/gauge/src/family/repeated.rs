@@ -1,14 +1,16 @@
-//! Doubt about figures that a repetition of the run may not confirm. The samples of a run are divided into those with even
-//! and with odd numbers, as if they were two runs that took turns. If the two disagree, the figure is suspect. The functions
-//! are pure.
+//! Doubt about figures that a repetition of the run may not confirm. The samples of a run are divided into those with
+//! even and with odd numbers, as if they were two interleaved runs. If the two halves disagree, the figure is suspect.
+//! The functions are pure.
 
 use nodegauge_measure::{Fraction, stats};
 
 /// Largest difference of an idle latency or of a bandwidth between the two halves of its samples.
 const BANDWIDTH: Fraction = Fraction(0.05);
-/// Largest difference of a knee between the two halves of its parts. A knee lies where latency rises steeply with the rate.
+/// Largest difference of a knee between the two halves of its parts. The limit is wide because latency rises steeply
+/// with the rate near a knee.
 const KNEE: Fraction = Fraction(0.15);
-/// Minimum number of samples near the best: with fewer, half of the samples has none of them in one of eight divisions.
+/// Minimum number of samples near the best. With three, all of them fall in the same half with a probability of 1/4;
+/// with four, of 1/8.
 const NEAR_THE_BEST: usize = 4;
 
 /// Returns the samples with even and with odd numbers.
@@ -21,26 +23,26 @@ fn differ(a: f64, b: f64, limit: Fraction) -> bool {
     (a - b).abs() > limit.0 * a.max(b)
 }
 
-/// Returns the reason for doubt about the best of these rates.
+/// Returns the reason why the best of these rates is suspect; `None` if the halves agree.
 pub fn best_doubt(rates: &[f64]) -> Option<String> {
     let best = rates.iter().copied().fold(0.0, f64::max);
     let near = rates.iter().filter(|rate| !differ(best, **rate, BANDWIDTH)).count();
     let share = BANDWIDTH.in_whole_percent();
     if near < NEAR_THE_BEST.min(rates.len()) {
         return Some(format!(
-            "{near} of the samples within {share} of the best: too few for a best that is repeated"
+            "{near} of the samples within {share} of the best: too few to confirm the best"
         ));
     }
     let [even, odd] = halves(rates).map(|half| half.into_iter().fold(0.0, f64::max));
     (rates.len() > 1 && differ(even, odd, BANDWIDTH)).then(|| unrepeated(&share))
 }
 
-/// Returns the reason for doubt about the median of these latencies.
+/// Returns the reason why the median of these latencies is suspect; `None` if the halves agree.
 pub fn latency_doubt(times: &[f64]) -> Option<String> {
     median_doubt(times, BANDWIDTH)
 }
 
-/// Returns the reason for doubt about the median of the knees of the parts of a run.
+/// Returns the reason why the median of these knees, one per part of a run, is suspect; `None` if the halves agree.
 pub fn knee_doubt(rates: &[f64]) -> Option<String> {
     median_doubt(rates, KNEE)
 }
@@ -63,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn best_that_one_half_does_not_reach_is_suspect() {
+    fn best_reached_in_one_half_only_is_suspect() {
         // The best of the even samples is 6.2 % above that of the odd ones, and the second best is within 10 %.
         let mut rates = Vec::new();
         for number in 0..40 {
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn best_of_few_samples_near_it_is_suspect() {
+    fn best_with_few_similar_samples_is_suspect() {
         let mut rates = vec![60.0; 40];
         rates[3] = 65.0;
         rates[8] = 64.0;
@@ -90,18 +92,18 @@ mod tests {
         assert_eq!(best_doubt(&[]), None);
     }
 
-    /// Returns 40 samples of which every second one is larger.
+    /// Returns 40 samples; every second one is larger than the others by the share `by`.
     fn alternate(by: f64) -> Vec<f64> {
         (0..40).map(|number| if number % 2 == 0 { 1.0 } else { 1.0 + by }).collect()
     }
 
-    /// Returns a random number below one, and changes the state of the generator.
+    /// Returns a random number from 0 to 1, and advances the generator.
     fn uniform(state: &mut u64) -> f64 {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (*state >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Returns 20 rates, lowered by exponentially distributed shares.
+    /// Returns 20 rates, each lowered by an exponentially distributed share of mean `width`.
     fn sampled(state: &mut u64, width: f64) -> Vec<f64> {
         (0..20).map(|_| 60.0 / (1.0 - width * uniform(state).max(1e-9).ln())).collect()
     }
@@ -116,9 +118,9 @@ mod tests {
     }
 
     #[test]
-    fn bests_of_noisy_halves_are_within_the_limit_unless_suspect() {
-        // Samples of a memory whose bandwidth scatters: interference lowers it by an exponentially distributed share. Of
-        // 400 runs, each that is not suspect must be confirmed by another one of the same kind, with rare exceptions.
+    fn best_of_noisy_samples_is_confirmed_unless_suspect() {
+        // The bandwidth scatters, because interference lowers it by an exponentially distributed share. If a run is not
+        // suspect, another run must confirm it, with rare exceptions among 400 runs.
         let mut state = 53_u64;
         let mut unconfirmed = 0;
         let mut valid = 0;

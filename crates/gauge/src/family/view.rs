@@ -1,4 +1,4 @@
-//! View of a family of curves: a table of what was found on each curve, and one picture of all curves.
+//! View of a family of curves: a table of the derived figures of each curve, and one picture of all curves.
 
 use super::{IDLE, KNEE, SATURATED};
 use crate::view::sentence::quoted;
@@ -11,7 +11,7 @@ use nodegauge_measure::record::Measurement;
 /// Figure of a family.
 #[derive(Debug, Clone)]
 pub struct FamilyFigure<'a> {
-    /// Figure, whose name says what it is.
+    /// Measured or derived figure; its name identifies its role, e.g. `knee_1:0`.
     pub m: &'a Measurement,
     /// Path to the memory, or device; empty if there is only one.
     pub title: String,
@@ -28,12 +28,12 @@ struct Row<'a> {
     all: Option<&'a Measurement>,
 }
 
-/// Returns the figure with a name on a path.
+/// Returns the figure with this name on the path `title`.
 fn named<'a>(of: &[FamilyFigure<'a>], title: &str, name: &str) -> Option<&'a Measurement> {
     of.iter().find(|figure| figure.title == title && figure.m.name == name).map(|figure| figure.m)
 }
 
-/// Returns the mix of an idle latency or of a bandwidth without the chain, by the name of the figure.
+/// Extracts the mix from the name of an idle latency or of a bandwidth without the chain.
 fn named_mix(name: &str) -> Option<&str> {
     name.strip_prefix(IDLE).or_else(|| name.strip_prefix(SATURATED))
 }
@@ -54,7 +54,7 @@ fn rows<'a>(of: &[FamilyFigure<'a>], title: &str) -> Vec<Row<'a>> {
     rows
 }
 
-/// Returns the prefix in which figures are shown: times in nanoseconds.
+/// Returns the unit in which a column shows figures: times in nanoseconds.
 fn column_unit(unit: Unit) -> ColumnUnit {
     if unit == Unit::Seconds { ColumnUnit::NANOSECONDS } else { ColumnUnit::from_unit(unit) }
 }
@@ -117,7 +117,8 @@ fn curve(of: &[FamilyFigure<'_>], title: &str, mix: &str, mark: char) -> ChartSe
     series
 }
 
-/// Returns the rates to label: 1, 2 and 5 times the powers of ten between the lowest and the highest rate of the curves.
+/// Returns the rates to label: 1, 2 and 5 times the powers of ten between the lowest and the highest rate of the
+/// curves.
 fn ticks(series: &[ChartSeries]) -> Vec<f64> {
     let rates = series.iter().flat_map(|one| &one.dots).map(|dot| dot.0);
     let (low, high) = rates.fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), rate| {
@@ -132,7 +133,8 @@ fn ticks(series: &[ChartSeries]) -> Vec<f64> {
     ticks
 }
 
-/// Returns the picture of all curves; `None` without points. `axis` is the name of the rate, `program` the point of a program.
+/// Returns the picture of all curves; `None` without points. `axis` is the name of the horizontal axis, and `program` a
+/// user's program that is shown as a point.
 pub fn chart(
     of: &[FamilyFigure<'_>],
     axis: &'static str,
@@ -166,7 +168,8 @@ pub fn chart(
     })
 }
 
-/// Describes the columns of the table. `who` loads the memory, e.g. `the other threads`, and `all` does so without the chain.
+/// Describes the columns of the table. `who` loads the memory, e.g. `the other threads`, and `all` does so without the
+/// chain.
 pub fn words_for_columns(of: &[FamilyFigure<'_>], mix: &str, who: &str, all: &str) -> String {
     let knees = of.iter().filter(|figure| figure.m.name.starts_with(KNEE));
     let bases = distinct(knees.filter_map(|figure| figure.basis.as_deref()));
@@ -181,8 +184,8 @@ pub fn words_for_columns(of: &[FamilyFigure<'_>], mix: &str, who: &str, all: &st
     )
 }
 
-/// Returns the parts of the sentence on a family: the idle latency, and the range of the bandwidths without the chain of
-/// `all`, e.g. `all threads together`.
+/// Returns the parts of a sentence about a family: the idle latency, and the range of the bandwidths without the chain.
+/// `all` names the threads that reach them, e.g. `all threads together`.
 pub fn conclusion(of: &[FamilyFigure<'_>], all: &str) -> Vec<String> {
     let Some(first) = of.first() else { return Vec::new() };
     let of_path = rows(of, &first.title);

@@ -1,35 +1,35 @@
-//! Lines of an input, of which only a part is in memory.
+//! Iteration over the lines of an input. Only a part of the input is in memory.
 
 use super::{LONGEST_RUN, ReadError};
 use nodegauge_measure::printed::{self, LONGEST_LINE};
 use nodegauge_os::Input;
 
-/// Bytes that are read at once.
+/// Number of bytes per read.
 const CHUNK: usize = 256 << 10;
 
-/// Lines of an input, from its first one.
+/// Iterator over the lines of an input.
 pub(super) struct InputLines<'t> {
     input: &'t Input<'t>,
-    /// A part of the input, which has whole lines and the beginning of one.
+    /// Buffer with a part of the input: complete lines and the beginning of the next one.
     chunk: Vec<u8>,
-    /// Position of the part in the input.
+    /// Position of the buffer in the input, bytes.
     from: u64,
-    /// Position of the next line in the part.
+    /// Position of the next line in the buffer.
     next: usize,
-    /// Bytes of the part that have been read.
+    /// Number of bytes in the buffer that have been read.
     filled: usize,
 }
 
 /// Line of an input.
 pub(super) struct InputLine<'a> {
-    /// Position of its first byte in the input.
+    /// Position of the first byte of the line in the input.
     pub(super) from: u64,
-    /// Line with its end.
+    /// Line including its line end.
     pub(super) bytes: &'a [u8],
 }
 
 impl<'t> InputLines<'t> {
-    /// Begins with the first line of an input, behind a byte order mark.
+    /// Starts at the first line of an input, after a byte order mark.
     pub(super) fn new(input: &'t Input<'t>) -> Result<Self, ReadError> {
         let length = usize::try_from(input.length()).unwrap_or(CHUNK);
         let mut chunk = vec![0; length.saturating_add(1).min(CHUNK)];
@@ -38,10 +38,10 @@ impl<'t> InputLines<'t> {
         Ok(Self { input, chunk, from: 0, next, filled })
     }
 
-    /// Returns the next line; `None` behind the last one.
+    /// Returns the next line; `None` after the last one.
     ///
     /// # Errors
-    /// Fails if the input cannot be read, and if the line is longer than any line that a program prints.
+    /// Fails if the input cannot be read, or if the line is longer than any line that a program prints.
     pub(super) fn next(&mut self) -> Result<Option<InputLine<'_>>, ReadError> {
         let mut searched = self.next;
         loop {
@@ -65,14 +65,15 @@ impl<'t> InputLines<'t> {
         }
     }
 
-    /// Returns the line that ends here in the part.
+    /// Returns the next line, which ends at `end` in the buffer, and advances to the line after it.
     fn line_until(&mut self, end: usize) -> InputLine<'_> {
         let begin = self.next;
         self.next = end;
         InputLine { from: self.from + begin as u64, bytes: &self.chunk[begin..end] }
     }
 
-    /// Moves the line that has begun to the beginning of the part, which grows if the line fills it.
+    /// Moves the incomplete last line to the beginning of the buffer. If it already fills the buffer, enlarges the
+    /// buffer.
     fn make_room(&mut self) -> Result<(), ReadError> {
         if self.next > 0 {
             self.chunk.copy_within(self.next..self.filled, 0);
@@ -81,7 +82,7 @@ impl<'t> InputLines<'t> {
             self.next = 0;
             return Ok(());
         }
-        // JSON documents may be one line.
+        // A JSON document may consist of one long line.
         let first = self.chunk.iter().find(|byte| !byte.is_ascii_whitespace());
         let is_json = first.is_some_and(|byte| b"{[\"}".contains(byte));
         let longest = if is_json { LONGEST_RUN } else { LONGEST_LINE };
@@ -92,7 +93,7 @@ impl<'t> InputLines<'t> {
         Ok(())
     }
 
-    /// Returns the length of the line that fills the part.
+    /// Returns the total length of the line that fills the buffer.
     fn whole_length(&mut self) -> Result<u64, ReadError> {
         let mut at = self.from + self.filled as u64;
         loop {
@@ -108,9 +109,9 @@ impl<'t> InputLines<'t> {
     }
 }
 
-/// Returns the length of the first line with its end; `None` if it does not end.
+/// Returns the length of the first line including its line end; `None` if it has no line end.
 fn line_length(bytes: &[u8]) -> Option<usize> {
-    // Searches of the standard library for a byte compare many bytes at once only here.
+    // `skip_until` is the only search for a byte in the standard library that compares many bytes at once.
     let mut rest = bytes;
     let skipped = std::io::BufRead::skip_until(&mut rest, b'\n').unwrap_or_default();
     (skipped > 0 && bytes[skipped - 1] == b'\n').then_some(skipped)
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_those_of_the_whole_text() {
+    fn lines_equal_those_of_the_whole_text() {
         let long = "x".repeat(LONGEST_LINE - 1);
         let rows: String =
             (0..40_000).map(|row| format!("row {row}: {}\n", "7".repeat(row % 90))).collect();

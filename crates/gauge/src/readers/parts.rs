@@ -1,4 +1,4 @@
-//! Parts of an input: where its runs are, and their texts, one after another.
+//! Positions of the runs in an input, and the text of each run.
 
 use super::lines::InputLines;
 use super::runs::{FoundRun, KnownLines, MAX_RUNS, PlacedLine, RunFinder};
@@ -7,14 +7,13 @@ use nodegauge_os::Input;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Smallest part of a run that is kept if many ranks have runs at the same time, bytes.
+/// Minimum number of bytes that are kept of a run if the runs of many ranks share the memory.
 const SHORTEST_RUN: usize = 64 << 10;
 
 /// Returns the runs in an input, in the order of their first lines.
 ///
 /// # Errors
-/// Fails if the lines of two runs are mixed, so that it is unknown to which of them a line belongs, and if the input is no
-/// text that programs print.
+/// Fails if the lines of two runs are mixed, so that a line could belong to either, or if the input is not plain text.
 pub fn find_runs(readers: &[&dyn Reader], input: &Input<'_>) -> Result<Vec<FoundRun>, ReadError> {
     let known = KnownLines::new(readers);
     if let Some(tag) = form(input)? {
@@ -34,28 +33,28 @@ pub fn find_runs(readers: &[&dyn Reader], input: &Input<'_>) -> Result<Vec<Found
     Ok(finder.finish(None, input.length()))
 }
 
-/// Returns the form of the prefixes of ranks; `None` if the lines have none.
+/// Returns the form of the rank prefixes of an input; `None` if its lines have no prefixes.
 fn form(input: &Input<'_>) -> Result<Option<tags::Tag>, ReadError> {
     let mut first = String::new();
     let mut lines = InputLines::new(input)?;
     let mut count = 0;
     while let Some(line) = lines.next()? {
-        // A long line has no prefix.
+        // Prefixes are short, so the beginning of a line is sufficient.
         let begin = &line.bytes[..line.bytes.len().min(4096)];
         if !begin.trim_ascii().is_empty() {
             first.push_str(String::from_utf8_lossy(begin).trim_end());
             first.push('\n');
             count += 1;
         }
-        if count == tags::LOOKED_AT {
+        if count == tags::MAX_EXAMINED_LINES {
             break;
         }
     }
     Ok(tags::form(&first))
 }
 
-/// Returns the runs of all ranks. Lines without a prefix are those of the launcher; so is a last line without a line end,
-/// whose prefix may be cut.
+/// Returns the runs of all ranks. Lines without a prefix are ignored, because the launcher printed them. A last line
+/// without a line end is ignored, because its prefix may be incomplete.
 fn find_rank_runs(
     known: &KnownLines<'_>,
     input: &Input<'_>,
@@ -86,7 +85,7 @@ fn find_rank_runs(
     Ok(found)
 }
 
-/// Returns a line without its end; `None` if it has none.
+/// Removes the line end of a line; `None` if the line has none.
 fn whole_line(line: &str) -> Option<&str> {
     let line = line.strip_suffix('\n')?;
     Some(line.strip_suffix('\r').unwrap_or(line))
@@ -94,17 +93,17 @@ fn whole_line(line: &str) -> Option<&str> {
 
 /// Text of a run.
 pub(super) struct RunText<'a> {
-    /// Place of the run.
+    /// Position of the run in the input.
     pub(super) run: &'a FoundRun,
     /// Position among all runs, from 0.
     pub(super) at: usize,
-    /// Text from the first line to that before the next run, or its beginning.
+    /// Lines of the run. Only their beginning if they are longer than the maximum.
     pub(super) text: &'a str,
-    /// True if the end of a long text is missing.
+    /// True if the text is only the beginning of the run.
     pub(super) is_overlong: bool,
 }
 
-/// Calls `visit` with the text of each run.
+/// Calls `visit` with the text of each run in `found`.
 pub(super) fn each_text(
     input: &Input<'_>,
     found: &[FoundRun],
@@ -120,7 +119,7 @@ pub(super) fn each_text(
     Ok(())
 }
 
-/// Returns a part of an input as text, at most [`LONGEST_RUN`] bytes, and whether it is longer.
+/// Reads the bytes from `from` to `to`, at most [`LONGEST_RUN`]. Returns them as text, and true if bytes were left out.
 pub(super) fn read_text(
     input: &Input<'_>,
     from: u64,
@@ -133,24 +132,24 @@ pub(super) fn read_text(
     Ok((into_text(bytes), length > LONGEST_RUN))
 }
 
-/// Returns bytes as text; other bytes than UTF-8 are replaced.
+/// Converts bytes to text, and replaces invalid UTF-8.
 fn into_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Runs of a rank while its lines are read.
+/// State of a rank while the lines of all ranks are read.
 #[derive(Default)]
 struct RankRuns {
-    /// Positions of the runs that are not visited, the last one first.
+    /// Indices of the runs that have not been visited yet, in descending order.
     left: Vec<u32>,
-    /// Lines of the first of them, without the prefix.
+    /// Lines of the next run to visit, without prefixes.
     text: String,
     is_overlong: bool,
 }
 
 impl RankRuns {
-    /// Visits the first run, and begins the next one.
+    /// Visits the next run, and clears the text for the run after it.
     fn visit(&mut self, found: &[FoundRun], visit: &mut dyn FnMut(RunText<'_>)) {
         let Some(at) = self.left.pop() else { return };
         let at = at as usize;
@@ -160,7 +159,8 @@ impl RankRuns {
     }
 }
 
-/// Calls `visit` with the text of each run of the ranks, in the order in which they end. The ranks share the memory.
+/// Calls `visit` with the text of each run of all ranks, in the order of their last lines. The maximum length of a text
+/// is divided by the number of ranks.
 fn each_rank_text(
     input: &Input<'_>,
     found: &[FoundRun],

@@ -3,17 +3,17 @@
 
 use super::{ReadError, Reader};
 
-/// Mark of a line in the order of the lines of a run. A line whose phase cannot follow that of the previous mark begins
-/// a new run.
+/// Mark of a line that identifies a run: its phase in the run, and its kind. A mark whose phase cannot follow the
+/// previous phase begins a new run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunMark {
-    /// Position in the order of the lines of a run; 0 for a title.
+    /// Phase of a run to which the line belongs, ascending; 0 for a title.
     pub phase: u8,
-    /// Number of times that the line occurs in a run, and whether it identifies the program.
+    /// How often the line may occur in a run, and whether it identifies the program.
     pub kind: MarkKind,
 }
 
-/// Number of times that a line occurs in a run, and whether it identifies the program.
+/// How often a line may occur in a run, and whether it identifies the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkKind {
     /// The line occurs once per run.
@@ -27,22 +27,22 @@ pub enum MarkKind {
 }
 
 impl RunMark {
-    /// Returns the mark of a title.
+    /// Mark of a title.
     pub const TITLE: Self = Self::once(0);
-    /// Returns the mark of a line that identifies a JSON document.
+    /// Mark of a line that identifies a JSON document.
     pub const DOCUMENT: Self = Self { phase: 0, kind: MarkKind::InDocument };
 
-    /// Returns the mark of a line that occurs once per run.
+    /// Creates the mark of a line that occurs once per run.
     pub const fn once(phase: u8) -> Self {
         Self { phase, kind: MarkKind::Once }
     }
 
-    /// Returns the mark of a line that may occur several times per run.
+    /// Creates the mark of a line that may occur several times per run.
     pub const fn repeated(phase: u8) -> Self {
         Self { phase, kind: MarkKind::Repeated }
     }
 
-    /// Returns the mark of a line that other programs may print, too.
+    /// Creates the mark of a line that other programs may print, too.
     pub const fn weak(phase: u8) -> Self {
         Self { phase, kind: MarkKind::Weak }
     }
@@ -53,39 +53,39 @@ impl RunMark {
 pub struct FoundRun {
     /// Position of the reader in the list of readers.
     pub reader: usize,
-    /// Rank whose lines a launcher has marked.
+    /// Rank that printed the run, if a launcher prefixed each line with its rank.
     pub rank: Option<u32>,
     /// Number of the first line, from 1.
     pub line: usize,
-    /// Position of the first byte.
+    /// Position of the first byte in the input.
     pub from: u64,
-    /// Position behind the last byte, which is before that of the next run.
+    /// Position after the last byte; at most that of the first byte of the next run.
     pub to: u64,
 }
 
-/// Maximum number of lines after the final line that belong to a run: separators, and remarks of the program.
+/// Maximum number of lines that belong to a run after its final line: separators, and remarks of the program.
 const BEHIND_END: usize = 100;
-/// Maximum number of runs in an input, and of its ranks.
+/// Maximum number of runs in an input, and of ranks.
 pub(super) const MAX_RUNS: usize = 1 << 19;
 
-/// Run that has begun.
+/// Run whose first line was found.
 #[derive(Debug, Clone, Copy)]
 struct OpenRun {
     from: u64,
-    /// Position behind which the text no longer belongs to the run.
+    /// Position at which the run ends; `None` if it ends where the next run begins.
     to: Option<u64>,
-    /// Line, from 1.
+    /// Number of the first line, from 1.
     line: u32,
-    /// Line in which the last phase began, from 0.
+    /// Number of the first line of the last phase, from 0; `None` before the last phase.
     ended: Option<u32>,
     reader: u8,
     phase: u8,
     is_proven: bool,
-    /// True if the run is a JSON document, to which no other line of the program belongs.
+    /// True if the run is a JSON document, which other lines of the program do not continue.
     is_document: bool,
 }
 
-/// Readers with the first characters of the lines that they know.
+/// Readers, indexed by the first characters of the lines that they recognise.
 pub(super) struct KnownLines<'r> {
     readers: &'r [&'r dyn Reader],
     by_first: [u64; 256],
@@ -97,25 +97,25 @@ impl<'r> KnownLines<'r> {
     }
 }
 
-/// Line of an input with its place.
+/// Line of an input with its position.
 pub(super) struct PlacedLine<'a> {
     /// Number of the line, from 0.
     pub(super) number: usize,
-    /// Position of its first byte.
+    /// Position of the first byte of the line in the input.
     pub(super) from: u64,
-    /// Line with its end.
+    /// Line including its line end.
     pub(super) text: &'a str,
 }
 
-/// Runs in the lines of an input, or of one of its ranks.
+/// Finder of the runs in the lines of an input or of a rank.
 #[derive(Debug, Default)]
 pub(super) struct RunFinder {
     runs: Vec<OpenRun>,
-    /// First line of the last run, if it is a title.
+    /// First line of the last run if it is a title, otherwise empty.
     title: String,
-    /// Number, from 1, and position of the last line that begins a JSON document.
+    /// Number (from 1) and position of the last line that may begin a JSON document.
     document: Option<(usize, u64)>,
-    /// Last character of the last line that is not blank.
+    /// Last character of the previous line that is not blank.
     before: u8,
 }
 
@@ -123,7 +123,7 @@ impl RunFinder {
     /// Adds the next line.
     ///
     /// # Errors
-    /// Fails if the lines of two runs are mixed, so that it is unknown to which of them a line belongs.
+    /// Fails if the lines of two runs are mixed, so that the line could belong to either.
     pub(super) fn line(
         &mut self,
         known: &KnownLines<'_>,
@@ -131,7 +131,7 @@ impl RunFinder {
     ) -> Result<(), ReadError> {
         let line = place.text.trim();
         let Some(end) = line.bytes().last() else { return Ok(()) };
-        // A brace behind one of these characters is within a document.
+        // A brace after one of these characters is inside a document.
         if place.text.starts_with('{') && !b",:[".contains(&self.before) {
             self.document = Some((place.number + 1, place.from));
         }
@@ -156,9 +156,9 @@ impl RunFinder {
         Ok(())
     }
 
-    /// Returns the runs in the order of their first lines; `end` is the position behind the last line.
+    /// Returns the runs in the order of their first lines. `end` is the length of the input.
     pub(super) fn finish(mut self, rank: Option<u32>, end: u64) -> Vec<FoundRun> {
-        // A weak line alone is a line of any program.
+        // Runs with only weak lines are dropped: any program may have printed them.
         self.runs.retain(|run| run.is_proven);
         let mut found = Vec::with_capacity(self.runs.len());
         for (position, run) in self.runs.iter().enumerate() {
@@ -174,12 +174,12 @@ impl RunFinder {
         found
     }
 
-    /// Returns the number of runs that have begun.
+    /// Returns the number of runs found so far.
     pub(super) fn count(&self) -> usize {
         self.runs.len()
     }
 
-    /// Adds a marked line to the run to which it belongs, or begins a run.
+    /// Adds a line with a mark to the last run, or begins a new run with it.
     fn note(
         &mut self,
         readers: &[&dyn Reader],
@@ -247,7 +247,7 @@ impl RunFinder {
         Ok(())
     }
 
-    /// True if a line of the program of the last run belongs to this run.
+    /// True if the line continues the last run, which is one of the same program.
     fn continues(&self, open: &OpenRun, mark: RunMark, place: &PlacedLine<'_>) -> bool {
         if open.is_document != (mark.kind == MarkKind::InDocument) {
             return false;
@@ -267,7 +267,7 @@ impl RunFinder {
     }
 }
 
-/// Returns for each first character the readers that recognise lines with it, as bits.
+/// Returns a bit mask for each possible first byte of a line: the readers that may recognise the line.
 fn by_first_character(readers: &[&dyn Reader]) -> [u64; 256] {
     let mut bits = [0; 256];
     for (reader, one) in readers.iter().enumerate() {

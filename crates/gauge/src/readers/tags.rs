@@ -21,13 +21,13 @@ pub type Tag = for<'a> fn(&'a str) -> Option<TaggedLine<'a>>;
 /// Parsers for all forms of prefixes.
 const TAGS: [Tag; 3] = [open_mpi, mpich, slurm];
 
-/// Number of lines that decide whether a text has prefixes.
-pub(super) const LOOKED_AT: usize = 200;
+/// Maximum number of lines that are examined to decide whether a text has prefixes.
+pub(super) const MAX_EXAMINED_LINES: usize = 200;
 
 /// Returns the form of prefix that more than half of the first lines have; `None` if there is none.
 pub fn form(text: &str) -> Option<Tag> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
-    let first: Vec<&str> = lines.take(LOOKED_AT).collect();
+    let first: Vec<&str> = lines.take(MAX_EXAMINED_LINES).collect();
     TAGS.into_iter().find(|tag| {
         let tagged = first.iter().filter(|line| tag(line).is_some()).count();
         2 * tagged > first.len()

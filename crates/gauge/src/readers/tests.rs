@@ -2,7 +2,7 @@ use super::*;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Quoted, Status};
 
-/// Reader of a program whose runs begin with its name, and whose figures follow an equals sign.
+/// Reader of a program that begins its output with its name and prints figures as `=VALUE`.
 struct NamedReader {
     program: &'static str,
     takes_description: bool,
@@ -53,7 +53,7 @@ fn read_as(text: &str, known: &KnownRun) -> Result<Vec<ReadRun>, ReadError> {
     read(&[&ALPHA, &BETA], text, &ReadContext { machine: &Machine::default(), known })
 }
 
-/// Returns the programs of the runs in a text, with their lines and values.
+/// Returns the program, the first line and the values of each run in a text.
 fn runs_of(text: &str) -> Vec<(&'static str, usize, Vec<f64>)> {
     let runs = read_as(text, &KnownRun::default()).unwrap();
     let values = |run: &ReadRun| {
@@ -91,11 +91,11 @@ fn runs_are_separated_despite_lines_between_them() {
     let text = "slurm: start\nbeta\n=5\n+ ./alpha\nalpha\n=6\nmotd\nbeta\n=7\n";
     let expected = [("beta", 2, vec![5.0]), ("alpha", 5, vec![6.0]), ("beta", 8, vec![7.0])];
     assert_eq!(runs_of(text), expected);
-    // A title that is printed twice begins one run; a killed run ends where the next one begins.
+    // A title that is printed twice begins only one run. A killed run ends where the next one begins.
     assert_eq!(runs_of("beta\nbeta\n=5\n").len(), 1);
     assert_eq!(runs_of("beta\n=5\nbeta\n=6\n").len(), 2);
     assert_eq!(runs_of("beta\nbeta table\nbeta\nbeta table\n=5\n").len(), 2);
-    // A run without its title begins with its table.
+    // A run whose title is missing begins with its table.
     assert_eq!(runs_of("beta\n=1\nend of beta\nbeta table\n=2\n").len(), 2);
     let tagged = "[1,1]<stdout>:beta\n[1,0]<stdout>:alpha\n[1,1]<stdout>:=5\n[1,0]<stdout>:=6\n";
     assert_eq!(runs_of(tagged), [("alpha", 2, vec![6.0]), ("beta", 1, vec![5.0])]);
@@ -106,7 +106,7 @@ fn mixed_lines_of_two_programs_are_refused() {
     let mixed = read_as("alpha\nbeta\n=1\nalpha table\n=2\nbeta table\n", &KnownRun::default());
     let message = mixed.unwrap_err().into_failure("x.txt").single_line();
     assert!(message.starts_with("x.txt has lines of alpha between lines of beta"), "{message}");
-    // A document is a run of its own: a table of the same program begins another one.
+    // A document is a separate run, so a table of the same program after it begins another run.
     let document = "{ \"alpha\": 1 }\nbeta\n=2\nend of beta\nalpha table\n=3\n";
     assert_eq!(runs_of(document).len(), 3);
     let with_table = "{ \"alpha\": 1 }\nalpha table\n=3\n";

@@ -1,30 +1,30 @@
-//! Lines and numbers in the output of other programs.
+//! Parsing of lines and numbers in the output of other programs.
 
 use super::RunMark;
 use nodegauge_measure::printed;
 use serde_json::Value;
 
-/// Returns the lines of a text without white space around them. A last line without a line end may be cut in the middle
-/// of a number and is left out.
+/// Returns the lines of a text without surrounding white space. A last line without a line end is left out, because it
+/// may end in the middle of a number.
 pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     printed::whole_lines(text).lines().map(str::trim)
 }
 
-/// Returns the text behind a label at the beginning of a line.
-pub fn behind<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+/// Returns the rest of the first line that begins with a label.
+pub fn after_label<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     lines(text).find_map(|line| line.strip_prefix(label)).map(str::trim)
 }
 
-/// Returns the text behind the first of these labels that begins a line.
-pub fn behind_any<'a>(text: &'a str, labels: &[&str]) -> Option<&'a str> {
-    labels.iter().find_map(|label| behind(text, label))
+/// Returns the rest of the first line that begins with one of these labels. Earlier labels take precedence.
+pub fn after_any_label<'a>(text: &'a str, labels: &[&str]) -> Option<&'a str> {
+    labels.iter().find_map(|label| after_label(text, label))
 }
 
-/// Returns the text behind a label that begins a line; `None` if there is no such line.
+/// Returns the rest of the line that begins with a label; `None` if there is no such line.
 ///
 /// # Errors
-/// Fails if two such lines differ.
-pub fn only<'a>(text: &'a str, label: &str) -> Result<Option<&'a str>, String> {
+/// Fails if several lines begin with the label and differ.
+pub fn unique_after_label<'a>(text: &'a str, label: &str) -> Result<Option<&'a str>, String> {
     let mut found = lines(text).filter_map(|line| line.strip_prefix(label)).map(str::trim);
     let first = found.next();
     match found.find(|other| Some(*other) != first) {
@@ -33,26 +33,26 @@ pub fn only<'a>(text: &'a str, label: &str) -> Result<Option<&'a str>, String> {
     }
 }
 
-/// Returns the number in a cell with this unit.
+/// Parses the number in a table cell that ends with this unit.
 pub fn number_with(cell: &str, unit: &str) -> Option<f64> {
     number(cell.strip_suffix(unit)?.trim())
 }
 
-/// Lines by which the runs of a program are found that prints a title with its version, tables, and a last line.
+/// Rules that detect the runs of a program whose output has a title with the version, tables, and a last line.
 pub struct TitledRun {
-    /// Returns the version in a title.
+    /// Parses the version in a title; `None` for other lines.
     pub version: fn(&str) -> Option<String>,
-    /// True if a line begins a table.
+    /// True for the first line of a table.
     pub is_table: fn(&str) -> bool,
     /// First words of the last line.
     pub end: &'static str,
 }
 
 impl TitledRun {
-    /// Phase of the last line.
+    /// Phase of the last line, as in [`RunMark::phase`].
     pub const END: u8 = 2;
 
-    /// Returns the place of a line in the order of the lines of a run.
+    /// Returns the mark of a title, of the first line of a table, and of the last line; `None` for other lines.
     pub fn mark(&self, line: &str) -> Option<RunMark> {
         if (self.version)(line).is_some() {
             return Some(RunMark::TITLE);
@@ -68,7 +68,7 @@ impl TitledRun {
         lines(text).find_map(self.version)
     }
 
-    /// True if a text has the last line.
+    /// True if a text contains the last line of a run.
     pub fn is_ended(&self, text: &str) -> bool {
         lines(text).any(|line| line.starts_with(self.end))
     }
@@ -77,48 +77,48 @@ impl TitledRun {
 /// Parses the JSON document at the beginning of a text.
 ///
 /// # Errors
-/// Fails if there is none, or if it is cut.
+/// Fails if the text contains no JSON, or if the JSON is invalid or truncated.
 pub fn document(text: &str) -> Result<Value, String> {
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let document = documents.next().ok_or("its JSON is empty")?;
     document.map_err(|error| format!("its JSON is invalid: {error}"))
 }
 
-/// Returns a number that is not negative; `None` for other words.
+/// Parses a number without a sign; `None` for other words, NaN and infinity.
 pub fn number(word: &str) -> Option<f64> {
     let is_plain = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     word.parse().ok().filter(|number: &f64| is_plain && number.is_finite())
 }
 
-/// Returns the count at the beginning of a text.
+/// Parses the first word of a text as a count.
 pub fn count(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns a cell for a message, in one line.
+/// Quotes a text for a message, in one line of at most 80 characters.
 pub fn quoted(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     format!("{:?}", words.join(" ").chars().take(80).collect::<String>())
 }
 
-/// Returns the reason that a line cannot be read.
+/// Returns the message that a line cannot be read.
 pub fn unread(line: &str) -> String {
     format!("a line cannot be read: {}", quoted(line))
 }
 
-/// Returns a name for a figure: words in lower case, joined by underscores.
+/// Converts words to a name for a figure: in lower case, joined by underscores.
 pub fn slug(words: &str) -> String {
     let lower = words.to_lowercase();
     let parts = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("_")
 }
 
-/// True if a number agrees with another one within a relative error.
+/// True if two numbers differ by at most the relative error `error`.
 pub fn agree(one: f64, other: f64, error: f64) -> bool {
     (one - other).abs() <= error * one.abs().max(other.abs())
 }
 
-/// Returns half of the last printed digit of a number: 0.005 for two decimals.
+/// Returns the rounding error of a printed number, i.e. half a unit of its last digit: 0.005 for two decimals.
 pub fn rounding(word: &str) -> f64 {
     let decimals = word
         .split_once('.')
@@ -126,7 +126,7 @@ pub fn rounding(word: &str) -> f64 {
     0.5 / 10f64.powi(i32::try_from(decimals).unwrap_or(0))
 }
 
-/// Parses a size with a binary unit: `1KiB`, `64 KiB`, `1 MB`, `512`, where letters are powers of 1024.
+/// Parses a size: `1KiB`, `64 KiB`, `1 MB`, `512`. All prefixes are powers of 1024.
 pub fn size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
@@ -138,7 +138,7 @@ pub fn size(text: &str) -> Option<u64> {
     (1.0..1e18).contains(&bytes).then_some(bytes.round() as u64)
 }
 
-/// Returns a text without the escape sequences that colour a terminal.
+/// Removes the escape sequences that colour text in a terminal.
 pub fn without_colours(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut parts = text.split('\u{1b}');

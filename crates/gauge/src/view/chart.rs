@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn axis_is_logarithmic_from_a_decade_on() {
+    fn axis_over_a_decade_is_logarithmic() {
         let axis = chart(&[97.0, 100.0]).vertical().unwrap();
         assert_eq!((axis, axis.place(97.0), axis.at(0.5)), (ChartAxis::Linear(100.0), 0.97, 50.0));
         let wide = chart(&[1.0, 0.0, 100.0]).vertical().unwrap();

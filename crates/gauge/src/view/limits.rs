@@ -41,7 +41,7 @@ impl FigureLimits {
             let whole = m.unit.in_words(own.value);
             let share = own.fraction.in_tenths();
             let remark = format!(
-                "{share} of {whole}, the limit of memory of which only a part was in use ({}): {why}",
+                "{share} of {whole} ({}), the limit of the whole memory, of which a part was in use: {why}",
                 own.basis
             );
             return Self { first: reach, second: None, remark };

@@ -3,7 +3,7 @@
 //! and the remedy.
 
 use super::sentence::quotable;
-use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
+use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, detectable_difference};
 use nodegauge_analysis::ratio::closing::{interval_in_words, single_run_ratio, times_as_fast};
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_analysis::ratio::speed::{self, Speed};
@@ -114,7 +114,7 @@ impl<'r> SweptRows<'r> {
         };
         let doubt = Obstacle::among([fast.figure, slow.figure]);
         let ci95 = found.1.filter(|_| doubt.is_none());
-        let verdict = Speed::from_interval(ci95, speed::LITTLE);
+        let verdict = Speed::from_interval(ci95, speed::NEGLIGIBLE_DIFFERENCE);
         let obstacle = match (verdict, ci95) {
             (_, None) => Some(doubt.unwrap_or_else(|| {
                 Obstacle::new("too few samples for an interval").with_remedy(NARROWER)
@@ -152,7 +152,7 @@ impl<'r> SweptRows<'r> {
                 next.name,
                 digits(&found),
                 found.interval(),
-                would_have_been_found(speed::LITTLE)
+                detectable_difference(speed::NEGLIGIBLE_DIFFERENCE)
             ),
             (_, obstacle) => {
                 let why = obstacle.as_ref().map_or_else(String::new, Obstacle::in_words);

@@ -84,7 +84,8 @@ fn long_import_does_not_block_other_saves() {
     let others_are_saved = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let importer = scope.spawn(|| {
-            // The second pass ends only after another program has saved. One long transaction would prevent that.
+            // The second pass of the import waits until another program has saved. This succeeds only if the import is
+            // not one long transaction.
             let records = || {
                 let is_check = passes.fetch_add(1, Ordering::Relaxed) == 0;
                 let others_are_saved = &others_are_saved;

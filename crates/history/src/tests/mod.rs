@@ -64,7 +64,8 @@ fn record(triad: f64) -> Record {
     }
 }
 
-/// Returns a time that is later than the start of [`record`] and still plausible, because clocks of nodes differ.
+/// Returns a time that is later than the start of [`record`] and still plausible, because the clocks of nodes may
+/// differ.
 fn in_hours(hours: u64) -> String {
     let time = std::time::SystemTime::now() + std::time::Duration::from_secs(hours * 3600);
     nodegauge_measure::record::rfc3339(time).unwrap()
@@ -91,12 +92,12 @@ fn two_runs() -> (tempfile::TempDir, Store, Record, Record) {
     (folder, store, first, second)
 }
 
-/// True if the error has exit code 3 (a missing permission, folder or disk space).
+/// True if the exit code of the error is 3 (a missing permission, folder or disk space).
 fn is_environment(error: &HistoryError) -> bool {
     Failure::from(error).kind == FailureKind::Missing
 }
 
-/// Returns the full text of an error without the path of the test folder.
+/// Returns the complete text of an error without the path of the test folder.
 fn text(error: &HistoryError, folder: &tempfile::TempDir) -> String {
     Failure::from(error).to_string().replace(folder.path().to_str().unwrap(), "")
 }

@@ -79,7 +79,7 @@ fn newer_history_is_refused_with_found_and_required_version() {
     }
 }
 
-/// Upgrade steps and rows of one run, for a database of each version, as the program of that version wrote them.
+/// Upgrade steps of a database of each version, and the rows of one run as written by the program of that version.
 const SAVED: [(&[&str], &str); 3] = [
     (&[include_str!("../schema/1.sql")], include_str!("v1.sql")),
     (&[include_str!("../schema/1.sql"), include_str!("../schema/2.sql")], include_str!("v2.sql")),
@@ -198,7 +198,7 @@ fn symbolic_link_in_a_shared_folder_is_not_followed() {
     assert!(open(&shared.join("new.db")).is_err());
     assert!(!folder.path().join("new.db").exists());
     open(&shared.join("own.db")).unwrap();
-    // Links are followed if only the caller can create them.
+    // A symbolic link is followed if only the caller could have created it.
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
     for link in ["h.db", "new.db"] {
         open(&shared.join(link)).unwrap();
@@ -246,7 +246,7 @@ fn reader_needs_no_write_permission_and_cannot_write() {
         ),
         "{error}"
     );
-    // Root can write read-only files; for other users opening fails before anything is measured.
+    // Root can write read-only files. For other users, opening fails before anything is measured.
     if fs::File::options().write(true).open(&path).is_err() {
         let label_error = open(&path).unwrap_err();
         assert!(is_environment(&label_error));

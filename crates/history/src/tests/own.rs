@@ -1,4 +1,4 @@
-//! Tests that new runs use only saved figures of this node.
+//! Tests that new runs use only saved figures that were measured on this node.
 
 use super::*;
 use nodegauge_measure::record::MachineSource;
@@ -16,7 +16,7 @@ fn own_runs_exclude_imported_and_published_figures() {
         change(&mut record);
         record
     };
-    // Each of these changes alone is sufficient to leave a run out.
+    // Each of these changes is sufficient to exclude a run.
     let foreign = [
         with(1e9, &|run| run.machine.source = MachineSource::Import),
         with(2e9, &|run| run.machine.host = Some("n02".to_owned())),
@@ -30,7 +30,7 @@ fn own_runs_exclude_imported_and_published_figures() {
         store.save(record).unwrap();
         assert_eq!(own(&store), [] as [f64; 0], "{}", record.measurements[0].name);
     }
-    // An imported run is left out even if its host has the same name.
+    // An imported run is excluded even if its host has the same name.
     let elsewhere = with(7.5e9, &|_| {});
     store.import(|| [Ok(elsewhere.clone())].into_iter()).unwrap();
     assert_eq!(own(&store), [] as [f64; 0]);
@@ -38,7 +38,7 @@ fn own_runs_exclude_imported_and_published_figures() {
     assert_eq!(all.iter().filter(|run| !run.own).count(), 2, "two runs are imported");
     let filter = RunFilter { own: true, ..RunFilter::default() };
     assert_eq!(store.ids(&filter).unwrap().len(), all.len() - 2);
-    // A published figure is left out of the returned record.
+    // A published figure is removed from the returned record.
     let with_published = with(8e9, &|run| {
         let published = Measurement {
             category: Category::Reference,

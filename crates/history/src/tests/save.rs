@@ -59,7 +59,7 @@ fn series_is_identified_by_label_and_host() {
     {
         assert_eq!(series(&store, host, key, value), None);
     }
-    // Without a value, the series with the latest run is returned.
+    // Without a value, the series of the latest run is returned.
     let started = in_hours(2);
     let labels = [("nps".to_owned(), "1".to_owned())].into();
     let third =
@@ -103,7 +103,7 @@ fn published_figure_is_not_listed_as_headline() {
     let line = store.list(&RunFilter::default()).unwrap().remove(0);
     assert_eq!(line.figures[0].best, Some(9e9));
     assert_eq!(line.imported_from.as_deref(), Some("logs/osu.log"));
-    // Only the machine source marks a record as imported, not the command.
+    // A record counts as imported by its machine source, not by its command.
     let later = in_hours(2);
     store.save(&Record { id: "01ABCE0009".to_owned(), started: later, ..imported }).unwrap();
     let final_line = store.list(&RunFilter::default()).unwrap().remove(0);

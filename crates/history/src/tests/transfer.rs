@@ -24,7 +24,7 @@ fn imported_records_keep_identifiers_and_are_saved_once() {
     assert_eq!(import(&mut store, &lines(&there)).unwrap(), done(1, 2));
     assert_eq!(store.find(&there[2].id).unwrap(), there[2]);
     assert_eq!(store.find(&there[0].id).unwrap().labels["seen"], "here", "labels stay");
-    // This is the format in which --json writes a record.
+    // `--json` writes a record in this format.
     let pretty = serde_json::to_string_pretty(&record(4e9)).unwrap();
     assert_eq!(import(&mut store, &format!("\n{pretty}\n\n{pretty}")).unwrap(), done(1, 1));
     assert_eq!(import(&mut store, "{\"schema\": 1}").unwrap_err().to_string().lines().count(), 2);
@@ -115,7 +115,7 @@ fn run_with_an_implausible_start_or_figure_is_not_imported() {
         lines(&[record(1e9)]).replace("\"measurements\":", "\"measurements\":[],\"measurements\":");
     let error = import(&mut store, &twice).unwrap_err();
     assert!(error.to_string().contains("duplicate field `measurements`"), "{error}");
-    // Clocks of nodes differ.
+    // The clock of another node may be ahead.
     let ahead = started(&in_hours(12));
     import(&mut store, &lines(std::slice::from_ref(&ahead))).unwrap();
     assert_eq!(store.find(&ahead.id).unwrap(), ahead);

@@ -5,8 +5,8 @@ use crate::document::JobHost;
 use nodegauge_measure::record::{Finding, Severity};
 use std::collections::BTreeMap;
 
-/// Finds hosts with another placement of processes than most hosts. Hosts with another processor or another number of
-/// ranks count as different, too.
+/// Finds hosts whose placement of processes differs from that of most hosts. Hosts with another processor or another
+/// number of ranks count as different, too.
 pub(super) fn different_placements(hosts: &[JobHost]) -> Option<Finding> {
     let mut groups: BTreeMap<Vec<String>, Vec<&JobHost>> = BTreeMap::new();
     for host in hosts {

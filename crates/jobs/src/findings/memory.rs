@@ -8,21 +8,23 @@ use nodegauge_measure::record::{Finding, Severity};
 use nodegauge_measure::{Bytes, Fraction};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Share of far memory from which it is a finding.
+/// Minimum share of far memory for a finding.
 const MAJORITY: f64 = 0.5;
-/// Share of the memory on one NUMA node from which one thread probably touched all of it.
+/// Minimum share of the memory on one NUMA node that suggests that a single thread touched all memory first.
 const NEARLY_ALL: f64 = 0.9;
-/// Memory from which small pages cost time: with 4 KiB pages, the second-level TLB of current processors covers less.
+/// Minimum memory for which small pages cost time: with 4 KiB pages, the second-level TLB of current processors covers
+/// less.
 const MANY_PAGES: Bytes = Bytes(1 << 30);
-/// Share of huge pages up to which the memory counts as on small pages.
+/// Maximum share of huge pages with which memory counts as memory on small pages.
 const FEW_HUGE: f64 = 0.1;
-/// Share of swapped memory from which it is a finding. Pages that a program uses only at its start may be swapped out.
+/// Minimum share of swapped memory for a finding. Pages that a program uses only at its start may be swapped out
+/// without harm.
 const SWAPPED: f64 = 0.01;
 
 pub(super) fn findings(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(swapped(host));
-    // The memory of this program is irrelevant if it runs in place of the user's.
+    // If this program runs in place of the user's program, its own memory is irrelevant.
     if !host.in_place {
         found.extend(far_memory(host, table));
         found.extend(single_node_memory(host, table));
@@ -31,7 +33,8 @@ pub(super) fn findings(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
     found
 }
 
-/// Returns the memory of a process if its NUMA nodes matter: it is larger than the caches in use and not interleaved.
+/// Returns the memory of a process if its NUMA nodes matter: if it is larger than the caches in use, and not
+/// interleaved.
 fn placed_memory<'h>(process: &'h JobProcess, table: &CpuTable<'_>) -> Option<&'h PrivateMemory> {
     let memory = process.memory.as_ref()?;
     let cpus: Vec<CpuId> = process.ran_on().into_iter().map(CpuId).collect();
@@ -40,7 +43,7 @@ fn placed_memory<'h>(process: &'h JobProcess, table: &CpuTable<'_>) -> Option<&'
     (memory.bytes() > caches && !is_interleaved && process.is_busy()).then_some(memory)
 }
 
-/// Finds processes with most of their memory on another socket than their threads, or on another NUMA node of that
+/// Finds processes most of whose memory is on another socket than their threads, or on another NUMA node of the same
 /// socket.
 fn far_memory(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
     let mut on_other_socket: Vec<&JobProcess> = Vec::new();
@@ -106,7 +109,7 @@ fn node_socket(table: &CpuTable<'_>, node: u32) -> Option<u32> {
     table.socket_number(known.cpus.first()?.0)
 }
 
-/// Finds processes with threads on several NUMA nodes and memory on only one of them.
+/// Finds processes whose threads are on several NUMA nodes and whose memory is on only one of them.
 fn single_node_memory(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
     let mut hit: Vec<&JobProcess> = Vec::new();
     let mut target = 0;
@@ -186,6 +189,7 @@ fn swapped(host: &JobHost) -> Option<Finding> {
         first.title(),
         share.in_whole_percent(),
     );
-    let remedy = "use less memory per node: fewer ranks, smaller arrays, or more nodes; swapoff as root shows it early";
+    let remedy = "use less memory per node: fewer ranks, smaller arrays, or more nodes; after swapoff (as root), \
+                  the job fails instead";
     Some(finding("swapped", Severity::Critical, text, remedy))
 }

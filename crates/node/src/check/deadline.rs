@@ -15,13 +15,13 @@ const LATE: Duration = Duration::from_millis(500);
 pub(super) struct Deadline(pub(super) Instant);
 
 impl Deadline {
-    /// Returns the time that is left.
+    /// Returns the time until the deadline; zero after it.
     pub(super) fn left(self) -> Duration {
         self.0.saturating_duration_since(Instant::now()).saturating_sub(MARGIN)
     }
 }
 
-/// Exit code of this process at the deadline; `None` until there is a verdict.
+/// Exit code with which this process ends at the deadline; `None` until there is a verdict.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ExitDecision(Arc<Mutex<Option<u8>>>);
 
@@ -31,8 +31,9 @@ impl ExitDecision {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(code);
     }
 
-    /// Ends this process at the deadline. Without a verdict, it prints `line` and exits with the code `unknown`. With a
-    /// verdict, output that is still being written gets some more time. Child processes end with this process.
+    /// Starts a thread that ends this process at the deadline. Without a verdict, the thread prints `line` and exits
+    /// with the code `unknown`. With a verdict, it waits somewhat longer for output that is still being written. Child
+    /// processes end with this process.
     pub(super) fn watch(
         &self,
         deadline: Deadline,

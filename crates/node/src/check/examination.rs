@@ -15,9 +15,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Name of the hidden command that examines the node and prints the [`Examination`] as JSON. Its argument is the time
-/// of the last check in seconds since 1970.
+/// of the last check, in seconds since 1970.
 pub const EXAMINE_NODE: &str = "examine-node";
-/// Name of the second source of hardware errors.
+/// Name of rasdaemon as a source of hardware errors.
 pub(super) const RASDAEMON: &str = "rasdaemon";
 
 /// Result of examining the node in a child process.
@@ -31,13 +31,13 @@ pub struct Examination {
     pub(super) uptime: Option<Duration>,
     /// Events in the database of rasdaemon since the last check, or since boot.
     pub(super) rasdaemon: Vec<EventCount>,
-    /// Reason why the database cannot be read, if it exists.
+    /// Reason why the database of rasdaemon cannot be read; `None` if it was read or does not exist.
     pub(super) rasdaemon_error: Option<String>,
 }
 
 impl Examination {
-    /// Examines this node. `topology` and `machine` describe it; `since` is the time of the last check in seconds since
-    /// 1970.
+    /// Examines this node, which `topology` and `machine` describe. `since` is the time of the last check, in seconds
+    /// since 1970.
     pub fn new(topology: &Topology, machine: Machine, since: u64) -> Self {
         let root = SysRoot::live();
         let findings = nodegauge_machine::examine(topology, &root, &machine);
@@ -64,7 +64,7 @@ impl Examination {
         }
     }
 
-    /// Returns a remark if other programs are using the node.
+    /// Returns a remark if other programs use the node.
     pub(super) fn other_load(&self) -> Option<Remark> {
         let conditions = check::judge_findings(&self.findings, OTHER_LOAD);
         conditions.into_iter().find(|remark| remark.reason == BUSY)

@@ -1,5 +1,5 @@
 //! Measurements of a check: commands of nodegauge that run as child processes. A command is repeated if one of its
-//! figures is below the bound, or if its figures cannot exclude a loss.
+//! figures is below the bound, or if it cannot exclude a loss worth acting on.
 
 use super::sizing::{PartSize, SizedPart, SizingProbe, probe};
 use super::{Check, Examination, unknown};
@@ -17,7 +17,7 @@ use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Command of a check, with its share of the time.
+/// Measuring command of a check, with its share of the time.
 struct Part {
     words: &'static [&'static str],
     /// Test of the figures; `None` if the command measures several tests.
@@ -31,7 +31,7 @@ impl Part {
         self.test.is_none_or(|own| own == test)
     }
 
-    /// Returns the kind of size that the check chooses for the command; `None` if it chooses none.
+    /// Returns what the check can scale in this command, arrays or working sets; `None` if it uses the default sizes.
     fn sized(&self) -> Option<SizedPart> {
         match self.test {
             Some(STREAM) => Some(SizedPart::Arrays),
@@ -41,7 +41,7 @@ impl Part {
     }
 }
 
-/// Commands of level 2. The rest of the time is for repeated measurements.
+/// Commands of level 2. The remaining time is for repeated measurements.
 const MEMORY: [Part; 2] = [
     Part { words: &["stream"], test: Some(STREAM), share: 0.32 },
     Part { words: &["memory", LATENCY], test: Some(LATENCY), share: 0.18 },
@@ -59,7 +59,7 @@ const MIN_BUDGET: Duration = Duration::from_millis(500);
 const OWN_RUNS: u32 = 20;
 
 impl Check<'_> {
-    /// Measures the figures of the level, and repeats those below their bounds.
+    /// Measures the figures of the level, and repeats commands with figures that are low or undecided.
     pub(super) fn measure(&mut self, examination: &Examination) {
         let parts: &[Part] = if self.request.level == 2 { &MEMORY } else { &EVERYTHING };
         let is_sized = parts.iter().any(|part| part.sized().is_some());
@@ -103,7 +103,7 @@ impl Check<'_> {
         for (at, (part, size)) in again.iter().enumerate() {
             let rest = (again.len() - at) as u32;
             let left = self.deadline.left().saturating_sub(GRACE) / rest;
-            // The repetition is as long as the first measurement if there is enough time.
+            // The repetition takes as long as the first measurement if the remaining time permits.
             let budget = left.saturating_sub(START).min(whole.mul_f64(part.share));
             if budget < MIN_BUDGET || self.signals.is_received() {
                 break;
@@ -117,11 +117,12 @@ impl Check<'_> {
         let low_clock = self.clock.as_ref().filter(|clock| clock.is_below());
         let cause = cause.or_else(|| low_clock.map(|clock| clock.key.word().to_owned()));
         let remarks = self.figures.iter().filter_map(|figure| figure.remark(cause.as_deref()));
-        // A bad figure is reported before the clock and before the parts that cause it.
+        // A bad figure is reported before its causes, i.e. before the clock and the parts.
         let mut judged: Vec<Remark> = remarks.collect();
         judged.extend(self.clock.as_ref().and_then(|clock| clock.remark(None)));
         judged.extend(failed);
-        // Findings of a measurement that the examination does not have. The examination already judges other load.
+        // These are findings of a measurement that the examination did not make. The examination has already judged
+        // other load.
         let found = check::judge_findings(&self.findings, OTHER_LOAD);
         judged.extend(found.into_iter().filter(|remark| remark.verdict == NodeVerdict::Bad));
         let bounded = self.figures.iter().any(|figure| figure.bound.is_some());
@@ -133,8 +134,8 @@ impl Check<'_> {
         self.remarks.splice(0..0, judged);
     }
 
-    /// True if a figure of the command is below its bound, or if its figures cannot exclude a loss. Every command
-    /// reports the clock; a low clock is confirmed once.
+    /// True if a figure of the command is below its bound, or if one of them cannot exclude a loss worth acting on.
+    /// Every command reports the clock, so a low clock is measured again only once.
     fn has_low_figure(&self, part: &Part) -> bool {
         let clock = self.clock.iter().filter(|clock| clock.measured.len() < check::MEASUREMENTS);
         let figures = self.figures.iter().filter(|figure| part.measures(&figure.key.test));
@@ -165,7 +166,7 @@ impl Check<'_> {
         let command = CommandLine::new(part.words[0].to_owned(), rest);
         let mut job = command_job(&command, &self.request.history, limit, self.caller)
             .map_err(not_measured)?;
-        // A rank of a vetting measures its own node only, without the other ranks.
+        // The commands of a rank measure only its own node, so they must not see the variables of the launcher.
         job.environment.extend(rank_variables().map(|name| (name.to_owned(), None)));
         let record = match command_record(&command, &job, &self.signals, self.caller) {
             Ok(Some(record)) => record,
@@ -186,7 +187,7 @@ impl Check<'_> {
         Ok(record)
     }
 
-    /// Adds the figures of a record.
+    /// Adds the figures of a record to the figures of the check.
     fn add(&mut self, record: &Record, size: PartSize, examination: &Examination) {
         let selection = self.caller.headlines();
         for figure in selection.record_figures(record) {
@@ -226,7 +227,7 @@ impl Check<'_> {
         self.clock = Some(CheckedFigure { key, measured, bound, is_reduced: false });
     }
 
-    /// Adds the new findings of a record, e.g. a low clock, which the examination does not measure.
+    /// Adds the findings of a record that are not among those of the examination, e.g. a low clock.
     fn add_findings(&mut self, findings: &[Finding], examination: &Examination) {
         for finding in findings {
             let mut known = examination.findings.iter().chain(&self.findings);
@@ -245,8 +246,8 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the history whose runs of this node give the bounds; `None` if there is a reference. These runs decide
-    /// the verdict, so the file must belong to the caller or to root.
+    /// Returns the history whose runs of this node determine the bounds; `None` if there is a reference. The runs
+    /// affect the verdict, so the file must belong to the caller or to root.
     fn trusted_history(&mut self) -> Option<PathBuf> {
         if self.request.reference.is_some() {
             return None;
@@ -260,8 +261,8 @@ impl Check<'_> {
         None
     }
 
-    /// Returns the bound of a figure: the one in the reference, or without a reference, the one from own runs of this
-    /// test with the same size.
+    /// Returns the bound of a figure from the reference. Without a reference, it is computed from own runs of this test
+    /// with the same size.
     fn bound(
         &self,
         figure: &NodeFigure,

@@ -1,4 +1,4 @@
-//! Report of a check, in the form of the JSON document: the verdict with all remarks and notes.
+//! Report of a check: the verdict, with all remarks and notes. It has the form of the JSON document.
 
 use super::Check;
 use nodegauge_analysis::slow::power::MeasuredNodes;
@@ -40,17 +40,17 @@ pub struct CheckReport {
 /// Figure in the report.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReportedFigure {
-    /// Name.
+    /// Name of the figure.
     pub name: String,
     /// Symbol of the unit.
     pub unit: &'static str,
     /// Measurements in order of time.
     pub values: Vec<f64>,
-    /// Value of the reference.
+    /// Value of good nodes, according to the reference or to own runs.
     pub reference: Option<f64>,
     /// Worst value of a good node.
     pub bound: Option<f64>,
-    /// Share of the reference that the best measurement reaches.
+    /// Best measurement divided by the value of good nodes.
     pub share: Option<Fraction>,
     /// Origin of the reference.
     pub basis: Option<String>,
@@ -58,8 +58,8 @@ pub struct ReportedFigure {
     pub loss_found: Option<Fraction>,
     /// Loss that makes a node bad.
     pub loss_sought: Option<Fraction>,
-    /// Number of measurements with which that loss would be found; `null` if it is already found, or if no number is
-    /// sufficient.
+    /// Number of measurements with which this loss would be found; `null` if it is already found, or if no number of
+    /// measurements would be sufficient.
     pub needed: Option<MeasuredNodes>,
 }
 

@@ -1,9 +1,9 @@
 //! Sizes of the arrays and working sets of a check, chosen so that its measurements end before the deadline.
 //!
 //! The commands use four times the capacity of the last-level caches by default. On a busy node this may take longer
-//! than a check. A child process measures the cache capacity and the rates of first touch and of later passes, and
-//! these decide whether a size is small enough. The size in the reference is preferred, because figures of different
-//! sizes are not compared.
+//! than a check. Therefore a child process measures the capacity of the caches, and the rates of first touch and of
+//! later passes. From these, the time of a measurement with a given size is estimated. The size in the reference is
+//! preferred, because figures of different sizes are not compared.
 
 use super::{Check, Deadline};
 use nodegauge_curves::{TouchRates, memory_working_set};
@@ -13,12 +13,12 @@ use nodegauge_toolchain::{ChildEnd, CommandLine, Job};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Name of the hidden command that measures the rate of first touch, and prints the [`SizingProbe`] as JSON. Its
-/// argument is the number of threads.
+/// Name of the hidden command that measures the rates of first touch and of later passes, and prints the
+/// [`SizingProbe`] as JSON. Its argument is the number of threads.
 pub const MEASURE_TOUCH: &str = "measure-touch";
 /// Size of a cache line.
 const LINE: u64 = 64;
-/// The probe touches at most the available memory divided by this number.
+/// Divisor of the available memory that gives the maximum memory of the probe.
 const SHARE: u64 = 8;
 /// Maximum duration of the probe.
 const PROBE: Duration = Duration::from_secs(2);
@@ -36,7 +36,7 @@ pub struct SizingProbe {
     pub cache: Option<MeasuredCache>,
 }
 
-/// Measures in a child process; returns `None` if that fails.
+/// Runs the probe in a child process; returns `None` if it fails.
 pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe> {
     let program = nodegauge_os::own_program().ok()?;
     let block = TouchRates::BLOCK;
@@ -47,14 +47,14 @@ pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe
     let ended = nodegauge_toolchain::run(&job, &|| false).ok()?;
     match ended.end {
         ChildEnd::Exited(_) => serde_json::from_str(&ended.stdout).ok(),
-        // Even one thread could not touch its blocks.
+        // The probe was killed, i.e. even one thread could not touch its blocks in time.
         ChildEnd::Killed(_) => {
             Some(SizingProbe { rates: TouchRates::from_block_time(PROBE), cache: None })
         }
     }
 }
 
-/// Kind of size that a check chooses.
+/// Part of a command whose size the check can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SizedPart {
     /// Size of the arrays of `stream`.
@@ -76,15 +76,16 @@ impl SizedPart {
     fn time(self, size: Bytes, caches: Bytes, rates: &TouchRates) -> Duration {
         let seconds = match self {
             // The arrays are filled once; the check at the end takes half of that time. Three rounds and a warm-up of
-            // Copy, Scale, Add and Triad move ten arrays each. The choice of loops takes about as long as two rounds.
+            // Copy, Scale, Add and Triad move ten arrays each. The choice of the loops takes about as long as two
+            // rounds.
             Self::Arrays => {
                 let rounds = 6.0;
                 let pass = 10.0 / rates.later;
                 size.as_f64() * (1.5 * ARRAYS / rates.first + rounds * pass)
             }
             // Regions of 1.2 working sets are allocated on two kinds of pages. The chain through the largest set is
-            // written on each of them, at least four lines at a time. It is warmed up by one or two passes over as many
-            // lines as the caches hold. Smaller sets are left out if time is short.
+            // written on each kind, with at least four lines at the same time. One or two passes, over as many lines as
+            // the caches hold, warm it up. Smaller sets are left out if time is short.
             Self::Set => {
                 let lines = size.as_f64() / LINE as f64;
                 let held = lines.min(caches.as_f64() / LINE as f64);
@@ -102,7 +103,7 @@ impl SizedPart {
 pub(super) struct PartSize {
     /// Size that is given to the command; `None` for the default of the command.
     pub(super) given: Option<Bytes>,
-    /// Default size of the command, if the given size is smaller than it.
+    /// Default size of the command, if the given size is smaller; otherwise `None`.
     pub(super) usual: Option<Bytes>,
     /// True if the default and the size of the reference take too long, so that a smaller size is given.
     pub(super) is_reduced: bool,
@@ -112,9 +113,9 @@ impl PartSize {
     /// Default of the command.
     pub(super) const USUAL: Self = Self { given: None, usual: None, is_reduced: false };
 
-    /// Chooses a size whose measurement takes at most `max`. The default size must take at most half of that time, so
-    /// that it can be measured twice. Other sizes must take at most a quarter, because a later check with the same size
-    /// may be slower. They are powers of two, so that nodes of one kind choose the same size.
+    /// Chooses a size with which a measurement takes at most `max`. The default size must take at most half of `max`,
+    /// so that it can be measured twice. Other sizes must take at most a quarter of `max`, because a later check with
+    /// the same size may be slower. They are powers of two, so that nodes of one kind choose the same size.
     pub(super) fn new(
         what: SizedPart,
         reference: Option<u64>,
@@ -145,7 +146,7 @@ impl PartSize {
     }
 }
 
-/// Returns the default size if it is larger than this size.
+/// Returns the default size `usual` if it is larger than `size`.
 fn larger_than(size: Bytes, usual: Option<Bytes>) -> Option<Bytes> {
     usual.filter(|usual| size < *usual)
 }
@@ -207,7 +208,8 @@ mod tests {
         };
         let same = of(Bytes::mib(100), &RATES);
         assert_eq!((same.given, same.is_reduced), (Some(Bytes::mib(100)), false));
-        // This takes longer than a new size may take, but less than the remaining time.
+        // This size takes longer than a quarter of the time, but less than all of it, so it is used for the reference
+        // only.
         let longer = of(Bytes::mib(400), &RATES);
         assert_eq!((longer.given, longer.is_reduced), (Some(Bytes::mib(400)), false));
         let usual = of(Bytes::mib(1200), &RATES);

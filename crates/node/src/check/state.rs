@@ -21,7 +21,7 @@ pub(super) struct CheckState {
     pub(super) checked: String,
     /// Counters at the time of the last check.
     pub(super) ledger: LedgerReading,
-    /// Verdict of the last check that measured.
+    /// Verdict of the last check that measured and did not end with *unknown*.
     pub(super) measured: Option<MeasuredVerdict>,
 }
 
@@ -123,7 +123,7 @@ impl StateFile {
     }
 }
 
-/// Returns the character of a file name that replaces a character of a host name.
+/// Returns the character for a file name that replaces `c` in a host name.
 fn in_file_name(c: char) -> char {
     if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '-' }
 }

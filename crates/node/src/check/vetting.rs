@@ -1,7 +1,8 @@
 //! Vetting of the nodes of a job: each rank checks its node, and rank 0 keeps the best nodes.
 //!
-//! The ranks send their verdicts to rank 0 through files next to the list of excluded nodes. Each file is renamed to
-//! its final name when it is complete. This needs only the shared file system from which the job script reads the list.
+//! The ranks send their verdicts to rank 0 through files next to the list of excluded nodes. Each file gets its final
+//! name when it is complete. The only requirement is a shared file system, from which the job script also reads the
+//! list.
 
 use super::{CheckReport, Deadline};
 use crate::caller::{Caller, CommandEnd, Outputs, to_json};
@@ -18,15 +19,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Time for which rank 0 waits for the other ranks after the deadline. They may start later, and a shared file system
-/// may show their files later.
+/// Time after the deadline during which rank 0 waits for the other ranks. They may start later, and a shared file
+/// system may show their files with a delay.
 const LATE: Duration = Duration::from_secs(10);
 /// Interval at which rank 0 looks for the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum size of the file of a rank, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Command in hints.
+/// Example of a command, for hints.
 const EXAMPLE: &str =
     "srun -N6 --ntasks-per-node=1 nodegauge check --level 2 --vet 4 --exclude-file bad.txt";
 
@@ -51,7 +52,8 @@ struct RankVerdict {
     line: String,
     /// Smallest of the figures' shares of the reference.
     share: Option<f64>,
-    /// Value of the first figure, converted so that higher is better. It orders nodes without a reference.
+    /// Value of the first figure, or its reciprocal for times, so that higher is better. Nodes are sorted by it if
+    /// there is no reference.
     rate: Option<f64>,
 }
 
@@ -62,7 +64,7 @@ pub(super) struct Vetting {
     host: String,
     exclude: PathBuf,
     nodes: Option<PathBuf>,
-    /// Nodes of the job step, if the launcher names them.
+    /// Nodes of the job step; empty if the launcher does not name them.
     join_step: Vec<String>,
 }
 
@@ -84,7 +86,7 @@ impl Vetting {
         for file in [&request.exclude_file, &request.node_file].into_iter().flatten() {
             outputs.check_file(file)?;
         }
-        // The node name in Slurm, which its options accept, may differ from the host name.
+        // The name of the node in Slurm, which Slurm's options require, may differ from the host name.
         let named = std::env::var("SLURMD_NODENAME").ok();
         let host = named.unwrap_or_else(super::host);
         let names: HostList = host
@@ -117,8 +119,8 @@ impl Vetting {
         self.exclude.with_file_name(name)
     }
 
-    /// Sends the verdict to rank 0, which writes the lists and prints them. Only rank 0 has an exit code other than 0,
-    /// so that the launcher reports the result of the vetting.
+    /// Sends the verdict to rank 0. On rank 0, collects all verdicts, and writes and prints the lists. Only rank 0 has
+    /// an exit code other than 0, so that the exit code of the launcher is the result of the vetting.
     pub(super) fn end(
         &self,
         report: &CheckReport,
@@ -160,7 +162,7 @@ impl Vetting {
         self.write_lists(std::iter::once(own).chain(others).collect(), outputs)
     }
 
-    /// Writes the verdict of this rank and waits until rank 0 has read it, so that no file is left.
+    /// Writes the verdict file of this rank, and waits until rank 0 has read it. The file is removed in any case.
     fn pass(
         &self,
         own: &RankVerdict,
@@ -173,14 +175,14 @@ impl Vetting {
         let interrupted = || signals.is_received();
         let wait = Wait::until(until).every(POLL_INTERVAL).unless(&interrupted);
         if wait_until(&wait, || (!path.exists()).then_some(())).is_err() {
-            // Rank 0 has ended without reading it, or is reading it now.
+            // If rank 0 has ended without reading the file, nobody else removes it.
             let _ = std::fs::remove_file(&path);
         }
         Ok(CommandEnd::Met)
     }
 
-    /// Reads the verdict file of a rank if it exists. A file or link of another user is refused and reported once; its
-    /// rank is added to `refused`.
+    /// Reads the verdict file of a rank; `None` if it does not exist yet. A file or link of another user is refused and
+    /// reported once, and its rank is added to `refused`.
     fn take(
         &self,
         rank: u32,
@@ -200,7 +202,7 @@ impl Vetting {
         }
     }
 
-    /// Writes and prints both lists.
+    /// Writes both lists to their files, and prints them.
     fn write_lists(
         &self,
         verdicts: Vec<RankVerdict>,
@@ -260,8 +262,8 @@ fn list_or_none(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(",") }
 }
 
-/// Reads the verdict file of a rank and removes it; `None` if it contains the verdict of another rank. All ranks belong
-/// to the same user; files of other users are refused.
+/// Reads the verdict file of a rank and removes it; `None` if the file contains the verdict of another rank. Files of
+/// other users are refused, because all ranks belong to the same user.
 fn read_verdict_file(path: &Path, rank: u32) -> Result<Option<RankVerdict>, TrustError> {
     let bytes = nodegauge_os::read_trusted_file(path, LONGEST)?;
     let Ok(found) = serde_json::from_slice::<RankVerdict>(&bytes) else { return Ok(None) };
@@ -270,8 +272,8 @@ fn read_verdict_file(path: &Path, rank: u32) -> Result<Option<RankVerdict>, Trus
     Ok(is_valid.then_some(found))
 }
 
-/// Splits the nodes into the best ones, best first, and the others. Bad nodes are never among the best. A node with
-/// several ranks has the worst of their verdicts.
+/// Selects the nodes to keep, best first; the second list contains the other nodes. Bad nodes are never kept. The
+/// verdict on a node with several ranks is the worst of these ranks.
 fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<RankVerdict>) {
     let mut nodes: Vec<RankVerdict> = Vec::new();
     for verdict in verdicts {
@@ -292,7 +294,7 @@ fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<Ran
     (nodes, rest)
 }
 
-/// Returns a value by which nodes are sorted; an unknown value comes last.
+/// Returns the value by which nodes are sorted, or the minimum for an unknown value, so that it comes last.
 fn known_or_minimum(value: Option<f64>) -> f64 {
     value.unwrap_or(f64::NEG_INFINITY)
 }
@@ -344,7 +346,7 @@ mod tests {
         let open = write("open");
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o666)).unwrap();
         let theirs = write("theirs");
-        // Only root can change the owner of a file.
+        // Only root can change the owner of the file; other users skip this part.
         let is_given = chown(&theirs, Some(65_534), None).is_ok();
         write("target");
         symlink("target", at("link")).unwrap();

@@ -1,13 +1,13 @@
-//! Names of two commands that show their differences: `--pages 4k` and `--pages 2m` (pure).
+//! Names of two commands by which they can be distinguished: `--pages 4k` and `--pages 2m`. The functions are pure.
 
 use nodegauge_toolchain::CommandLine;
 
 /// Name of this program, with which a command may begin.
 const OWN: &str = "nodegauge";
 
-/// Returns the names of two commands: the options and arguments that differ. Different programs, and the same command
-/// twice, are named by the whole commands. If a command only lacks words of the other one, its name begins with
-/// `without`.
+/// Returns the names of two commands: the options and arguments in which they differ. If the programs differ, or if the
+/// commands are equal, the names are the whole commands. If a command only lacks words of the other command, its name
+/// begins with `without`.
 pub(super) fn names(commands: [&CommandLine; 2]) -> [String; 2] {
     let [a, b] = commands.map(words);
     let common = common(&a, &b);
@@ -45,7 +45,7 @@ fn is_variable(word: &str) -> bool {
     })
 }
 
-/// True if the word at this index is the program or the command, after any variables.
+/// True if the word at index `at` is the program or its subcommand, after any variables.
 fn is_program(words: &[String], at: usize) -> bool {
     words[..at].iter().all(|word| is_variable(word))
 }
@@ -80,7 +80,8 @@ fn common(a: &[String], b: &[String]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// Returns the words that are not common, each value together with its option.
+/// Returns the words that are not in `common`. An option is returned together with its value even if only the value
+/// differs.
 fn with_options(words: &[String], common: impl Iterator<Item = usize>) -> Vec<String> {
     let common: Vec<usize> = common.collect();
     let mut own: Vec<String> = Vec::new();
@@ -100,7 +101,7 @@ fn with_options(words: &[String], common: impl Iterator<Item = usize>) -> Vec<St
     own
 }
 
-/// Returns the words, quoted for a shell.
+/// Joins words, quoted for a shell.
 fn quoted(words: &[String]) -> String {
     match words {
         [] => String::new(),

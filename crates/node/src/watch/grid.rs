@@ -1,5 +1,5 @@
-//! Times at which samples are due: a start time plus multiples of an interval, by wall-clock time. They do not depend
-//! on the duration of samples or on suspends.
+//! Times at which samples are due: a start time plus multiples of an interval, in wall-clock time. They do not depend
+//! on the duration of samples, or on a suspend of the machine.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,8 +14,8 @@ impl TimeGrid {
         Self { first, every }
     }
 
-    /// Returns the next time after `now`; missed times are skipped. If `now` is before the start time, the clock was
-    /// set back, and the sequence restarts at `now`.
+    /// Returns the next time after `now`. Times that have passed are skipped. If `now` is before the start time, the
+    /// clock was set back, and the sequence restarts at `now`.
     pub(super) fn next(&mut self, now: SystemTime) -> SystemTime {
         if now < self.first {
             self.first = now;
@@ -37,9 +37,9 @@ mod tests {
         for (now, next) in [(6.5, 600.0), (600.0, 1200.0), (606.0, 1200.0), (1900.0, 2400.0)] {
             assert_eq!(grid.next(at(now)), at(next), "{now}");
         }
-        // After a long suspend, only one sample is due; the missed samples are skipped.
+        // After a long suspend, only one sample is due, and the missed samples are skipped.
         assert_eq!(grid.next(at(30_123.0)), at(30_600.0));
-        // The clock is set back, first to a time within the series, then to a time before its start.
+        // The clock is set back twice: to a time within the series, and to a time before its start.
         assert_eq!(grid.next(at(27_000.0)), at(27_600.0));
         assert_eq!(grid.next(at(-3000.0)), at(-2400.0));
         assert_eq!(grid.next(at(-2395.0)), at(-1800.0));

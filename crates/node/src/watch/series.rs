@@ -12,7 +12,7 @@ use std::time::SystemTime;
 /// Default label of a series.
 const LABEL: &str = "watch";
 
-/// Series of samples, identified by their first label.
+/// Series of samples, identified by the first label of its records.
 pub(super) struct SampleSeries {
     pub(super) labels: Vec<(String, String)>,
     pub(super) began: SystemTime,
@@ -21,13 +21,15 @@ pub(super) struct SampleSeries {
 }
 
 impl SampleSeries {
-    /// Returns the saved series that is continued, or a new one.
+    /// Returns the saved series to continue, or a new one.
+    ///
+    /// Fails if the history cannot be opened, or if the series has already ended.
     pub(super) fn new(request: &WatchRequest, site: &Site) -> Result<Self, Failure> {
         let now = SystemTime::now();
         let named = request.labels.first();
         let key = named.map_or(LABEL, |(key, _)| key.as_str());
         let value = named.map(|(_, value)| value.as_str());
-        // The history is opened for writing, so that an error is reported before anything is measured.
+        // The history is opened for writing before the first measurement, so that an error is reported early.
         let store = request.history.open()?;
         let host = site.machine.host.as_deref();
         let saved = store.series(host, key, value)?.filter(|_| !request.starts_new_series);

@@ -44,8 +44,8 @@ impl Exporter for GithubActionBenchmark {
     }
 }
 
-/// Figure as an entry of the file. The action compares figures by name, so the unit of a figure must not change between
-/// runs.
+/// Entry of the file. The action identifies figures by name and ignores units, so the unit of a figure must not change
+/// between runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Benchmark {
     name: String,

@@ -36,7 +36,7 @@ impl Exporter for Junit {
     }
 }
 
-/// Test case, which has passed or failed.
+/// Test case with its result.
 struct Case {
     class: String,
     name: String,
@@ -48,7 +48,7 @@ struct Case {
 /// Returns the document, with one suite per run.
 fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry) -> String {
     let several = records.len() > 1;
-    // Some tools identify the suites of several builds by name, so the name of the only run must not change between
+    // Some tools identify a suite over several builds by its name, so the name of the only run must be the same in all
     // builds.
     let alone =
         |record: &Record| record.machine.host.clone().unwrap_or_else(|| "nodegauge".to_owned());

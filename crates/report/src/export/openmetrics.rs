@@ -1,6 +1,6 @@
 //! Exporter of figures as metrics. The text is valid in two formats: OpenMetrics 1.0 and the Prometheus text format
 //! 0.0.4, which the textfile collector of node_exporter reads. The collector ignores `# UNIT` and `# EOF` as comments,
-//! and rejects time stamps, so the samples have none.
+//! and rejects time stamps, so the samples have no time stamps.
 
 use super::{Document, Export, Exporter};
 use crate::figures::{self, RecordFigure};
@@ -46,7 +46,7 @@ struct NodeLabels {
     others: String,
 }
 
-/// Labels of the samples of a test in a run.
+/// Labels of the samples of one test in one run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct TestLabels {
     node: Rc<NodeLabels>,
@@ -60,8 +60,8 @@ impl TestLabels {
         Self { node: node.clone(), gauge: figure.m.gauge.clone(), test: figure.m.test.clone() }
     }
 
-    /// Formats these and `further` labels, e.g. `{host="n01",gauge="memory"}`. Labels without a value are left out. A
-    /// further label replaces a label of the same name.
+    /// Formats these labels and `further` labels, e.g. `{host="n01",gauge="memory"}`. Labels without a value are left
+    /// out. A further label replaces the label of the same name.
     fn with(&self, further: &Labels) -> String {
         let test = [("gauge", &self.gauge), ("test", &self.test)];
         let test = test.map(|(name, value)| (name.to_owned(), value.clone()));
@@ -97,7 +97,7 @@ struct Metric {
     samples: Vec<String>,
 }
 
-/// Returns the metric for figures with this unit.
+/// Returns name, unit and help text of the metric for figures with this unit.
 fn unit_family(unit: Unit) -> Family {
     let (name, suffix) = match unit {
         Unit::BytesPerSecond => ("nodegauge_bytes_per_second", "bytes_per_second"),
@@ -111,7 +111,7 @@ fn unit_family(unit: Unit) -> Family {
     Family { name, unit: suffix, help: "Measured value, in the unit of the metric name." }
 }
 
-/// Metrics of a figure, in addition to the measured value.
+/// Metric for the share of the limit.
 const LIMIT: Family = Family {
     name: "nodegauge_limit_ratio",
     unit: "ratio",
@@ -123,7 +123,7 @@ const VALIDITY: Family = Family {
     help: "Validity of a figure: 0 valid, 1 suspect, 2 invalid.",
 };
 
-/// Metrics that describe the run of a test.
+/// Metric for the start time of a run.
 const TIMESTAMP: Family = Family {
     name: "nodegauge_run_timestamp_seconds",
     unit: "seconds",
@@ -145,8 +145,8 @@ const INFO: Family = Family {
     help: "Identifier and version of the run of a test; the value is always 1.",
 };
 
-/// Returns the metrics of these runs, which describe the current state. If several runs have the same host and labels,
-/// the figures of each test are from the newest run with that test.
+/// Returns the metrics of these runs. Metrics describe the current state: if several runs have the same host and
+/// labels, the figures of each test are those of the newest run with this test.
 fn text(records: &[Record], registry: &Registry) -> String {
     let mut metrics = Metrics::default();
     let mut newest: Vec<&Record> = records.iter().collect();
@@ -246,7 +246,7 @@ impl Metrics {
 fn node(record: &Record) -> NodeLabels {
     let mut others: Vec<String> = Vec::new();
     let mut names: BTreeSet<String> = BTreeSet::new();
-    // Next number for each name that several keys have.
+    // Number of keys so far that become the same label name.
     let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
     for (key, value) in &record.labels {
         let first = format!("label_{}", key.replace(|c: char| !c.is_ascii_alphanumeric(), "_"));
@@ -281,7 +281,8 @@ mod tests {
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
     }
 
-    /// Labels are formatted once per run. If each sample compared all pairs of labels, this test would take minutes.
+    /// Checks the labels of a record with many labels, which are formatted once per run. If each sample compared all
+    /// pairs of labels, the test would take minutes.
     #[test]
     fn sample_contains_all_labels_of_its_record() {
         let mut record = record();

@@ -5,12 +5,12 @@ use nodegauge_gauge::view::{Bar, BarValues, Card, Reach};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::Better;
 
-/// Maximum number of samples that are drawn in a row; if there are more, every n-th is drawn.
+/// Maximum number of samples that are drawn in a row; of more samples, every n-th is drawn.
 const MAX_SAMPLES: usize = 200;
 /// Height of the drawing and of its bar, in pixels.
 const HEIGHT: f64 = 32.0;
 const THICK: f64 = 14.0;
-/// Number of heights at which samples are drawn, so that they do not cover each other.
+/// Number of heights at which samples are drawn, to reduce overlap.
 const LANES: usize = 5;
 /// Height of the names above the drawing, in pixels.
 const NAMES: f64 = 14.0;
@@ -32,7 +32,7 @@ struct Words {
     /// CSS class and mark of disturbed values.
     class: &'static str,
     mark: &'static str,
-    /// Description of the number of disturbed values: `3 of them disturbed`.
+    /// Description of disturbed values after their number: `3 of them disturbed`.
     which: &'static str,
 }
 
@@ -97,8 +97,8 @@ fn small(class: &str, words: &str) -> Markup {
     element("small", &[("class", class)], [text(words)])
 }
 
-/// Returns a row. A doubt that the previous row also has is not repeated. `is_best` is true if the figure is the limit
-/// of other rows.
+/// Returns the row of a figure. `same_doubt` is true if the previous row has the same doubt, which is then not
+/// repeated. `is_best` is true if the figure is the limit of other rows.
 fn row(bar: &Bar, values: BarValues, same_doubt: bool, is_best: bool) -> Markup {
     let (number, unit) = bar.words.split_once(' ').unwrap_or((&bar.words, ""));
     let value = [text(number), element("span", &[("class", "unit")], [text(unit)])];
@@ -149,8 +149,8 @@ struct Axis {
 }
 
 impl Axis {
-    /// Returns the axis of a bar. For samples it begins at 0, and disturbed samples beyond its end are drawn at the
-    /// end. The values of nodes differ only by several percent, so their axis begins near the lowest one.
+    /// Creates the axis of a bar. For samples, it begins at 0; disturbed samples beyond its end are drawn at the end.
+    /// Values of nodes differ only by several percent, so their axis begins near the lowest value.
     fn new(bar: &Bar, values: BarValues) -> Self {
         let marks = [&bar.limit, &bar.second].into_iter().flatten().map(|mark| mark.value);
         let mut all: Vec<f64> =
@@ -170,13 +170,13 @@ impl Axis {
         ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
     }
 
-    /// Returns the position of a value as an attribute.
+    /// Returns the position of a value as an attribute of SVG.
     fn at(&self, value: f64) -> String {
         format!("{:.2}%", self.share(value) * 100.0)
     }
 }
 
-/// Returns the names above the drawing. Values that are close together have one name, at the first of them.
+/// Returns the names above the drawing. Values that are close together share the name of the first one.
 fn names(bar: &Bar, axis: &Axis) -> Vec<Markup> {
     let mut named: Vec<(f64, &str)> = bar
         .disturbed
@@ -200,7 +200,7 @@ fn names(bar: &Bar, axis: &Axis) -> Vec<Markup> {
         let is_long = first.chars().count() > room;
         let shown: String = first.chars().take(if is_long { room - 1 } else { room }).collect();
         let cut = if is_long { "\u{2026}" } else { "" };
-        // A name at the right end must not leave the drawing.
+        // A name at the right end is right-aligned, so that it stays inside the drawing.
         let anchor = if at > 1.0 - NAME_SHARE { "end" } else { "start" };
         let place = format!("{:.2}%", at * 100.0);
         let attributes = [("class", "named"), ("x", &*place), ("y", "10"), ("text-anchor", anchor)];
@@ -225,7 +225,7 @@ fn named_in_words(bar: &Bar) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// Returns a bar that begins at the left edge and is centred vertically on `middle`.
+/// Returns a rectangle that begins at the left edge and is centred vertically on `middle`.
 fn rect(class: &str, width: &str, middle: f64) -> Markup {
     let [top, thick] = [middle - THICK / 2.0, THICK].map(|size| size.to_string());
     let place = [("class", class), ("x", "0"), ("y", &top), ("width", width), ("height", &thick)];
@@ -249,7 +249,7 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let middle = above + HEIGHT / 2.0;
     let span = [above, whole_height];
     let mut inside = vec![rect("track", "100%", middle)];
-    // A time without a limit is drawn with its samples and value only.
+    // For a time without a limit, only the samples and the value are drawn.
     let is_time = bar.unit.direction() == Some(Better::Lower);
     let has_bar = !are_nodes && (bar.limit.is_some() || !is_time);
     let reached = if bar.doubt.is_some() { "reached doubted" } else { "reached" };
@@ -283,7 +283,7 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     }
     if bar.limit.is_none() {
         let words = match (is_best, is_time) {
-            (true, _) => "the best known for these cores",
+            (true, _) => "best known value for these cores",
             (_, true) => "lower is better; no limit is known",
             _ => "no limit is known",
         };
@@ -353,7 +353,8 @@ mod tests {
         }
     }
 
-    /// Returns a figure of many nodes with similar values, and of slow nodes.
+    /// Returns the bar of a figure of many nodes with similar values; `slow` contains the names and values of slow
+    /// nodes.
     fn node_names(slow: &[(&str, f64)]) -> Bar {
         Bar {
             title: "triad".to_owned(),

@@ -9,9 +9,9 @@ use nodegauge_measure::{Bytes, ScaledUnit, Unit};
 
 /// Number of rows of a chart.
 const HEIGHT: usize = 13;
-/// Mark after a dot that is beyond the right end of the axis.
+/// Mark after a dot whose position is beyond the right end of the axis.
 const ARROW: char = '>';
-/// Number of rows of a chart with straight lines, which cover many decades.
+/// Number of rows of a roofline, whose straight lines cover many decades.
 const LINES_HEIGHT: usize = 19;
 /// Number of columns for the vertical axis of a chart, including its labels.
 const LABELS: usize = 9;
@@ -26,7 +26,7 @@ const ROW_LABEL: usize = 9;
 /// Number of columns between two heat maps.
 const GUTTER: usize = 3;
 
-/// Formats a value in the unit of its axis; returns it with the unit.
+/// Formats a value in the unit of its axis. Returns the number and the unit.
 fn scaled(scale: Scale, value: f64) -> (String, String) {
     let unit = match scale {
         Scale::Bytes => return (short(&Bytes(value as u64).to_string()), String::new()),
@@ -62,7 +62,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     }
     for (number, one) in chart.series.iter().enumerate() {
         for (_, y, _) in &one.beyond {
-            // The dot is in front of its arrow.
+            // The arrow follows its dot.
             let line = &mut grid[height - 1 - cell(y_axis.place(*y), height)];
             line[width - 2] = Some((number, one.mark));
             line[width - 1] = Some((number, ARROW));
@@ -71,12 +71,12 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let logarithmic =
         if matches!(y_axis, ChartAxis::Logarithmic(..)) { ", logarithmic" } else { "" };
     let over = if chart.x == Scale::Intensity { " over FLOP/B" } else { "" };
-    // Plain numbers have a name; other values have a unit.
+    // Axes of plain numbers have a name instead of a unit.
     let symbol = scaled(chart.y, 1.0).1;
     let values = if symbol.is_empty() { chart.names[1] } else { &symbol };
     let mut out = format!("{values:>7}{over}{logarithmic}\n");
     for (row, line) in grid.iter().enumerate() {
-        // Every third row has a label, including the last row.
+        // Every third row has a label, and so has the last row.
         let text = if row % 3 == 0 {
             let share = (height - 1 - row) as f64 / (height - 1) as f64;
             scaled(chart.y, y_axis.at(share)).0
@@ -96,7 +96,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     for tick in chart.ticks.iter().filter(|tick| (0.0..=1.0).contains(&x_axis.place(**tick))) {
         let (mut value, unit) = scaled(chart.x, *tick);
         if chart.x == Scale::Number && tick.fract() == 0.0 {
-            // Counts, e.g. of ranks.
+            // Plain numbers, e.g. numbers of ranks, have no unit.
             value = tick.to_string();
         }
         let text = format!("{value} {unit}");
@@ -118,13 +118,13 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     out
 }
 
-/// Converts a position on an axis, 0 to 1, to a cell.
+/// Converts a position on an axis, 0 to 1, to the index of a character cell.
 fn cell(share: f64, cells: usize) -> usize {
     let last = (cells - 1) as f64;
     (share * last).round().clamp(0.0, last) as usize
 }
 
-/// Returns a mark in the colour of the series with this number.
+/// Colours a mark for the series with this index.
 fn coloured((number, mark): (usize, char), style: Style) -> String {
     if !style.colour {
         return mark.to_string();
@@ -159,7 +159,7 @@ fn legend(chart: &Chart, width: usize, style: Style) -> String {
     out
 }
 
-/// Returns the positions of a series' dots on both axes, 0 to 1. Straight lines have a dot in every column.
+/// Returns the positions of a series' dots on both axes, 0 to 1. A straight line gets a dot in every character column.
 fn places(
     series: &ChartSeries,
     x_axis: ChartAxis,
@@ -183,9 +183,9 @@ fn places(
     line
 }
 
-/// Draws heat maps with names for their rows and columns, next to each other if the width permits. A cell is a digit
-/// from 0 to 9 on a logarithmic scale; the values of 0 and 9 follow the title. With colours, the background changes
-/// from blue (0) to red (9).
+/// Draws heat maps with names for their rows and columns, next to each other if the width permits. Each value is shown
+/// as a digit from 0 to 9 on a logarithmic scale; the values of 0 and 9 follow the title. With colours, the background
+/// changes from blue (0) to red (9).
 pub(super) fn heat_maps(maps: &HeatMaps, style: Style) -> String {
     let columns: Vec<String> = maps.columns.iter().map(|name| short(name)).collect();
     let cell = columns.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(1) + 1;

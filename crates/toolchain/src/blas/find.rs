@@ -53,12 +53,12 @@ const ROOTS: [&str; 13] = [
     "EBROOTAOCLMINBLAS",
 ];
 
-/// Requested library, e.g. `openblas`, `/opt/lib/libblis.so`, `openblas@SkylakeX` or `builtin`.
+/// Requested BLAS library, e.g. `openblas`, `/opt/lib/libblis.so`, `openblas@SkylakeX` or `builtin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlasRequest {
     /// Name of a vendor or path of a library, as typed.
     pub name: String,
-    /// Name of the kernels that the library must use; libraries name kernels differently.
+    /// Name of the kernels that the library must use, in the spelling of the library.
     pub kernel: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl FromStr for BlasRequest {
     }
 }
 
-/// File that may be a BLAS library.
+/// File that may be a BLAS library, according to its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlasCandidate {
     /// Path of the file, with symbolic links resolved.
@@ -108,7 +108,7 @@ pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<BlasCandidate> {
     found
 }
 
-/// Returns the found library that matches `request`.
+/// Returns the library among `found` that matches `request`.
 ///
 /// # Errors
 /// Fails when no library matches.

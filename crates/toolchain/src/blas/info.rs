@@ -33,8 +33,8 @@ impl Vendor {
         }
     }
 
-    /// Returns the environment variable that selects the kernels of a library. It must be set before the library is
-    /// loaded.
+    /// Returns the environment variable that selects the kernels of a library; `None` if the library has none. It must
+    /// be set before the library is loaded.
     pub fn kernel_variable(self) -> Option<&'static str> {
         match self {
             Self::OpenBlas => Some("OPENBLAS_CORETYPE"),
@@ -79,7 +79,7 @@ impl fmt::Display for BlasInfo {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbedBlas {
     pub(super) about: BlasInfo,
-    /// Rate of a short DGEMM with the threads of the run.
+    /// Rate of a short DGEMM with the threads of the run, as measured in the child process.
     pub rate: FlopsPerSec,
     /// Environment variable and value that select the tested kernels; `None` if the library selects them itself.
     /// The variable must be set before the library is loaded.

@@ -1,8 +1,8 @@
 //! Kernels of BLAS libraries, with the names that the libraries use and the instruction sets that the kernels require.
 //!
 //! If the processor does not support the selected kernels, the process ends with an illegal instruction. BLIS
-//! interprets an unknown name as number 0, its AVX-512 kernels. Therefore unsupported kernels and unknown names are
-//! refused before the library is loaded.
+//! interprets an unknown name as the number 0, which denotes its AVX-512 kernels. Therefore unsupported kernels and
+//! unknown names are refused before the library is loaded.
 
 use super::info::Vendor;
 use crate::ToolchainError;
@@ -13,7 +13,7 @@ struct BlasKernel {
     vendor: Vendor,
     /// Name that the library uses for these kernels.
     name: &'static str,
-    /// Required instruction sets, by their names in `/proc/cpuinfo`.
+    /// Required instruction sets, named as in `/proc/cpuinfo`.
     needs: &'static [&'static str],
     /// True if these kernels are tested even if they are not requested, because they may be faster than the
     /// kernels that the library selects.
@@ -120,7 +120,7 @@ fn leave_out(wanted: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Instruction sets of a processor with AVX2 and without AVX-512.
+    /// True for the instruction sets of a processor with AVX2 and without AVX-512.
     fn avx2(name: &str) -> bool {
         ["avx", "avx2", "fma"].contains(&name)
     }
@@ -154,7 +154,7 @@ mod tests {
         for name in ["zen3", "haswell", "sandybridge", "generic", "not_in_the_table"] {
             check(Vendor::Blis, name).unwrap();
         }
-        // The library of another vendor has no kernel with this name.
+        // A kernel name of another vendor has no known requirements.
         check(Vendor::Mkl, "skx").unwrap();
     }
 

@@ -1,8 +1,9 @@
 //! Loaded BLAS library: its routines by their Fortran names, its version, and its threads.
 //!
 //! Calls follow the Fortran convention: all arguments are passed by reference, and the lengths of character arguments
-//! at the end. Integers are passed as 64 bits, and the lower 32 bits contain the same value. Therefore libraries with
-//! 32-bit and with 64-bit integers read the same number on a little-endian machine.
+//! at the end. Integers are passed as 64 bits. A small number has the same value in its lower 32 bits, which are the
+//! first bytes on a little-endian machine. Therefore libraries with 32-bit and with 64-bit integers read the same
+//! number.
 
 use super::info::{BlasInfo, ProbedBlas, Vendor};
 use crate::ToolchainError;
@@ -12,7 +13,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::path::Path;
 
-/// Integer that is valid in both widths: for small values, its lower half equals the whole integer.
+/// Integer argument. Small values are valid for libraries with 32-bit and with 64-bit integers.
 type Int = i64;
 
 type Dgemm = unsafe extern "C" fn(
@@ -93,15 +94,15 @@ impl fmt::Debug for BlasLibrary {
     }
 }
 
-/// Symbols of a library by name. Every foreign call in this module obtains its function from this type.
+/// Loaded library, from which functions are obtained by name. Every foreign call in this module uses this type.
 struct Symbols {
     library: SharedLibrary,
 }
 
 impl Symbols {
     fn open(path: &Path) -> Result<Self, ToolchainError> {
-        // SAFETY: a child process has loaded the library before (`probe`). Nothing more can be verified about foreign
-        // code.
+        // SAFETY: a child process has already loaded the library (`probe`). The behaviour of foreign code cannot be
+        // verified further.
         let library = unsafe { SharedLibrary::open(path) };
         let library = library.map_err(|cause| {
             ToolchainError::Unusable(
@@ -113,7 +114,7 @@ impl Symbols {
         Ok(Self { library })
     }
 
-    /// Returns the function with this name, if there is one.
+    /// Returns the function with this name; `None` if the library lacks it.
     ///
     /// # Safety
     /// `F` must be a function pointer of the symbol's true type.
@@ -122,13 +123,13 @@ impl Symbols {
         unsafe { self.library.function(name) }
     }
 
-    /// Returns the text that a function of OpenBLAS returns. The name of the function may have a suffix in builds
-    /// with 64-bit integers.
+    /// Returns the text that a function of OpenBLAS returns; `None` if the function is missing. In builds with 64-bit
+    /// integers, the name of the function may have a suffix.
     fn suffixed_text(&self, name: &str) -> Option<String> {
         self.text(name).or_else(|| self.text(&format!("{name}64_")))
     }
 
-    /// Returns a routine by its Fortran name, which may have a suffix in builds with 64-bit integers.
+    /// Returns a routine by its Fortran name. In builds with 64-bit integers, the name may have a suffix.
     ///
     /// # Safety
     /// The requirements of [`Symbols::function`] apply.
@@ -149,8 +150,8 @@ impl Symbols {
     /// Calls a function without arguments that returns a C string, and returns the text.
     fn text(&self, name: &str) -> Option<String> {
         type GetText = unsafe extern "C" fn() -> *const c_char;
-        // SAFETY: the libraries declare the functions that are named here with this type. The strings live as long as
-        // the library, which is never unloaded.
+        // SAFETY: the libraries declare the functions that are named in this module with this type. The strings live as
+        // long as the library, which is never unloaded.
         unsafe {
             let text = self.function::<GetText>(name)?();
             (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
@@ -267,7 +268,7 @@ impl BlasLibrary {
         self.check_entries("dgemm", &c, m, |i, j| {
             entry(i, j) - (0..k).map(|p| entry(i, p) * entry(p, j)).sum::<f64>()
         })?;
-        // X is given, and B is computed as L X.
+        // X is chosen, and B is computed as L X.
         let l = filled(n, n, entry_below_diagonal);
         // The array contains B; the routine replaces B by the solution X.
         let mut x = filled(n, k, |i, j| {
@@ -278,7 +279,9 @@ impl BlasLibrary {
         self.check_entries("dtrsm", &x, n, entry)
     }
 
-    /// Compares a result with `rows` rows with the expected entries.
+    /// Compares the entries of a result that has `rows` rows with the expected entries.
+    ///
+    /// Fails at the first difference.
     fn check_entries(
         &self,
         routine: &str,
@@ -299,7 +302,7 @@ impl BlasLibrary {
     }
 }
 
-/// Returns a matrix in column-major order; `at(i, j)` is the entry in row `i` and column `j`.
+/// Creates a matrix in column-major order; `at(i, j)` is the entry in row `i` and column `j`.
 fn filled(rows: usize, columns: usize, at: impl Fn(usize, usize) -> f64) -> Vec<f64> {
     (0..rows * columns).map(|x| at(x % rows, x / rows)).collect()
 }
@@ -321,9 +324,9 @@ fn wrong(path: &Path, routine: &str, what: String) -> ToolchainError {
     )
 }
 
-/// Returns the width of a library's integers. It is detected with a dot product of vectors of length 2. The length
-/// is passed as 64 bits, with all bits of the upper half set. A library with 64-bit integers reads a negative
-/// length, for which DDOT is zero by definition; a library with 32-bit integers reads 2.
+/// Returns the width of a library's integers. It is detected by the dot product of two vectors with two elements. The
+/// number 2 is passed in the lower half of 64 bits, and all bits of the upper half are set. A library with 64-bit
+/// integers reads a negative length, for which DDOT is zero by definition; a library with 32-bit integers reads 2.
 fn integer_bits(ddot: Ddot) -> Option<u32> {
     let x = [3.0, 5.0];
     let y = [7.0, 11.0];
@@ -426,7 +429,7 @@ fn armpl_version(symbols: &Symbols) -> Option<String> {
     }
 }
 
-/// Returns the function of the library that restricts it to one thread; `None` if there is none.
+/// Returns the function that restricts the library to one thread; `None` if the library has none.
 fn threads(symbols: &Symbols, vendor: Vendor) -> Option<Threads> {
     let names: &[&str] = match vendor {
         Vendor::OpenBlas => &["openblas_set_num_threads", "openblas_set_num_threads64_"],
@@ -500,7 +503,7 @@ mod tests {
 
     #[test]
     fn version_text_of_library_is_read() {
-        // The C library of the system stands for a BLAS library.
+        // The C library of the system replaces a BLAS library in this test.
         let Ok(symbols) = Symbols::open(Path::new("libc.so.6")) else { return };
         let version = symbols.text("gnu_get_libc_version").unwrap();
         assert!(version.starts_with("2."), "{version}");

@@ -1,9 +1,9 @@
-//! Tests of a library in a child process, because it may crash. A test returns the properties of the library and its
-//! DGEMM rate. The library is tested with the kernels that it selects itself, and with other kernels that this
-//! processor can run.
+//! Tests of a library in a child process, because the library may crash. A test returns the properties of the library
+//! and its DGEMM rate. The library is tested with the kernels that it selects itself, and with other kernels that this
+//! processor supports.
 //!
-//! A library that is older than the processor silently uses kernels for older processors, which can be slower by a
-//! factor of two or more. Therefore kernels that can be selected by an environment variable are tested as well.
+//! A library that is older than the processor silently uses kernels for older processors, which may be slower by a
+//! factor of two or more. Therefore kernels that an environment variable can select are tested, too.
 
 use super::find::BlasCandidate;
 use super::info::{BlasInfo, ProbedBlas, Vendor};
@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Option with which the child process prints the output of [`list_kernels`] instead of the output of [`answer`].
 pub const LIST_KERNELS: &str = "--list-kernels";
 
-/// Runs tests of libraries in child processes.
+/// Starter of the child processes in which libraries are tested.
 #[derive(Debug, Clone)]
 pub struct BlasProber {
     /// Command that starts this program so that it prints the output of [`answer`]. The path of a library is
@@ -48,8 +48,8 @@ impl BlasProber {
         Ok(ProbedBlas { about, rate: FlopsPerSec(rate), environment: None })
     }
 
-    /// Tests the library of `candidate` with the kernels named `wanted`. `isa` returns true for the processor's
-    /// instruction sets, with their names in `/proc/cpuinfo`.
+    /// Tests the library of `candidate` with the kernels named `wanted`. `isa` returns true for an instruction set of
+    /// the processor, named as in `/proc/cpuinfo`.
     ///
     /// # Errors
     /// Fails before the kernels run if the library does not contain them, or if the processor does not support a
@@ -78,7 +78,7 @@ impl BlasProber {
         }
     }
 
-    /// Measures the rate of a tested library in FLOP/s again, in a new process.
+    /// Measures the rate of a tested library again in a new process; returns FLOP/s.
     ///
     /// # Errors
     /// Fails as [`BlasProber::probe`] does.
@@ -91,8 +91,8 @@ impl BlasProber {
         self.ask(&probed.about.path, environment, interrupted).map(|(_, rate)| rate)
     }
 
-    /// Loads the library at `path` in a child process, with an environment variable set. Returns the properties and the
-    /// rate of the library.
+    /// Loads the library at `path` in a child process with the variable `environment`. Returns the properties of the
+    /// library, and its rate in FLOP/s.
     fn ask(
         &self,
         path: &Path,
@@ -121,8 +121,8 @@ impl BlasProber {
         answer.map_err(ToolchainError::Unusable)
     }
 
-    /// Tests `candidate` with the kernels that it selects itself, and with all other kernels that may be fast and that
-    /// this processor can run, until `is_over` returns true. `isa` has the same meaning as in
+    /// Tests `candidate` with the kernels that it selects itself, and then with other kernels that may be fast and that
+    /// this processor supports, until `is_over` returns true. `isa` has the same meaning as in
     /// [`BlasProber::probe_kernel`].
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl BlasProber {
     ) -> Result<Vec<ProbedBlas>, ToolchainError> {
         let mut probed = vec![self.probe(candidate, interrupted)?];
         let vendor = probed[0].about.vendor;
-        // A selection in the user's environment is kept.
+        // If the user's environment selects kernels, only this selection is tested.
         let is_set = vendor.kernel_variable().is_some_and(|name| std::env::var_os(name).is_some());
         if is_set {
             return Ok(probed);
@@ -197,7 +197,7 @@ impl BlasProber {
     }
 
     fn job(&self, path: &Path) -> Job {
-        // One thread is used, because starting a thread pool would take longer than the test, which takes a tenth of a
+        // One thread is sufficient. Starting a thread pool would take longer than the test, which takes a tenth of a
         // second.
         let environment = threads_environment(1);
         let command = self.command.with([path.display().to_string()]);
@@ -224,7 +224,10 @@ pub fn threads_environment(threads: usize) -> Vec<(String, Option<String>)> {
         .to_vec()
 }
 
-/// Returns the tested library; `None` if the library cannot be used. Other errors are returned.
+/// Returns the tested library, or `None` if the library cannot be used.
+///
+/// # Errors
+/// Returns all other errors, e.g. an interruption.
 fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas>, ToolchainError> {
     match tried {
         Err(ToolchainError::Unusable(_)) => Ok(None),

@@ -1,16 +1,15 @@
 //! Instructions of one function: detection and analysis of its hot loop.
 //!
-//! A loop is the code between a backward jump and the target of the jump. The hot loop is the innermost loop that
-//! moves the most bytes per iteration: a vectorised loop moves several vectors, while its prologue and remainder
-//! loops move one element. This rule does not depend on the compiler. If several loops move the same number of
-//! bytes, because the program selects one of them at run time, the hot loop is the first one with the widest
-//! vectors.
+//! A loop is the code between a backward jump and the target of the jump. Of the innermost loops, the hot loop is the
+//! one that moves the most bytes per iteration: a vectorised loop moves several vectors, but its prologue and remainder
+//! loops move one element. This rule does not depend on the compiler. If several loops move the same number of bytes,
+//! because the program selects one of them at run time, the hot loop is the first one with the widest vectors.
 
 use super::Code;
 use super::image::{Function, Image};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-/// Instructions of a function, including parts that the compiler placed elsewhere.
+/// Instructions of a function, including parts that the compiler placed at other addresses.
 pub(super) struct Body {
     instructions: Vec<Instruction>,
     /// Address range of each part of the function; the end is exclusive.
@@ -27,7 +26,7 @@ struct Loop {
 }
 
 impl Loop {
-    /// True if `inner` is another loop that is inside this loop.
+    /// True if `inner` is a different loop within this loop.
     fn contains(&self, inner: &Self) -> bool {
         self != inner && self.first <= inner.first && inner.last <= self.last
     }
@@ -60,7 +59,8 @@ impl Body {
         &self.instructions[of.first..=of.last]
     }
 
-    /// Returns the innermost loop that moves the most bytes per iteration; `None` if no loop accesses data.
+    /// Returns the hot loop, i.e. the innermost loop that moves the most bytes per iteration; `None` if no loop
+    /// accesses data.
     fn hot_loop(&self) -> Option<Loop> {
         let branch = [FlowControl::ConditionalBranch, FlowControl::UnconditionalBranch];
         let jumps = self.instructions.iter().enumerate();
@@ -68,7 +68,7 @@ impl Body {
             .filter(|(_, instruction)| branch.contains(&instruction.flow_control()))
             .filter_map(|(i, instruction)| {
                 let target = instruction.near_branch_target();
-                // The jump must lead to itself or backwards, within the same part of the function.
+                // Only jumps backwards, or to themselves, within one part of the function end a loop.
                 let first = self.instructions.iter().position(|other| other.ip() == target)?;
                 let same_part = self.part_at(target) == self.part_at(instruction.ip());
                 (first <= i && same_part).then_some(Loop { first, last: i })
@@ -78,7 +78,7 @@ impl Body {
         for candidate in &loops {
             let iteration = self.loop_instructions(candidate);
             let bytes: u32 = iteration.iter().filter_map(data_bytes).sum();
-            // An inner loop without data access, such as a wait, does not exclude the outer loop.
+            // An inner loop without data access, e.g. one that waits, does not exclude the outer loop.
             let inner = loops.iter().any(|other| {
                 candidate.contains(other)
                     && self.loop_instructions(other).iter().any(|i| data_bytes(i).is_some())
@@ -110,7 +110,8 @@ impl Body {
                     let outside = self.part_at(target).is_none();
                     outside.then(|| image.name_at(target).unwrap_or("?"))
                 }
-                // A jump through a register may be a switch statement within the function, and is not listed as a call.
+                // A jump through a register may be a switch statement within the function, so it does not count as a
+                // call.
                 FlowControl::IndirectCall => Some(image.symbol_slot(instruction).unwrap_or("?")),
                 FlowControl::IndirectBranch => image.symbol_slot(instruction),
                 _ => string_operation(instruction),
@@ -133,18 +134,18 @@ fn string_operation(instruction: &Instruction) -> Option<&'static str> {
     }
     match instruction.mnemonic() {
         Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsq => Some("rep movs"),
-        // A vector instruction has the same name but other operands.
+        // `movsd` is also the name of a vector instruction, which has other operands.
         Mnemonic::Movsd if instruction.op0_kind() == OpKind::MemoryESRDI => Some("rep movs"),
         Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => Some("rep stos"),
         _ => None,
     }
 }
 
-/// Returns the number of bytes of arrays that an instruction reads or writes; `None` if it accesses no array. Stack
-/// and constants do not count as arrays; computing an address does not count as access.
+/// Returns the number of array bytes that an instruction reads or writes; `None` if it accesses no array. Stack frames
+/// and constants do not count as arrays, and the computation of an address does not count as access.
 fn data_bytes(instruction: &Instruction) -> Option<u32> {
     let has_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
-    // Without a frame pointer, RBP may point to an array. If RBP points to a stack frame, displacements are negative.
+    // RBP may point to an array if the function has no frame pointer. In a stack frame, its displacements are negative.
     let own = match instruction.memory_base() {
         _ if instruction.memory_index() != Register::None => false,
         Register::RSP | Register::RIP => true,
@@ -169,7 +170,7 @@ fn width(instruction: &Instruction) -> Option<u32> {
         .map(|i| instruction.op_register(i))
         .filter(|register| register.is_ymm() || register.is_zmm())
         .map(|register| register.size() as u32);
-    // A broadcast reads only one element, so that the number of bytes is not the vector width.
+    // A broadcast reads one element, so the number of moved bytes is smaller than the vector width.
     let moved = data_bytes(instruction).filter(|_| !instruction.is_broadcast());
     registers.chain(moved).max()
 }

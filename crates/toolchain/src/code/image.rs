@@ -12,7 +12,7 @@ pub(super) struct Image<'a> {
     code: Vec<(u64, &'a [u8])>,
     /// Functions by address; several functions may have the same address.
     functions: Vec<Function>,
-    /// Names of the symbols whose addresses the dynamic linker stores in slots, by the address of the slot.
+    /// Names of symbols by the address of the slot in which the dynamic linker stores the address of the symbol.
     slots: BTreeMap<u64, String>,
 }
 
@@ -25,8 +25,8 @@ pub(super) struct Function {
 
 /// Maximum number of instructions in a stub of the procedure linkage table: a landing pad and the jump.
 const STUB: usize = 3;
-/// Maximum size of a function whose symbol has no size. The function ends at the latest where the next function
-/// begins.
+/// Maximum size of a function whose symbol contains no size, in bytes. The start of the next function also ends the
+/// function.
 const LONGEST: u64 = 1 << 20;
 
 impl<'a> Image<'a> {

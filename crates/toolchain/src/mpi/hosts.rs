@@ -1,5 +1,5 @@
-//! Host names, and launcher options that start the same number of ranks on each of several hosts. The module performs
-//! no system calls.
+//! Host names, and launcher options that start the same number of ranks on each of several hosts. The functions are
+//! pure.
 //!
 //! Launchers pass host names to ssh, which interprets a name with a leading hyphen as an option. Therefore only valid
 //! host names are accepted.
@@ -17,8 +17,8 @@ pub struct HostList(pub Vec<String>);
 
 /// Maximum number of hosts in a list. It is Slurm's limit for a job (`MAX_SLURM_NODES`).
 const MAX_HOSTS: usize = 65_536;
-/// Maximum number of characters of a host name. The next constant is the maximum for each part between points (RFC
-/// 1123, 2.1; RFC 1035, 2.3.4).
+/// Maximum number of characters of a host name (RFC 1123, 2.1). The next constant is the maximum for each part between
+/// points (RFC 1035, 2.3.4).
 const MAX_CHARACTERS: usize = 253;
 const MAX_PART_CHARACTERS: usize = 63;
 
@@ -48,8 +48,7 @@ impl FromStr for HostList {
 }
 
 impl HostList {
-    /// Separates the names that are valid in this grammar from the invalid ones, which must not be passed to
-    /// another program.
+    /// Separates valid names from invalid names, which must not be passed to another program.
     pub fn partition(names: &[String]) -> (Vec<String>, Vec<String>) {
         names.iter().cloned().partition(|name| {
             name.parse::<Self>().is_ok_and(|list| list.0.len() == 1 && list.0[0] == *name)
@@ -72,7 +71,7 @@ impl HostList {
             }
         }
         for ((before, after), numbers) in families {
-            // A number without a leading zero belongs to the padded numbers of its length, if there are any.
+            // If some numbers are padded with zeros, numbers of the same length without a leading zero belong to them.
             let padded: BTreeSet<usize> =
                 numbers.iter().filter(|n| is_padded(n)).map(|n| n.len()).collect();
             let mut of_width: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
@@ -94,7 +93,7 @@ fn is_padded(digits: &str) -> bool {
     digits.len() > 1 && digits.starts_with('0')
 }
 
-/// Splits a name at its last number into the part before it, the digits, and the part after it. A number of more
+/// Splits a name at its last number: the part before the number, its digits, and the part after it. A number with more
 /// than 18 digits is treated as text.
 fn last_number(name: &str) -> Option<(&str, &str, &str)> {
     const MAX_DIGITS: usize = 18;
@@ -149,7 +148,8 @@ fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     }
 }
 
-/// Parses the rest of a bracket such as `01-04,7]`. The numbers of a range have as many digits as its first number.
+/// Parses the content of a bracket and its end, such as `01-04,7]`. The numbers of a range have as many digits as its
+/// first number.
 fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     let mut all = Vec::new();
     loop {
@@ -186,7 +186,7 @@ fn wrong(name: &str) -> Option<&'static str> {
     )
 }
 
-/// True if the text is a valid part of a host name between points.
+/// True if the text may stand between two points of a host name.
 fn is_name_part(part: &str) -> bool {
     let has_hyphen_at_end = part.starts_with('-') || part.ends_with('-');
     !part.is_empty() && part.len() <= MAX_PART_CHARACTERS && !has_hyphen_at_end
@@ -204,7 +204,7 @@ pub struct HostRanks<'a> {
 }
 
 impl HostRanks<'_> {
-    /// Returns the arguments of the launcher.
+    /// Returns the arguments with which the launcher places the ranks on the hosts.
     pub fn arguments(&self, launcher: LauncherKind) -> Vec<String> {
         let Self { hosts, per_host, threads } = *self;
         let nodes = hosts.len();

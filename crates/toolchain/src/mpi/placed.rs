@@ -101,12 +101,12 @@ impl MpiLaunch<'_> {
     }
 
     /// Returns the launcher's options for the ranks, with the content of the rank file. The caller must write this
-    /// content to the file `rankfile`.
+    /// content to the file named `rankfile`.
     pub fn words(&self, rankfile: &str) -> LauncherArguments {
         self.words_in(rankfile, Self::is_in_job())
     }
 
-    /// Returns the same options as [`Self::words`]. `in_job` is true if the process runs in a job of a batch system.
+    /// Like [`Self::words`], but `in_job` specifies whether the process runs in a job of a batch system.
     pub fn words_in(&self, rankfile: &str, in_job: bool) -> LauncherArguments {
         let kind = self.launcher.kind;
         let mut words = Vec::new();
@@ -133,7 +133,7 @@ impl MpiLaunch<'_> {
             },
         }
         if in_job {
-            // In a job, the node is not called localhost; it is the first node of the job (+n0).
+            // In a job, Open MPI does not know the node as localhost, but as the first node of the job (+n0).
             content = content.map(|text| text.replace("=localhost ", "=+n0 "));
         }
         LauncherArguments { words, rankfile: content }

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 const BELOW: [&str; 5] =
     ["lib", "lib64", "lib/release", "lib/*-linux-gnu", "lib/*-linux-gnu/openmpi/lib"];
 
-/// Returns the library whose ranks the launcher of this implementation can start. The installation of the launcher
-/// is searched first, along the launcher's symbolic links, and then the folders of the dynamic linker.
+/// Returns a library whose ranks this launcher can start, with its ABI. The folders of the launcher's installation are
+/// searched first, along its symbolic links, and then the folders of the dynamic linker.
 pub(super) fn launcher_library(
     launcher: &Path,
     own: &MpiImplementation,
@@ -27,7 +27,7 @@ pub(super) fn launcher_library(
     library_in(&folders, own)
 }
 
-/// Returns the library in these folders that most likely has the same ABI as the launcher's ranks.
+/// Returns the library in these folders whose ABI is most likely that of the launcher's ranks; `None` if there is none.
 fn library_in(folders: &[PathBuf], own: &MpiImplementation) -> Option<(PathBuf, &'static MpiAbi)> {
     for abi in launcher_abis(Some(own), |_| false) {
         for folder in folders {

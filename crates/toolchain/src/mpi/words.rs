@@ -31,7 +31,7 @@ impl RecognisedLauncher {
     }
 }
 
-/// Returns the library from a wrapper's output for `--showme:version` or `-v`.
+/// Detects the library from a wrapper's output for `--showme:version` or `-v`.
 pub fn library_in_output(output: &str) -> Option<MpiLibrary> {
     for line in output.lines() {
         let has_words = line.contains(" for ") || line.contains("version");
@@ -49,7 +49,7 @@ pub fn library_in_output(output: &str) -> Option<MpiLibrary> {
     None
 }
 
-/// Recognises a launcher from its output for `--version`.
+/// Recognises a launcher by its output for `--version`.
 pub fn recognise_launcher(output: &str) -> Option<RecognisedLauncher> {
     for line in output.lines() {
         // Debian's package of Slurm prints slurm-wlm.
@@ -67,7 +67,7 @@ pub fn recognise_launcher(output: &str) -> Option<RecognisedLauncher> {
     None
 }
 
-/// Returns the version from a launcher's output, given the line that identified the launcher.
+/// Extracts the version from a launcher's output; `line` is the line that identified the launcher.
 fn version_in(output: &str, line: &str, place: &VersionPlace) -> Option<String> {
     match place {
         VersionPlace::LastOfLine => last_number(line),
@@ -86,14 +86,14 @@ fn last_number(line: &str) -> Option<String> {
     line.split_whitespace().rev().find_map(version_at)
 }
 
-/// False for the output of a Hydra that lists no topology library.
+/// False for the output of a Hydra whose list of topology libraries is empty, so that it cannot bind ranks.
 fn binds_ranks(output: &str) -> bool {
     let mut lines = output.lines();
     !lines.any(|line| line.trim() == "Topology libraries available:")
 }
 
-/// Returns the version number at the beginning of a text. It consists of digits and points, and the suffix of a release
-/// candidate if there is one.
+/// Parses the version number at the beginning of a text: digits and points, and the suffix of a release candidate if
+/// there is one.
 fn version_at(text: &str) -> Option<String> {
     let text = text.trim_start();
     let end = text
@@ -104,8 +104,8 @@ fn version_at(text: &str) -> Option<String> {
     number.then(|| word.to_owned())
 }
 
-/// Shortens the error output of a launcher: of Open MPI's explanations, which are between two lines of dashes, only
-/// the lines of the first sentence remain.
+/// Shortens the error output of a launcher. Open MPI prints explanations between two lines of dashes; only the first
+/// sentence of each remains.
 pub fn without_explanations(text: &str) -> String {
     let mut kept = Vec::new();
     let mut is_explanation = false;

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Returns the Triad figures of eight runs with the same setting, in B/s, with the round trips. They were recorded half
-/// a minute apart in a virtual machine with two Zen 5 CPUs on a shared host.
+/// Returns the Triad figures of eight runs with the same setting, in B/s, with their core-to-core round trips. The runs
+/// were recorded half a minute apart in a virtual machine with two Zen 5 CPUs on a shared host.
 fn eight_runs() -> Vec<Measurement> {
     #[derive(serde::Deserialize)]
     struct Recorded {

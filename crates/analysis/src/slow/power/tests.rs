@@ -5,9 +5,9 @@ use nodegauge_measure::stats;
 
 const PRACTICAL: Fraction = Fraction(0.04);
 const GROUPS: usize = 400;
-/// Limit for 5 of 100: two standard deviations of the binomial distribution above the mean.
-const MISTAKEN_MOST: usize = 29;
-const GOOD_LEAST: usize = 380;
+/// Limit for 5 of 100 nodes: the mean of the binomial distribution plus two standard deviations.
+const MAX_MISTAKEN: usize = 29;
+const MIN_GOOD: usize = 380;
 
 /// Returns the runs of nodes of one kind with these spreads between nodes and between runs.
 fn runs_of(
@@ -31,8 +31,8 @@ fn better_median(runs: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// Counts the positions (good, undecided, unknown) of a new node with this loss, judged by references of 400 simulated
-/// groups.
+/// Counts the verdicts good, undecided and unknown on a new node with this loss. References from 400 simulated groups
+/// judge the node.
 fn counts(nodes: usize, runs: usize, own: usize, spread: Components, loss: f64) -> [usize; 3] {
     let mut random = fastrand::Rng::with_seed(17);
     let mut counts = [0; 3];
@@ -73,7 +73,7 @@ fn node_with_the_sought_loss_is_good_in_at_most_5_of_100() {
     ];
     for (nodes, runs, own, spread) in cases {
         let [good, ..] = counts(nodes, runs, own, spread, 0.1);
-        assert!(good <= MISTAKEN_MOST, "{nodes} x {runs}, {own}: {good} {spread:?}");
+        assert!(good <= MAX_MISTAKEN, "{nodes} x {runs}, {own}: {good} {spread:?}");
     }
 }
 
@@ -87,7 +87,7 @@ fn good_nodes_are_called_good_if_the_spread_permits() {
         (1, 12, 2, Components { nodes: None, runs: Some(0.02) }),
     ] {
         let [good, ..] = counts(nodes, runs, own, spread, 0.0);
-        assert!(good >= GOOD_LEAST, "{nodes} x {runs}, {own}: {good} {spread:?}");
+        assert!(good >= MIN_GOOD, "{nodes} x {runs}, {own}: {good} {spread:?}");
     }
 }
 
@@ -103,9 +103,9 @@ fn wide_spread_needs_the_reported_number_of_runs() {
     let peers = Peers { spread: Components { nodes: Some(0.0), ..wide }, nodes: 12, runs: 48 };
     let needed = peers.power(PRACTICAL, Fraction(0.36), 1).needed.unwrap().runs;
     let [good, ..] = counts(12, needed, needed, wide, 0.0);
-    assert!(good >= GOOD_LEAST, "{needed}: {good}");
+    assert!(good >= MIN_GOOD, "{needed}: {good}");
     let [slow, ..] = counts(12, needed, needed, wide, 0.1);
-    assert!(slow <= MISTAKEN_MOST, "{needed}: {slow}");
+    assert!(slow <= MAX_MISTAKEN, "{needed}: {slow}");
 }
 
 #[test]
@@ -114,11 +114,11 @@ fn better_median_has_the_quantiles_of_order_statistics() {
         assert!((found - expected).abs() < 0.01, "{found} {expected}");
     };
     near(better_median_quantile(1, 0.05), 1.6449);
-    // The better of two runs.
+    // Case of the better of two runs.
     near(better_median_quantile(2, 0.05), normal_quantile(1.0 - 0.95f64.sqrt()));
     near(worse_median_quantile(2, 0.1), -normal_quantile(0.1f64.sqrt()).abs() + 2.0 * 0.4783);
     near(better_median_quantile(3, 0.05), 1.1022);
-    // The formula for many runs continues the exact values.
+    // At the transition, the formula for many runs agrees with the exact values.
     for runs in [EXACT - 1, EXACT] {
         let exact = better_median_quantile(runs, 0.05);
         let next = better_median_quantile(runs + 2, 0.05);

@@ -132,5 +132,5 @@ fn table(lines: &[RunLine], registry: &Registry) -> String {
             of(|of| of.suspect.to_string()),
         ]);
     }
-    csv::written(&rows)
+    csv::format_rows(&rows)
 }
