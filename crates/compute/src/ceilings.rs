@@ -183,7 +183,8 @@ impl PeakGroup<'_> {
         for name in [fma, simd, scalar] {
             let of_name: Vec<(usize, &Peak)> =
                 peaks.iter().enumerate().filter(|(_, of)| peak_name(&of.kernel) == name).collect();
-            let best = of_name.iter().max_by(|(_, a), (_, b)| a.best_rate().0.total_cmp(&b.best_rate().0));
+            let best =
+                of_name.iter().max_by(|(_, a), (_, b)| a.best_rate().0.total_cmp(&b.best_rate().0));
             let Some((cell, fastest)) = best.copied() else { continue };
             let rates = of_name.iter().map(|(_, of)| LoopRate::from_peak(of)).collect();
             let config = peak_config(fastest, &on, rates);

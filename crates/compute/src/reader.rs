@@ -44,7 +44,8 @@ impl Reader for HplReader {
         }
         if found.has_bare_variant {
             // The rate in 16 bits would be many times that of HPL.
-            let cause = "its variant names no algorithm, as in output of HPL-MxP: it may not be from HPL";
+            let cause =
+                "its variant names no algorithm, as in output of HPL-MxP: it may not be from HPL";
             return Err(UnreadOutput::from(cause.to_owned()));
         }
         Ok(reference::saved_figures(&found).into())

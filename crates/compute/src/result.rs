@@ -107,7 +107,9 @@ impl RatingEvidence<'_> {
     /// Returns a figure with the measured peak as its limit.
     fn against_peak(&self, name: &str, samples: Vec<f64>) -> Measurement {
         let m = figure(name, samples);
-        let Some(peak) = self.seen.peak("f64").filter(|peak| peak.best_rate().0 > 0.0) else { return m };
+        let Some(peak) = self.seen.peak("f64").filter(|peak| peak.best_rate().0 > 0.0) else {
+            return m;
+        };
         let isa = peak.kernel.isa_name();
         let threads = counted(self.threads(), "thread");
         m.limit(peak.best_rate().0, format!("{isa} multiply-adds in registers, {threads}"))
@@ -232,7 +234,9 @@ impl RatingEvidence<'_> {
             element: Some(element.to_owned()),
             isa: Some(isa.to_owned()),
             clock_hz: self.clock(peak),
-            flops_per_cycle: self.clock(peak).and_then(|_| peak.best_burst().per_cycle(self.threads())),
+            flops_per_cycle: self
+                .clock(peak)
+                .and_then(|_| peak.best_burst().per_cycle(self.threads())),
             loops: Some(of_loops),
             theoretical: theory.clone(),
         };
@@ -257,7 +261,8 @@ impl RatingEvidence<'_> {
     fn clock(&self, peak: &Peak) -> Option<Hertz> {
         let burst = peak.best_burst();
         let per_cycle = burst.per_cycle(self.threads())?;
-        let possible = self.architecture(peak).is_none_or(|max| per_cycle <= max * (1.0 + MAX_EXCESS));
+        let possible =
+            self.architecture(peak).is_none_or(|max| per_cycle <= max * (1.0 + MAX_EXCESS));
         burst.clock.filter(|_| possible)
     }
 

@@ -293,7 +293,11 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         let others: String = others
             .filter_map(|m| Some(format!("; HPL with {} reaches {}", library_name(m), quoted(m)?)))
             .collect();
-        return Some(format!("HPL with {} reaches {}{n}{share}{others}", library_name(lead), quoted(lead)?));
+        return Some(format!(
+            "HPL with {} reaches {}{n}{share}{others}",
+            library_name(lead),
+            quoted(lead)?
+        ));
     }
     if let Some(m) = all.iter().find(|m| m.name == DGEMM) {
         let share = peak_share_in_words(m, peak).unwrap_or_default();
@@ -410,7 +414,8 @@ fn method_in_words(m: &Measurement, names_library: bool) -> String {
             };
             let n = config.n.unwrap_or(0);
             let nb = config.nb.unwrap_or(0);
-            let library = if names_library { format!(", {}", library_name(m)) } else { String::new() };
+            let library =
+                if names_library { format!(", {}", library_name(m)) } else { String::new() };
             format!("N {n}, NB {nb}{library}{grid}")
         }
         DGEMM if names_library => library_name(m),

@@ -31,7 +31,7 @@ use nodegauge_chase::{BLOCK, Chase, Load, MemoryRegion, RegionBuffers, Witnessed
 use nodegauge_gauge::family::SHARES;
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{RemainingTime, PredictedTime, policy};
+use nodegauge_measure::schedule::{PredictedTime, RemainingTime, policy};
 use nodegauge_measure::{Bytes, Fraction, NoticeId, clock};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_toolchain::CommandLine;
@@ -351,10 +351,11 @@ impl Mode for Family {
             FamilyView::Curves => "measuring all points of all curves, interleaved",
             FamilyView::Mix => "measuring all mixes, interleaved",
         };
-        let judged = run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |number| {
-            let FamilyCell { path, member, part } = cells[number];
-            paths[path].turn(member, part)
-        })?;
+        let judged =
+            run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |number| {
+                let FamilyCell { path, member, part } = cells[number];
+                paths[path].turn(member, part)
+            })?;
         let figures =
             FamilyFigures { family: self, memories: &memories, paths: &paths, cells: &cells };
         figures.add(run, &judged);

@@ -16,7 +16,7 @@ use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_kernels::{Kernel, ResidentLoop, Stores};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Cache, Quoted};
-use nodegauge_measure::schedule::{RemainingTime, PredictedTime, policy};
+use nodegauge_measure::schedule::{PredictedTime, RemainingTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
 use nodegauge_placement::Placement;
 use std::collections::BTreeSet;

@@ -19,7 +19,7 @@ use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::best_pages;
 use nodegauge_chase::{ChainPlace, Chase, Cycle, MemoryRegion, SLOTS, is_cached};
 use nodegauge_measure::record::Quoted;
-use nodegauge_measure::schedule::{RemainingTime, PredictedTime, policy};
+use nodegauge_measure::schedule::{PredictedTime, RemainingTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
 
 /// Maximum ratio of the size of a region to the size of its largest working set.
@@ -120,9 +120,10 @@ impl Mode for Latency {
             samples.extend(first);
         }
         let phase = "chasing through all working sets, interleaved";
-        let judged = run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, samples, phase, |i| {
-            cells[i].idle_sample(&mut pool)
-        })?;
+        let judged =
+            run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, samples, phase, |i| {
+                cells[i].idle_sample(&mut pool)
+            })?;
         let caches = ladder::reported(&setup.site.topology, setup.placement);
         // Levels are detected on huge pages. On base pages, TLB misses cause additional steps in the curve.
         let last = (regions.len() - 1) * sets.len();

@@ -34,7 +34,7 @@ use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{RemainingTime, PredictedTime, policy};
+use nodegauge_measure::schedule::{PredictedTime, RemainingTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Unit, clock};
 use nodegauge_placement::Placement;
 use std::collections::BTreeSet;
@@ -561,9 +561,10 @@ impl Mode for Scaling {
         };
         let first = self.set_up(run, &mut of)?;
         let phase = "measuring all numbers of threads, interleaved";
-        let judged = run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |number| {
-            of.turn(number)
-        })?;
+        let judged =
+            run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |number| {
+                of.turn(number)
+            })?;
         self.add_measured(run, &of, &region, &judged);
         self.add_predicted(run);
         Ok(())

@@ -244,7 +244,9 @@ impl Schedule {
                 // Each cell gets at least one sample, unless the run is so late that it ends with what it has. The
                 // minimum number of rounds is not enforced if it would exceed the time.
                 let has_figure = self.has_counted() && self.limits.is_exceeded();
-                if !self.requires_samples() && (late || has_figure || (passes >= 1 && elapsed() > end)) {
+                if !self.requires_samples()
+                    && (late || has_figure || (passes >= 1 && elapsed() > end))
+                {
                     return Ok(Stop::Budget);
                 }
                 if !self.active.contains(&cell) {
@@ -260,7 +262,8 @@ impl Schedule {
                     let warm_up = usize::from(self.policy.warm_up == WarmUp::Round);
                     let rounds = round as f64 + (place + 1) as f64 / count as f64;
                     let done = self.limits.samples.map_or(0.0, |n| rounds / (n + warm_up) as f64);
-                    let spent = if self.requires_samples() { 0.0 } else { elapsed().as_secs_f64() / time };
+                    let spent =
+                        if self.requires_samples() { 0.0 } else { elapsed().as_secs_f64() / time };
                     let words = latest.map_or_else(String::new, |of| of(&self.samples));
                     observer.progress(done.max(spent).min(1.0), &words);
                 }

@@ -22,7 +22,7 @@ use nodegauge_measure::clock;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::schedule::{RemainingTime, Limits};
+use nodegauge_measure::schedule::{Limits, RemainingTime};
 use nodegauge_measure::{
     Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, notice,
 };
@@ -382,8 +382,8 @@ fn run_interleaved<'a, 'b>(
         }
         let now = clock::now();
         let round_time = now.saturating_duration_since(round_start);
-        let fits =
-            deadline.is_none_or(|end| RemainingTime::until(end, 1).allows(Duration::ZERO, round_time));
+        let fits = deadline
+            .is_none_or(|end| RemainingTime::until(end, 1).allows(Duration::ZERO, round_time));
         if !fits {
             break;
         }

@@ -203,7 +203,9 @@ impl PlannedRun for AblationPlan {
             array_bytes: Bytes(arrangement.elements() * arrangement.options.arrays.element.bytes()),
         };
         let notices = &mut arrangement.notices;
-        notices.extend(measured.memcpy_note().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
+        notices.extend(
+            measured.memcpy_note().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)),
+        );
         let mut measurements = measured.figures();
         measurements.extend(failed.map(|(failure, step)| lost(step, failure)));
         measurements.extend(lost_copy.map(|failure| {

@@ -431,7 +431,8 @@ impl Running {
         let mut candidates: BTreeMap<usize, MeasuredTarget> = BTreeMap::new();
         for members in size_check_groups(site, &cells) {
             let make = &mut |arrangement: &Arrangement| arrangement.target(site, coordinator);
-            let may_grow = members.iter().all(|i| cells[*i].arrangement.doubled_size(site).is_some());
+            let may_grow =
+                members.iter().all(|i| cells[*i].arrangement.doubled_size(site).is_some());
             let count = members.len() as u32;
             let mut set_up = TargetSetup { make, target: |it| &mut **it, count, may_grow };
             let first = &mut cells[members[0]].arrangement;

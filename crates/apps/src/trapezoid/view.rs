@@ -217,18 +217,25 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let evenly = format!(
         "the other policies are {min:.3} to {max:.3} times as fast as policy 0 (confidence intervals from {low:.3} to {high:.3})"
     );
-    Some(match (apart.as_slice(), Speed::from_interval(Some([low, high]), MAX_NEGLIGIBLE_DIFFERENCE)) {
-        ([], Speed::NoDifference) => {
-            let found = detectable_difference(MAX_NEGLIGIBLE_DIFFERENCE);
-            format!("placement does not affect sums {what}: {evenly}; {found}")
-        }
-        ([], _) => Obstacle::new(evenly)
-            .with_remedy("use a larger --budget or --samples")
-            .cannot_tell(&question),
-        _ => {
-            format!("sums {what}: {} of {asked} policies differ: {}", apart.len(), apart.join(", "))
-        }
-    })
+    Some(
+        match (apart.as_slice(), Speed::from_interval(Some([low, high]), MAX_NEGLIGIBLE_DIFFERENCE))
+        {
+            ([], Speed::NoDifference) => {
+                let found = detectable_difference(MAX_NEGLIGIBLE_DIFFERENCE);
+                format!("placement does not affect sums {what}: {evenly}; {found}")
+            }
+            ([], _) => Obstacle::new(evenly)
+                .with_remedy("use a larger --budget or --samples")
+                .cannot_tell(&question),
+            _ => {
+                format!(
+                    "sums {what}: {} of {asked} policies differ: {}",
+                    apart.len(),
+                    apart.join(", ")
+                )
+            }
+        },
+    )
 }
 
 #[cfg(test)]

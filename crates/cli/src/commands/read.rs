@@ -276,8 +276,11 @@ pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
 fn input_to_read(file: &Path) -> Result<Input<'static>, Failure> {
     let input = open(file)?;
     if record_text(file, &input)?.is_some() {
-        return Err(Failure::usage(format!("{} already contains records of nodegauge", shown(file)))
-            .hint("save them with nodegauge history import"));
+        return Err(Failure::usage(format!(
+            "{} already contains records of nodegauge",
+            shown(file)
+        ))
+        .hint("save them with nodegauge history import"));
     }
     Ok(input)
 }

@@ -167,10 +167,7 @@ mod tests {
         assert!(
             text.starts_with("this process may run on cpus 0-7, far from its device NVIDIA H100")
         );
-        assert!(
-            text.contains("(0000:df:00.0), which is near cpus 8-15 (NUMA node 1)"),
-            "{text}"
-        );
+        assert!(text.contains("(0000:df:00.0), which is near cpus 8-15 (NUMA node 1)"), "{text}");
         topology.threads.iter_mut().for_each(|thread| thread.allowed = thread.socket == 1);
         assert_eq!(found_far(&topology, &machine), None);
     }

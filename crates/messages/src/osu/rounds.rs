@@ -45,9 +45,8 @@ impl Round {
         let trips = &self.trips;
         let middle = stats::median(trips);
         let agree = trips.iter().filter(|trip| regime::may_share_regime(**trip, middle)).count();
-        let last = before.map_or(&[][..], |round| {
-            &round.trips[round.trips.len().saturating_sub(END_TRIPS)..]
-        });
+        let last = before
+            .map_or(&[][..], |round| &round.trips[round.trips.len().saturating_sub(END_TRIPS)..]);
         let first = stats::median(&trips[..trips.len().min(END_TRIPS)]);
         let stayed = agree as f64 >= MIN_AGREEING_SHARE * trips.len() as f64
             && regime::may_share_regime(stats::median(last), first);

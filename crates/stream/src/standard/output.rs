@@ -249,14 +249,19 @@ impl<'a> PrintedLines<'a> {
 
     /// Returns the number after a label at the beginning of a line; `None` if no line has the label.
     fn count(&self, label: &'static str) -> Result<Option<u64>, StreamOutputError> {
-        let behind = self.0.iter().filter_map(|(at, line)| Some((*at, text_after_label(line, label)?)));
+        let behind =
+            self.0.iter().filter_map(|(at, line)| Some((*at, text_after_label(line, label)?)));
         Self::common_number(label, behind)
     }
 
     /// Returns the number of bytes after a label; counts in other units are ignored.
     fn bytes(&self, label: &'static str) -> Result<Option<u64>, StreamOutputError> {
-        let behind = self.0.iter().filter_map(|(at, line)| Some((*at, text_after_label(line, label)?)));
-        Self::common_number(label, behind.filter(|(_, end)| end.split_whitespace().nth(1) == Some("bytes")))
+        let behind =
+            self.0.iter().filter_map(|(at, line)| Some((*at, text_after_label(line, label)?)));
+        Self::common_number(
+            label,
+            behind.filter(|(_, end)| end.split_whitespace().nth(1) == Some("bytes")),
+        )
     }
 
     /// Returns the padding between arrays, which stream.c prints on the same line as the length.

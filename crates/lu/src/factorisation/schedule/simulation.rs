@@ -57,7 +57,8 @@ impl Machine {
         ran: &mut SimulatedRun,
     ) -> f64 {
         let own = self.nodes[thread];
-        let remote = columns.clone().filter(|column| (self.column_node)(*column) != own).count() as f64;
+        let remote =
+            columns.clone().filter(|column| (self.column_node)(*column) != own).count() as f64;
         let all = columns.len() as f64;
         ran.bytes += all * per_column;
         ran.remote += remote * per_column;
@@ -84,8 +85,8 @@ impl Machine {
                 16.0 * rows.len() as f64,
             ),
         };
-        let moved =
-            self.move_time(thread, columns, of_c, ran) + self.move_time(thread, panel, 8.0 * rows, ran);
+        let moved = self.move_time(thread, columns, of_c, ran)
+            + self.move_time(thread, panel, 8.0 * rows, ran);
         (flops / CORE).max(moved)
     }
 
@@ -181,14 +182,15 @@ fn both(topology: &str, n: usize, nb: usize) -> (usize, SimulatedRun, SimulatedR
     let nodes = distribution::thread_nodes(&topology, &placement);
     let threads = nodes.len();
     let group = panel_group_size(n, nb, threads);
-    let machine = |distribution: ColumnDistribution, column_node: Box<dyn Fn(usize) -> usize>| Machine {
-        n,
-        nb,
-        nodes: nodes.clone(),
-        column_node,
-        schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, distribution),
-        group,
-    };
+    let machine =
+        |distribution: ColumnDistribution, column_node: Box<dyn Fn(usize) -> usize>| Machine {
+            n,
+            nb,
+            nodes: nodes.clone(),
+            column_node,
+            schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, distribution),
+            group,
+        };
     let placing = ColumnDistribution::new(&nodes, n, nb, WIDEST);
     let distribution = placing.clone();
     let placed = machine(placing, Box::new(move |column| distribution.column_node(column))).run();

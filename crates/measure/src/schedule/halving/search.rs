@@ -391,8 +391,9 @@ mod tests {
             1 => Err("broken".to_owned()),
             _ => Ok(PreparedCandidate::Works(*number)),
         };
-        let mut working =
-            |groups: &[Vec<u32>], must_end: bool| prepare_candidates(groups, &|| must_end, &mut prepare);
+        let mut working = |groups: &[Vec<u32>], must_end: bool| {
+            prepare_candidates(groups, &|| must_end, &mut prepare)
+        };
         let groups = [vec![0, 2, 3], vec![4, 5]];
         assert_eq!(working(&groups, false).unwrap(), [vec![2, 3], vec![4, 5]]);
         assert_eq!(working(&groups, true).unwrap(), [vec![2], vec![4, 5]]);

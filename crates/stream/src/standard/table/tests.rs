@@ -103,10 +103,16 @@ Scale: 183 1,028 1,028 1,028
 Add: 183 1,041 1,041 1,041
 Triad: 183 1,039 1,039 1,039
 ";
-    assert_eq!(refused(three), "\"1,028\" may be a decimal number or have a thousands separator (line 2)");
+    assert_eq!(
+        refused(three),
+        "\"1,028\" may be a decimal number or have a thousands separator (line 2)"
+    );
     assert_eq!(rates(&three.replace(',', "."))[0], 183e6);
     let mixed = PLAIN.replace("0.0394", "0,0394");
-    assert_eq!(refused(&mixed), "\"0,0394\" may be a decimal number or have a thousands separator (line 5)");
+    assert_eq!(
+        refused(&mixed),
+        "\"0,0394\" may be a decimal number or have a thousands separator (line 5)"
+    );
     for wrong in ["18,33,4.1", "18,334,1", "-18334.2", "1e5", "18334.1 MB/s", ""] {
         let text = PLAIN.replace("18334.1898", wrong);
         assert!(matches!(read(&text), Err(StreamOutputError::BadLine { line: 2, .. })), "{wrong}");
