@@ -168,7 +168,8 @@ pub struct TimeConfig {
     /// Share of the threads' time spent waiting, 0 to 1.
     pub waiting: Fraction,
     /// Time of the back-substitution, seconds.
-    pub solve_s: Seconds,
+    #[serde(rename = "solve_s")]
+    pub back_substitution: Seconds,
     /// Number of threads that factor a panel together.
     pub panel_threads: usize,
     /// Maximum share of a thread's time that other processes used, 0 to 1.
@@ -189,7 +190,7 @@ impl From<LuTime> for TimeConfig {
         Self {
             panels: of.panels,
             waiting: of.waiting,
-            solve_s: of.solve,
+            back_substitution: of.solve,
             panel_threads: of.panel_threads,
             lost: of.lost,
             switches: of.switches,
@@ -258,6 +259,7 @@ pub struct TheoreticalPeak {
     pub value: FlopsPerSec,
     /// Formula with numbers in place of the variables.
     pub formula: String,
-    /// Peak without fused multiply-adds, FLOP/s.
-    pub without_fma: FlopsPerSec,
+    /// Peak without fused multiply-adds, FLOP/s; absent if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_fma: Option<FlopsPerSec>,
 }

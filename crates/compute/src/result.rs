@@ -249,11 +249,23 @@ impl RatingEvidence<'_> {
         m.with_validity(Validity::valid())
     }
 
-    /// Returns the maximum number of operations per cycle of one core for the element type of a loop. The number for
-    /// single precision is twice the number for double precision.
+    /// Returns the maximum number of operations per cycle of one core for the element type of a loop. If the number for
+    /// single precision is unknown, it is twice the number for double precision.
     fn architecture(&self, peak: &Peak) -> Option<f64> {
-        let of_double = f64::from(self.site.machine.processor.flops_per_cycle?);
-        Some(if peak.kernel.element == "f32" { 2.0 * of_double } else { of_double })
+        let processor = &self.site.machine.processor;
+        let double = f64::from(processor.flops_per_cycle?);
+        if peak.kernel.element != "f32" {
+            return Some(double);
+        }
+        Some(processor.flops_per_cycle_single.map_or(2.0 * double, f64::from))
+    }
+
+    /// Returns the ratio of the peak without fused multiply-adds to the peak with them; `None` if it is unknown. Cores
+    /// with separate units for additions have a ratio of 1.
+    fn share_without_fma(&self) -> Option<f64> {
+        let processor = &self.site.machine.processor;
+        let without = f64::from(processor.flops_per_cycle_without_fma?);
+        Some(without / f64::from(processor.flops_per_cycle?))
     }
 
     /// Returns the clock frequency during the best burst of a loop; `None` if it is unknown, or if it implies more
@@ -280,7 +292,7 @@ impl RatingEvidence<'_> {
         Some(TheoreticalPeak {
             value: FlopsPerSec(value),
             formula,
-            without_fma: FlopsPerSec(value / 2.0),
+            without_fma: self.share_without_fma().map(|share| FlopsPerSec(value * share)),
         })
     }
 

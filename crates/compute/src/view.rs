@@ -480,7 +480,7 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
             config.dgemm.on.threads.unwrap_or(0),
             time.panels.in_tenths(),
             time.waiting.in_tenths(),
-            time.solve_s
+            time.back_substitution
         );
         section.note("time", text);
     }
@@ -514,9 +514,9 @@ fn peak(section: &mut Section, config: &PeakConfig) {
     let precision = if single { " in single precision" } else { "" };
     if let Some(theory) = &config.theoretical {
         let fused = theory.value;
-        let without = theory.without_fma;
-        section
-            .note("theory", format!("{fused} = {}{precision}; {without} without", theory.formula));
+        let without = theory.without_fma.map(|rate| format!("; {rate} without"));
+        let without = without.unwrap_or_default();
+        section.note("theory", format!("{fused} = {}{precision}{without}", theory.formula));
     }
     if let Some(loops) = &config.loops {
         let rates: Vec<String> =

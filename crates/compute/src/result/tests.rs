@@ -10,12 +10,13 @@ use nodegauge_measure::record::Machine;
 use nodegauge_measure::{FlopsPerSec, Seconds};
 use nodegauge_placement::PlacementRequest;
 
-/// Returns a site with two cores of 32 FLOP per cycle.
+/// Returns a site with two cores of 32 FLOP per cycle, with separate units for additions.
 fn site() -> Site {
     let source = TopologySource::Synthetic("Package:1 NUMANode:1 Core:2 PU:1".to_owned());
     let mut machine = Machine::default();
     machine.processor.cores = 2;
     machine.processor.flops_per_cycle = Some(32);
+    machine.processor.flops_per_cycle_without_fma = Some(32);
     Site::new(Topology::load(&source).unwrap(), machine, SysRoot::live())
 }
 
@@ -88,6 +89,14 @@ fn theoretical_peak_uses_the_clock_of_the_burst() {
     let limit = peak.limit.clone().unwrap();
     assert!((limit.value / (2.0 * 3e9 * 32.0) - 1.0).abs() < 1e-12, "{limit:?}");
     assert_eq!((peak.validity.status, limit.fraction), (Status::Valid, Fraction(180.0 / 192.0)));
+}
+
+#[test]
+fn peak_without_fma_equals_the_peak_with_separate_adders() {
+    let (peak, _) = judged("fma_peak", &[burst(180.0, 3.0)], ComparisonRates::default());
+    let config: PeakConfig = peak.read_config();
+    let theory = config.theoretical.unwrap();
+    assert_eq!(theory.without_fma, Some(theory.value));
 }
 
 #[test]
