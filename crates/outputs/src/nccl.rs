@@ -15,6 +15,10 @@ pub(crate) struct Nccl;
 const END_PHASE: u8 = 5;
 /// First words of the final line of a run.
 const END: &str = "# Avg bus bandwidth";
+/// First words of the line with the operation, which old versions do not print.
+const TITLE: &str = "# Collective test starting:";
+/// Name of the figures of an unknown operation.
+const UNNAMED: &str = "collective";
 
 impl Reader for Nccl {
     fn program(&self) -> &'static str {
@@ -36,7 +40,7 @@ impl Reader for Nccl {
         let phases = [
             ("# nccl-tests version", 0),
             ("# rccl-tests version", 0),
-            ("# Collective test starting:", 1),
+            (TITLE, 1),
             ("# nThread", 2),
             ("# Using devices", 3),
         ];
@@ -113,8 +117,10 @@ fn positions(columns: &[&str], names: &[&str]) -> Vec<usize> {
 
 fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     let all: Vec<&str> = lines(text).collect();
-    let program = all.iter().find_map(|line| line.strip_prefix("# Collective test starting:"));
-    let name = program.map_or("collective", |program| program.trim().trim_end_matches("_perf"));
+    let program = all.iter().find_map(|line| line.strip_prefix(TITLE));
+    let name = program.map_or(UNNAMED, |program| program.trim().trim_end_matches("_perf"));
+    // Each version that prints its number prints the operation.
+    let has_lost_title = program.is_none() && version.is_some();
     let mut figures = OutputFigures::new("nccl-tests", version);
     let base = OutputConfig {
         processes: Some(all.iter().filter(|line| line.starts_with("#  Rank ")).count() as u64)
@@ -179,8 +185,18 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     }
     let gap = missing_size(&sizes).map(|size| format!("the table has no line for {}", Bytes(size)));
     let end = !all.iter().any(|line| line.starts_with(END));
-    let missing = end.then(|| "the line \"Avg bus bandwidth\" is missing".to_owned()).or(gap);
-    Ok(figures.finish(missing.as_deref()))
+    let missing = if has_lost_title {
+        Some("the line \"Collective test starting\" is missing".to_owned())
+    } else if end {
+        Some("the line \"Avg bus bandwidth\" is missing".to_owned())
+    } else {
+        gap
+    };
+    let mut run = figures.finish(missing.as_deref());
+    if program.is_none() {
+        run.assumption = Some("the output does not name the collective operation");
+    }
+    Ok(run)
 }
 
 /// Half of a row: the results out of place or in place.

@@ -143,11 +143,22 @@ impl Known {
         }
     }
 
-    /// True if the whole output contains the figure. A part of the output may show fewer keys of it.
+    /// True if the whole output contains the figure. A part of the output may show fewer keys of it, and nccl-tests
+    /// name the operation of all figures in one line.
     fn is_in(&self, whole: &[Self]) -> bool {
         whole.iter().any(|known| {
-            known.figure == self.figure && self.config.iter().all(|key| known.config.contains(key))
+            let is_same = known.figure == self.figure || known.unnamed() == self.figure;
+            is_same && self.config.iter().all(|key| known.config.contains(key))
         })
+    }
+
+    /// Returns the figure of nccl-tests as it is read if the operation is unknown.
+    fn unnamed(&self) -> String {
+        let mut words: Vec<&str> = self.figure.split(' ').collect();
+        if words.starts_with(&["network", "network_output"]) {
+            words[2] = "collective";
+        }
+        words.join(" ")
     }
 }
 
