@@ -40,6 +40,8 @@ const ROUNDED_SIZE: f64 = 0.051;
 const USUAL_KERNELS: usize = 5;
 /// First words of the messages that BabelStream prints if results are wrong.
 const FAILURES: [&str; 2] = ["FAILED", "Validation failed"];
+/// Words of the line that follows such a message, e.g. `Sum was 1923.4 but should be 1931.1`.
+const WRONG_RESULT: &str = " but should be ";
 
 /// Line of the table, with the times of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -85,6 +87,11 @@ pub(crate) fn mark(line: &str) -> Option<RunMark> {
     is_begin.then_some(RunMark::TITLE)
 }
 
+/// True if a line states that results are wrong.
+fn is_failure(line: &str) -> bool {
+    FAILURES.iter().any(|words| line.starts_with(words)) || line.contains(WRONG_RESULT)
+}
+
 impl BabelStreamOutput {
     /// Parses the output of a run. Returns `None` for the output of another program.
     ///
@@ -96,7 +103,6 @@ impl BabelStreamOutput {
 
     fn parse(text: &str) -> Result<Self, String> {
         let running = key_value(text, "Running");
-        let is_failure = |line: &&str| FAILURES.iter().any(|words| line.starts_with(words));
         let mut found = Self {
             version: key_value(text, "Version:"),
             model: key_value(text, "Implementation:"),
@@ -118,7 +124,7 @@ impl BabelStreamOutput {
                 .unwrap_or(0),
             selected: running.as_deref().and_then(selected_kernels),
             is_total: false,
-            failed: text.lines().map(str::trim).find(is_failure).map(str::to_owned),
+            failed: text.lines().map(str::trim).find(|line| is_failure(line)).map(str::to_owned),
             lines: Vec::new(),
         };
         if found.elements == 0
@@ -192,6 +198,7 @@ impl BabelStreamOutput {
 
     /// Adds the rate of Triad that BabelStream computed from the total time of all repeats (`--triad-only`).
     fn with_total(mut self, text: &str) -> Result<Self, String> {
+        let text = printed::whole_lines(text);
         let number = |key: &str| -> Option<(f64, f64)> {
             let word = key_value(text, key)?;
             let decimals = word.split_once('.').map_or(0, |(_, digits)| digits.len());
