@@ -102,7 +102,7 @@ fn agreement(folder: &std::path::Path, max_file: Option<Bytes>) {
     }
 }
 
-/// Runs each cell of the grid alternately with IOzone, and then measures the time of the whole grid for both.
+/// Runs each cell of the grid interleaved with IOzone, and then measures the time of the whole grid for both.
 fn grid(
     program: &std::path::Path,
     folder: &std::path::Path,
@@ -143,7 +143,7 @@ fn grid(
     comparisons
 }
 
-/// Compares direct I/O with fio, alternately, with the same block size, engine and depth.
+/// Compares direct I/O with fio, interleaved, with the same block size, engine and depth.
 fn device(folder: &std::path::Path, rounds: usize) -> Vec<Comparison> {
     let cases: [(&str, u64, IoEngine, u32); 6] = [
         ("read", 1 << 20, IoEngine::Sync, 1),

@@ -1,4 +1,4 @@
-//! Compares the message probe with the OSU micro-benchmarks for both MPIs, alternately, with `nodegauge mpi --osu`, and
+//! Compares the message probe with the OSU micro-benchmarks for both MPIs, interleaved, with `nodegauge mpi --osu`, and
 //! checks the ratios against the bounds below. `OSU_OPENMPI=DIR` and `OSU_MPICH=DIR` name builds of OSU. Prints
 //! Markdown: for each size, the ratio of the probe to OSU (median over `ROUNDS` rounds, default 5), and the ratio of
 //! OSU's even rounds to its odd rounds, which shows the random part of such a ratio. OSU prints two decimals of a
@@ -127,7 +127,7 @@ fn floor(rounds: usize) {
     }
 }
 
-/// Compares the compiled and the precompiled probe of one MPI, alternately.
+/// Compares the compiled and the precompiled probe of one MPI, interleaved.
 fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize, peer: &'static str) -> Vec<Comparison> {
     let version = std::cell::RefCell::new(UNKNOWN.to_owned());
     // This search path contains a launcher, but no compiler.

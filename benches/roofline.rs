@@ -1,4 +1,4 @@
-//! Compares the ceilings of `roofline` with likwid-bench's loops of the same kind, alternately, on all threads and with
+//! Compares the ceilings of `roofline` with likwid-bench's loops of the same kind, interleaved, on all threads and with
 //! working sets of the same size.
 //!
 //! Each of the `ROUNDS` rounds (default 5) has a run of nodegauge, followed by likwid-bench's kernels of the same kind

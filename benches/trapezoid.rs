@@ -1,4 +1,4 @@
-//! Compares the loop of `nodegauge apps trapezoid` with the same loop compiled by gcc, alternately on one thread.
+//! Compares the loop of `nodegauge apps trapezoid` with the same loop compiled by gcc, interleaved on one thread.
 //!
 //! `CC` is the compiler (default gcc); arguments replace its flags `-O3 -march=native`. Prints Markdown. Writes the
 //! result file only with the default compiler and flags.

@@ -195,7 +195,7 @@ fn is_loop(shape: &KernelShape, kernel: Kernel, config: &StreamConfig) -> bool {
         && config.prefetch == Some(shape.prefetch.to_string())
 }
 
-/// Measures every loop with every set-up, alternately.
+/// Measures every loop with every set-up, interleaved.
 fn exhaust(space: &Space, points: &mut [StreamPoint], passes: usize) -> Samples {
     let mut samples = Samples::new();
     let most = space.shapes.len();

@@ -123,7 +123,7 @@ fn curves_of_a_device_have_latencies_and_bandwidths_for_each_mix() {
     let refused = harness.run(&["device", "curves", "--mixes", "4:1"]);
     refused.exits(2).warns("1:0");
     let large = harness.run(&["device", "curves", "--size", "900TiB", "--device", "opencl:0"]);
-    large.exits(2).warns("at most 1 GiB");
+    large.exits(2).warns("limited to 1 GiB");
 }
 
 /// Runs a `device` command with a faulty library; `None` without OpenCL or a compiler.

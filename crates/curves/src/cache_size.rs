@@ -5,7 +5,7 @@
 //! core follows a sample of the lines of its share with dependent loads. Lines that are still in a cache load faster
 //! than lines that were flushed. The capacity in use is the share of lines in the caches times the working set. It
 //! depends neither on the memory bandwidth nor on the memory latency under other load, because loads of flushed lines
-//! are timed alternately.
+//! are timed interleaved.
 //!
 //! Other programs on the node use a part of the caches. Of several attempts, the one with the largest share counts. The
 //! reported size is used unless the caches clearly hold less (`capacity`). On a busy node, the next larger power of two

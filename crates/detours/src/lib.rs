@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 /// Minimum ratio of the time of a pass with a detour to the time of a usual pass (Hoefler et al. 2010).
-pub const DETOUR: u64 = 9;
+pub const MIN_DETOUR_RATIO: u64 = 9;
 /// Number of passes in a trial, whose mean time is computed. The fastest of [`TRIALS`] trials gives the time of a usual
 /// pass.
 const PASSES: u64 = 2000;
@@ -65,7 +65,7 @@ impl Recording {
 #[inline(never)]
 pub fn record(time: Duration) -> Recording {
     let pass = usual_pass();
-    let limit = DETOUR * pass;
+    let limit = MIN_DETOUR_RATIO * pass;
     let end = nanoseconds(time);
     let mut detours = Vec::with_capacity(CAPACITY);
     // Its pages are touched now, not while the loop runs.
@@ -116,7 +116,12 @@ mod tests {
         let recording = record(Duration::from_millis(20));
         assert!(recording.elapsed >= 20_000_000);
         assert!(recording.lost() <= recording.elapsed);
-        assert!(recording.detours.iter().all(|one| one.length >= (DETOUR - 1) * recording.pass));
+        assert!(
+            recording
+                .detours
+                .iter()
+                .all(|one| one.length >= (MIN_DETOUR_RATIO - 1) * recording.pass)
+        );
         assert!(recording.detours.is_sorted_by_key(|one| one.start));
     }
 

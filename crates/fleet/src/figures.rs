@@ -140,8 +140,8 @@ pub struct NodeFigure {
     pub value: f64,
     /// Reason why the figure is suspect; reasons that concern the array size are in `size_doubt`.
     pub doubt: Option<String>,
-    /// Reason why the array size makes the figure suspect. It does not matter if all compared figures have the same
-    /// size.
+    /// Reason why the array size makes the figure suspect. If all compared figures have the same size, this reason is
+    /// ignored.
     pub size_doubt: Option<String>,
     /// Array size or working set in bytes; `None` if the figure has none.
     pub size: Option<u64>,

@@ -331,9 +331,9 @@ pub fn read(
     Ok(all)
 }
 
-/// Calls `visit` with each run of an input, in the order of their first lines. If a launcher prefixed the lines with
-/// ranks, the order is that of the last lines. The position of a run always counts first lines. Only one run per rank
-/// is in memory. Figures that are not positive or too large are left out.
+/// Calls `visit` with each run of an input, in the order of the runs' first lines. If a launcher prefixed the lines
+/// with ranks, runs are visited in the order of their last lines; [`RunPosition`] still numbers them by their first
+/// lines. Only one run per rank is in memory. Figures that are too large or not positive have no value.
 ///
 /// # Errors
 /// Fails before the first run if the input has no run of a known program, if the lines of two runs are mixed, or if the

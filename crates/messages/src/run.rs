@@ -333,7 +333,7 @@ fn left_out_starts(
         report.broken.is_none() && report.starts < starter.starts(launch)
     })?;
     let text = format!(
-        "{}: only {} of {} starts were run, because another one would exceed --budget",
+        "{}: started only {} of {} times, because another start would exceed --budget",
         in_words(launch),
         report.starts,
         starter.starts(launch)

@@ -5,7 +5,7 @@ use crate::lengths::Lengths;
 use crate::sources::{Measured, SourceReading};
 use crate::{GAUGE, TEST, barrier};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_detours::{DETOUR, Recording, record};
+use nodegauge_detours::{MIN_DETOUR_RATIO, Recording, record};
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::progress::SharedObserver;
@@ -185,7 +185,7 @@ impl NoiseRun {
         NoiseConfig {
             threads: Some(threads as u64),
             pass_s: Some(self.pass as f64 * 1e-9),
-            detour_s: Some((DETOUR * self.pass) as f64 * 1e-9),
+            detour_s: Some((MIN_DETOUR_RATIO * self.pass) as f64 * 1e-9),
             detours: Some(self.lengths.count()),
             detours_per_s: Some(self.lengths.count() as f64 / seconds),
             histogram: Some(self.lengths.by_octave()),

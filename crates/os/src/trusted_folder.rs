@@ -72,7 +72,7 @@ impl TrustedFolder {
     /// owners of the links are irrelevant.
     ///
     /// # Errors
-    /// Returns the reason if another user could exchange files in the folder, or if it cannot be opened.
+    /// Returns the reason if another user could replace files in the folder, or if it cannot be opened.
     pub fn open(path: &Path, others: OtherUsers) -> Result<Self, FolderTrustError> {
         let unavailable = |cause: io::Error| FolderTrustError::unavailable(path, cause);
         let real = path.canonicalize().map_err(unavailable)?;

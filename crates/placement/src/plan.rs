@@ -241,7 +241,7 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
     let fewer = (threads as usize) < places.len();
     if request.places.is_some() && request.bind.is_none() && fewer {
         notices.push(format!(
-            "bind close: {threads} threads on the first of {} places, as OpenMP does when places are given without a policy",
+            "bind close: {threads} threads on the first {threads} of {} places, as OpenMP does when places are given without a policy",
             places.len()
         ));
     }

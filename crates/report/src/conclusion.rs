@@ -51,7 +51,7 @@ pub fn series_conclusion(samples: usize, figures: &[HeadlineFigure<'_>]) -> Opti
 }
 
 /// Returns the predicate of a sentence about headline figures, rates before times. Figures with the same title are
-/// combined to a range.
+/// combined into a range.
 fn figures_predicate(figures: &[HeadlineFigure<'_>]) -> Option<String> {
     let mut rates = Vec::new();
     let mut times = Vec::new();

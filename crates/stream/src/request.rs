@@ -54,7 +54,7 @@ pub enum StreamMode {
     Tune,
     /// Several configurations, measured interleaved.
     Sweep(Vec<StreamAxis>),
-    /// The user's stream.c and the native kernels, measured alternately.
+    /// The user's stream.c and the native kernels, measured interleaved.
     Standard(PathBuf),
     /// Kernels compiled by compilers of this system.
     Compilers,

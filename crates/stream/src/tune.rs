@@ -333,7 +333,7 @@ impl Search {
         entries
     }
 
-    /// Measures entries alternately under `rules`. The first round is always completed. Returns the remaining entries,
+    /// Measures entries interleaved under `rules`. The first round is always completed. Returns the remaining entries,
     /// fastest first.
     fn halve(
         &mut self,

@@ -352,7 +352,7 @@ const RULES: Rules = Rules {
 /// Rules for comparing two loops of one kernel without the other kernels.
 const SINGLE_KERNEL_RULES: Rules = Rules { max_rounds: Some(8), ..RULES };
 
-/// Search among loops that are measured alternately on a target, with all kernels in one pass.
+/// Search among loops that are measured interleaved on a target, with all kernels in one pass.
 struct Search<'a> {
     target: &'a mut dyn Target,
     kernels: &'a [Kernel],

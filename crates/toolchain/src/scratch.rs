@@ -74,8 +74,8 @@ impl OpenProgram {
 }
 
 impl Scratch {
-    /// Creates a new folder below `TMPDIR`, or below `/dev/shm` if other users can exchange files in `TMPDIR`. If
-    /// they can exchange files in both, the folder is accessed by its descriptor.
+    /// Creates a new folder below `TMPDIR`, or below `/dev/shm` if other users can replace files in `TMPDIR`. If
+    /// they can replace files in both, the folder is accessed by its descriptor.
     ///
     /// # Errors
     /// Fails when the folder cannot be created.
@@ -181,12 +181,12 @@ impl Scratch {
         Ok(None)
     }
 
-    /// Returns the error that other users can exchange files in all folders, and that no folder can be accessed by its
+    /// Returns the error that other users can replace files in all folders, and that no folder can be accessed by its
     /// descriptor.
     fn not_trusted() -> ToolchainError {
         let temporary = temporary_folder();
         Failure::missing("no folder for temporary files is safe from other users")
-            .cause(format!("other users can exchange files in {temporary:?} and {SHARED_MEMORY}"))
+            .cause(format!("other users can replace files in {temporary:?} and {SHARED_MEMORY}"))
             .hint("set TMPDIR to a folder that only you can write to")
             .into()
     }

@@ -11,8 +11,7 @@ const MIN_ROUNDS: usize = 3;
 /// Rounds that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountingRounds {
-    /// Rounds of the most frequent regime, including disturbed ones. They count for the best of the rounds:
-    /// interference only makes samples slower, so it does not change the best.
+    /// Undisturbed rounds of the most frequent regime.
     Undisturbed,
     /// Rounds of the most frequent regime, including disturbed ones. This is used for the best of the rounds, which
     /// interference does not change because it only makes samples slower.

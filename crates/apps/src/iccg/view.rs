@@ -92,25 +92,25 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let chosen = quotable(all.iter(), |(m, _)| *m);
     let (m, config) = chosen.iter().min_by(|(a, _), (b, _)| a.cmp_value(b))?;
     let time = quoted(m)?;
-    let iterations = config.iterations.map(|n| format!(" in {}", counted(n as usize, "iteration")));
+    let iterations = config.iterations.map(|n| format!(" ({})", counted(n as usize, "iteration")));
     let iterations = iterations.unwrap_or_default();
     let unknowns = config.n.unwrap_or(0);
-    let takes = format!("of {unknowns} unknowns takes {time}{iterations}, by {}", workers(config));
+    let takes = format!("of {unknowns} unknowns takes {time} with {}{iterations}", workers(config));
     if all.len() == 1 {
-        return Some(format!("The solution {takes}"));
+        return Some(format!("The solve {takes}"));
     }
     let mut rows = Vec::new();
     for (figure, of) in all.iter().filter(|(_, of)| of.sweep.is_some()) {
         rows.push(SweptRow { name: workers(of), figure, rounds: Rounds::UnpairedFigure });
     }
     if let Some(verdict) = SweptRows::new(rows, m.quoted).headline() {
-        return Some(capital(&format!("{verdict}; the shortest solution {takes}")));
+        return Some(capital(&format!("{verdict}; the shortest solve {takes}")));
     }
     let text = superlative(
         "which workers are the fastest",
         chosen.iter().map(|(one, _)| *one),
-        || format!("The fastest solution {takes}"),
-        || format!("the shortest {takes}"),
+        || format!("The fastest solve {takes}"),
+        || format!("the shortest solve {takes}"),
     );
     Some(capital(&text))
 }
@@ -319,8 +319,9 @@ fn prediction(group: &[IccgFigure<'_>]) -> Option<String> {
     let (triad, _) = named(group, "triad")?;
     read.value.and(triad.value)?;
     Some(format!(
-        "predicted: memory traffic of the part at the read bandwidth ({}), of axpy at the Triad \
-         bandwidth ({}), by the same workers; {REST}: the iteration without its parts",
+        "predicted: time in which the same workers move the bytes of the part at their read \
+         bandwidth ({}; axpy: at their Triad bandwidth, {}); {REST}: time of an iteration outside its \
+         parts",
         read.in_words(),
         triad.in_words()
     ))

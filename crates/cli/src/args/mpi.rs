@@ -35,7 +35,7 @@ pub(crate) struct MpiArgs {
     /// MPI: both]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = "shm,tcp", conflicts_with_all = ["mpicc", "launcher", "hosts", "osu"], help_heading = "How")]
     pub(crate) transport: Vec<Fabric>,
-    /// Leave out the lower bound: latency and bw over nodegauge's own shared memory, alternately with the MPI
+    /// Leave out the lower bound: latency and bw over nodegauge's own shared memory, interleaved with the MPI
     #[arg(long, help_heading = "How")]
     pub(crate) no_floor: bool,
     /// Patterns by name.
@@ -88,7 +88,7 @@ pub(crate) struct MpiArgs {
     /// the hosts of the job
     #[arg(long, value_name = "HOSTS", help_heading = "Where")]
     pub(crate) hosts: Vec<HostList>,
-    /// Folder with a build of the OSU micro-benchmarks, run alternately with nodegauge's (one per --mpicc)
+    /// Folder with a build of the OSU micro-benchmarks, run interleaved with nodegauge's (one per --mpicc)
     #[arg(long, value_name = "DIR", conflicts_with = "hosts", help_heading = "What")]
     pub(crate) osu: Vec<PathBuf>,
     /// Print tables in the columns of the OSU micro-benchmarks

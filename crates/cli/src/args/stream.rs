@@ -116,7 +116,7 @@ pub(crate) struct TuneArgs {
 pub(crate) struct StandardArgs {
     /// Also compile and run this unmodified stream.c (or stream.f), as a standard result
     ///
-    /// It runs alternately with nodegauge. stream.c is compiled with the array length of the native run; stream.f has
+    /// It runs interleaved with nodegauge. stream.c is compiled with the array length of the native run; stream.f has
     /// its own. Its threads run on the CPUs of the native threads. stream_mpi.c and stream_mpi.f run alone, with
     /// --ranks, --policy and --rank-map. Example: --standard ~/stream.c --compiler gcc
     #[arg(long = "standard", value_name = "STREAM.C", help_heading = "What")]

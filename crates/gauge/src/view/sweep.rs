@@ -42,7 +42,7 @@ pub struct SweptRow<'r> {
 pub struct SweptRows<'r> {
     rows: Vec<SweptRow<'r>>,
     quoted: Quoted,
-    /// Work of the combinations, for sentences: ` in triad`; may be empty.
+    /// Phrase for sentences that names the measured kernel, e.g. ` in triad`; may be empty.
     what: String,
 }
 

@@ -64,8 +64,8 @@ fn record(triad: f64) -> Record {
     }
 }
 
-/// Returns a time that is later than the start of [`record`] and still plausible, because the clocks of nodes may
-/// differ.
+/// Returns the time `hours` hours from now, which is later than the start of [`record`]. A start up to a day in the
+/// future is plausible, because the clocks of nodes may differ.
 fn in_hours(hours: u64) -> String {
     let time = std::time::SystemTime::now() + std::time::Duration::from_secs(hours * 3600);
     nodegauge_measure::record::rfc3339(time).unwrap()

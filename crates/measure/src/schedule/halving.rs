@@ -1,4 +1,4 @@
-//! Successive halving that takes noise into account. Candidates are measured alternately, and the slower half is
+//! Successive halving that takes noise into account. Candidates are measured interleaved, and the slower half is
 //! eliminated after each round, except for candidates that differ from the slowest survivor by no more than the noise.
 //! After Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits" (2013); rates are compared only
 //! within a regime. [`Halving`] does not measure; [`choose`] does.

@@ -23,7 +23,7 @@ pub struct OsuRow {
     /// Time in seconds, or rate in bytes per second.
     pub value: f64,
     /// Messages per second; printed only by `osu_mbw_mr`.
-    pub messages: Option<f64>,
+    pub message_rate: Option<f64>,
     /// Minimum and maximum time over the ranks, seconds; printed only for collectives with `-f`.
     pub spread: Option<(f64, f64)>,
     /// Result of the data check; printed only with `-c`.
@@ -194,7 +194,7 @@ impl OsuRow {
             _ => return None,
         };
         let unit = if pattern.is_rate() { 1e6 } else { 1e-6 };
-        let messages = match at(OsuColumn::Messages) {
+        let message_rate = match at(OsuColumn::Messages) {
             Some(at) if pattern.row().counts_messages => Some(number_in(&words, at)?),
             _ => None,
         };
@@ -210,7 +210,7 @@ impl OsuRow {
         }
         let validated = validated(at(OsuColumn::Validation).and_then(|at| words.get(at)).copied())?;
         let value = number_in(&words, at(OsuColumn::Value)?)? * unit;
-        let row = Self { bytes, value, messages, spread, validated, percentiles };
+        let row = Self { bytes, value, message_rate, spread, validated, percentiles };
         value.is_finite().then_some(row)
     }
 }
@@ -271,7 +271,7 @@ pub fn saved_figures(output: &OsuOutput) -> Vec<Measurement> {
     let mut measurements: Vec<Measurement> = Vec::new();
     for row in &output.rows {
         measurements.push(figure(output, row, output.pattern.unit(), &[row.value]).into());
-        if let Some(value) = row.messages {
+        if let Some(value) = row.message_rate {
             measurements.push(figure(output, row, Unit::MessagesPerSecond, &[value]).into());
         }
     }
@@ -372,7 +372,7 @@ mod tests {
                 (output.pattern, output.pairs, output.window),
                 (Pattern::MbwMr, Some(1), Some(64))
             );
-            assert!(output.rows.iter().all(|row| row.messages.is_some()));
+            assert!(output.rows.iter().all(|row| row.message_rate.is_some()));
         }
     }
 

@@ -103,7 +103,7 @@ pub(crate) fn combined_figures(
         let mut theirs: Vec<f64> = Vec::new();
         for row in counted.iter().filter_map(|round| round.osu_row(bytes)) {
             theirs.extend(match unit {
-                Unit::MessagesPerSecond => row.messages,
+                Unit::MessagesPerSecond => row.message_rate,
                 _ => Some(row.value),
             });
         }

@@ -1,5 +1,5 @@
 //! Timing of one size, as in the MPI probe (probes/messages_measure.h), so that the figures are comparable. If two
-//! routes are possible, a trial times both alternately, and the faster route is measured.
+//! routes are possible, a trial times both interleaved, and the faster route is measured.
 
 use super::{RankJob, SizeOrder};
 use crate::job::protocol::{MAX_LOST_SHARE, SizeEnd};

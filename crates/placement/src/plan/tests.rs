@@ -90,7 +90,7 @@ fn deviation_from_request_has_notice() {
     assert_eq!(
         notices(&request(Some(2), "cores", None)),
         [
-            "bind close: 2 threads on the first of 8 places, as OpenMP does when places are given without a policy"
+            "bind close: 2 threads on the first 2 of 8 places, as OpenMP does when places are given without a policy"
         ]
     );
     assert_eq!(

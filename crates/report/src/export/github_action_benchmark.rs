@@ -19,7 +19,7 @@ impl Exporter for GithubActionBenchmark {
     }
 
     fn purpose(&self) -> &'static str {
-        "Input of the GitHub action of this name; `--output NAME.json` writes NAME-bigger.json and NAME-smaller.json, one per direction"
+        "Input for the GitHub action of this name; `--output NAME.json` writes NAME-bigger.json (bigger is better) and NAME-smaller.json (smaller is better)"
     }
 
     fn extension(&self) -> &'static str {

@@ -140,7 +140,7 @@ fn is_over(limits: &Limits) -> bool {
     limits.must_be_kept() && clock::now() > limits.at(COMPILE_UNTIL)
 }
 
-/// Plan that measures native kernels and the kernels of compilers alternately.
+/// Plan that measures native kernels and the kernels of compilers interleaved.
 pub struct CompiledPlan {
     arrangement: Arrangement,
     chosen: Vec<ChosenCompiler>,

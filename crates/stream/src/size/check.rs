@@ -1,4 +1,4 @@
-//! Check whether caches hold part of the arrays. The same loop runs alternately over half of each array and over the
+//! Check whether caches hold part of the arrays. The same loop runs interleaved over half of each array and over the
 //! whole arrays. If the two rates agree within [`ALIKE`], longer arrays would not change the figures.
 //!
 //! Each measurement traverses the half or the whole arrays twice and keeps the second time. The caches then already

@@ -97,7 +97,7 @@ fn kernels() -> Vec<(Kernel, KernelShape)> {
     STREAM.iter().map(|kernel| (*kernel, *shape)).collect()
 }
 
-/// Predicted times of a run that measures native kernels and builds of the source alternately.
+/// Predicted times of a run that measures native kernels and builds of the source interleaved.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Forecast {
     /// Shortest possible time until the first run of each build has ended.

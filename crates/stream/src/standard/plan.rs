@@ -19,7 +19,7 @@ use nodegauge_toolchain::{CommandLine, ProgramReach, Scratch, ToolchainError};
 use std::path::Path;
 use std::time::Duration;
 
-/// Plan that measures native kernels and builds of the user's source alternately.
+/// Plan that measures native kernels and builds of the user's source interleaved.
 pub struct StandardPlan {
     arrangement: Arrangement,
     source: Source,

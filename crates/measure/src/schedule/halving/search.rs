@@ -1,4 +1,4 @@
-//! Driver of [`Halving`]: measures the candidates alternately until one candidate per group is
+//! Driver of [`Halving`]: measures the candidates interleaved until one candidate per group is
 //! left.
 
 use super::{Halving, Shuffler};
@@ -99,7 +99,7 @@ pub trait Candidates {
     }
 }
 
-/// Measures the candidates of all groups alternately under `rules` until the search is decided or `deadline` has
+/// Measures the candidates of all groups interleaved under `rules` until the search is decided or `deadline` has
 /// passed. Every group must have at least one candidate. Afterwards the candidates of each group are sorted, fastest
 /// first.
 ///
