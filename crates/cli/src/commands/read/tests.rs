@@ -121,8 +121,8 @@ fn corpus_has_the_expected_figures() {
         }
     }
     assert!(different.is_empty(), "UPDATE_CORPUS=1 writes the figures: {different:#?}");
-    assert!(20 * unread <= all.len(), "{unread} of {} are not read", all.len());
     let is_whole = std::env::var_os("CORPUS").is_none();
+    assert!(!is_whole || 20 * unread <= all.len(), "{unread} of {} are not read", all.len());
     assert!(!is_whole || all.len() >= 200, "{}", all.len());
 }
 
