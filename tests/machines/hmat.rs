@@ -139,7 +139,9 @@ fn hmat_is_replaced_by_measured_values_for_tools_of_hwloc() {
         };
         assert_eq!(of_first.get(&chosen), best, "{attribute}: {chosen} of {of_first:?}");
     }
-    let bandwidths = values(&printed, "Bandwidth").into_iter();
+    // numactl prints the numbers of Linux, and so does lstopo with -p.
+    let by_number = run(&["lstopo-no-graphics", "-p", "--memattrs"]).unwrap();
+    let bandwidths = values(&by_number, "Bandwidth").into_iter();
     let best =
         bandwidths.filter(|value| value.cpus == "0x00000001").max_by_key(|value| value.value);
     let bound = guest.of("bound");
@@ -158,14 +160,14 @@ fn hmat_leaves_nothing_behind() {
 
 /// Value of a memory attribute.
 struct Value {
-    /// Logical index of the NUMA node.
+    /// Logical index of the NUMA node, or its number in Linux, as lstopo prints it.
     node: String,
     value: u64,
     cpus: String,
 }
 
 /// Parses the values of an attribute in the output of `lstopo --memattrs`: `NUMANode L#0 = 57446 from cpuset
-/// 0x00000003`.
+/// 0x00000003`, with `-p` `NUMANode P#0 = ...`.
 fn values(printed: &str, name: &str) -> Vec<Value> {
     let title = format!("name `{name}'");
     let lines = printed.lines().skip_while(|line| !line.contains(&title)).skip(1);
@@ -175,7 +177,7 @@ fn values(printed: &str, name: &str) -> Vec<Value> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [_, node, _, value, _, _, cpus, ..] = words[..] else { panic!("{line}") };
         values.push(Value {
-            node: node.trim_start_matches("L#").to_owned(),
+            node: node.trim_start_matches(['L', 'P', '#']).to_owned(),
             value: value.parse().unwrap(),
             cpus: cpus.to_owned(),
         });
