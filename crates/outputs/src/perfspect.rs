@@ -1,7 +1,7 @@
 //! Reader for the JSON of `perfspect benchmark`: an object that contains a list of rows for each table.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{document, number};
+use nodegauge_gauge::readers::text::{document, number, quoted};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -53,6 +53,11 @@ impl Reader for PerfSpect {
         for (table, name, unit, factor) in MATRICES {
             for row in rows(&document, table) {
                 let Some(node) = row.get("Node").and_then(Value::as_str) else { continue };
+                if row.get(node).is_none() {
+                    return Err(
+                        format!("{table:?} has no column for NUMA node {}", quoted(node)).into()
+                    );
+                }
                 for (column, cell) in row.as_object().into_iter().flatten() {
                     if column.parse::<u32>().is_ok() {
                         let case = format!("n{node}->n{column}");

@@ -109,6 +109,14 @@ impl HpcgOutput {
         let max_iterations = ["Unpreconditioned", "Preconditioned"].map(|kind| {
             self.count(&format!("Spectral Convergence Tests::{kind}::Maximum iteration count"))
         });
+        let grid = self.counts("Local Domain Dimensions", ["nx", "ny", "nz"]);
+        let domains = self.counts("Processor Dimensions", ["npx", "npy", "npz"]);
+        // The processes may differ in nz.
+        let layer = grid.as_ref().zip(domains.as_ref()).map(|(grid, domains)| {
+            let counts = grid[..2].iter().chain(&domains[..2]);
+            counts.fold(1_u64, |product, count| product.saturating_mul(*count as u64)).max(1)
+        });
+        let n = self.count("Linear System Information::Number of Equations");
         let config = HpcgConfig {
             on: WorkersConfig {
                 threads: processes.map(|processes| processes.saturating_mul(threads)),
@@ -118,9 +126,9 @@ impl HpcgOutput {
             engine: Some("xhpcg".to_owned()),
             version: self.text("version").map(str::to_owned),
             command: command.map(str::to_owned),
-            grid: self.counts("Local Domain Dimensions", ["nx", "ny", "nz"]),
-            domains: self.counts("Processor Dimensions", ["npx", "npy", "npz"]),
-            n: self.count("Linear System Information::Number of Equations"),
+            grid,
+            domains,
+            n: n.filter(|n| layer.is_none_or(|layer| n % layer == 0)),
             iterations: self.count(iterations),
             residual: self.number("Reproducibility Information::Scaled residual mean"),
             sets,

@@ -360,7 +360,8 @@ fn mutated_corpus_has_no_false_figure() {
     let first = &wrong[..wrong.len().min(60)];
     assert!(wrong.is_empty(), "{summary}: {first:#?}");
     // Some mutations change nothing that is read, and others make a text unreadable.
-    assert!(right > 0 && fewer_named > 0 && refused > 0, "{summary}");
+    let is_whole = std::env::var_os("CORPUS").is_none();
+    assert!(!is_whole || right > 0 && fewer_named > 0 && refused > 0, "{summary}");
 }
 
 #[test]
