@@ -260,14 +260,6 @@ impl RatingEvidence<'_> {
         Some(processor.flops_per_cycle_single.map_or(2.0 * double, f64::from))
     }
 
-    /// Returns the ratio of the peak without fused multiply-adds to the peak with them; `None` if it is unknown. Cores
-    /// with separate units for additions have a ratio of 1.
-    fn share_without_fma(&self) -> Option<f64> {
-        let processor = &self.site.machine.processor;
-        let without = f64::from(processor.flops_per_cycle_without_fma?);
-        Some(without / f64::from(processor.flops_per_cycle?))
-    }
-
     /// Returns the clock frequency during the best burst of a loop; `None` if it is unknown, or if it implies more
     /// operations per cycle than a core can do.
     fn clock(&self, peak: &Peak) -> Option<Hertz> {
@@ -283,7 +275,8 @@ impl RatingEvidence<'_> {
     fn theory(&self, peak: &Peak) -> Option<TheoreticalPeak> {
         let per_cycle = self.architecture(peak)?;
         let clock = self.clock(peak)?;
-        let cores = self.threads().min(self.site.machine.processor.cores.max(1) as usize);
+        let processor = &self.site.machine.processor;
+        let cores = self.threads().min(processor.cores.max(1) as usize);
         let value = cores as f64 * clock.0 * per_cycle;
         let formula = format!(
             "{} x {clock} measured under load x {per_cycle} FLOP/cycle with FMA",
@@ -292,7 +285,7 @@ impl RatingEvidence<'_> {
         Some(TheoreticalPeak {
             value: FlopsPerSec(value),
             formula,
-            without_fma: self.share_without_fma().map(|share| FlopsPerSec(value * share)),
+            without_fma: processor.ratio_without_fma().map(|ratio| FlopsPerSec(value * ratio)),
         })
     }
 

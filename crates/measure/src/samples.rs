@@ -40,19 +40,20 @@ pub struct Sample {
 impl Sample {
     /// Returns a sample with these times that ends now; its other fields are empty.
     pub fn from_times(seconds: Vec<f64>) -> Self {
+        Self { at: Some(clock::since_start()), ..Self::without_end(seconds) }
+    }
+
+    /// Returns a sample with these times whose end is unknown, such as that of another process that does not report it;
+    /// its other fields are empty.
+    pub fn without_end(seconds: Vec<f64>) -> Self {
         Self {
             seconds,
-            at: Some(clock::since_start()),
+            at: None,
             round_trips: (f64::NAN, f64::NAN),
             causes: Vec::new(),
             part_causes: Vec::new(),
             per_process: Vec::new(),
         }
-    }
-
-    /// Returns a sample of another process, which does not report when it ended.
-    pub fn without_end(seconds: Vec<f64>) -> Self {
-        Self { at: None, ..Self::from_times(seconds) }
     }
 
     /// Combines consecutive samples into one, with the total time of their first parts, the end of the last, and the
@@ -64,7 +65,7 @@ impl Sample {
         let last = samples.last().map_or(f64::NAN, |sample| sample.round_trips.1);
         let disturbed: Vec<&Self> = samples.iter().filter(|sample| !sample.is_clean()).collect();
         let at = samples.last().and_then(|sample| sample.at);
-        let mut whole = Self { at, round_trips: (first, last), ..Self::from_times(vec![seconds]) };
+        let mut whole = Self { at, round_trips: (first, last), ..Self::without_end(vec![seconds]) };
         if disturbed.len() as f64 > MAX_DISTURBED_SHARE * samples.len() as f64 {
             let one = disturbed[0];
             let of_parts = one.part_causes.iter().flatten();

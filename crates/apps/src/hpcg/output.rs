@@ -44,6 +44,16 @@ fn plain(key: &str) -> &str {
     key.trim_matches(['_', '*', ' '])
 }
 
+/// Returns the number of points in a layer of the whole mesh, of which the number of equations is a multiple: the local
+/// grids may differ in nz. Returns `None` if the grid or the number of processes per direction is unknown.
+fn layer_points(grid: Option<&[usize]>, domains: Option<&[usize]>) -> Option<u64> {
+    let [nx, ny, _] = grid? else { return None };
+    let [npx, npy, _] = domains? else { return None };
+    let counts = [nx, ny, npx, npy].map(|count| *count as u64);
+    let points = counts.into_iter().fold(1, u64::saturating_mul);
+    Some(points).filter(|points| *points > 0)
+}
+
 impl HpcgOutput {
     /// Parses the output of a run; returns `None` if the text is not output of xhpcg. A last line without a line end is
     /// ignored, because a number in it may be truncated.
@@ -111,12 +121,8 @@ impl HpcgOutput {
         });
         let grid = self.counts("Local Domain Dimensions", ["nx", "ny", "nz"]);
         let domains = self.counts("Processor Dimensions", ["npx", "npy", "npz"]);
-        // The processes may differ in nz.
-        let layer = grid.as_ref().zip(domains.as_ref()).map(|(grid, domains)| {
-            let counts = grid[..2].iter().chain(&domains[..2]);
-            counts.fold(1_u64, |product, count| product.saturating_mul(*count as u64)).max(1)
-        });
-        let n = self.count("Linear System Information::Number of Equations");
+        let equations = self.count("Linear System Information::Number of Equations");
+        let layer = layer_points(grid.as_deref(), domains.as_deref());
         let config = HpcgConfig {
             on: WorkersConfig {
                 threads: processes.map(|processes| processes.saturating_mul(threads)),
@@ -128,7 +134,7 @@ impl HpcgOutput {
             command: command.map(str::to_owned),
             grid,
             domains,
-            n: n.filter(|n| layer.is_none_or(|layer| n % layer == 0)),
+            n: equations.filter(|n| layer.is_none_or(|layer| n % layer == 0)),
             iterations: self.count(iterations),
             residual: self.number("Reproducibility Information::Scaled residual mean"),
             sets,

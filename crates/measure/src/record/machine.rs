@@ -267,16 +267,25 @@ impl Processor {
     /// Describes the peaks in single precision and without fused multiply-adds, which are
     /// proportional to `peak`, the peak in double precision; `None` if these are unknown.
     pub fn other_peaks(&self, peak: &Figure) -> Option<String> {
-        let double = f64::from(self.flops_per_cycle?);
-        let rate = |per_cycle: u32| FlopsPerSec(peak.value * f64::from(per_cycle) / double);
         let mut parts = Vec::new();
-        if let Some(per_cycle) = self.flops_per_cycle_single {
-            parts.push(format!("{} single precision", rate(per_cycle)));
+        if let Some(ratio) = self.ratio_to_peak(self.flops_per_cycle_single) {
+            parts.push(format!("{} single precision", FlopsPerSec(peak.value * ratio)));
         }
-        if let Some(per_cycle) = self.flops_per_cycle_without_fma {
-            parts.push(format!("{} double precision without FMA", rate(per_cycle)));
+        if let Some(ratio) = self.ratio_without_fma() {
+            parts.push(format!("{} double precision without FMA", FlopsPerSec(peak.value * ratio)));
         }
         (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// Returns the ratio of the peak without fused multiply-adds to the peak with them; `None` if it is unknown. Cores
+    /// with separate units for additions have a ratio of 1.
+    pub fn ratio_without_fma(&self) -> Option<f64> {
+        self.ratio_to_peak(self.flops_per_cycle_without_fma)
+    }
+
+    /// Returns the ratio of a number of operations per cycle to that of the peak in double precision.
+    fn ratio_to_peak(&self, per_cycle: Option<u32>) -> Option<f64> {
+        Some(f64::from(per_cycle?) / f64::from(self.flops_per_cycle?))
     }
 }
 
