@@ -483,7 +483,7 @@ mod tests {
     /// Runs 200 searches among candidates with these true rates. A measured rate is lower than the true rate by a share
     /// of up to `noise`. For each search, returns the chosen candidate and the number of candidates that cannot be
     /// distinguished from it.
-    fn races(rates: &[f64], noise: f64) -> Vec<(usize, usize)> {
+    fn searches(rates: &[f64], noise: f64) -> Vec<(usize, usize)> {
         let mut numbers = vec![0.0; 200 * 20 * rates.len()];
         Sequence::new(7).fill(0, &mut numbers);
         let mut numbers = numbers.into_iter();
@@ -506,15 +506,15 @@ mod tests {
     fn fastest_kernels_are_chosen_despite_noise() {
         // Rates of kernels on a virtual machine with a Sapphire Rapids processor, in GFLOP/s on two threads, with a
         // noise of up to 10 %.
-        let races = races(&[56.0, 93.0, 58.0, 104.0, 60.0, 81.0], 0.1);
-        assert!(races.iter().all(|(winner, _)| *winner == 3), "{races:?}");
+        let searches = searches(&[56.0, 93.0, 58.0, 104.0, 60.0, 81.0], 0.1);
+        assert!(searches.iter().all(|(winner, _)| *winner == 3), "{searches:?}");
     }
 
     #[test]
     fn candidates_with_equal_rates_are_indistinguishable() {
-        let races = races(&[60.0, 100.0, 100.0, 70.0], 0.1);
-        let reported = races.iter().filter(|(_, alike)| *alike == 2).count();
-        assert!(races.iter().all(|(winner, _)| [1, 2].contains(winner)));
+        let searches = searches(&[60.0, 100.0, 100.0, 70.0], 0.1);
+        let reported = searches.iter().filter(|(_, alike)| *alike == 2).count();
+        assert!(searches.iter().all(|(winner, _)| [1, 2].contains(winner)));
         // In a few of the searches, the result is random.
         assert!(reported >= 170, "{reported} reported");
     }

@@ -9,7 +9,7 @@ use nodegauge_toolchain::CommandLine;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time after which the user is told that the history is locked.
+/// Time after which the user is informed that the history is locked.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 /// Divisor of the elapsed time of the measurement that gives the maximum wait for a locked history. The two constants
 /// below limit the wait.
@@ -123,8 +123,8 @@ pub(crate) fn import_command(file: &Path, history: &HistoryFile) -> CommandLine 
 /// Returns the folders for records that cannot be saved: the folder of the history, the temporary folder, and
 /// the current folder.
 fn folders(history: &Path) -> Vec<PathBuf> {
-    let beside = history.parent().map(Path::to_owned).unwrap_or_default();
-    vec![beside, std::env::temp_dir(), PathBuf::new()]
+    let history_folder = history.parent().map(Path::to_owned).unwrap_or_default();
+    vec![history_folder, std::env::temp_dir(), PathBuf::new()]
 }
 
 /// Writes records to a new file in the first folder that is writable.

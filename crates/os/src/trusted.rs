@@ -184,8 +184,8 @@ mod tests {
                 .ends_with("a symbolic link in a folder that other users can write")
         );
         assert_eq!(read_trusted_file(&at("state"), LONGEST).unwrap(), b"own");
-        let beside = check_trusted(&at("state")).unwrap_err().to_string();
-        assert_eq!(beside, "all users can write its folder");
+        let refusal = check_trusted(&at("state")).unwrap_err().to_string();
+        assert_eq!(refusal, "all users can write its folder");
     }
 
     #[test]
@@ -206,8 +206,8 @@ mod tests {
         assert_eq!(read_trusted_input(&at("state"), LONGEST).unwrap_err().to_string(), of_another);
         assert!(refused(&at("theirs/link")).contains("is a symbolic link"));
         fs::write(at("theirs/history"), "own").unwrap();
-        let beside = check_trusted(&at("theirs/history")).unwrap_err().to_string();
-        assert_eq!(beside, "its folder belongs to another user (uid 65534)");
+        let refusal = check_trusted(&at("theirs/history")).unwrap_err().to_string();
+        assert_eq!(refusal, "its folder belongs to another user (uid 65534)");
     }
 
     #[test]

@@ -211,8 +211,8 @@ impl Arrangement {
 }
 
 /// Converts the messages of a placement to notices.
-fn environment(said: &[String]) -> impl Iterator<Item = Notice> {
-    said.iter().map(|text| Notice::new(NoticeId::Environment, GAUGE, text))
+fn environment(texts: &[String]) -> impl Iterator<Item = Notice> {
+    texts.iter().map(|text| Notice::new(NoticeId::Environment, GAUGE, text))
 }
 
 /// Returns a policy that covers the memory of all ranks: the NUMA nodes of all ranks if every rank is bound.

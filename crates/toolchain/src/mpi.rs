@@ -446,8 +446,8 @@ mod tests {
         let wrapper = root.path().join("mpicc");
         symlink("mpicc.openmpi", &wrapper).unwrap();
         let found = candidates(&wrapper);
-        let beside = |path: &&String| Path::new(path.as_str()).starts_with(root.path());
-        assert_eq!(found.iter().filter(beside).cloned().collect::<Vec<_>>(), expected);
+        let is_below_root = |path: &&String| Path::new(path.as_str()).starts_with(root.path());
+        assert_eq!(found.iter().filter(is_below_root).cloned().collect::<Vec<_>>(), expected);
         assert_eq!(found[..2], expected);
     }
 

@@ -94,9 +94,9 @@ mod tests {
 
     #[test]
     fn time_limit_is_printed_in_tenths() {
-        let said = |seconds| too_long(Duration::from_secs_f64(seconds));
-        assert_eq!(said(60.0), "took longer than 60 s and was killed");
+        let message = |seconds| too_long(Duration::from_secs_f64(seconds));
+        assert_eq!(message(60.0), "took longer than 60 s and was killed");
         assert_eq!(exceeded(Duration::from_millis(7324)), "exceeded 7.3 s and was killed");
-        assert_eq!(said(0.0), "was not started, because no time is left");
+        assert_eq!(message(0.0), "was not started, because no time is left");
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct CheckArgs {
     /// Reference of the site, from fleet baseline [default: earlier runs of this node]
     #[arg(long, value_name = "FILE", help_heading = "What")]
     pub(crate) reference: Option<PathBuf>,
-    /// What to do at level 2 or 3 if other programs use the node
+    /// Action at level 2 or 3 if other programs use the node
     #[arg(long, value_name = "WHAT", value_enum, default_value = "skip", help_heading = "How")]
     pub(crate) when_busy: WhenBusy,
     /// Exit with Nagios' codes: 0 good, 2 bad, 3 unknown

@@ -205,8 +205,8 @@ mod tests {
                 .unwrap();
             (arrangement.elements() / before, ready.check.unwrap(), arrangement.notices.len())
         };
-        let (times, check, said) = run(1, true);
-        assert_eq!((times, check.finds_cache(), check.rounds, said), (2, false, 9, 1));
+        let (times, check, notices) = run(1, true);
+        assert_eq!((times, check.finds_cache(), check.rounds, notices), (2, false, 9, 1));
         let (large_times, large_check, large_said) = run(16, false);
         assert_eq!(
             (large_times, large_check.finds_cache(), large_check.rounds, large_said),

@@ -111,13 +111,14 @@ impl StreamOutput {
     /// Fails if the text has no table, or if the table is ambiguous.
     pub fn saved(text: &str) -> Result<Self, StreamOutputError> {
         let StreamTable { lines, has_best_rate } = table::read(text)?;
-        let said = PrintedLines::new(text);
-        let ranks_of_c = said.count("Data is distributed across")?;
-        let bytes_of_c = said.bytes("This system uses")?;
-        let bytes_of_fortran = said.bytes("Assuming")?;
-        let passes_of_c =
-            said.count("Each kernel will be executed")?.or(said.count("Each test is run")?);
-        let passes_of_fortran = said.count("You are running each test")?;
+        let printed_lines = PrintedLines::new(text);
+        let ranks_of_c = printed_lines.count("Data is distributed across")?;
+        let bytes_of_c = printed_lines.bytes("This system uses")?;
+        let bytes_of_fortran = printed_lines.bytes("Assuming")?;
+        let passes_of_c = printed_lines
+            .count("Each kernel will be executed")?
+            .or(printed_lines.count("Each test is run")?);
+        let passes_of_fortran = printed_lines.count("You are running each test")?;
         let is_c = has_best_rate || bytes_of_c.is_some() || passes_of_c.is_some();
         let output_format = match ranks_of_c {
             Some(_) => OutputFormat::Mpi,
@@ -132,36 +133,36 @@ impl StreamOutput {
             Some(_) => return Err(StreamOutputError::Missing("the size of an element")),
         };
         let elements = match output_format {
-            OutputFormat::Mpi => said.count("Total Aggregate Array size =")?,
-            _ => said.count("Array size =")?,
+            OutputFormat::Mpi => printed_lines.count("Total Aggregate Array size =")?,
+            _ => printed_lines.count("Array size =")?,
         };
         // stream_mpi.f prints the array length of one rank, and the rate of all ranks.
-        let processors = said.count("Number of processors =")?;
+        let processors = printed_lines.count("Number of processors =")?;
         let ranks = if is_fortran { processors } else { ranks_of_c };
         let elements = match (output_format, ranks) {
             (OutputFormat::Fortran, Some(ranks)) => elements.and_then(|n| n.checked_mul(ranks)),
             _ => elements,
         };
-        let requested = said.count("Number of Threads requested =")?;
-        let counted = said.count("Number of Threads counted =")?;
-        let of_fortran = said.count("Number of Threads =")?;
+        let requested = printed_lines.count("Number of Threads requested =")?;
+        let counted = printed_lines.count("Number of Threads counted =")?;
+        let of_fortran = printed_lines.count("Number of Threads =")?;
         let threads = requested.zip(counted).or(of_fortran.map(|n| (n, n)));
         let ntimes = if is_fortran { passes_of_fortran } else { passes_of_c };
         // The number of threads is printed between these two lines.
-        let has_neighbours = ntimes.is_some() && said.has("Your clock granularity");
+        let has_neighbours = ntimes.is_some() && printed_lines.has("Your clock granularity");
         Ok(Self {
             output_format,
             version: between(text, "$Revision: ", " $"),
             element,
             elements,
-            offset: said.offset()?,
+            offset: printed_lines.offset()?,
             ntimes,
             threads,
             is_serial: has_neighbours && threads.is_none() && ranks.is_none(),
             ranks,
             compiler: None,
             lines,
-            check: check(&said),
+            check: check(&printed_lines),
             not_finite: not_finite(text),
             obsolete_macro: text.contains("set the preprocessor variable N "),
             scalar: between(text, "SCALAR value used for this run is ", "\n")
@@ -323,11 +324,17 @@ fn text_after_label<'a>(line: &'a str, label: &str) -> Option<&'a str> {
     Some(rest.trim_start())
 }
 
-fn check(said: &PrintedLines<'_>) -> ReportedCheck {
-    if let Some((_, line)) = said.0.iter().find(|(_, line)| line.starts_with("Failed Valid")) {
+fn check(printed_lines: &PrintedLines<'_>) -> ReportedCheck {
+    if let Some((_, line)) =
+        printed_lines.0.iter().find(|(_, line)| line.starts_with("Failed Valid"))
+    {
         return ReportedCheck::Failed(shortened(line.trim_end()));
     }
-    if said.has("Solution Validates") { ReportedCheck::Passed } else { ReportedCheck::Absent }
+    if printed_lines.has("Solution Validates") {
+        ReportedCheck::Passed
+    } else {
+        ReportedCheck::Absent
+    }
 }
 
 /// True if the output of a verbose build contains values or errors that are not finite.

@@ -19,11 +19,12 @@ pub(super) fn launcher_library(
     let real = launcher.canonicalize().ok();
     let roots = [Some(launcher.to_owned()), real];
     let roots = roots.iter().flatten().filter_map(|path| path.parent()?.parent());
-    let beside = roots.flat_map(|root| BELOW.iter().flat_map(move |below| expand(root, below)));
+    let below_roots =
+        roots.flat_map(|root| BELOW.iter().flat_map(move |below| expand(root, below)));
     let environment = search::LIBRARIES.iter().filter_map(std::env::var_os);
     let named: Vec<PathBuf> =
         environment.flat_map(|path| search::folders(&path).collect::<Vec<_>>()).collect();
-    let folders: Vec<PathBuf> = beside.chain(named).chain(search::system_folders()).collect();
+    let folders: Vec<PathBuf> = below_roots.chain(named).chain(search::system_folders()).collect();
     library_in(&folders, own)
 }
 
@@ -68,7 +69,7 @@ mod tests {
         let mpich = Some((lib.join("libmpich.so.12"), "MPICH's ABI"));
         assert_eq!(found("MPICH"), mpich);
         assert_eq!(found("Open MPI"), Some(standard));
-        let beside = launcher_library(&mpirun, own("MPICH"));
-        assert_eq!(beside.map(|(path, abi)| (path, abi.title)), mpich);
+        let library_abi = launcher_library(&mpirun, own("MPICH"));
+        assert_eq!(library_abi.map(|(path, abi)| (path, abi.title)), mpich);
     }
 }

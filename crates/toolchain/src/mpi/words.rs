@@ -147,8 +147,8 @@ mod tests {
         assert_eq!(without_explanations("a\n--\nb: c\nd"), "a\n--\nb: c\nd");
     }
 
-    fn library(said: &str) -> (String, Option<String>) {
-        let library = library_in_output(said).unwrap();
+    fn library(output: &str) -> (String, Option<String>) {
+        let library = library_in_output(output).unwrap();
         (library.name, library.version)
     }
 
@@ -211,10 +211,10 @@ mod tests {
             ("slurm 22.05.8\n", LauncherKind::Slurm, some("22.05.8")),
             ("slurm-wlm 22.05.8\n", LauncherKind::Slurm, some("22.05.8")),
         ];
-        for (said, kind, version) in cases {
-            let words = recognise_launcher(said).unwrap();
-            let launcher = words.launcher(CommandLine::new("mpirun", []), said);
-            assert_eq!((launcher.kind, launcher.version), (kind, version), "{said}");
+        for (output, kind, version) in cases {
+            let words = recognise_launcher(output).unwrap();
+            let launcher = words.launcher(CommandLine::new("mpirun", []), output);
+            assert_eq!((launcher.kind, launcher.version), (kind, version), "{output}");
         }
         assert_eq!(recognise_launcher("true (GNU coreutils) 9.1\n"), None);
     }

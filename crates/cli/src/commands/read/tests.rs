@@ -109,11 +109,11 @@ fn corpus_has_the_expected_figures() {
     for path in &all {
         let words = figures_in_words(&read(&std::fs::read(path).unwrap()));
         unread += usize::from(words.starts_with("refused:") || words.contains(", unread:"));
-        let beside = path.with_extension("expected");
-        let expected = std::fs::read_to_string(&beside).unwrap_or_default();
+        let expected_file = path.with_extension("expected");
+        let expected = std::fs::read_to_string(&expected_file).unwrap_or_default();
         if expected != words {
             if is_update {
-                std::fs::write(beside, &words).unwrap();
+                std::fs::write(expected_file, &words).unwrap();
             } else {
                 let lines = expected.lines().zip(words.lines()).find(|(one, other)| one != other);
                 different.push(format!("{}: {lines:?}", name(path)));
