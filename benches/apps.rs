@@ -31,7 +31,7 @@ fn main() {
     let edge: usize = variable("ELEMENTS").unwrap_or(60);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     let folder = tempfile::tempdir().expect("a folder");
-    let eigen = eigen(folder.path(), edge);
+    let eigen = build_eigen(folder.path(), edge);
     let elements = [edge; 3].map(|n| n.to_string()).join(",");
     let mesh = ["apps", "iccg", "--elements", &elements, "--threads", &threads];
     let solve = [&mesh[..], &["--budget", "10", "--tolerance", "1e-4"]].concat();
@@ -51,7 +51,7 @@ fn main() {
     print("| loop | best | median | best over nodegauge's | median over nodegauge's |");
     print("| --- | --- | --- | --- | --- |");
     let seconds_of = |part: &str| {
-        of_all(&runs, part, |m| {
+        all_values(&runs, part, |m| {
             let bytes = number(m, "moved_bytes").unwrap_or(f64::NAN);
             m.samples.iter().map(|rate| bytes / rate).collect()
         })
@@ -60,7 +60,7 @@ fn main() {
         runs.first().and_then(|run| figure(run, "spmv")).and_then(|m| m.config.get("storage"));
     let storage = storage.and_then(Value::as_str).unwrap_or("?");
     let product = seconds_of("spmv");
-    line(&format!("product: nodegauge, {storage}"), &product, &product);
+    print_line(&format!("product: nodegauge, {storage}"), &product, &product);
     let rivals_of = |name: &str| -> Vec<f64> {
         rivals.iter().filter(|(of, _)| of == name).map(|(_, seconds)| *seconds).collect()
     };
@@ -74,21 +74,21 @@ fn main() {
     ] {
         let seconds = if key.is_empty() { substitution.clone() } else { rivals_of(key) };
         if !seconds.is_empty() {
-            line(name, &seconds, base);
+            print_line(name, &seconds, base);
             comparisons.extend(comparison(key, edge, &seconds, base));
         }
     }
     print("\n| part | share of an iteration | of the prediction |\n| --- | --- | --- |");
     for part in PARTS.into_iter().chain(["rate"]) {
-        let share = of_all(&runs, part, |m| number(m, "share").into_iter().collect());
+        let share = all_values(&runs, part, |m| number(m, "share").into_iter().collect());
         let reached =
-            of_all(&runs, part, |m| m.limit.iter().map(|limit| limit.fraction.0).collect());
+            all_values(&runs, part, |m| m.limit.iter().map(|limit| limit.fraction.0).collect());
         let percent = |all: &[f64]| format!("{:.0} %", 100.0 * stats::median(all));
         let share = if share.is_empty() { String::new() } else { percent(&share) };
         let name = if part == "rate" { "iteration" } else { part };
         print(&format!("| {name} | {share} | {} |", percent(&reached)));
     }
-    let setup = of_all(&runs, "iteration", |m| {
+    let setup = all_values(&runs, "iteration", |m| {
         let setup = number(m, "setup_s").zip(m.value);
         setup.map(|(setup, iteration)| setup / (100.0 * iteration)).into_iter().collect()
     });
@@ -134,11 +134,11 @@ fn number(m: &Measurement, key: &str) -> Option<f64> {
 }
 
 /// Returns the values that `of` extracts from the figure `name` in each run.
-fn of_all(runs: &[Record], name: &str, of: impl Fn(&Measurement) -> Vec<f64>) -> Vec<f64> {
+fn all_values(runs: &[Record], name: &str, of: impl Fn(&Measurement) -> Vec<f64>) -> Vec<f64> {
     runs.iter().filter_map(|run| figure(run, name)).flat_map(of).collect()
 }
 
-fn line(name: &str, seconds: &[f64], base: &[f64]) {
+fn print_line(name: &str, seconds: &[f64], base: &[f64]) {
     let best = stats::quantile(seconds, 0.0);
     let median = stats::median(seconds);
     let of_best = best / stats::quantile(base, 0.0);
@@ -151,7 +151,7 @@ fn line(name: &str, seconds: &[f64], base: &[f64]) {
 }
 
 /// Compiles the C++ loops and writes their matrix; `None` if they cannot be compiled.
-fn eigen(folder: &Path, edge: usize) -> Option<std::path::PathBuf> {
+fn build_eigen(folder: &Path, edge: usize) -> Option<std::path::PathBuf> {
     let program = folder.join("eigen");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/elasticity.cpp");
     let compiled = Command::new("g++")
@@ -162,12 +162,12 @@ fn eigen(folder: &Path, edge: usize) -> Option<std::path::PathBuf> {
         note("Eigen is skipped: it cannot be compiled here (libeigen3-dev)");
         return None;
     }
-    write(&folder.join("matrix"), edge).expect("room for the matrix");
+    write_matrix(&folder.join("matrix"), edge).expect("room for the matrix");
     Some(program)
 }
 
 /// Writes the matrix by rows in natural order, in the format of benches/elasticity.cpp.
-fn write(path: &Path, edge: usize) -> io::Result<()> {
+fn write_matrix(path: &Path, edge: usize) -> io::Result<()> {
     let whole = Subdomain::whole(Mesh { elements: [edge; 3] });
     let assembler = Assembler::new(&whole, &Stretch).map_err(io::Error::other)?;
     let rows = 3 * whole.mesh.count();

@@ -61,7 +61,7 @@ struct Run {
 
 impl Run {
     /// Runs a command with a budget in a folder, in which its history is saved.
-    fn of(program: &str, command: &str, budget: f64, folder: &Path) -> Self {
+    fn new(program: &str, command: &str, budget: f64, folder: &Path) -> Self {
         let begun = Instant::now();
         let output = Command::new(program)
             .args(command.split_whitespace())
@@ -76,13 +76,13 @@ impl Run {
     }
 
     /// True if the run has figures within the time that its budget permits.
-    fn keeps(&self, budget: f64) -> bool {
+    fn is_in_budget(&self, budget: f64) -> bool {
         let delivers = self.code == Some(0) || self.code == Some(UNMET);
         delivers && self.elapsed.as_secs_f64() <= 1.15 * budget + 1.0
     }
 
     /// Returns the budget that the hint of a refusal recommends.
-    fn hint(&self) -> Option<f64> {
+    fn recommended_budget(&self) -> Option<f64> {
         let (_, after) = self.text.split_once("use --budget ")?;
         let number = after.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
         number.parse().ok()
@@ -119,24 +119,32 @@ impl Drop for Load {
 }
 
 /// Runs a command with a budget and prints a line with the result. Returns true if the budget was kept.
-fn holds(program: &str, command: &str, budget: f64, load: &str, folder: &Path) -> bool {
-    let run = Run::of(program, command, budget, folder);
-    let (is_kept, words) = match (run.code, run.hint()) {
+fn keeps_budget(program: &str, command: &str, budget: f64, load: &str, folder: &Path) -> bool {
+    let run = Run::new(program, command, budget, folder);
+    let (is_kept, words) = match (run.code, run.recommended_budget()) {
         (Some(REFUSED), Some(hint)) => {
-            let again = Run::of(program, command, hint, folder);
+            let again = Run::new(program, command, hint, folder);
             let words = format!(
-                "refused; with {hint} s: {:.1} s, exit code {:?}",
+                "refused; with {hint} s: {:.1} s, {}",
                 again.elapsed.as_secs_f64(),
-                again.code
+                exit_in_words(again.code)
             );
-            (run.elapsed <= REFUSAL && again.keeps(hint), words)
+            (run.elapsed <= REFUSAL && again.is_in_budget(hint), words)
         }
-        (code, _) => (run.keeps(budget), format!("exit code {code:?}")),
+        (code, _) => (run.is_in_budget(budget), exit_in_words(code)),
     };
     let verdict = if is_kept { "kept" } else { "NOT KEPT" };
     let elapsed = run.elapsed.as_secs_f64();
     println!("| {command} | {budget} | {load} | {elapsed:.1} | {words} | {verdict} |");
     is_kept
+}
+
+/// Describes how a command ended; `code` is `None` if a signal ended it.
+fn exit_in_words(code: Option<i32>) -> String {
+    match code {
+        Some(code) => format!("exit code {code}"),
+        None => "ended by a signal".to_owned(),
+    }
 }
 
 fn main() -> ExitCode {
@@ -151,19 +159,19 @@ fn main() -> ExitCode {
     let budgets = variable("BUDGETS", "3,10,40");
     let loads = variable("LOADS", "idle,busy");
     let mut kept = Vec::new();
-    println!("| command | budget, s | load | elapsed, s | end | promise |");
+    println!("| command | budget, s | load | elapsed, s | end | verdict |");
     println!("| --- | --- | --- | --- | --- | --- |");
     for name in loads.split(',') {
         let _load = Load::start(name);
         for budget in budgets.split(',') {
             let budget: f64 = budget.parse().expect("BUDGETS has numbers");
             for command in &commands {
-                kept.push(holds(&program, command, budget, name, folder.path()));
+                kept.push(keeps_budget(&program, command, budget, name, folder.path()));
             }
         }
     }
     let held = kept.iter().filter(|kept| **kept).count();
     let share = held as f64 / kept.len().max(1) as f64;
-    println!("\n{held} of {} promises were kept ({:.0} %)", kept.len(), 100.0 * share);
+    println!("\n{held} of {} budgets were kept ({:.0} %)", kept.len(), 100.0 * share);
     if share >= MIN_KEPT_SHARE { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

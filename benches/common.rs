@@ -104,7 +104,7 @@ impl BestAndMedian {
     }
 
     /// Returns the ratio to another figure.
-    pub fn over(self, other: Self) -> Self {
+    pub fn ratio_to(self, other: Self) -> Self {
         let ratio = |mine: Option<f64>, theirs: Option<f64>| Some(mine? / theirs?);
         Self { best: ratio(self.best, other.best), median: ratio(self.median, other.median) }
     }
@@ -143,7 +143,7 @@ impl Comparison {
         theirs: BestAndMedian,
     ) -> Self {
         let version = UNKNOWN.to_owned();
-        let ratio = own.over(theirs);
+        let ratio = own.ratio_to(theirs);
         Self { peer, version, quantity, unit, own, theirs, ratio, noise: String::new() }
     }
 
@@ -155,7 +155,7 @@ impl Comparison {
         own: BestAndMedian,
         theirs: BestAndMedian,
     ) -> Self {
-        let ratio = theirs.over(own);
+        let ratio = theirs.ratio_to(own);
         Self { ratio, ..Self::from_rates(peer, quantity, unit, own, theirs) }
     }
 

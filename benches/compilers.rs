@@ -47,7 +47,7 @@ fn main() {
                 .collect();
             let regimes = regimes(native);
             for (trip, summary) in &regimes {
-                let Some(fastest) = Fastest::of(*trip, &compiled) else { continue };
+                let Some(fastest) = Fastest::in_regime(*trip, &compiled) else { continue };
                 out.push_str(&line(native, *trip, summary, &fastest));
                 let quantity = if regimes.len() > 1 {
                     format!("{} ({})", native.name, Seconds(*trip))
@@ -92,7 +92,7 @@ struct Fastest {
 
 impl Fastest {
     /// Returns the fastest variants in the regime with this round trip; `None` if no variant has samples in it.
-    fn of(trip: f64, compiled: &[&Measurement]) -> Option<Self> {
+    fn in_regime(trip: f64, compiled: &[&Measurement]) -> Option<Self> {
         let alike: Vec<(&str, Summary)> = compiled
             .iter()
             .flat_map(|m| {

@@ -26,7 +26,7 @@ const KERNELS: [(&str, &str); 6] = [
 /// Best and median rate of each kernel, B/s.
 type Rates = BTreeMap<String, (f64, f64)>;
 
-fn ours(args: &[&str]) -> Rates {
+fn own_rates(args: &[&str]) -> Rates {
     let names: Vec<&str> = KERNELS.iter().map(|(name, _)| *name).collect();
     let names = names.join(",");
     let elements = format!("{ELEMENTS}elements");
@@ -61,9 +61,9 @@ fn main() {
     let mut found: [Vec<Rates>; 4] = Default::default();
     for round in 0..rounds {
         note(&format!("round {} of {rounds}", round + 1));
-        found[0].push(ours(&["device", "stream", "--device", "opencl:0"]));
-        found[1].push(ours(&["stream", "--stores", "regular"]));
-        found[2].push(ours(&[
+        found[0].push(own_rates(&["device", "stream", "--device", "opencl:0"]));
+        found[1].push(own_rates(&["stream", "--stores", "regular"]));
+        found[2].push(own_rates(&[
             "stream",
             "--stores",
             "regular",

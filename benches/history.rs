@@ -27,7 +27,7 @@ fn main() {
     print(&format!(
         "{runs} runs of `stream`, {samples} samples per figure, {per_run} kB per record:\n"
     ));
-    print("| command | seconds, best of them |\n| --- | ---: |");
+    print("| command | seconds, best run |\n| --- | ---: |");
     let id = id(runs / 2);
     let date = &started(runs / 2)[..10];
     let nodegauge = |words: &[&str]| timed(folder.path(), words);

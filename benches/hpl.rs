@@ -86,7 +86,7 @@ fn hpcc(n: usize, nbs: &[usize], ranks: usize) -> Option<Vec<(usize, f64)>> {
 }
 
 /// Solves a system natively, checks the solution, and returns the rating in FLOP/s.
-fn solved(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 {
+fn solve(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 {
     let sequence = random::Sequence::new(1);
     let mut matrix = Matrix::map(n).expect("memory");
     residual::fill(team, &mut matrix, &sequence, &mut || false).expect("threads");
@@ -140,9 +140,9 @@ fn main() {
     };
     let group = format!("S0:{}kB:{}", 16 * cpus.len(), cpus.len());
     for _ in 0..variable("ROUNDS").unwrap_or(3) {
-        solved(&mut team, WARM_UP, 128, &multiplier);
+        solve(&mut team, WARM_UP, 128, &multiplier);
         for nb in nbs.iter().copied() {
-            keep(format!("nodegauge NB {nb}"), solved(&mut team, n, nb, &multiplier));
+            keep(format!("nodegauge NB {nb}"), solve(&mut team, n, nb, &multiplier));
             let child = Command::new(&me).args(["dgetrf", &blas]).env("N", n.to_string()).output();
             let text = child.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
             if let Some(rate) = text.ok().and_then(|text| text.trim().parse().ok()) {
@@ -203,7 +203,7 @@ fn report(rates: &Rates, multiplier: &Multiplier, n: usize) {
     for (a, b, peer) in ratios {
         let both = |name: &str| BestAndMedian::both(of(name, &best), of(name, &stats::median));
         let [own, theirs] = [both(a), both(b)];
-        let ratio = own.over(theirs);
+        let ratio = own.ratio_to(theirs);
         let [of_bests, of_medians] =
             [ratio.best, ratio.median].map(|ratio| ratio.unwrap_or(f64::NAN));
         println!("| {a} / {b} | {of_bests:.3} | {of_medians:.3} |");

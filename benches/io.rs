@@ -32,16 +32,16 @@ fn main() {
     let mib: u64 = variable("MAX_MIB").unwrap_or(64);
     let folder = variable("FOLDER").unwrap_or_else(|| PathBuf::from("."));
     if variable::<String>("ONLY").is_some_and(|only| only == "agreement") {
-        return agreement(&folder, variable("MAX_MIB").map(Bytes::mib));
+        return compare_with_itself(&folder, variable("MAX_MIB").map(Bytes::mib));
     }
-    cost();
+    print_latency_overhead();
     let mut comparisons = Vec::new();
     match variable::<PathBuf>("IOZONE") {
-        Some(program) => comparisons.extend(grid(&program, &folder, mib, rounds)),
+        Some(program) => comparisons.extend(compare_with_iozone(&program, &folder, mib, rounds)),
         None => note("IOZONE is not set: the grid is skipped"),
     }
     if is_installed("fio") {
-        comparisons.extend(device(&folder, rounds));
+        comparisons.extend(compare_with_fio(&folder, rounds));
     } else {
         note("fio is not installed: skipped");
     }
@@ -49,7 +49,7 @@ fn main() {
 }
 
 /// Prints the overhead of a latency sample, to show that it does not affect the figures.
-fn cost() {
+fn print_latency_overhead() {
     let mut best = f64::INFINITY;
     let mut memory = Bytes::default();
     for _ in 0..20 {
@@ -58,14 +58,14 @@ fn cost() {
         memory = bytes;
     }
     print(&format!(
-        "A latency sample costs {:.1} ns (best of 20 x 100000) and {memory} in total.\n",
+        "A latency sample costs {:.1} ns (best of 20 x 100000); all samples occupy {memory}.\n",
         best * 1e9
     ));
 }
 
 /// Runs the default grid twice and prints the differences between the figures. Valid and suspect figures are printed
 /// separately.
-fn agreement(folder: &std::path::Path, max_file: Option<Bytes>) {
+fn compare_with_itself(folder: &std::path::Path, max_file: Option<Bytes>) {
     let options = FilesOptions {
         paths: vec![folder.to_owned()],
         max_file,
@@ -103,7 +103,7 @@ fn agreement(folder: &std::path::Path, max_file: Option<Bytes>) {
 }
 
 /// Runs each cell of the grid interleaved with IOzone, and then measures the time of the whole grid for both.
-fn grid(
+fn compare_with_iozone(
     program: &std::path::Path,
     folder: &std::path::Path,
     mib: u64,
@@ -144,7 +144,7 @@ fn grid(
 }
 
 /// Compares direct I/O with fio, interleaved, with the same block size, engine and depth.
-fn device(folder: &std::path::Path, rounds: usize) -> Vec<Comparison> {
+fn compare_with_fio(folder: &std::path::Path, rounds: usize) -> Vec<Comparison> {
     let cases: [(&str, u64, IoEngine, u32); 6] = [
         ("read", 1 << 20, IoEngine::Sync, 1),
         ("read", 128 << 10, IoEngine::Uring, 8),

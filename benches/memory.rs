@@ -155,7 +155,7 @@ fn run(program: &Program, array: u64, threads: usize) -> (String, Vec<(Option<f6
             let rate = rate.map(|rate| ((*name).to_owned(), (rate, rate)));
             ((*kernel).to_owned(), alone(rate.into_iter().collect()))
         }
-        Program::Table(name, path) => (name.clone(), alone(table_of(path, array, threads))),
+        Program::Table(name, path) => (name.clone(), alone(printed_rates(path, array, threads))),
     }
 }
 
@@ -228,7 +228,7 @@ fn build(scratch: &Path, elements: u64) -> Vec<Program> {
 
 /// Runs stream.c or BabelStream and parses its table. Each row has a loop, its best rate in MB/s, and times, including
 /// the minimum and the average.
-fn table_of(program: &Path, array: u64, threads: usize) -> Rates {
+fn printed_rates(program: &Path, array: u64, threads: usize) -> Rates {
     let elements = (array / 8).to_string();
     let mut command = Command::new(program);
     let is_babel = program.ends_with("BabelStream");
@@ -264,7 +264,7 @@ fn regimes_of(runs: &[Run]) -> Vec<Regime> {
 }
 
 /// Returns the runs in the regime with index `number`.
-fn within<'r>(runs: &'r [Run], regimes: &[Regime], number: usize) -> Vec<&'r Run> {
+fn runs_in_regime<'r>(runs: &'r [Run], regimes: &[Regime], number: usize) -> Vec<&'r Run> {
     let of_regime = |run: &&Run| regime::assign(regimes, run.trips.0, run.trips.1) == Some(number);
     runs.iter().filter(of_regime).collect()
 }
@@ -291,7 +291,7 @@ fn comparisons(runs: &[Run]) -> Vec<Comparison> {
     let regimes = regimes_of(runs);
     let mut found = Vec::new();
     for number in 0..regimes.len() {
-        let of_regime = within(runs, &regimes, number);
+        let of_regime = runs_in_regime(runs, &regimes, number);
         for (name, _, _, kernels) in LOOPS {
             let quantity = match (regimes.len(), number) {
                 (1, _) => name.to_owned(),
@@ -332,7 +332,7 @@ fn report(runs: &[Run]) -> String {
     let regimes = regimes_of(runs);
     let mut out = String::new();
     for (i, regime) in regimes.iter().enumerate() {
-        out.push_str(&table(&within(runs, &regimes, i), regime));
+        out.push_str(&table(&runs_in_regime(runs, &regimes, i), regime));
     }
     let moved = runs
         .iter()

@@ -3,8 +3,8 @@
 //!
 //! Each program runs once per round, in random order, `ROUNDS` times (default 3), on arrays of the same length.
 //! `BUDGET` (default 40) is the time of a run of the curves in seconds. With two CPUs, the bench takes about five
-//! minutes. Each figure is the best of all rounds. Ratios are above 1 if `memory curves` is faster, and the range is
-//! that over the rounds. Prints Markdown and writes the result file.
+//! minutes. Each figure is the best of all rounds. Ratios are above 1 if `memory curves` is faster; their
+//! ranges are over the rounds. Prints Markdown and writes the result file.
 
 mod common;
 

@@ -32,7 +32,7 @@ const BOUND: f64 = 0.03;
 
 fn main() {
     if variable::<u32>("FLOOR").is_some() {
-        return floor(variable("ROUNDS").unwrap_or(3));
+        return compare_with_lower_bound(variable("ROUNDS").unwrap_or(3));
     }
     let rounds: usize = variable("ROUNDS").unwrap_or(5);
     let mut comparisons = Vec::new();
@@ -84,7 +84,7 @@ fn record(mpicc: &str, args: &[&str]) -> Value {
 }
 
 /// Prints the share of the lower bound that each MPI reaches in alternating runs.
-fn floor(rounds: usize) {
+fn compare_with_lower_bound(rounds: usize) {
     print("| | bytes | MPI | floor | share of the floor |\n| --- | --- | --- | --- | --- |");
     let mpis = ["mpicc.openmpi", "mpicc.mpich"];
     let mut runs = [Vec::new(), Vec::new()];
@@ -176,7 +176,8 @@ fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize, peer: &'static str) 
         let mut ratios: Vec<f64> =
             both.iter().map(|(compiled, carried)| carried[0] / compiled[0]).collect();
         ratios.sort_by(f64::total_cmp);
-        let chance = halves(&both.iter().map(|(compiled, _)| compiled[0]).collect::<Vec<f64>>());
+        let chance =
+            halves_ratio(&both.iter().map(|(compiled, _)| compiled[0]).collect::<Vec<f64>>());
         let best = |of: fn(&([f64; 2], [f64; 2])) -> f64| {
             let better = if name == "latency" { f64::min } else { f64::max };
             both.iter().map(of).reduce(better).unwrap_or(f64::NAN)
@@ -194,8 +195,11 @@ fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize, peer: &'static str) 
             .with_version(version.borrow().clone())
             .with_noise(format!("{:.3}", (chance - 1.0).abs()));
         let printed = BestAndMedian::both(best, median);
-        let ratio =
-            if name == "latency" { BestAndMedian::both(1.0, 1.0).over(printed) } else { printed };
+        let ratio = if name == "latency" {
+            BestAndMedian::both(1.0, 1.0).ratio_to(printed)
+        } else {
+            printed
+        };
         comparisons.push(Comparison { ratio, ..comparison });
     }
     comparisons
@@ -266,11 +270,11 @@ fn print_table(mpicc: &str, record: &Value, peer: &'static str) -> Vec<Compariso
 fn ratio_to_itself(m: &Value) -> f64 {
     let empty = Vec::new();
     let samples = m["samples"].as_array().unwrap_or(&empty);
-    halves(&samples.iter().filter_map(Value::as_f64).collect::<Vec<f64>>())
+    halves_ratio(&samples.iter().filter_map(Value::as_f64).collect::<Vec<f64>>())
 }
 
 /// Returns the ratio of the median of the samples with even numbers to that of the samples with odd numbers.
-fn halves(samples: &[f64]) -> f64 {
+fn halves_ratio(samples: &[f64]) -> f64 {
     let half = |first: usize| {
         let mut values: Vec<f64> = samples.iter().skip(first).step_by(2).copied().collect();
         values.sort_by(f64::total_cmp);

@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
 "#;
 
 /// Builds the program in a folder; returns its path.
-fn built(folder: &Path) -> String {
+fn build(folder: &Path) -> String {
     let source = folder.join("reads.c");
     std::fs::write(&source, SOURCE).expect("the folder is writable");
     let program = folder.join("reads").display().to_string();
@@ -94,7 +94,7 @@ struct KnownRun {
 }
 
 /// Runs a program without nodegauge for [`SECONDS`].
-fn known(program: &str, share: u32) -> KnownRun {
+fn run_alone(program: &str, share: u32) -> KnownRun {
     let output = Command::new("taskset")
         .args(["-c", "0", program, &share.to_string(), SECONDS])
         .output()
@@ -106,7 +106,7 @@ fn known(program: &str, share: u32) -> KnownRun {
 }
 
 /// Returns the share of the full rate that `memory curves` measured: zero without traffic, `None` if it is unknown.
-fn found(record: &Record) -> Option<f64> {
+fn measured_share(record: &Record) -> Option<f64> {
     let figure = |name: &str| record.measurements.iter().find(|m| m.name == name);
     if figure("program_bandwidth_below").is_some() {
         return Some(0.0);
@@ -122,7 +122,7 @@ fn main() {
     let budget = std::env::var("BUDGET").unwrap_or_else(|_| "30".to_owned());
     let folder = std::env::temp_dir().join(format!("nodegauge-placed-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("the folder is writable");
-    let program = built(&folder);
+    let program = build(&folder);
     let args = ["memory", "curves", "--mixes", "1:0", "--budget", &budget];
     let mut results: Vec<Vec<(f64, Option<f64>)>> = vec![Vec::new(); SHARES.len()];
     let mut shuffler = Shuffler::new(53);
@@ -131,10 +131,10 @@ fn main() {
         shuffler.shuffle(&mut order);
         for number in order {
             let share = SHARES[number].to_string();
-            let own = known(&program, SHARES[number]);
+            let own = run_alone(&program, SHARES[number]);
             let placed = ["--", &program, &share, SECONDS, &own.blocks];
             let record = nodegauge_program(&args, &placed);
-            let drawn = found(&record);
+            let drawn = measured_share(&record);
             let counted = own.share;
             note(&format!("round {round}: {share} %, counted {counted:.3}, found {drawn:.3?}"));
             results[number].push((counted, drawn));

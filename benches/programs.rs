@@ -1,4 +1,4 @@
-//! Measures the overhead per run of the program in `sweep -- PROGRAM`. The time of a sweep with few rounds is
+//! Measures the overhead of `sweep -- PROGRAM` per run of the program. The time of a sweep with few rounds is
 //! subtracted from that of a sweep with many rounds. The difference is divided by the number of additional runs, and
 //! the median time of a run is subtracted.
 //!
@@ -23,7 +23,8 @@ fn main() {
     let elapsed = record.measurements.iter().find(|m| m.name == "elapsed");
     let elapsed = elapsed.and_then(|m| m.summary.as_ref()).map_or(0.0, |summary| summary.median);
     let millis = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
-    print("| program | its time | time per run | overhead |\n| --- | ---: | ---: | ---: |");
+    print("| program | elapsed, run | elapsed, sweep per run | overhead |");
+    print("| --- | ---: | ---: | ---: |");
     print(&format!(
         "| `{program}` | {} | {} | {} |",
         millis(elapsed),

@@ -19,7 +19,7 @@ fn main() {
     let rounds: usize = variable("ROUNDS").unwrap_or(5);
     let folder = tempfile::tempdir().expect("a temporary folder");
     print(
-        "| text | bytes | seconds, best of them | MB/s | peak memory |\n| --- | ---: | ---: | ---: | ---: |",
+        "| text | bytes | seconds, best run | MB/s | peak memory |\n| --- | ---: | ---: | ---: | ---: |",
     );
     for (name, prefix) in [("log", ""), ("lines of a rank", "[1,0]<stdout>:")] {
         let file = folder.path().join("log.txt");

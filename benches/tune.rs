@@ -45,7 +45,7 @@ fn main() {
     let plan = TunePlan::new(&site, &request, options.clone(), Vec::new()).expect("a plan");
     let space = &plan.space;
     if variable::<u32>("LOOPS").is_some() {
-        return loops(&site, space);
+        return compare_loops(&site, space);
     }
 
     let begun = Instant::now();
@@ -67,7 +67,7 @@ fn main() {
         .collect();
     let search_begun = Instant::now();
     let passes = variable("PASSES").unwrap_or(20);
-    let samples = exhaust(space, &mut points, passes);
+    let samples = measure_all(space, &mut points, passes);
     let exhausting = search_begun.elapsed();
     let best = best(space, &samples, &options.arrays.kernels);
 
@@ -77,7 +77,7 @@ fn main() {
         .position(|known| known.request == choice.request && known.pages == choice.pages)
         .expect("the choice is of the space");
     let ratios =
-        play_off(&mut points, (of_choice, &choice), &best, variable("FINAL").unwrap_or(60));
+        compare_in_pairs(&mut points, (of_choice, &choice), &best, variable("FINAL").unwrap_or(60));
     let count = space.setups.len() * space.shapes.len();
     println!("| | configurations | passes | seconds |\n| --- | --- | --- | --- |");
     println!("| exhaustive | {count} | {} | {:.1} |", count * passes, exhausting.as_secs_f64());
@@ -85,16 +85,16 @@ fn main() {
     let search_passes = of_search.passes.unwrap_or(0);
     println!("| `--tune` | {count} | {search_passes} | {:.1} |", tuning.as_secs_f64());
     println!(
-        "\ntuned over exhaustive, pairs interleaved: median {:.4}, quartiles {:.4} to {:.4} ({} pairs); \
-         time {:.3}",
+        "\nrate of the tuned choice over that of the exhaustive search, interleaved: median {:.4}, quartiles \
+         {:.4} to {:.4} ({} pairs); ratio of the search times {:.3}",
         stats::median(&ratios),
         stats::quantile(&ratios, 0.25),
         stats::quantile(&ratios, 0.75),
         ratios.len(),
         tuning.as_secs_f64() / exhausting.as_secs_f64()
     );
-    println!("\nexhaustive chose: site {} with {:?}", best.0, best.1);
-    println!("tuning chose: site {of_choice} with {:?}", choice.loops);
+    println!("\nthe exhaustive search chose: site {} with {:?}", best.0, best.1);
+    println!("--tune chose: site {of_choice} with {:?}", choice.loops);
 }
 
 /// Kernels in the comparison of loops.
@@ -102,14 +102,14 @@ const KERNELS: [Kernel; 6] =
     [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad, Kernel::Read, Kernel::Write];
 
 /// Compares the loops that runs of `stream` select with an exhaustive search on the default team and pages.
-fn loops(site: &Site, space: &Space) {
+fn compare_loops(site: &Site, space: &Space) {
     let mut options = StreamOptions::default();
     options.arrays.kernels = KERNELS.to_vec();
     let placement = &space.setups[0].placement;
     let (_, config) = stream::plan(site, placement, &options).expect("it fits");
     let element = config.element;
     let mut points = vec![StreamPoint::prepare(config).expect("a point")];
-    let samples = exhaust(space, &mut points, variable("PASSES").unwrap_or(20));
+    let samples = measure_all(space, &mut points, variable("PASSES").unwrap_or(20));
     let found = best(space, &samples, &KERNELS).1;
     let of_search = regime_of(&samples);
     let is_of_search = |trip: f64| of_search.is_none_or(|regime| regime.contains(trip));
@@ -196,7 +196,7 @@ fn is_loop(shape: &KernelShape, kernel: Kernel, config: &StreamConfig) -> bool {
 }
 
 /// Measures every loop with every set-up, interleaved.
-fn exhaust(space: &Space, points: &mut [StreamPoint], passes: usize) -> Samples {
+fn measure_all(space: &Space, points: &mut [StreamPoint], passes: usize) -> Samples {
     let mut samples = Samples::new();
     let most = space.shapes.len();
     let mut order: Vec<(usize, usize)> =
@@ -279,7 +279,7 @@ fn best(space: &Space, samples: &Samples, kernels: &[Kernel]) -> Configuration {
 }
 
 /// Runs two configurations in pairs of passes; returns the ratios of the pairs that are within one regime.
-fn play_off(
+fn compare_in_pairs(
     points: &mut [StreamPoint],
     (site, choice): (usize, &Choice),
     best: &Configuration,
@@ -290,7 +290,7 @@ fn play_off(
 }
 
 /// Configuration in a pair: the index of its set-up, and its loops.
-type Played<'a> = (usize, &'a [(Kernel, KernelShape)]);
+type Paired<'a> = (usize, &'a [(Kernel, KernelShape)]);
 
 /// Rates of all kernels in two passes, one of each configuration, in B/s.
 struct PairOfPasses {
@@ -308,12 +308,12 @@ impl PairOfPasses {
 /// Runs two configurations in pairs of passes; returns the pairs that are within one regime for which `counts` is true.
 fn pairs_of(
     points: &mut [StreamPoint],
-    tuned: Played<'_>,
-    other: Played<'_>,
+    tuned: Paired<'_>,
+    other: Paired<'_>,
     pairs: usize,
     counts: impl Fn(f64) -> bool,
 ) -> Vec<PairOfPasses> {
-    let mut pass = |(number, loops): Played<'_>| {
+    let mut pass = |(number, loops): Paired<'_>| {
         let before = points[0].round_trip().expect("the team lives");
         let point = &mut points[number];
         point.set_kernels(loops.to_vec()).expect("these loops exist");

@@ -1,4 +1,4 @@
-//! Compresses the scripts of HTML reports. Compressed, they are about a tenth of the program file.
+//! Compresses the scripts of HTML reports. The compressed scripts are about a tenth of the program file.
 
 use std::path::Path;
 

@@ -94,7 +94,7 @@ def remove(folder):
 
 @cache
 def tools(*packages):
-    """Returns the folder of programs of an environment with these packages of PyPI; skips the test if they are not available."""
+    """Returns the folder of the programs of these PyPI packages; skips the test if they are not available."""
     folder = TARGET / "packaging-tools" / "-".join(package.split("==")[0].lower() for package in packages)
     marker = folder / "complete"
     wanted = "\n".join(packages)
@@ -104,7 +104,7 @@ def tools(*packages):
         pip = [str(folder / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", "--retries", "1"]
         ended = subprocess.run([*pip, "--timeout", "20", *packages], capture_output=True, text=True, check=False)
         if ended.returncode:
-            raise unittest.SkipTest(f"{', '.join(packages)} cannot be had: {ended.stderr.strip().splitlines()[-1]}")
+            raise unittest.SkipTest(f"{', '.join(packages)} cannot be installed: {ended.stderr.strip().splitlines()[-1]}")
         marker.write_text(wanted)
     return folder / "bin"
 

@@ -1,4 +1,4 @@
-"""rattler-build makes a conda package of the released file, tests it, and its content runs."""
+"""rattler-build makes a conda package from the released file and tests it; the content of the package runs."""
 
 import json
 import time

@@ -7,7 +7,7 @@ from common import ARCHIVE, NAME, PackageTest, program
 
 
 class Homebrew(PackageTest):
-    def test_formula_is_ruby_and_its_files_exist(self):
+    def test_formula_is_valid_ruby_and_its_files_exist(self):
         formula = self.recipes() / "homebrew/nodegauge.rb"
         self.assertIn("Syntax OK", self.run_in(program("ruby", "ruby"), "-c", formula))
         names = [name.removeprefix(f"{NAME}-x86_64-linux/") for name in tarfile.open(ARCHIVE).getnames()]

@@ -67,7 +67,7 @@ assert polars.height == len(pandas) == len(nodegauge.load(golden, frame="rows"))
 
 
 class Python(PackageTest):
-    def environment_of(self, *interpreter):
+    def new_environment(self, *interpreter):
         """Returns the python of a new environment with the wheel."""
         folder = self.work / "environment"
         self.run_in(*interpreter, "-m", "venv", folder)
@@ -81,7 +81,7 @@ class Python(PackageTest):
         self.assertIn(VERSION, self.run_in(python, "-m", "nodegauge", "-V"))
 
     def test_module_works_with_this_python(self):
-        self.check(self.environment_of(sys.executable))
+        self.check(self.new_environment(sys.executable))
 
     def test_module_works_with_the_newest_python(self):
         uv = tools("uv==0.13.9") / "uv"
@@ -95,9 +95,9 @@ class Python(PackageTest):
                 [uv, "python", "find", "3.14"], capture_output=True, text=True, check=True,
                 env={**os.environ, "UV_PYTHON_INSTALL_DIR": str(TARGET / "packaging-tools/python")},
             )
-        self.check(self.environment_of(newest.stdout.strip()))
+        self.check(self.new_environment(newest.stdout.strip()))
 
-    def test_module_is_written_for_the_oldest_python(self):
+    def test_module_has_the_syntax_of_the_oldest_python(self):
         for path in MODULE.glob("*.py"):
             ast.parse(path.read_text(), filename=str(path), feature_version=OLDEST)
 
@@ -112,13 +112,13 @@ class Python(PackageTest):
         # Frames of pandas and polars are Any: neither is a dependency.
         self.run_in(mypy, "--strict", "--ignore-missing-imports", *sources)
 
-    def test_an_old_pip_names_the_reason(self):
+    def test_old_pip_names_the_reason(self):
         # Wheels of manylinux_2_28 need pip 20.3; older ones say that the platform is not supported.
         python = self.work / "old/bin/python"
         self.run_in(sys.executable, "-m", "venv", self.work / "old")
         old = subprocess.run([python, "-m", "pip", "install", "--quiet", "pip==20.2.4"], capture_output=True, check=False)
         if old.returncode:
-            raise unittest.SkipTest("pip 20.2.4 cannot be had")
+            raise unittest.SkipTest("pip 20.2.4 cannot be installed")
         ended = subprocess.run([python, "-m", "pip", "install", "--no-index", WHEEL], capture_output=True, text=True, check=False)
         if "AttributeError" in ended.stderr or "ImportError" in ended.stderr:
             raise unittest.SkipTest(f"pip 20.2.4 does not run with Python {sys.version.split()[0]}")
@@ -130,7 +130,7 @@ class Python(PackageTest):
 
 
 class Notebook(PackageTest):
-    def test_notebook_of_teachers_runs(self):
+    def test_teaching_notebook_runs(self):
         python = tools("nbclient", "nbformat", "ipykernel", "pandas", "matplotlib") / "python"
         script = (
             "import sys, nbformat, nbclient\n"

@@ -115,10 +115,10 @@ class Ansible(WithProgram):
         # The second time, nothing is installed.
         self.assertRegex(self.play("-e", "nodegauge_command="), r"changed=0")
 
-    def test_other_bytes_and_other_processors_are_refused(self):
+    def test_other_checksums_and_processors_are_refused(self):
         self.assertIn("is not the file with the checksum", self.play("-e", "nodegauge_sha256=00", succeeds=False))
         arm = self.play("-e", "ansible_architecture=aarch64", succeeds=False)
-        self.assertIn("there is no tested file of nodegauge for aarch64", arm)
+        self.assertIn("there is no tested binary of nodegauge for aarch64", arm)
 
 
 class Kubernetes(WithProgram):

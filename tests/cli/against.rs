@@ -55,7 +55,7 @@ fn conditions_ignore_published_figures() {
         .run(&["compare", "latest", "latest~1", "--json"])
         .exits(0)
         .prints_words("\"only_b\": [ \"scale\", \"add\", \"triad\" ]");
-    // The classic table contains no published figures.
+    // The table of stream.c contains no published figures.
     let table = harness.stream(&["--against", "EPYC 7H12", "--stream-text"]).exits(0).stdout;
     assert_eq!(table.matches("Triad:").count(), 1);
 }

@@ -154,7 +154,7 @@ struct PlannedCommand {
 
 impl PlannedCommand {
     /// Parses a command line, in which variables may precede the program.
-    fn of(line: &str) -> Self {
+    fn parse(line: &str) -> Self {
         let mut arguments = words(line);
         let program = arguments.iter().position(|word| word == "nodegauge").unwrap();
         let variables = arguments.drain(..=program).filter_map(|word| {
@@ -191,7 +191,7 @@ fn planned_items(text: &str) -> Vec<PlannedItem> {
         if line == "| item | command | prints |" {
             is_planned = true;
         } else if is_planned && !line.starts_with("| --- ") {
-            let commands = spans(command).iter().map(|span| PlannedCommand::of(span)).collect();
+            let commands = spans(command).iter().map(|span| PlannedCommand::parse(span)).collect();
             let item = item.trim_start_matches("| ").to_owned();
             items.push(PlannedItem { item, commands, prints: spans(prints) });
         }

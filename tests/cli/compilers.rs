@@ -37,7 +37,7 @@ impl Place {
     fn record(&self, code: i32, variables: &[(&str, &str)], more: &[&str]) -> Value {
         let outcome = self.stream(variables, &[&["--no-save", "--json", "-"], more].concat());
         let record = outcome.exits(code).json();
-        self.leaves_nothing();
+        self.assert_nothing_left();
         record
     }
 
@@ -59,7 +59,7 @@ impl Place {
     }
 
     #[track_caller]
-    fn leaves_nothing(&self) {
+    fn assert_nothing_left(&self) {
         let left: Vec<_> = std::fs::read_dir(self.0.path("tmp")).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
         let cores = |path: &PathBuf| path.to_string_lossy().contains("core");
@@ -181,12 +181,12 @@ fn missing_compiler_is_reported_before_measuring() {
     outcome.exits(3).only_error(
         "there is no compiler \"no-such-cc\" on this system\nhint: install it, or specify another compiler, e.g. --compiler 'gcc -O3 -march=native -fopenmp'",
     );
-    place.leaves_nothing();
+    place.assert_nothing_left();
     let nowhere = place.0.arg("tmp");
     let nowhere_outcome = place.stream(&[("PATH", &nowhere)], &["--compiler", "all"]).exits(3);
     // The compilers of vendors may be installed in their own folders.
     if !std::path::Path::new("/opt/AMD").exists() && !std::path::Path::new("/opt/intel").exists() {
-        nowhere_outcome.warns("no supported compiler is installed: gcc, clang");
+        nowhere_outcome.warns("none of the supported compilers is installed: gcc, clang");
     }
 }
 
@@ -240,7 +240,7 @@ fn interrupt_during_compilation_ends_all_processes() {
 }
 
 #[test]
-fn all_installed_compilers_are_used_and_refused_flags_reported() {
+fn all_installed_compilers_are_used_and_refused_flags_are_reported() {
     let place = Place::new();
     let record = place.record(0, &[], &["--compiler", "all", "--kernels", "triad"]);
     let commands: Vec<&str> = compiled(&record)
@@ -367,7 +367,7 @@ mod thorough {
     }
 
     #[test]
-    fn hanging_kernel_is_killed_and_the_rest_not_tried() {
+    fn hanging_kernel_is_killed_and_the_others_are_not_tried() {
         let place = Place::new();
         let bad = place.with_triad("while (n) __asm__ volatile(\"\")");
         let limit = [("NODEGAUGE_COMPILE_LIMIT", "4")];
@@ -423,7 +423,7 @@ mod thorough {
                 || why.starts_with("not tested: ")
         };
         assert!(made.iter().all(|m| is_known(reason(m))), "{record:#}");
-        place.leaves_nothing();
+        place.assert_nothing_left();
     }
 
     #[test]

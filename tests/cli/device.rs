@@ -119,7 +119,7 @@ fn curves_of_a_device_have_latencies_and_bandwidths_for_each_mix() {
         assert!(is_cut || points.count() > 3 && find("idle_").is_some(), "{record:#}");
     }
     let page = harness.run(&["history", "show", "latest"]).exits(0);
-    page.prints("\nmix ").prints("one item follows a chain");
+    page.prints("\nmix ").prints("one work-item follows a chain");
     let refused = harness.run(&["device", "curves", "--mixes", "4:1"]);
     refused.exits(2).warns("1:0");
     let large = harness.run(&["device", "curves", "--size", "900TiB", "--device", "opencl:0"]);
@@ -127,7 +127,7 @@ fn curves_of_a_device_have_latencies_and_bandwidths_for_each_mix() {
 }
 
 /// Runs a `device` command with a faulty library; `None` without OpenCL or a compiler.
-fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
+fn run_with_fault(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
     let harness = Harness::new();
     if !has_opencl(&harness) || !harness.has(Part::Compilers, "gcc") {
         return None;
@@ -147,7 +147,7 @@ fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
 }
 
 #[test]
-fn missing_device_is_reported_with_available_ones() {
+fn missing_device_is_reported_with_the_available_devices() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
         return;
@@ -227,7 +227,7 @@ mod thorough {
             ("lost=2", 3, "the device was lost during the measurement"),
             ("wrong=12", 1, ""),
         ] {
-            let Some((harness, outcome)) = with(fault, &stream) else { return };
+            let Some((harness, outcome)) = run_with_fault(fault, &stream) else { return };
             let outcome = outcome.exits(code).warns(reported);
             // A driver may print its own messages.
             let lines =
@@ -251,7 +251,7 @@ mod thorough {
     fn results_before_a_device_is_lost_are_saved() {
         let stream =
             ["stream", "--device", "opencl:0", "--size", "300000elements", "--samples", "2000"];
-        let Some((harness, outcome)) = with("lost=2000", &stream) else { return };
+        let Some((harness, outcome)) = run_with_fault("lost=2000", &stream) else { return };
         outcome.exits(1).warns("the device was lost during the measurement");
         let record = harness.latest();
         assert_eq!(record["complete"], false);
@@ -317,14 +317,16 @@ mod thorough {
     }
 
     #[test]
-    fn device_without_double_precision_measures_single() {
-        let Some((harness, outcome)) = with("single", &[&["stream"], &SMALL[..]].concat()) else {
+    fn device_without_double_precision_measures_single_precision() {
+        let Some((harness, outcome)) =
+            run_with_fault("single", &[&["stream"], &SMALL[..]].concat())
+        else {
             return;
         };
         outcome.exits(0).prints("opencl:0 has no double precision; only f32 is measured");
         assert!(measurements(&harness.latest()).iter().all(|m| m["config"]["element"] == "f32"));
         let asked = [&["stream", "--element", "f64"], &SMALL[..]].concat();
-        let Some((_, single_outcome)) = with("single", &asked) else { return };
+        let Some((_, single_outcome)) = run_with_fault("single", &asked) else { return };
         single_outcome.exits(3).warns("hint: use --element f32");
     }
 }

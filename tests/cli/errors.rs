@@ -17,7 +17,7 @@ fn pointed(what: &str, text: &str, at: usize, problem: &str, example: &str) -> S
 
 /// Checks the error message of a command, and that nothing was printed, measured or saved.
 #[track_caller]
-fn refused(harness: &Harness, outcome: Outcome, complaint: &str) {
+fn assert_refused(harness: &Harness, outcome: Outcome, complaint: &str) {
     let outcome = outcome.exits(2).prints_nothing().warns(complaint);
     if !outcome.stderr.starts_with("error: ") {
         outcome.fail("an error begins with its name");
@@ -40,7 +40,7 @@ fn invalid_text_of_each_grammar_is_reported_with_its_column() {
         let option = format!("{option}={}", case[0]);
         let outcome = harness.run(&command.split(' ').chain([&option[..]]).collect::<Vec<_>>());
         let complaint = pointed(head[1], case[0], case[1].parse().unwrap(), case[2], head[2]);
-        refused(&harness, outcome, &complaint);
+        assert_refused(&harness, outcome, &complaint);
     }
 }
 
@@ -56,7 +56,7 @@ fn invalid_topology_is_reported_with_its_column() {
     ] {
         let outcome = harness.run(&[command, "--topology", &format!("synthetic:{text}")]);
         let complaint = pointed("synthetic topology", text, at, problem, example);
-        refused(&harness, outcome.only_error(complaint.trim_end_matches('\n')), &complaint);
+        assert_refused(&harness, outcome.only_error(complaint.trim_end_matches('\n')), &complaint);
     }
 }
 
@@ -91,7 +91,11 @@ fn error_in_a_variable_contains_its_name() {
         for command in ["places", "stream", "run", "explain"] {
             let outcome = harness.run_with(&[(name, text)], &[command]);
             let complaint = pointed(name, text, at, problem, example);
-            refused(&harness, outcome.only_error(complaint.trim_end_matches('\n')), &complaint);
+            assert_refused(
+                &harness,
+                outcome.only_error(complaint.trim_end_matches('\n')),
+                &complaint,
+            );
         }
     }
 }
@@ -189,7 +193,7 @@ fn unreadable_topology_files_are_refused() {
             described(broken)
                 .prints_nothing()
                 .warns(&format!("error: {broken} is not an XML topology that hwloc can read: "))
-                .warns(&format!("\nhint: {cause}write one with `lstopo FILE.xml`\n"));
+                .warns(&format!("\nhint: {cause}write a new file with `lstopo FILE.xml`\n"));
         }
     }
 }

@@ -46,7 +46,7 @@ pub fn write_records(harness: &Harness, folder: &str) -> Vec<(String, Value)> {
 
 /// Ranks an input, and checks that only the slow node is reported as slow.
 #[track_caller]
-fn ranks(harness: &Harness, input: &str) {
+fn assert_slow_node(harness: &Harness, input: &str) {
     let ranked = harness.run(&["fleet", "rank", input, "--format", "json"]).exits(1).json();
     assert_eq!(ranked["slow"], SLOW, "{input}: {ranked}");
     assert_eq!((&ranked["suspect"], &ranked["unknown"]), (&json!(""), &json!("")), "{input}");
@@ -57,10 +57,10 @@ fn ranks(harness: &Harness, input: &str) {
 fn output_of_every_tool_gives_the_same_verdict() {
     let harness = Harness::new();
     let fleet = written(&harness);
-    ranks(&harness, "fleet");
+    assert_slow_node(&harness, "fleet");
     let lines: String = fleet.iter().map(|(_, record)| format!("{record}\n")).collect();
     harness.write("all.jsonl", lines);
-    ranks(&harness, "all.jsonl");
+    assert_slow_node(&harness, "all.jsonl");
     let labelled = |label: &dyn Fn(usize) -> String| -> String {
         let node = |(i, (_, record)): (usize, &(String, Value))| {
             let text = serde_json::to_string_pretty(record).unwrap();
@@ -69,16 +69,16 @@ fn output_of_every_tool_gives_the_same_verdict() {
         fleet.iter().enumerate().map(node).collect()
     };
     harness.write("clush.txt", labelled(&|i| fleet[i].0.clone()));
-    ranks(&harness, "clush.txt");
+    assert_slow_node(&harness, "clush.txt");
     harness.write("srun.txt", labelled(&|i| format!("{i:2}")));
-    ranks(&harness, "srun.txt");
+    assert_slow_node(&harness, "srun.txt");
     for (host, record) in &fleet {
         let text = record.to_string();
         let result =
             json!({"changed": true, "cmd": ["nodegauge"], "rc": 0, "stderr": "", "stdout": text});
         harness.write(&format!("ansible/{host}"), result.to_string());
     }
-    ranks(&harness, "ansible");
+    assert_slow_node(&harness, "ansible");
     let case = |(host, record): &(String, Value)| {
         let triad =
             record["measurements"].as_array().unwrap().iter().find(|m| m["name"] == "triad");
@@ -91,7 +91,7 @@ fn output_of_every_tool_gives_the_same_verdict() {
     let cases: Vec<Value> = fleet.iter().map(case).collect();
     let report = json!({"session_info": {"version": "4.6"}, "runs": [{"testcases": cases}]});
     harness.write("report.json", report.to_string());
-    ranks(&harness, "report.json");
+    assert_slow_node(&harness, "report.json");
 }
 
 /// Clocks may differ by years or be unset. A repeated run of a node counts regardless of its time.
@@ -104,7 +104,7 @@ fn clock_differences_do_not_change_a_verdict() {
         record["started"] = json!(times[i % times.len()]);
         harness.write(&format!("fleet/{host}.json"), record.to_string());
     }
-    ranks(&harness, "fleet");
+    assert_slow_node(&harness, "fleet");
     harness.run(&["fleet", "rank", "fleet"]).exits(1).prints("1970-01-01").prints("2199-01-01");
     // The slow node is repeated with an earlier and a later time.
     let (_, record) = &mut fleet[6];
@@ -113,7 +113,7 @@ fn clock_differences_do_not_change_a_verdict() {
         record["started"] = json!(started);
         harness.write(&format!("fleet/again{i}.json"), record.to_string());
     }
-    ranks(&harness, "fleet");
+    assert_slow_node(&harness, "fleet");
     let nodes = harness.run(&["fleet", "rank", "fleet", "--format", "json"]).exits(1).json();
     let slow = nodes["groups"][0]["nodes"].as_array().unwrap();
     let slow = slow.iter().find(|node| node["host"] == SLOW).unwrap();
@@ -130,13 +130,13 @@ fn clush_and_pdsh_output_is_ranked() {
         let words = ["clush", "-R", "exec", "-w", nodes, "cat", "fleet/%h.json"];
         let carried = harness.run_other(&words, &[]).exits(0);
         harness.write("clush.txt", carried.stdout);
-        ranks(&harness, "clush.txt");
+        assert_slow_node(&harness, "clush.txt");
     }
     if harness.has(Part::Clush, "pdsh") {
         let words = ["pdsh", "-R", "exec", "-w", nodes, "cat", "fleet/%h.json"];
         let carried = harness.run_other(&words, &[]).exits(0);
         harness.write("pdsh.txt", carried.stdout);
-        ranks(&harness, "pdsh.txt");
+        assert_slow_node(&harness, "pdsh.txt");
     }
 }
 
@@ -166,7 +166,7 @@ fn ansible_output_is_ranked() {
         ("LC_ALL", "C.UTF-8"),
     ];
     harness.run_other(&["sh", "-c", &carry], &local).exits(0);
-    ranks(&harness, "out");
+    assert_slow_node(&harness, "out");
     assert_eq!(fleet.len(), NODES);
 }
 
@@ -256,7 +256,7 @@ fn nodes_with_one_host_name_are_distinguished() {
         record["machine"]["host"] = json!("localhost");
         harness.write(&format!("fleet/{host}.json"), format!("{record}\n"));
     }
-    ranks(&harness, "fleet");
+    assert_slow_node(&harness, "fleet");
     harness.run(&["fleet", "rank", "fleet"]).exits(1).prints_words("same host name, localhost");
     let baseline = harness.run(&["fleet", "baseline", "fleet"]).exits(0);
     baseline.prints("n[01-06,08-12]").warns("same host name, localhost");
@@ -344,7 +344,7 @@ const HOSTILE: [&str; 12] = [
 
 /// Fails if a text contains a line that a hostile name inserted, or a control character.
 #[track_caller]
-fn is_plain(what: &str, text: &str) {
+fn assert_plain(what: &str, text: &str) {
     let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
     let forged = text.split(ends).find(|line| line.trim_start().starts_with("FORGED"));
     assert_eq!(forged, None, "{what}: {text}");
@@ -375,7 +375,7 @@ fn hostile_names_are_safe_in_all_fleet_outputs() {
     harness.write("fleet/b\u{2028}FORGED.json", "");
     for format in ["text", "html", "md", "csv", "json", "exclude", "reframe", "nhc"] {
         let made = harness.run(&["fleet", "rank", "fleet", "--all", "--format", format]).exits(1);
-        is_plain(format, &made.stderr);
+        assert_plain(format, &made.stderr);
         // In JSON and HTML, names are inside strings and elements.
         match format {
             "json" => assert!(made.json()["groups"].is_array()),
@@ -387,7 +387,7 @@ fn hostile_names_are_safe_in_all_fleet_outputs() {
                 assert_eq!(made.stdout.lines().find(begin), None, "{}", made.stdout);
                 assert!(made.stdout.contains("'=HYPERLINK"), "{}", made.stdout);
             }
-            _ => is_plain(format, &made.stdout),
+            _ => assert_plain(format, &made.stdout),
         }
         if format == "md" {
             let text = &made.stdout;
@@ -396,14 +396,14 @@ fn hostile_names_are_safe_in_all_fleet_outputs() {
     }
     for format in ["json", "reframe"] {
         let made = harness.run(&["fleet", "baseline", "fleet", "--format", format]).exits(0);
-        is_plain(format, &made.stderr);
+        assert_plain(format, &made.stderr);
         assert!(made.stderr.contains("not read: "), "{}", made.stderr);
     }
     // On a wide terminal, no cell is wrapped.
     let wide = [("COLUMNS", "400")];
     let shown = harness.run_with(&wide, &["fleet", "diff", "fleet"]).exits(1);
-    is_plain("diff", &shown.stdout);
-    is_plain("diff", &shown.stderr);
+    assert_plain("diff", &shown.stdout);
+    assert_plain("diff", &shown.stderr);
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn pipe_in_a_folder_is_skipped_but_a_named_one_is_read() {
     written(&harness);
     let make = harness.run_other(&["mkfifo", "fleet/pipe.json", "named"], &[]);
     make.exits(0);
-    ranks(&harness, "fleet");
+    assert_slow_node(&harness, "fleet");
     let shown = harness.run(&["fleet", "rank", "fleet"]).exits(1);
     shown.prints("pipe.json: it is not a regular file");
     harness.run(&["fleet", "baseline", "fleet"]).exits(0).warns("pipe.json");
@@ -426,7 +426,7 @@ fn pipe_in_a_folder_is_skipped_but_a_named_one_is_read() {
 }
 
 #[test]
-fn lists_for_other_programs_use_the_expected_names() {
+fn lists_for_other_programs_use_the_names_of_the_nodes_option() {
     let harness = Harness::new();
     let mut lines = String::new();
     for (host, mut record) in fleet() {
@@ -503,7 +503,7 @@ fn nodes_that_vary_too_much_are_unknown_for_lack_of_power() {
         }
         harness.write(&format!("fleet/{host}.json"), format!("{record}\n"));
     }
-    let lacking = "triad: a loss of 10 % is not found, only one of ";
+    let lacking = "triad: cannot find a loss of 10 %, only one of ";
     let ranked = harness.run(&["fleet", "rank", "fleet", "--format", "json"]).exits(0).json();
     assert_eq!((&ranked["slow"], &ranked["unknown"]), (&json!(""), &json!("n[01-12]")));
     let baseline = ["fleet", "baseline", "fleet", "--output", "ref.json"];

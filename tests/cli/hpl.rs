@@ -168,14 +168,14 @@ fn each_nb_candidate_is_planned_with_its_own_n() {
     harness
         .run(&["hpl", "--plan", "--full"])
         .exits(0)
-        .prints_words("default; a run searches [32, 64,");
+        .prints_words("default; a run chooses from [32, 64,");
     let contradicts = harness.run(&["hpl", "--plan", "--csv", "-"]).exits(2);
     contradicts.warns("--plan cannot be used with --csv").warns("hint: leave out --csv");
     harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 #[test]
-fn too_large_order_is_refused_with_a_possible_one() {
+fn too_large_order_is_refused_with_a_hint() {
     let harness = Harness::new();
     for more in [&[][..], &["--plan"]] {
         let outcome = harness.run(&[&["hpl", "--order", "4000000"], more].concat()).exits(3);

@@ -147,7 +147,7 @@ fn directories_devices_and_mixed_ranks_are_refused() {
 }
 
 #[test]
-fn unreadable_and_truncated_runs_are_reported_and_others_saved() {
+fn unreadable_and_truncated_runs_are_reported_and_others_are_saved() {
     let harness = Harness::new();
     let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt");
     let hpl = recorded("compute/tests/outputs/three-nb.txt");
@@ -195,7 +195,7 @@ fn outputs_are_read_without_a_history() {
 }
 
 #[test]
-fn encoding_marks_are_skipped_or_reported() {
+fn byte_order_marks_are_skipped_and_utf_16_is_refused() {
     let harness = Harness::new();
     for path in [
         "stream/tests/outputs/stream-gcc-2t.txt",

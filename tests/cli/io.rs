@@ -13,7 +13,7 @@ pub fn folder(harness: &Harness, name: &str) -> PathBuf {
 
 /// Checks that the folder contains only the file of the user, unchanged.
 #[track_caller]
-pub fn untouched(folder: &Path) {
+pub fn assert_untouched(folder: &Path) {
     let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["thesis.tex"], "in {folder:?}");
     assert_eq!(std::fs::read(folder.join("thesis.tex")).unwrap(), b"mine");
@@ -26,7 +26,7 @@ pub fn io(harness: &Harness, args: &[&str]) -> Outcome {
     let is_limited = args.iter().any(|arg| ["--samples", "--budget"].contains(arg));
     let once: &[&str] = if is_limited { &[] } else { &["--samples", "1"] };
     let outcome = harness.run(&[&["io", "--path", path.to_str().unwrap()], args, once].concat());
-    untouched(&path);
+    assert_untouched(&path);
     outcome
 }
 
@@ -228,7 +228,7 @@ fn all_operations_can_be_selected() {
         .warns("--stride 10 KiB is not a whole number of blocks of any requested size");
     io(&harness, &["--operations", "aio_read,write"])
         .exits(2)
-        .warns("aio_read and write need two engines")
+        .warns("aio_read and write require different engines")
         .warns("hint: measure them in two runs, or all with --engine uring -o read,write");
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the folders that `nodegauge io` measures, and of runs that end early. Files of users must not change.
 
 use crate::harness::{Harness, Part, Running, measurements, skip};
-use crate::io::{SMALL, folder, untouched};
+use crate::io::{SMALL, assert_untouched, folder};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -34,8 +34,8 @@ fn folders_with_any_name_alternate() {
     assert!(
         paths[0].ends_with("a b") && paths[2].ends_with("name") && paths[2].contains('\u{fffd}')
     );
-    untouched(&one);
-    untouched(&odd);
+    assert_untouched(&one);
+    assert_untouched(&odd);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn interrupted_runs_save_and_clean_up() {
             .end()
             .exits(code)
             .warns("interrupted: the results so far are saved and marked incomplete");
-        untouched(&folder);
+        assert_untouched(&folder);
         let record = harness.latest();
         assert_eq!(record["complete"], false);
         assert!(!measurements(&record).is_empty());
@@ -113,7 +113,7 @@ fn leftovers_of_a_killed_run_are_reported_with_an_option_to_remove_them() {
     // The other run continues.
     alive.signal("INT");
     alive.end().exits(130);
-    untouched(&folder);
+    assert_untouched(&folder);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn folder_removed_during_a_run_is_an_error() {
     // A figure was measured before, so the exit code is that of an invalid result.
     let outcome = running.end().exits(1);
     outcome.warns("hint: the file system or the folder disappeared during the measurement");
-    untouched(&folder);
+    assert_untouched(&folder);
     let record = harness.latest();
     assert_eq!(record["complete"], false, "what was measured before is kept");
 }

@@ -2,7 +2,7 @@
 //! rate.
 
 use crate::harness::{Harness, Outcome, has_keys, measurements};
-use crate::io::{folder, untouched};
+use crate::io::{assert_untouched, folder};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn metadata(harness: &Harness, args: &[&str]) -> Outcome {
     let path = folder(harness, "data");
     let outcome =
         harness.run(&[&["io", "--metadata", "--path", path.to_str().unwrap()], args].concat());
-    untouched(&path);
+    assert_untouched(&path);
     outcome
 }
 
@@ -145,7 +145,7 @@ fn interrupted_runs_leave_nothing_and_keep_a_record() {
             running.signal(signal);
             // Only the warm-up may have been measured.
             running.end().exits(code).warns("saved and marked incomplete");
-            untouched(&folder);
+            assert_untouched(&folder);
             let record = harness.latest();
             assert_eq!(
                 (&record["complete"], &record["command"][1]),
@@ -170,7 +170,7 @@ fn tree_of_a_killed_run_is_removed_on_request() {
     let again = ["io", "--metadata", "--files", "5", "--samples", "1", "--path", path, "--no-save"];
     harness.run(&again).exits(0).prints_words("--remove-leftovers");
     harness.run(&[&again[..], &["--remove-leftovers"]].concat()).exits(0).warns("removed ");
-    untouched(&folder);
+    assert_untouched(&folder);
 }
 
 /// Tests with faults of file systems.
@@ -197,7 +197,7 @@ mod thorough {
     }
 
     #[test]
-    fn exhausted_inodes_lose_the_cell_with_a_reason() {
+    fn exhausted_inodes_are_reported_with_a_hint() {
         let harness = Harness::new();
         let folder = folder(&harness, "small");
         let path = folder.to_str().unwrap();

@@ -307,7 +307,7 @@ fn scaling_is_measured_and_predicted_for_each_number_of_threads() {
 }
 
 #[test]
-fn family_refuses_nodes_that_do_not_exist() {
+fn curves_refuse_missing_numa_nodes_mixes_and_threads() {
     let harness = Harness::new();
     for option in ["--from", "--to"] {
         let outcome = harness.run(&["memory", "curves", option, "4000"]).exits(2);

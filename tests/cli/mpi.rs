@@ -44,7 +44,7 @@ pub fn no_orphans(harness: &Harness) {
     wait_for("the end of all processes", || harness.processes().is_empty().then_some(()));
 }
 
-pub fn of<'a>(record: &'a Value, name: &str, bytes: u64) -> &'a Value {
+pub fn figure<'a>(record: &'a Value, name: &str, bytes: u64) -> &'a Value {
     measurements(record)
         .iter()
         .find(|m| m["name"] == name && m["config"]["message_bytes"] == bytes)
@@ -75,7 +75,7 @@ fn all_patterns_are_measured_and_the_probe_is_cached() {
         let all = Pattern::ALL.iter().map(|pattern| pattern.name());
         let (threads, ranks): (Vec<&str>, Vec<&str>) = all.partition(|name| *name == "latency_mt");
         assert_eq!(names, [ranks, threads].concat());
-        let latency = of(&record, "latency", 8);
+        let latency = figure(&record, "latency", 8);
         assert_eq!((&latency["gauge"], &latency["test"]), (&"messages".into(), &"mpi".into()));
         assert_eq!((&latency["unit"], &latency["category"]), (&"s".into(), &"variant".into()));
         // On a busy machine, some batches do not count.
@@ -190,7 +190,7 @@ mod thorough {
         let curve = |which: Mpi, launcher: &str| {
             let args =
                 [&FAST[..], &["--patterns", "latency", "--launcher", launcher, "--json"]].concat();
-            of(&mpi(&harness, which, &args).exits(0).json(), "latency", 8)["config"].clone()
+            figure(&mpi(&harness, which, &args).exits(0).json(), "latency", 8)["config"].clone()
         };
         for which in installed(&harness) {
             // MPICH with UCX does not report the size.

@@ -47,7 +47,7 @@ fn rome_pair_has_one_or_two_threads_per_cache() {
 }
 
 #[test]
-fn t2k_node_has_no_shared_caches_and_four_nodes() {
+fn t2k_node_has_no_shared_caches_and_four_numa_nodes() {
     let document = places(&["--topology", T2K, "--threads", "4"]);
     assert_eq!(
         document["topology"],
@@ -347,11 +347,12 @@ fn numactl_policy_is_shown_and_honoured() {
         assert_eq!((&inherited["policy"], &inherited["nodes"]), (&json!(policy), &json!([node])));
         assert_eq!(json!(cpus(&document)), inherited["cpus"]);
         assert_eq!(document["threads"][0]["memory"], json!({"policy": policy, "nodes": [node]}));
-        let words = format!("memory policy {policy} (node {node}), cpus {cpu}, memory of node");
-        under(&["places"]).prints(&format!("inherited: {words}")).prints(&format!(
+        let words =
+            format!("memory policy {policy} (NUMA node {node}), cpus {cpu}, memory of NUMA node");
+        under(&["places"]).prints_words(&format!("inherited: {words}")).prints(&format!(
             "note: memory policy {policy}:{node} honoured: inherited by this process"
         ));
-        under(&["places", "--ranks", "1"]).prints(&format!("inherited: {words}"));
+        under(&["places", "--ranks", "1"]).prints_words(&format!("inherited: {words}"));
         under(&["places", "--emit", "numactl"]).prints(&option);
         under(&["machine"]).prints_words(&format!("inherited {words}"));
         let record = under(&["machine", "--json"]).json();

@@ -34,7 +34,7 @@ fn with_launcher(
 
 /// Checks the properties that all records of ranks have.
 #[track_caller]
-fn is_of_ranks(record: &Value, ranks: usize, threads: usize) {
+fn check_rank_record(record: &Value, ranks: usize, threads: usize) {
     assert_eq!(measurements(record).len(), 4);
     for m in measurements(record) {
         let config = &m["config"];
@@ -61,13 +61,13 @@ fn ranks_have_their_own_arrays_and_cpus() {
         return;
     }
     let record = harness.stream_record(&["--ranks", "2", "--rank-map", "core"]);
-    is_of_ranks(&record, 2, 1);
+    check_rank_record(&record, 2, 1);
     let config = &measurements(&record)[0]["config"];
     assert_ne!(config["ranks"][0]["cpus"], config["ranks"][1]["cpus"]);
     // A given size is the size of the arrays of each rank.
     assert_eq!(config["array_elements"], 1_000_000);
     let policy_record = harness.stream_record(&["--ranks", "1", "--threads", "2", "--policy", "3"]);
-    is_of_ranks(&policy_record, 1, 2);
+    check_rank_record(&policy_record, 1, 2);
     let rank = &measurements(&policy_record)[0]["config"]["ranks"][0];
     assert_eq!(rank["memory"]["policy"], "bind");
     if let Some(got) = rank["memory_got"].as_object() {
@@ -119,7 +119,7 @@ fn open_mpi_and_mpich_start_ranks() {
         // Only one document is printed, although two processes run.
         let record =
             with_launcher(&harness, &[mpirun, "-np", "2"], &OPEN_MPI_AS_ROOT, &[]).exits(0).json();
-        is_of_ranks(&record, 2, 1);
+        check_rank_record(&record, 2, 1);
         let reported = format!("{launcher} has started 2 ranks");
         assert!(texts(&record["notices"]).contains(&reported.as_str()));
         let placed = &measurements(&record)[0]["config"]["places_asked"];
@@ -174,14 +174,14 @@ fn trying(harness: &Harness) -> (Running, Vec<u32>) {
     (running, ranks)
 }
 
-fn all_end(ranks: &[u32]) {
+fn assert_all_end(ranks: &[u32]) {
     wait_for("the end of all ranks", || {
         (!ranks.iter().any(|rank| is_running(*rank))).then_some(())
     });
 }
 
 #[test]
-fn impossible_ranks_are_refused_with_numbers() {
+fn impossible_rank_options_are_refused_with_the_reason() {
     let harness = Harness::new();
     let refuses = |args: &[&str], message: &str| {
         harness.run(&[&["stream", "--no-save"], args].concat()).exits(2).warns(message);
@@ -251,7 +251,7 @@ mod thorough {
         let variables = [("SLURM_CONF", slurm.conf.as_str())];
         let record = with_launcher(&harness, &["srun", "-n2"], &variables, &["--policy", "5"]);
         let record = record.exits(0).json();
-        is_of_ranks(&record, 2, 1);
+        check_rank_record(&record, 2, 1);
         assert!(texts(&record["notices"]).contains(&"Slurm has started 2 ranks"));
         let alone = with_launcher(&harness, &["srun", "-n1"], &variables, &[]).exits(0).json();
         assert!(measurements(&alone)[0]["config"].get("processes").is_none());
@@ -268,7 +268,7 @@ mod thorough {
         let outcome = running.end().exits(3);
         let message = format!("error: rank 1 (process {}) ended unexpectedly", ranks[1]);
         outcome.warns(&message).warns("signal 9 (killed").prints_nothing();
-        all_end(&ranks);
+        assert_all_end(&ranks);
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod thorough {
         let (running, ranks) = trying(&harness);
         running.signal("KILL");
         running.end();
-        all_end(&ranks);
+        assert_all_end(&ranks);
         // After an interrupt, the ranks end, too.
         let (second_running, second_ranks) = trying(&harness);
         second_running.signal("INT");

@@ -33,7 +33,7 @@ fn page_of(harness: &Harness, arguments: &[&str]) -> PathBuf {
 
 /// Opens a page in every width and colour scheme. It must have no serious violations and must not be too wide.
 #[track_caller]
-fn is_sound(browser: &mut Browser, page: &Path) {
+fn assert_valid_page(browser: &mut Browser, page: &Path) {
     browser.media("screen", "light");
     for width in WIDTHS {
         browser.width(width);
@@ -96,8 +96,8 @@ fn trend_and_fleet_pages_begin_with_their_conclusion() {
         assert!(ranked.contains(said), "{said} in {}", &ranked[..4000]);
     }
     let Some(mut browser) = browser(Graphics::Flat) else { return };
-    is_sound(&mut browser, &trend);
-    is_sound(&mut browser, &fleet);
+    assert_valid_page(&mut browser, &trend);
+    assert_valid_page(&mut browser, &fleet);
     // The rates in the table are those in the records, and the share of the slow node is that in its reason. Empty bins
     // have no bar.
     browser.open(&fleet);
@@ -132,7 +132,7 @@ fn ratios_of_runs_equal_the_records() {
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.contains("<h1>5 hosts, Intel Xeon Processor, 1 socket x 2 cores</h1>"));
     let Some(mut browser) = browser(Graphics::Flat) else { return };
-    is_sound(&mut browser, &page);
+    assert_valid_page(&mut browser, &page);
     browser.open(&page);
     let data = browser.evaluate(DATA);
     let shown = rows(&data, "speed relative to n00");
@@ -185,7 +185,7 @@ fn suspect_figures_of_compared_runs_are_marked() {
         "n01 is suspect: 7 of 9 passes were disturbed; repeat the run on an idle node.</p>";
     assert!(text.contains(start) && text.contains(ending), "{}", &text[..4000]);
     let Some(mut browser) = browser(Graphics::Flat) else { return };
-    is_sound(&mut browser, &page);
+    assert_valid_page(&mut browser, &page);
     browser.media("screen", "light");
     browser.open(&page);
     // Only the mark of the suspect ratio is hollow. Its row and the legend contain the reason.
@@ -238,7 +238,7 @@ fn trend_separates_configurations() {
         assert!(text.contains(&all_suspect), "{pages}");
     }
     let Some(mut browser) = browser(Graphics::Flat) else { return };
-    is_sound(&mut browser, &page);
+    assert_valid_page(&mut browser, &page);
     browser.open(&page);
     // Each series has a line and dots in its own colour and symbol, and its name is in the table of the picture.
     let drawn = "(() => {
@@ -265,7 +265,7 @@ fn trend_of_many_configurations_has_a_picture_for_each() {
     let text = std::fs::read_to_string(&page).unwrap();
     assert_eq!(text.matches("<figcaption>Triad, best, pages ").count(), 5);
     let Some(mut browser) = browser(Graphics::Flat) else { return };
-    is_sound(&mut browser, &page);
+    assert_valid_page(&mut browser, &page);
 }
 
 /// Saves the runs of a day, one every ten minutes, with two regimes and a gap of one hour.
@@ -309,7 +309,7 @@ mod thorough {
         assert!(differences < text.find("<h2>HPL").unwrap() && text.contains("<td>host</td>"));
         assert!(text.contains("only in some of the runs"));
         let Some(mut browser) = browser(Graphics::Flat) else { return };
-        is_sound(&mut browser, &page);
+        assert_valid_page(&mut browser, &page);
         // The text names the best and the worst of three runs, and the table of the picture has the values in the
         // records.
         browser.open(&page_of(&harness, &["0.json", "1.json", "2.json"]));
@@ -341,7 +341,7 @@ mod thorough {
         let files = nodes(&harness, "mpi", &[1.0; 16].map(|x: f64| x + 0.01));
         let page = page_of(&harness, &files.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(std::fs::metadata(&page).unwrap().len() < 1_500_000);
-        is_sound(&mut browser, &page);
+        assert_valid_page(&mut browser, &page);
     }
 
     #[test]
@@ -370,7 +370,7 @@ mod thorough {
         ]);
         assert!(only.exits(0).stdout.contains("trend of 4 runs with label "));
         let Some(mut browser) = browser(Graphics::Flat) else { return };
-        is_sound(&mut browser, &page);
+        assert_valid_page(&mut browser, &page);
         browser.open(&page);
         let data = browser.evaluate(DATA);
         let shown = rows(&data, "Triad, best");
@@ -404,7 +404,7 @@ mod thorough {
         };
         let page = page_of(&harness, &[&hostile(0), &hostile(1)]);
         let Some(mut browser) = browser(Graphics::Flat) else { return };
-        is_sound(&mut browser, &page);
+        assert_valid_page(&mut browser, &page);
         assert_eq!(
             browser.evaluate("window.hit === undefined && document.images.length === 0"),
             true
@@ -419,7 +419,7 @@ mod thorough {
         day(&harness, HOSTILE);
         let page = page_of(&harness, &["--trend", &format!("watch={HOSTILE}")]);
         let Some(mut browser) = browser(Graphics::Flat) else { return };
-        is_sound(&mut browser, &page);
+        assert_valid_page(&mut browser, &page);
         assert_eq!(
             browser.evaluate("window.hit === undefined && document.images.length === 0"),
             true

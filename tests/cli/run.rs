@@ -64,7 +64,10 @@ fn two_findings_are_shown_and_the_others_counted(outcome: &Outcome, record: &Val
     let begins = |line: &&str| line.starts_with("critical  ") || line.starts_with("warning   ");
     let shown = outcome.stdout.lines().filter(begins).count();
     assert_eq!(shown, grave.min(2), "{found:#?}");
-    let more = format!("{} more with their remedies: nodegauge doctor", found.len() - shown);
+    let more = match found.len() - shown {
+        1 => "1 more with its remedy: nodegauge doctor".to_owned(),
+        n => format!("{n} more with their remedies: nodegauge doctor"),
+    };
     let outcome = outcome.clone();
     if found.len() > shown {
         outcome.prints_words(&more)

@@ -46,18 +46,18 @@ impl Place {
     fn record(&self, code: i32, more: &[&str]) -> Value {
         let outcome = self.stream(&[more, &["--no-save", "--json", "-"]].concat());
         let record = outcome.exits(code).json();
-        self.leaves_nothing();
+        self.assert_nothing_left();
         record
     }
 
     #[track_caller]
-    fn leaves_nothing(&self) {
+    fn assert_nothing_left(&self) {
         let left: Vec<_> = std::fs::read_dir(self.0.path("tmp")).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
     }
 }
 
-fn of<'a>(record: &'a Value, category: &str) -> Vec<&'a Value> {
+fn figures<'a>(record: &'a Value, category: &str) -> Vec<&'a Value> {
     let all = record["measurements"].as_array().unwrap();
     all.iter().filter(|m| m["category"] == category).collect()
 }
@@ -67,7 +67,7 @@ fn standard_result_is_reported_with_the_variant() {
     let place = Place::new("", PASSED);
     let compilers = ["--compiler", "gcc", "--compiler", "gcc -O1 '-DWORD=\"a b\"'"];
     let record = place.record(0, &compilers);
-    let (native, standard) = (of(&record, "variant"), of(&record, "standard"));
+    let (native, standard) = (figures(&record, "variant"), figures(&record, "standard"));
     assert_eq!((native.len(), standard.len()), (4, 8), "{record:#}");
     assert_eq!(native[0]["config"]["array_elements"], 1_000_000);
     for m in &standard {
@@ -88,7 +88,7 @@ fn standard_result_is_reported_with_the_variant() {
 fn all_compilers_build_the_standard_program_with_openmp() {
     let place = Place::new("", PASSED);
     let record = place.record(0, &["--compiler", "all"]);
-    let commands: Vec<&str> = of(&record, "standard")
+    let commands: Vec<&str> = figures(&record, "standard")
         .iter()
         .step_by(4)
         .map(|m| m["config"]["compiler"]["command"].as_str().unwrap())
@@ -118,20 +118,20 @@ fn table_distinguishes_standard_and_variant() {
 fn failed_validation_is_invalid() {
     let place = Place::new("", "Failed Validation on array b[], AvgRelAbsErr > epsilon");
     let record = place.record(1, &["--compiler", "gcc"]);
-    assert_eq!((of(&record, "standard").len(), of(&record, "variant").len()), (4, 4));
-    for m in of(&record, "standard") {
+    assert_eq!((figures(&record, "standard").len(), figures(&record, "variant").len()), (4, 4));
+    for m in figures(&record, "standard") {
         assert_eq!((&m["value"], &m["validity"]["status"]), (&Value::Null, &"invalid".into()));
         let reason = m["validity"]["reasons"][0].as_str().unwrap();
         assert!(reason.contains("stream.c reports wrong values: Failed Validation on array b[]"));
     }
-    assert!(of(&record, "variant").iter().all(|m| m["value"].is_f64()));
+    assert!(figures(&record, "variant").iter().all(|m| m["value"].is_f64()));
 }
 
 /// Returns the reason why the program that executes `before` has no figure. The native figures must be unchanged.
 fn reason(before: &str) -> String {
     let record = Place::new(before, PASSED).record(1, &["--compiler", "gcc"]);
-    assert!(of(&record, "variant").iter().all(|m| m["value"].is_f64()));
-    let standard = of(&record, "standard");
+    assert!(figures(&record, "variant").iter().all(|m| m["value"].is_f64()));
+    let standard = figures(&record, "standard");
     assert_eq!((standard.len(), &standard[3]["value"]), (4, &Value::Null));
     standard[3]["validity"]["reasons"][0].as_str().unwrap().to_owned()
 }
@@ -163,7 +163,7 @@ fn text_of_stream_c_is_printed_unchanged() {
     assert_eq!(lines[11], PASSED);
     let record = place.0.latest();
     let kept: Vec<bool> =
-        of(&record, "standard").iter().map(|m| m["config"].get("printed").is_some()).collect();
+        figures(&record, "standard").iter().map(|m| m["config"].get("printed").is_some()).collect();
     assert_eq!(kept, [false, false, false, true]);
     let failed = Place::new("", "Failed Validation on array a[]");
     let failed_output =
@@ -172,7 +172,7 @@ fn text_of_stream_c_is_printed_unchanged() {
 }
 
 #[test]
-fn missing_or_failing_compiler_exits_with_3() {
+fn missing_or_failing_compiler_gives_exit_code_3() {
     let place = Place::new("", PASSED);
     let missing = place.stream(&["--compiler", "no-such-cc -O2"]).exits(3).prints_nothing();
     missing.warns("there is no compiler \"no-such-cc\" on this system");
@@ -184,7 +184,7 @@ fn missing_or_failing_compiler_exits_with_3() {
         .warns("-DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0")
         .warns("'nothing' undeclared")
         .warns("exit status 1");
-    failing_place.leaves_nothing();
+    failing_place.assert_nothing_left();
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn flags_of_other_compilers_are_refused_with_the_equivalent() {
         .warns("gcc reads a flag that begins with -o as the name of its output file")
         .warns("-openmp is a flag of Intel's icc; elsewhere: -fopenmp")
         .warns("elsewhere: --prefetch with distances in bytes (64,8 lines are 4096,512)");
-    place.leaves_nothing();
+    place.assert_nothing_left();
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn published_compile_line_is_used_unchanged() {
             (&1_200_000.into(), &"f32".into())
         );
     }
-    let standard = of(&record, "standard");
+    let standard = figures(&record, "standard");
     assert_eq!(standard.len(), 4);
     let config = &standard[0]["config"];
     assert_eq!(config["ntimes"], 7);
@@ -292,7 +292,7 @@ int main(int argc, char **argv) {
 
 /// Compares the CPUs that two ranks wrote with those that `places` plans.
 #[track_caller]
-fn are_as_planned(harness: &Harness, placement: &[&str]) {
+fn assert_cpus_as_planned(harness: &Harness, placement: &[&str]) {
     let places = [&["places", "--ranks", "2", "--json"][..], placement].concat();
     let places = harness.run(&places).exits(0).json();
     for (rank, thread) in places["threads"].as_array().unwrap().iter().enumerate() {
@@ -328,14 +328,14 @@ fn stream_mpi_ranks_run_in_the_planned_places() {
         );
         assert_eq!(m["value"], 10e9);
     }
-    are_as_planned(&harness, &[]);
+    assert_cpus_as_planned(&harness, &[]);
     let maps = ["block", "cyclic", "core", "spread"];
     for policy in 0..=5 {
         let policy_word = policy.to_string();
         let placement = ["--policy", &policy_word, "--rank-map", maps[policy % maps.len()]];
         let placed = with(&[&["--ranks", "2", "--json"][..], &placement].concat()).exits(0).json();
         assert_eq!(placed["measurements"].as_array().unwrap().len(), 4);
-        are_as_planned(&harness, &placement);
+        assert_cpus_as_planned(&harness, &placement);
     }
     let printed = with(&["--ranks", "2", "--stream-text"]).exits(0).stdout;
     assert!(printed.contains("Data is distributed across 2 MPI ranks"), "{printed}");
@@ -372,7 +372,7 @@ fn budget_shorter_than_the_passes_is_refused_with_the_needed_time() {
         .warns("--budget 10 is too short: the run takes at least ")
         .warns("hint: use --budget ")
         .warns("fewer passes (-DNTIMES), or smaller arrays (--size)");
-    place.leaves_nothing();
+    place.assert_nothing_left();
 }
 
 fn recorded(name: &str) -> String {
@@ -393,13 +393,13 @@ fn saved_stream_outputs_become_records() {
         (&record["labels"]["nps"], &record["machine"]["host"]),
         (&"4".into(), &"n01".into())
     );
-    let standard = of(&record, "standard");
+    let standard = figures(&record, "standard");
     assert_eq!((standard.len(), &standard[3]["value"]), (4, &22_189.7e6.into()));
     harness.run(&["history", "list"]).exits(0).prints("22.19").prints("nps=4");
 }
 
 #[test]
-fn saved_output_without_a_result_is_kept_and_foreign_files_refused() {
+fn saved_output_without_a_result_is_kept_and_foreign_files_are_refused() {
     let harness = Harness::new();
     harness
         .run(&["history", "import", &recorded("gcc-ntimes300-2t")])
@@ -472,6 +472,6 @@ mod thorough {
         running.end().exits(130);
         assert!(!is_running(program));
         let record = harness.latest();
-        assert_eq!((&record["complete"], of(&record, "variant").len()), (&false.into(), 4));
+        assert_eq!((&record["complete"], figures(&record, "variant").len()), (&false.into(), 4));
     }
 }

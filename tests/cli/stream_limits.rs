@@ -43,7 +43,7 @@ fn rate_above_the_theoretical_limit_is_invalid() {
 }
 
 #[test]
-fn arrays_beyond_memory_are_refused_with_the_figures() {
+fn arrays_beyond_memory_are_refused_with_both_sizes() {
     let harness = Harness::new();
     let outcome = harness.run(&["stream", "--size", "100TiB"]).exits(3).prints_nothing();
     outcome

@@ -25,7 +25,7 @@ fn table_describes_the_measurement() {
 }
 
 /// Lines of stream.c's output after its heading; `#` represents a number.
-const CLASSIC: &[&str] = &[
+const STREAM_C: &[&str] = &[
     "This system uses # bytes per array element.",
     "-------------------------------------------------------------",
     "Array size = # (elements), Offset = # (elements)",
@@ -81,7 +81,7 @@ fn without_figures(line: &str) -> String {
 }
 
 #[test]
-fn classic_table_is_read_by_existing_parsers() {
+fn stream_text_has_the_lines_and_columns_of_stream_c() {
     let harness = Harness::new();
     let outcome = harness.stream(&["--stream-text"]).exits(0).warns_nothing();
     let outcome = outcome.never_prints("STREAM version").never_prints("$Revision");
@@ -90,12 +90,12 @@ fn classic_table_is_read_by_existing_parsers() {
     assert_eq!((lines[0], lines[2]), (rule.as_str(), rule.as_str()));
     assert!(lines[1].contains("based on a variant of the STREAM benchmark code"), "{}", lines[1]);
     let shapes: Vec<String> = lines[3..].iter().map(|line| without_figures(line)).collect();
-    for (shape, expected) in shapes.iter().zip(CLASSIC) {
-        if !(shape == expected || *expected == CLASSIC[12] && shape.starts_with(expected)) {
+    for (shape, expected) in shapes.iter().zip(STREAM_C) {
+        if !(shape == expected || *expected == STREAM_C[12] && shape.starts_with(expected)) {
             outcome.fail(&format!("expected the line \"{expected}\", found \"{shape}\""));
         }
     }
-    assert_eq!(shapes.len(), CLASSIC.len());
+    assert_eq!(shapes.len(), STREAM_C.len());
     for (name, arrays) in [("Copy:", 2), ("Scale:", 2), ("Add:", 3), ("Triad:", 3)] {
         let line = lines.iter().find(|line| line.starts_with(name)).unwrap();
         // After a name of eleven characters, stream.c prints the columns with "%s%12.1f  %11.6f  %11.6f  %11.6f".
@@ -113,7 +113,7 @@ fn classic_table_is_read_by_existing_parsers() {
 }
 
 #[test]
-fn classic_table_supports_single_precision() {
+fn stream_text_supports_single_precision() {
     let outcome = Harness::new().stream(&["--stream-text", "--no-save", "--element", "f32"]);
     outcome
         .exits(0)
@@ -123,7 +123,7 @@ fn classic_table_supports_single_precision() {
 }
 
 #[test]
-fn kernels_missing_in_stream_are_not_in_the_classic_table() {
+fn kernels_missing_in_stream_are_not_in_the_stream_text() {
     let outcome =
         Harness::new().stream(&["--stream-text", "--no-save", "--kernels", "triad,dot"]).exits(0);
     outcome.prints("\nTriad: ").never_prints("dot").never_prints("Dot").never_prints("Copy:");

@@ -162,7 +162,7 @@ fn sweep_is_shown_in_the_columns_of_stream() {
 }
 
 #[test]
-fn columns_of_stream_require_a_sweep() {
+fn show_option_requires_a_sweep() {
     let harness = Harness::new();
     let none = "error: --show requires a sweep";
     harness.stream(&["--show", "best"]).exits(2).warns(none).prints_nothing();

@@ -22,7 +22,7 @@ fn pages_and_plans_agree_with_the_descriptions() {
 }
 
 #[test]
-fn unusable_cpus_are_distinguished_from_absent_ones() {
+fn unusable_cpus_are_listed_separately() {
     Harness::new()
         .run(&["machine", "--topology", &described("cpuset")])
         .exits(0)
@@ -39,7 +39,7 @@ fn memory_kind_and_memory_side_cache_are_printed() {
         .exits(0)
         .prints_words("node 0: 8 GiB of DRAM behind a memory-side cache of 2 GiB, cpus 0-3")
         .prints_words("node 1: 2 GiB of MCDRAM, no cpus")
-        .prints_words("of DRAM only; the bandwidth of MCDRAM (NUMA nodes 1) is unknown");
+        .prints_words("of DRAM only; the bandwidth of MCDRAM (NUMA node 1) is unknown");
 }
 
 #[test]

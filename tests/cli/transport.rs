@@ -13,7 +13,7 @@ fn without_mpi(harness: &Harness, args: &[&str]) -> Outcome {
     harness.run_with(&[("PATH", empty.to_str().unwrap())], args)
 }
 
-fn of<'a>(record: &'a Value, engine: &str, name: &str, bytes: u64) -> &'a Value {
+fn figure<'a>(record: &'a Value, engine: &str, name: &str, bytes: u64) -> &'a Value {
     let config =
         |m: &Value| m["config"]["engine"] == engine && m["config"]["message_bytes"] == bytes;
     let found = measurements(record).iter().find(|m| m["name"] == name && config(m));
@@ -66,9 +66,9 @@ fn node_without_mpi_measures_messages_over_its_own_transport() {
         assert!(reasons.contains("too few, the mean needs at least 6"), "{m:#}");
     }
     for name in ["latency", "bw", "bibw", "multi_lat", "mbw_mr"] {
-        assert_eq!(of(&record, "shm", name, 8)["config"]["route"], "ring");
-        assert_eq!(of(&record, "tcp", name, 5000)["config"]["route"], "tcp");
-        let large = of(&record, "shm", name, 1 << 20)["config"]["route"].clone();
+        assert_eq!(figure(&record, "shm", name, 8)["config"]["route"], "ring");
+        assert_eq!(figure(&record, "tcp", name, 5000)["config"]["route"], "tcp");
+        let large = figure(&record, "shm", name, 1 << 20)["config"]["route"].clone();
         assert!(["ring", "process_vm_readv"].contains(&large.as_str().unwrap()), "{large}");
     }
     crate::history::shown_as_printed(&harness, &printed);
@@ -95,7 +95,7 @@ fn transport_can_be_requested_with_the_options_of_the_probe() {
         assert_eq!(m["config"]["validated"], true);
         assert_eq!(m["config"]["engine"], "shm");
     }
-    assert_eq!(of(&record, "shm", "bw", 8)["config"]["window"], 7);
+    assert_eq!(figure(&record, "shm", "bw", 8)["config"]["window"], 7);
     let matrix =
         ["mpi", "--transport=shm", "--pairs", "all", "--patterns", "latency", "--samples", "5"];
     harness.run(&matrix).exits(0).prints_words("no MPI, shm, latency of 8 B");
@@ -175,11 +175,11 @@ fn unreadable_process_memory_falls_back_to_the_ring() {
         "process_vm_readv: Operation not permitted (os error 1); large messages are therefore copied twice",
     );
     let large = harness.latest();
-    assert_eq!(of(&large, "shm", "bw", 1 << 20)["config"]["route"], "ring");
+    assert_eq!(figure(&large, "shm", "bw", 1 << 20)["config"]["route"], "ring");
     // Corrupted data makes a result invalid, even if the transport was faster than the MPI.
     let garbled = run("garbled");
     let record = harness.latest();
-    let figure = of(&record, "shm", "bw", 1 << 20);
+    let figure = figure(&record, "shm", "bw", 1 << 20);
     if figure["config"]["route"] == "process_vm_readv" {
         garbled.exits(1);
         assert_eq!(figure["validity"]["status"], "invalid");
@@ -231,7 +231,8 @@ mod thorough {
                 outcome.prints_words("no floor");
             }
             for name in ["latency", "bw"] {
-                let (own, floor) = (of(&record, "probe", name, 8), of(&record, "shm", name, 8));
+                let (own, floor) =
+                    (figure(&record, "probe", name, 8), figure(&record, "shm", name, 8));
                 assert_eq!(
                     (&own["category"], &floor["category"]),
                     (&"variant".into(), &"transport".into())

@@ -82,9 +82,9 @@ fn cxl_memory_is_a_numa_node_without_cpus() {
 #[test]
 fn cxl_memory_is_used_when_selected() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("far").exits(0).json();
+    let record = guest.result("far").exits(0).json();
     assert_eq!(measurements(&record)[0]["config"]["numa"]["got"], json!({"2": 1.0}));
-    let far = processes(&guest.of("far-look").exits(0));
+    let far = processes(&guest.result("far-look").exits(0));
     for mapping in mappings(&far) {
         assert_eq!((mapping.policy.as_str(), mapping.share(2)), ("bind:2", 1.0));
     }
@@ -96,9 +96,9 @@ fn cxl_memory_is_used_when_selected() {
 #[test]
 fn cxl_memory_has_reserved_pages() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("huge").exits(0).json();
+    let record = guest.result("huge").exits(0).json();
     assert_eq!(measurements(&record)[0]["config"]["pages"]["got"], json!({"2097152": 1.0}));
-    for mapping in mappings(&processes(&guest.of("huge-look").exits(0))) {
+    for mapping in mappings(&processes(&guest.result("huge-look").exits(0))) {
         assert_eq!((mapping.policy.as_str(), mapping.page_kib), ("bind:2", 2048));
         assert_eq!(mapping.share(2), 1.0);
     }
@@ -107,7 +107,7 @@ fn cxl_memory_has_reserved_pages() {
 #[test]
 fn cxl_memory_is_read_by_the_cpus_of_other_numa_nodes() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("matrix").exits(0).json();
+    let record = guest.result("matrix").exits(0).json();
     let pairs = ["n0->n0", "n0->n1", "n0->n2", "n1->n0", "n1->n1", "n1->n2"];
     assert_eq!(pairs_of_nodes(&record), BTreeSet::from(pairs));
 }
@@ -115,7 +115,7 @@ fn cxl_memory_is_read_by_the_cpus_of_other_numa_nodes() {
 #[test]
 fn cxl_ranks_are_on_the_cpus_that_are_online() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("ranks").exits(0).json();
+    let record = guest.result("ranks").exits(0).json();
     let config = &measurements(&record)[0]["config"];
     let cpus: Vec<&serde_json::Value> =
         config["ranks"].as_array().unwrap().iter().map(|rank| &rank["cpus"]).collect();
@@ -127,12 +127,12 @@ fn cxl_ranks_are_on_the_cpus_that_are_online() {
 #[test]
 fn cxl_refuses_missing_cpus_and_pages() {
     let Some(guest) = guest() else { return };
-    guest.of("no-cpu").exits(2).warns("error: ").prints_nothing();
-    guest.of("no-pages").exits(3).warns("memory is available").prints_nothing();
+    guest.result("no-cpu").exits(2).warns("error: ").prints_nothing();
+    guest.result("no-pages").exits(3).warns("memory is available").prints_nothing();
 }
 
 #[test]
 fn cxl_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
-    guest.is_left_as_it_was();
+    guest.assert_unchanged();
 }

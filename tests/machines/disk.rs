@@ -46,12 +46,12 @@ fn device_share(figure: &Value) -> f64 {
 #[test]
 fn disk_is_distinguished_from_the_cache() {
     let Some(guest) = guest() else { return };
-    let cached = guest.of("cached").exits(0).json();
+    let cached = guest.result("cached").exits(0).json();
     let read = &measurements(&cached)[1];
     assert!(read["config"]["device_share"].as_f64().unwrap() < 0.05, "{read:#}");
     assert_eq!(read["config"]["served"], "cached");
     for name in ["dropped", "direct"] {
-        let record = guest.of(name).exits(0).json();
+        let record = guest.result(name).exits(0).json();
         for figure in measurements(&record) {
             assert!(device_share(figure) > 0.9, "{name}: {figure:#}");
         }
@@ -62,6 +62,6 @@ fn disk_is_distinguished_from_the_cache() {
 #[test]
 fn disk_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
-    assert_eq!(guest.of("left").exits(0).stdout.trim(), "lost+found");
-    guest.is_left_as_it_was();
+    assert_eq!(guest.result("left").exits(0).stdout.trim(), "lost+found");
+    guest.assert_unchanged();
 }

@@ -243,16 +243,16 @@ impl Shape {
 impl Guest {
     /// Returns the result of the command with this name.
     #[track_caller]
-    pub fn of(&self, name: &str) -> Outcome {
+    pub fn result(&self, name: &str) -> Outcome {
         self.outcomes.get(name).unwrap_or_else(|| panic!("there is no command {name}")).clone()
     }
 
     /// Checks that the commands left nothing behind: the reserved pages, shared memory, files and processes are the
     /// same as before.
     #[track_caller]
-    pub fn is_left_as_it_was(&self) {
-        let before = self.of(BEFORE).exits(0).stdout;
-        let after = self.of(AFTER).exits(0);
+    pub fn assert_unchanged(&self) {
+        let before = self.result(BEFORE).exits(0).stdout;
+        let after = self.result(AFTER).exits(0);
         if after.stdout != before {
             after.fail(&format!("expected the state before the first command:\n{before}"));
         }

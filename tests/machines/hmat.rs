@@ -1,5 +1,5 @@
 //! Machine with two sockets that have one NUMA node each, and with a NUMA node without CPUs. The HMAT of its firmware
-//! is wrong: node 0 has almost no bandwidth, and node 2 has more than any memory.
+//! is wrong: NUMA node 0 has almost no bandwidth, and NUMA node 2 has more than any memory.
 
 use crate::guest::{Guest, Shape, Shared};
 use crate::skip::{Part, skip};
@@ -87,8 +87,8 @@ fn guest() -> Option<&'static Guest> {
 #[test]
 fn hmat_contradiction_is_reported_in_one_sentence() {
     let Some(guest) = guest() else { return };
-    let page = guest.of("matrix").exits(0);
-    if guest.of("firmware").stdout.is_empty() {
+    let page = guest.result("matrix").exits(0);
+    if guest.result("firmware").stdout.is_empty() {
         skip(Part::Machines, "this kernel does not read the HMAT");
         return;
     }
@@ -100,14 +100,14 @@ fn hmat_contradiction_is_reported_in_one_sentence() {
 #[test]
 fn hmat_figures_of_an_emulated_machine_are_suspect() {
     let Some(guest) = guest() else { return };
-    guest.of("suspect").exits(1).warns("figures between NUMA nodes are suspect or invalid");
-    assert_ne!(guest.of("nothing").code, Some(0));
+    guest.result("suspect").exits(1).warns("figures between NUMA nodes are suspect or invalid");
+    assert_ne!(guest.result("nothing").code, Some(0));
 }
 
 #[test]
 fn hmat_is_replaced_by_measured_values_for_tools_of_hwloc() {
     let Some(guest) = guest() else { return };
-    let xml = guest.of("xml").exits(0).stdout;
+    let xml = guest.result("xml").exits(0).stdout;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("matrix.xml");
     std::fs::write(&path, &xml).unwrap();
@@ -144,7 +144,7 @@ fn hmat_is_replaced_by_measured_values_for_tools_of_hwloc() {
     let bandwidths = values(&by_number, "Bandwidth").into_iter();
     let best =
         bandwidths.filter(|value| value.cpus == "0x00000001").max_by_key(|value| value.value);
-    let bound = guest.of("bound");
+    let bound = guest.result("bound");
     if bound.code == Some(127) {
         skip(Part::Hwloc, "there is no hwloc-bind");
         return;
@@ -155,7 +155,7 @@ fn hmat_is_replaced_by_measured_values_for_tools_of_hwloc() {
 #[test]
 fn hmat_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
-    guest.is_left_as_it_was();
+    guest.assert_unchanged();
 }
 
 /// Value of a memory attribute.

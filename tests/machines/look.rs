@@ -48,9 +48,9 @@ pub fn masks(processes: &[Process]) -> BTreeSet<u64> {
 /// Returns the machine that nodegauge describes. Its NUMA nodes are compared with the output of numactl.
 #[track_caller]
 pub fn machine_of(guest: &Guest) -> Value {
-    let hardware = Hardware::parse(&guest.of("numactl").exits(0));
-    let machine = guest.of("machine").exits(0).json()["machine"].clone();
-    hardware.is_that_of(&machine);
+    let hardware = Hardware::parse(&guest.result("numactl").exits(0));
+    let machine = guest.result("machine").exits(0).json()["machine"].clone();
+    hardware.assert_describes(&machine);
     machine
 }
 
@@ -100,7 +100,7 @@ impl Hardware {
 
     /// Checks that the NUMA nodes of the machine in a record are the same.
     #[track_caller]
-    fn is_that_of(&self, machine: &Value) {
+    fn assert_describes(&self, machine: &Value) {
         let nodes = machine["numa_nodes"].as_array().unwrap();
         assert_eq!(nodes.len(), self.cpus.len(), "{self:?}");
         for (number, node) in nodes.iter().enumerate() {

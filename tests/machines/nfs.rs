@@ -83,31 +83,31 @@ fn records(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn guest_has_four_mounts_of_nfs_4_2() {
+fn nfs_is_mounted_four_times_as_version_4_2() {
     let Some(guest) = guest() else { return };
-    let mounts = guest.of("mounts").exits(0);
+    let mounts = guest.result("mounts").exits(0);
     assert_eq!(mounts.stdout.matches("vers=4.2").count(), 4, "{}", mounts.stdout);
 }
 
 #[test]
 fn nfs_keeps_all_records_of_concurrent_writers() {
     let Some(guest) = guest() else { return };
-    guest.of("write").exits(0);
-    let written = records(&guest.of("records").exits(0).stdout);
+    guest.result("write").exits(0);
+    let written = records(&guest.result("records").exits(0).stdout);
     let ids: BTreeSet<&str> = written.iter().map(|record| record["id"].as_str().unwrap()).collect();
     assert_eq!((written.len(), ids.len()), (WRITERS, WRITERS));
     assert!(written.iter().all(|record| record["complete"] == true));
     // No temporary file is left on the server.
-    let names = guest.of("names").exits(0);
+    let names = guest.result("names").exits(0);
     let expected: String = (1..=4).map(|i| format!("n{i}a.json\nn{i}b.json\n")).collect();
     assert_eq!(names.stdout.trim(), expected.trim());
-    assert!(guest.of("rank").stdout.contains("guest"), "{}", guest.of("rank").stdout);
+    assert!(guest.result("rank").stdout.contains("guest"), "{}", guest.result("rank").stdout);
 }
 
 #[test]
 fn nfs_has_one_complete_record_if_nodes_write_the_same_file() {
     let Some(guest) = guest() else { return };
-    let same = guest.of("same").exits(0);
+    let same = guest.result("same").exits(0);
     assert_eq!(records(&same.stdout).len(), 1);
     assert_eq!(same.stderr.trim(), "2", "the folder and the file");
 }
@@ -115,5 +115,5 @@ fn nfs_has_one_complete_record_if_nodes_write_the_same_file() {
 #[test]
 fn nfs_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
-    guest.is_left_as_it_was();
+    guest.assert_unchanged();
 }

@@ -27,10 +27,10 @@ fn guest() -> Option<&'static Guest> {
 #[test]
 fn old_processors_have_their_own_loops() {
     let Some(guest) = guest() else { return };
-    let machine = guest.of("machine").exits(0).json()["machine"].clone();
+    let machine = guest.result("machine").exits(0).json()["machine"].clone();
     assert_eq!(machine["processor"]["isa"], json!(["sse2", "sse4.2"]));
     assert_eq!(machine["processor"]["threads"], 1);
-    let record = guest.of("stream").exits(0).json();
+    let record = guest.result("stream").exits(0).json();
     for m in measurements(&record) {
         let isa = m["config"]["isa"].as_str().unwrap();
         assert!(["portable", "sse2"].contains(&isa), "{m:#}");
@@ -42,7 +42,7 @@ fn old_processors_have_their_own_loops() {
 #[test]
 fn old_processors_solve_a_system() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("hpl").exits(0).json();
+    let record = guest.result("hpl").exits(0).json();
     let rating = measurements(&record).iter().find(|m| m["name"] == "rating").unwrap();
     assert_ne!(rating["validity"]["status"], "invalid", "{rating:#}");
     assert!(rating["value"].as_f64().unwrap() > 0.0, "{rating:#}");
@@ -51,7 +51,7 @@ fn old_processors_solve_a_system() {
 #[test]
 fn old_machines_have_a_matrix_of_one_numa_node() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("matrix").exits(0).json();
+    let record = guest.result("matrix").exits(0).json();
     let mut names: Vec<&str> =
         measurements(&record).iter().map(|m| m["name"].as_str().unwrap()).collect();
     names.sort_unstable();
@@ -62,13 +62,13 @@ fn old_machines_have_a_matrix_of_one_numa_node() {
 #[test]
 fn old_machines_refuse_a_second_cpu_and_numa_node() {
     let Some(guest) = guest() else { return };
-    guest.of("no-ranks").exits(2).warns("cannot place 2 ranks").prints_nothing();
-    guest.of("no-threads").exits(2).warns("error: ").prints_nothing();
-    guest.of("no-node").exits(2).warns("NUMA node 1 does not exist").prints_nothing();
+    guest.result("no-ranks").exits(2).warns("cannot place 2 ranks").prints_nothing();
+    guest.result("no-threads").exits(2).warns("error: ").prints_nothing();
+    guest.result("no-node").exits(2).warns("NUMA node 1 does not exist").prints_nothing();
 }
 
 #[test]
-fn old_leaves_nothing_behind() {
+fn old_machine_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
-    guest.is_left_as_it_was();
+    guest.assert_unchanged();
 }

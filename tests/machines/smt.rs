@@ -55,7 +55,7 @@ fn guest() -> Option<&'static Guest> {
 
 /// Returns the CPU mask of each core, from the kernel's list of siblings, e.g. `0-1`.
 fn cores(guest: &Guest) -> BTreeSet<u64> {
-    let siblings = guest.of("siblings").exits(0).stdout;
+    let siblings = guest.result("siblings").exits(0).stdout;
     let mask = |line: &str| {
         let cpus = line.split(['-', ',']).map(|cpu| 1u64 << cpu.parse::<u32>().unwrap());
         cpus.sum::<u64>()
@@ -65,12 +65,12 @@ fn cores(guest: &Guest) -> BTreeSet<u64> {
 
 /// Returns the masks that contain a single CPU; they belong to measuring threads.
 fn single(guest: &Guest, look: &str) -> Vec<u64> {
-    let all = masks(&processes(&guest.of(look).exits(0)));
+    let all = masks(&processes(&guest.result(look).exits(0)));
     all.into_iter().filter(|mask| mask.count_ones() == 1).collect()
 }
 
 #[test]
-fn smt_matches_the_kernel() {
+fn smt_cores_match_the_kernel() {
     let Some(guest) = guest() else { return };
     let machine = machine_of(guest);
     let processor = &machine["processor"];
@@ -82,7 +82,7 @@ fn smt_matches_the_kernel() {
 #[test]
 fn smt_limit_includes_both_sockets() {
     let Some(guest) = guest() else { return };
-    let memory = guest.of("machine").exits(0).json()["machine"]["memory"].clone();
+    let memory = guest.result("machine").exits(0).json()["machine"]["memory"].clone();
     // Skylake-SP has six channels of DDR4-2666 per socket.
     assert_eq!(memory["channels"], 12, "{memory:#}");
     assert_eq!(memory["theoretical"]["at_most"], true);
@@ -93,7 +93,7 @@ fn smt_limit_includes_both_sockets() {
 #[test]
 fn smt_cores_have_one_thread_each_unless_more_are_requested() {
     let Some(guest) = guest() else { return };
-    let figure = |name: &str| measurements(&guest.of(name).exits(0).json())[0].clone();
+    let figure = |name: &str| measurements(&guest.result(name).exits(0).json())[0].clone();
     assert_eq!(figure("cores")["config"]["threads"], 4);
     let bound = single(guest, "cores-look");
     assert_eq!(bound.len(), 4);
@@ -107,7 +107,7 @@ fn smt_cores_have_one_thread_each_unless_more_are_requested() {
 #[test]
 fn smt_ranks_have_separate_cores() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("ranks").exits(0).json();
+    let record = guest.result("ranks").exits(0).json();
     let ranks = measurements(&record)[0]["config"]["ranks"].as_array().unwrap().clone();
     let mask = |cpu: &serde_json::Value| 1u64 << cpu.as_u64().unwrap();
     let places = ranks.iter().map(|rank| rank["cpus"].as_array().unwrap().iter().map(mask).sum());
@@ -124,11 +124,11 @@ fn smt_ranks_have_separate_cores() {
 #[test]
 fn smt_refuses_more_threads_than_available() {
     let Some(guest) = guest() else { return };
-    guest.of("no-threads").exits(2).warns("error: ").prints_nothing();
+    guest.result("no-threads").exits(2).warns("error: ").prints_nothing();
 }
 
 #[test]
 fn smt_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
-    guest.is_left_as_it_was();
+    guest.assert_unchanged();
 }

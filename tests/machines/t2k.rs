@@ -105,7 +105,7 @@ const POLICIES: [Policy; 4] = [
 ];
 
 #[test]
-fn t2k_matches_numactl() {
+fn t2k_numa_nodes_match_numactl() {
     let Some(guest) = guest() else { return };
     let machine = machine_of(guest);
     assert_eq!(machine["processor"]["sockets"], 4);
@@ -116,7 +116,7 @@ fn t2k_matches_numactl() {
 #[test]
 fn t2k_policies_bind_processes_and_memory_in_the_kernel() {
     let Some(guest) = guest() else { return };
-    let mut ranks = processes(&guest.of("policies-look").exits(0));
+    let mut ranks = processes(&guest.result("policies-look").exits(0));
     // The process that coordinates the ranks may have memory, but no memory with a policy.
     ranks.retain(|rank| rank.mappings.iter().any(|mapping| mapping.policy != "default"));
     assert_eq!(ranks.len(), 4, "{ranks:?}");
@@ -154,7 +154,7 @@ fn t2k_policies_bind_processes_and_memory_in_the_kernel() {
 #[test]
 fn t2k_policies_are_read_back_per_rank() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("policies").exits(0).json();
+    let record = guest.result("policies").exits(0).json();
     for policy in POLICIES {
         let config = config_of(&record, policy.number);
         let ranks = config["ranks"].as_array().unwrap();
@@ -184,8 +184,8 @@ fn t2k_policies_are_read_back_per_rank() {
 #[test]
 fn t2k_policies_place_a_program_as_in_the_lecture() {
     let Some(guest) = guest() else { return };
-    guest.of("program").exits(0);
-    let seen = guest.of("program-placed").exits(0).stdout;
+    guest.result("program").exits(0);
+    let seen = guest.result("program-placed").exits(0).stdout;
     let mut placed: BTreeMap<(u64, String), Vec<Mapping>> = BTreeMap::new();
     for line in seen.lines() {
         let (mask, rest) = line.split_once(' ').unwrap();
@@ -236,7 +236,7 @@ fn t2k_page_confirms_the_bound_memory_of_each_rank() {
 #[test]
 fn t2k_solver_binds_its_ranks() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("iccg").exits(0).json();
+    let record = guest.result("iccg").exits(0).json();
     assert!(
         measurements(&record).iter().any(|m| m["config"]["policy"] == 3 && m["value"].is_number()),
         "{record:#}"
@@ -246,7 +246,7 @@ fn t2k_solver_binds_its_ranks() {
 #[test]
 fn t2k_places_sixteen_ranks_on_four_sockets() {
     let Some(guest) = guest() else { return };
-    let places = guest.of("places").exits(0).json();
+    let places = guest.result("places").exits(0).json();
     let ranks = places["threads"].as_array().unwrap();
     assert_eq!(ranks.len(), 16);
     for (number, rank) in ranks.iter().enumerate() {
@@ -266,14 +266,14 @@ fn t2k_refuses_missing_pages_ranks_and_policies() {
         .warns("reserved pages of 2 MiB: 0 of 0 free, 3 needed")
         .warns("nr_hugepages")
         .prints_nothing();
-    guest.of("no-map").exits(2).warns("cannot place 17 ranks").prints_nothing();
-    guest.of("no-policy").exits(2).prints_nothing();
+    guest.result("no-map").exits(2).warns("cannot place 17 ranks").prints_nothing();
+    guest.result("no-policy").exits(2).prints_nothing();
 }
 
 #[test]
 fn t2k_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
-    guest.is_left_as_it_was();
+    guest.assert_unchanged();
 }
 
 /// Returns the configuration of Triad with this policy.

@@ -81,7 +81,7 @@ fn guest() -> Option<&'static Guest> {
 }
 
 #[test]
-fn two_sockets_match_numactl() {
+fn two_numa_nodes_match_numactl() {
     let Some(guest) = guest() else { return };
     let machine = machine_of(guest);
     assert_eq!(machine["processor"]["sockets"], 2);
@@ -94,11 +94,11 @@ fn two_sockets_match_numactl() {
 #[test]
 fn two_numa_nodes_contain_the_memory_of_their_threads() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("local").exits(0).json();
+    let record = guest.result("local").exits(0).json();
     let numa = numa(&record);
     assert!(numa["held"].as_f64().unwrap() > 0.95, "{numa}");
     assert_eq!(measurements(&record)[0]["config"]["places"], json!([[0], [1], [2], [3]]));
-    let local = processes(&guest.of("local-look").exits(0));
+    let local = processes(&guest.result("local-look").exits(0));
     // A measuring thread has a single CPU; other threads may have several.
     assert!([1, 2, 4, 8].iter().all(|mask| masks(&local).contains(mask)), "{local:?}");
     for mapping in mappings(&local) {
@@ -110,9 +110,9 @@ fn two_numa_nodes_contain_the_memory_of_their_threads() {
 #[test]
 fn two_numa_nodes_contain_the_memory_bound_to_them() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("bound").exits(0).json();
+    let record = guest.result("bound").exits(0).json();
     assert_eq!(numa(&record)["got"], json!({"1": 1.0}));
-    let bound = processes(&guest.of("bound-look").exits(0));
+    let bound = processes(&guest.result("bound-look").exits(0));
     for mapping in mappings(&bound) {
         assert_eq!((mapping.policy.as_str(), mapping.share(1)), ("bind:1", 1.0));
     }
@@ -121,16 +121,16 @@ fn two_numa_nodes_contain_the_memory_bound_to_them() {
 #[test]
 fn two_kinds_of_reserved_pages_come_from_the_numa_nodes_of_the_policy() {
     let Some(guest) = guest() else { return };
-    let huge = guest.of("huge").exits(0).json();
+    let huge = guest.result("huge").exits(0).json();
     assert_eq!(measurements(&huge)[0]["config"]["pages"]["got"], json!({"2097152": 1.0}));
     assert!(numa(&huge)["held"].as_f64().unwrap() > 0.9, "{}", numa(&huge));
-    for mapping in mappings(&processes(&guest.of("huge-look").exits(0))) {
+    for mapping in mappings(&processes(&guest.result("huge-look").exits(0))) {
         assert_eq!((mapping.policy.as_str(), mapping.page_kib), ("interleave:0-1", 2048));
         assert!((mapping.share(0) - 0.5).abs() < 0.05, "{mapping:?}");
     }
-    let gigantic = guest.of("gigantic").exits(0).json();
+    let gigantic = guest.result("gigantic").exits(0).json();
     assert_eq!(measurements(&gigantic)[0]["config"]["pages"]["got"], json!({"1073741824": 1.0}));
-    for mapping in mappings(&processes(&guest.of("gigantic-look").exits(0))) {
+    for mapping in mappings(&processes(&guest.result("gigantic-look").exits(0))) {
         assert_eq!((mapping.policy.as_str(), mapping.page_kib), ("bind:1", 1 << 20));
         assert_eq!(mapping.share(1), 1.0);
     }
@@ -139,7 +139,7 @@ fn two_kinds_of_reserved_pages_come_from_the_numa_nodes_of_the_policy() {
 #[test]
 fn two_numa_nodes_cannot_share_three_pages_evenly() {
     let Some(guest) = guest() else { return };
-    let page = guest.of("few-pages").exits(0);
+    let page = guest.result("few-pages").exits(0);
     page.prints_words(
         "requested interleave:0-1: not checked: too few pages for 2 NUMA nodes (3 pages of 2 MiB)",
     )
@@ -162,7 +162,7 @@ fn two_sockets_have_ranks_with_local_memory() {
 #[test]
 fn two_nodes_and_one_cpu_are_inherited_from_numactl_and_taskset() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("inherited").exits(0).json();
+    let record = guest.result("inherited").exits(0).json();
     let inherited = &record["machine"]["circumstances"]["inherited"];
     assert_eq!(inherited["policy"], "interleave");
     assert_eq!((&inherited["nodes"], &inherited["cpus"]), (&json!([0, 1]), &json!([2])));
@@ -172,7 +172,7 @@ fn two_nodes_and_one_cpu_are_inherited_from_numactl_and_taskset() {
 #[test]
 fn two_numa_nodes_make_a_matrix_of_four_pairs() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("matrix").exits(0).json();
+    let record = guest.result("matrix").exits(0).json();
     let pairs = ["n0->n0", "n0->n1", "n1->n0", "n1->n1"];
     assert_eq!(pairs_of_nodes(&record), BTreeSet::from(pairs), "{record:#}");
     let on_node = |m: &Value| m["config"]["on_node"].as_f64().is_none_or(|share| share > 0.98);
@@ -197,15 +197,15 @@ fn two_numa_nodes_refuse_missing_numa_nodes_and_pages() {
         .warns("reserved pages of 1 GiB on NUMA node 0: 0 of 0 free, 1 needed")
         .warns("/sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages")
         .prints_nothing();
-    guest.of("no-cpu").exits(2).warns("error: ").prints_nothing();
-    let notes = guest.of("bound").json();
+    guest.result("no-cpu").exits(2).warns("error: ").prints_nothing();
+    let notes = guest.result("bound").json();
     assert!(texts(&notes["notices"]).iter().all(|note| !note.contains("cannot")), "{notes:#}");
 }
 
 #[test]
 fn two_numa_nodes_leave_nothing_behind() {
     let Some(guest) = guest() else { return };
-    guest.is_left_as_it_was();
+    guest.assert_unchanged();
 }
 
 /// Returns the location of the memory of the first figure.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const NO_THRESHOLDS: [&str; 8] = [
     "crates/analysis/src/slow.rs: QN_FACTOR",
     "crates/analysis/src/slow.rs: MIN_SPREAD",
-    "crates/arena/src/location.rs: THREAD_HELD",
+    "crates/arena/src/location.rs: MIN_THREAD_HELD_SHARE",
     "crates/curves/src/levels.rs: MIN_SCATTER",
     "crates/measure/src/schedule/halving.rs: SIGMA_OVER_MAD",
     "crates/stream/src/ablation.rs: SHARE",
@@ -133,7 +133,7 @@ fn expression(words: &[String], start: usize) -> &[String] {
     &words[start..]
 }
 
-/// Finds the expression of a constant, of one of its fields (`STREAM.least`) or rows (`TESTS.mem`), or of an arm of a
+/// Finds the expression of a constant, of one of its fields (`STREAM.min`) or rows (`TESTS.mem`), or of an arm of a
 /// function (`tolerance.F64`).
 fn found_expression<'a>(words: &'a [String], name: &str) -> Option<&'a [String]> {
     let (item, key) = name.split_once('.').unwrap_or((name, ""));

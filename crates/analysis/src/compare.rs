@@ -41,13 +41,13 @@ pub struct Side {
     pub others: Vec<Record>,
 }
 
-/// Maximum number of blocks for `compare --run`.
+/// Maximum number of blocks for `compare --run`; a block consists of the runs A B B A.
 pub const MAX_BLOCKS: u64 = 1000;
 
-/// Label of interleaved runs of `compare --run`.
+/// Label of the interleaved runs of `compare --run`; its value identifies the comparison and the command.
 pub const TURNS: &str = "turns";
 
-/// Label of interleaved runs; its value describes the difference between the two commands.
+/// Label of interleaved runs; its value names the command of the run by what differs from the other command.
 pub const COMPARED: &str = "compared";
 
 /// Label of imported runs; its value is the name of the file with the output of the other program.
@@ -150,7 +150,7 @@ pub struct Pair {
     pub at: Map<String, Value>,
     /// Text for the keys in [`Pair::at`], which is appended to the name: ` 8 B`, `, threads 4`.
     #[serde(skip)]
-    place: String,
+    keys_in_words: String,
     /// Message, block or array size; `None` if the measurement has no size.
     #[serde(skip)]
     pub size: Option<Bytes>,
@@ -232,13 +232,18 @@ pub struct Comparison {
 /// Compares two settings, each with one or several runs.
 pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Comparison {
     let (points, [only_a, only_b]) = pairing::pair(&a.runs, &b.runs, registry);
-    let question = judge::Question::new(a, b, design);
-    let pairs: Vec<Pair> = points.iter().map(|point| question.judge(point, registry)).collect();
+    let pair_judge = judge::PairJudge::new(a, b, design);
+    let pairs: Vec<Pair> = points.iter().map(|point| pair_judge.judge(point, registry)).collect();
     let mut notices = notices(a, b, [&only_a[..], &only_b[..]]);
     notices.extend(missed_changes(&pairs));
     Comparison {
         schema: SCHEMA,
-        differences: settings::differences(&[&a.runs, &b.runs], &points, question.same, registry),
+        differences: settings::differences(
+            &[&a.runs, &b.runs],
+            &points,
+            pair_judge.has_same_command,
+            registry,
+        ),
         pairs,
         notices,
         only_a,
@@ -348,13 +353,13 @@ impl Comparison {
 impl Pair {
     /// Returns the title of the pair: `triad`, `latency 8 B`, `triad, threads 4`.
     pub fn title(&self) -> String {
-        format!("{}{}", self.name_in_words, self.place)
+        format!("{}{}", self.name_in_words, self.keys_in_words)
     }
 
     /// Returns the text that distinguishes the pair from others with the same name: `8 B`, `threads 4`; empty if no
     /// text is needed.
-    pub fn place(&self) -> &str {
-        self.place.trim_start_matches([',', ' '])
+    pub fn keys_in_words(&self) -> &str {
+        self.keys_in_words.trim_start_matches([',', ' '])
     }
 }
 

@@ -187,7 +187,9 @@ fn read_unit(cursor: &mut Cursor<'_>) -> Result<&'static str, SyntaxError> {
     let typed = cursor.take_while(|c| c.is_alphabetic() || c == '/' || c == '%');
     unit_names().find(|unit| *unit == typed).ok_or_else(|| {
         match unit_names().find(|unit| unit.eq_ignore_ascii_case(typed)) {
-            Some(unit) => cursor.error_at(at, format!("expected {unit}, case-sensitive")),
+            Some(unit) => {
+                cursor.error_at(at, format!("expected {unit} (units are case-sensitive)"))
+            }
             None => cursor
                 .error_at(at, "expected a unit such as GB/s, GFLOP/s, us, x, or % of the limit"),
         }
@@ -336,7 +338,7 @@ impl Expectation {
         registry: &Registry,
     ) -> CheckedExpectation {
         let named: Vec<&Measurement> =
-            measurements.iter().filter(|m| self.names(m, registry)).collect();
+            measurements.iter().filter(|m| self.applies_to(m, registry)).collect();
         let verdicts: Vec<ExpectationVerdict> =
             named.iter().map(|m| self.verdict(m, accept_suspect)).collect();
         let misses = verdicts.iter().filter(|v| !matches!(v, ExpectationVerdict::Met(_))).count();
@@ -380,7 +382,7 @@ impl Expectation {
     }
 
     /// True if the condition applies to this measurement.
-    fn names(&self, m: &Measurement, registry: &Registry) -> bool {
+    fn applies_to(&self, m: &Measurement, registry: &Registry) -> bool {
         m.name == self.name
             && !m.is_published()
             && match &self.scope {
@@ -479,10 +481,10 @@ pub(crate) fn figure_size(m: &Measurement, registry: &Registry) -> Option<Bytes>
     for (name, value) in &m.config {
         let Some(key) = registry.key(&m.gauge, &m.test, name) else { continue };
         let Some(bytes) = value.as_u64() else { continue };
-        let place = registry.position(&m.gauge, &m.test, name);
+        let position = registry.position(&m.gauge, &m.test, name);
         match key.role {
-            Role::Size => sizes.push((place, bytes)),
-            Role::Identity if keys::is_size(name) => identities.push((place, bytes)),
+            Role::Size => sizes.push((position, bytes)),
+            Role::Identity if keys::is_size(name) => identities.push((position, bytes)),
             _ => {}
         }
     }

@@ -457,7 +457,8 @@ fn text_or_unknown(fact: &Fact, machine: &Machine) -> String {
     fact.text(machine).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Rounds a memory size to two digits of GiB, because the kernel reserves a varying part of it.
+/// Rounds a memory size in bytes to two significant digits of its size in GiB, because the kernel reserves a varying
+/// part of the memory.
 pub fn rounded(bytes: u64) -> u64 {
     let gib = bytes as f64 / f64::from(1 << 30);
     if gib <= 0.0 {

@@ -68,7 +68,7 @@ pub(crate) fn distinguishing_keys<'a>(
     for name in records.iter().flat_map(|record| record.iter()).flat_map(|m| m.config.keys()) {
         let role = known.key(name).map_or(Role::Setting, |key| key.role);
         if has_several || role == Role::Size {
-            ranked.insert(RankedKey { role, place: known.position(name), name });
+            ranked.insert(RankedKey { role, position: known.position(name), name });
         }
     }
     let mut keys: Vec<&String> = keys_with_role(&ranked, Role::Size).collect();
@@ -105,7 +105,7 @@ pub(crate) fn distinguishing_keys<'a>(
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RankedKey<'a> {
     role: Role,
-    place: usize,
+    position: usize,
     name: &'a String,
 }
 
@@ -119,11 +119,11 @@ fn keys_with_role<'a>(
 
 /// Returns the number of measurements that can be distinguished by these keys.
 fn distinguished(measurements: &[&Measurement], keys: &[&String]) -> usize {
-    let mut places: BTreeSet<Vec<Option<String>>> = BTreeSet::new();
+    let mut distinct: BTreeSet<Vec<Option<String>>> = BTreeSet::new();
     for m in measurements {
-        places.insert(keys.iter().map(|key| entry(m, key)).collect());
+        distinct.insert(keys.iter().map(|key| entry(m, key)).collect());
     }
-    places.len()
+    distinct.len()
 }
 
 /// Pairs the measurements of a run with their distinguishing keys. Measurements with equal keys are numbered.
@@ -136,8 +136,8 @@ pub(crate) fn entries<'a>(
     // Number of earlier measurements with these keys.
     let mut counts: HashMap<FigureKeys, usize> = HashMap::new();
     for m in all {
-        let place = keys.iter().filter_map(|key| Some(((*key).clone(), entry(m, key)?)));
-        let mut at: FigureKeys = place.collect();
+        let found = keys.iter().filter_map(|key| Some(((*key).clone(), entry(m, key)?)));
+        let mut at: FigureKeys = found.collect();
         let before = counts.get(&at).copied().unwrap_or_default();
         for length in 0..=at.len() {
             *counts.entry(at[..length].to_vec()).or_default() += 1;
@@ -166,16 +166,16 @@ pub(crate) fn in_words(
     at: &Map<String, Value>,
     registry: &Registry,
 ) -> String {
-    let mut place = String::new();
+    let mut words = String::new();
     for (key, value) in at {
         let text = match value.as_u64().filter(|_| keys::is_size(key)) {
             Some(bytes) => Bytes(bytes).to_string(),
             None => scalar(value).unwrap_or_default(),
         };
         match registry.key(gauge, test, key) {
-            Some(known) if known.omits_label => place.push_str(&format!(" {text}")),
-            _ => place.push_str(&format!(", {} {text}", key.replace('_', " "))),
+            Some(known) if known.omits_label => words.push_str(&format!(" {text}")),
+            _ => words.push_str(&format!(", {} {text}", key.replace('_', " "))),
         }
     }
-    place
+    words
 }

@@ -66,9 +66,10 @@ impl Basis {
 /// Figures of the runs of A or B; all are positive.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SideRuns {
-    /// Figures of the runs of this setting.
+    /// Figures of the runs of this setting, all in the same unit.
     pub figures: Vec<f64>,
-    /// Figures of other runs with the same setting, from which the spread between runs is estimated.
+    /// Figures of other runs with the same setting, from which the spread between runs is estimated; in the unit of
+    /// `figures`.
     pub like: Vec<f64>,
     /// Relative standard deviation of a figure, estimated from the samples of its run. It is a lower bound of the
     /// spread between runs.

@@ -100,7 +100,7 @@ mod tests {
             threads: u64 = Setting "threads";
             /// Kind of store.
             stores: String = Choice "stores";
-            /// Elapsed time.
+            /// Elapsed time, seconds.
             seconds: f64 = Observation "seconds";
         }
     }

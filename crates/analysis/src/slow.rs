@@ -33,9 +33,9 @@ pub const MIN_NODES: usize = 8;
 /// Median and spread of a group.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RobustSpread {
-    /// Median of the values.
+    /// Median of the values, in logarithms of performance.
     pub median: f64,
-    /// Standard deviation, estimated by Qn.
+    /// Standard deviation of the values, in logarithms of performance, estimated by Qn.
     pub spread: f64,
 }
 

@@ -21,6 +21,7 @@ use nodegauge_gauge::series::{ReferenceRun, Series};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Isa;
 use nodegauge_measure::progress::SharedObserver;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
@@ -120,7 +121,7 @@ impl HpcgPlan {
         // Only the domains of one kind of workers are in memory at a time, so the largest size counts.
         let layouts = swept.iter().map(|swept| swept.layout(grid));
         let Some(layout) = layouts.max_by_key(DomainLayout::count) else {
-            return Err(Failure::usage("expected workers"));
+            return Err(Failure::usage("expected at least one worker"));
         };
         let needed = bytes(&layout);
         let usable =
@@ -135,10 +136,10 @@ impl HpcgPlan {
                 None => "use fewer workers".to_owned(),
             };
             return Err(Failure::missing(format!(
-                "{} domains of {x} x {y} x {z} points need {}, but only {} of memory may be \
+                "{} is needed for {} of {x} x {y} x {z} points, but only {} of memory may be \
                      used",
-                layout.count(),
                 Bytes(needed),
+                counted(layout.count(), "domain"),
                 Bytes(usable as u64),
             ))
             .hint(format!("{remedy}, or give a larger --memory-fraction")));
@@ -482,7 +483,7 @@ impl HpcgEvidence<'_> {
             if tests.iterations.iter().zip(ALLOWED).any(|(n, allowed)| *n > allowed) {
                 let [alone, preconditioned] = tests.iterations;
                 validity.invalid(format!(
-                    "with a large diagonal, the solver takes {alone} iterations and \
+                    "with a large diagonal, the solver takes {alone} iterations without and \
                      {preconditioned} with the preconditioner; HPCG allows {} and {}",
                     ALLOWED[0], ALLOWED[1]
                 ));

@@ -92,7 +92,8 @@ pub(crate) fn in_words(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
     words
 }
 
-/// Returns the label of workers in a chart: all swept values, or only policies and maps if these are swept.
+/// Returns the label of workers in a chart: their name with all swept values, or only the swept values if neither the
+/// kind nor the number of workers is swept.
 pub(crate) fn label(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
     let is_counted = COUNTED.into_iter().any(|axis| coordinate(sweep, axis).is_some());
     let mut swept = Vec::new();

@@ -21,7 +21,7 @@ use nodegauge_measure::schedule::{
 };
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Seconds, Unit};
 pub(crate) use nodegauge_solvers::trapezoid::FLOPS;
-use nodegauge_solvers::trapezoid::{Rule, allowed};
+use nodegauge_solvers::trapezoid::{Rule, max_error};
 use std::f64::consts::PI;
 use std::time::Duration;
 
@@ -291,7 +291,7 @@ impl TrapezoidRun<'_> {
                 isa: Some(self.rule.isa_name().to_owned()),
                 sums: Some(cell.sums()),
                 error: Some(cell.error).filter(|error| error.is_finite()),
-                error_allowed: Some(allowed(cell.points)),
+                error_allowed: Some(max_error(cell.points)),
                 stopped: Some(series.stop().to_string()),
                 ..TrapezoidConfig::default()
             };
@@ -346,7 +346,7 @@ impl TrapezoidCell<'_> {
     /// Returns the validity: every sum must equal pi within the expected error.
     fn validity(&self) -> Validity {
         let mut validity = Validity::valid();
-        let max = allowed(self.points);
+        let max = max_error(self.points);
         if self.error.total_cmp(&max).is_gt() {
             validity.invalid(format!(
                 "a sum over {} by {} deviates from pi by {:.1e}, expected at most {max:.1e}: the loop or this machine computes incorrectly",

@@ -130,7 +130,7 @@ impl WorkersOptions {
         };
         for policy in policies {
             let mut under = job.clone();
-            under.ranks = under.ranks.under(policy);
+            under.ranks = under.ranks.with_policy(policy);
             match ranks(under, topology, notices) {
                 Ok(planned) => workers.push(planned),
                 Err(why) if self.policies.is_some() || job.ranks.ranks.is_some() => {
@@ -208,7 +208,7 @@ impl WorkersOptions {
         }
         match self.policies.as_ref().map(|given| given.0.as_slice()) {
             None | Some([]) => {}
-            Some([policy]) => fixed.job.ranks = fixed.job.ranks.under(*policy),
+            Some([policy]) => fixed.job.ranks = fixed.job.ranks.with_policy(*policy),
             Some(several) => axes
                 .push(WorkersAxis::from_values(several.iter().copied(), |policy| {
                     PlacementSetting::Policy(policy).into()

@@ -1,6 +1,6 @@
-//! Several arrays in one memory mapping, on pages of a chosen size. Their layout avoids that two arrays map to the same
-//! cache sets or memory banks. Each thread is the first to touch the elements that it uses (first touch), so that they
-//! are on its NUMA node.
+//! Several arrays in one memory mapping, on pages of a chosen size. Their layout prevents two arrays from mapping to
+//! the same cache sets or memory banks. Each thread is the first to touch the elements that it uses (first touch), so
+//! that they are on its NUMA node.
 //!
 //! The requested page size is not guaranteed; [`Arrays::pages_got`] reads the actual sizes from the kernel. Threads
 //! access the arrays only through [`Arrays::share`]; the shares of different threads are disjoint.

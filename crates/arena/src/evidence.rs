@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Minimum share of the memory on pages of the requested size. With a smaller share, a figure is not valid for that
 /// page size.
-const PAGES_GOT_ENOUGH: f64 = 0.9;
+const MIN_PAGES_GOT_SHARE: f64 = 0.9;
 
 /// Minimum share of the memory that must be on a NUMA node for the bandwidth of this NUMA node to be part of the limit.
 const MIN_NODE_SHARE: f64 = 0.01;
@@ -42,7 +42,7 @@ pub fn page_size_reason(
 ) -> Option<String> {
     let huge: Fraction =
         got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, share)| *share).sum();
-    (asked != RequestedPages::Base && huge.0 < PAGES_GOT_ENOUGH).then(|| {
+    (asked != RequestedPages::Base && huge.0 < MIN_PAGES_GOT_SHARE).then(|| {
         let huge = huge.in_whole_percent();
         format!("{asked} pages requested, but only {huge} of the {memory} is on huge pages")
     })

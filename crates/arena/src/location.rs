@@ -11,11 +11,11 @@ use nodegauge_placement::{MemoryPolicy, numa};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Number of sampled pages of all arrays together. It gives a resolution of half a percent. The kernel needs some
+/// Number of sampled pages of all arrays together. It gives a resolution of half a percent. The kernel needs a few
 /// tenths of a microsecond per page.
-const ASKED: usize = 6000;
+const SAMPLED_PAGES: usize = 6000;
 /// Number of sampled pages of a range of memory.
-const RANGE_PAGES_ASKED: usize = ASKED / 3;
+const SAMPLED_RANGE_PAGES: usize = SAMPLED_PAGES / 3;
 /// Minimum number of sampled pages per thread and array.
 const MIN_PAGES_PER_SHARE: usize = 8;
 /// Minimum share of the pages on the expected NUMA nodes; with a smaller share, figures are suspect. If a tenth of the
@@ -23,7 +23,7 @@ const MIN_PAGES_PER_SHARE: usize = 8;
 /// than that.
 const MIN_HELD_SHARE: f64 = 0.9;
 /// Minimum share of a thread's pages on the expected NUMA nodes; a thread with a smaller share is listed in the record.
-const THREAD_HELD: f64 = 0.5;
+const MIN_THREAD_HELD_SHARE: f64 = 0.5;
 
 /// Number of pages on each NUMA node.
 pub type Nodes = BTreeMap<NumaNodeId, u64>;
@@ -45,7 +45,7 @@ pub struct Share {
 /// Queries the kernel for the NUMA nodes of the shares of `threads` threads. The result is empty if the kernel does
 /// not report them.
 pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
-    let sample = (ASKED / (arrays.count() * threads.max(1))).max(MIN_PAGES_PER_SHARE);
+    let sample = (SAMPLED_PAGES / (arrays.count() * threads.max(1))).max(MIN_PAGES_PER_SHARE);
     let mut shares = Vec::new();
     for thread in 0..threads {
         let args = arrays.share(ArrayShare { index: thread, count: threads });
@@ -64,7 +64,7 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
 
 /// Returns the share of a range of memory on each NUMA node, 0 to 1; `None` if the kernel does not report it.
 pub fn range_shares(start: usize, length: usize) -> Option<Shares> {
-    let nodes = numa::pages_by_node(start, length, RANGE_PAGES_ASKED).ok()?.nodes;
+    let nodes = numa::pages_by_node(start, length, SAMPLED_RANGE_PAGES).ok()?.nodes;
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
 
@@ -106,7 +106,7 @@ pub fn config(
             continue;
         }
         let right: u64 = wanted.iter().filter_map(|node| nodes.get(node)).sum();
-        if (right as f64) < THREAD_HELD * total as f64 {
+        if (right as f64) < MIN_THREAD_HELD_SHARE * total as f64 {
             astray.push(thread);
         }
         there += right;

@@ -2,7 +2,7 @@
 
 pub use nodegauge_measure::figure_names::stream::{GAUGE, TEST as STREAM, TRIAD};
 
-/// Name of the test for the search of the tuner.
+/// Name of the test whose figures are the results of the tuner's search.
 pub const TUNE: &str = "tune";
 /// Name of the figure for the result of the tuner.
 pub const CHOICE: &str = "choice";

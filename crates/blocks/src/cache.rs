@@ -67,7 +67,7 @@ pub fn test_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, Fa
                 format!("direct I/O is refused {stage} ({cause})")
             }
             _ => {
-                let what = format!("cannot test direct I/O {stage}");
+                let what = format!("the test of direct I/O failed {stage}:");
                 return Err(error::file_error(&what, &path, None, cause));
             }
         },

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operation_names_are_unique_and_repeated_operations_match() {
+    fn operation_names_are_unique_and_repetitions_have_same_calls() {
         for (i, operation) in OPERATIONS.iter().enumerate() {
             assert!(OPERATIONS[..i].iter().all(|other| other.name != operation.name));
         }

@@ -1,7 +1,7 @@
 //! One operation on one file: the timed loop.
 //!
 //! With one block in flight, the clock is read once per operation: the end of an operation is the start of the next
-//! one. A latency therefore includes the choice of the offset and the stamp of the block, which take some
+//! one. A latency therefore includes the choice of the offset and the stamp of the block, which take a few
 //! nanoseconds each. The sum of all latencies is the time of the loop. With several blocks in flight, a latency is
 //! the time from submission to completion.
 
@@ -103,7 +103,7 @@ pub(crate) struct Bench {
 }
 
 /// Interval at which the loop checks for interrupts and for the end of the budget.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 impl Bench {
     pub(crate) fn new(data: Arc<Data>) -> Self {
@@ -204,7 +204,7 @@ impl Bench {
         let mut last = begun;
         let limit = pass.limit.map_or(u64::MAX, |limit| clock.ticks(limit));
         let ends = begun.saturating_add(limit);
-        let look_every = clock.ticks(LOOK_EVERY);
+        let look_every = clock.ticks(CHECK_INTERVAL);
         let mut next_look = begun + look_every;
         loop {
             while ended == PassEnd::Through

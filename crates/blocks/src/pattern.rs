@@ -58,7 +58,7 @@ impl FromStr for Stride {
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new(
             "stride",
-            "--stride 51 in blocks, as IOzone's -j, or --stride 200KiB skipped",
+            "--stride 51 (in blocks, as IOzone's -j) or --stride 200KiB (bytes to skip)",
             text,
         );
         if text.chars().all(|c| c.is_ascii_digit()) {
@@ -71,8 +71,10 @@ impl FromStr for Stride {
         let bytes = read_bytes(&mut cursor)?;
         cursor.finish("expected the end")?;
         if bytes.0 == 0 {
-            return Err(cursor
-                .error_at(0, "at least one byte must be skipped; 1 reads every block in order"));
+            return Err(cursor.error_at(
+                0,
+                "at least one byte must be skipped; --stride 1 reads every block in order",
+            ));
         }
         Ok(Self::Skipped(bytes))
     }

@@ -23,12 +23,11 @@ const LOCK: &str = "lock";
 const DATA: &str = "data-";
 /// Beginnings of the names of directories in a tree that this program or mdtest creates.
 const DIRECTORIES: [&str; 3] = ["dir.", "test-dir.", "mdtest_tree."];
-/// Beginnings of the names of files in a tree. Files of mdtest and of fio's jobs begin like files that this program
-/// creates.
+/// Beginnings of the names of files in a tree. They are the same for this program, mdtest and fio's jobs.
 const FILES: [&str; 2] = ["file.", "name."];
 /// Minimum age at which a folder without a lock counts as abandoned; a younger folder may belong to a run that is
 /// creating it.
-const BEING_MADE: Duration = Duration::from_secs(60);
+const MIN_LEFTOVER_AGE: Duration = Duration::from_secs(60);
 
 /// Scratch folder of this run.
 #[derive(Debug)]
@@ -161,7 +160,7 @@ pub fn leftovers(path: &Path) -> Vec<Leftover> {
         .filter(|entry| entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()))
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
-        .filter(|folder| is_left(folder))
+        .filter(|folder| is_leftover(folder))
         .map(|folder| Leftover { bytes: Bytes(size(&folder)), folder })
         .collect();
     found.sort_by(|a, b| a.folder.cmp(&b.folder));
@@ -170,7 +169,7 @@ pub fn leftovers(path: &Path) -> Vec<Leftover> {
 
 /// True if a folder belongs to this user and no run uses it. A folder of another user is never opened, because its
 /// lock file could be a pipe without a writer, a link or a device.
-fn is_left(folder: &Path) -> bool {
+fn is_leftover(folder: &Path) -> bool {
     if !std::fs::symlink_metadata(folder).is_ok_and(|folder| folder.uid() == effective_user()) {
         return false;
     }
@@ -184,7 +183,9 @@ fn is_left(folder: &Path) -> bool {
         return is_file && opened.try_lock().is_ok();
     }
     let made = std::fs::metadata(folder).and_then(|metadata| metadata.modified());
-    made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > BEING_MADE))
+    made.is_ok_and(|made| {
+        SystemTime::now().duration_since(made).is_ok_and(|age| age > MIN_LEFTOVER_AGE)
+    })
 }
 
 /// Returns the total size in bytes of the files in a folder and in the directories below it.

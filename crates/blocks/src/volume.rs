@@ -125,8 +125,8 @@ fn chosen(list: &str) -> String {
         .to_owned()
 }
 
-/// Returns the space that can still be written in a folder, with the name of what limits it: free space, or the user's
-/// quota.
+/// Returns the number of bytes that can still be written in a folder, with the name of the limit: `free space`, or
+/// `quota` for the user's quota.
 pub fn writable_space(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     let stat = rustix::fs::statvfs(&volume.folder)?;
     let free = (Bytes(stat.f_bavail * stat.f_frsize), "free space");
@@ -134,8 +134,8 @@ pub fn writable_space(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     Ok(quota.map_or(free, |quota| quota.min(free)))
 }
 
-/// Returns the number of files that can still be created in a folder, with the name of what limits it; `None` if the
-/// file system has no such limit or does not report it.
+/// Returns the number of files that can still be created in a folder, with the name of the limit; `None` if the file
+/// system has no such limit or does not report it.
 pub fn inodes(volume: &Volume) -> io::Result<Option<(u64, &'static str)>> {
     let stat = rustix::fs::statvfs(&volume.folder)?;
     let free = (stat.f_files > 0).then_some((stat.f_favail, "free inodes"));

@@ -85,7 +85,7 @@ impl FromStr for Locality {
     }
 }
 
-/// Number of shuffle steps between two checks whether the user ends the run; they take some milliseconds.
+/// Number of shuffle steps between two checks whether the user ends the run; they take a few milliseconds.
 const STEPS_UNCHECKED: usize = 1 << 18;
 
 /// Returns the order in which `elements` elements are visited, as a permutation. Blocks of `block` elements are visited
@@ -273,14 +273,14 @@ pub struct Chase<'a> {
     chain: Chain,
     region: PhantomData<&'a MemoryRegion>,
     /// Number of loads in a warm-up pass.
-    warm: usize,
+    warm_up: usize,
     /// True if the working set fits in the caches.
     fits: bool,
     /// True if lines of the working set are expected to stay in a cache until the chase returns to them.
     stays: bool,
     /// Number of loads that bring the page tables of the working set into the caches, for a working set whose lines do
     /// not stay in the caches.
-    translate: usize,
+    table_loads: usize,
     /// Number of loads of a timed stretch; 0 before the first stretch.
     steps: usize,
 }
@@ -307,13 +307,13 @@ impl<'a> Chase<'a> {
         Self {
             chain,
             region: PhantomData,
-            warm: chain.elements.min(held).max(MIN_STEPS),
+            warm_up: chain.elements.min(held).max(MIN_STEPS),
             fits: chain.elements <= held,
             // Consider a working set that is four times as large as a cache. With random eviction, one line in twenty
             // (e to the power of -3) is still in the cache when the chase returns to it; with least-recently-used
             // eviction, none is.
             stays: (chain.elements as u64) < TIMES_LLC * held as u64,
-            translate: (TABLE_LOADS * (chain.elements / PER_TABLE_LINE)).max(MIN_STEPS),
+            table_loads: (TABLE_LOADS * (chain.elements / PER_TABLE_LINE)).max(MIN_STEPS),
             steps: 0,
         }
     }
@@ -352,9 +352,12 @@ impl<'a> Chase<'a> {
         (chain, running as f64 * 1e-9 / taken as f64)
     }
 
-    /// Stores the position at the end of a stretch, so that the next stretch continues there. Returns the seconds per
-    /// load in the stretch.
-    pub(crate) fn ended(&mut self, made: impl IntoIterator<Item = Option<(Chain, f64)>>) -> f64 {
+    /// Stores the position at the end of a stretch, so that the next stretch continues there; `made` contains the
+    /// result of the worker that followed the chain. Returns the seconds per load in the stretch.
+    pub(crate) fn end_stretch(
+        &mut self,
+        made: impl IntoIterator<Item = Option<(Chain, f64)>>,
+    ) -> f64 {
         let Some((chain, step)) = made.into_iter().flatten().next() else { return f64::NAN };
         self.chain = chain;
         step
@@ -370,19 +373,19 @@ impl<'a> Chase<'a> {
     /// Fails if a worker fails, or the user ends the run.
     pub fn warm(&mut self, pool: &mut WitnessedPool, seconds: f64) -> Result<(), ArenaError> {
         let first = self.steps == 0;
-        let flushed = if first { self.flushed(pool)? } else { None };
+        let flushed = if first { self.flushed_load_time(pool)? } else { None };
         let begun = Instant::now();
         let mut step = f64::INFINITY;
         for pass in 0.. {
             let steps = match (self.stays, self.fits || pass == 0) {
-                (false, _) => self.translate,
-                (true, true) => self.warm,
-                (true, false) => self.warm / WARM_OVER_STRETCH,
+                (false, _) => self.table_loads,
+                (true, true) => self.warm_up,
+                (true, false) => self.warm_up / WARM_OVER_STRETCH,
             };
             let stretch = self.stretch(steps);
             let timed = pool.timed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
-            let taken = self.ended(timed.results);
+            let taken = self.end_stretch(timed.results);
             let as_warm = taken > step * (1.0 - MIN_SPEED_UP);
             step = taken.min(step);
             let once = first && self.stays && pass == 0;
@@ -397,8 +400,8 @@ impl<'a> Chase<'a> {
             // different caches. For a larger set, the long warm-up justifies a longer stretch.
             let least = match (self.stays, self.fits) {
                 (false, _) => MIN_STEPS,
-                (true, true) => self.warm,
-                (true, false) => self.warm / WARM_OVER_STRETCH,
+                (true, true) => self.warm_up,
+                (true, false) => self.warm_up / WARM_OVER_STRETCH,
             };
             self.steps = ((seconds / step.max(1e-10)) as usize).max(least);
         }
@@ -407,7 +410,10 @@ impl<'a> Chase<'a> {
 
     /// Measures the seconds per load of the first worker through lines of the working set that were flushed from all
     /// caches immediately before. Returns `None` if the processor has no instruction for flushing.
-    pub(crate) fn flushed(&mut self, pool: &mut WitnessedPool) -> Result<Option<f64>, ArenaError> {
+    pub(crate) fn flushed_load_time(
+        &mut self,
+        pool: &mut WitnessedPool,
+    ) -> Result<Option<f64>, ArenaError> {
         let chain = self.chain;
         let steps = self.chain.elements.min(FLUSHED);
         let stretch = self.stretch(steps);
@@ -418,7 +424,7 @@ impl<'a> Chase<'a> {
         };
         let timed = pool.timed(|worker| (worker == 0).then(flush_and_run).flatten())?;
         drop(stretch);
-        let step = self.ended(timed.results);
+        let step = self.end_stretch(timed.results);
         Ok(step.is_finite().then_some(step))
     }
 
@@ -430,7 +436,7 @@ impl<'a> Chase<'a> {
     pub fn idle_sample(&mut self, pool: &mut WitnessedPool) -> Result<Sample, ArenaError> {
         self.warm(pool, STRETCH_SECONDS)?;
         let mut sample = self.sample(pool)?;
-        sample.seconds.extend(self.flushed(pool)?);
+        sample.seconds.extend(self.flushed_load_time(pool)?);
         Ok(sample)
     }
 
@@ -438,9 +444,9 @@ impl<'a> Chase<'a> {
     fn sample(&mut self, pool: &mut WitnessedPool) -> Result<Sample, ArenaError> {
         pool.sample(|pool| {
             let stretch = self.stretch(self.steps);
-            let timed = pool.undisturbed(|worker| (worker == 0).then(&stretch))?;
+            let timed = pool.timed_undisturbed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
-            Ok((vec![self.ended(timed.results)], vec![timed.causes]))
+            Ok((vec![self.end_stretch(timed.results)], vec![timed.causes]))
         })
     }
 }

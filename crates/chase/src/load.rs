@@ -19,7 +19,7 @@ pub const BLOCK: usize = 4096;
 /// of the time.
 const BLOCKS_AT_FULL_RATE: usize = 16;
 /// Number of iterations of the wait loop in the measurement of the time of an iteration.
-const TURNS_TIMED: u64 = 2_000_000;
+const SPINS_TIMED: u64 = 2_000_000;
 
 /// Maximum time for which the chaser waits until each loader has processed a block. A loader that has no CPU for this
 /// time disturbs the sample.
@@ -40,7 +40,7 @@ pub struct Load<'a> {
 #[derive(Default)]
 struct Progress {
     /// Number of loaders that have processed a block.
-    reading: CacheLine<AtomicUsize>,
+    started: CacheLine<AtomicUsize>,
     /// True after the end of the chaser's stretch.
     ended: CacheLine<AtomicBool>,
 }
@@ -50,24 +50,24 @@ impl Progress {
     fn wait_for(&self, loaders: usize) {
         let begun = Instant::now();
         let mut spin = Spin::new(CHECKS);
-        while self.reading.0.load(Ordering::Relaxed) < loaders && begun.elapsed() < LOADERS_START {
+        while self.started.0.load(Ordering::Relaxed) < loaders && begun.elapsed() < LOADERS_START {
             spin.pause();
         }
     }
 }
 
-/// Waits for `turns` iterations of an empty loop that the compiler cannot remove.
-fn wait(turns: u64) {
-    for turn in 0..turns {
-        std::hint::black_box(turn);
+/// Waits for `spins` iterations of an empty loop that the compiler cannot remove.
+fn wait(spins: u64) {
+    for spin in 0..spins {
+        std::hint::black_box(spin);
     }
 }
 
 /// Measures the time of an iteration of the wait loop, seconds.
 pub fn wait_loop_time() -> f64 {
     let begun = Instant::now();
-    wait(TURNS_TIMED);
-    begun.elapsed().as_secs_f64() / TURNS_TIMED as f64
+    wait(SPINS_TIMED);
+    begun.elapsed().as_secs_f64() / SPINS_TIMED as f64
 }
 
 impl<'a> Load<'a> {
@@ -87,9 +87,9 @@ impl<'a> Load<'a> {
         self.variant
     }
 
-    /// Returns the number of blocks of each array that a loader processes between two waits of `turns` iterations.
-    fn blocks_at_once(&self, turns: u64) -> usize {
-        let is_long = turns == 0 && self.variant.kernel().writes();
+    /// Returns the number of blocks of each array that a loader processes between two waits of `spins` iterations.
+    fn blocks_at_once(&self, spins: u64) -> usize {
+        let is_long = spins == 0 && self.variant.kernel().writes();
         if is_long { BLOCKS_AT_FULL_RATE.min(self.blocks) } else { 1 }
     }
 
@@ -99,28 +99,28 @@ impl<'a> Load<'a> {
         u64::from(self.variant.kernel().spec().words()) * BLOCK as u64
     }
 
-    /// Processes blocks, beginning with number `block`, and waits for `turns` iterations after each, until the chaser
+    /// Processes blocks, beginning with number `block`, and waits for `spins` iterations after each, until the chaser
     /// ends. At least one block is processed. Returns the number of bytes moved per second.
-    fn run(&self, worker: usize, block: usize, turns: u64, progress: &Progress) -> f64 {
+    fn run(&self, worker: usize, block: usize, spins: u64, progress: &Progress) -> f64 {
         let mut is_first = true;
         let begun = Instant::now();
-        let bytes = self.move_until(worker, block, turns, || {
+        let bytes = self.move_until(worker, block, spins, || {
             if std::mem::take(&mut is_first) {
-                progress.reading.0.fetch_add(1, Ordering::Relaxed);
+                progress.started.0.fetch_add(1, Ordering::Relaxed);
             }
             progress.ended.0.load(Ordering::Relaxed)
         });
         bytes as f64 / begun.elapsed().as_secs_f64().max(1e-9)
     }
 
-    /// Processes blocks, beginning with number `block`, and waits for `turns` iterations after each, until `is_ended`,
+    /// Processes blocks, beginning with number `block`, and waits for `spins` iterations after each, until `is_ended`,
     /// which is called after each wait, returns true. At least one block is processed. Returns the number of bytes
     /// moved.
     pub(crate) fn move_until(
         &self,
         worker: usize,
         mut block: usize,
-        turns: u64,
+        spins: u64,
         mut is_ended: impl FnMut() -> bool,
     ) -> u64 {
         let spec = self.variant.kernel().spec();
@@ -130,7 +130,7 @@ impl<'a> Load<'a> {
         for (number, used) in spec.arrays().enumerate() {
             offsets[used as usize] = number * array;
         }
-        let at_once = self.blocks_at_once(turns);
+        let at_once = self.blocks_at_once(spins);
         let n = at_once * BLOCK / size_of::<f64>();
         let mut processed = 0u64;
         loop {
@@ -146,7 +146,7 @@ impl<'a> Load<'a> {
             }
             block += at_once;
             processed += at_once as u64;
-            wait(turns);
+            wait(spins);
             if is_ended() {
                 return processed * self.block_bytes();
             }
@@ -154,8 +154,8 @@ impl<'a> Load<'a> {
     }
 
     /// Takes a sample. The first part is the chaser's time per load; the second part is the time per byte of all
-    /// loaders together; both in seconds. The loaders begin at block `start` and wait for `turns` iterations after each
-    /// block. If `turns` is `None`, the loaders are idle, and there is no second part.
+    /// loaders together; both in seconds. The loaders begin at block `start` and wait for `spins` iterations after each
+    /// block. If `spins` is `None`, the loaders are idle, and there is no second part.
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.
@@ -163,27 +163,27 @@ impl<'a> Load<'a> {
         &self,
         pool: &mut WitnessedPool,
         chase: &mut Chase<'_>,
-        turns: Option<u64>,
+        spins: Option<u64>,
         start: usize,
     ) -> Result<Sample, ArenaError> {
         let progress = Progress::default();
         let loaders = pool.workers() - 1;
         pool.sample(|pool| {
             let stretch = chase.stretch(chase.steps());
-            let timed = pool.timed(|worker| match (worker, turns) {
+            let timed = pool.timed(|worker| match (worker, spins) {
                 (0, _) => {
-                    progress.wait_for(turns.map_or(0, |_| loaders));
+                    progress.wait_for(spins.map_or(0, |_| loaders));
                     let stretch = stretch();
                     progress.ended.0.store(true, Ordering::Relaxed);
                     (Some(stretch), 0.0)
                 }
                 (_, None) => (None, 0.0),
-                (_, Some(turns)) => (None, self.run(worker, start % self.blocks, turns, &progress)),
+                (_, Some(spins)) => (None, self.run(worker, start % self.blocks, spins, &progress)),
             })?;
             drop(stretch);
             let (stretches, rates): (Vec<_>, Vec<f64>) = timed.results.into_iter().unzip();
-            let mut seconds = vec![chase.ended(stretches)];
-            seconds.extend(turns.map(|_| 1.0 / rates.iter().sum::<f64>()));
+            let mut seconds = vec![chase.end_stretch(stretches)];
+            seconds.extend(spins.map(|_| 1.0 / rates.iter().sum::<f64>()));
             let causes = vec![timed.causes; seconds.len()];
             Ok((seconds, causes))
         })
@@ -195,10 +195,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wait_time_grows_with_turns() {
-        let of = |turns| {
+    fn wait_time_grows_with_spins() {
+        let of = |spins| {
             let begun = Instant::now();
-            wait(turns);
+            wait(spins);
             begun.elapsed()
         };
         // The fastest of several waits is compared, so that the load of other programs has no effect.

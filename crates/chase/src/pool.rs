@@ -101,7 +101,7 @@ impl WitnessedPool {
     ///
     /// # Errors
     /// Fails if a thread of the pool fails.
-    pub(crate) fn undisturbed<T: Send>(
+    pub(crate) fn timed_undisturbed<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
     ) -> Result<Timed<T>, ArenaError> {

@@ -27,7 +27,7 @@ pub enum Reporter {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KnownLoad {
     /// Number of iterations of the wait loop between two blocks; `None` for no load.
-    pub turns: Option<u64>,
+    pub spins: Option<u64>,
     /// Duration of the load.
     pub time: Duration,
     /// Number of the block at which the load begins.
@@ -95,7 +95,7 @@ impl Reporters<'_> {
                 self.run_known_load(worker, known)
             })?;
             let mut parts = vec![seconds];
-            parts.extend(known.turns.map(|_| 1.0 / rates.iter().sum::<f64>()));
+            parts.extend(known.spins.map(|_| 1.0 / rates.iter().sum::<f64>()));
             Ok((parts, Vec::new()))
         })
     }
@@ -118,18 +118,18 @@ impl Reporters<'_> {
                 let begun = Instant::now();
                 (worker == 0).then(|| chasing.run_until(&|| begun.elapsed() >= time))
             })?;
-            Ok((vec![own.ended(made), seconds], Vec::new()))
+            Ok((vec![own.end_stretch(made), seconds], Vec::new()))
         })
     }
 
     /// Loads the memory with one worker for the duration of a known load. Returns the number of bytes moved per second.
     fn run_known_load(&self, worker: usize, known: KnownLoad) -> f64 {
         let begun = Instant::now();
-        match known.turns {
-            Some(turns) => {
+        match known.spins {
+            Some(spins) => {
                 let bytes = self
                     .load
-                    .move_until(worker, known.start, turns, || begun.elapsed() >= known.time);
+                    .move_until(worker, known.start, spins, || begun.elapsed() >= known.time);
                 bytes as f64 / begun.elapsed().as_secs_f64().max(1e-9)
             }
             None => {
@@ -183,7 +183,9 @@ impl Reporters<'_> {
         for result in results {
             match result {
                 WorkerResult::Other(made) => others.push(made),
-                WorkerResult::Chased(chain, step) => seconds = chase.ended([Some((chain, step))]),
+                WorkerResult::Chased(chain, step) => {
+                    seconds = chase.end_stretch([Some((chain, step))]);
+                }
                 WorkerResult::Read(of_reader) => rate += of_reader,
                 WorkerResult::Nothing => {}
             }
@@ -223,11 +225,11 @@ mod tests {
                 .unwrap();
             assert_eq!((made, sample.seconds.len()), (Some(()), 1));
             assert!(sample.seconds.iter().all(is_time), "{sample:?}");
-            let known = KnownLoad { turns: Some(100), time, start: 255 };
+            let known = KnownLoad { spins: Some(100), time, start: 255 };
             let loaded = reporters.calibrate(&mut pool, &mut chase, reporter, known).unwrap();
             assert_eq!(loaded.seconds.len(), 2);
             assert!(loaded.seconds.iter().all(is_time), "{loaded:?}");
-            let none = KnownLoad { turns: None, ..known };
+            let none = KnownLoad { spins: None, ..known };
             let unloaded = reporters.calibrate(&mut pool, &mut chase, reporter, none).unwrap();
             assert_eq!(unloaded.seconds.len(), 1);
         }

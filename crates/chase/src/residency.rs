@@ -29,7 +29,7 @@ struct LoadTimes {
     /// Time per load after a pass over the working set.
     passed: f64,
     /// Time per load immediately after loads of the same lines.
-    again: f64,
+    cached: f64,
     /// Time per load after the lines were flushed from all caches.
     flushed: f64,
 }
@@ -40,7 +40,7 @@ impl LoadTimes {
         let share = 1.0 / all.len() as f64;
         Self {
             passed: share * all.iter().map(|one| one.passed).sum::<f64>(),
-            again: share * all.iter().map(|one| one.again).sum::<f64>(),
+            cached: share * all.iter().map(|one| one.cached).sum::<f64>(),
             flushed: share * all.iter().map(|one| one.flushed).sum::<f64>(),
         }
     }
@@ -58,13 +58,13 @@ pub struct ResidencyProbe {
 }
 
 impl ResidencyProbe {
-    /// Starts a thread on each CPU, and maps `most` bytes in total.
+    /// Starts a thread on each CPU, and maps `total` bytes for all threads together.
     ///
     /// # Errors
     /// Fails if memory, pages or CPUs are not available.
-    pub fn new(cpus: &[CpuId], most: Bytes, pages: RequestedPages) -> Result<Self, ArenaError> {
+    pub fn new(cpus: &[CpuId], total: Bytes, pages: RequestedPages) -> Result<Self, ArenaError> {
         let places: Vec<Vec<CpuId>> = cpus.iter().map(|cpu| vec![*cpu]).collect();
-        let buffer = most.0.div_ceil(places.len().max(1) as u64).next_multiple_of(2 << 20);
+        let buffer = total.0.div_ceil(places.len().max(1) as u64).next_multiple_of(2 << 20);
         let mapping = PagedMapping::map(Bytes(buffer * places.len() as u64), pages)?;
         let team = Team::start(&places)?;
         let reader = traffic::reader();
@@ -120,12 +120,12 @@ impl ResidencyProbe {
 fn largest_share(times: &[LoadTimes]) -> f64 {
     let of_flushed: Vec<f64> = times.iter().map(|one| one.flushed).collect();
     let flushed = stats::median(&of_flushed);
-    let again = times.iter().map(|one| one.again).fold(f64::INFINITY, f64::min);
+    let cached = times.iter().map(|one| one.cached).fold(f64::INFINITY, f64::min);
     let passed = times.iter().map(|one| one.passed).fold(f64::INFINITY, f64::min);
-    if flushed <= again {
+    if flushed <= cached {
         return 1.0;
     }
-    ((flushed - passed) / (flushed - again)).clamp(0.0, 1.0)
+    ((flushed - passed) / (flushed - cached)).clamp(0.0, 1.0)
 }
 
 /// Returns the addresses of sampled lines in `bytes` bytes of memory, in random order. The memory is divided into equal
@@ -155,11 +155,11 @@ unsafe fn load_times(lines: &[usize], start: usize, bytes: usize) -> Option<Load
         touch_pages(start, bytes);
         let passed = load_time(lines);
         touch_pages(start, bytes);
-        let again = load_time(lines);
+        let cached = load_time(lines);
         let flushes = flush(lines);
         touch_pages(start, bytes);
         let flushed = load_time(lines);
-        flushes.then_some(LoadTimes { passed, again, flushed })
+        flushes.then_some(LoadTimes { passed, cached, flushed })
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn cached_share_is_largest_of_attempts() {
-        let times = |passed: f64, again: f64, flushed: f64| LoadTimes { passed, again, flushed };
+        let times = |passed: f64, cached: f64, flushed: f64| LoadTimes { passed, cached, flushed };
         let quiet = times(60.0, 10.0, 110.0);
         assert_eq!(largest_share(&[quiet; 3]), 0.5);
         // Other work evicted the lines, or lengthened the loads of flushed lines.

@@ -159,7 +159,7 @@ impl WorkingSetLoop {
         pool: &mut WitnessedPool,
         buffers: RegionBuffers<'_>,
     ) -> Result<Timed<f64>, ArenaError> {
-        pool.undisturbed(|worker| {
+        pool.timed_undisturbed(|worker| {
             let streams = buffers.streams(worker, self.bytes, self.variant.kernel(), self.repeats);
             // SAFETY: the arrays are in this worker's buffer, which no other thread uses; they are aligned to cache
             // lines and do not overlap.

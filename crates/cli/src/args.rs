@@ -550,7 +550,7 @@ pub(crate) struct DatabaseArgs {
 
 /// Arguments of `run`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::words("that of each part")))]
+#[command(mut_arg("budget", budgets::words("each gauge has its own")))]
 pub(crate) struct RunArgs {
     /// Measure for at most about a minute [default]
     #[arg(long, conflicts_with = "full", help_heading = "How long")]
@@ -702,7 +702,7 @@ fn with_one_team(command: clap::Command) -> clap::Command {
         .mut_arg("against", |against| against.hide(true))
 }
 
-/// Makes those options of `report` that select the runs of `--trend` require `--trend`.
+/// Makes the options with which `report --trend` selects runs require `--trend`.
 fn with_trend_filters(mut report: clap::Command) -> clap::Command {
     for id in ["gauge", "label", "host", "since", "until"] {
         report = report.mut_arg(id, |arg| arg.requires("trend"));

@@ -22,11 +22,11 @@ use std::time::Duration;
 
 /// Environment variable with the reported size of a last-level cache, for tests of machines that report too much.
 pub(crate) const REPORTED_VARIABLE: &str = "NODEGAUGE_REPORTED_CACHE";
-/// First part of the name of the file.
+/// First part of the name of a file with a cache capacity.
 const KIND: &str = "caches";
-/// Maximum size of the file in bytes.
+/// Maximum size of a file with a cache capacity, in bytes.
 const MAX_BYTES: u64 = 1 << 16;
-/// Range of plausible capacities.
+/// Range of plausible capacities of the last-level caches.
 const PLAUSIBLE_SIZES: std::ops::RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::gib(1 << 10);
 
 /// Returns the maximum time for measuring the capacity; `budget` is the user's, if given.
@@ -65,9 +65,9 @@ impl MachineIdentity {
     }
 }
 
-/// Content of the file.
+/// Content of the file with the cache capacity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Remembered {
+struct RememberedCache {
     machine: MachineIdentity,
     measured: MeasuredCache,
 }
@@ -98,7 +98,7 @@ impl CacheSizeFile {
     /// Returns the saved capacity; `None` if there is none, or if it cannot be trusted.
     fn read(&self) -> Option<MeasuredCache> {
         let text = read_trusted_file(&self.path, MAX_BYTES).ok()?;
-        let Remembered { machine, measured } = serde_json::from_slice(&text).ok()?;
+        let RememberedCache { machine, measured } = serde_json::from_slice(&text).ok()?;
         let is_ours = machine == self.identity && measured.reported == self.reported;
         (is_ours && PLAUSIBLE_SIZES.contains(&Bytes(measured.bytes))).then_some(measured)
     }
@@ -107,7 +107,7 @@ impl CacheSizeFile {
     fn write(&self, measured: MeasuredCache) -> Option<()> {
         TrustedFolder::create(self.path.parent()?).ok()?;
         let machine = self.identity.clone();
-        let content = serde_json::to_vec(&Remembered { machine, measured }).ok()?;
+        let content = serde_json::to_vec(&RememberedCache { machine, measured }).ok()?;
         let mut file = OutputFile::create(&self.path, &[]).ok()?;
         file.write_all(&content).ok()?;
         file.finish().ok()

@@ -254,7 +254,8 @@ mod tests {
         }
     }
 
-    /// Lists all keys whose role or type differs from the declared one. The declarations give the reasons.
+    /// Lists all keys of a gauge whose role or type differs from that of the shared key with the same name. The
+    /// declarations of these keys give the reasons.
     #[test]
     fn key_exceptions_are_listed() {
         let kinds = registry();

@@ -47,9 +47,9 @@ impl JobOnHosts {
     }
 
     /// Returns the error on the rank that prints errors, and only the exit code on the others.
-    fn once(&self, refusal: Failure) -> Result<Exit, Failure> {
+    fn fail_once(&self, refusal: Failure) -> Result<Exit, Failure> {
         match self {
-            Self::Launched(started) => once(started, refusal),
+            Self::Launched(started) => fail_once(started, refusal),
             Self::Step => Err(refusal),
         }
     }
@@ -74,7 +74,7 @@ pub(crate) fn on_hosts(
     let hosts = match job.join() {
         Ok(Some(hosts)) => hosts,
         Ok(None) => return Ok(Exit::Success),
-        Err(refusal) => return job.once(refusal),
+        Err(refusal) => return job.fail_once(refusal),
     };
     with_hosts(&hosts, exclude_file, lead, serve)
 }
@@ -145,7 +145,7 @@ pub(crate) fn refuse_exclude_file(exclude_file: Option<&str>) -> Result<(), Fail
 }
 
 /// Returns the error on rank 0 and only its exit code on the other ranks, so that it is printed once.
-pub(crate) fn once(started: &LauncherJob, refusal: Failure) -> Result<Exit, Failure> {
+pub(crate) fn fail_once(started: &LauncherJob, refusal: Failure) -> Result<Exit, Failure> {
     if started.rank == 0 {
         return Err(refusal);
     }

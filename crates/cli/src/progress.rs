@@ -14,8 +14,9 @@ pub(crate) struct Progress {
     bar: ProgressBar,
     log: Option<Log>,
     estimate: Estimate,
-    /// Current phase, and the latest figures in it.
+    /// Current phase.
     phase: String,
+    /// Latest figures in the current phase.
     latest: String,
     started: Instant,
     signals: Signals,
@@ -29,7 +30,7 @@ const STEPS: u64 = 1000;
 const BAR: usize = 20;
 
 impl Progress {
-    /// Returns the progress of `command` with an optional `budget`; shows nothing if `quiet`.
+    /// Creates the progress display of `command`, with the user's `budget` if any; it shows nothing if `quiet`.
     pub(crate) fn new(
         quiet: bool,
         signals: Signals,
@@ -127,7 +128,8 @@ impl Observer for Progress {
         self.show();
     }
 
-    /// This function is called frequently, even while reference programs run, so it also updates the display.
+    /// True if a signal was received. Also updates the display, because this function is called frequently, even while
+    /// reference programs run.
     fn interrupted(&self) -> bool {
         self.show();
         self.cpus.iter().for_each(CpuWatch::look);
@@ -162,8 +164,9 @@ struct Estimate {
     budget: Option<Duration>,
     /// Predicted time of the plan.
     expected_time: Option<Duration>,
-    /// Start of the phase, and its completed share.
+    /// Elapsed time of the run at the start of the current phase.
     began: Duration,
+    /// Completed share of the current phase, 0 to 1.
     share: f64,
     /// Minimum estimate from the shares of the phases so far.
     by_share: Cell<Option<Duration>>,

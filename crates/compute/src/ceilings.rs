@@ -21,7 +21,7 @@ use nodegauge_team::{Team, TeamError};
 use std::time::Duration;
 
 /// Share of the time for choosing a library, in addition to the four initial measurements of each library.
-const CHOOSE: f64 = 0.1;
+const CHOICE_SHARE: f64 = 0.1;
 /// Time of one DGEMM measurement. It is long enough for several products even with a slow library.
 const PRODUCTS: Duration = Duration::from_millis(60);
 
@@ -95,7 +95,7 @@ impl PlannedRun for CeilingsPlan {
         let trial = Trial {
             root: &site.root,
             places: TrialPlaces(first.placement.thread_cpus()),
-            time: budget.mul_f64(CHOOSE),
+            time: budget.mul_f64(CHOICE_SHARE),
             end: choose::trial_end(&of_whole),
             interrupted: &|| observer.interrupted(),
         };

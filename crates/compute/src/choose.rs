@@ -78,7 +78,7 @@ pub(crate) fn advice(
         (DefaultKernels::Untried, _) => return format!("{name}: runs with {setting}"),
         (_, Some(why)) => why,
         (DefaultKernels::Alike, None) => {
-            "the trial cannot distinguish them from the default \
+            "the trial cannot distinguish the chosen kernels from the default \
              kernels"
         }
         (DefaultKernels::Slower, None) => {
@@ -212,8 +212,10 @@ pub fn answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> Strin
     blas::probe::answer(library, |library| multiplies(&Multiplier::Library(library), places))
 }
 
-/// Fails if a library in `requests` is missing.
-pub(crate) fn look_for(requests: &[BlasRequest]) -> Result<(), ToolchainError> {
+/// Checks that the libraries in `requests` exist.
+///
+/// Fails if a library is missing.
+pub(crate) fn check_libraries(requests: &[BlasRequest]) -> Result<(), ToolchainError> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
     let mut named = requests.iter().filter(|request| !request.is_builtin());
     named.try_for_each(|request| blas::find::resolve(request, &candidates).map(|_| ()))
@@ -269,7 +271,7 @@ pub(crate) fn find(
     let share = trial.time.div_f64(groups.len().max(1) as f64);
     let mut chosen = Vec::new();
     for group in groups {
-        variables_that_rule(&group, notices);
+        add_variable_notices(&group, notices);
         let first: Vec<f64> = group.iter().map(|tried| tried.rate.0).collect();
         let ranked =
             rank_by_turns(
@@ -289,7 +291,7 @@ pub(crate) fn find(
         for (number, rate) in &ranked.order {
             all.push(TrialResult { rate: FlopsPerSec(*rate), ..group[*number].clone() });
         }
-        notices.extend(words(&all, ranked.alike, trial.places.0.len()));
+        notices.extend(trial_notice(&all, ranked.alike, trial.places.0.len()));
         let default = DefaultKernels::from_trials(&all, ranked.alike);
         chosen.extend(all.into_iter().next().map(|fastest| TrialResult { default, ..fastest }));
     }
@@ -348,7 +350,7 @@ fn groups(
 }
 
 /// Adds a notice for each environment variable that selects kernels.
-fn variables_that_rule(group: &[TrialResult], notices: &mut Vec<Notice>) {
+fn add_variable_notices(group: &[TrialResult], notices: &mut Vec<Notice>) {
     for probed in group.iter().filter_map(|tried| tried.probed.as_ref()) {
         let vendor = probed.about().vendor;
         if let (None, Some(name)) = (&probed.environment, vendor.kernel_variable())
@@ -361,7 +363,7 @@ fn variables_that_rule(group: &[TrialResult], notices: &mut Vec<Notice>) {
 }
 
 /// Returns the notice with the result of a trial of several candidates.
-fn words(all: &[TrialResult], alike: usize, threads: usize) -> Option<Notice> {
+fn trial_notice(all: &[TrialResult], alike: usize, threads: usize) -> Option<Notice> {
     let rates = all.iter().map(|tried| format!("{} {}", tried.name, tried.rate));
     let list = rates.collect::<Vec<_>>().join("; ");
     let undecided = match alike {

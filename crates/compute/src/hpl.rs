@@ -65,7 +65,7 @@ pub(crate) const COMMON_MULTIPLE: usize = 64;
 /// Unit of `/proc/stat`: the kernel's USER_HZ, which is 100 on every supported architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 /// Interval at which progress and interruptions are checked during a solve.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Returns the harmonic mean of the DGEMM rates of the libraries: the mean rate if all libraries do the same work one
 /// after another.
@@ -75,7 +75,7 @@ fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
 }
 
 /// Number of candidates for NB in the second round of the search.
-pub(crate) const KEPT: usize = 3;
+pub(crate) const SECOND_ROUND: usize = 3;
 
 /// Sizes of the search for NB: a round with all candidates at a small N, and a round with the best candidates at twice
 /// that N.
@@ -99,7 +99,7 @@ impl NbSearch {
         candidates: usize,
     ) -> Self {
         // Twice the order takes eight times as many operations.
-        let runs = candidates as f64 + KEPT as f64 * 8.0;
+        let runs = candidates as f64 + SECOND_ROUND as f64 * 8.0;
         let small = Seconds::from(budget) * SEARCH / runs;
         let full = size::choose(OrderSpec::Full, &constraints).map_or(0, |full| full.order);
         let max = match spec {
@@ -373,7 +373,7 @@ impl HplRun<'_> {
             rated.sort_by(|a, b| b.0.total_cmp(&a.0));
             if let Some((rate, _)) = rated.first() {
                 half = size::half(order, Fraction(*rate / dgemm));
-                candidates = rated.into_iter().take(KEPT).map(|(_, nb)| nb).collect();
+                candidates = rated.into_iter().take(SECOND_ROUND).map(|(_, nb)| nb).collect();
             }
         }
         Ok(candidates.first().map(|nb| (*nb, half)))
@@ -452,7 +452,7 @@ impl HplRun<'_> {
                 .spawn_scoped(scope, || lu::solve(team, matrix, nb, multiplier, &progress))
                 .map_err(|cause| TeamError::Start(format!("cannot start a thread: {cause}")))?;
             while !worker.is_finished() {
-                std::thread::park_timeout(if shown { LOOK } else { LOOK / 20 });
+                std::thread::park_timeout(if shown { CHECK_INTERVAL } else { CHECK_INTERVAL / 20 });
                 if observer.interrupted() {
                     progress.stop.store(true, Ordering::Relaxed);
                 }

@@ -115,7 +115,7 @@ pub(crate) fn mixed_figures(output: &HplOutput) -> Result<PrintedRun, String> {
             Some(false) => validity.invalid("residual check FAILED: x is not a solution"),
             None => validity.suspect("no residual was printed: x is not verified"),
         }
-        if let Some(reason) = output.incomplete() {
+        if let Some(reason) = output.incomplete_reason() {
             validity.suspect(reason);
         }
         let figure = OutputFigure {

@@ -71,9 +71,9 @@ pub struct ReferenceOptions {
 /// Default time for the whole run.
 pub const BUDGET: Duration = Duration::from_secs(15);
 /// Upper bound of the memory of a node, in bytes.
-const LARGER_THAN_ANY: u64 = 1 << 60;
+const MAX_NODE_MEMORY: u64 = 1 << 60;
 /// Share of the budget for the solve; generating and checking the matrix takes the rest.
-const SOLUTION: f64 = 0.5;
+const SOLVE_SHARE: f64 = 0.5;
 
 impl Default for HplOptions {
     fn default() -> Self {
@@ -108,7 +108,7 @@ impl HplOptions {
     ) -> SizeConstraints {
         // On a described machine, a requested order is planned even if it does not fit into memory.
         let planned = machine.is_described() && matches!(self.order, OrderSpec::Exactly(_));
-        let unknown = if planned { LARGER_THAN_ANY } else { 0 };
+        let unknown = if planned { MAX_NODE_MEMORY } else { 0 };
         let memory = &machine.memory;
         let limit = memory.cgroup_limit.filter(|limit| Some(*limit) < memory.bytes);
         SizeConstraints {
@@ -120,7 +120,7 @@ impl HplOptions {
             threads,
             half: self.half,
             is_given: self.is_memory_given,
-            seconds: Seconds::from(self.budget) * SOLUTION / self.samples.max(1) as f64,
+            seconds: Seconds::from(self.budget) * SOLVE_SHARE / self.samples.max(1) as f64,
             overhead: Seconds(0.0),
             multiple,
         }

@@ -58,7 +58,7 @@ pub struct HplOutput {
 
 impl HplOutput {
     /// Returns the reason why the output may be incomplete.
-    pub fn incomplete(&self) -> Option<String> {
+    pub fn incomplete_reason(&self) -> Option<String> {
         let rows = self.rows.len();
         if self.is_cut {
             return Some(format!("the last line has no line end: {}", printed::CUT));
@@ -68,7 +68,7 @@ impl HplOutput {
         }
         let solved = self.finished.map(|finished| finished.saturating_sub(self.skipped));
         solved.filter(|solved| *solved != rows).map(|finished| {
-            format!("HPL finished {}, the output has {rows}", counted(finished, "test"))
+            format!("HPL finished {}, but the output has {rows}", counted(finished, "test"))
         })
     }
 }
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn missing_parts_of_truncated_output_are_reported() {
-        let reason = |text: &str| read(text).incomplete();
+        let reason = |text: &str| read(text).incomplete_reason();
         let missing = "HPL's last line \"End of Tests.\" is missing: the output may be cut";
         assert_eq!(reason(THREE), None);
         assert_eq!(reason(THREE.trim_end()), None);
@@ -329,7 +329,7 @@ mod tests {
             .collect();
         assert_eq!(
             reason(&without_rows).as_deref(),
-            Some("HPL finished 3 tests, the output has 2")
+            Some("HPL finished 3 tests, but the output has 2")
         );
         let skipped = without_rows.replace("0 tests skipped", "1 tests skipped");
         assert_eq!(reason(&skipped), None);

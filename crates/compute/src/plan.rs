@@ -30,10 +30,10 @@ const SMALLER: &str = "a smaller --order, or one library (--blas)";
 /// Assumed maximum ratio of the rate of a library to that of the built-in kernels, if the peak is unknown.
 const LIBRARY_OVER_BUILT_IN: f64 = 2.0;
 /// Maximum time for generating and checking the matrix, as a share of the predicted time of a solve.
-const AROUND_SOLUTION: f64 = 0.25;
+const MAX_OVERHEAD_SHARE: f64 = 0.25;
 /// Share of the budget in which libraries and kernels are compared, in addition to the first four measurements of every
 /// candidate.
-const CHOOSE: f64 = 0.15;
+const CHOICE_SHARE: f64 = 0.15;
 /// Assumed clock in Hz and operations per cycle of an unknown core; most cores reach these values.
 const ASSUMED_CORE: (f64, f64) = (2e9, 16.0);
 
@@ -126,7 +126,7 @@ impl HplPlan {
             candidates.push(PlannedNb { nb, order: size::choose(spec, &constraints)? });
         }
         let search = rate.as_ref().and_then(|_| search_orders(machine, &options, dgemm, threads));
-        choose::look_for(&options.libraries)?;
+        choose::check_libraries(&options.libraries)?;
         let reference = PlacedReference::find(&site.topology, layout, &options)?;
         let available = machine.memory.available.map(Bytes);
         let peak = theoretical_peak(machine, threads);
@@ -210,7 +210,7 @@ impl HplPlan {
         let trial = Trial {
             root: &site.root,
             places: TrialPlaces(self.placement.thread_cpus()),
-            time: self.options.budget.mul_f64(CHOOSE),
+            time: self.options.budget.mul_f64(CHOICE_SHARE),
             end: choose::trial_end(&Limits { asked: limits.asked || self.is_share, ..limits }),
             interrupted: &|| observer.interrupted(),
         };
@@ -228,7 +228,7 @@ impl HplPlan {
         let left = self.options.budget.saturating_sub(tried);
         let budget = match self.asked {
             Some(_) => left.saturating_sub(solutions).max(min),
-            None => left.max(self.options.budget.mul_f64(1.0 - 2.0 * CHOOSE)),
+            None => left.max(self.options.budget.mul_f64(1.0 - 2.0 * CHOICE_SHARE)),
         };
         let options = HplOptions { budget, ..self.options.clone() };
         let end = limits.at(Fraction(1.0));
@@ -275,12 +275,12 @@ impl HplPlan {
             |rate: &FlopsPerSec| size::seconds(self.first().order.order, self.options.half, *rate);
         let all = rates.iter().map(one).map(|seconds| seconds.0).sum::<f64>();
         let samples = self.options.samples.max(1) as f64;
-        Seconds(samples * all * (1.0 + AROUND_SOLUTION)).duration()
+        Seconds(samples * all * (1.0 + MAX_OVERHEAD_SHARE)).duration()
     }
 
-    /// Predicts the time of the solves of a requested order before the libraries are compared. The rate is estimated
-    /// from the peak of the cores and from an earlier run of this node; without such a run, from a short product with
-    /// the built-in kernels.
+    /// Predicts the time of the solves of a requested order before the libraries are compared. The rate is that of the
+    /// user or of an earlier run of this node; without both, it is measured with a short product by the built-in
+    /// kernels. The lower bound is computed from the peak of the cores.
     fn predicted(&self) -> Result<PredictedTime, Failure> {
         let known = self.options.rate.or(self.options.dgemm.as_ref().map(|(rate, _)| *rate));
         let rate = match known {

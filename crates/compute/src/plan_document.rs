@@ -1,5 +1,6 @@
 //! JSON document of `hpl --plan --json`: the document of `places --json`, with the key `plan`.
 
+use crate::hpl::SECOND_ROUND;
 use crate::plan::{HplPlan, PlannedNb};
 use crate::size;
 use nodegauge_gauge::Site;
@@ -53,7 +54,7 @@ struct CandidateEntry {
     /// Size of the matrix as a share of the memory, 0 to 1.
     memory_share: Option<f64>,
     flops: f64,
-    /// Predicted time of a solve; `None` if no rate is known.
+    /// Predicted time of a solve, seconds; `None` if no rate is known.
     seconds: Option<f64>,
 }
 
@@ -83,7 +84,7 @@ impl HplPlanDocument {
             search: plan
                 .search
                 .filter(|_| plan.candidates.len() > 1)
-                .map(|n| SearchEntry { n, kept: crate::hpl::KEPT.min(plan.candidates.len()) }),
+                .map(|n| SearchEntry { n, kept: SECOND_ROUND.min(plan.candidates.len()) }),
         };
         Self { places: PlacesDocument::new(&site.topology, &single.ranks), plan: entry }
     }

@@ -14,6 +14,7 @@ use crate::{DGEMM, GAUGE, RATING, TEST};
 use nodegauge_gauge::Site;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{
@@ -31,7 +32,7 @@ const SEARCH_ORDER: f64 = 4000.0;
 /// Candidates for NB with hpcc. All candidates are in one run, because every run of hpcc also runs other benchmarks.
 const HPCC_CANDIDATES: [usize; 3] = [128, 192, 256];
 /// Maximum predicted time in seconds of a solve with hpcc for which several values of NB are tried.
-const SEVERAL: f64 = 60.0;
+const MAX_SEARCH_SECONDS: f64 = 60.0;
 /// NB if there is no search. With this NB, most libraries nearly reach their best rate.
 pub(crate) const USUAL_NB: usize = 192;
 /// Assumed rate of DGEMM in FLOP/s if the native run did not measure it.
@@ -146,7 +147,8 @@ impl PlacedReference {
         }
     }
 
-    /// Returns N: that of the native run, unless the matrix must fill the memory of all hosts.
+    /// Returns N: on one host, that of the native run; on several hosts, N grows with the square root of their number,
+    /// unless the user fixed it. Without a native run, N is chosen by its rules.
     fn order(
         &self,
         site: &Site,
@@ -181,7 +183,7 @@ impl PlacedReference {
         let mut nbs = options.nb.clone();
         let mut grids = vec![self.layout.grid()];
         let long = size::seconds(order, options.half, FlopsPerSec(dgemm * hosts as f64))
-            > Seconds(SEVERAL);
+            > Seconds(MAX_SEARCH_SECONDS);
         match self.kind {
             ReferenceKind::Xhpl => {
                 let all = size::grids(self.layout.total());
@@ -189,7 +191,7 @@ impl PlacedReference {
                 if tried.len() * all.len() > 1 {
                     let cores = (threads * hosts) as f64;
                     let small = (SEARCH_ORDER * (cores / 2.0).sqrt()) as usize;
-                    let read = self.watched(small.min(order), &tried, &all, site, observer)?;
+                    let read = self.run_as_phase(small.min(order), &tried, &all, site, observer)?;
                     let Some((read, _)) = read else { return Ok(None) };
                     if let Some(row) = best(&read.rows) {
                         grids = vec![(row.p, row.q)];
@@ -205,11 +207,11 @@ impl PlacedReference {
         if nbs.is_empty() {
             nbs = vec![USUAL_NB];
         }
-        self.watched(order, &nbs, &grids, site, observer)
+        self.run_as_phase(order, &nbs, &grids, site, observer)
     }
 
     /// Runs the program once, and announces the run as a phase to `observer`.
-    fn watched(
+    fn run_as_phase(
         &self,
         n: usize,
         nbs: &[usize],
@@ -229,11 +231,11 @@ impl PlacedReference {
         let theirs = figures.iter().find(|m| m.validity.status != Status::Invalid)?.value?;
         let name = self.kind.name();
         let ratio = native / theirs;
-        let ranks = self.plan.ranks.len() * self.layout.hosts;
+        let ranks = counted(self.plan.ranks.len() * self.layout.hosts, "rank");
         let title = self.program.launcher.title;
         let version = self.program.launcher.version.as_deref().unwrap_or("");
         let text = format!(
-            "native rating / {name} rating: {ratio:.3} ({ranks} ranks by {title} {version}; the {name} rating depends on the BLAS library that it links)"
+            "native rating / {name} rating: {ratio:.3} ({ranks} by {title} {version}; the {name} rating depends on the BLAS library that it links)"
         );
         Some(Notice::new(NoticeId::Reference, GAUGE, text))
     }

@@ -25,21 +25,21 @@ pub(crate) const RATING_FORMULA: &str = "(2/3 N^3 + 3/2 N^2) / t";
 
 /// Minimum share of the threads' time spent in panels and in waiting for panels with which panels, and not matrix
 /// products, limit the rating.
-const PANELS_SET: f64 = 0.5;
+const MAX_PANEL_SHARE: f64 = 0.5;
 /// Share of the DGEMM rate below which LU is reported as slow, if N is large enough for a higher share.
-const LU_LOSES: f64 = 0.85;
+const MIN_LU_SHARE: f64 = 0.85;
 /// Share of the peak below which a library's DGEMM is reported as slow.
-const LIBRARY_LOSES: f64 = 0.75;
+const MIN_DGEMM_SHARE: f64 = 0.75;
 /// Share of the Triad bandwidth above which the memory traffic of the products also limits the rating.
 const MEMORY_BOUND: f64 = 0.5;
 /// Minimum relative drop of the clock, compared with scalar work, that is reported.
 const CLOCK_DROP: f64 = 0.03;
 /// Share of the time of the threads above which waiting is reported.
-const WAITING: f64 = 0.05;
+const MAX_WAITING: f64 = 0.05;
 /// Share of disturbance above which a rating is suspect. It applies to the time of a thread used by other processes, to
 /// the CPU time used by other guests, and to the execution units used by other processes. On an idle node, the rating
 /// would be higher by about this share.
-const DISTURBED: f64 = 0.02;
+const MAX_DISTURBANCE: f64 = 0.02;
 /// Share by which a rate may exceed its measured limit. A larger excess means that the limit was measured under worse
 /// conditions.
 const MAX_EXCESS: f64 = 0.02;
@@ -161,7 +161,7 @@ impl RatingEvidence<'_> {
             validity.add(Status::Invalid, reason);
         }
         let idle = time.panels + time.waiting;
-        if idle.0 > PANELS_SET {
+        if idle.0 > MAX_PANEL_SHARE {
             let idle = idle.in_whole_percent();
             let of_dgemm = solution.dgemm_share().in_whole_percent();
             let reason = format!(
@@ -171,7 +171,7 @@ impl RatingEvidence<'_> {
             );
             validity.add(Status::Suspect, reason);
         }
-        if failed.is_none() && time.lost.0 > DISTURBED {
+        if failed.is_none() && time.lost.0 > MAX_DISTURBANCE {
             let lost = time.lost.in_whole_percent();
             let reason = format!(
                 "other load took {lost} of a thread's time during the solve; repeat the run on \
@@ -179,14 +179,15 @@ impl RatingEvidence<'_> {
             );
             validity.add(Status::Suspect, reason);
         }
-        if let (None, Some(stolen)) = (failed, time.stolen.filter(|stolen| stolen.0 > DISTURBED)) {
+        let stolen = time.stolen.filter(|stolen| stolen.0 > MAX_DISTURBANCE);
+        if let (None, Some(stolen)) = (failed, stolen) {
             let stolen = stolen.in_whole_percent();
             let reason = format!(
                 "the hypervisor gave {stolen} of the CPU time to other guests during the solve"
             );
             validity.add(Status::Suspect, reason);
         }
-        if let (None, Some(shared)) = (failed, shared.filter(|shared| shared.0 > DISTURBED)) {
+        if let (None, Some(shared)) = (failed, shared.filter(|shared| shared.0 > MAX_DISTURBANCE)) {
             let rates: Vec<f64> = bursts.iter().map(|burst| burst.rate.0 / 1e9).collect();
             let min = rates.iter().copied().reduce(f64::min);
             let max = rates.iter().copied().reduce(f64::max);
@@ -320,7 +321,7 @@ impl RatingEvidence<'_> {
             peak::other_load_share(&bursts, &peak.bursts)
         });
         let lost = [Some(time.lost), time.stolen, bursts].into_iter().flatten();
-        let max = lost.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|max| max.0 > DISTURBED)?;
+        let max = lost.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|max| max.0 > MAX_DISTURBANCE)?;
         Some(format!("a thread lost {} of its time", max.in_whole_percent()))
     }
 
@@ -345,14 +346,14 @@ impl RatingEvidence<'_> {
             .seen
             .peak("f64")
             .map(|peak| (Fraction(best / peak.best_rate().0), peak.kernel.isa_name()));
-        if let Some((share, isa)) = peak.filter(|(share, _)| share.0 < LIBRARY_LOSES) {
+        if let Some((share, isa)) = peak.filter(|(share, _)| share.0 < MIN_DGEMM_SHARE) {
             let share = share.in_whole_percent();
             notices.push(bottleneck(format!(
                 "the library is slow: DGEMM by {name} is {share} of the {isa} peak; another BLAS library or other kernels may be faster"
             )));
         }
         let waiting = time.waiting.in_whole_percent();
-        if of_dgemm.0 < LU_LOSES {
+        if of_dgemm.0 < MIN_LU_SHARE {
             let share = of_dgemm.in_whole_percent();
             let panels = time.panels.in_whole_percent();
             notices.push(bottleneck(format!(
@@ -360,7 +361,7 @@ impl RatingEvidence<'_> {
                  solve; panels take {panels} of the threads' time, waiting {waiting}; \
                  a larger N reduces the loss"
             )));
-        } else if time.waiting.0 > WAITING {
+        } else if time.waiting.0 > MAX_WAITING {
             notices.push(bottleneck(format!("threads waited for {waiting} of their time")));
         }
         notices
@@ -416,8 +417,9 @@ impl RatingEvidence<'_> {
         let all = cores.len();
         let cores = cores.into_iter().collect::<BTreeSet<u32>>().len();
         if self.placement.bind != Bind::None && cores < all {
+            let cores = counted(cores, "core");
             texts.push(format!(
-                "{all} threads on {cores} cores: sibling threads share the execution units of a core, which one HPL thread already uses fully"
+                "{all} threads on {cores}: sibling threads share the execution units of a core, which one HPL thread already uses fully"
             ));
         }
         texts.into_iter().map(bottleneck).collect()

@@ -60,7 +60,7 @@ pub fn plan(plan: &HplPlan) -> Section {
     let mut section = Section::new("plan");
     if is_single {
         let nb_basis = match options.nb.as_slice() {
-            [] => format!("default; a run searches {:?}", size::CANDIDATES),
+            [] => format!("default; a run chooses from {:?}", size::CANDIDATES),
             _ => "as requested".to_owned(),
         };
         let group = lu::panel_group_size(chosen.order, *nb, threads);
@@ -114,7 +114,7 @@ fn search_in_words(plan: &HplPlan) -> Option<String> {
     if count == 1 {
         return None;
     }
-    let kept = hpl::KEPT.min(count);
+    let kept = hpl::SECOND_ROUND.min(count);
     let [first, second] = match plan.search {
         Some(orders) => orders.map(|order| format!("N = {order}")),
         None => ["a small N", "twice that N"].map(str::to_owned),
@@ -475,9 +475,11 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
     }
     section.note_if("NB", search(config));
     if let Some(time) = &config.time {
+        let threads = config.dgemm.on.threads.unwrap_or(0) as usize;
+        let whose = if threads == 1 { "its" } else { "their" };
         let text = format!(
-            "{} threads: panels {}, waiting {} of their time; back-substitution {}",
-            config.dgemm.on.threads.unwrap_or(0),
+            "{}: panels {}, waiting {} of {whose} time; back-substitution {}",
+            counted(threads, "thread"),
             time.panels.in_tenths(),
             time.waiting.in_tenths(),
             time.back_substitution
@@ -497,7 +499,7 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
     }
 }
 
-/// Returns the results of the NB search at its larger size, best first.
+/// Describes the NB search: its number of runs, and the three best results at its larger size, best first.
 fn search(config: &RatingConfig) -> Option<String> {
     let steps = config.search.as_ref()?;
     let largest = steps.iter().map(|step| step.n).max()?;
@@ -514,7 +516,7 @@ fn peak(section: &mut Section, config: &PeakConfig) {
     let precision = if single { " in single precision" } else { "" };
     if let Some(theory) = &config.theoretical {
         let fused = theory.value;
-        let without = theory.without_fma.map(|rate| format!("; {rate} without"));
+        let without = theory.without_fma.map(|rate| format!("; {rate} without FMA"));
         let without = without.unwrap_or_default();
         section.note("theory", format!("{fused} = {}{precision}{without}", theory.formula));
     }

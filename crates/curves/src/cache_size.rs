@@ -14,7 +14,7 @@
 use nodegauge_arena::supply::best_pages;
 use nodegauge_chase::ResidencyProbe;
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::interference::Work;
+use nodegauge_measure::interference::CpuTimeReading;
 use nodegauge_measure::record::{Machine, MeasuredCache};
 use nodegauge_measure::{Bytes, Seconds, clock};
 use std::collections::BTreeSet;
@@ -87,18 +87,18 @@ struct ReportedCaches {
 fn capacity(reported: ReportedCaches, curve: &[Residency]) -> Option<Bytes> {
     let held = curve.iter().map(Residency::held).fold(0.0, f64::max);
     let is_exceeded = curve.last().is_some_and(|last| last.share <= MIN_FITTING_SHARE);
-    let Some(last) = reported.last else { return is_exceeded.then(|| rung(held)) };
+    let Some(last) = reported.last else { return is_exceeded.then(|| rounded_capacity(held)) };
     if held >= last.as_f64() * CLEARLY_LESS {
         let all = Bytes(last.0 + reported.private.0).as_f64();
         let is_more = held > all * CLEARLY_MORE;
-        return Some(if is_more { rung(held).max(last) } else { last });
+        return Some(if is_more { rounded_capacity(held).max(last) } else { last });
     }
-    is_exceeded.then(|| rung(held).min(last))
+    is_exceeded.then(|| rounded_capacity(held).min(last))
 }
 
 /// Returns the capacity for `held` bytes in the caches: the next power of two, unless `held` exceeds a smaller power of
 /// two by at most [`ROUNDING_RATIO`].
-fn rung(held: f64) -> Bytes {
+fn rounded_capacity(held: f64) -> Bytes {
     Bytes(((held / ROUNDING_RATIO).ceil().max(1.0) as u64).next_power_of_two())
 }
 
@@ -133,7 +133,7 @@ pub fn measure(
     });
     let most = wanted.max(Bytes(FIRST.0 * 2)).min(available);
     let numbers: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
-    let before = Work::now(&numbers);
+    let before = CpuTimeReading::now(&numbers);
     let mut probe = ResidencyProbe::new(&cpus, most, best_pages(machine)).ok()?;
     let mut curve = Vec::new();
     let mut set = FIRST;
@@ -149,7 +149,8 @@ pub fn measure(
         }
     }
     let found = capacity(reported, &curve)?;
-    let others = Work::now(&numbers).zip(before).map(|(now, then)| now.other_programs_since(then));
+    let others =
+        CpuTimeReading::now(&numbers).zip(before).map(|(now, then)| now.other_programs_since(then));
     let all = (clock::now() - start).as_secs_f64() * cpus.len() as f64;
     let is_busy = others.is_some_and(|Seconds(others)| others > MIN_BUSY_SHARE * all);
     let bytes = if is_busy { cautious(reported, found) } else { found };

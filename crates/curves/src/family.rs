@@ -30,6 +30,7 @@ use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_chase::{BLOCK, Chase, Load, MemoryRegion, RegionBuffers, WitnessedPool};
 use nodegauge_gauge::family::SHARES;
 use nodegauge_kernels::Kernel;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{PredictedTime, RemainingTime, policy};
 use nodegauge_measure::{Bytes, Fraction, NoticeId, clock};
@@ -138,9 +139,9 @@ impl PathRun<'_> {
                 // Loaders continue at another position of their buffers, where no data of the previous sample is in a
                 // cache.
                 self.at = (self.at + self.blocks / 7 + 1) % self.blocks;
-                match times.turns(SHARES[number]) {
+                match times.spins(SHARES[number]) {
                     None => chase.idle_sample(self.pool),
-                    turns => load.sample(self.pool, chase, turns, self.at),
+                    spins => load.sample(self.pool, chase, spins, self.at),
                 }
             }
             _ => traffic::sample(loops, self.pool, self.buffers),
@@ -295,14 +296,16 @@ impl Mode for Family {
         }
         run.observer.phase(&match self.view {
             FamilyView::Curves => {
-                format!("preparing a chain and {} arrays", self.arrays * self.paths.len() as u64)
+                let arrays = self.arrays as usize * self.paths.len();
+                format!("preparing a chain and {}", counted(arrays, "array"))
             }
             FamilyView::Loaded => {
-                format!("preparing one chaser and {} loaders", self.paths[0].places.len() - 1)
+                let arrays = counted(self.paths[0].places.len() - 1, "array");
+                format!("preparing a chain and {arrays}")
             }
             FamilyView::Mix => {
                 let arrays = Bytes(self.array * run.setup.threads());
-                format!("preparing {} arrays of {arrays}", self.arrays)
+                format!("preparing {} of {arrays}", counted(self.arrays as usize, "array"))
             }
         });
         let mut pools = Vec::new();

@@ -69,7 +69,7 @@ impl Named {
 /// Name of all levels that belong to memory.
 pub(crate) const MEMORY: &str = "memory";
 /// Maximum ratio of the heights of two segments that belong to the same level.
-const SAME: f64 = 1.15;
+const MAX_LEVEL_RATIO: f64 = 1.15;
 /// Minimum number of dots of a level. With two dots per octave, three dots span a factor of two in size.
 const MIN_DOTS: usize = 3;
 /// Minimum noise in the model, as a logarithm: a seventh of the minimum difference between levels.
@@ -86,10 +86,10 @@ pub(crate) fn levels(dots: &[Dot]) -> Vec<Level> {
     curves.grown(curves.united(plateaus))
 }
 
-/// True if the heights of two plateaus differ by less than [`SAME`], on average over all curves.
+/// True if the heights of two plateaus differ by less than [`MAX_LEVEL_RATIO`], on average over all curves.
 fn are_alike(x: &Level, y: &Level) -> bool {
     let apart = x.heights.iter().zip(&y.heights).map(|(x, y)| (x - y).abs());
-    apart.sum::<f64>() < SAME.ln() * x.heights.len() as f64
+    apart.sum::<f64>() < MAX_LEVEL_RATIO.ln() * x.heights.len() as f64
 }
 
 /// Returns the noise of the dots of a curve, estimated from the median difference between neighbours: most neighbours
@@ -260,7 +260,7 @@ pub(crate) fn name(
     named
 }
 
-/// True if most of the dots for which this was measured were in a cache; `None` if it was not measured for any dot.
+/// True if most dots with a known cache state were in a cache; `None` if the cache state is unknown for all dots.
 fn is_mostly_cached(dots: &[Dot]) -> Option<bool> {
     let tried: Vec<bool> = dots.iter().filter_map(|dot| dot.cached).collect();
     let served = tried.iter().filter(|cached| **cached).count();

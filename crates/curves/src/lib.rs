@@ -391,8 +391,10 @@ fn refuse_below(least: Bytes, given: Bytes) -> Result<(), Failure> {
 
 /// Creates the failure for insufficient memory.
 fn too_large(what: &str, needed: Bytes, usable: Bytes) -> Failure {
-    Failure::missing(format!("{what} needs {needed}, but only {usable} of memory may be used"))
-        .hint("use a smaller --size, or a larger --memory-fraction")
+    Failure::missing(format!(
+        "{needed} is needed for {what}, but only {usable} of memory may be used"
+    ))
+    .hint("use a smaller --size, or a larger --memory-fraction")
 }
 
 #[cfg(test)]

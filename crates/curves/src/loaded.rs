@@ -40,26 +40,26 @@ pub(crate) struct LoaderTimes {
     /// Time of a block at full rate, seconds.
     block: f64,
     /// Time of an iteration of the wait loop, seconds.
-    turn: f64,
+    spin: f64,
 }
 
 impl LoaderTimes {
     /// Returns the times of a load. At full rate, its `loaders` threads together take `per_byte` seconds per byte.
     pub(crate) fn calibrated(load: &Load<'_>, per_byte: f64, loaders: u64) -> Self {
         let bytes = load.block_bytes() * loaders;
-        Self { block: (bytes as f64 * per_byte).min(1.0), turn: wait_loop_time() }
+        Self { block: (bytes as f64 * per_byte).min(1.0), spin: wait_loop_time() }
     }
 
     /// Returns the pause between two blocks at `share` percent of the full rate, seconds; `None` without load.
     pub(crate) fn pause(&self, share: u32) -> Option<f64> {
-        self.turns(share).map(|turns| turns as f64 * self.turn)
+        self.spins(share).map(|spins| spins as f64 * self.spin)
     }
 
     /// Returns the number of wait-loop iterations between two blocks at `share` percent of the full rate; `None`
     /// without load.
-    pub(crate) fn turns(&self, share: u32) -> Option<u64> {
+    pub(crate) fn spins(&self, share: u32) -> Option<u64> {
         let wait = self.block * (100.0 / f64::from(share) - 1.0);
-        (share > 0).then(|| (wait / self.turn.max(1e-12)) as u64)
+        (share > 0).then(|| (wait / self.spin.max(1e-12)) as u64)
     }
 }
 

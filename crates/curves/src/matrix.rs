@@ -33,7 +33,7 @@ const CHASE: usize = LOOPS;
 /// Suffix of the names of write bandwidths.
 pub(crate) const WRITE: &str = "_write";
 /// Minimum share of a region's pages on its NUMA node; with a smaller share, the figure is suspect.
-pub(crate) const ON_NODE_ENOUGH: f64 = 0.99;
+pub(crate) const MIN_ON_NODE: f64 = 0.99;
 
 /// NUMA node with CPUs, whose cores read memory.
 pub(crate) struct Readers {
@@ -82,7 +82,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
         None if wanted > room && room >= llc.map_or(wanted, |llc| Bytes(llc.0 * TIMES_LLC)) => {
             let text = format!(
                 "{regions} regions of {wanted} do not fit in the usable memory of {usable}; \
-                 their size is {room}"
+                 each is reduced to {room}"
             );
             notices.push(notice(NoticeId::Assumed, text));
             room
@@ -294,7 +294,7 @@ impl Matrix {
                 let (pages, mut validity) = run::pages_got(region.mapping());
                 let got = run::nodes_got(region.mapping());
                 let on_node = got.map(|got| got.get(&node.0).copied().unwrap_or_default());
-                if let Some(share) = on_node.filter(|share| share.0 < ON_NODE_ENOUGH) {
+                if let Some(share) = on_node.filter(|share| share.0 < MIN_ON_NODE) {
                     let share = share.in_whole_percent();
                     let reason = format!("only {share} of the region is on NUMA node {node}");
                     validity.add(Status::Suspect, reason);

@@ -16,7 +16,7 @@ use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX, PREDI
 use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_chase::is_cached;
 use nodegauge_chase::traffic::is_short_call;
-use nodegauge_gauge::view::sentence::joined;
+use nodegauge_gauge::view::sentence::{joined, verb};
 use nodegauge_gauge::view::words::{self, count_with_noun};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Picture, Scale, Section, Step, Table,
@@ -582,7 +582,9 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
         section.gap().push(Block::Text(format!("idle: {text}")));
     }
     let loaders = of.iter().filter_map(|(_, config)| config.loaders).max().unwrap_or(0);
-    let what = format!("1 thread measures latency, {loaders} read; load: share of their full rate");
+    let read = verb(loaders, "read");
+    let what =
+        format!("1 thread measures latency, {loaders} {read}; load: share of their full rate");
     evidence(section, of, what);
 }
 

@@ -17,39 +17,39 @@ const TRIALS: u32 = 10;
 /// Maximum number of detours that are stored with their times. The recording stops when this number is reached.
 const CAPACITY: usize = 1 << 17;
 
-/// Time in which the loop did not run. Times are in nanoseconds.
+/// Time in which the loop did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detour {
-    /// Time from the start of the recording to the start of the detour.
+    /// Time from the start of the recording to the start of the detour, nanoseconds.
     pub start: u64,
-    /// Length of the detour, without the time of a usual pass.
+    /// Length of the detour, without the time of a usual pass, nanoseconds.
     pub length: u64,
 }
 
-/// Recording of the detours of a loop. Times are in nanoseconds.
+/// Recording of the detours of a loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording {
-    /// Duration of the recording.
+    /// Duration of the recording, nanoseconds.
     pub elapsed: u64,
-    /// Time of a usual pass.
+    /// Time of a usual pass, nanoseconds.
     pub pass: u64,
     /// Detours in chronological order.
     pub detours: Vec<Detour>,
 }
 
 impl Recording {
-    /// Returns the total time of all detours.
+    /// Returns the total time of all detours, nanoseconds.
     pub fn lost(&self) -> u64 {
         self.detours.iter().map(|detour| detour.length).sum()
     }
 
-    /// Returns the length of the longest detour; 0 if there is none.
+    /// Returns the length of the longest detour, nanoseconds; 0 if there is none.
     pub fn longest(&self) -> u64 {
         self.detours.iter().map(|detour| detour.length).max().unwrap_or(0)
     }
 
-    /// Returns the time that was lost to detours in each quantum of this length. A detour counts in the quantum in
-    /// which it begins. An incomplete last quantum is omitted.
+    /// Returns the time that was lost to detours in each quantum. `quantum` is the length of a quantum; all times are
+    /// in nanoseconds. A detour counts in the quantum in which it begins. An incomplete last quantum is omitted.
     pub fn lost_per_quantum(&self, quantum: u64) -> Vec<u64> {
         let mut lost = vec![0; (self.elapsed / quantum.max(1)) as usize];
         for detour in &self.detours {
@@ -88,7 +88,7 @@ pub fn record(time: Duration) -> Recording {
     }
 }
 
-/// Returns the time of a pass without detours: the smallest mean of several trials.
+/// Returns the time of a pass without detours, nanoseconds: the smallest mean of several trials.
 fn usual_pass() -> u64 {
     let mut shortest = u64::MAX;
     for _ in 0..TRIALS {

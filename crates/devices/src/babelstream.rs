@@ -209,7 +209,7 @@ impl BabelStreamOutput {
                 .into_iter()
                 .find_map(|(key, prefix)| Some((number(key)?, prefix.factor())))
                 .ok_or("the output has no bandwidth; the run did not finish")?;
-        let seconds = number("Runtime (seconds):").ok_or("the time of all runs cannot be read")?;
+        let seconds = number("Runtime (seconds):").ok_or("the total time cannot be read")?;
         self.total((rate.0 * unit, rate.1 * unit), seconds)
     }
 
@@ -262,12 +262,15 @@ impl BabelStreamOutput {
     }
 
     /// Returns the reason why the table may be incomplete.
-    fn incomplete(&self) -> Option<String> {
+    fn incomplete_reason(&self) -> Option<String> {
         let kernels = self.lines.len();
         let missing = self.selected.unwrap_or(USUAL_KERNELS).saturating_sub(kernels);
         (missing > 0).then(|| {
             let all = counted(kernels + missing, "kernel");
-            format!("the table has {kernels} of {all}: {}, or a kernel was selected", printed::CUT)
+            format!(
+                "the table has {kernels} of {all}: {}, or only some kernels were selected",
+                printed::CUT
+            )
         })
     }
 
@@ -289,7 +292,7 @@ impl BabelStreamOutput {
         if let Some(failed) = &self.failed {
             validity.invalid(failed.clone());
         }
-        if let Some(reason) = self.incomplete() {
+        if let Some(reason) = self.incomplete_reason() {
             validity.suspect(reason);
         }
         let mut all = Vec::with_capacity(self.lines.len());
@@ -457,7 +460,9 @@ mod tests {
             assert_eq!((all.len(), all[0].validity.status), (1, Status::Suspect));
             assert_eq!(
                 all[0].validity.reasons,
-                ["the table has 1 of 5 kernels: the output may be cut, or a kernel was selected"]
+                [
+                    "the table has 1 of 5 kernels: the output may be cut, or only some kernels were selected"
+                ]
             );
         }
         // A run of one kernel is complete if the output states that one kernel was selected.

@@ -270,7 +270,8 @@ impl Bench {
         self.queue.wait()
     }
 
-    /// Runs each kernel once, with its chosen loop.
+    /// Runs each kernel once, with its chosen loop. Before the values become too large, verifies and refills the
+    /// arrays.
     ///
     /// # Errors
     /// Returns the failure of the device.

@@ -18,7 +18,7 @@ use std::ffi::c_int;
 /// File names of the driver's library.
 const LIBRARIES: &[&str] = &["libcuda.so.1"];
 /// Oldest supported driver version (CUDA 8.0). It can load the included PTX and supports its target architecture.
-const OLDEST: c_int = 8000;
+const MIN_VERSION: c_int = 8000;
 
 /// Numbers of device attributes in the driver's API.
 #[derive(Debug, Clone, Copy)]
@@ -68,10 +68,10 @@ impl Cuda {
     pub fn load() -> Result<Self, DeviceError> {
         let api = CudaApi::load(VendorApi::Cuda, LIBRARIES).map_err(with_cause)?;
         let version = version(api)?;
-        if version < OLDEST {
+        if version < MIN_VERSION {
             let error = VendorApi::Cuda.error(FailureClass::TooOld, LIBRARIES[0], 0);
             return Err(
-                error.with_detail(format!("found CUDA {}, 8.0 is required", words(version)))
+                error.with_detail(format!("found CUDA {}, but 8.0 is required", words(version)))
             );
         }
         Ok(Self { api })

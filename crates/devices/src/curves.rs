@@ -37,7 +37,7 @@ const TIMES_LLC: u64 = 4;
 const MIN_SIZE: Bytes = Bytes::mib(64);
 /// Maximum size of the chain, because the host generates the chain and verifies its end.
 const MAX_SIZE: Bytes = Bytes::gib(1);
-/// Number of buffers of this size per device: three arrays and one chain.
+/// Number of buffers per device, all of about the same size: three arrays and one chain.
 const PARTS: u64 = 4;
 /// Maximum share of the free memory for the arrays and the chain.
 const SHARE: Fraction = Fraction(0.8);
@@ -184,7 +184,7 @@ impl DeviceCurvePlan {
     }
 }
 
-/// Part of a mix that a cell measures.
+/// Quantity of a mix that a cell measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CurvePart {
     /// Bandwidth with load from all groups.
@@ -204,7 +204,7 @@ struct CurveCell {
 }
 
 /// Device with its chain and arrays during the run.
-struct CurvedDevice {
+struct CurveDevice {
     device: Rc<dyn OpenDevice>,
     rig: Rig,
     /// Block and wait times of each mix at full rate.
@@ -212,8 +212,8 @@ struct CurvedDevice {
     watched: DeviceStates,
 }
 
-impl CurvedDevice {
-    /// Measures a part of a mix once.
+impl CurveDevice {
+    /// Measures one quantity of a mix once.
     fn turn(
         &mut self,
         number: usize,
@@ -225,7 +225,7 @@ impl CurvedDevice {
             CurvePart::Saturated => vec![self.rig.saturated(mix, times)?],
             CurvePart::Point(share) => self.rig.point(mix, times, SHARES[share])?,
         };
-        self.watched.look(self.device.state());
+        self.watched.record_state(self.device.state());
         Ok(Sample::from_times(seconds))
     }
 }
@@ -245,7 +245,7 @@ impl PlannedRun for DeviceCurvePlan {
         let limits = Limits::from_budget(self.options.budget, self.options.samples);
         let mut notices = self.notices.clone();
         let host = host_memory::left(site);
-        let mut devices: Vec<CurvedDevice> = Vec::new();
+        let mut devices: Vec<CurveDevice> = Vec::new();
         for device in drivers::open(&self.devices)? {
             let id = device.info().id();
             let size = self.size(host, &*device, &mut notices)?;
@@ -257,7 +257,7 @@ impl PlannedRun for DeviceCurvePlan {
                 times.push(rig.calibrate(*mix)?);
             }
             let watched = DeviceStates::new(device.state());
-            devices.push(CurvedDevice { device, rig, times, watched });
+            devices.push(CurveDevice { device, rig, times, watched });
         }
         let mut cells = Vec::new();
         for device in 0..devices.len() {
@@ -304,14 +304,14 @@ struct MixFigures<'f> {
     cells: &'f [CurveCell],
     /// First cell of the mix.
     first: CurveCell,
-    device: &'f CurvedDevice,
+    device: &'f CurveDevice,
     mix: DeviceMix,
 }
 
 impl MixFigures<'_> {
     /// Returns the configuration of the figures of the mix.
     fn config(&self) -> DeviceCurveConfig {
-        let CurvedDevice { device, rig, watched, .. } = self.device;
+        let CurveDevice { device, rig, watched, .. } = self.device;
         let mut on = watched.config(device.info());
         on.stopped = Some(self.evidence.stopped.clone());
         let [reads, writes] = self.mix.lines();
@@ -331,7 +331,7 @@ impl MixFigures<'_> {
 
     /// Returns the validity of the device, which all figures of the device share.
     fn validity(&self) -> Validity {
-        let CurvedDevice { device, rig, watched, .. } = self.device;
+        let CurveDevice { device, rig, watched, .. } = self.device;
         let info = device.info();
         let mut validity = Validity::valid();
         watched.judge(&info.id(), &mut validity);
@@ -349,7 +349,7 @@ impl MixFigures<'_> {
         validity
     }
 
-    /// Returns the figure of one part of the samples of a cell.
+    /// Returns the figure for the times with index `part` in the samples of a cell; `None` if no sample counts.
     fn timed(
         &self,
         (cell, part): (usize, usize),
@@ -366,7 +366,7 @@ impl MixFigures<'_> {
         Some(series.judged(cell, m.config(config).with_validity(self.validity())))
     }
 
-    /// Returns the index of the cell that measures a part of this mix.
+    /// Returns the index of the cell that measures a quantity of this mix.
     fn cell(&self, part: CurvePart) -> Option<usize> {
         let wanted = CurveCell { part, ..self.first };
         self.cells.iter().position(|cell| *cell == wanted)
@@ -458,7 +458,8 @@ impl MixFigures<'_> {
     }
 }
 
-/// Returns the rates in B/s from one part of a cell's samples; samples that do not count are left out.
+/// Returns the rates in B/s from the times with index `part` in the samples of a cell; samples that do not count are
+/// left out.
 fn rates(judged: &OneRegime, cell: usize, part: usize) -> Vec<f64> {
     judged.seconds(cell, part).into_iter().map(|seconds| 1.0 / seconds).collect()
 }

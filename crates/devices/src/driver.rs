@@ -309,7 +309,7 @@ impl DeviceBuffer {
     ///
     /// Panics if the buffer is shorter than the copy.
     pub fn handle_for(&self, bytes: usize) -> usize {
-        assert!(bytes <= self.bytes, "{bytes} bytes exceed a memory of {}", self.bytes);
+        assert!(bytes <= self.bytes, "{bytes} B do not fit in a buffer of {} B", self.bytes);
         self.handle.raw
     }
 }
@@ -319,7 +319,7 @@ impl HostMemory {
     ///
     /// Panics if the memory is shorter than the copy.
     pub fn address_for(&self, bytes: usize) -> *mut c_void {
-        assert!(bytes <= self.bytes, "{bytes} bytes exceed {}", self.bytes);
+        assert!(bytes <= self.bytes, "{bytes} B do not fit in a buffer of {} B", self.bytes);
         self.start.as_ptr().cast()
     }
 

@@ -81,14 +81,18 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
                 let answer = serde_json::from_str::<Listing>(line).ok();
                 match answer.filter(|_| status.success()) {
                     Some(listing) => listing.devices,
-                    None => Err(no_listing(name, &describe(status), &output.stderr)),
+                    None => {
+                        let how = format!("ended with {}", describe(status));
+                        Err(no_listing(name, &how, &output.stderr))
+                    }
                 }
             }
             ChildEnd::Killed(KillReason::TooMuchOutput) => {
-                Err(no_listing(name, "too much output", &output.stderr))
+                Err(no_listing(name, "printed too much output", &output.stderr))
             }
             ChildEnd::Killed(_) => {
-                Err(no_listing(name, &no_response(output.limit), &output.stderr))
+                let how = format!("was killed: {}", no_response(output.limit));
+                Err(no_listing(name, &how, &output.stderr))
             }
         };
         listings.push(Listing { driver: (*name).to_owned(), devices });
@@ -101,7 +105,7 @@ fn no_listing(name: &str, how: &str, stderr: &str) -> DeviceError {
     let line = last_line(stderr);
     let last_line = if line.is_empty() { line } else { format!(": {line}") };
     DeviceError::new(FailureClass::Other, name, "listed in a child process", 0)
-        .with_detail(format!("the child process ended with {how}{last_line}"))
+        .with_detail(format!("the child process {how}{last_line}"))
 }
 
 /// Device that the user requests.
@@ -137,7 +141,7 @@ impl FromStr for DeviceChoice {
         if !known.contains(&driver) {
             let given = driver.to_owned();
             let known = known.into_iter().chain(["all"]).collect();
-            let unknown = UnknownName { what: "driver of devices", given, known };
+            let unknown = UnknownName { what: "device driver", given, known };
             return Err(cursor.error_at(0, unknown.to_string()));
         }
         if cursor.at_end() {

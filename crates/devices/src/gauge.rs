@@ -70,17 +70,18 @@ struct ShortRun {
     budget: Duration,
     samples: Option<usize>,
     /// True if this node has device files of a GPU.
-    likely: bool,
+    has_gpu_files: bool,
 }
 
 impl PlannedRun for ShortRun {
     fn expected_cost(&self) -> ExpectedCost {
-        ExpectedCost { time: self.likely.then_some(self.budget), memory: None }
+        ExpectedCost { time: self.has_gpu_files.then_some(self.budget), memory: None }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let parts = all_parts(Vec::new(), self.budget, self.samples, Vec::new());
-        parts.ok().filter(|_| self.likely).map(|parts| parts.figures(site)).unwrap_or_default()
+        let parts = parts.ok().filter(|_| self.has_gpu_files);
+        parts.map(|parts| parts.figures(site)).unwrap_or_default()
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -134,12 +135,12 @@ impl Gauge for Devices {
             Depth::Quick => Duration::from_secs(5),
             Depth::Full => Duration::from_secs(30),
         };
-        let likely = [("dev", "nvidia"), ("dev", "kfd"), ("dev/dri", "renderD")].iter().any(
+        let has_gpu_files = [("dev", "nvidia"), ("dev", "kfd"), ("dev/dri", "renderD")].iter().any(
             |(folder, start)| site.root.names(folder).iter().any(|name| name.starts_with(start)),
         );
         // A budget of zero means that the plan contains no time for devices.
         let budget = ask.budget.filter(|budget| !budget.is_zero()).unwrap_or(usual);
-        Ok(Some(Box::new(ShortRun { budget, samples: ask.samples, likely })))
+        Ok(Some(Box::new(ShortRun { budget, samples: ask.samples, has_gpu_files })))
     }
 
     fn readers(&self) -> Vec<&dyn Reader> {

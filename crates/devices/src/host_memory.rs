@@ -8,7 +8,7 @@ use nodegauge_measure::{Bytes, Failure};
 
 /// Memory that the driver of a device without its own memory needs in this process to compile loops. A driver such as
 /// PoCL contains the compiler LLVM, which needs about 150 MB for the loops of this crate.
-const DRIVER: Bytes = Bytes::mib(256);
+const DRIVER_RESERVE: Bytes = Bytes::mib(256);
 
 /// Returns the memory that this process can still use; `None` if it is unknown. It may be less than in the description
 /// of the node, because the process has loaded drivers since then.
@@ -26,13 +26,13 @@ pub(crate) fn for_arrays(info: &DeviceInfo, left: Option<Bytes>) -> Result<Optio
 }
 
 fn left_by_driver(device: &str, left: Bytes) -> Result<Bytes, Failure> {
-    if left < DRIVER {
+    if left < DRIVER_RESERVE {
         return Err(Failure::missing(format!(
-            "the driver of {device} needs up to {DRIVER} of this process to compile loops, but only {left} of memory is available"
+            "the driver of {device} needs up to {DRIVER_RESERVE} of host memory to compile loops, but only {left} is available"
         ))
         .hint("raise the memory limit of the control group or job, or leave the device out with --device"));
     }
-    Ok(Bytes(left.0 - DRIVER.0))
+    Ok(Bytes(left.0 - DRIVER_RESERVE.0))
 }
 
 #[cfg(test)]

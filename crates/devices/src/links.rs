@@ -37,11 +37,11 @@ const SMALL: u64 = 8;
 /// Default sizes of copies in bytes.
 pub const SIZES: [u64; 7] = [SMALL, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20, 1 << 30];
 /// Largest size in bytes that can be requested.
-pub const LARGEST: u64 = 1 << 40;
+pub const MAX_SIZE: u64 = 1 << 40;
 /// Maximum share (0 to 1) of the free memory of host and device that is used.
 const SHARE: f64 = 0.5;
 /// Minimum share of the host memory on its NUMA node; below this share, a figure is suspect.
-const ON_NODE_ENOUGH: f64 = 0.99;
+const MIN_ON_NODE: f64 = 0.99;
 
 /// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,7 +169,7 @@ fn is_cuda_device(info: &DeviceInfo) -> bool {
 }
 
 /// Returns the index in `nodes` of the NUMA node to which a device is attached; 0 if this is unknown.
-fn near(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
+fn near_node(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
     let mut all = site.machine.devices.iter();
     let device = all.find(|device| Some(&device.address) == info.pci.as_ref());
     let node = device.and_then(|device| device.numa_node);
@@ -273,7 +273,7 @@ impl Stage<'_> {
         let mut turn = |turn: Turn| -> Result<Vec<Sample>, DeviceError> {
             let sample = rig.turn(turn.cell)?;
             for (device_state, device) in watched.iter_mut().zip(self.devices) {
-                device_state.look(device.state());
+                device_state.record_state(device.state());
             }
             Ok(vec![sample])
         };
@@ -323,7 +323,7 @@ impl Stage<'_> {
         let mut rig = Rig::new(self.devices);
         let largest = self.largest();
         let here = [rig.memory(0, largest)?, rig.memory(0, largest)?];
-        let near = near(self.site, device.info(), self.nodes);
+        let near = near_node(self.site, device.info(), self.nodes);
         for (at, node) in self.nodes.iter().enumerate() {
             let one = self.nodes.len() == 1;
             let pageable = rig.host(0, node, one, largest, false)?;
@@ -354,7 +354,7 @@ impl Stage<'_> {
         let largest = self.largest();
         let mut hosts = Vec::new();
         for (at, device) in self.devices.iter().enumerate() {
-            let node = &self.nodes[near(self.site, device.info(), self.nodes)];
+            let node = &self.nodes[near_node(self.site, device.info(), self.nodes)];
             let one = self.nodes.len() == 1;
             let memories = [rig.memory(at, largest)?, rig.memory(at, largest)?];
             let pinned =
@@ -425,7 +425,7 @@ impl Stage<'_> {
         }
         let on_node = host.and_then(|host| host.on_node);
         if let (Some(share), Some(node)) =
-            (on_node.filter(|share| share.0 < ON_NODE_ENOUGH), host.and_then(|host| host.node))
+            (on_node.filter(|share| share.0 < MIN_ON_NODE), host.and_then(|host| host.node))
         {
             let share = share.in_whole_percent();
             validity.suspect(format!("only {share} of the host buffer is on NUMA node {node}"));

@@ -44,8 +44,9 @@ fn has_kernel_folder(variable: impl Fn(&str) -> Option<OsString>) -> bool {
     }
 }
 
-/// Creates a private folder for PoCL's compiled kernels if no variable specifies a folder. By default, PoCL would load
-/// these kernels from /tmp/pocl, where any user may have placed other kernels. Returns `None` if a variable is set.
+/// Creates a private folder for PoCL's compiled kernels; returns `None` if the user's variables already specify a
+/// folder in which no other user can place kernels (see [`has_kernel_folder`]). By default, PoCL would load these
+/// kernels from /tmp/pocl, where any user may have placed other kernels.
 fn kernel_folder() -> Result<Option<Rc<Scratch>>, DeviceError> {
     if has_kernel_folder(nodegauge_os::variable) {
         return Ok(None);

@@ -35,7 +35,7 @@ pub const DGEMM: &str = "dgemm";
 
 /// Share of the time limit for the choice of loops. It is large because some drivers need a second to build a loop,
 /// whereas the samples of the chosen loop vary little.
-const CHOOSE: f64 = 0.5;
+const CHOICE_SHARE: f64 = 0.5;
 
 /// Planned run.
 pub struct PeakPlan {
@@ -120,7 +120,7 @@ impl PlannedRun for PeakPlan {
         let all =
             devices.iter().flat_map(|device| self.elements.iter().map(move |of| (device, *of)));
         let all: Vec<(&Rc<dyn OpenDevice>, Element)> = all.collect();
-        let choose = limits.budget.mul_f64(CHOOSE / all.len().max(1) as f64);
+        let choose = limits.budget.mul_f64(CHOICE_SHARE / all.len().max(1) as f64);
         for (device, element) in &all {
             let id = device.info().id();
             if *element == Element::F64 && !device.info().double {
@@ -142,7 +142,7 @@ impl PlannedRun for PeakPlan {
         let mut turn = |turn: Turn| -> Result<Vec<Sample>, DeviceError> {
             let cell = &mut cells[turn.cell];
             let seconds = cell.time()?;
-            cell.watched.look(cell.device.state());
+            cell.watched.record_state(cell.device.state());
             Ok(vec![Sample::from_times(vec![seconds])])
         };
         series.run(&mut turn, observer, None)?;
@@ -223,7 +223,7 @@ impl Candidates for Loops<'_> {
 }
 
 impl PeakCell {
-    /// Returns the largest relative deviation from the expected result; `None` for work that is not checked.
+    /// Verifies the result of the work. Returns its largest deviation from the expected result.
     fn check(&mut self) -> Result<Option<f64>, DeviceError> {
         match &mut self.work {
             Work::Chains(chains) => chains.check().map(Some),

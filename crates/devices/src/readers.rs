@@ -13,7 +13,7 @@ impl Reader for BabelStreamReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "fewer kernels than the run selected (five if the output does not have their number): suspect"
+        "fewer kernels than the run selected (five if the output does not state how many): suspect"
     }
 
     fn first_characters(&self) -> &'static str {

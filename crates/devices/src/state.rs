@@ -22,7 +22,7 @@ impl DeviceStates {
     }
 
     /// Records the state after a round.
-    pub fn look(&mut self, now: Option<ClockState>) {
+    pub fn record_state(&mut self, now: Option<ClockState>) {
         if self.warm.is_none() {
             self.warm.clone_from(&now);
         }
@@ -120,8 +120,8 @@ mod tests {
         };
         let judged = |after: ClockState| {
             let mut watched = DeviceStates::new(Some(state(7, 1, 300.0)));
-            watched.look(Some(state(7, 1, 1980.0)));
-            watched.look(Some(after));
+            watched.record_state(Some(state(7, 1, 1980.0)));
+            watched.record_state(Some(after));
             let mut validity = Validity::valid();
             watched.judge("cuda:0", &mut validity);
             validity

@@ -413,7 +413,7 @@ impl StreamCell {
         let times = self.bench.pass(&self.loops)?;
         let after = on_host.then(stolen_ticks).flatten();
         let ticks = after.zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
-        self.watched.look(self.device.state());
+        self.watched.record_state(self.device.state());
         let (device, host): (Vec<f64>, Vec<f64>) = times.into_iter().unzip();
         let mut sample = Sample::from_times([device, host].concat());
         sample.causes.extend((ticks > 0).then_some(Cause::Stolen { ticks }));

@@ -62,7 +62,7 @@ pub fn choose(
     };
     let working = halving::prepare_candidates(&shapes, &late, &mut first_turn)?;
     let tried = working.iter().map(Vec::len).max().unwrap_or(0);
-    let mut groups: Vec<Halving<LoopShape>> = working.into_iter().map(without_hopeless).collect();
+    let mut groups: Vec<Halving<LoopShape>> = working.into_iter().map(without_slow_loops).collect();
     let mut turns = Loops { bench, kernels, stop };
     halving::choose(&mut turns, &mut groups, &RULES, deadline)?;
     let leaders = groups.iter().map(|group| *group.leader());
@@ -75,7 +75,7 @@ fn device_rate(times: &Times) -> TurnRate {
 }
 
 /// Returns the loops that are not much slower than the fastest loop, with the samples of their first passes.
-fn without_hopeless(working: Vec<(LoopShape, TurnRate)>) -> Halving<LoopShape> {
+fn without_slow_loops(working: Vec<(LoopShape, TurnRate)>) -> Halving<LoopShape> {
     let best = working.iter().map(|(_, first)| first.rate).fold(0.0, f64::max);
     let near: Vec<(LoopShape, TurnRate)> =
         working.into_iter().filter(|(_, first)| first.rate >= MIN_FIRST_RATE * best).collect();

@@ -50,7 +50,7 @@ pub fn choose(
         _ => {
             let other = others.iter().find_map(|list| list.operations.first());
             let other = other.map_or("", |operation| operation.name);
-            let text = format!("aio_{name} and {other} need two engines");
+            let text = format!("aio_{name} and {other} require different engines");
             Err(Failure::usage(text).hint(format!(
                 "measure them in two runs, or all with --engine uring -o {name},{other}"
             )))
@@ -95,7 +95,10 @@ mod tests {
             IoEngine::Uring
         );
         let refused = |text: &str, engine| choose(&lists(text), engine).unwrap_err().to_string();
-        assert!(refused("aio_read,write", None).contains("aio_read and write need two engines"));
+        assert!(
+            refused("aio_read,write", None)
+                .contains("aio_read and write require different engines")
+        );
         assert!(refused("aio_read", Some(IoEngine::Mmap)).contains("not with --engine mmap"));
         assert_eq!(choose(&[], None).unwrap().engine, IoEngine::Sync);
     }

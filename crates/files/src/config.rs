@@ -30,7 +30,7 @@ nodegauge_measure::config! {
         /// True if pages are dropped before each operation that reads.
         dropped_before_reads: bool = Setting "dropped before reads";
         volume: keys::volume;
-        /// When a written mapping is written out.
+        /// Point in the operation at which a written mapping is written out (`msync`).
         msync: Msync = Setting "msync";
         /// Share of reads of a mix, percent.
         read_percent: Percent = Setting "read percent";

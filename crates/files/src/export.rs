@@ -12,8 +12,8 @@ const HEADER: [&str; 2] = [
 ];
 const KIB: f64 = 1024.0;
 
-/// Returns the measurements of the first folder in the first cache mode, because IOzone's table cannot show several
-/// folders or cache modes.
+/// Returns the gauge's own measurements of the first folder in the first cache mode, because IOzone's table cannot show
+/// several folders or cache modes.
 fn single_table_rows<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
     let own: Vec<&Row<'_>> =
         rows.iter().filter(|row| row.m.category == Category::Variant).collect();

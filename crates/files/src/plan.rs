@@ -235,7 +235,7 @@ fn volume_tasks(
         let odd = cells.iter().find(|cell| !cell.block.0.is_multiple_of(logical));
         if let Some(cell) = odd.filter(|_| setup.direct) {
             return Err(Failure::usage(format!(
-                "direct I/O requires blocks that are multiples of {logical} bytes, not of {} bytes",
+                "direct I/O requires block sizes that are multiples of {logical} B; {} B is not",
                 cell.block.0,
             ))
             .hint("use other --block-sizes"));

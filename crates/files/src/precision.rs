@@ -15,20 +15,20 @@ use nodegauge_measure::{Fraction, Seconds};
 /// value.
 const PRECISION: f64 = 0.05;
 /// Minimum number of passes, which is the minimum that the rule of doubt requires for a median.
-pub(crate) const FEWEST: usize = TYPICAL.min;
+pub(crate) const MIN_PASSES: usize = TYPICAL.min;
 /// Minimum ratio of the duration of a pass to the time for reading the clock. The start and the end of a pass each have
 /// an error of one reading.
 const READINGS: f64 = 100.0;
 
-/// Returns the reason why these samples do not determine the rate; `None` if they do. `reading` is the time for reading
-/// the clock.
+/// Returns the reason why these samples do not determine the rate; `None` if they do, or if there are fewer than
+/// [`MIN_PASSES`]. `reading` is the time for reading the clock.
 pub(crate) fn doubt<'a>(
     samples: impl IntoIterator<Item = &'a OperationSample>,
     reading: Seconds,
 ) -> Option<String> {
     let samples: Vec<&OperationSample> = samples.into_iter().collect();
     let shortest = samples.iter().map(|sample| sample.seconds).fold(f64::INFINITY, f64::min);
-    if samples.len() < FEWEST {
+    if samples.len() < MIN_PASSES {
         return None;
     }
     if shortest < READINGS * reading.0 {

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Maximum duration of the probe of a file system.
-const LONGEST: Duration = Duration::from_millis(100);
+const MAX_PROBE_TIME: Duration = Duration::from_millis(100);
 /// Block size of the probe.
 const BLOCK: Bytes = Bytes::mib(1);
 /// Advice in hints on how to shorten a run.
@@ -50,7 +50,7 @@ fn predicted(plan: &FilesPlan, task: &Task, rate: BytesPerSec) -> PredictedTime 
     let operation = plan.options.limit.map_or(over_all, |limit| limit.min(over_all));
     // A file that an operation writes only in part is completed afterwards.
     let min = over_all + operation * (task.operations.len() as u32).saturating_sub(1);
-    PredictedTime { min, likely: min * precision::FEWEST as u32 }
+    PredictedTime { min, likely: min * precision::MIN_PASSES as u32 }
 }
 
 /// Measures the rate at which a new file of at most `max` bytes is written through the page cache.
@@ -59,7 +59,7 @@ fn writing_rate(path: &Path, max: Bytes) -> std::io::Result<BytesPerSec> {
     let block = vec![1; BLOCK.0.min(max.0) as usize];
     let begun = clock::now();
     let mut written = 0;
-    while written < max.0 && clock::now() < begun + LONGEST {
+    while written < max.0 && clock::now() < begun + MAX_PROBE_TIME {
         file.write_all(&block)?;
         written += block.len() as u64;
     }

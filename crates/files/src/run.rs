@@ -199,7 +199,7 @@ impl Turns<'_> {
         let mut are_known = true;
         for operation in &self.plan.tasks[cell].1.operations {
             let Some(own) = self.measured.own.get(&(cell, operation.name)) else { return false };
-            if own.len() < precision::FEWEST {
+            if own.len() < precision::MIN_PASSES {
                 return false;
             }
             are_known &= precision::doubt(own.iter(), self.reading).is_none();

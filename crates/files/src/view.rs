@@ -126,7 +126,8 @@ fn closing(rows: &[&Row<'_>]) -> Option<Section> {
         for (ours, row) in compared.into_iter().take(MAX_COMPARED_OPERATIONS) {
             let (file, block) = row.sizes().unwrap_or_default();
             let name = &row.m.name;
-            let does = format!("does {name} of {} in blocks of {}", size(file), size(block));
+            let does =
+                format!("runs {name} on a file of {} in blocks of {}", size(file), size(block));
             let [a, b] = [(program, row.m), ("nodegauge", ours.m)]
                 .map(|(label, figure)| Contender { name: label, figure });
             sentences.extend(single_run_sentence(a, b, &does, row.m.quoted));
@@ -188,8 +189,8 @@ fn add_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
     section.doubts(&measurements(group));
 }
 
-/// Returns the rate of a copy in memory, which limits reads from the page cache. It is half of STREAM's rate, because
-/// STREAM counts each copied byte twice, as read and as written.
+/// Returns the rate of a copy in memory, which limits reads from the page cache; `None` for other figures. It is half
+/// of STREAM's rate, because STREAM counts each copied byte twice, as read and as written.
 pub(crate) fn reach(record: &Record, figure: &Measurement) -> Option<Reach> {
     let config: FilesConfig = figure.read_config();
     let is_cached = config.cache == Some(CacheMode::Cached);
@@ -245,7 +246,7 @@ pub(crate) fn volume_in_words(volume: &Volume, in_full: bool) -> String {
     if let Some(device) = device {
         let scheduler = volume.scheduler.as_ref().map(|name| format!("scheduler {name}"));
         let rotates = volume.rotational.map(|rotates| {
-            if rotates { "reports that it rotates" } else { "does not rotate" }.to_owned()
+            if rotates { "reported as rotational" } else { "not rotational" }.to_owned()
         });
         let known: Vec<String> =
             [volume.model.clone(), scheduler, rotates].into_iter().flatten().collect();

@@ -62,7 +62,7 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     let runs = counted(of.runs, "run");
     let why = if statistical > practical.0 {
         let of_a_run = Fraction(spread.unwrap_or_default());
-        format!("{:.2} x spread of a run of {of_a_run}", limit(of.runs))
+        format!("{:.2} x spread of single runs, {of_a_run}", limit(of.runs))
     } else {
         "practical limit".to_owned()
     };
@@ -83,8 +83,8 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     ReferenceFigure { loss_found: power.found, needed: power.needed, ..figure }
 }
 
-/// Keeps the figures of one size per kind of node, because a reference has a single size: the size that most runs have.
-/// Returns a remark for each figure from which runs were left out.
+/// Keeps, for each figure and kind of node, only the values measured with the size that most runs have, because a
+/// reference has one size per figure. Returns a remark for each figure from which runs were left out.
 pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     let mut counts: BTreeMap<SizedFigure, BTreeMap<Option<u64>, usize>> = BTreeMap::new();
     for run in runs.iter() {
@@ -120,7 +120,7 @@ pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     remarks
 }
 
-/// Figure of nodes of one kind, whose runs may have different sizes.
+/// Figure of nodes of one kind; the runs of these nodes may have different sizes.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SizedFigure {
     kind: String,
@@ -145,7 +145,7 @@ pub fn powers(reference: &Reference) -> Vec<String> {
 }
 
 /// Formats a reference as the attribute of a ReFrame check. The names are those of the shipped check,
-/// `docs/examples/reframe_nodegauge.py`. `system` is the system and partition in ReFrame.
+/// `docs/examples/reframe_nodegauge.py`. `system` is ReFrame's name of the system and partition.
 pub fn as_reframe(reference: &Reference, system: &str) -> String {
     let mut text = String::new();
     for group in &reference.groups {
@@ -240,7 +240,7 @@ mod tests {
         let wide = made(runs(|i| 380e9 * (1.0 + 0.03 * ((i * 7 % 20) as f64 / 10.0 - 1.0)), 20));
         let of_wide = &wide.groups[0].figures[0];
         assert!(of_wide.bound < 0.92 * of_wide.value, "{}", of_wide.basis);
-        assert!(of_wide.basis.contains("x spread of a run of"), "{}", of_wide.basis);
+        assert!(of_wide.basis.contains("x spread of single runs, "), "{}", of_wide.basis);
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
         assert!(varied.loss_found.is_some_and(|loss| loss.0 > 0.3), "{varied:?}");
         assert!(varied.needed.is_some_and(|needed| needed.runs > 20), "{varied:?}");
         let line = &powers(&wide)[0];
-        assert!(line.starts_with("triad: a loss of 10 % is not found, only one of "), "{line}");
+        assert!(line.starts_with("triad: cannot find a loss of 10 %, only one of "), "{line}");
         assert!(line.ends_with(" runs of each node would suffice"), "{line}");
         // A reference from an earlier version has none of these values.
         let text = serde_json::to_string(&precise).unwrap();

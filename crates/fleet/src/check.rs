@@ -11,7 +11,7 @@ use crate::cause::{
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
-use nodegauge_analysis::slow::power::{Peers, Power, Standing};
+use nodegauge_analysis::slow::power::{PeerVerdict, Peers, Power};
 use nodegauge_analysis::slow::{Components, RobustSpread};
 use nodegauge_measure::record::{EventCount, Finding, HardwareEvent, Machine, Severity};
 use nodegauge_measure::{Bytes, Fraction};
@@ -80,7 +80,7 @@ pub fn lost_parts(group: &ReferenceGroup, machine: &Machine) -> Vec<Remark> {
     .collect()
 }
 
-/// Judges hardware errors in an interval; `None` if its length is unknown.
+/// Judges the hardware errors that occurred within `interval`; `None` if the length of the interval is unknown.
 pub fn judge_errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Remark> {
     let mut remarks = Vec::new();
     for event in events {
@@ -104,7 +104,7 @@ const LONGEST_LABEL: usize = 12;
 /// Returns the location of an event for a reason: the slot, otherwise the driver's label of the module if it is short,
 /// otherwise the number of the module.
 fn short_place(event: &EventCount) -> &str {
-    let place = event.place();
+    let place = event.location();
     let place = place.strip_prefix("rasdaemon: ").unwrap_or(place);
     match place.split_once(", ") {
         Some((_, label)) if label.chars().count() <= LONGEST_LABEL => label,
@@ -154,9 +154,9 @@ pub fn judge_findings(findings: &[Finding], other_load: &str) -> Vec<Remark> {
 /// Bound of a figure, with its origin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FigureBound {
-    /// Value of good nodes.
+    /// Value of good nodes, in the unit of the figure.
     pub value: f64,
-    /// Worst value of a good node.
+    /// Worst value of a good node, in the unit of the figure.
     pub bound: f64,
     /// Origin in one word: `ref` for the reference, `own` for earlier runs of the node itself.
     pub base: String,
@@ -243,14 +243,14 @@ impl CheckedFigure {
         let measured = self.measured.iter().find_map(|one| one.size)?;
         let words = match bound.size {
             Some(size) if size == measured => return None,
-            Some(size) => Bytes(size).to_string(),
+            Some(size) => format!("size {}", Bytes(size)),
             None if self.follows_size_rule() => return None,
-            None => "unknown".to_owned(),
+            None => "an unknown size".to_owned(),
         };
         let of = Bytes(measured);
         let option = of.to_string().replace(' ', "");
         Some(format!(
-            "{}: measured with size {of}, but the bound is for size {words}; make the reference from runs with \
+            "{}: measured with size {of}, but the bound is for {words}; make the reference from runs with \
              --size {option}",
             self.key
         ))
@@ -276,7 +276,7 @@ impl CheckedFigure {
             return false;
         }
         let Some((bound, share)) = self.bound.as_ref().zip(self.share()) else { return false };
-        !self.is_below() && bound.power.standing(share.0) == Standing::Undecided
+        !self.is_below() && bound.power.peer_verdict(share.0) == PeerVerdict::Undecided
     }
 
     /// True if a second measurement may change the judgement. The better of the two measurements counts.
@@ -319,7 +319,7 @@ impl CheckedFigure {
             return Some(Remark::new(NodeVerdict::Unknown, "not confirmed", text));
         }
         if self.is_undecided() {
-            let share = self.share()?.rounded_down().in_short();
+            let share = self.share()?.rounded_down().in_compact_percent();
             let reason = format!("{} {share}: undecided", self.key.word());
             let sought = bound.power.sought.in_whole_percent();
             let text = format!("{text}; a loss of {sought} is not excluded");
@@ -328,7 +328,8 @@ impl CheckedFigure {
         Some(Remark::new(NodeVerdict::Bad, self.in_short(cause)?, text))
     }
 
-    /// Returns the loss that would have been detected; `None` if the figure has no bound, or no power.
+    /// Returns the smallest loss that the check would have detected; `None` if the figure has no bound, or if the
+    /// judgement has no power.
     pub fn loss_found(&self) -> Option<Fraction> {
         let power = self.bound.as_ref()?.power;
         power.found.filter(|_| power.suffices() && self.other_size().is_none())
@@ -336,7 +337,7 @@ impl CheckedFigure {
 
     /// Describes the figure with its likely cause in at most 20 characters: `mem 69% of ref: DIMM`.
     pub fn in_short(&self, cause: Option<&str>) -> Option<String> {
-        let share = self.share()?.rounded_down().in_short();
+        let share = self.share()?.rounded_down().in_compact_percent();
         let base = &self.bound.as_ref()?.base;
         Some(reason_with_cause(&format!("{} {share}", self.key.word()), base, cause))
     }

@@ -159,7 +159,7 @@ pub fn page(
     let usual = match between.iter().filter(|one| one.is_tie).count() {
         0 => "most nodes",
         n if n == between.len() => "others",
-        _ => "most nodes or others",
+        _ => "other nodes",
     };
     let mut sections = vec![section("nodes", between, usual)];
     let mut lists = Section::new("lists");

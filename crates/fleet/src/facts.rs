@@ -127,7 +127,7 @@ fn option_with_rounded_size(option: &str) -> String {
     }
 }
 
-/// Returns the names of the parts in a list; `None` if a part has no name.
+/// Returns the names of the parts in a list; `None` if a part has no name, or if two parts have the same name.
 fn part_names(items: &[Value], fields: &[&str]) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut distinct = BTreeSet::new();

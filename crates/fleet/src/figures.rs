@@ -154,7 +154,7 @@ pub struct FigureSelection<'a> {
     pub gauges: &'a [&'a dyn Gauge],
     /// Registry of the keys that distinguish figures.
     pub registry: &'a Registry,
-    /// True to compare all figures of a record, not only the headlines.
+    /// True to compare all figures of a record instead of only the headline figures.
     pub all: bool,
     /// True to keep the facts of the nodes in memory, for a comparison of facts.
     pub facts: bool,

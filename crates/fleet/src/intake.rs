@@ -18,6 +18,7 @@ use crate::node::NodeRun;
 use nodegauge_gauge::readers;
 use nodegauge_measure::record::{self, Record};
 use nodegauge_measure::{Failure, legible};
+use nodegauge_os::map_in_parallel;
 use parts::Input;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -137,7 +138,7 @@ impl Intake {
             all.files.extend(part.files);
             all.rejected.extend(part.rejected);
         }
-        logs::settle(&mut all);
+        logs::merge_logs(&mut all);
         all.deduplicate();
         Ok(all)
     }
@@ -387,7 +388,7 @@ impl ToolFields {
     }
 }
 
-/// Returns the elements of a JSON array; `None` if the text is not an array.
+/// Returns the elements of a JSON array of objects; `None` for any other text.
 fn array(content: &str) -> Option<Vec<serde_json::Value>> {
     content.trim_start().starts_with('[').then_some(())?;
     let all: Vec<serde_json::Value> = serde_json::from_str(content).ok()?;
@@ -410,7 +411,7 @@ fn minions(json: &str) -> Option<Vec<(String, String)>> {
     outputs.iter().any(|(_, output)| output.contains('{')).then_some(outputs)
 }
 
-/// Adds the regular files in a folder, sorted by name. Hidden files and folders are skipped.
+/// Adds the regular files in a folder and its subfolders, sorted by name. Hidden files and folders are skipped.
 fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failure> {
     let failed =
         |cause| Failure::usage(format!("cannot read {}", legible::path(folder))).cause(cause);
@@ -434,7 +435,8 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failu
 /// Extensions of files that tools name after a node.
 const ENDINGS: [&str; 6] = [".json", ".jsonl", ".out", ".txt", ".log", ".err"];
 
-/// Returns the file name without one of these extensions; `None` for other files.
+/// Returns the file name without its extension if the extension is one of [`ENDINGS`], otherwise the whole file name.
+/// Returns `None` for a name that is not UTF-8.
 fn stem(path: &Path) -> Option<&str> {
     let name = path.file_name()?.to_str()?;
     Some(ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name))

@@ -1,5 +1,5 @@
-//! Parts of a node: processor, cores, memory modules, channels, NUMA nodes, devices and their links. They determine its
-//! kind, and by its parts a node is compared with a good node of its kind.
+//! Parts of a node: processor, cores, memory modules, channels, NUMA nodes, devices and their links. The parts of a
+//! node are compared with those of a good node of its kind.
 //!
 //! Nodes of one kind have the same [`NodeKind`]. Nodes of one kind with different [`Inventory`] are variants: a site
 //! may have many nodes with more memory, but a single node with less memory has lost a module.
@@ -55,7 +55,8 @@ pub struct Inventory {
     /// Number of NUMA nodes.
     #[serde(default)]
     pub numa_nodes: Option<u32>,
-    /// Memory in bytes, rounded to two digits of GiB, because the kernel reserves a varying part.
+    /// Memory in bytes, rounded to two significant digits of its size in GiB, because the kernel reserves a varying
+    /// part.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
     /// Number of memory modules.
@@ -202,12 +203,13 @@ impl Inventory {
     /// Describes the parts that distinguish variants: `192 cores, 2 NUMA nodes, 768 GiB in 24 DIMMs at 4800 MT/s`.
     pub fn in_words(&self) -> String {
         let mut parts = Vec::new();
-        parts.extend(self.cores.map(|n| format!("{n} cores")));
+        parts.extend(self.cores.map(|n| counted(n as usize, "core")));
         let smt = self.threads.filter(|n| Some(*n) != self.cores);
-        parts.extend(smt.map(|n| format!("{n} threads")));
+        parts.extend(smt.map(|n| counted(n as usize, "thread")));
         parts.extend(self.numa_nodes.map(|n| counted(n as usize, "NUMA node")));
         parts.extend(self.memory_bytes.map(|bytes| {
-            let modules = self.dimms.map(|n| format!(" in {n} DIMMs")).unwrap_or_default();
+            let modules = self.dimms.map(|n| format!(" in {}", counted(n as usize, "DIMM")));
+            let modules = modules.unwrap_or_default();
             let speed = self.memory_mt_per_s.map(|n| format!(" at {n} MT/s")).unwrap_or_default();
             format!("{}{modules}{speed}", Bytes(bytes))
         }));

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 #[derive(Debug, Default)]
 pub struct Names<'a> {
     expected: HashSet<&'a str>,
-    /// Expected name by host name, for hosts whose expected name has another domain or none.
-    asked: HashMap<&'a str, &'a str>,
-    /// Labels of the nodes by host name, for host names that several nodes share.
+    /// Map from host name to expected name, for hosts whose expected name has another domain or none.
+    expected_names: HashMap<&'a str, &'a str>,
+    /// Map from host name to the labels of its nodes, for host names that several nodes share.
     shared: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Names<'a> {
                 hosts.entry(label).or_default().insert(&run.host);
             }
         }
-        let asked = asked(run_hosts(runs), &expected);
+        let expected_names = expected_names(run_hosts(runs), &expected);
         let mut shared = BTreeMap::new();
         for (host, of_host) in labels {
             let known: BTreeSet<&str> = of_host.iter().copied().flatten().collect();
@@ -45,7 +45,7 @@ impl<'a> Names<'a> {
                 shared.insert(host, known);
             }
         }
-        Self { expected, asked, shared }
+        Self { expected, expected_names, shared }
     }
 
     /// Returns the name of the node of a run.
@@ -53,7 +53,7 @@ impl<'a> Names<'a> {
         let host: &'a str = &run.host;
         match run.label.as_deref() {
             Some(label) if self.expected.contains(label) || self.shared.contains_key(host) => label,
-            _ => self.asked.get(host).copied().unwrap_or(host),
+            _ => self.expected_names.get(host).copied().unwrap_or(host),
         }
     }
 
@@ -80,9 +80,12 @@ fn run_hosts(runs: &[NodeRun]) -> BTreeSet<&str> {
     runs.iter().map(|run| run.host.as_str()).collect()
 }
 
-/// Returns the expected name by host name, for hosts whose names differ from it only in the domain. A name that is
+/// Returns a map from host name to expected name, for hosts whose two names differ only in the domain. A name that is
 /// ambiguous without the domain is left out.
-fn asked<'a>(hosts: BTreeSet<&'a str>, expected: &HashSet<&'a str>) -> HashMap<&'a str, &'a str> {
+fn expected_names<'a>(
+    hosts: BTreeSet<&'a str>,
+    expected: &HashSet<&'a str>,
+) -> HashMap<&'a str, &'a str> {
     let mut by_short: HashMap<String, (Vec<&str>, Vec<&str>)> = HashMap::new();
     for name in expected.iter().copied() {
         by_short.entry(short(name)).or_default().0.push(name);
@@ -92,15 +95,15 @@ fn asked<'a>(hosts: BTreeSet<&'a str>, expected: &HashSet<&'a str>) -> HashMap<&
             of_name.push(host);
         }
     }
-    let mut asked = HashMap::new();
+    let mut found = HashMap::new();
     for (names, of_name) in by_short.into_values() {
         if let ([name], [host]) = (&names[..], &of_name[..])
             && name.contains('.') != host.contains('.')
         {
-            asked.insert(*host, *name);
+            found.insert(*host, *name);
         }
     }
-    asked
+    found
 }
 
 /// Returns a name without its domain.

@@ -34,7 +34,7 @@ pub struct NodeRun {
     pub clock_hz: Option<f64>,
     /// Identifiers of the findings that disturb measurements.
     pub findings: Vec<String>,
-    /// Identifiers of the critical findings among them. These are defects of the node, regardless of other load.
+    /// Identifiers of the critical findings. These are defects of the node, regardless of other load.
     pub critical: Vec<String>,
     /// Description of other load during the run; `None` if there was none.
     pub other_load: Option<String>,

@@ -142,7 +142,8 @@ fn group_section(group: &RankedGroup, all: bool) -> Section {
     let more = group.nodes.len() - shown.len();
     section.push(table);
     if more > 0 {
-        let text = format!("{} are not listed; --format csv has all", counted(more, "more node"));
+        let text =
+            format!("not listed: {}; --format csv lists all nodes", counted(more, "more node"));
         section.push(Note::new("", text).faint());
     }
     for node in group.nodes.iter().filter(|node| node.verdict != RankVerdict::Good).take(MAX_ROWS) {

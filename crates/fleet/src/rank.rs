@@ -16,7 +16,7 @@ use crate::inventory::{Inventory, InventoryDifference, NodeKind};
 use crate::names::Names;
 use crate::node::NodeRun;
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
-use nodegauge_analysis::slow::power::{Power, Standing};
+use nodegauge_analysis::slow::power::{PeerVerdict, Power};
 use nodegauge_analysis::slow::{self, Components, MIN_NODES, NodeGroup, RobustSpread};
 use nodegauge_measure::Fraction;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -70,7 +70,7 @@ pub struct Ranking {
     pub missing: Vec<(String, String)>,
     /// Texts that contain no record.
     pub rejected: Vec<RejectedText>,
-    /// Number of repeated records.
+    /// Number of records that were found more than once; each counts once.
     pub duplicates: usize,
     /// Remarks on the whole ranking.
     pub remarks: Vec<String>,
@@ -113,7 +113,7 @@ pub struct FigureStatistics {
     pub limit: Option<f64>,
     /// Bound in the reference.
     pub reference: Option<ReferenceFigure>,
-    /// Array size or working set in bytes, if all runs had the same.
+    /// Array size or working set in bytes; `None` if it is unknown or differs between the runs.
     pub size: Option<u64>,
 }
 
@@ -149,13 +149,13 @@ pub struct RankedFigure {
     pub reference_share: Option<f64>,
     /// Robust z, which is negative for values worse than the median; `None` for fewer than eight nodes.
     pub z: Option<f64>,
-    /// True if the value is beyond the limits. False if there are enough runs, and too few of them are beyond the
-    /// limits.
+    /// True if the value is beyond the limits. If the node has enough runs, a sufficient number of its runs must be
+    /// beyond the limits, too.
     pub exceeds_limits: bool,
     /// Number of runs beyond the limits.
     pub runs_exceeding: usize,
-    /// Result of the judgement of a value within the limits; `None` if neither group nor reference can judge it.
-    pub standing: Option<Standing>,
+    /// Verdict on a value within the limits; `None` if neither group nor reference can judge it.
+    pub peer_verdict: Option<PeerVerdict>,
     /// Power of the judgement. If both group and reference judge, it is the power of the one that detects the smaller
     /// loss.
     pub power: Option<Power>,
@@ -261,7 +261,7 @@ struct Column {
 }
 
 impl Column {
-    /// Returns the size if all runs have the same.
+    /// Returns the array size or working set in bytes; `None` if it is unknown or differs between the runs.
     fn size(&self) -> Option<u64> {
         let mut sizes = self.sizes.iter();
         let first = *sizes.next()?;
@@ -442,20 +442,19 @@ impl<'a> Judges<'a> {
 
     /// Judges the value of a node with `runs` runs. Returns the result and the power of the stronger judge. A judge
     /// without power is ignored if the other judge has power.
-    fn standing(&self, runs: usize, value: f64) -> (Option<Standing>, Option<Power>) {
+    fn peer_verdict(&self, runs: usize, value: f64) -> (Option<PeerVerdict>, Option<Power>) {
         let Some(powers) = self.powers.get(&runs) else { return (None, None) };
         let by_peers = powers
             .peers
-            .map(|power| (power, power.standing(self.of.key.share(value, self.of.median))));
+            .map(|power| (power, power.peer_verdict(self.of.key.share(value, self.of.median))));
         let by_reference = powers.reference.zip(self.of.reference.as_ref());
         let by_reference =
-            by_reference.map(|(power, reference)| (power, power.standing(reference.share(value))));
-        let judged: Vec<(Power, Standing)> = by_peers.into_iter().chain(by_reference).collect();
-        let order = [Standing::Undecided, Standing::Good, Standing::Unknown];
-        let standing =
-            order.into_iter().find(|standing| judged.iter().any(|(_, one)| one == standing));
+            by_reference.map(|(power, of)| (power, power.peer_verdict(of.share(value))));
+        let judged: Vec<(Power, PeerVerdict)> = by_peers.into_iter().chain(by_reference).collect();
+        let order = [PeerVerdict::Undecided, PeerVerdict::Good, PeerVerdict::Unknown];
+        let verdict = order.into_iter().find(|known| judged.iter().any(|(_, one)| one == known));
         let strongest = judged.iter().map(|(power, _)| *power);
-        (standing, strongest.min_by(|a, b| smallest_loss(a).total_cmp(&smallest_loss(b))))
+        (verdict, strongest.min_by(|a, b| smallest_loss(a).total_cmp(&smallest_loss(b))))
     }
 }
 
@@ -472,8 +471,8 @@ fn better_median(performances: &[f64]) -> Option<f64> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// Returns the figure of the node with index `at`. A node with at least `confirm` runs is beyond the limits only if
-/// `confirm` of its runs are.
+/// Returns the figure of the node with index `at`. If the node has at least `confirm` runs, the figure is beyond the
+/// limits only if `confirm` of these runs are.
 fn ranked_figure(
     column: &Column,
     judges: &Judges<'_>,
@@ -486,7 +485,7 @@ fn ranked_figure(
     let value = of.value_from_performance(own);
     let runs_exceeding = runs.iter().filter(|run| of.exceeds_limits(**run)).count();
     let is_acquitted = runs.len() >= confirm && runs_exceeding < confirm;
-    let (standing, power) = judges.standing(runs.len(), value);
+    let (peer_verdict, power) = judges.peer_verdict(runs.len(), value);
     Some(RankedFigure {
         value,
         share: of.key.share(value, of.median),
@@ -494,14 +493,14 @@ fn ranked_figure(
         z: of.limit.map(|_| of.group().robust.z(own)),
         exceeds_limits: of.exceeds_limits(own) && !is_acquitted,
         runs_exceeding,
-        standing,
+        peer_verdict,
         power,
         doubt: column.doubts[at].clone(),
     })
 }
 
-/// Returns the index of the worst of the figures for which `is_meant` is true, i.e. of the smallest share of the
-/// reference or of the median.
+/// Returns the index of the worst figure among those for which `is_meant` is true: the figure with the smallest share
+/// of the reference or of the median.
 fn worst(
     figures: &[Option<RankedFigure>],
     is_meant: impl Fn(&RankedFigure) -> bool,
@@ -527,8 +526,8 @@ fn judged(
     options: &RankingOptions,
 ) -> RankedNode {
     let beyond = worst(&figures, |figure| figure.exceeds_limits);
-    let undecided = worst(&figures, |figure| figure.standing == Some(Standing::Undecided));
-    let without_power = worst(&figures, |figure| figure.standing == Some(Standing::Unknown));
+    let undecided = worst(&figures, |figure| figure.peer_verdict == Some(PeerVerdict::Undecided));
+    let without_power = worst(&figures, |figure| figure.peer_verdict == Some(PeerVerdict::Unknown));
     let deciding = beyond.or(undecided).or(without_power).or_else(|| worst(&figures, |_| true));
     let is_judged = figures.iter().zip(statistics).any(|(one, of)| one.is_some() && of.is_judged());
     let load = node.runs.iter().find_map(|run| run.other_load.clone());

@@ -51,9 +51,9 @@ pub struct ReferenceFigure {
     /// Identity of the figure.
     #[serde(flatten)]
     pub key: FigureKey,
-    /// Median of the nodes.
+    /// Median of the nodes, in the unit of the figure.
     pub value: f64,
-    /// Worst value of a good node: the lowest rate, or the longest time.
+    /// Worst value of a good node, in the unit of the figure: the lowest rate, or the longest time.
     pub bound: f64,
     /// Number of nodes.
     pub nodes: usize,
@@ -69,7 +69,7 @@ pub struct ReferenceFigure {
     /// references from earlier versions. Readers compute it from the spreads.
     #[serde(default)]
     pub loss_found: Option<Fraction>,
-    /// Number of measurements with which a loss worth acting on would be detected; absent if it is already detected.
+    /// Numbers of nodes and runs with which a loss worth acting on would be detected; absent if it is already detected.
     #[serde(default)]
     pub needed: Option<MeasuredNodes>,
     /// Array size or working set of all runs, in bytes; absent for figures without a size, if runs had different sizes,

@@ -10,7 +10,7 @@ use nodegauge_toolchain::mpi::HostList;
 pub enum FleetTool {
     /// One step of Slurm inside an allocation.
     Slurm,
-    /// ReFrame with the check that is shipped.
+    /// ReFrame, with the check that nodegauge ships.
     Reframe,
     /// ClusterShell.
     Clush,
@@ -43,14 +43,14 @@ nodegauge_measure::names!(
 );
 
 /// Command that each node runs if the user gives none.
-const USUAL: [&str; 2] = ["run", "--quick"];
+const DEFAULT_COMMAND: [&str; 2] = ["run", "--quick"];
 /// Comment in scripts for tools that were not available for a test.
 const UNTESTED: &str = "# Written from the manual; not tested with this program.\n";
 
 /// Returns the command that prints only the record of a node on standard output.
 pub fn record_command(program: &str, command: &[String], record: &str) -> CommandLine {
     let command: Vec<&str> = match command {
-        [] => USUAL.to_vec(),
+        [] => DEFAULT_COMMAND.to_vec(),
         given => given.iter().map(String::as_str).collect(),
     };
     let command = match command.as_slice() {

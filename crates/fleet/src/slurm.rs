@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const JOB_SCRIPT: &str = "#!/bin/sh\nexec \"$@\"";
 /// Name of the job script in the state folder.
 const JOB_SCRIPT_NAME: &str = "job.sh";
-/// Parts of Slurm's message if it refuses a job because of a limit on the number of jobs.
+/// Texts in the message with which Slurm refuses a job because of a limit on the number of jobs.
 const LIMITS: [&str; 4] =
     ["MaxSubmit", "job submit limit", "temporarily unable to accept", "MaxJobCount"];
 /// Reasons of pending jobs whose node will not become available by itself.
@@ -165,7 +165,7 @@ pub fn nodes(
 }
 
 /// Parses the output of sinfo. Without a partition, only nodes of the default partition are returned, which sinfo marks
-/// with `*`.
+/// with `*`; if sinfo marks no partition, all nodes are returned.
 fn node_states(text: &str, is_partition: bool) -> BTreeMap<String, NodeState> {
     let mut rows = Vec::new();
     for line in text.lines() {

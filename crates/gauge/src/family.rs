@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_and_found_figures_are_distinguished_by_name() {
+    fn points_and_derived_figures_are_distinguished_by_name() {
         let PointNames { latency, bandwidth } = PointNames::new("2:1", 50);
         assert!(is_point(&latency) && is_point(&bandwidth.unwrap()));
         let idle = PointNames::new("2:1", 0);

@@ -170,7 +170,8 @@ fn sum(of: &[&Measurement], names: &[String]) -> Option<Measurement> {
     }
     let suspect = with.iter().filter(|m| m.validity.status == Status::Suspect).count();
     if suspect > 0 {
-        validity.suspect(format!("the figure of {} is suspect", counted(suspect, "host")));
+        let count = counted(suspect, "host");
+        validity.suspect(format!("the sum includes suspect figures of {count}"));
     }
     let name = format!("{}_sum", first.name);
     let mut sum = Measurement::new(&first.gauge, &first.test, name, first.unit)
@@ -702,7 +703,7 @@ mod tests {
     }
 
     #[test]
-    fn different_host_is_reported() {
+    fn host_with_different_processor_is_reported() {
         let outcome = run();
         let reported: Vec<&str> = outcome.notices.iter().map(|n| n.message.as_str()).collect();
         assert!(

@@ -43,7 +43,7 @@ impl<'a> LedgerWatch<'a> {
         let others: Vec<EventCount> =
             ledger.during.iter().filter_map(|event| without_parts(event, &of_parts)).collect();
         found.measurements.iter_mut().for_each(|figure| judge(figure, gauges, &others));
-        found.measurements.iter_mut().for_each(Measurement::doubt_limit);
+        found.measurements.iter_mut().for_each(Measurement::doubt_above_limit);
         found.notices.extend(ledger.vanished.iter().map(|counter| {
             let text = format!(
                 "a counter of hardware errors disappeared during the run: \
@@ -120,7 +120,7 @@ mod tests {
         Measurement::new(gauge, "test", "name", Unit::BytesPerSecond).value(Quoted::Single, 1e9)
     }
 
-    /// Gauge with this name; the flag tells whether its figures use links.
+    /// Gauge with this name; the flag is true if its figures use links.
     struct Named(&'static str, bool);
 
     impl Gauge for Named {

@@ -151,7 +151,7 @@ impl PlannedRun for PlanSequence {
                 Err(failure) if found.measurements.is_empty() => return Err(failure),
                 // With figures at hand, a part that refuses to run is left out instead of ending the sequence.
                 Err(refusal) if refusal.kind == FailureKind::Usage => {
-                    let text = format!("a part was left out: {}", refusal.single_line());
+                    let text = format!("a part of the run was left out: {}", refusal.single_line());
                     found.notices.push(Notice::new(NoticeId::Budget, "", text));
                 }
                 Err(failure) => found.failure = found.failure.or(Some(failure)),

@@ -199,7 +199,14 @@ pub fn conclusion(record: &Record, of: OutputTest) -> Option<String> {
         nodegauge_measure::record::Status::Valid => String::new(),
         _ => format!(" ({})", status.name()),
     };
-    Some(format!("{} printed {}{doubt} for {}{case}", row.program(), value.text, m.name_in_words()))
+    let parallel = row.parallelism();
+    let with = if parallel.is_empty() { String::new() } else { format!(", with {parallel}") };
+    Some(format!(
+        "Output of {}: {}{doubt} for {}{case}{with}",
+        row.program_version(),
+        value.text,
+        m.name_in_words()
+    ))
 }
 
 /// Figure with its configuration.
@@ -211,17 +218,34 @@ struct OutputRow<'a> {
 impl OutputRow<'_> {
     /// Describes the program: its version, its threads and its processes.
     fn program(&self) -> String {
-        let OutputConfig { engine, engine_version, threads, processes, .. } = &self.config;
+        let parallel = self.parallelism();
+        let separator = if parallel.is_empty() { "" } else { ", " };
+        format!("{}{separator}{parallel}", self.program_version())
+    }
+
+    /// Names the program and its version: `ior 3.3.0`.
+    fn program_version(&self) -> String {
+        let OutputConfig { engine, engine_version, .. } = &self.config;
         let mut words = engine.clone().unwrap_or_else(|| "another program".to_owned());
         if let Some(version) = engine_version {
             words.push_str(&format!(" {version}"));
         }
-        for (count, noun) in [(threads, "threads"), (processes, "processes")] {
+        words
+    }
+
+    /// Describes the known numbers of threads and processes: `2 threads, 1 process`; empty if both are unknown.
+    fn parallelism(&self) -> String {
+        let OutputConfig { threads, processes, .. } = &self.config;
+        let mut words = Vec::new();
+        for (count, one, several) in
+            [(threads, "thread", "threads"), (processes, "process", "processes")]
+        {
             if let Some(count) = count {
-                words.push_str(&format!(", {count} {noun}"));
+                let noun = if *count == 1 { one } else { several };
+                words.push(format!("{count} {noun}"));
             }
         }
-        words
+        words.join(", ")
     }
 
     /// Formats the size of the messages, blocks, data or files.

@@ -217,9 +217,9 @@ pub enum ReadError {
     },
     /// A line is longer than any line that a program prints; contains its length in bytes.
     Overlong(u64),
-    /// The text has more runs than any text of a program.
+    /// The text has more runs than are supported.
     TooMany {
-        /// Description of the runs that are too many.
+        /// Kind of the runs, e.g. `runs of ranks`.
         what: &'static str,
         /// Maximum number.
         most: usize,

@@ -8,9 +8,9 @@ use nodegauge_measure::record::{Measurement, Status, Validity, doubt};
 use nodegauge_measure::samples::MAX_DISTURBED_SHARE;
 use std::time::Duration;
 
-/// Minimum share of throttled periods, and of the time for which threads were stopped, with which figures are suspect.
-/// It is the same share of disturbance as for the rating of `hpl`.
-const NOTICED: f64 = 0.02;
+/// Share of throttled periods above which figures are suspect; the time for which threads were stopped must exceed the
+/// same share. The rating of `hpl` has the same limit for disturbances.
+const MIN_THROTTLED_SHARE: f64 = 0.02;
 
 /// Adds the throttling to the reasons for doubt of the figures measured during `elapsed`. If most periods were
 /// throttled, the kernel's counter proves the cause of the lost time, so reasons that attribute it to other programs
@@ -26,8 +26,8 @@ pub(crate) fn judge(found: &mut Outcome, during: Option<Throttling>, elapsed: Du
 /// True if the quota stopped threads in enough periods and for long enough. Old kernels do not count the time.
 fn is_noticed(during: &Throttling, elapsed: Duration) -> bool {
     let stopped = during.stopped.0;
-    let is_long = stopped <= 0.0 || stopped > NOTICED * elapsed.as_secs_f64();
-    is_long && during.share().0 > NOTICED
+    let is_long = stopped <= 0.0 || stopped > MIN_THROTTLED_SHARE * elapsed.as_secs_f64();
+    is_long && during.share().0 > MIN_THROTTLED_SHARE
 }
 
 /// Returns the reason with the remedy.

@@ -15,7 +15,7 @@ impl TimeWatch {
     }
 
     /// Compares the sources of time after the measurement, and adds differences to the reasons for doubt of all figures
-    /// measured since the begin.
+    /// measured since [`Self::begin`].
     pub fn end(self, found: &mut Outcome, machine: &Machine) {
         for doubt in self.0.doubts(&machine.processor) {
             found.doubt_own_figures(&doubt);

@@ -46,7 +46,7 @@ impl Store {
         found.iter().map(|id| self.own_record(id)).collect()
     }
 
-    /// Returns a saved run with only those figures that were measured on this node.
+    /// Returns a saved run with only those valid and suspect figures that were measured on this node.
     fn own_record(&self, id: &str) -> Result<Record, HistoryError> {
         let mut record = self.record(id)?;
         record.keep_own_host();

@@ -158,6 +158,8 @@ impl Store {
     }
 
     /// True if the record has already been saved; its labels may differ.
+    ///
+    /// Fails if the saved run differs in anything else.
     fn is_saved(&self, record: &Record) -> Result<bool, HistoryError> {
         let Some(saved) = self.saved(&record.id)? else { return Ok(false) };
         if (Record { labels: saved.labels.clone(), ..record.clone() }) == saved {
@@ -175,6 +177,8 @@ impl Store {
     }
 
     /// Returns the saved run with exactly this identifier; `None` if there is none.
+    ///
+    /// Fails if the identifier has a wrong length or other characters.
     fn saved(&self, id: &str) -> Result<Option<Record>, HistoryError> {
         // The text of a file is untrusted. Identifiers are printed, typed by users and matched by prefix, so their
         // characters are checked.

@@ -2,7 +2,7 @@
 //! devices are kept, because others may contain secrets. `/proc` does not show changes that the process made after its
 //! start.
 
-use nodegauge_machine::devices::{VISIBLE, local_rank_variables};
+use nodegauge_machine::devices::{VISIBILITY_VARIABLES, local_rank_variables};
 use nodegauge_machine::{SysRoot, is_runtime_variable};
 use nodegauge_placement::LauncherJob;
 use nodegauge_placement::launchers::rank_variables;
@@ -64,7 +64,7 @@ impl ProcessVariables {
 }
 
 fn is_kept(name: &str) -> bool {
-    let of_devices = VISIBLE.iter().flat_map(|(_, names, _)| names.iter());
+    let of_devices = VISIBILITY_VARIABLES.iter().flat_map(|(_, names, _)| names.iter());
     is_runtime_variable(name)
         || PLACEMENT_VARIABLES.contains(&name)
         || rank_variables().chain(local_rank_variables()).any(|known| known == name)

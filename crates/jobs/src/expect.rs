@@ -16,7 +16,7 @@ pub fn check_supported(conditions: &[Expectation]) -> Result<(), Failure> {
         let is_known = condition.scope.is_none() && NAMES.contains(&condition.name.as_str());
         if !is_known {
             return Err(Failure::usage(format!(
-                "--expect {condition}: where has no figure of this name"
+                "--expect {condition}: nodegauge where has no figure of this name"
             ))
             .hint("use local, huge or waiting, e.g. --expect 'local>=95%'"));
         }

@@ -130,7 +130,7 @@ fn agree(processes: usize, singular: &'static str, plural: &'static str) -> &'st
 fn binding_remedy(process: &JobProcess, threads: usize) -> String {
     match process.launcher.as_deref() {
         Some("Slurm") => format!(
-            "srun --cpus-per-task={threads} --cpu-bind=cores; since Slurm 22.05, srun does not take it from sbatch"
+            "srun --cpus-per-task={threads} --cpu-bind=cores; since Slurm 22.05, srun does not take this number from sbatch"
         ),
         Some("Open MPI") => format!("mpirun --map-by slot:PE={threads} --bind-to core"),
         Some("MPICH or Intel MPI" | "MVAPICH") => {
@@ -138,7 +138,9 @@ fn binding_remedy(process: &JobProcess, threads: usize) -> String {
                 "mpiexec -bind-to core:{threads} -map-by core:{threads}, or I_MPI_PIN_DOMAIN=omp"
             )
         }
-        Some(_) => format!("give each rank {threads} cores with the options of the launcher"),
+        Some(_) => {
+            format!("give each rank {} with the options of the launcher", counted(threads, "core"))
+        }
         None => format!(
             "start it on {}, e.g. taskset or numactl, with OMP_PLACES=cores OMP_PROC_BIND=close",
             counted(threads, "core")
@@ -313,11 +315,12 @@ fn quota(host: &JobHost) -> Vec<Finding> {
             continue;
         }
         let threads = counted(count, "busy thread");
+        let verb = agree(count, "has", "have");
         let text =
-            format!("the quota of {quota:.2} CPUs is below {threads} of {}", process_names(group));
+            format!("{threads} of {} {verb} a quota of only {quota:.2} CPUs", process_names(group));
         let remedy = format!(
-            "raise the quota (cpu.max of the control group, docker --cpus, limits.cpu), or use {} threads",
-            quota.floor().max(1.0)
+            "raise the quota (cpu.max of the control group, docker --cpus, limits.cpu), or use {}",
+            counted(quota.floor().max(1.0) as usize, "thread")
         );
         found.push(finding("quota", Severity::Critical, text, remedy));
     }
@@ -385,7 +388,7 @@ fn moving_threads(threads: &[WorkingThread<'_>]) -> Option<Finding> {
     let first = moved.first()?;
     let verb = agree(moved.len(), "thread", "threads");
     let text = format!(
-        "{} busy {verb} moved between NUMA nodes while being read: {}",
+        "{} busy {verb} moved between NUMA nodes during the readings: {}",
         moved.len(),
         owner_names(&moved)
     );

@@ -108,9 +108,9 @@ impl ThreadTrack {
         (self.ended - self.began).0 * 1e9
     }
 
-    /// True if the thread ran or waited for a CPU during at least half of the window. The kernel updates the times of a
-    /// thread with a delay if the thread runs or waits without interruption. Therefore a thread that is runnable in all
-    /// readings is also busy.
+    /// True if the thread ran or waited for a CPU during at least half of the window; with a single reading, true if it
+    /// is runnable. The kernel updates the times of a thread with a delay if the thread runs or waits without
+    /// interruption. Therefore a thread that is runnable in all readings is also busy.
     fn is_busy(&self) -> bool {
         if self.readings < 2 {
             return self.last.state == 'R';

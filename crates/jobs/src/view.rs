@@ -36,7 +36,7 @@ pub fn sections(document: &WhereDocument, verbose: bool) -> Vec<Section> {
     sections
 }
 
-/// Returns the first line of the page.
+/// Returns the first section of the page, with a line for each host and for each reason why hosts or ranks are missing.
 fn head(document: &WhereDocument) -> Section {
     let mut section = Section::new("where");
     for host in &document.hosts {
@@ -265,7 +265,8 @@ fn variables(document: &WhereDocument, verbose: bool) -> Option<Section> {
         match values[..] {
             [value] => texts.push(format!("{name}={value}")),
             [first, ..] if verbose || is_placement(name) => {
-                texts.push(format!("{name}={first} and {} other values", values.len() - 1));
+                let others = counted(values.len() - 1, "other value");
+                texts.push(format!("{name}={first} and {others}"));
             }
             _ => {}
         }

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::isa::{InstructionSet, Isa, multiply_add};
 
-    /// Loads, multiplies and stores numbers around `at`, and returns them.
+    /// Loads, multiplies and stores some of the numbers in vectors, and returns the results.
     ///
     /// # Safety
     /// The processor must support the instruction set.

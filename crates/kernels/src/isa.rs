@@ -287,6 +287,8 @@ pub fn multiply_add<S: InstructionSet>(a: f64, x: f64, y: f64) -> f64 {
 mod tests {
     use super::*;
 
+    /// Returns the instruction set of the function, and `a x + y`, fused if `FUSED` is true.
+    ///
     /// # Safety
     /// The processor must support the instruction set.
     #[inline(always)]

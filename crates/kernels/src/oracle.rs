@@ -75,7 +75,7 @@ struct GuardedArray<T> {
 }
 
 impl<T: Number> GuardedArray<T> {
-    /// Creates the array with this index.
+    /// Creates the array with index `array` of the arrays of a kernel, with `n` elements and its initial values.
     fn new(array: usize, n: usize, offset: usize) -> Self {
         let (first, step, period) = START[array];
         let mut buffer = vec![T::from_f64(UNTOUCHED[array]); n + 2 * GUARD + 64];

@@ -385,7 +385,7 @@ unsafe fn ends<T: Scalar, B: Body>(at: &[*mut T; ARRAYS], range: Range<usize>, s
 }
 
 /// Returns the sum of all lanes. The lanes are added pairwise, so that the chain of dependent operations is short.
-/// Adding up a block thus takes only some tens of cycles, during which the loads of the next block proceed.
+/// Adding up a block thus takes only a few tens of cycles, during which the loads of the next block proceed.
 ///
 /// # Safety
 /// The conditions of [`Vector`] must hold.

@@ -8,7 +8,7 @@
 
 use crate::Element;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::quantity::{MAX_BYTES, read_bytes};
+use nodegauge_measure::quantity::{MAX_BYTES, counted, read_bytes};
 pub use nodegauge_measure::stream_rule::{CacheCapacity, RULE_ELEMENTS, RULE_FACTOR};
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, SyntaxError};
 use std::fmt;
@@ -50,7 +50,7 @@ impl fmt::Display for SizeSpec {
 /// Example of valid sizes.
 const EXAMPLE: &str = "--size 80MB or --size '10M elements'";
 /// Error text for a number without a unit.
-const NO_UNIT: &str = "expected a unit: bytes and elements of an array differ";
+const NO_UNIT: &str = "expected a unit: the number may mean bytes or elements";
 
 /// Returns the factor of a unit of elements, e.g. 1,000,000 for `M elements`; `None` for other units.
 fn element_factor(unit: &str) -> Option<u64> {
@@ -81,7 +81,7 @@ impl FromStr for SizeSpec {
         }
         let number = cursor.take_while(|c| c.is_ascii_digit() || c == '.');
         if number.is_empty() {
-            return Err(cursor.error("expected auto, a number, or a size with a unit"));
+            return Err(cursor.error("expected auto, or a number with a unit"));
         }
         let zero = cursor.error_at(0, "a size must be greater than zero");
         let huge = cursor.error_at(0, "the size exceeds the memory of any machine");
@@ -287,7 +287,7 @@ pub fn choose(
             Some(caches) => by_rule(caches, element),
             None => {
                 let text = format!(
-                    "unknown size of the last-level cache: arrays of {UNKNOWN_CACHE_ARRAY}"
+                    "the size of the last-level cache is unknown: using arrays of {UNKNOWN_CACHE_ARRAY}"
                 );
                 notices.push(Notice::new(NoticeId::Assumed, conditions.gauge, text));
                 elements_for_bytes(element, UNKNOWN_CACHE_ARRAY.as_f64())
@@ -310,7 +310,9 @@ pub fn choose(
                 ""
             };
             return Err(Failure::missing(format!(
-                "{arrays} arrays of {array} need {}, but only {} of memory is available{}",
+                "{} of {array} {} {}, but only {} of memory is available{}",
+                counted(arrays as usize, "array"),
+                if arrays == 1 { "needs" } else { "need" },
                 Bytes(array.0.saturating_mul(arrays)),
                 available,
                 share(conditions.fraction),

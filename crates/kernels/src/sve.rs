@@ -217,7 +217,7 @@ scalable! {
 /// Runs a loop once, as [`Pass`](super::pass::Pass) does for vectors of a known length.
 ///
 /// # Safety
-/// The processor must have SVE. The other conditions of [`Run::run`](super::entry::Run::run) apply.
+/// The processor must have SVE. The other conditions of [`InlinedLoop::run`](super::entry::InlinedLoop::run) apply.
 #[target_feature(enable = "sve")]
 unsafe fn run<
     T: Scalar,

@@ -205,7 +205,7 @@ fn c_loops_match_kernel_table() {
     assert_eq!(in_c, expected);
 }
 
-/// Processors without SVE do not compile these loops; their source is parsed on all processors.
+/// Checks the source of the loops for SVE, because only the program for 64-bit Arm contains them.
 #[test]
 fn every_kernel_has_sve_code() {
     let (_, lines) = include_str!("sve.rs").split_once("\nscalable! {\n").unwrap();

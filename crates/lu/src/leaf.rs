@@ -1,4 +1,4 @@
-//! Small loops of the panel, for which a BLAS call has more overhead than work: search of a pivot, elimination of
+//! Small loops of the panel, for which a BLAS call has more overhead than work: search for a pivot, elimination of
 //! one column, products of few columns, small triangular solves, and rows of the back-substitution.
 //!
 //! The loops are written once in plain Rust and compiled for every instruction set.

@@ -45,9 +45,9 @@ trait Register: Copy {
 }
 
 /// Number of iterations between two readings of the clock.
-const ROUNDS: u64 = 20_000;
+const ITERATIONS: u64 = 20_000;
 
-/// Runs `CHAINS` chains of `ROUNDS` iterations; returns the number of operations.
+/// Runs `CHAINS` chains of `ITERATIONS` iterations; returns the number of operations.
 ///
 /// # Safety
 /// The processor must support the instruction set of the register.
@@ -58,14 +58,14 @@ unsafe fn chains<R: Register, const CHAINS: usize, const FUSED: bool>() -> u64 {
         let x = R::splat(std::hint::black_box(0.5));
         let y = R::splat(std::hint::black_box(1.0));
         let mut sums = [y; CHAINS];
-        for _ in 0..ROUNDS {
+        for _ in 0..ITERATIONS {
             for sum in &mut sums {
                 *sum = if FUSED { sum.mul_add(x, y) } else { sum.mul_then_add(x, y) };
             }
         }
         std::hint::black_box(sums);
     }
-    2 * ROUNDS * (CHAINS * R::LANES) as u64
+    2 * ITERATIONS * (CHAINS * R::LANES) as u64
 }
 
 /// Register-only loop that measures a peak.
@@ -86,7 +86,7 @@ impl PeakLoop {
         (self.isa, self.element, self.fused) == (other.isa, other.element, other.fused)
     }
 
-    /// Name of the instruction set in records.
+    /// Returns the name of the instruction set in records.
     pub fn isa_name(&self) -> &'static str {
         match self.isa {
             Isa::Avx2 => "avx2+fma",
@@ -376,9 +376,9 @@ pub fn burst(team: &mut Team, kernel: &PeakLoop) -> Result<Burst, TeamError> {
         while start.elapsed() < BURST {
             // SAFETY: `kernel` is a loop of an instruction set that was detected.
             operations += unsafe { (kernel.run)() };
-            clock.look();
+            clock.run_due_burst();
         }
-        let seconds = (start.elapsed() - clock.spent()).as_secs_f64();
+        let seconds = (start.elapsed() - clock.burst_time()).as_secs_f64();
         (operations as f64 / seconds, clock.clock())
     })?;
     // All threads run for the same time, so the rates of the threads are added.
@@ -397,7 +397,7 @@ mod tests {
         for kernel in loops().iter().chain(&without_fma()) {
             // SAFETY: as in `measure`.
             let operations = unsafe { (kernel.run)() };
-            assert!(operations >= 2 * ROUNDS * 8 && operations.is_multiple_of(2 * ROUNDS));
+            assert!(operations >= 2 * ITERATIONS * 8 && operations.is_multiple_of(2 * ITERATIONS));
         }
     }
 

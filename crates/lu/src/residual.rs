@@ -52,7 +52,7 @@ const COLUMNS: usize = 16;
 
 /// Number of elements written between two checks for an interruption. Writing them takes about 0.1 s with one thread on
 /// the slowest node.
-const BETWEEN_LOOKS: usize = 32 << 20;
+const ELEMENTS_UNCHECKED: usize = 32 << 20;
 
 /// Writes the elements of the matrix; every thread writes different columns. Ends early if `stop` returns true. Returns
 /// true if the matrix is complete.
@@ -68,7 +68,7 @@ pub fn fill(
     let n = matrix.order();
     let round = COLUMNS * team.len().max(1);
     // The step is a multiple of a round, so that all threads have work.
-    let step = (BETWEEN_LOOKS / n.max(1)).next_multiple_of(round).max(round);
+    let step = (ELEMENTS_UNCHECKED / n.max(1)).next_multiple_of(round).max(round);
     for first in (0..n + 1).step_by(step) {
         if stop() {
             return Ok(false);

@@ -268,8 +268,8 @@ fn contains_any(name: &str, parts: &[String]) -> bool {
     parts.iter().any(|part| name.contains(&plain(part)))
 }
 
-/// Returns the catalog entry for a processor. The entry with the longest model name whose words occur in order in
-/// the processor's name is used; if there is none, the entry of the generation with these identification numbers.
+/// Returns the catalog entry for a processor. The entry with the longest model name whose words occur one after another
+/// in the processor's name is used; if there is none, the entry of the generation with these identification numbers.
 pub(crate) fn find(
     name: Option<&str>,
     identity: Option<&ProcessorIdentity>,
@@ -324,8 +324,8 @@ pub fn name_distance(typed: &str, known: &str) -> NameDistance {
     (levenshtein(last_known, last), !last_known.starts_with(last), levenshtein(&known, &typed))
 }
 
-/// Returns the number of words of `model` if `words`, the name of a processor, contains them in this
-/// order.
+/// Returns the number of words of `model`; `None` unless `words`, the name of a processor, contains them one after
+/// another.
 fn matched_words(words: &[&str], model: &str) -> Option<usize> {
     let wanted = plain(model);
     let wanted: Vec<&str> = wanted.split(' ').collect();

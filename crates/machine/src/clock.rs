@@ -106,9 +106,9 @@ const BURST_ROUNDS: u64 = ROUNDS / 4;
 #[derive(Debug)]
 pub struct WorkClock {
     counter: Option<CycleCounter>,
-    looked: Instant,
+    last_burst: Instant,
     fastest: Duration,
-    spent: Duration,
+    burst_time: Duration,
 }
 
 impl WorkClock {
@@ -116,28 +116,28 @@ impl WorkClock {
     pub fn start() -> Self {
         let counter = CycleCounter::start(&SysRoot::live());
         let fastest = Duration::MAX;
-        let spent = Duration::ZERO;
-        Self { counter, looked: Instant::now(), fastest, spent }
+        let burst_time = Duration::ZERO;
+        Self { counter, last_burst: Instant::now(), fastest, burst_time }
     }
 
     /// Runs a burst of additions if one is due. The caller must call this method repeatedly, between parts of its
     /// work.
-    pub fn look(&mut self) {
-        if self.counter.is_some() || self.looked.elapsed() < BURST_INTERVAL {
+    pub fn run_due_burst(&mut self) {
+        if self.counter.is_some() || self.last_burst.elapsed() < BURST_INTERVAL {
             return;
         }
         let before = Instant::now();
         if chain(BURST_ROUNDS).is_some() {
-            self.looked = Instant::now();
-            let elapsed = self.looked - before;
+            self.last_burst = Instant::now();
+            let elapsed = self.last_burst - before;
             self.fastest = self.fastest.min(elapsed);
-            self.spent += elapsed;
+            self.burst_time += elapsed;
         }
     }
 
     /// Returns the time that the bursts have taken since the start of the interval.
-    pub fn spent(&self) -> Duration {
-        self.spent
+    pub fn burst_time(&self) -> Duration {
+        self.burst_time
     }
 
     /// Returns the clock since the start of the interval; `None` if it cannot be measured.
@@ -227,9 +227,9 @@ mod tests {
         assert!(work.counter.is_some() || work.clock().is_none());
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(3) {
-            work.look();
+            work.run_due_burst();
         }
-        assert!(work.spent() < start.elapsed());
+        assert!(work.burst_time() < start.elapsed());
         if let Some(clock) = work.clock() {
             // The limits are the slowest clock of a phone and twice the fastest clock that was ever reached with
             // extreme cooling.
@@ -238,7 +238,7 @@ mod tests {
         if work.counter.is_none() && work.clock().is_some() {
             let fastest = (UNROLL * BURST_ROUNDS) as f64 / work.fastest.as_secs_f64();
             assert_eq!(work.clock(), Some(Hertz(fastest)));
-            assert!(work.spent() >= work.fastest);
+            assert!(work.burst_time() >= work.fastest);
         }
     }
 }

@@ -40,7 +40,7 @@ pub struct Event {
     pub kind: u32,
     /// Values of the fields `config`, `config1` and `config2` of `perf_event_attr`.
     pub config: [u64; 3],
-    /// CPU on which the kernel counts the events of this part of the machine.
+    /// CPU on which the kernel counts the event for a part of the machine, e.g. for the CPU's socket.
     pub cpu: u32,
     /// Direction of the counted traffic.
     pub direction: TrafficDirection,

@@ -174,13 +174,16 @@ pub fn core_peak(processor: &Processor, cores: u32) -> Option<Figure> {
     let hz_basis = processor.hz_basis.as_ref().map_or("", ClockBasis::as_str);
     let mut detail = processor.flops_basis.clone().unwrap_or_default();
     if processor.core_classes.len() > 1 {
-        detail += "; the clocks of the classes have the ratio of their maximum clocks, and cores of slower classes may \
-                   have fewer FLOP/cycle";
+        detail += "; the clocks of the classes are assumed to have the same ratio as their maximum clocks, and cores of \
+                   slower classes may have fewer FLOP/cycle";
         let groups = core_groups(processor, cores, hz);
         let value = groups.iter().map(|of| processor::peak(of.cores, of.clock, per_cycle).0);
         let terms: Vec<String> = groups
             .iter()
-            .map(|of| format!("{} {} cores x {}", of.cores, of.class, of.clock))
+            .map(|of| {
+                let cores = counted(of.cores as usize, &format!("{} core", of.class));
+                format!("{cores} x {}", of.clock)
+            })
             .collect();
         return Some(Figure {
             value: value.sum(),

@@ -11,7 +11,9 @@ pub mod nvml;
 mod visible;
 
 pub(crate) use visible::environment;
-pub use visible::{VISIBLE, VisibleDevices, local_rank_variables, nvidia_minor, visible_devices};
+pub use visible::{
+    VISIBILITY_VARIABLES, VisibleDevices, local_rank_variables, nvidia_minor, visible_devices,
+};
 
 use crate::pci::{self, PciDevice};
 use crate::root::SysRoot;
@@ -142,7 +144,7 @@ fn add_kernels_view(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     device.driver = driver;
 }
 
-/// Returns the link of a device; `None` if its rate is unknown.
+/// Returns the link of a device; `None` if neither its present nor its maximum rate is known.
 fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
     let link = pci::link(root, &pci.address, pci.bridges.last().map(String::as_str));
     (link.transfers_per_s.is_some() || link.most_transfers_per_s.is_some()).then_some(link)

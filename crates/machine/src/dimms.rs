@@ -11,7 +11,7 @@ use crate::root::SysRoot;
 use crate::topology::Topology;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::record::{Dimm, Figure, Machine, Memory, NumaNode};
-use nodegauge_measure::{Bytes, SyntaxError, TransfersPerSec};
+use nodegauge_measure::{Bytes, SyntaxError, TransfersPerSec, quantity};
 use smbioslib::{
     MemoryDeviceTechnology, MemoryDeviceType, MemorySize, MemorySizeExtended, MemorySpeed,
     MemorySpeedExtended, SMBiosData, SMBiosMemoryDevice, SMBiosString,
@@ -76,7 +76,7 @@ pub struct Modules {
     /// Number of populated channels.
     pub channels: u32,
     /// Method by which the channels were counted, as text.
-    pub counted: &'static str,
+    pub basis: &'static str,
     /// Number of bytes per transfer of a channel.
     pub channel_bytes: u32,
     /// Transfers per second of all channels, which is the speed of the slowest module.
@@ -135,7 +135,7 @@ pub fn parse(table: Vec<u8>) -> Option<Modules> {
     let bits = slots.iter().filter_map(|slot| slot.dimm.data_bits).max();
     Some(Modules {
         channels: counted.channels,
-        counted: counted.basis,
+        basis: counted.basis,
         channel_bytes: bits.map_or(CHANNEL_BYTES, |bits| bits / 8),
         transfers_per_s: speeds
             .and_then(|speeds| speeds.into_iter().min_by(TransfersPerSec::total_cmp))
@@ -396,7 +396,8 @@ pub fn bandwidth(
             format!("; {of} has {max} channels, each with several modules")
         });
         detail = format!(
-            "{channels} channels x {} MT/s x {bytes} B, from --dimms {spec}{limited}",
+            "{} x {} MT/s x {bytes} B, from --dimms {spec}{limited}",
+            quantity::counted(channels as usize, "channel"),
             spec.mts
         );
     } else if let Some((modules, speed)) = by_firmware {
@@ -406,7 +407,8 @@ pub fn bandwidth(
         technology = modules.technology.clone();
         basis = "DMI";
         let population = population(modules);
-        detail = format!("{channels} channels x {speed} x {bytes} B ({counted}{population})");
+        let all = quantity::counted(channels as usize, "channel");
+        detail = format!("{all} x {speed} x {bytes} B ({counted}{population})");
     } else if let Some((memory, of)) = catalog {
         let part = match (guest, sockets) {
             (false, _) => "every channel populated",
@@ -524,10 +526,10 @@ fn populated(
     sockets: u32,
 ) -> (u32, &'static str) {
     match catalog.map(|memory| memory.channels * sockets) {
-        Some(max) if modules.counted == ASSUMED && modules.channels > max => {
+        Some(max) if modules.basis == ASSUMED && modules.channels > max => {
             (max, "more modules than channels, every channel assumed to be populated")
         }
-        _ => (modules.channels, modules.counted),
+        _ => (modules.channels, modules.basis),
     }
 }
 

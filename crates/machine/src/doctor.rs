@@ -61,7 +61,7 @@ fn found(text: impl Into<String>, remedy: impl Into<String>) -> DetectedProblem 
 type DoctorCheck = (&'static str, Severity, fn(&ExaminedNode<'_>) -> Option<DetectedProblem>);
 
 /// Checks of the node on which the program runs. Findings of the same severity are reported in this order.
-const LIVE: [DoctorCheck; 35] = {
+const LIVE_CHECKS: [DoctorCheck; 35] = {
     use Severity::{Critical, Info, Warning};
     [
         (OTHER_LOAD, Warning, load::other_load),
@@ -103,7 +103,7 @@ const LIVE: [DoctorCheck; 35] = {
 };
 
 /// Checks of any machine, including machines that are only described.
-const DESCRIBED: [DoctorCheck; 5] = {
+const DESCRIBED_CHECKS: [DoctorCheck; 5] = {
     use Severity::Info;
     [
         ("core-classes", Info, shape::classes),
@@ -119,10 +119,10 @@ const DESCRIBED: [DoctorCheck; 5] = {
 pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Finding> {
     let node = ExaminedNode { topology, root, machine };
     let is_live = topology.source == TopologySource::Live;
-    let live: &[DoctorCheck] = if is_live { &LIVE } else { &[] };
+    let live: &[DoctorCheck] = if is_live { &LIVE_CHECKS } else { &[] };
     let checked = live
         .iter()
-        .chain(&DESCRIBED)
+        .chain(&DESCRIBED_CHECKS)
         .filter_map(|(id, severity, check)| Some((*id, *severity, check(&node)?)));
     let mut found: Vec<(&'static str, Severity, DetectedProblem)> = checked.collect();
     if is_live {
@@ -191,11 +191,12 @@ mod tests {
 
     #[test]
     fn check_ids_are_distinct() {
-        let mut ids: Vec<&str> = LIVE.iter().chain(&DESCRIBED).map(|(id, ..)| *id).collect();
+        let checks = LIVE_CHECKS.iter().chain(&DESCRIBED_CHECKS);
+        let mut ids: Vec<&str> = checks.map(|(id, ..)| *id).collect();
         ids.extend(errors::IDS);
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), LIVE.len() + DESCRIBED.len() + errors::IDS.len());
+        assert_eq!(ids.len(), LIVE_CHECKS.len() + DESCRIBED_CHECKS.len() + errors::IDS.len());
         let plain = |id: &str| id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
         assert!(ids.iter().all(|id| plain(id)), "{ids:?}");
     }

@@ -62,13 +62,13 @@ impl LedgerReading {
     /// Reads all counters.
     pub fn read(root: &SysRoot) -> Self {
         let started = Instant::now();
-        let mut collected = Collected { root, counters: Vec::new(), sources: Vec::new() };
+        let mut collected = CollectedCounters { root, counters: Vec::new(), sources: Vec::new() };
         collected.add("EDAC", edac::read);
         collected.add("machine checks", processor::machine_checks);
         collected.add("throttling", processor::throttling);
         collected.add("PCIe AER", links::errors);
         collected.add("InfiniBand", network::read);
-        let Collected { counters, sources, .. } = collected;
+        let CollectedCounters { counters, sources, .. } = collected;
         Self {
             boot: root.text("proc/sys/kernel/random/boot_id"),
             counters,
@@ -90,7 +90,7 @@ impl LedgerReading {
     /// Returns the events since `earlier`; all events since boot if the node was rebooted in between.
     pub fn since(&self, earlier: &Self) -> LedgerChange {
         if !self.is_from_same_boot(earlier) {
-            return LedgerChange { events: self.all(), vanished: Vec::new() };
+            return LedgerChange { events: self.all_events(), vanished: Vec::new() };
         }
         let mut before: BTreeMap<_, _> =
             earlier.counters.iter().map(|counter| (counter.key(), counter)).collect();
@@ -107,15 +107,15 @@ impl LedgerReading {
         change
     }
 
-    /// Returns the counters above zero.
-    fn all(&self) -> Vec<EventCount> {
+    /// Returns all events since boot.
+    fn all_events(&self) -> Vec<EventCount> {
         self.counters.iter().filter_map(|counter| counter.events_since(0)).collect()
     }
 
     /// Returns the ledger for the record, with the events since `earlier`. Slots are named as in the firmware.
     pub fn ledger(&self, root: &SysRoot, earlier: Option<&Self>) -> Ledger {
         let change = earlier.map(|earlier| self.since(earlier)).unwrap_or_default();
-        let mut since_boot = self.all();
+        let mut since_boot = self.all_events();
         let mut during = change.events;
         slots::name(root, &mut since_boot);
         slots::name(root, &mut during);
@@ -160,13 +160,13 @@ impl EventCounter {
 }
 
 /// Counters collected so far.
-struct Collected<'a> {
+struct CollectedCounters<'a> {
     root: &'a SysRoot,
     counters: Vec<EventCounter>,
     sources: Vec<LedgerSource>,
 }
 
-impl Collected<'_> {
+impl CollectedCounters<'_> {
     /// Reads a source and adds its counters and its state.
     fn add(&mut self, name: &str, read: fn(&mut SourceReader<'_>)) {
         let mut reader = SourceReader {
@@ -254,7 +254,7 @@ impl SourceReader<'_> {
         number
     }
 
-    /// Adds the counter in a file; returns false if there is no such file.
+    /// Adds the counter in a file; returns false if the counter cannot be read.
     fn count(&mut self, kind: HardwareEvent, component: &str, file: &str) -> bool {
         match self.number(file) {
             Some(value) => {

@@ -8,7 +8,7 @@ use nodegauge_measure::record::{HugePages, NumaNode, Pages};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Seconds};
 
 /// Minimum size of a large block, which is a huge page of 2 MiB.
-const LARGE: Bytes = Bytes::mib(2);
+const MIN_LARGE_BLOCK: Bytes = Bytes::mib(2);
 
 /// Contents of `/proc/meminfo` in bytes; a missing field is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -193,7 +193,7 @@ fn large_share(buddyinfo: &str, page: u64) -> Option<Fraction> {
         for (order, count) in blocks.enumerate() {
             let bytes = count.parse::<u64>().ok()?.saturating_mul(page << order);
             all += bytes;
-            if page << order >= LARGE.0 {
+            if page << order >= MIN_LARGE_BLOCK.0 {
                 large += bytes;
             }
         }

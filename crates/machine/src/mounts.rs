@@ -104,7 +104,7 @@ const UNSTORED_TYPES: [&str; 27] = [
 ];
 
 /// Folders in which services, sessions and containers mount file systems that change from minute to minute.
-const TRANSIENT: [&str; 7] = [
+const TRANSIENT_FOLDERS: [&str; 7] = [
     "/proc",
     "/run",
     "/snap",
@@ -127,7 +127,8 @@ pub(crate) fn stored(root: &SysRoot) -> BTreeMap<String, MountedFileSystem> {
     let text = String::from_utf8_lossy(&text);
     let mut found = BTreeMap::new();
     for mount in text.lines().filter_map(Mount::read) {
-        let is_transient = TRANSIENT.iter().any(|folder| mount.mount_point.starts_with(folder));
+        let is_transient =
+            TRANSIENT_FOLDERS.iter().any(|folder| mount.mount_point.starts_with(folder));
         if UNSTORED_TYPES.contains(&mount.kind) || is_transient || found.len() == MAX_MOUNTS {
             continue;
         }

@@ -14,11 +14,11 @@ pub(crate) const BUS: &str = "sys/bus/pci/devices";
 /// Subfolders of a device that contain the kernel's names of graphics devices and accelerators.
 const NAMES: [&str; 3] = ["drm", "accel", "mic"];
 /// Subfolders of a device with the names of network interfaces that bypass the kernel: verbs and Slingshot.
-const FAST: [&str; 2] = ["infiniband", "cxi"];
+const FAST_NETWORKS: [&str; 2] = ["infiniband", "cxi"];
 /// Base classes of networks, displays, processors and accelerators. All other devices are ignored.
 const CLASSES: [u16; 4] = [0x02, 0x03, 0x0b, 0x12];
 /// Vendors whose display devices compute. Display devices of other vendors belong to server consoles.
-const COMPUTE: [u16; 3] = [NVIDIA, AMD, INTEL];
+const COMPUTE_VENDORS: [u16; 3] = [NVIDIA, AMD, INTEL];
 
 /// PCI device ids of Xeon Phi coprocessors.
 const XEON_PHI: RangeInclusive<u16> = 0x2250..=0x2262;
@@ -86,7 +86,7 @@ impl PciDevice {
 pub(crate) fn kind(class: u16, vendor: u16, device: u16, fast: bool) -> Option<DeviceKind> {
     match class {
         // Displays and processing accelerators.
-        0x0300..=0x0380 if COMPUTE.contains(&vendor) => Some(DeviceKind::Gpu),
+        0x0300..=0x0380 if COMPUTE_VENDORS.contains(&vendor) => Some(DeviceKind::Gpu),
         0x1200 if vendor == AMD => Some(DeviceKind::Gpu),
         0x1200 => Some(DeviceKind::Coprocessor),
         // The class also contains accelerators for encryption, which are not included.
@@ -164,7 +164,7 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
     }
     let vendor = number(root, &address, "vendor")? as u16;
     let device = number(root, &address, "device")? as u16;
-    let fast = names(root, &address, &FAST);
+    let fast = names(root, &address, &FAST_NETWORKS);
     let kind = kind(class, vendor, device, !fast.is_empty())?;
     let names = [fast, names(root, &address, &NAMES)].concat();
     let cpus = root.numbers(&file(&address, "local_cpulist")).unwrap_or_default();

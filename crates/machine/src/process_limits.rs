@@ -37,7 +37,7 @@ fn soft_limit(text: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn of(address_space: &str, data: &str) -> ProcessLimits {
+    fn limits_from(address_space: &str, data: &str) -> ProcessLimits {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("proc/self");
         std::fs::create_dir_all(&own).unwrap();
@@ -53,13 +53,13 @@ mod tests {
 
     #[test]
     fn smallest_remaining_memory_counts() {
-        assert_eq!(of("unlimited", "unlimited"), ProcessLimits::default());
+        assert_eq!(limits_from("unlimited", "unlimited"), ProcessLimits::default());
         let address_space = ProcessLimits { memory: Some(8192), memory_left: Some(8192 - 3072) };
-        assert_eq!(of("8192", "unlimited"), address_space);
+        assert_eq!(limits_from("8192", "unlimited"), address_space);
         let data = ProcessLimits { memory: Some(8192), memory_left: Some(8192 - 1024) };
-        assert_eq!(of("unlimited", "8192"), data);
-        assert_eq!(of("8192", "16384"), address_space);
-        assert_eq!(of("2048", "unlimited").memory_left, Some(0));
+        assert_eq!(limits_from("unlimited", "8192"), data);
+        assert_eq!(limits_from("8192", "16384"), address_space);
+        assert_eq!(limits_from("2048", "unlimited").memory_left, Some(0));
     }
 
     #[test]

@@ -69,10 +69,10 @@ pub(crate) fn states_level_size(description: &str, level: u32) -> bool {
 /// Maximum number of hardware threads in a description. hwloc takes minutes for millions of threads.
 const MAX_THREADS: u64 = 65_536;
 
-/// Levels that must be nested in this order. Caches, groups and nodes may be at any depth.
-const NESTED: [&[&str]; 4] = [&["package", "socket"], &["die"], &["core"], &["pu"]];
+/// Levels that must be nested in this order. Caches, groups and NUMA nodes may be at any depth.
+const NESTED_LEVELS: [&[&str]; 4] = [&["package", "socket"], &["die"], &["core"], &["pu"]];
 
-/// Parses one level. `threads` is the product of the counts so far; `inside` is the index in [`NESTED`] of the
+/// Parses one level. `threads` is the product of the counts so far; `inside` is the index in [`NESTED_LEVELS`] of the
 /// innermost level that contains the parsed level.
 fn level(
     cursor: &mut Cursor<'_>,
@@ -94,11 +94,11 @@ fn level(
             ));
         }
         let lower = name.to_ascii_lowercase();
-        let nested = NESTED.iter().position(|names| names.contains(&lower.as_str()));
+        let nested = NESTED_LEVELS.iter().position(|names| names.contains(&lower.as_str()));
         if let (Some(here), Some(outer)) = (nested, *inside)
             && here <= outer
         {
-            let problem = format!("a {lower} cannot be inside a {}", NESTED[outer][0]);
+            let problem = format!("a {lower} cannot be inside a {}", NESTED_LEVELS[outer][0]);
             return Err(cursor.error_at(start, problem));
         }
         *inside = nested.or(*inside);

@@ -135,7 +135,7 @@ fn kernel_time() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Returns the time-stamp counter; `None` unless it has a constant and known frequency.
+/// Returns the time-stamp counter. [`counter_frequency`] decides whether it measures time.
 #[cfg(target_arch = "x86_64")]
 fn counter() -> Option<u64> {
     // SAFETY: the instruction reads a register and touches no memory. User space may read this register unless

@@ -18,8 +18,8 @@ pub fn since_start() -> f64 {
 
 static BUDGET_START: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// Starts the user's time budget. It starts with the command, so that everything before the measurement counts; in a
-/// run on several hosts, it starts on all hosts together.
+/// Starts the user's time budget now. The program calls this function when a command starts, so that everything before
+/// the measurement counts; in a run on several hosts, it calls the function on all hosts simultaneously.
 pub fn start_budget() {
     *BUDGET_START.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
 }
@@ -55,7 +55,7 @@ pub struct ClockQuality {
 
 /// Number of clock readings from which granularity and cost are computed; they take about 30 us in total.
 const READINGS: u32 = 1000;
-/// Maximum number of readings until a coarse clock advances, about half a second.
+/// Maximum number of readings until a coarse clock advances; they take about half a second in total.
 const MAX_READINGS: u32 = 10_000_000;
 
 /// Minimum number of clock ticks in a timed loop; STREAM requires the same minimum.

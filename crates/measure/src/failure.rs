@@ -19,7 +19,7 @@ pub enum FailureKind {
     Missing,
 }
 
-/// Failure of a run or command: message with the value, cause, and hint.
+/// Failure of a run or command: message, cause and hint.
 ///
 /// Displays as `message: cause`, then the hint on its own line. The fields do not repeat each other's text. In JSON,
 /// which passes a failure to another process, the cause is a string.
@@ -27,7 +27,8 @@ pub enum FailureKind {
 pub struct Failure {
     /// Kind of the failure.
     pub kind: FailureKind,
-    /// Description of the problem, with the value. A colon and the cause follow when the failure is displayed.
+    /// Description of the problem, with the value that caused it. A colon and the cause follow when the failure is
+    /// displayed.
     pub message: String,
     /// Error that caused the failure.
     #[serde(with = "cause_in_words")]
@@ -75,7 +76,7 @@ impl Failure {
         self.hint_if(Some(hint.into()))
     }
 
-    /// Sets the remedy if one is known.
+    /// Sets the remedy of the failure; `None` if no remedy is known.
     #[must_use]
     pub fn hint_if(self, hint: Option<String>) -> Self {
         Self { hint, ..self }

@@ -41,7 +41,7 @@ impl SyntaxError {
 
 impl From<&SyntaxError> for Failure {
     fn from(error: &SyntaxError) -> Self {
-        let (input, column) = legible::around(&error.input, error.at);
+        let (input, column) = legible::excerpt(&error.input, error.at);
         let SyntaxError { what, problem, example, meant, .. } = error;
         let found = error.found();
         let pointed =

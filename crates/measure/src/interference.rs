@@ -57,22 +57,22 @@ fn parse_stolen(stat: &str) -> Option<u64> {
     stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
 }
 
-/// Two CPU times in seconds: busy time of some CPUs since boot, for all processes; and CPU time of this process and of
-/// its ended children.
+/// Two CPU times in seconds: the busy time of some CPUs since boot, for all processes, and the CPU time of this process
+/// and of its ended children.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Work {
+pub struct CpuTimeReading {
     all: f64,
     own: f64,
 }
 
-impl Work {
-    /// Returns the busy time of these CPUs (numbers of the operating system); `None` if the kernel does not
-    /// report it.
+impl CpuTimeReading {
+    /// Returns the current CPU times; the busy time is that of `cpus` (numbers of the operating system). Returns `None`
+    /// if the kernel does not report the busy time.
     pub fn now(cpus: &[u32]) -> Option<Self> {
         let stat = std::fs::read_to_string("/proc/stat").ok()?;
         // SAFETY: sysconf only reads a constant of the system.
         let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
-        Some(Self { all: parse_work(&stat, cpus)? as f64 / per_second, own: own_seconds() })
+        Some(Self { all: parse_busy_ticks(&stat, cpus)? as f64 / per_second, own: own_seconds() })
     }
 
     /// Returns the CPU time of other processes since `earlier`, in seconds.
@@ -81,7 +81,7 @@ impl Work {
     }
 }
 
-/// Returns the CPU time of this process and of its ended children, including their descendants.
+/// Returns the CPU time of this process and of its ended children, including their descendants, in seconds.
 fn own_seconds() -> f64 {
     [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
         .into_iter()
@@ -98,7 +98,7 @@ fn own_seconds() -> f64 {
         .sum()
 }
 
-fn parse_work(stat: &str, cpus: &[u32]) -> Option<u64> {
+fn parse_busy_ticks(stat: &str, cpus: &[u32]) -> Option<u64> {
     let mut ticks = 0;
     for line in stat.lines() {
         let (name, rest) = line.split_once(' ')?;
@@ -133,8 +133,8 @@ pub enum Cause {
         /// Stolen time in clock ticks.
         ticks: u64,
     },
-    /// The core-to-core round trips before and after the sample differ: the hypervisor moved the guest's CPUs between
-    /// them.
+    /// The core-to-core round trips before and after the sample differ, because the hypervisor moved the guest's CPUs
+    /// during the sample.
     Moved,
     /// Another program used a CPU of the measuring threads.
     OtherProgram {
@@ -215,11 +215,11 @@ mod tests {
     fn busy_time_counts_requested_cpus_only() {
         let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 100 50 4 5 6 7 8\ncpu1 10 0 0 100 0 0 0 0 0 0\n\
                     intr 1 2 3\n";
-        assert_eq!(parse_work(stat, &[0]), Some(21));
-        assert_eq!(parse_work(stat, &[0, 1]), Some(31));
-        assert_eq!(parse_work("cpu0 a", &[0]), None);
-        let before = Work { all: 10.0, own: 2.0 };
-        let since = |all, own| Work { all, own }.other_programs_since(before).0;
+        assert_eq!(parse_busy_ticks(stat, &[0]), Some(21));
+        assert_eq!(parse_busy_ticks(stat, &[0, 1]), Some(31));
+        assert_eq!(parse_busy_ticks("cpu0 a", &[0]), None);
+        let before = CpuTimeReading { all: 10.0, own: 2.0 };
+        let since = |all, own| CpuTimeReading { all, own }.other_programs_since(before).0;
         assert!((since(13.0, 4.0) - 1.0).abs() < 1e-9);
         assert_eq!(since(11.0, 4.0), 0.0);
     }
@@ -259,7 +259,9 @@ mod tests {
     fn busy_time_is_at_most_time_since_boot() {
         let uptime = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
         let since_boot = uptime.split(' ').next().and_then(|seconds| seconds.parse::<f64>().ok());
-        let (Some(since_boot), Some(work)) = (since_boot, Work::now(&[0])) else { return };
+        let (Some(since_boot), Some(work)) = (since_boot, CpuTimeReading::now(&[0])) else {
+            return;
+        };
         // The clocks of the two files may differ slightly.
         assert!((0.0..=2.0 * since_boot).contains(&work.all), "{work:?} {since_boot}");
     }

@@ -148,7 +148,7 @@ pub trait SharedKey {
     const KEY: Key;
 }
 
-/// True if the values of the key are bytes. The name of a key ends with the unit.
+/// True if the values of the key are sizes in bytes, which the end of its name states.
 pub fn is_size(name: &str) -> bool {
     name.ends_with("_bytes")
 }

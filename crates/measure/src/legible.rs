@@ -6,13 +6,13 @@ use std::borrow::Cow;
 use std::path::Path;
 
 /// Maximum number of lines of a message.
-const LINES: usize = 6;
+const MAX_LINES: usize = 6;
 /// Maximum number of characters of a line; a screen shows about as many.
-const LINE: usize = 1000;
+const MAX_LINE: usize = 1000;
 /// Maximum number of characters of a line that another program printed.
-const QUOTED: usize = 500;
+const MAX_QUOTED: usize = 500;
 /// Maximum number of characters of a word; most paths are shorter.
-const WORD: usize = 200;
+const MAX_WORD: usize = 200;
 /// Characters that are invisible or change the direction of writing, so that the display misrepresents the text.
 const DECEIVING: [std::ops::RangeInclusive<char>; 9] = [
     '\u{ad}'..='\u{ad}',
@@ -87,31 +87,30 @@ fn elided(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}...({} characters)...{end}", count - head - tail))
 }
 
-/// Returns a line in which the middle of each long word is omitted, e.g. in the arguments of a
-/// command.
+/// Returns a line without the middle of each long word; a command, for example, may have long arguments.
 pub fn shortened(line: &str) -> String {
-    let words: Vec<_> = line.split(' ').map(|word| elided(word, WORD)).collect();
+    let words: Vec<_> = line.split(' ').map(|word| elided(word, MAX_WORD)).collect();
     words.join(" ")
 }
 
 /// Returns a line of another program for a quotation in messages and records. If the line is long,
 /// only its first and last characters are kept.
 pub fn quoted(line: &str) -> String {
-    elided(line, QUOTED).into_owned()
+    elided(line, MAX_QUOTED).into_owned()
 }
 
-/// Returns a text in which the middle of each long line is omitted.
+/// Returns a text without the middle of each long line.
 pub fn bounded(text: &str) -> Cow<'_, str> {
-    if text.len() <= LINE {
+    if text.len() <= MAX_LINE {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.split('\n').map(|line| elided(line, LINE)).collect::<Vec<_>>().join("\n"))
+    Cow::Owned(text.split('\n').map(|line| elided(line, MAX_LINE)).collect::<Vec<_>>().join("\n"))
 }
 
 /// Returns a text as one line: control characters and line breaks are escaped. The middle of a long
 /// line and of each long word is omitted.
 pub fn line(line: &str) -> String {
-    elided(&escaped(&shortened(line)), LINE).into_owned()
+    elided(&escaped(&shortened(line)), MAX_LINE).into_owned()
 }
 
 /// Returns at most `max` lines of a text. If the text has more lines, the last line gives the number of omitted lines.
@@ -133,12 +132,12 @@ fn lines(text: &str, max: usize) -> String {
 /// Returns a message for display: control characters are escaped, and long words, long lines and long texts are
 /// shortened.
 pub fn message(text: &str) -> String {
-    lines(text, LINES)
+    lines(text, MAX_LINES)
 }
 
 /// Returns the text of a failure for display, shortened like the text of [`message`]; the hint is always kept.
 pub fn failure(failure: &Failure) -> String {
-    let max = LINES - usize::from(failure.hint.is_some());
+    let max = MAX_LINES - usize::from(failure.hint.is_some());
     let shown = lines(&failure.problem(), max);
     Failure::new(failure.kind, shown).hint_if(failure.hint.as_deref().map(line)).to_string()
 }
@@ -178,12 +177,12 @@ fn ellipsis(is_left_out: bool) -> &'static str {
 }
 
 /// Returns the part of a long text around the character at byte `at`, escaped, and the column of that character.
-pub(crate) fn around(text: &str, at: usize) -> (String, usize) {
+pub(crate) fn excerpt(text: &str, at: usize) -> (String, usize) {
     /// Maximum number of characters shown on each side of the character at `at`.
-    const SIDE: usize = WORD / 4;
+    const SIDE: usize = MAX_WORD / 4;
     let (head, tail) = text.split_at_checked(at).unwrap_or((text, ""));
     let before = head.chars().count();
-    let whole = before + tail.chars().count() <= WORD;
+    let whole = before + tail.chars().count() <= MAX_WORD;
     let (left, right) = if whole { (before, usize::MAX) } else { (SIDE, SIDE) };
     let shown_head: String = head.chars().skip(before - left.min(before)).collect();
     let start = format!("{}{}", ellipsis(before > left), escaped(&shown_head));
@@ -205,7 +204,7 @@ mod tests {
         let long = format!("cc fails:\n\n{}", "an error\n".repeat(20));
         let shown = failure(&Failure::missing(long).hint("look"));
         let lines: Vec<&str> = shown.lines().collect();
-        assert_eq!(lines.len(), LINES);
+        assert_eq!(lines.len(), MAX_LINES);
         assert_eq!((lines[4], lines[5]), ("... (17 more lines)", "hint: look"));
         assert_eq!(message("a\n\nb\n\nc\n\nd").lines().count(), 4);
     }
@@ -229,27 +228,35 @@ mod tests {
     #[test]
     fn middle_of_long_value_is_omitted() {
         let shown = message(&format!("invalid value '{}' for N", "9".repeat(10_000)));
-        assert!(shown.len() < 2 * WORD && shown.contains("...(98") && shown.ends_with("' for N"));
-        assert!(message(&"word ".repeat(10_000)).len() < 2 * LINE);
+        assert!(
+            shown.len() < 2 * MAX_WORD && shown.contains("...(98") && shown.ends_with("' for N")
+        );
+        assert!(message(&"word ".repeat(10_000)).len() < 2 * MAX_LINE);
         let quote = quoted(&"y".repeat(1 << 20));
-        assert!(quote.len() < QUOTED && quote.contains("y...(1048201 characters)...y"), "{quote}");
+        assert!(
+            quote.len() < MAX_QUOTED && quote.contains("y...(1048201 characters)...y"),
+            "{quote}"
+        );
         assert_eq!(quoted("a short line"), "a short line");
         let command = shortened(&format!("/proc/self/exe ranks '{}'", "{}".repeat(1000)));
-        assert!(command.starts_with("/proc/self/exe ranks '{}") && command.len() < 2 * WORD);
-        assert!(bounded(&format!("{0}\n{0}", "y".repeat(5000))).len() < 2 * LINE);
+        assert!(command.starts_with("/proc/self/exe ranks '{}") && command.len() < 2 * MAX_WORD);
+        assert!(bounded(&format!("{0}\n{0}", "y".repeat(5000))).len() < 2 * MAX_LINE);
         let text = format!("{}!{}", "a".repeat(1000), "b".repeat(1000));
-        let (line, column) = around(&text, 1000);
-        assert!(line.len() < WORD && line.starts_with("...a") && line.ends_with("b..."), "{line}");
+        let (line, column) = excerpt(&text, 1000);
+        assert!(
+            line.len() < MAX_WORD && line.starts_with("...a") && line.ends_with("b..."),
+            "{line}"
+        );
         assert_eq!(line.find('!'), Some(column));
     }
 
     proptest! {
         #[test]
-        fn any_text_is_printed_short_without_control_characters(text in "(\\PC|[\u{0}-\u{20}\u{80}-\u{9f}\u{202e}]){0,3000}", at in 0usize..3000) {
+        fn any_text_is_shortened_and_has_no_control_characters(text in "(\\PC|[\u{0}-\u{20}\u{80}-\u{9f}\u{202e}]){0,3000}", at in 0usize..3000) {
             let shown = message(&text);
-            prop_assert!(shown.lines().count() <= LINES);
+            prop_assert!(shown.lines().count() <= MAX_LINES);
             prop_assert!(shown.chars().all(|c| is_plain(c) || c == '\n'));
-            let (line, column) = around(&text, at);
+            let (line, column) = excerpt(&text, at);
             prop_assert!(column <= line.chars().count() && line.chars().all(is_plain));
         }
     }

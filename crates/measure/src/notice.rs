@@ -85,7 +85,7 @@ impl Notice {
         }
     }
 
-    /// Returns a notice that `what` was not measured, because no time of the run was left.
+    /// Returns a notice that `what` was not measured, because the time of the run was used up.
     pub fn no_time_left(gauge: &str, what: &str) -> Self {
         Self::new(NoticeId::Budget, gauge, format!("no time is left for {what}"))
     }

@@ -5,8 +5,8 @@
 const MARK: &str = "\u{feff}";
 /// Byte order marks of UTF-16, little-endian and big-endian.
 const UTF16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
-/// Longest line of a text that is not JSON, in bytes. The longest lines of the programs that are read have some
-/// thousand bytes.
+/// Maximum length of a line of a text that is not JSON, in bytes. The longest lines that the supported programs print
+/// have a few thousand bytes.
 pub const LONGEST_LINE: usize = 1 << 20;
 /// Largest figure; its reciprocal is the smallest figure. Squares and reciprocals of figures, and sums of many squares,
 /// are then finite, so that statistics of figures can be computed and saved.

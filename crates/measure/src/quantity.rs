@@ -293,7 +293,7 @@ impl Fraction {
     }
 
     /// Formats the share as a whole number of percent without a blank, for lines with little space: `97%`.
-    pub fn in_short(self) -> String {
+    pub fn in_compact_percent(self) -> String {
         format!("{:.0}%", unsigned_zero(self.0 * 100.0, 1.0))
     }
 
@@ -551,7 +551,7 @@ mod tests {
         assert_eq!(small, ["0.105", "0.100", "0.0090", "0.00032", "0.000000014", "0.000"]);
         assert_eq!([0.9999, 1.0, 0.95].map(change_in_words), ["+0.0 %", "+0.0 %", "-5.0 %"]);
         assert_eq!(
-            (Fraction(-1e-4).in_tenths(), Fraction(-1e-3).in_short()),
+            (Fraction(-1e-4).in_tenths(), Fraction(-1e-3).in_compact_percent()),
             ("0.0 %".into(), "0%".into())
         );
     }

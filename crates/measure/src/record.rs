@@ -69,8 +69,8 @@ pub struct Record {
     /// Values that were clamped, rounded, replaced or taken from the environment in this run.
     #[serde(default)]
     pub notices: Vec<Notice>,
-    /// Hardware errors and throttling that the kernel counted; absent in records of a description, of an import and of
-    /// older versions.
+    /// Hardware errors and throttling that the kernel counted; absent in records of described machines, of imported
+    /// output and of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Ledger>,
     /// Figures of the run.

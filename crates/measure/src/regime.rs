@@ -121,7 +121,7 @@ pub fn may_share_regime(x: f64, y: f64) -> bool {
 }
 
 /// Returns the regime (index into `regimes`) of a sample with the round trips `before` and `after`. Returns `None` if
-/// the two round trips belong to different regimes, because the hypervisor moved the CPUs between them.
+/// the two round trips belong to different regimes, because the hypervisor moved the CPUs during the sample.
 pub fn assign(regimes: &[Regime], before: f64, after: f64) -> Option<usize> {
     containing(regimes, before).filter(|index| containing(regimes, after) == Some(*index))
 }

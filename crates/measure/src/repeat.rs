@@ -36,7 +36,7 @@ impl fmt::Display for Stop {
 /// Conditions that end the repetition of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StopRule {
-    /// Minimum number of samples, unless the time is used up before.
+    /// Minimum number of samples, unless the time is used up earlier.
     pub min: usize,
     /// Exact number of samples, regardless of the time.
     pub exactly: Option<usize>,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn stable_samples_stop_after_minimum_time() {
+    fn stable_samples_end_repetition_after_minimum_time() {
         let steady = vec![100.0; 12];
         let decide =
             |seconds| rule().decide(&[&steady], Duration::from_secs(seconds), Better::Higher);

@@ -43,8 +43,8 @@ impl Sample {
         Self { at: Some(clock::since_start()), ..Self::without_end(seconds) }
     }
 
-    /// Returns a sample with these times whose end is unknown, such as that of another process that does not report it;
-    /// its other fields are empty.
+    /// Returns a sample with these times and an unknown end, e.g. for another process that does not report the end; the
+    /// other fields of the sample are empty.
     pub fn without_end(seconds: Vec<f64>) -> Self {
         Self {
             seconds,
@@ -151,7 +151,7 @@ impl RegimeGroup {
         Self { parts, all, round_trip: stats::median(&trips), regime }
     }
 
-    /// Returns the geometric mean of the median rates of all parts.
+    /// Returns the geometric mean of the median rates of all parts, in executions per second.
     fn speed(&self, samples: &[Sample]) -> f64 {
         let mut medians = Vec::with_capacity(self.parts.len());
         for part in 0..self.parts.len() {
@@ -230,7 +230,7 @@ pub fn assign_regimes_with_known(samples: &[Sample], known: &[f64]) -> RegimeAss
     )
 }
 
-/// Returns the round trips before and after each sample, in order.
+/// Returns the round trips before and after each sample, in order of the samples, seconds.
 fn sample_trips<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
     let mut trips = Vec::new();
     for sample in samples {

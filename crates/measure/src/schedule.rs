@@ -45,7 +45,7 @@ impl Budget {
     }
 }
 
-/// Budget that the user did not set, e.g. the share of a part of the run.
+/// Creates a budget that the user did not set, e.g. for a part of a run.
 impl From<Duration> for Budget {
     fn from(time: Duration) -> Self {
         Self { time, asked: false }
@@ -237,15 +237,15 @@ impl Schedule {
                 if observer.interrupted() {
                     return Ok(Stop::Interrupted);
                 }
-                let passes = self.passes(round);
+                let counted_rounds = self.counted_rounds(round);
                 let late = self.policy.ends_within_round
                     && elapsed() >= rule.max_time
-                    && passes >= self.policy.min_rounds;
+                    && counted_rounds >= self.policy.min_rounds;
                 // Each cell gets at least one sample, unless the run is so late that it ends with what it has. The
                 // minimum number of rounds is not enforced if it would exceed the time.
                 let has_figure = self.has_counted() && self.limits.is_exceeded();
                 if !self.requires_samples()
-                    && (late || has_figure || (passes >= 1 && elapsed() > end))
+                    && (late || has_figure || (counted_rounds >= 1 && elapsed() > end))
                 {
                     return Ok(Stop::Budget);
                 }
@@ -270,10 +270,10 @@ impl Schedule {
             }
             round += 1;
             last_round = last_round.max(elapsed() - round_begun);
-            let passes = self.passes(round);
-            let late = (elapsed() >= rule.max_time && passes >= self.policy.min_rounds)
-                || (elapsed() + last_round > end && passes >= 1);
-            let asked = passes.is_multiple_of(self.policy.check_interval)
+            let counted_rounds = self.counted_rounds(round);
+            let late = (elapsed() >= rule.max_time && counted_rounds >= self.policy.min_rounds)
+                || (elapsed() + last_round > end && counted_rounds >= 1);
+            let asked = counted_rounds.is_multiple_of(self.policy.check_interval)
                 || self.limits.samples.is_some_and(|n| self.min_sample_count() >= n);
             if !(late || asked) {
                 continue;
@@ -345,7 +345,7 @@ impl Schedule {
     }
 
     /// Returns the number of completed rounds without the warm-up.
-    fn passes(&self, round: usize) -> usize {
+    fn counted_rounds(&self, round: usize) -> usize {
         round.saturating_sub(usize::from(self.policy.warm_up == WarmUp::Round))
     }
 

@@ -110,7 +110,7 @@ fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
     Some([sorted[low], sorted[n - 1 - low]])
 }
 
-/// Probability above a two-sided 95 % interval.
+/// Probability of a value above a two-sided 95 % interval.
 pub const UPPER_TAIL: f64 = 0.025;
 /// Probability of missing a change that is called detectable.
 pub const MISS_PROBABILITY: f64 = 0.1;

@@ -52,7 +52,7 @@ impl CacheCapacity {
 
     /// Adds the size of caches whose capacity cannot be measured.
     #[must_use]
-    pub fn and(self, more: Bytes) -> Self {
+    pub fn with_unmeasured(self, more: Bytes) -> Self {
         let [reported, measured] =
             [self.reported, self.measured].map(|known| known.map(|bytes| Bytes(bytes.0 + more.0)));
         Self { reported, measured }
@@ -100,6 +100,6 @@ mod tests {
         assert_eq!(unknown.bytes(), Some(Bytes::mib(32)));
         let not_measured = CacheCapacity::new(Some(Bytes::mib(8)), None);
         assert_eq!(not_measured.bytes(), Some(Bytes::mib(8)));
-        assert_eq!(not_measured.and(Bytes::mib(1)).bytes(), Some(Bytes::mib(9)));
+        assert_eq!(not_measured.with_unmeasured(Bytes::mib(1)).bytes(), Some(Bytes::mib(9)));
     }
 }

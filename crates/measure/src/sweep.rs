@@ -252,7 +252,7 @@ impl<S: Setting> FromStr for Axis<S> {
         }
         let Some(values) = S::values(name) else {
             let names = S::names();
-            let problem = format!("expected an axis of {}", alternatives(&names));
+            let problem = format!("expected one of the axes {}", alternatives(&names));
             return Err(SyntaxError {
                 meant: nearest(name, &names),
                 ..cursor.error_at(0, problem)

@@ -55,15 +55,15 @@ config! {
         fastest_rank: f64 = Observation "fastest rank";
         /// Mean time of the slowest rank of a collective, seconds.
         slowest_rank: f64 = Observation "slowest rank";
-        /// Minimum of the batches.
+        /// Minimum of the batches, in the unit of the figure.
         min: f64 = Observation "least";
-        /// Maximum of the batches.
+        /// Maximum of the batches, in the unit of the figure.
         max: f64 = Observation "greatest";
-        /// Median that the other program printed.
+        /// Median that another program printed, e.g. OSU's, in the unit of the figure.
         p50: f64 = Observation "50th percentile";
-        /// 90th percentile that the other program printed.
+        /// 90th percentile that another program printed, in the unit of the figure.
         p90: f64 = Observation "90th percentile";
-        /// Value that 99 of 100 batches reach or exceed in performance.
+        /// Value that 99 of 100 batches reach or exceed in performance, in the unit of the figure.
         p99: f64 = Observation "99th percentile";
         /// First value of the figure, if it deviated from its curve and was measured again.
         dip: DipConfig = Observation "dip";
@@ -122,7 +122,7 @@ pub struct MpiConfig {
 /// Figure that deviated from the curve and was measured again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DipConfig {
-    /// First figure.
+    /// Value of the first measurement, in the unit of the figure.
     pub first: f64,
 }
 
@@ -130,7 +130,7 @@ pub struct DipConfig {
 /// transport's time divided by the MPI's time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LowerBoundConfig {
-    /// Figure of the built-in transport.
+    /// Value of the built-in transport, in the unit of the figure.
     pub value: f64,
     /// Time of the built-in transport divided by the MPI's time: 1 if the MPI is as fast.
     pub share: Fraction,

@@ -99,7 +99,7 @@ impl Gauge for Messages {
     }
 }
 
-/// True if the figure is the latency of 8 B messages.
+/// True if the figure is a latency of 8 B messages that has a value.
 fn is_small_latency(m: &Measurement) -> bool {
     let bytes = m.read_config::<MessageConfig>().message_bytes;
     m.gauge == GAUGE && m.name == Pattern::Latency.name() && bytes == Some(8) && m.value.is_some()

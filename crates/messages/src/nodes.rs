@@ -58,8 +58,8 @@ fn steps(n: usize) -> Vec<PairStep> {
     steps
 }
 
-/// Returns the launches with one rank per host. Patterns of one pair use the ring and the random pairing; the other
-/// patterns use all hosts together.
+/// Returns the launches with one rank per host. Patterns of one pair use the ring and the random pairing, patterns with
+/// threads use the first two hosts, and the other patterns use all hosts together.
 pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch> {
     let n = hosts.len();
     let own = launch(hosts, options.patterns_with(&[Participants::Pair]));
@@ -197,7 +197,8 @@ fn check_path(parts: &[PathBuf], printed: &str) -> Result<(), String> {
         let is_program = i + 1 == parts.len();
         let expected = if is_program { FileType::RegularFile } else { FileType::Directory };
         if FileType::from_raw_mode(mode) != expected {
-            return Err(format!("{} is a symbolic link, or of another file type", part.display()));
+            let wanted = if is_program { "regular file" } else { "folder" };
+            return Err(format!("{} is not a {wanted}", part.display()));
         }
         check_rights(owner, mode, OtherUsers::MayAdd, part).map_err(|why| why.to_string())?;
     }
@@ -211,7 +212,7 @@ pub(crate) fn unresponsive_host(mpi: &Starter<'_>, host: &str, why: &str) -> Mea
         ..result::unstarted_config(mpi, Some(Distance::OtherHost))
     };
     let pattern = mpi.options.patterns.first().copied().unwrap_or(Pattern::Latency);
-    result::missing(mpi, pattern, &config, &format!("{host} does not respond: {why}"))
+    result::missing(mpi, pattern, &config, &format!("{host} cannot be used: {why}"))
 }
 
 #[cfg(test)]
@@ -234,10 +235,10 @@ mod tests {
         let stranger = own + 1;
         let cases = [
             ((1, (0, 0o40777)), "other users can replace files in /tmp"),
-            ((1, (0, 0o120_777)), "/tmp is a symbolic link, or of another file type"),
+            ((1, (0, 0o120_777)), "/tmp is not a folder"),
             ((2, (stranger, 0o40700)), "other users can replace files in /tmp/private"),
             ((3, (stranger, 0o100_755)), "other users can replace files in /tmp/private/probe"),
-            ((3, (own, 0o120_777)), "/tmp/private/probe is a symbolic link"),
+            ((3, (own, 0o120_777)), "/tmp/private/probe is not a regular file"),
         ];
         for ((at, part), why) in cases {
             let mut modes = good;

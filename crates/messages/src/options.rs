@@ -169,18 +169,19 @@ impl MessageOptions {
         self.patterns.retain(|pattern| !pattern.valid_sizes(&asked).is_empty());
         if let Some(pattern) = none.filter(|_| named || self.patterns.is_empty()) {
             let min = pattern.usual_sizes()[0];
+            let wanted = match pattern.row().multiple_of {
+                1 => "larger sizes".to_owned(),
+                multiple => format!("multiples of {}", Bytes(multiple)),
+            };
             return Err(Failure::usage(format!("no requested size is valid for {pattern}"))
-                .hint(format!(
-                    "use multiples of {}, e.g. --sizes {min}:4096",
-                    Bytes(pattern.row().multiple_of),
-                ))
+                .hint(format!("use {wanted}, e.g. --sizes {min}:4096"))
                 .into());
         }
         let mut notices = Vec::new();
         for (lost, names) in without {
             let lost: Vec<String> = lost.into_iter().map(|b| Bytes(b).to_string()).collect();
-            let text = format!("{} left out for {}", lost.join(", "), names.join(", "));
-            let text = format!("{text}: this size is not valid for it");
+            let names = names.join(", ");
+            let text = format!("{names}: invalid sizes are left out: {}", lost.join(", "));
             notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
         }
         Ok(notices)
@@ -233,8 +234,8 @@ mod tests {
         assert_eq!(
             reported,
             Ok(vec![
-                "0 B left out for bw, bibw: this size is not valid for it".to_owned(),
-                "0 B, 6 B left out for allreduce: this size is not valid for it".to_owned()
+                "bw, bibw: invalid sizes are left out: 0 B".to_owned(),
+                "allreduce: invalid sizes are left out: 0 B, 6 B".to_owned()
             ])
         );
         // In a group, patterns without a valid size are left out. Patterns that were requested by name are not left

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Maximum size of small messages, bytes. Larger messages use fewer operations, as in the OSU micro-benchmarks.
-const LARGE: u64 = 8192;
+const MAX_SMALL: u64 = 8192;
 
 /// Participants of an operation of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,7 +247,7 @@ impl Pattern {
     /// micro-benchmarks. For rates, both are numbers of windows.
     pub(crate) fn default_operations(self, bytes: u64) -> (u64, u64) {
         let PatternRow { warm_up, operations, .. } = self.row();
-        if bytes > LARGE { (warm_up.1, operations.1) } else { (warm_up.0, operations.0) }
+        if bytes > MAX_SMALL { (warm_up.1, operations.1) } else { (warm_up.0, operations.0) }
     }
 
     /// Returns the figure for an operation that took `seconds`: this time, or for a rate the bytes per second of

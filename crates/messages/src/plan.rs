@@ -129,7 +129,7 @@ impl MessagesPlan {
         if between == RankPairs::All {
             options.sizes.get_or_insert_with(|| MATRIX_SIZES.to_vec());
         }
-        let mut plan = Self::with(&site.topology, options, between, asked.ranks)?;
+        let mut plan = Self::without_transport(&site.topology, options, between, asked.ranks)?;
         plan.check_memory(site.machine.memory.available)?;
         plan.choose(request)?;
         plan.osu = request.programs()?;
@@ -162,7 +162,8 @@ impl MessagesPlan {
             options.size_limit = QUICK_LIMIT;
             options.starts = 1;
         }
-        let mut plan = Self::with(&site.topology, options, RankPairs::EachDistance, None)?;
+        let between = RankPairs::EachDistance;
+        let mut plan = Self::without_transport(&site.topology, options, between, None)?;
         plan.choose(&MpiRequest::default())?;
         // The summary uses only one fabric.
         plan.own.truncate(1);
@@ -260,7 +261,7 @@ impl MessagesPlan {
     }
 
     /// Creates the plan without a transport, with launches that do not depend on the transport.
-    fn with(
+    fn without_transport(
         topology: &Topology,
         mut options: MessageOptions,
         between: RankPairs,
@@ -441,11 +442,12 @@ fn joint_rank_count(
     }
     if count > cores {
         let text = format!(
-            "{count} ranks share {cores} cores; ranks on the same core wait for each other"
+            "{count} ranks share {}; ranks on the same core wait for each other",
+            counted(cores, "core")
         );
         notices.push(Notice::new(NoticeId::Method, GAUGE, text));
     }
-    if !in_pairs || count.is_multiple_of(2) {
+    if !in_pairs || count < 2 || count.is_multiple_of(2) {
         return Ok(count.max(2));
     }
     let text =
@@ -481,7 +483,7 @@ fn pair_at(distance: Distance, all: &[CpuPair]) -> Result<CpuPair, MessagesError
     let found = all.iter().find(|pair| pair.distance == distance).copied();
     found.ok_or_else(|| {
         let known: Vec<&str> = all.iter().map(|pair| pair.distance.name()).collect();
-        Failure::usage(format!("no two hardware threads here are at the distance {distance}"))
+        Failure::usage(format!("no hardware threads of this node have the distance '{distance}'"))
             .hint(format!("distances on this node: {}", known.join(", ")))
             .into()
     })

@@ -221,7 +221,7 @@ fn run_on_hosts(
         let names: Vec<&str> = silent.iter().map(|(host, _)| host.as_str()).collect();
         let first = silent.first().map(|(host, why)| format!(" ({host}: {why})"));
         return Err(Failure::missing(format!(
-            "{} of {} hosts respond; no response from {}{}",
+            "{} of {} hosts can be used; not usable: {}{}",
             answering.len(),
             hosts.len(),
             names.join(", "),
@@ -236,7 +236,7 @@ fn run_on_hosts(
     let launches = nodes::launches(&answering, mpi.options);
     let mut outcome = run_starts(std::slice::from_ref(mpi), &launches, limits, observer)?;
     for (host, why) in silent {
-        let text = format!("{host} does not respond and is left out: {why}");
+        let text = format!("{host} cannot be used and is left out: {why}");
         outcome.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
         outcome.measurements.push(nodes::unresponsive_host(mpi, &host, &why));
     }
@@ -584,7 +584,8 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     notices
 }
 
-/// Returns a text for each rank with its host and its CPUs, as the kernel reported them.
+/// Returns a text with the launcher's command, and a text for each rank with its host and its CPUs, as the kernel
+/// reported them.
 fn details(report: &StartReport) -> Vec<String> {
     let mut lines = vec![format!("started by: {}", report.command)];
     for (rank, found) in report.output.ranks.iter().enumerate() {

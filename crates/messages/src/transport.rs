@@ -142,7 +142,8 @@ pub(crate) fn needs_mpi(what: &str, missing: Option<&Failure>) -> MessagesError 
     }
 }
 
-/// Returns the setting that prevents processes from reading each other's memory, if the system reports it.
+/// Returns a remark in parentheses on what prevents processes from reading each other's memory: the kernel's setting if
+/// it does, otherwise the usual cause.
 pub(crate) fn read_restriction() -> String {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     match scope.as_deref().map(str::trim) {

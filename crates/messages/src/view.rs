@@ -160,8 +160,7 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<Section> {
     (!sentences.is_empty()).then(|| view::summary_section(sentences))
 }
 
-/// Distance of the ranks for which libraries are compared. In a comparison with OSU's programs, it also contains the
-/// library.
+/// Distance of the ranks for which libraries are compared and, in a comparison with OSU's programs, the library.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct ComparedPlace {
     distance: Option<Distance>,
@@ -194,8 +193,8 @@ fn compared_patterns(own: &[&ShownFigure<'_>]) -> Vec<Pattern> {
     ends
 }
 
-/// Returns a size that all libraries have for a pattern, with its figures. For rates it is the largest size, otherwise
-/// the smallest size greater than zero.
+/// Returns a size that at least two libraries have for a pattern, with its figures. For rates it is the largest size,
+/// otherwise the smallest size of at least 8 B.
 fn compared_size<'a>(
     own: &[&'a ShownFigure<'a>],
     pattern: Pattern,
@@ -214,10 +213,10 @@ fn compared_size<'a>(
 fn action(pattern: Pattern, size: u64) -> String {
     let size = Bytes(size);
     match pattern {
-        _ if pattern.is_sizeless() => format!("does {pattern}"),
+        _ if pattern.is_sizeless() => format!("runs {pattern}"),
         Pattern::Latency => format!("delivers {size}"),
         Pattern::Bw => format!("moves {size}"),
-        other => format!("does {other} of {size}"),
+        other => format!("runs {other} with {size}"),
     }
 }
 

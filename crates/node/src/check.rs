@@ -31,7 +31,7 @@ use vetting::Vetting;
 pub use vetting::VettingRequest;
 
 /// Maximum number of findings in the text output.
-const FINDINGS: usize = 4;
+const MAX_FINDINGS: usize = 4;
 /// Reason for a node that other programs are using.
 const BUSY: &str = "busy";
 
@@ -330,7 +330,7 @@ impl Check<'_> {
         }
         self.remarks.extend(check::judge_errors(&events, interval));
         let when = if earlier.is_some() { "since the last check" } else { "since boot" };
-        self.notes.extend(events.iter().take(FINDINGS).map(|event| format!("{when}: {event}")));
+        self.notes.extend(events.iter().take(MAX_FINDINGS).map(|event| format!("{when}: {event}")));
         self.notes.extend(ledger.narrow_links.iter().map(ToString::to_string));
         self.notes.extend(ledger.slow_links.iter().map(ToString::to_string));
         let unread = ledger.sources.iter().filter_map(|source| source.reason.as_ref());
@@ -351,7 +351,7 @@ impl Check<'_> {
             self.notes.push("never measured: nodegauge check --level 2".to_owned());
             if self.group.is_none() && self.remarks.is_empty() {
                 let text =
-                    "no reference and no own runs: give --reference, or measure with --level 2";
+                    "no reference and no earlier runs: give --reference, or measure with --level 2";
                 self.remarks.push(unknown("no reference", text));
             }
             return;
@@ -367,7 +367,7 @@ impl Check<'_> {
         }
     }
 
-    /// Adds the doctor's findings to the notes.
+    /// Adds findings to the notes, at most [`MAX_FINDINGS`]: warnings and worse that no remark contains.
     fn note_findings(&mut self, examination: &Examination) {
         let known: Vec<&String> = self.remarks.iter().map(|remark| &remark.text).collect();
         // The findings of measuring commands come first, because they are few and explain the figures.
@@ -376,7 +376,7 @@ impl Check<'_> {
             finding.severity >= Severity::Warning && !known.contains(&&finding.text)
         });
         let texts: Vec<String> = notable
-            .take(FINDINGS)
+            .take(MAX_FINDINGS)
             .map(|finding| format!("{}: {}", finding.id, finding.text))
             .collect();
         self.notes.extend(texts);

@@ -416,7 +416,7 @@ impl<'a> FleetRun<'a> {
             // agree.
             if is_own && runs < self.options.confirm {
                 self.outputs().note(&format!(
-                    "{host}: slow or undecided in {}, measured again",
+                    "{host}: slow or undecided in {}; it will be measured again",
                     counted(runs, "run")
                 ));
                 self.needed.insert(host, runs + 1);

@@ -2,7 +2,7 @@
 //! (with vetting), `watch`, the interleaved runs of `compare --run`, and the jobs of `fleet run`.
 //!
 //! The program that uses this crate fills the request of a command and implements [`Outputs`]. This crate does not
-//! parse arguments, write to a terminal, or know exit codes of the program. A command returns an [`CommandEnd`], or a
+//! parse arguments, write to a terminal, or know exit codes of the program. A command returns a [`CommandEnd`], or a
 //! type of its own.
 
 #![forbid(unsafe_code)]

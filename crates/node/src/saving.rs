@@ -11,10 +11,12 @@ use std::time::Duration;
 
 /// Time after which the user is informed that the history is locked.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
-/// Divisor of the elapsed time of the measurement that gives the maximum wait for a locked history. The two constants
-/// below limit the wait.
+/// Divisor of the elapsed time of the measurement that gives the maximum wait for a locked history, from [`MIN_WAIT`]
+/// to [`MAX_WAIT`].
 const WAIT_DIVISOR: u32 = 10;
+/// Lower bound of the maximum wait for a locked history.
 const MIN_WAIT: Duration = Duration::from_secs(30);
+/// Upper bound of the maximum wait for a locked history.
 const MAX_WAIT: Duration = Duration::from_secs(300);
 /// Maximum wait after a signal, because the user wants the program to end.
 const WAIT_AFTER_SIGNAL: Duration = Duration::from_secs(5);

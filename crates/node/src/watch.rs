@@ -28,10 +28,10 @@ use std::time::{Duration, SystemTime};
 /// Commands of one sample.
 const COMMANDS: [&[&str]; 2] = [&["stream"], &["memory", "latency"]];
 /// Time that a command needs in addition to its budget: start, reading of the topology, exit.
-const START: Duration = Duration::from_secs(1);
-/// Time limit of a measurement as a multiple of its budget; the constant below is the minimum. On a busy node, the
-/// set-up alone may take a minute.
+const OVERHEAD: Duration = Duration::from_secs(1);
+/// Time limit of a measurement as a multiple of its budget, at least [`MIN_TIMEOUT`].
 const TIMEOUT_FACTOR: u32 = 20;
+/// Minimum time limit of a measurement. On a busy node, the set-up alone may take a minute.
 const MIN_TIMEOUT: Duration = Duration::from_secs(300);
 /// Divisor of the interval between samples that gives the maximum wait for other load to end.
 const WAIT_DIVISOR: u32 = 10;
@@ -65,7 +65,7 @@ impl WatchRequest {
     /// # Errors
     /// Fails if the interval is too short.
     pub fn check_interval(&self) -> Result<(), Failure> {
-        let min = (self.budget + START) * COMMANDS.len() as u32;
+        let min = (self.budget + OVERHEAD) * COMMANDS.len() as u32;
         if self.every >= min {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl WatchRequest {
             "--every {} is shorter than a sample of {}: a run of stream and a run of memory latency, {} each",
             format_duration(self.every),
             format_duration(min),
-            format_duration(self.budget + START),
+            format_duration(self.budget + OVERHEAD),
         ))
         .hint(format!(
             "--every {} or more",

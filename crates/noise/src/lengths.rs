@@ -41,7 +41,7 @@ impl Lengths {
     }
 
     /// Returns the number of detours in each octave. Element i counts detours of at least 2^i and less than 2^(i+1)
-    /// nanoseconds.
+    /// nanoseconds; the last element also counts longer detours.
     pub(crate) fn by_octave(&self) -> Vec<u64> {
         let last = OCTAVES - 1;
         let mut counts: Vec<u64> =

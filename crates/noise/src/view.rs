@@ -151,7 +151,7 @@ fn or_dash(text: Option<String>) -> String {
 /// programs.
 const MIN_REMEDY_SHARE: f64 = 1e-4;
 
-/// Returns a remedy that reduces a source; empty if the source is rare, or if there is no remedy.
+/// Returns a remedy that reduces a source; empty if there is no remedy, or if a task is too rare to need one.
 fn remedy(source: &NoiseSource, config: &NoiseConfig) -> &'static str {
     let is_tickless = config.tickless_cpus.as_ref().is_some_and(|cpus| !cpus.is_empty());
     let is_worth = source.share.is_some_and(|share| share >= MIN_REMEDY_SHARE);
@@ -167,7 +167,7 @@ fn remedy(source: &NoiseSource, config: &NoiseConfig) -> &'static str {
             }
         }
         "steal" => "a dedicated host",
-        "task" if is_worth => "stop it, or bind it to a core of the system",
+        "task" if is_worth => "stop it, or bind it to a core that no job uses",
         "kernel thread" if is_worth => "isolcpus= or cpusets keep it away from the cores of jobs",
         _ => "",
     }

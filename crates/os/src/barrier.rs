@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct CacheLine<T>(pub T);
 
 /// Time for which a waiting thread yields before it sleeps. If each thread has its own CPU, all threads arrive much
-/// earlier, unless their work differs. In that case, the second round of [`Gate::wait`] compensates for the sleep.
+/// earlier, unless their work differs. The second round of [`Gate::wait`] compensates for a sleep.
 const YIELD_TIME: Duration = Duration::from_millis(1);
 
 /// Size in bytes of a cache line that processes share.

@@ -54,7 +54,8 @@ impl BusErrorGuard {
         let free = SLOTS_IN_USE.iter().find(|slot| {
             slot.start.compare_exchange(0, address, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         });
-        let slot = free.ok_or_else(|| io::Error::other("too many mappings at once"))?;
+        let slot = free
+            .ok_or_else(|| io::Error::other("too many mappings are guarded against bus errors"))?;
         slot.failed.store(false, Ordering::Release);
         slot.end.store(address + length, Ordering::Release);
         Ok(Self { mapping, slot: TakenSlot(slot) })

@@ -263,7 +263,7 @@ fn has_ended(leader: Pid) -> io::Result<bool> {
     }
 }
 
-/// Returns the lowest process ID that descendants of a child can have if the child has run for some seconds.
+/// Returns the lowest process ID that descendants of a child can have if the child has run for `seconds`.
 /// Process IDs ascend up to a maximum of at least 32768 and then start again, which does not happen twice in a
 /// short time. A node with many cores has thousands of older processes, and searching them would take longer than a
 /// short run.

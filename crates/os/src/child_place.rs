@@ -10,7 +10,7 @@ use std::process::Command;
 /// CPUs, memory policy and page sizes of a child process. The default changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChildPlace {
-    /// CPUs on which the child may run; `None`: as this thread.
+    /// CPUs on which the child may run; `None` for the CPUs of this thread.
     pub cpus: Option<Vec<u32>>,
     /// Mode of the memory policy (`MPOL_*`), and its NUMA nodes; `None` for the policy of this thread.
     pub memory: Option<(libc::c_int, Vec<u32>)>,

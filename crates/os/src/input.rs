@@ -1,6 +1,6 @@
-//! Input files of the user, which are read completely ([`read_input`]) or in parts ([`Input`]). The type and the length of
-//! the open file are checked, so that endless devices, pipes without a writer and very large files are refused instead of
-//! read.
+//! Input files of the user, which are read completely ([`read_input`]) or in parts ([`Input`]). The type and the length
+//! of the open file are checked, so that endless devices, pipes without a writer and very large files are refused
+//! instead of read.
 //!
 //! One rule for pipes: a file that the user did not name is a regular file ([`read_file`]). A pipe that the user
 //! named is read if a program has opened it for writing, or does so within [`WRITER_TIMEOUT`] ([`read_input`]).
@@ -190,8 +190,8 @@ impl From<Vec<u8>> for Input<'static> {
     }
 }
 
-/// Creates a file without a name, which ends with this process and which no other user can open: in the folder for
-/// temporary files, or in memory if its file system has no such files.
+/// Creates a file without a name in the folder for temporary files, or in memory if its file system has no unnamed
+/// files. No other user can open the file, and the kernel removes it when this process ends.
 fn unnamed_file() -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
     let created = rustix::fs::open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR);

@@ -355,7 +355,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn large_mappings_are_aligned_and_page_sizes_read_back() {
+    fn large_mappings_are_aligned_and_page_sizes_are_read_back() {
         let length = (4 << 20) + page_bytes();
         let mapping = Mapping::anonymous(length, PageSize::Base).unwrap();
         assert_eq!((mapping.range().0 % boundary(length), mapping.range().1), (0, length));

@@ -1,4 +1,4 @@
-//! Waits for a condition, a deadline or an interruption. These functions are the only place where a thread sleeps; a
+//! Waits for a condition, a deadline or an interruption. A waiting thread sleeps only in these functions; a
 //! thread that waits for another CPU in a timed section uses [`Spin`](crate::Spin).
 //!
 //! A wait checks its condition first, and once more after the deadline, so that a condition that is met in time is
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn met_condition_precedes_deadline_and_interruption() {
+    fn met_condition_takes_precedence_over_deadline_and_interruption() {
         let time = Simulated::new();
         let over = time.within(0).unless(&|| true);
         assert_eq!(time.wait(&over, &|| true), Ok(0));

@@ -151,7 +151,9 @@ impl Table {
         if let (Some(last), Some(now)) = (self.last_bytes, bytes)
             && now <= last
         {
-            return Err(format!("its table of {name} has {now} B after {last} B"));
+            return Err(format!(
+                "its table of {name} has {now} B after {last} B, so it is not a single table"
+            ));
         }
         self.last_bytes = Some(bytes.unwrap_or(0.0));
         let times = ["t_min[usec]", "t_avg[usec]", "t_max[usec]"].map(|column| row.value(column));

@@ -176,7 +176,7 @@ fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), Str
                 !agree(data * MEBI, transfers * bytes as f64, 1e-3 + 0.006 / data.max(0.01))
             })
         {
-            return Err("its rate is not that of its transfers".to_owned());
+            return Err("its data rate contradicts its rate of transfers".to_owned());
         }
         if let Some(position) = words.iter().position(|word| *word == "xfer(KiB)") {
             columns = Some(words.len());

@@ -20,7 +20,7 @@ impl Reader for Mbw {
     }
 
     fn doubts(&self) -> &'static str {
-        "a method without its line `AVG`: suspect; a mean that is not that of the lines above it is an error"
+        "a method without its line `AVG`: suspect; a mean that is not the mean of the lines above it is an error"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -47,9 +47,8 @@ impl Reader for Mbw {
                 continue;
             }
             if !copy.is_mean(&copies) {
-                return Err(
-                    format!("a mean is not that of the copies above it: {}", quoted(line)).into()
-                );
+                let line = quoted(line);
+                return Err(format!("a mean is not the mean of the copies above it: {line}").into());
             }
             copy.push(&copies, &mut figures)?;
             copies.clear();

@@ -129,7 +129,10 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
         }
         let values: Vec<f64> = words.iter().filter_map(|word| number(word)).collect();
         if values[0] <= last {
-            return Err(format!("its table has {} B after {last} B", values[0]));
+            return Err(format!(
+                "its table has {} B after {last} B, so it is not a single table",
+                values[0]
+            ));
         }
         last = values[0];
         let own = OutputConfig { message_bytes: Some(values[0] as u64), ..config.clone() };

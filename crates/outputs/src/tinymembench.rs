@@ -65,7 +65,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         if let Some(pages) = pages.filter(|_| value.contains(" ns")) {
             let block: u64 = name.trim().parse().map_err(|_| unread(line))?;
             if last_block > 0 && block != 2 * last_block {
-                return Err("the sizes of its latency table are not in ascending order".to_owned());
+                return Err("a size of its latency table is not twice the previous size".to_owned());
             }
             last_block = block;
             config.block_bytes = Some(block);

@@ -238,11 +238,11 @@ impl StreamPoint {
     ) -> Result<(Sample, Spans), ArenaError> {
         /// Maximum number of runs of all kernels over an element before the arrays are filled again. Each run
         /// multiplies the values by at most 50, and single precision overflows at 50^22.
-        const TIMES: usize = 16;
+        const MAX_RUNS: usize = 16;
         /// Maximum number of runs of kernels with the fourth array before the arrays are filled again. The fourth
         /// array contains products of two arrays, whose exponents are twice as large.
-        const MAX_PRODUCT_RUNS: usize = TIMES / 2;
-        let times = if self.config.arrays > STREAM_ARRAYS { MAX_PRODUCT_RUNS } else { TIMES };
+        const MAX_PRODUCT_RUNS: usize = MAX_RUNS / 2;
+        let times = if self.config.arrays > STREAM_ARRAYS { MAX_PRODUCT_RUNS } else { MAX_RUNS };
         if self.parts.max_runs >= times as f64 {
             self.fill()?;
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// is smaller.
 const PASSES: usize = 5;
 /// Time for which traffic is counted while the threads are idle.
-const REST: Duration = Duration::from_millis(50);
+const IDLE_TIME: Duration = Duration::from_millis(50);
 
 /// Traffic that the memory controllers counted.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +63,7 @@ fn count<E>(
     let mut intervals: Vec<Vec<(CounterReading, CounterReading)>> = vec![Vec::new(); kernels];
     let before = counters.read();
     let begun = Instant::now();
-    std::thread::sleep(REST);
+    std::thread::sleep(IDLE_TIME);
     let after = counters.read();
     let rested = begun.elapsed();
     let rest = match before.and_then(|before| Ok((before, after?))) {

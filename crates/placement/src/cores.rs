@@ -53,13 +53,13 @@ impl CoreChoice {
     /// Returns the index of the chosen class; `None` for cores of all classes.
     fn class(&self, topology: &Topology) -> Result<Option<usize>, PlacementError> {
         let classes = &topology.core_classes;
-        if self.is_all() || (classes.is_empty() && self.is(FAST)) {
+        if self.is_all() || (classes.is_empty() && self.has_name(FAST)) {
             return Ok(None);
         }
         let mut names = Vec::new();
         for (index, class) in classes.iter().enumerate().rev() {
             let name = topology.class_name(index);
-            if self.is(&name) || class.designs.iter().any(|design| self.is(design)) {
+            if self.has_name(&name) || class.designs.iter().any(|design| self.has_name(design)) {
                 return Ok(Some(index));
             }
             names.push(name);
@@ -92,11 +92,11 @@ impl CoreChoice {
 
     /// True if cores of all classes are used.
     pub(crate) fn is_all(&self) -> bool {
-        self.is(ALL)
+        self.has_name(ALL)
     }
 
     /// True if the choice has this name.
-    fn is(&self, name: &str) -> bool {
+    fn has_name(&self, name: &str) -> bool {
         self.0.eq_ignore_ascii_case(name)
     }
 }
@@ -115,7 +115,8 @@ impl FromStr for CoreChoice {
         cursor.skip_blanks();
         let word = cursor.take_while(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)).to_owned();
         if word.is_empty() {
-            return Err(cursor.error("expected fast, all, or a class of cores that machine lists"));
+            let problem = "expected fast, all, or a class of cores that nodegauge machine lists";
+            return Err(cursor.error(problem));
         }
         cursor.skip_blanks();
         cursor.finish("expected one class of cores")?;

@@ -116,8 +116,8 @@ pub(crate) fn place(
     Ok(placed.collect())
 }
 
-/// Returns for each rank the indices of its devices. Devices that have fewer ranks than the others are preferred,
-/// and among these, devices near the rank's CPUs.
+/// Returns for each rank the indices of its devices. Devices that have less than an equal share of the ranks are
+/// preferred, and among these, devices near the rank's CPUs.
 fn nearest(devices: &[&PciDevice], ranks: &[Option<Vec<CpuId>>], each: usize) -> Vec<Vec<usize>> {
     // An equal number of ranks per device has priority over the distance.
     let share = (ranks.len() * each).div_ceil(devices.len());

@@ -16,7 +16,7 @@ use crate::devices::RankDevice;
 use crate::numa::MemoryPolicy;
 use crate::places::Place;
 use crate::ranks::{RankPlace, RankPlan};
-use nodegauge_machine::devices::VISIBLE;
+use nodegauge_machine::devices::VISIBILITY_VARIABLES;
 use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_os::mpi_abi::LauncherKind;
 
@@ -52,7 +52,7 @@ pub(crate) fn per_rank(plan: &RankPlan, launcher: LauncherKind) -> Vec<RankSetti
         let mut environment = rank_thread_variables(place);
         // Slurm sets the variables that select devices itself.
         if !slurm {
-            environment.extend(visible(plan, rank));
+            environment.extend(device_variables(plan, rank));
         }
         let prefix = if by_srun { Vec::new() } else { numactl_words(None, &place.memory) };
         settings.push(RankSettings { environment, prefix });
@@ -222,10 +222,10 @@ fn gpu_bind(plan: &RankPlan) -> Vec<String> {
 }
 
 /// Returns the variables that restrict a rank to its devices, with the device numbers of the driver.
-pub(crate) fn visible(plan: &RankPlan, rank: usize) -> Vec<(&'static str, String)> {
+pub(crate) fn device_variables(plan: &RankPlan, rank: usize) -> Vec<(&'static str, String)> {
     let devices = plan.devices.get(rank).map(Vec::as_slice).unwrap_or_default();
     let mut variables = Vec::new();
-    for (vendor, names, order) in VISIBLE {
+    for (vendor, names, order) in VISIBILITY_VARIABLES {
         let own = devices.iter().filter(|device| device.vendor == vendor);
         let numbers: Vec<u32> = own.map(|device| device.number).collect();
         if numbers.is_empty() {

@@ -80,8 +80,8 @@ impl Environment {
         }
     }
 
-    /// Returns the variables that are set and affect the placement, with their values.
-    pub(crate) fn for_places(&self) -> Vec<(&'static str, &str)> {
+    /// Returns the variables for places and binding that are set, with their values.
+    pub(crate) fn place_variables(&self) -> Vec<(&'static str, &str)> {
         let all = [
             (PLACES, &self.places),
             (PROC_BIND, &self.proc_bind),
@@ -131,7 +131,7 @@ impl Environment {
         if let Some(text) = &self.kmp_affinity {
             let places = request.places.as_ref().map(|_| "--places is given");
             let bind = request.bind.map(|_| "--bind is given");
-            let kmp = request.kmp.as_ref().map(|_| "the request already contains it");
+            let kmp = request.kmp.as_ref().map(|_| "an affinity is already set");
             let mut why_not = by_cache.or(by_class).or(places).or(bind).or(kmp);
             if why_not.is_none() {
                 let affinity = parsed(text, KMP, KMP_EXAMPLE)?;
@@ -172,7 +172,7 @@ impl Environment {
             notices.push(notice(affinity::GOMP, text, why_not));
         }
         if let Some(text) = &self.hw_subset {
-            let why_not = "it is not read; use --places, --cores or --threads";
+            let why_not = "it is not supported; use --places, --cores or --threads";
             notices.push(notice(HW_SUBSET, text, Some(why_not)));
         }
         Ok(notices)
@@ -328,7 +328,7 @@ mod tests {
                 "OMP_THREAD_LIMIT=4 honoured",
                 "OMP_DYNAMIC=true ignored: the number of threads does not change",
                 "GOMP_CPU_AFFINITY=0-3 honoured",
-                "KMP_HW_SUBSET=4c,1t ignored: it is not read; use --places, --cores or --threads",
+                "KMP_HW_SUBSET=4c,1t ignored: it is not supported; use --places, --cores or --threads",
             ]
         );
         assert_eq!((request.threads, request.bind), (Some(4), Some(Bind::Close)));

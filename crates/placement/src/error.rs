@@ -28,7 +28,7 @@ impl PlacementError {
         Self::new("this process may not use any CPU of this machine")
     }
 
-    /// Error for two options that both decide where `what`, which is `threads go` or `memory goes`.
+    /// Error for two options that both decide where threads or memory go; `what` is `threads go` or `memory goes`.
     pub(crate) fn conflict(what: &str, first: &str, second: &str) -> Self {
         let problem = format!("{first} and {second} both decide where {what}");
         Self(Failure::usage(problem).hint("give only one of these options"))

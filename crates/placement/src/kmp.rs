@@ -63,7 +63,7 @@ pub enum Granularity {
 pub enum KmpKind {
     /// Threads are bound in an order of the hardware threads.
     Ordered(KmpOrder, Numbers),
-    /// Threads are bound to the entries of `proclist`, one entry per thread.
+    /// Threads are bound to the CPUs and sets of `proclist`, in this order.
     Explicit(Vec<ProcItem>),
     /// Threads are not bound.
     None,

@@ -10,6 +10,7 @@ use crate::{
     ThreadPlace,
 };
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::quantity::counted;
 use nodegauge_os::mpi_abi::{LauncherVariables, MpiImplementation, implementations};
 use std::collections::BTreeSet;
 
@@ -127,8 +128,8 @@ impl LauncherJob {
         let here = launcher.local_ranks.iter().find_map(|name| number(name));
         let here = match implementation {
             Some(_) => here,
-            // If a Slurm step uses one node, all its tasks are on this host. For several nodes, the variable of the tasks
-            // has the form `2(x3),1`; it is sufficient to know that some ranks are on other hosts.
+            // If a Slurm step uses one node, all its tasks are on this host. For several nodes, the variable of the
+            // tasks has the form `2(x3),1`; it is sufficient to know that some ranks are on other hosts.
             None => match number("SLURM_STEP_NUM_NODES") {
                 Some(1) => Some(ranks),
                 nodes => nodes.map(|_| ranks.saturating_sub(1)),
@@ -148,7 +149,7 @@ impl LauncherJob {
 
     /// Returns a human-readable text, e.g. `Open MPI has started 4 ranks`.
     pub fn in_words(&self) -> String {
-        format!("{} has started {} ranks", self.launcher, self.ranks)
+        format!("{} has started {}", self.launcher, counted(self.ranks as usize, "rank"))
     }
 
     /// Places the ranks on the CPUs that the launcher has assigned to them; `cpus` contains the CPUs of each rank.
@@ -243,8 +244,8 @@ impl LauncherJob {
         self.local_ranks.is_some_and(|here| here < self.ranks)
     }
 
-    /// Returns the name of the socket by which the ranks of this job connect. The name is a hash of the user, the
-    /// launcher, the job and the number of ranks, because socket names must be short.
+    /// Returns the name of the socket by which the ranks of this job connect. The name contains the user's ID and a
+    /// hash of the launcher, the job and the number of ranks, because socket names must be short.
     pub fn socket_name(&self) -> String {
         // Hydra does not set an identifier of the job. Its proxy process on a host is the ancestor of all ranks on this
         // host, so that the proxy's process ID is used.
@@ -282,9 +283,8 @@ pub fn limited<'a>(topology: &Topology, cpus: impl IntoIterator<Item = &'a u32>)
     limited
 }
 
-/// Places the threads of one rank on the CPUs that the launcher has assigned to the rank. A single thread may use
-/// all these CPUs; several threads are spread over them. If the rank may use every CPU of the machine, it is not
-/// bound.
+/// Places the threads of one rank on the CPUs that the launcher has assigned to the rank. Several threads are spread
+/// over these CPUs. A single thread may use all of them; it is not bound if they are all CPUs of the machine.
 fn place_on(topology: &Topology, cpus: &[u32], threads: u32) -> Result<Placement, PlacementError> {
     if threads > 1 {
         let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };

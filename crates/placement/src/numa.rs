@@ -1,8 +1,8 @@
-//! Placement of memory: the grammar of `--numa`, NUMA policies of address ranges, and the query for the nodes on which
-//! pages are located.
+//! Placement of memory: the grammar of `--numa`, NUMA policies of address ranges, and the query for the NUMA nodes on
+//! which pages are located.
 //!
 //! A policy must be set before the pages are first touched, because it never moves pages. [`pages_by_node`] asks the
-//! kernel for the actual nodes of the pages.
+//! kernel for the actual NUMA nodes of the pages.
 
 use crate::cpus::{joined, number_ranges};
 use crate::error::PlacementError;
@@ -132,7 +132,7 @@ impl NumaSpec {
     /// Converts the parsed value into a policy for this machine.
     ///
     /// # Errors
-    /// Fails when a node does not exist.
+    /// Fails when a NUMA node does not exist.
     pub fn resolve(&self, topology: &Topology) -> Result<MemoryPolicy, PlacementError> {
         Ok(match self {
             Self::Local => MemoryPolicy::Local,
@@ -204,7 +204,7 @@ impl MemoryPolicy {
     ///
     /// # Errors
     /// Fails when the kernel refuses the call because the range is not mapped (`EFAULT`), the range is not aligned or a
-    /// node is not allowed (`EINVAL`), or a container forbids the call (`EPERM`).
+    /// NUMA node is not allowed (`EINVAL`), or a container forbids the call (`EPERM`).
     pub fn apply_to(&self, address: usize, bytes: usize) -> Result<(), SysError> {
         self.set_with(|mode, nodes| nodegauge_os::mbind(address, bytes, mode, nodes))
     }
@@ -297,8 +297,8 @@ pub struct PageNodes {
 
 /// Asks the kernel for the NUMA node of each page of an address range. At most `sample` pages of the base page size are
 /// queried: the range is divided into `sample` parts of equal length, and one page per part is queried. The position of
-/// the page within its part varies, because pages at equal distances could all be on the same node of an interleaving
-/// over two nodes.
+/// the page within its part varies, because pages at equal distances could all be on one NUMA node if the memory is
+/// interleaved over two NUMA nodes.
 ///
 /// # Errors
 /// Fails when the kernel does not support `move_pages`, or a container forbids this call.

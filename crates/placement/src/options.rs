@@ -10,6 +10,7 @@ use crate::{
     plan_ranks,
 };
 use nodegauge_machine::{Topology, TopologySource};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::{Failure, Notice, NoticeId, SyntaxError};
 
 /// Options for the threads and the memory of one process, or of all ranks together.
@@ -159,21 +160,21 @@ impl PlacementOptions {
         topology: &Topology,
     ) -> Result<Option<RankPlan>, Failure> {
         let Some(ranks) = options.ranks else {
-            return match options.given() {
+            return match options.first_given() {
                 Some(option) => Err(Failure::usage(format!("{option} requires --ranks"))
                     .hint("give the number of ranks, e.g. --ranks 2")),
                 None => Ok(None),
             };
         };
         let threads = self.one_count(one_per_rank)?;
-        let by_rank = RankPlacementOptions { ranks: None, ..options.clone() }.given();
+        let by_rank = RankPlacementOptions { ranks: None, ..options.clone() }.first_given();
         let all = &self.environment;
         let (mut together, mut notices) = match by_rank {
             Some(_) => self.request(threads, &self.thread_count_variable())?,
             None => self.request(threads, all)?,
         };
         if let Some(option) = by_rank {
-            for (name, value) in all.for_places() {
+            for (name, value) in all.place_variables() {
                 notices.push(format!("{name}={value} ignored: {option} is given"));
             }
         }
@@ -279,7 +280,8 @@ impl RankPlacementOptions {
         if ranks % nodes != 0 {
             let more = ranks.div_ceil(nodes) * nodes;
             return Err(Failure::usage(format!(
-                "{ranks} ranks cannot be divided evenly among {nodes} nodes"
+                "{} cannot be divided evenly among {nodes} nodes",
+                counted(ranks as usize, "rank"),
             ))
             .hint(format!("use a multiple of {nodes}, e.g. --ranks {more}")));
         }
@@ -288,12 +290,12 @@ impl RankPlacementOptions {
 
     /// Returns the options with this policy, and with the map of the policy if it has one.
     #[must_use]
-    pub fn under(self, of: MappedPolicy) -> Self {
+    pub fn with_policy(self, of: MappedPolicy) -> Self {
         Self { policy: Some(of.policy), map: of.map.or(self.map), ..self }
     }
 
     /// Returns the name of the first option that is given; `None` if no option is given.
-    pub fn given(&self) -> Option<&'static str> {
+    pub fn first_given(&self) -> Option<&'static str> {
         let given = [
             ("--ranks", self.ranks.is_some()),
             ("--policy", self.policy.is_some()),

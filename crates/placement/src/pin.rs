@@ -80,7 +80,7 @@ fn diagnose(wanted: &[CpuId]) -> PinError {
             PinError::new(&outside, format!("not in this job's cpuset ({})", ranges(&cpuset)))
         }
         Ok(observed) => {
-            PinError::new(wanted, format!("the kernel reports {} instead", ranges(&observed)))
+            PinError::new(wanted, format!("the kernel reports cpus {} instead", ranges(&observed)))
         }
         Err(error) => PinError::new(wanted, error),
     }

@@ -39,7 +39,7 @@ impl fmt::Display for Place {
     /// Formats the place in the notation of `OMP_PLACES`, e.g. `{0:4,8}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = self.0.chunk_by(|a, b| b.0 - a.0 == 1);
-        write!(f, "{{{}}}", joined(runs.map(|run| spread(&run[0], run.len() as u32, 1))))
+        write!(f, "{{{}}}", joined(runs.map(|run| interval_text(&run[0], run.len() as u32, 1))))
     }
 }
 
@@ -66,7 +66,7 @@ pub enum PlaceName {
     Cores,
     /// One place per last-level cache.
     LlCaches,
-    /// One place per NUMA node, with the hardware threads nearest to the node.
+    /// One place per NUMA node, with the hardware threads nearest to it.
     NumaDomains,
     /// One place per socket.
     Sockets,
@@ -224,7 +224,9 @@ impl fmt::Display for PlacesSpec {
 impl<T: fmt::Display> fmt::Display for ListEntry<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Include { first, count, stride } => f.write_str(&spread(first, *count, *stride)),
+            Self::Include { first, count, stride } => {
+                f.write_str(&interval_text(first, *count, *stride))
+            }
             Self::Exclude(item) => write!(f, "!{item}"),
         }
     }
@@ -240,7 +242,7 @@ impl fmt::Display for PlaceExpr {
 }
 
 /// Formats an interval `first[:count[:stride]]`.
-fn spread(first: &dyn fmt::Display, count: u32, stride: i32) -> String {
+fn interval_text(first: &dyn fmt::Display, count: u32, stride: i32) -> String {
     match (count, stride) {
         (1, _) => first.to_string(),
         (_, 1) => format!("{first}:{count}"),

@@ -240,8 +240,12 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
     }
     let fewer = (threads as usize) < places.len();
     if request.places.is_some() && request.bind.is_none() && fewer {
+        let placed = match threads {
+            1 => "1 thread on the first".to_owned(),
+            _ => format!("{threads} threads on the first {threads}"),
+        };
         notices.push(format!(
-            "bind close: {threads} threads on the first {threads} of {} places, as OpenMP does when places are given without a policy",
+            "bind close: {placed} of {} places, as OpenMP does when places are given without a policy",
             places.len()
         ));
     }
@@ -276,7 +280,7 @@ fn default_places(
         let places = cores.into_iter().filter_map(Place::new);
         return (PlaceName::Cores.name().to_owned(), places.collect());
     }
-    let fastest = fastest(topology, &cores);
+    let fastest = fastest_cores(topology, &cores);
     let wanted = threads.map_or(0, |threads| threads as usize);
     if wanted <= fastest.len() && fastest.len() < cores.len() {
         let left_out: Vec<Vec<CpuId>> =
@@ -316,7 +320,7 @@ fn single_cpus(cpus: impl IntoIterator<Item = CpuId>) -> Vec<Place> {
 }
 
 /// Returns the cores of the fastest class; all cores if there is only one class.
-fn fastest(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
+fn fastest_cores(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
     let max = cores.iter().filter_map(|core| efficiency(topology, core)).max();
     cores
         .iter()

@@ -44,7 +44,7 @@ pub enum RankMap {
     Core,
     /// All sockets have equal numbers of ranks, with consecutive ranks on the same socket.
     Spread,
-    /// As [`RankMap::Spread`], but if there are fewer ranks than sockets, the first sockets are used.
+    /// Ranks are distributed as by [`RankMap::Spread`], but fewer ranks than sockets use the first sockets.
     Even,
 }
 nodegauge_measure::names!(
@@ -93,7 +93,7 @@ impl LecturePolicy {
     }
 
     /// Returns the memory policy of a rank. `own` are the NUMA nodes nearest to the CPUs of the rank; `all` are the
-    /// nodes of the machine.
+    /// NUMA nodes of the machine.
     fn memory(
         self,
         own: Vec<NumaNodeId>,
@@ -271,8 +271,8 @@ impl RankPlan {
 ///
 /// # Errors
 /// Fails when two parts of the request both determine the CPUs or the memory of ranks, or when there are more threads
-/// than hardware threads that this process may use. Also fails when CPUs, nodes or places do not fit the machine, or
-/// when there are not enough devices.
+/// than hardware threads that this process may use. Also fails when CPUs, NUMA nodes or places do not fit the machine,
+/// or when there are not enough devices.
 pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan, PlacementError> {
     refuse_conflicts(request)?;
     if let Some(choice) = request.together.cores.clone() {
@@ -462,8 +462,9 @@ fn by_list(
             .collect(),
         _ => {
             return Err(PlacementError::new(format!(
-                "--cpus has {}, but there are {ranks} ranks of {}",
+                "--cpus has {} for {} of {}",
                 counted(named, "entry"),
+                counted(ranks as usize, "rank"),
                 counted(threads_each, "thread"),
             ))
             .hint(format!(

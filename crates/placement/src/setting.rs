@@ -52,7 +52,7 @@ settings! {
         /// Policy for the CPUs and the memory of ranks, and their map if it is given with the policy.
         Policy(MappedPolicy) = "policy", AxisSyntax::with_list_grammar::<Policies>(),
             given |job| job.ranks.policy.is_some(),
-            set |job, policy| job.ranks = job.ranks.clone().under(*policy),
+            set |job, policy| job.ranks = job.ranks.clone().with_policy(*policy),
             also |policy| policy.map.map(|_| "rank-map");
         /// Socket or core of each rank.
         RankMap(RankMap) = "rank-map", AxisSyntax::comma_separated().with_default(RankMap::ALL),

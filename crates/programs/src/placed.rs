@@ -102,7 +102,8 @@ pub fn serve(file: &Path, program: &[String]) -> Result<u8, Failure> {
     Err(cannot_start(name, command.exec()))
 }
 
-/// Starts a copy of the program at each place, and waits for all copies.
+/// Starts a copy of the program at each place, and waits for all copies. Returns the first exit code other than 0, in
+/// the order of the places.
 fn copies(all: &PlacedProcesses, name: &str, arguments: &[String]) -> Result<u8, Failure> {
     let mut children: Vec<Child> = Vec::new();
     for (rank, place) in all.processes.iter().enumerate() {

@@ -302,7 +302,7 @@ impl ProgramSweep {
         let runs = counted(2 * self.cells.len(), "run");
         format!(
             "the program did not end within --budget {}: use a --budget long enough for {runs}, a \
-             shorter run of it, or fewer combinations",
+             shorter run of the program, or fewer combinations",
             limits.budget.as_secs_f64()
         )
     }

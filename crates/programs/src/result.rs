@@ -22,11 +22,11 @@ pub(crate) struct SweptProgram<'a> {
 /// Runs of one combination.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CellRuns {
-    /// Elapsed times of the runs after the warm-up.
+    /// Elapsed times of the runs after the warm-up, seconds.
     pub seconds: Vec<f64>,
-    /// Figures of the runs after the warm-up.
+    /// Figures of the runs after the warm-up, in the unit of the figure.
     pub figures: Vec<f64>,
-    /// Elapsed time and figure of the warm-up. They are used if there was no time for another run.
+    /// Elapsed time in seconds and figure of the warm-up. They are used if there was no time for another run.
     pub warm_up: Option<(f64, f64)>,
     /// Reason why the measurement of the combination ended early; `None` if it did not.
     pub failure: Option<String>,

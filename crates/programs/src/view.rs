@@ -127,8 +127,8 @@ impl Row<'_> {
         words.join(", ")
     }
 
-    /// Returns the verdict on the speed relative to the baseline. Suspect figures have none, even if an old version
-    /// stored one.
+    /// Returns the verdict on the speed relative to the baseline; `None` for the baseline. For suspect figures it is
+    /// `cannot tell`, even if an old version stored another verdict.
     fn verdict(&self) -> Option<Speed> {
         let (ratio, config) = self.relative.as_ref()?;
         let verdict = config.verdict.as_ref()?.parse().ok()?;
@@ -362,16 +362,17 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
     let others = rows.iter().filter(|row| row.relative.is_some()).count();
     Some(if slower == others {
         format!(
-            "{} is fastest: the other {} slower",
+            "{} is fastest: the {} slower",
             base.name(),
-            if others == 1 { "is" } else { "are" }
+            if others == 1 { "other is" } else { "others are" }
         )
     } else if none == others {
         let found = detectable_difference(speed::NEGLIGIBLE_DIFFERENCE);
-        format!("no difference of more than 1 % from {}: {found}", base.name())
+        format!("no difference from {}: {found}", base.name())
     } else if slower > 0 {
+        let verb = if slower == 1 { "is" } else { "are" };
         format!(
-            "no combination is significantly faster than {}; {slower} of {others} are slower",
+            "no combination is significantly faster than {}; {slower} of {others} {verb} slower",
             base.name()
         )
     } else {

@@ -92,7 +92,7 @@ pub struct PublishedNode {
     /// Process grid (P x Q) of the HPL run.
     p: Option<u32>,
     q: Option<u32>,
-    /// Elapsed time of the HPL run.
+    /// Elapsed time of the HPL run, seconds.
     seconds: Option<f64>,
     source: String,
     /// Name of the test, as in records.
@@ -304,8 +304,8 @@ impl PublishedNode {
         self.rates.get(stream::TRIAD).copied().unwrap_or(0.0)
     }
 
-    /// True if the words of a processor name contain all words of the published name. A published name of a single
-    /// word, such as Opteron, would match many processors, so it is ignored.
+    /// True if the words of a processor name contain the words of the published name, in the same order and without a
+    /// gap. A published name of a single word, such as Opteron, would match many processors, so it is ignored.
     fn has_processor(&self, model: &[&str]) -> bool {
         let wanted = plain(&self.processor);
         let wanted: Vec<&str> = wanted.split(' ').collect();

@@ -397,7 +397,7 @@
         height: 40 + (steps.length > 20 ? 22 : 40) * steps.length,
         // On a phone, a name and a value have up to three lines.
         low: 40 + (steps.length > 20 ? 22 : 52) * steps.length,
-        rows: [['', `from, ${of.unit}`, `to, ${of.unit}`, 'remark', 'doubted'], ...steps.map((s) => [s.name, s.from, s.to, s.words, s.doubt || ''])],
+        rows: [['', `from, ${of.unit}`, `to, ${of.unit}`, 'remark', 'reason for doubt'], ...steps.map((s) => [s.name, s.from, s.to, s.words, s.doubt || ''])],
         key: (t) => [
           ...(steps.some((step) => falls(step) && !step.is_open) ? [{ name: 'increase', colour: t.data[0], dot: '■', always: true }, { name: 'decrease', colour: t.data[2], dot: '■', always: true }] : []),
           ...(steps.some((step) => step.interval) ? [{ name: '95 % interval', colour: t.ink, dot: '├┤', always: true }] : []),
@@ -449,7 +449,7 @@
       const values = of.series.flatMap((one) => one.values.map((value) => (value ? value[0] : 0)));
       return {
         height: 40 + group * of.groups.length,
-        rows: [['', 'run', `value, ${of.unit}`, 'doubted'], ...of.series.flatMap((one) =>
+        rows: [['', 'run', `value, ${of.unit}`, 'reason for doubt'], ...of.series.flatMap((one) =>
           one.values.map((value, i) => [of.groups[i], one.name, value && value[0], (value && value[1]) || '']))],
         key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: hue(t, i), dot: '■' })), ...(of.series.some((one) => one.values.some((value) => value && value[1])) ? [suspectKey(t)] : [])],
         option(width, height, t) {
@@ -482,7 +482,7 @@
       return {
         height: 75 + 32 * of.rows.length,
         low: 75 + 48 * of.rows.length,
-        rows: [['figure', 'ratio', 'low', 'high', 'verdict', 'doubted'], ...of.rows.map((row) => [row.name, row.ratio, row.interval && row.interval[0], row.interval && row.interval[1], row.words, row.doubt || ''])],
+        rows: [['figure', 'ratio', 'low', 'high', 'verdict', 'reason for doubt'], ...of.rows.map((row) => [row.name, row.ratio, row.interval && row.interval[0], row.interval && row.interval[1], row.words, row.doubt || ''])],
         key: (t) => [
           ...(of.rows.some((row) => row.interval) ? [{ name: `ratio with its ${of.interval}`, colour: t.data[0], dot: FILLED[0], always: true }] : []),
           ...(of.rows.some((row) => row.is_clear && row.ratio < 1) ? [{ name: 'slower', colour: t.data[2], dot: FILLED[0], always: true }] : []),
@@ -559,7 +559,7 @@
       return {
         many,
         height: 400,
-        rows: [['run began, UTC', `value, ${of.unit}`, 'regime', 'quoted', 'doubted', 'configuration'], ...of.series.flatMap((one) => one.dots.map((dot) => [time(dot.at), dot.value, regime(dot), dot.aside ? 'no' : 'yes', dot.remark, one.name]))],
+        rows: [['run began, UTC', `value, ${of.unit}`, 'regime', 'quoted', 'reason for doubt', 'configuration'], ...of.series.flatMap((one) => one.dots.map((dot) => [time(dot.at), dot.value, regime(dot), dot.aside ? 'no' : 'yes', dot.remark, one.name]))],
         key: (t) => [
           ...groups.map((group) => ({ name: nameOf(group) + (group.doubted ? ' (hollow)' : ''), colour: colour(group.i, t), dot: (group.doubted ? HOLLOW : FILLED)[symbol(group.i)], always: group.doubted })),
           ...(all.some((dot) => dot.aside) ? [{ name: 'small: part of a run in another regime', colour: t.faint, dot: '·' }] : []),

@@ -190,7 +190,7 @@ fn note_both(section: &mut Section, label: &str, [a, b]: [String; 2]) {
     }
 }
 
-/// Names the hosts of A or B and their processors.
+/// Lists the hosts of A or B with their processors.
 fn nodes(side: &ComparedSide) -> String {
     head::node_names(side.runs.iter().map(|run| Node::new(run.host.as_deref(), &run.processor)))
 }
@@ -201,8 +201,8 @@ fn commands(side: &ComparedSide) -> String {
     head::command_names(&distinct(commands))
 }
 
-/// Returns the differences between the settings of runs with these names. Short values are in a table; long values are
-/// below the table.
+/// Returns the section with the differences between the settings of runs. `names` are the names of the runs. Short
+/// values are in a table; long values are below the table.
 pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section {
     let mut section = Section::new("differences");
     if differences.is_empty() {
@@ -263,8 +263,8 @@ fn figures(test: &str, pairs: &[&Pair]) -> Section {
 
 /// Returns the heading above the row of a pair, and the title of the row.
 fn heading_and_title(pair: &Pair, by_name: bool) -> [&str; 2] {
-    let [name, place] = [pair.name_in_words.as_str(), pair.place()];
-    if by_name { [name, place] } else { [place, name] }
+    let [name, keys] = [pair.name_in_words.as_str(), pair.keys_in_words()];
+    if by_name { [name, keys] } else { [keys, name] }
 }
 
 /// Returns the tone in which a verdict is printed.
@@ -302,7 +302,9 @@ fn verdicts(comparison: &Comparison) -> Section {
         let remedy = reason.remedy.as_deref();
         section.blocks.extend(remedy.map(|text| Note::new("remedy", text).nested().into()));
     }
-    section.note_if("medians", medians(comparison)).note_if("visible", visible(comparison));
+    section
+        .note_if("medians", medians(comparison))
+        .note_if("visible", detectable_changes(comparison));
     section.note("basis", basis(comparison));
     section
 }
@@ -322,7 +324,7 @@ fn medians(comparison: &Comparison) -> Option<String> {
 }
 
 /// Describes the smallest changes that this comparison can detect, as a range over all figures.
-fn visible(comparison: &Comparison) -> Option<String> {
+fn detectable_changes(comparison: &Comparison) -> Option<String> {
     let known = comparison.pairs.iter().filter_map(|pair| Some((pair.visible?, pair)));
     let (min, of_least) = known.clone().min_by(|x, y| x.0.total_cmp(&y.0))?;
     let (max, of_most) = known.max_by(|x, y| x.0.total_cmp(&y.0))?;

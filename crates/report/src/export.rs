@@ -89,7 +89,7 @@ pub struct Export<'a> {
 
 /// Source of saved runs that pages show for comparison.
 pub trait RelatedRuns {
-    /// Returns saved runs that the node of `record` measured before it, newest first.
+    /// Returns saved runs of the node of `record` that were measured before `record`, newest first.
     ///
     /// # Errors
     /// Fails if the history cannot be read.

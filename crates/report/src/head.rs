@@ -151,8 +151,8 @@ fn part(part: usize, all: usize) -> String {
     }
 }
 
-/// Returns the cause of most of the suspect figures ([`doubt::main_cause`]). If they have only symptoms, e.g. too few
-/// samples, and other load was critical when the run began, the other load is the cause.
+/// Returns the cause of most of the suspect figures ([`doubt::main_cause`]). If the reasons of these figures are only
+/// symptoms, e.g. too few samples, and other load was critical when the run began, the other load is the cause.
 fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
     let found = doubt::main_cause(own.iter().copied()).unwrap_or("?");
     let load =

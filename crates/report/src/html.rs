@@ -19,11 +19,12 @@ use std::sync::LazyLock;
 /// Minimum number of rows and columns of a heat map that can be shown as a 3D surface.
 const SURFACE: usize = 3;
 
-/// Maximum number of columns of a table with its natural width. At the full width of the page, so few columns would be
-/// too far apart.
+/// Maximum number of columns with which a table keeps its natural width. At the full width of the page, so few columns
+/// would be too far apart.
 const FEW: usize = 3;
 
-/// Maximum number of characters of a cell that has no minimum width.
+/// Maximum length in bytes of a cell's text that does not wrap. A longer text wraps in the last column, whose cells
+/// then have a minimum width.
 const LONG: usize = 24;
 
 /// Separator between facts in the header of a page.
@@ -219,7 +220,7 @@ fn section(section: &Section, anchor: &str) -> Markup {
     element("section", &[("id", anchor), ("aria-label", anchor)], inside)
 }
 
-/// Joins the labels of collapsed notes, without repetitions: `how, samples, limit`.
+/// Joins the labels of collapsed notes, without repetitions: `evidence: how, samples, limit`.
 fn named(labels: &[&str]) -> String {
     let mut known: Vec<&str> = Vec::new();
     for label in labels.iter().filter(|label| !label.is_empty()) {

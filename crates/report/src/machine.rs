@@ -111,7 +111,7 @@ fn nodes(section: &mut Section, machine: &Machine) {
     section.note_if("node", (!empty.is_empty()).then_some(text));
 }
 
-/// True if the page names the kind of memory, because there are several kinds, or it is not DRAM.
+/// True if the page names the kind of memory, because a NUMA node has memory other than DRAM.
 pub(crate) fn has_kinds(machine: &Machine) -> bool {
     let kinds = machine.numa_nodes.iter().filter(|node| node.device.is_none());
     kinds.filter_map(|node| node.kind.as_deref()).any(|kind| kind != "DRAM")
@@ -261,7 +261,8 @@ fn theoretical(machine: &Machine) -> String {
         (Some(channels), Some(rate)) => {
             let technology = m.technology.as_deref().unwrap_or("DDR");
             let bytes = (figure.value / (f64::from(channels) * rate.0)).round();
-            format!(" = {channels} channels x {technology}-{:.0} x {bytes} B", rate.0 / 1e6)
+            let channels = counted(channels as usize, "channel");
+            format!(" = {channels} x {technology}-{:.0} x {bytes} B", rate.0 / 1e6)
         }
         _ => String::new(),
     };
@@ -385,11 +386,11 @@ pub(crate) fn inherited(known: &Inherited) -> String {
     format!("memory policy {policy}{named}, cpus {cpus}, memory of {memory}")
 }
 
-/// Returns the names of NUMA nodes: `node 0`, `nodes 0-3`.
+/// Returns the names of NUMA nodes: `NUMA node 0`, `NUMA nodes 0-3`.
 fn nodes_in_words(nodes: &[u32]) -> String {
     match nodes {
-        [node] => format!("node {node}"),
-        nodes => format!("nodes {}", number_ranges(nodes)),
+        [node] => format!("NUMA node {node}"),
+        nodes => format!("NUMA nodes {}", number_ranges(nodes)),
     }
 }
 

@@ -10,7 +10,7 @@ use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_measure::legible;
 
 /// Zero-width character that prevents a link or a mention.
-const APART: &str = "&#8203;";
+const ZERO_WIDTH: &str = "&#8203;";
 
 /// Renders a page: the heading, the conclusion, the header, and the sections.
 pub fn page(page: &Page) -> String {
@@ -125,10 +125,14 @@ fn text(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '^' => out.extend(['\\', c]),
             // These characters begin mentions, e-mail addresses, and references to items of GitHub and GitLab.
-            '@' | '#' | '!' | '%' if refers(next) => out.extend([c.to_string().as_str(), APART]),
+            '@' | '#' | '!' | '%' if refers(next) => {
+                out.extend([c.to_string().as_str(), ZERO_WIDTH]);
+            }
             // This prevents links from addresses, with and without a scheme.
-            ':' if next == '/' => out.extend([":", APART]),
-            '.' if before.eq_ignore_ascii_case(&'w') && refers(next) => out.extend([APART, "."]),
+            ':' if next == '/' => out.extend([":", ZERO_WIDTH]),
+            '.' if before.eq_ignore_ascii_case(&'w') && refers(next) => {
+                out.extend([ZERO_WIDTH, "."]);
+            }
             c => out.push(c),
         }
         before = c;

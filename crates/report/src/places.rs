@@ -1,5 +1,5 @@
-//! Pages of `places`: the CPUs and the memory of each thread. The columns are those of the ccNUMA lecture (rank,
-//! socket, memory, core), and cache and CPU.
+//! Pages of `places`: the CPUs and the memory of each thread. The columns are those of a lecture on ccNUMA (rank,
+//! socket, memory, core), and also cache and CPU.
 
 use crate::machine;
 use nodegauge_gauge::view::{Block, ColumnList, Section};
@@ -12,9 +12,9 @@ use std::fmt::Display;
 /// Returns a table with one line per thread. Columns without information on this machine are left out, e.g. the socket
 /// on a machine with one socket.
 ///
-/// With ranks, the columns are those of the lecture: the column for memory shows the NUMA nodes, and a line below the
-/// table shows the policy. Thread numbers are shown only if a rank has several threads, and CPU numbers only if they
-/// differ from the core numbers.
+/// With ranks, the columns are rank, socket, memory and core: the column for memory shows the NUMA nodes, and a line
+/// below the table shows the policy. Thread numbers are shown only if a rank has several threads, and CPU numbers only
+/// if they differ from the core numbers.
 pub fn places_section(document: &PlacesDocument) -> Section {
     let threads = &document.threads;
     let ranks = threads.iter().any(|thread| thread.rank.is_some());

@@ -351,7 +351,8 @@ fn findings(findings: &[Finding], section: &mut Section) {
     let more = findings.len() - shown.len();
     if more > 0 {
         let label = if shown.is_empty() { "findings" } else { "" };
-        let text = format!("{more} more with their remedies: nodegauge doctor");
+        let remedies = if more == 1 { "its remedy" } else { "their remedies" };
+        let text = format!("{more} more with {remedies}: nodegauge doctor");
         section.push(Note::new(label, text).faint());
     }
 }

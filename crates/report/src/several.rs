@@ -62,7 +62,7 @@ pub fn page(
     let decided = compared.iter().filter_map(|shared| verdict(shared, &side, registry));
     let mut verdicts: Vec<String> = decided.collect();
     if verdicts.is_empty() {
-        verdicts.extend(compared.first().map(|shared| undecided(shared, &names)));
+        verdicts.extend(compared.first().map(|shared| undecided_reason(shared, &names)));
     }
     if verdicts.is_empty() {
         verdicts.push("no figure is in all runs".to_owned());
@@ -121,7 +121,7 @@ fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> Head 
     Head { title, facts: facts(runs), trust, tone, findings: Vec::new() }
 }
 
-/// Describes the runs: their number, their command if all have the same, and their dates.
+/// Describes the runs: their number, their command or the number of different commands, and their dates.
 fn facts(runs: &[Record]) -> String {
     let command = head::command_names(&distinct(runs.iter().map(head::command)));
     let started = runs.iter().map(|run| run.started.as_str());
@@ -148,6 +148,7 @@ impl Ratios {
             n if n == all => {
                 Some("their ratios have no interval: a difference may be chance".into())
             }
+            1 => Some(format!("1 of {all} ratios has no interval: a difference may be chance")),
             n => Some(format!("{n} of {all} ratios have no interval: a difference may be chance")),
         }
     }
@@ -388,7 +389,7 @@ fn is_pair_for(pair: &Pair, shared: &SharedFigure<'_>) -> bool {
 
 /// Returns a sentence about a figure without a best run: the runs are not comparable, only one run or none has a valid
 /// figure, or all figures are equal.
-fn undecided(shared: &SharedFigure<'_>, names: &[String]) -> String {
+fn undecided_reason(shared: &SharedFigure<'_>, names: &[String]) -> String {
     let title = &shared.title;
     let mut doubts = (0..names.len()).filter_map(|run| run_doubt(shared, run, names));
     if let Some(why) = shared.obstacles.first() {

@@ -24,12 +24,12 @@ pub(crate) fn pictures(record: &Record) -> Vec<Picture> {
     let drawn = known.iter().take(MAX_PLACEMENTS).filter(|_| !nodes.is_empty());
     let pictures = drawn.map(|(test, places)| Picture {
         title: format!("threads of {test} by NUMA node"),
-        drawing: Drawing::Placement(nodes.iter().map(|node| on(node, places)).collect()),
+        drawing: Drawing::Placement(nodes.iter().map(|node| node_threads(node, places)).collect()),
     });
     pictures.collect()
 }
 
-fn on(node: &NumaNode, places: &[Vec<u32>]) -> NodeThreads {
+fn node_threads(node: &NumaNode, places: &[Vec<u32>]) -> NodeThreads {
     let memory = node.bytes.map(|bytes| format!(", {}", Bytes(bytes))).unwrap_or_default();
     let cpus = node.cpus.iter().map(|cpu| (*cpu, threads_on(*cpu, places))).collect();
     NodeThreads { name: format!("node {}{memory}", node.id), cpus }

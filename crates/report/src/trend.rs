@@ -35,7 +35,7 @@ const IN_CONCLUSION: usize = 3;
 pub struct TrendRuns {
     count: usize,
     /// Number of runs without a start time.
-    timeless: usize,
+    without_start: usize,
     /// Number of runs with a suspect or invalid headline figure.
     doubted: usize,
     /// Different commands of the runs.
@@ -92,7 +92,7 @@ impl TrendRuns {
         }
         let time = record::parse_rfc3339(&run.started);
         let Some(at) = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()) else {
-            self.timeless += 1;
+            self.without_start += 1;
             return;
         };
         let started = sentence::minute(&run.started);
@@ -161,10 +161,10 @@ impl TrendRuns {
             format!("nodegauge: trend of {runs} with label {label}{on}, {from} to {to} UTC");
         let mut about = Section::new("runs");
         about.note("runs", format!("{runs} with label {label}{on}, from {from} to {to} UTC"));
-        if self.timeless > 0 {
+        if self.without_start > 0 {
             about.note(
                 "left out",
-                format!("{} without a start time", counted(self.timeless, "run")),
+                format!("{} without a start time", counted(self.without_start, "run")),
             );
         }
         if self.figures.is_empty() {
@@ -217,7 +217,7 @@ impl TrendRuns {
     fn name(&self, figure: &TrendFigure) -> String {
         let settings = self.settings(figure);
         let comma = if settings.is_empty() { "" } else { ", " };
-        format!("{}{comma}{settings}{}", figure.what, self.on(figure))
+        format!("{}{comma}{settings}{}", figure.what, self.host_suffix(figure))
     }
 
     /// Returns the settings in which the configuration of a figure differs from its other configurations.
@@ -230,7 +230,7 @@ impl TrendRuns {
     }
 
     /// Returns ` on HOST` for the name of a figure if there are several hosts; otherwise an empty text.
-    fn on(&self, figure: &TrendFigure) -> String {
+    fn host_suffix(&self, figure: &TrendFigure) -> String {
         let host = figure.host.as_deref().filter(|_| self.machines.len() > 1);
         host.map(|host| format!(" on {host}")).unwrap_or_default()
     }
@@ -265,7 +265,7 @@ impl TrendRuns {
             regimes: regimes.iter().map(named).collect(),
             changes: own.map(|change| (change.at, change.change.clone())).collect(),
         };
-        let name = format!("{}{}", first.what, self.on(first));
+        let name = format!("{}{}", first.what, self.host_suffix(first));
         let title = if is_alone { self.name(first) } else { name };
         Picture { title, drawing: Drawing::Trend(trend) }
     }

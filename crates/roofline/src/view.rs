@@ -217,10 +217,8 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
     }
     let counts = ceilings.iter().filter_map(|m| Some(m.summary.as_ref()?.n));
     if let (Some(min), Some(max)) = (counts.clone().min(), counts.max()) {
-        section.note(
-            "samples",
-            format!("{min} to {max} per figure, interleaved; the best sample counts"),
-        );
+        let count = if min == max { min.to_string() } else { format!("{min} to {max}") };
+        section.note("samples", format!("{count} per figure, interleaved; the best sample counts"));
     }
     for (m, basis) in own
         .iter()

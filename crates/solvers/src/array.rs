@@ -101,8 +101,8 @@ impl<T: Number> DerefMut for Array<T> {
 }
 
 /// [`Array`] that several threads write in parts. Every access is `unsafe`: the caller must guarantee that no other
-/// thread writes the numbers that it reads, or uses the numbers that it writes. [`SharedArray::into_array`] ends this
-/// phase.
+/// thread writes the numbers that it reads, or uses the numbers that it writes. [`SharedArray::into_array`]
+/// converts it to an [`Array`] after the last write.
 #[derive(Debug)]
 pub(crate) struct SharedArray<T>(Array<T>);
 

@@ -29,7 +29,7 @@ pub(crate) trait Halo: Sync {
 
 /// Communication between ranks before the mesh is divided among them.
 pub(crate) trait Ranks {
-    /// Communication of one rank, once it knows the part of the mesh that it owns.
+    /// Communication of one rank after the mesh has been divided among the ranks.
     type Halo<'h>: Halo + 'h
     where
         Self: 'h;

@@ -75,7 +75,7 @@ const SMALL: Case<'_> = Case {
 };
 
 /// Result of a solve in a test.
-struct DomainSolution {
+struct TestSolution {
     state: State,
     /// Displacements by mesh point; x varies fastest.
     x: Vec<f64>,
@@ -83,7 +83,7 @@ struct DomainSolution {
     true_residual: f64,
 }
 
-fn solve(case: Case<'_>, tolerance: Tolerance) -> DomainSolution {
+fn solve(case: Case<'_>, tolerance: Tolerance) -> TestSolution {
     let mut team = Team::start(&vec![Vec::new(); case.threads]).unwrap();
     let whole = Subdomain::whole(Mesh { elements: case.elements });
     let rows = Numbering::new(&whole, case.order.unwrap_or(EliminationOrder::Domain), case.threads);
@@ -119,7 +119,7 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> DomainSolution {
         x[3 * *node as usize..][..3].copy_from_slice(&solver.solution()[3 * row..3 * row + 3]);
     }
     let error = system.error(solver.solution(), case.problem);
-    DomainSolution { state, x, error, true_residual: solver.true_residual(&mut team).unwrap() }
+    TestSolution { state, x, error, true_residual: solver.true_residual(&mut team).unwrap() }
 }
 
 #[test]

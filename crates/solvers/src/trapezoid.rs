@@ -182,7 +182,7 @@ fn block(first: u64, count: u64, h: f64) -> f64 {
 /// bound of the rounding errors. To leading order in h, the error of the rule is h^2 / 12 (f'(1) - f'(0)) = -h^2 / 6.
 /// The bound of the rounding errors follows Higham, "Accuracy and Stability of Numerical Algorithms", 4.2 and 4.3: one
 /// epsilon per addition within a lane and over the lanes, and several per term.
-pub fn allowed(points: u64) -> f64 {
+pub fn max_error(points: u64) -> f64 {
     let h = 1.0 / points as f64;
     let additions = BLOCK as f64 / LANES as f64 + LANES as f64;
     h * h / 6.0 * (1.0 + h) + std::f64::consts::PI * f64::EPSILON * (additions + 8.0)
@@ -199,7 +199,7 @@ mod tests {
         for rule in Rule::available() {
             for points in [1, 2, 31, 33, 1000, 4097, 1_000_000] {
                 let pi = rule.share(points, 0, 1);
-                assert!((pi - PI).abs() <= allowed(points), "{rule:?} {points}: {pi}");
+                assert!((pi - PI).abs() <= max_error(points), "{rule:?} {points}: {pi}");
                 // Error of the rule without rounding errors.
                 let left = 1.0 / (6.0 * (points as f64).powi(2));
                 assert!(points < 31 || (PI - pi - left).abs() < 0.01 * left + 1e-14, "{points}");
@@ -211,7 +211,7 @@ mod tests {
     fn wrong_or_missing_point_exceeds_bound() {
         let points = 1_000_000_000;
         // A wrong or missing smallest term must exceed the allowed error.
-        assert!(2.0 / points as f64 > 100.0 * allowed(points));
+        assert!(2.0 / points as f64 > 100.0 * max_error(points));
     }
 
     proptest! {
@@ -219,7 +219,7 @@ mod tests {
         fn worker_shares_sum_to_whole(points in 1u64..200_000, count in 1usize..9) {
             let rule = Rule::detect();
             let sum: f64 = (0..count).map(|index| rule.share(points, index, count)).sum();
-            prop_assert!((sum - PI).abs() <= allowed(points), "{sum}");
+            prop_assert!((sum - PI).abs() <= max_error(points), "{sum}");
         }
     }
 }

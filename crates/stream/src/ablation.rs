@@ -106,7 +106,7 @@ impl PlannedRun for AblationPlan {
         let placement = &arrangement.placement;
         let steps = steps(best.config(), placement, &site.topology, &mut arrangement.notices);
         let begun = limits.elapsed();
-        observer.phase(&format!("preparing {} steps{reported}", steps.len()));
+        observer.phase(&format!("preparing {}{reported}", counted(steps.len(), "step")));
         let mut points = vec![best];
         let mut cells = Vec::new();
         for step in &steps {
@@ -185,7 +185,7 @@ impl PlannedRun for AblationPlan {
         let is_short = counts.len() < MIN_ROUNDS && limits.samples.is_none();
         let enough = is_short.then(|| pace.enough());
         let failed = series.cell_failure(kept).zip(steps.get(kept));
-        let measured = Measured {
+        let measured = MeasuredSteps {
             enough,
             steps: &steps[..kept],
             bytes,
@@ -237,7 +237,8 @@ fn admit(
     let placement = &arrangement.placement;
     let steps = steps(&arrangement.configs[0], placement, &site.topology, &mut Vec::new());
     let cells = (steps.len() + UNKNOWN_CELLS) as u32;
-    let cost = ArraysCost { sets: distinct(&steps) as u32, refills: 0, before: 0, round: cells };
+    let cost =
+        ArraysCost { sets: count_points(&steps) as u32, refills: 0, before: 0, round: cells };
     let fixed = PredictedTime::default();
     prediction::admit(site, arrangement, cost, policy::EXPLAIN, fixed, limits, observer)
 }
@@ -259,7 +260,7 @@ fn not_concluded(steps: &[Step]) -> Option<Notice> {
         return None;
     }
     let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
-    let text = format!("no factor of {}: a previous step failed", names.join(", "));
+    let text = format!("no factor for {}: a previous step failed", names.join(", "));
     Some(Notice::new(NoticeId::Failed, GAUGE, text))
 }
 
@@ -296,7 +297,7 @@ struct Step {
 }
 
 /// Samples of all steps.
-struct Measured<'a> {
+struct MeasuredSteps<'a> {
     /// Steps in order, beginning with the baseline.
     steps: &'a [Step],
     /// Kernels in the order of a pass.
@@ -330,7 +331,7 @@ struct Measured<'a> {
     array_bytes: Bytes,
 }
 
-impl Measured<'_> {
+impl MeasuredSteps<'_> {
     /// Returns the rates of a kernel in a cell, one per round, in bytes per second. `part` is the index of its time in
     /// a sample.
     fn rates(&self, cell: usize, part: usize, kernel: usize) -> Vec<f64> {
@@ -518,7 +519,7 @@ impl Measured<'_> {
     }
 }
 
-/// Returns the advice for enough rounds.
+/// Returns the advice with which enough rounds count. `enough` is the budget that suffices, if it is known.
 pub(crate) fn remedy(enough: Option<Seconds>) -> String {
     match enough {
         Some(enough) => format!("use --budget {:.0}", enough.0),
@@ -528,7 +529,7 @@ pub(crate) fn remedy(enough: Option<Seconds>) -> String {
 }
 
 /// Returns the number of different points (teams with their arrays) that the steps need.
-fn distinct(steps: &[Step]) -> usize {
+fn count_points(steps: &[Step]) -> usize {
     let mut count = 0;
     for (i, step) in steps.iter().enumerate() {
         let is_known = steps[..i].iter().any(|other| other.config.is_arranged_like(&step.config));
@@ -562,7 +563,8 @@ fn steps(
         ..best.clone()
     };
     let what = format!(
-        "{all_cpus} unbound threads, regular stores, 4 KiB pages, arrays one after another"
+        "{}, regular stores, 4 KiB pages, arrays one after another",
+        counted(all_cpus, "unbound thread")
     );
     let mut steps = vec![Step { name: "baseline", what, options: Vec::new(), config: baseline }];
     let mut add =
@@ -579,8 +581,9 @@ fn steps(
             }
         };
     if threads != all_cpus {
+        let fewer = format!("{} instead of {all_cpus}", counted(threads, "thread"));
         let [before, after] = [all_cpus, threads].map(|count| count.to_string());
-        add("threads", [&before, &after], &format!("{after} threads instead of {before}"), &|c| {
+        add("threads", [&before, &after], &fewer, &|c| {
             c.places = vec![Vec::new(); threads];
         });
     }

@@ -62,7 +62,7 @@ impl Arrangement {
     ) -> Result<Self, Failure> {
         let placement = nodegauge_placement::plan(&site.topology, request)?;
         let (size, config) = plan(site, &placement, &options)?;
-        notice::add_new(&mut notices, environment(&placement.notices));
+        notice::add_new(&mut notices, placement_notices(&placement.notices));
         notice::add_new(&mut notices, size.notices.iter().cloned());
         config.check_pages(1)?;
         config.check_bound_pages(1)?;
@@ -113,12 +113,12 @@ impl Arrangement {
             let alike = configs.iter().filter(|other| other.policy == rank.policy).count();
             rank.check_bound_pages(alike)?;
         }
-        let mut notices: Vec<Notice> = environment(&ranks.notices).collect();
+        let mut notices: Vec<Notice> = placement_notices(&ranks.notices).collect();
         notices.extend(size.notices.iter().cloned());
         Ok(Self { placement, ranks: Some(ranks), options, size, configs, notices })
     }
 
-    /// Returns the number of elements of each array of each process.
+    /// Returns the number of elements per array in each process.
     pub(crate) fn elements(&self) -> u64 {
         self.configs[0].elements
     }
@@ -175,11 +175,12 @@ impl Arrangement {
     pub(crate) fn announce(&self, observer: &mut dyn Observer) {
         let array = Bytes(self.elements() * self.options.arrays.element.bytes());
         let owners = match &self.ranks {
+            Some(plan) if plan.ranks.len() == 1 => "in 1 rank".to_owned(),
             Some(plan) => format!("in each of {} ranks", plan.ranks.len()),
             None => format!("on {}", counted(self.placement.threads.len(), "thread")),
         };
-        let arrays = self.configs[0].arrays;
-        observer.phase(&format!("preparing {arrays} arrays of {array} {owners}"));
+        let arrays = counted(self.configs[0].arrays, "array");
+        observer.phase(&format!("preparing {arrays} of {array} {owners}"));
     }
 
     /// Chooses the loops that the options do not fix, until `deadline`. Returns `None` if the options fix all loops.
@@ -211,7 +212,7 @@ impl Arrangement {
 }
 
 /// Converts the messages of a placement to notices.
-fn environment(texts: &[String]) -> impl Iterator<Item = Notice> {
+fn placement_notices(texts: &[String]) -> impl Iterator<Item = Notice> {
     texts.iter().map(|text| Notice::new(NoticeId::Environment, GAUGE, text))
 }
 
@@ -239,7 +240,7 @@ pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> CacheCapacity
             cache_bytes += node.cache_bytes.unwrap_or(0);
         }
     }
-    site.cache_capacity(&cpus).and(Bytes(cache_bytes))
+    site.cache_capacity(&cpus).with_unmeasured(Bytes(cache_bytes))
 }
 
 /// Returns the properties of the machine that determine the length of the arrays.
@@ -388,7 +389,11 @@ fn untried_in_words(tried: &[KernelShape], untried: &[KernelShape]) -> String {
             all.push(format!("{what}{}", missing.join(", ")));
         }
     }
-    if all.is_empty() { "other combinations of these".to_owned() } else { all.join("; ") }
+    if all.is_empty() {
+        "other combinations of these properties".to_owned()
+    } else {
+        all.join("; ")
+    }
 }
 
 /// Describes the chosen loops; kernels with the same loop share an entry.

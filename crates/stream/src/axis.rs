@@ -2,8 +2,8 @@
 //!
 //! `size`, `stores`, `pages`, `side-by-side` and `prefetch` take lists (a prefetch with two distances is written
 //! `4096+512`). `compiler` takes commands, `native` for nodegauge's own kernels, and `all` for all installed compilers;
-//! they are separated by `;` outside of quotes, or by `,` if a compiler follows each comma. `stores` and `pages` without
-//! values select all kinds that require no reservation of huge pages.
+//! they are separated by `;` outside of quotes, or by `,` if a compiler follows each comma. `stores` and `pages`
+//! without values select all kinds that require no reservation of huge pages.
 
 use crate::arrangement::ArrayOptions;
 use crate::compiled::{CompilerChoice, CompilerList};

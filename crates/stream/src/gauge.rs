@@ -17,7 +17,7 @@ use nodegauge_published::PublishedConfig;
 use std::time::Duration;
 
 /// Time budget in `run --full`. It is long enough to observe regimes that last for tens of seconds.
-const FULL: Duration = Duration::from_secs(60);
+const FULL_BUDGET: Duration = Duration::from_secs(60);
 
 /// Gauge that measures main memory with STREAM.
 #[derive(Debug, Clone, Default)]
@@ -60,7 +60,7 @@ impl Gauge for Stream {
         let policy = MemoryPolicy::inherited();
         let honoured = policy.as_ref().map(MemoryPolicy::inherited_in_words);
         notices.extend(honoured.map(environment_notice));
-        let usual = if ask.depth == Depth::Full { FULL } else { StreamPlan::BUDGET };
+        let usual = if ask.depth == Depth::Full { FULL_BUDGET } else { StreamPlan::BUDGET };
         let mut options = StreamOptions {
             budget: ask.budget.unwrap_or(usual).into(),
             samples: ask.samples,

@@ -271,8 +271,8 @@ fn used_caches(site: &Site, placement: &Placement) -> Option<CachesInUse> {
     Some(CachesInUse { bytes, count })
 }
 
-/// Returns the theoretical bandwidth of the NUMA nodes whose CPUs the threads use, because threads touch their arrays
-/// first.
+/// Returns the theoretical bandwidth of the NUMA nodes whose CPUs the threads use. By first touch, the arrays are on
+/// these NUMA nodes.
 fn theoretical_bandwidth(site: &Site, placement: &Placement) -> Option<Figure> {
     let cpus = placement.cpus();
     let nodes = site.machine.numa_nodes.iter();
@@ -308,7 +308,7 @@ fn lengths(
         found.extend(given.map(|elements| (LengthBasis::Given(spec), elements)));
     }
     if found.is_empty() {
-        return Err(Failure::usage("neither the caches nor the memory of the machine are known")
+        return Err(Failure::usage("neither the caches nor the memory of the machine is known")
             .hint("give --memory, or the size of a cache: L3Cache:1(size=32MB), or --size"));
     }
     Ok(found)

@@ -58,8 +58,8 @@ pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<
         .filter(|(m, ..)| median(m) > of_triad.p95)
         .max_by(|(x, ..), (y, ..)| median(x).total_cmp(&median(y)))?;
     let text = format!(
-        "Triad is not the fastest mix on this node: {mix} reads to writes reaches {} ({from}; medians), {:.2} x \
-         Triad ({own_mix}); the bandwidth limit of a program depends on its own mix",
+        "Triad's mix ({own_mix}) is not the fastest on this node: the mix {mix} (reads to writes) reaches {} ({from}; \
+         medians), {:.2} x Triad; the bandwidth limit of a program depends on its own mix",
         BytesPerSec(median(most)),
         median(most) / of_triad.median,
     );
@@ -132,7 +132,7 @@ mod tests {
         let run = [triad(), stream("copy", nt, 43e9), stream("update", Some("regular"), 50e9)];
         let reported = text(&run, None);
         assert!(
-            reported.contains("update, 1:1 reads to writes reaches 50.00 GB/s (this run"),
+            reported.contains("update, 1:1 (reads to writes) reaches 50.00 GB/s (this run"),
             "{reported}"
         );
         assert!(reported.contains("1.25 x Triad"), "{reported}");
@@ -154,7 +154,7 @@ mod tests {
         };
         let doubled = text(&run, Some(&mixes(100e-9)));
         assert!(
-            doubled.contains("1:1 reads to writes reaches 60.00 GB/s (memory mix of"),
+            doubled.contains("1:1 (reads to writes) reaches 60.00 GB/s (memory mix of"),
             "{doubled}"
         );
         // Figures of different regimes are not compared.

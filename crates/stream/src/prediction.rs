@@ -15,17 +15,17 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
 use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
 
-/// Minimum time of the size check in passes of all kernels: two passes over the half and two over the whole arrays,
-/// with one of four kernels.
+/// Minimum time of the size check, in passes of all four kernels over the whole arrays. The check makes two passes of
+/// one kernel over half the arrays, and two over the whole arrays.
 const SIZE_CHECK: f64 = 0.75;
 
 /// Assumed time for compiling a source; it cannot be predicted.
-pub(crate) const COMPILING: Duration = Duration::from_secs(1);
+pub(crate) const COMPILE_TIME: Duration = Duration::from_secs(1);
 
 /// Returns the predicted time of `count` compilations. It counts against the budget, but it is no reason to refuse a
 /// run.
 pub(crate) fn compile_time(count: usize) -> PredictedTime {
-    PredictedTime { min: Duration::ZERO, likely: COMPILING * count as u32 }
+    PredictedTime { min: Duration::ZERO, likely: COMPILE_TIME * count as u32 }
 }
 
 /// Steps of a run whose time is proportional to the size of the arrays.
@@ -68,7 +68,7 @@ impl ArraysCost {
     }
 }
 
-/// Run with arrays of one length, before its set-up.
+/// Run whose time is predicted before its set-up. Its arrays can be shortened.
 struct PredictedArrays<'a> {
     site: &'a Site,
     arrangement: &'a mut Arrangement,

@@ -1,9 +1,9 @@
 //! Several processes that measure at the same time, each with its own arrays, as in flat MPI.
 //!
-//! The processes are [`rank_service`] ranks, which handle requests to set up and measure points. Before each kernel, a rank
-//! waits for the other ranks at a barrier in shared memory. The time of a kernel is the time from the earliest start to
-//! the latest end over all ranks, as in stream_mpi.c. All ranks read the same clock of the machine, so times are
-//! compared without messages.
+//! The processes are [`rank_service`] ranks, which handle requests to set up and measure points. Before each kernel, a
+//! rank waits for the other ranks at a barrier in shared memory. The time of a kernel is the time from the earliest
+//! start to the latest end over all ranks, as in stream_mpi.c. All ranks read the same clock of the machine, so times
+//! are compared without messages.
 //!
 //! Each rank has its own team of threads, which detects interference. This module combines the samples of ranks;
 //! `nodegauge_team::Timed` combines the times of threads in one process.

@@ -157,8 +157,8 @@ impl StreamRequest {
     /// Returns the first given option for ranks.
     pub(crate) fn rank_option(&self) -> Option<&'static str> {
         let ranks = self.cell.job.ranks.ranks.map(|_| "--ranks");
-        ranks
-            .or_else(|| RankPlacementOptions { ranks: None, ..self.cell.job.ranks.clone() }.given())
+        let others = RankPlacementOptions { ranks: None, ..self.cell.job.ranks.clone() };
+        ranks.or_else(|| others.first_given())
     }
 
     /// Plans runs of STREAM's MPI source.
@@ -237,7 +237,7 @@ impl StreamRequest {
         newest: &dyn Fn(&str, &str) -> Option<Record>,
     ) -> Result<StreamPlan, Failure> {
         let ranks = match joined {
-            Some(joined) => Some(self.joined(joined, &site.topology)?),
+            Some(joined) => Some(self.place_launched(joined, &site.topology)?),
             None => self.cell.job.rank_plan(&site.topology)?,
         };
         if let Some(ranks) = ranks {
@@ -266,7 +266,11 @@ impl StreamRequest {
 
     /// Places the ranks that a launcher has started: as requested or, without a request, on the CPUs that the launcher
     /// assigned.
-    fn joined(&self, joined: &LaunchedRanks, topology: &Topology) -> Result<RankPlan, Failure> {
+    fn place_launched(
+        &self,
+        joined: &LaunchedRanks,
+        topology: &Topology,
+    ) -> Result<RankPlan, Failure> {
         let LauncherJob { ranks: count, launcher, .. } = joined.started;
         if let Some(asked) = self.cell.job.ranks.ranks.filter(|asked| *asked != count) {
             return Err(Failure::usage(format!(
@@ -275,7 +279,7 @@ impl StreamRequest {
             .hint("leave out --ranks"));
         }
         let by_rank = RankPlacementOptions { ranks: None, ..self.cell.job.ranks.clone() };
-        let is_asked = by_rank.given().is_some()
+        let is_asked = by_rank.first_given().is_some()
             || self.cell.job.process.places.is_some()
             || self.cell.job.process.bind.is_some()
             || self.cell.job.process.per_cache.is_some()

@@ -264,7 +264,7 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
             config.prefetch = Some(prefetch.to_string());
         }
         Loop::Compiled(made) => {
-            made_by(&made.compiler, config);
+            describe_compiler(&made.compiler, config);
             config.side_by_side =
                 crate::kernels::compiled::side_by_side(&made.compiler.command).map(u64::from);
             config.code = made.code.as_ref().map(|code| CodeConfig {
@@ -280,7 +280,7 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
 }
 
 /// Adds the command and the version of a compiler to a configuration.
-fn made_by(compiler: &Compiler, config: &mut StreamConfig) {
+fn describe_compiler(compiler: &Compiler, config: &mut StreamConfig) {
     config.engine = Some("compiled".to_owned());
     config.compiler = Some(CompilerConfig {
         command: compiler.command.to_string(),
@@ -292,7 +292,7 @@ fn made_by(compiler: &Compiler, config: &mut StreamConfig) {
 /// Returns the measurement of a kernel that a compiler did not build successfully.
 pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measurement {
     let mut config = StreamConfig::default();
-    made_by(compiler, &mut config);
+    describe_compiler(compiler, &mut config);
     figure(kernel).config(&config).missing(why)
 }
 
@@ -388,7 +388,7 @@ pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
     let guest = evidence.site.machine.virtualisation.is_some();
     let mut findings: Vec<Finding> = regime_finding(&trips, guest).into_iter().collect();
-    findings.extend(memory_elsewhere(evidence));
+    findings.extend(misplaced_memory(evidence));
     let cpus = evidence.arrangement.placement.threads.iter().flat_map(|thread| &thread.cpus);
     let known = cpus.filter_map(|cpu| evidence.site.topology.thread(*cpu));
     let llcs: Vec<Option<usize>> = known.map(|thread| thread.llc).collect();
@@ -412,7 +412,7 @@ pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
 }
 
 /// Returns a finding if pages are not on the NUMA nodes of the policy.
-fn memory_elsewhere(evidence: &StreamEvidence<'_>) -> Option<Finding> {
+fn misplaced_memory(evidence: &StreamEvidence<'_>) -> Option<Finding> {
     let policy = &evidence.target.config().policy;
     let doubts = misplaced(evidence, &numa(evidence));
     if doubts.is_empty() {

@@ -12,17 +12,17 @@ pub(crate) struct Simulated {
     config: TargetConfig,
     loops: Vec<Loop>,
     /// Time per byte for data that does not fit in the cache, seconds.
-    byte: f64,
+    byte_time: f64,
     /// Size of the cache, bytes.
     cache: f64,
 }
 
 impl Simulated {
     /// Creates the target; the set-up takes ten times as long as a pass.
-    pub(crate) fn set_up(config: &TargetConfig, byte: f64, cache: f64) -> Box<dyn Target> {
+    pub(crate) fn set_up(config: &TargetConfig, byte_time: f64, cache: f64) -> Box<dyn Target> {
         let config = config.clone();
         let loops = crate::point::native_loops(&config.kernels, Element::F64).unwrap();
-        let target = Self { config, loops, byte, cache };
+        let target = Self { config, loops, byte_time, cache };
         clock::advance_clock(Duration::from_secs_f64(10.0 * target.seconds(1.0)));
         Box::new(target)
     }
@@ -30,7 +30,7 @@ impl Simulated {
     /// Returns the time of one traversal of a share of the arrays, seconds.
     fn seconds(&self, share: f64) -> f64 {
         let bytes = share * self.config.bytes() as f64;
-        self.byte * bytes / if bytes < self.cache { 8.0 } else { 1.0 }
+        self.byte_time * bytes / if bytes < self.cache { 8.0 } else { 1.0 }
     }
 
     fn runs(&mut self, share: f64) -> Sample {

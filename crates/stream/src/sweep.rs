@@ -160,9 +160,9 @@ impl SweepPlan {
             let started = joined.started.ranks as usize;
             if asked > started {
                 return Err(Failure::usage(format!(
-                    "the sweep requires {asked} ranks, but {started} are started"
+                    "the sweep requires {asked} ranks, but the launcher has started {started}"
                 ))
-                .hint(format!("start {asked}")));
+                .hint(format!("start {asked} ranks")));
             }
         }
         let joined = joined.map(|joined| Rc::clone(&joined.coordinator));
@@ -240,7 +240,7 @@ impl SweepPlan {
     }
 }
 
-/// Sweep before its set-up.
+/// Sweep whose time is predicted before its set-up. It can be shortened.
 struct PredictedSweep<'a> {
     site: &'a Site,
     cells: &'a mut Vec<SweepCell>,
@@ -379,8 +379,9 @@ impl PlannedRun for SweepPlan {
             self.cells.into_iter().partition(SweepCell::can_run);
         let mut outcome = Outcome { notices: self.notices, ..Outcome::default() };
         if let (Some(limits), false) = (limits, cells.is_empty()) {
-            let running = Running::prepare(site, cells, limits, coordinator.as_ref(), observer)?;
-            let measured = running.measure(site, observer)?;
+            let prepared =
+                PreparedSweep::prepare(site, cells, limits, coordinator.as_ref(), observer)?;
+            let measured = prepared.measure(site, observer)?;
             outcome.time = measured.time;
             outcome.extend(measured);
         }
@@ -409,14 +410,14 @@ impl MeasuredTarget {
 }
 
 /// Sweep whose cells are set up.
-struct Running {
+struct PreparedSweep {
     cells: Vec<SweepCell>,
     candidates: Vec<MeasuredTarget>,
     limits: Limits,
     notices: Vec<Notice>,
 }
 
-impl Running {
+impl PreparedSweep {
     /// Sets up a team and arrays for each cell. The size check is made for the first cell of each group, which has the
     /// most threads.
     fn prepare(
@@ -502,7 +503,7 @@ impl Running {
     }
 
     /// Chooses loops once for each set of constraints, on the cell with the most threads. All cells with the same
-    /// constraints run these loops, so that they differ only in their coordinates. Compiled loops are not chosen.
+    /// constraints run these loops, so that the cells differ only in their axis values. Compiled loops are not chosen.
     fn choose_loops(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
         let Self { cells, candidates, limits, notices, .. } = self;
         let mut groups: Vec<(Constraints, Vec<usize>)> = Vec::new();

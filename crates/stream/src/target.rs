@@ -101,7 +101,7 @@ pub struct RankObservations {
     pub config: RankConfig,
     /// Requested memory policy of the process.
     pub policy: MemoryPolicy,
-    /// NUMA nodes on which the pages are expected; `None` if they may be on any node.
+    /// NUMA nodes on which the pages are expected; `None` if they may be on any NUMA node.
     pub expected: Option<Vec<u32>>,
     /// Reason why interleaved pages cannot be checked.
     pub unchecked: Option<String>,

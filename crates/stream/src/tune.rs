@@ -91,7 +91,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Returns the initial kind of store; `None` if no kernel stores.
+    /// Returns the kind of store of the first kernel that stores; `None` if no kernel stores.
     fn stores(&self) -> Option<Stores> {
         self.loops.iter().find(|(kernel, _)| kernel.writes()).map(|(_, shape)| shape.stores)
     }
@@ -171,11 +171,11 @@ impl TunePlan {
         let mut best: Vec<usize> = Vec::new();
         let line = order
             .first()
-            .map_or(0.0, |first| MIN_PROMISING_SHARE * middle(&entries[*first].samples));
-        let plain = (0..entries.len())
-            .filter(|i| entries[*i].setup == 0)
-            .max_by(|x, y| middle(&entries[*x].samples).total_cmp(&middle(&entries[*y].samples)));
-        let good = order.iter().copied().filter(|i| middle(&entries[*i].samples) >= line);
+            .map_or(0.0, |first| MIN_PROMISING_SHARE * median_rate(&entries[*first].samples));
+        let plain = (0..entries.len()).filter(|i| entries[*i].setup == 0).max_by(|x, y| {
+            median_rate(&entries[*x].samples).total_cmp(&median_rate(&entries[*y].samples))
+        });
+        let good = order.iter().copied().filter(|i| median_rate(&entries[*i].samples) >= line);
         for i in good.chain(plain) {
             if best.iter().all(|known| entries[*known].setup != entries[i].setup) {
                 best.push(i);
@@ -211,8 +211,7 @@ impl TunePlan {
         };
         if tried < all {
             let text = format!(
-                "{tried} of {all} combinations of teams and pages tried: no time \
-                 left"
+                "{tried} of {all} combinations of threads, places and pages tried: no time left"
             );
             outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
         }
@@ -225,15 +224,14 @@ impl TunePlan {
         let setup = &space.setups[winner.setup];
         let choice = Choice::new(setup, options.arrays.element, winner.loops.clone());
         let untuned = finalists.iter().find(|entry| entry.setup == 0).unwrap_or(winner);
-        let mut gain = worth(winner, untuned, &choice, search.passes);
+        let mut gain = gain_figure(winner, untuned, &choice, search.passes);
         for (entry, of) in [(untuned, "untuned"), (winner, "choice")] {
             let source = measurement(entry, &space.setups[entry.setup], options);
             source.iter().for_each(|source| gain.inherit_doubts(&source.validity, of));
         }
         if tried < all {
             gain.validity.suspect(format!(
-                "only {tried} of {all} combinations of teams and pages \
-                 were tried"
+                "only {tried} of {all} combinations of threads, places and pages were tried"
             ));
         }
         if search.disturbed > search.measured / 2 {
@@ -308,9 +306,11 @@ impl PlannedRun for TunePlan {
 struct Search {
     /// Targets, by index of the setup.
     points: BTreeMap<usize, Box<dyn Target>>,
+    /// Number of passes, including repeated attempts.
     passes: usize,
-    /// Number of measured passes, without repeated attempts, and number of disturbed passes among them.
+    /// Number of measured passes, without repeated attempts.
     measured: usize,
+    /// Number of measured passes that were disturbed.
     disturbed: usize,
 }
 
@@ -468,7 +468,7 @@ fn rates(samples: &[(f64, f64)]) -> Vec<f64> {
 }
 
 /// Returns the median rate in the most frequent regime, B/s.
-fn middle(samples: &[(f64, f64)]) -> f64 {
+fn median_rate(samples: &[(f64, f64)]) -> f64 {
     stats::median(&rates(samples))
 }
 
@@ -495,9 +495,9 @@ fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Opt
 
 /// Returns the gain of the choice over one thread per core on default pages. Both rates were measured in the final
 /// stage.
-fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measurement {
-    let from = middle(&plain.samples);
-    let to = middle(&winner.samples);
+fn gain_figure(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measurement {
+    let from = median_rate(&plain.samples);
+    let to = median_rate(&winner.samples);
     let config = TuneConfig {
         choice: Some(choice.to_config()),
         from: Some(BytesPerSec(from)),

@@ -173,7 +173,7 @@ pub struct ChosenLoops {
 const MIN_PASSES: usize = 5;
 /// Number of turns per candidate after which the search ends. Candidates that remain because of noise are equivalent.
 const MAX_TURNS: usize = 12;
-/// Maximum number of turns per candidate in a search with few candidates.
+/// Minimum number of turns after which a search ends, over all candidates: few candidates get more turns each.
 const MAX_TURNS_FOR_FEW: usize = 48;
 /// Share of the search time for comparing two loops of one kernel without the other kernels.
 const SINGLE_KERNEL_SHARE: f64 = 0.15;
@@ -301,13 +301,14 @@ fn best_with(group: &Halving<KernelShape>, stores: Stores) -> Option<KernelShape
 fn is_close(group: &Halving<KernelShape>, streaming: KernelShape, regular: KernelShape) -> bool {
     /// Ratio of the rate with regular stores to the rate with non-temporal stores above which the order may differ.
     /// Triad moves 4 lines of memory per line of a stream and appears to move 4.2 in a pass of STREAM's four kernels.
-    const CLOSE: f64 = 0.9;
-    group.ratio(&regular, &streaming).is_some_and(|ratio| ratio > CLOSE)
+    const CLOSE_RATIO: f64 = 0.9;
+    group.ratio(&regular, &streaming).is_some_and(|ratio| ratio > CLOSE_RATIO)
 }
 
 impl ChosenLoops {
-    /// Adds the fastest loop of a kernel. `all` contains all loops of the kernel; `alone` compares the best loops of
-    /// both kinds of store in passes of this kernel alone.
+    /// Adds the chosen loop of a kernel: the fastest one, or the one that [`Self::by_default`] describes. `all`
+    /// contains all loops of the kernel; `alone` compares the best loops of both kinds of store in passes of this
+    /// kernel alone.
     fn take(
         &mut self,
         kernel: Kernel,
@@ -321,8 +322,8 @@ impl ChosenLoops {
         let halving = alone.unwrap_or(group);
         let leader = *halving.leader();
         let skipped_folders = kernel.spec().write_allocates() && leader.stores == Stores::Regular;
-        let first = untried.iter().find(|shape| streams(shape)).filter(|_| skipped_folders);
-        match first.map(|next| tried.iter().find(|shape| streams(shape)).unwrap_or(next)) {
+        let first = untried.iter().find(|shape| is_nontemporal(shape)).filter(|_| skipped_folders);
+        match first.map(|next| tried.iter().find(|shape| is_nontemporal(shape)).unwrap_or(next)) {
             Some(best) => {
                 self.loops.push((kernel, *best));
                 self.by_default.push(kernel);
@@ -425,8 +426,8 @@ impl Candidates for Search<'_> {
         self.turns_left == 0 || (self.stop)()
     }
 
-    /// Sorts the loops so that all kernels of a pass use the same kind of store, as far as possible, beginning with the
-    /// kind of the previous pass.
+    /// Returns the key by which loops are sorted: 0 for the kind of store of the previous pass, otherwise 1. All
+    /// kernels of a pass then use the same kind of store, as far as possible.
     fn sort_key(&self, shape: &KernelShape) -> u8 {
         let dirty = shape.stores == Stores::Regular;
         u8::from(dirty != self.left_dirty.unwrap_or(false))
@@ -448,8 +449,8 @@ pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[KernelShape]) ->
     loops
 }
 
-/// Returns the position of a loop's number of pages side by side in the list of the most promising numbers; the
-/// position after the last for others.
+/// Returns the position of a loop's number of pages side by side and unroll factor in a list of the most promising
+/// pairs; the maximum for a pair that is not in the list. A lower position is more promising.
 fn likelihood(shape: &KernelShape) -> usize {
     let walk = (shape.side_by_side.pages(), shape.unroll);
     let likely = [(1, 4), (4, 1), (8, 1), (1, 1), (1, 8)];
@@ -457,7 +458,7 @@ fn likelihood(shape: &KernelShape) -> usize {
 }
 
 /// True for a loop with non-temporal stores.
-fn streams(shape: &KernelShape) -> bool {
+fn is_nontemporal(shape: &KernelShape) -> bool {
     shape.stores == Stores::NonTemporal
 }
 
@@ -508,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_stores_are_chosen_only_after_all_non_temporal_loops() {
+    fn regular_stores_need_trials_of_all_non_temporal_loops() {
         let shape = |stores, unroll| KernelShape {
             isa: Isa::Avx,
             stores,

@@ -18,7 +18,7 @@ pub use statistics::Statistic;
 
 use crate::GAUGE;
 pub(crate) use figures::points;
-use figures::{StreamFigure, comparable};
+use figures::{StreamFigure, comparable_rate};
 use nodegauge_analysis::ratio::closing::several_figures_sentences;
 use nodegauge_arena::names::{CURVES, STREAM, TUNE};
 use nodegauge_gauge::Detail;
@@ -31,7 +31,7 @@ use nodegauge_published as published;
 const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
 
 /// Tests of this gauge.
-const KNOWN: [&str; 3] = [STREAM, TUNE, crate::ablation::TEST];
+const TESTS: [&str; 3] = [STREAM, TUNE, crate::ablation::TEST];
 
 /// Returns the sections of all families of figures, in the order of the page. A sweep is shown with the columns `show`
 /// of STREAM's table.
@@ -56,7 +56,7 @@ fn closing(record: &Record) -> Option<Section> {
         .partition(|(m, config)| m.category == Category::Variant && !figures::is_compiled(config));
     // Figures of different regimes are not compared.
     let of_one_regime = native.iter().filter(|figure| {
-        others.iter().all(|(_, config)| comparable(figure, config) == figure.0.value)
+        others.iter().all(|(_, config)| comparable_rate(figure, config) == figure.0.value)
     });
     let own_loops = of_one_regime.map(|(m, _)| ("nodegauge's loop".to_owned(), *m));
     let programs = others.iter().map(|(m, config)| (standard::program(config), *m));
@@ -91,7 +91,7 @@ pub fn has_sweep(record: &Record) -> bool {
 /// Returns a section with figures of tests that this version does not support.
 fn unknown(record: &Record) -> Option<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && !is_output(m));
-    let unknown = own.filter(|m| ![&KNOWN[..], &CURVES[..]].concat().contains(&m.test.as_str()));
+    let unknown = own.filter(|m| ![&TESTS[..], &CURVES[..]].concat().contains(&m.test.as_str()));
     let figures: Vec<&Measurement> = unknown.collect();
     if figures.is_empty() {
         return None;

@@ -96,7 +96,7 @@ impl PairLines {
         }
     }
 
-    /// Runs the measurement in one member. The first member returns the round trip of each line.
+    /// Runs the measurement in one member. The first member returns the round trip of each line, seconds.
     fn exchange(&self, member: &Member<'_>) -> Vec<f64> {
         self.touch(member);
         member.barrier();

@@ -271,7 +271,7 @@ impl Hosts {
     }
 
     /// Joins the tasks of a step of Slurm without MPI. Returns `None` in tasks that are not on the host of rank
-    /// 0; they are not needed.
+    /// 0; these tasks then end.
     ///
     /// # Errors
     /// Fails if srun cannot be started.
@@ -296,7 +296,7 @@ impl Hosts {
     /// Groups the ranks of a job by host. All ranks must call this function. `version` is the version of the
     /// program. If MPI cannot be initialised before the timeout, because a rank is missing, `give_up` is called in
     /// another thread. Without MPI, the hosts of a step of Slurm are connected by srun, if `nodes` are given.
-    /// Returns `None` in a process that is not needed.
+    /// Returns `None` in a process that must end because rank 0 starts another leader on its host.
     ///
     /// # Errors
     /// Fails if MPI is missing or does not belong to the launcher, and if ranks run different versions.
@@ -330,7 +330,7 @@ impl Hosts {
         if world.rank == 0 {
             let collection = rank_hosts(world, timeout)?;
             if let Some(missing) = collection.missing_ranks() {
-                let text = format!("{missing}; their hosts were not measured");
+                let text = format!("{missing}; hosts without a response were not measured");
                 notices.push(Notice::new(NoticeId::Failed, "", text));
             }
             let mut ranks = vec![(0, own)];
@@ -418,7 +418,7 @@ impl Hosts {
         pin::pin_current_thread(&cpus).map_err(Failure::missing)
     }
 
-    /// Sends the CPUs of this rank to the leader of its host. Without MPI, the leader does not know them otherwise.
+    /// Sends the CPUs of this rank to the leader of its host. Without MPI, the leader cannot determine them itself.
     ///
     /// # Errors
     /// Fails if the leader does not respond.
@@ -468,8 +468,8 @@ impl Hosts {
         }
     }
 
-    /// Waits for a message of rank 0. After an interrupt, which rank 0 also receives, the wait is limited to some
-    /// seconds.
+    /// Waits for a message of rank 0. After an interrupt, which rank 0 also receives, the wait is limited to a
+    /// few seconds.
     fn await_message(&self) -> Result<ToHost, Failure> {
         let wait = Wait::unlimited().every(POLL_INTERVAL).unless(&is_end_requested);
         let words = wait_until(&wait.grace(END_AFTER_INTERRUPT), || self.link.poll(0).transpose());
@@ -604,7 +604,8 @@ pub fn rank_places(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>
     let mut cpus = None;
     if world.rank == 0 {
         let others = rank_hosts(world, join_timeout()?)?.all_messages();
-        let others = others.map_err(|lost| lost.hint("check their hosts, e.g. mpirun hostname"))?;
+        let hint = "check the hosts of these ranks, e.g. mpirun hostname";
+        let others = others.map_err(|lost| lost.hint(hint))?;
         let all: Vec<(u32, RankHost)> = (0..).zip(std::iter::once(own).chain(others)).collect();
         layout = group(&all);
         world.broadcast(&layout)?;

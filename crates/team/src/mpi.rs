@@ -175,7 +175,7 @@ impl World {
                 world.count,
             ))
             .hint(format!(
-                "start them with the launcher of this MPI, or srun with {}",
+                "start the ranks with the launcher of this MPI, or srun with {}",
                 srun_options()
             )));
         }

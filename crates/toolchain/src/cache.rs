@@ -55,7 +55,7 @@ impl ProgramCache {
     pub fn open(path: &Path) -> Result<Self, String> {
         let folder = TrustedFolder::create(path).map_err(|why| why.to_string())?;
         let stat = folder.stat().map_err(|why| why.to_string())?;
-        match why_not_ours(&stat) {
+        match distrust_reason(&stat) {
             Some(why) => Err(format!("{} {why}", folder.path().display())),
             None => Ok(Self { folder }),
         }
@@ -117,7 +117,7 @@ impl ProgramCache {
             (true, true) => Some(format!("is longer than {}", Bytes(MAX_PROGRAM_BYTES))),
             (true, false) => None,
         };
-        if let Some(why) = why.or_else(|| why_not_ours(&stat)) {
+        if let Some(why) = why.or_else(|| distrust_reason(&stat)) {
             return Err(why);
         }
         let mut content = Vec::new();
@@ -127,7 +127,7 @@ impl ProgramCache {
 }
 
 /// Returns the reason why another user may have changed a file or folder; `None` if no other user can change it.
-fn why_not_ours(stat: &Stat) -> Option<String> {
+fn distrust_reason(stat: &Stat) -> Option<String> {
     let mode = stat.st_mode & 0o7777;
     if stat.st_uid != effective_user() {
         return Some(format!("belongs to another user ({})", stat.st_uid));

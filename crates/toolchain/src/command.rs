@@ -20,7 +20,7 @@ impl CommandLine {
 
     /// Returns the value of the macro `name` if an argument defines it (`-DNAME=VALUE`); an empty text for a macro
     /// without a value.
-    pub fn defined<'a>(&'a self, name: &str) -> Option<&'a str> {
+    pub fn macro_value<'a>(&'a self, name: &str) -> Option<&'a str> {
         let mut previous = self.program();
         for word in self.arguments() {
             let definition = match word.strip_prefix("-D") {

@@ -19,7 +19,7 @@ pub fn nontemporal_memcpy_bytes(interrupted: &dyn Fn() -> bool) -> Option<u64> {
     threshold(&job.success(run(&job, interrupted).ok()?).ok()?)
 }
 
-/// Parses the threshold in a list of tunables; the value 0 means that it is not set.
+/// Parses the threshold in a list of tunables, bytes; `None` if it is missing or 0, which means that it is not set.
 fn threshold(list: &str) -> Option<u64> {
     let line = list.lines().find_map(|line| line.trim().strip_prefix(TUNABLE))?;
     let digits = line.split_whitespace().next()?.strip_prefix("0x")?;

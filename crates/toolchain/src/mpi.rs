@@ -59,8 +59,8 @@ impl MpiLauncher {
         self.version.as_ref()?.split('.').next()?.parse().ok()
     }
 
-    /// True if this process runs as root and the launcher refuses to start programs as root. The launcher accepts an
-    /// option, and Open MPI also accepts environment variables; version 5 also those of its runtime (PRRTE).
+    /// True if this process runs as root and the launcher refuses to start programs as root. An option of the
+    /// launcher permits this; so do two environment variables of Open MPI or, since version 5, of its runtime (PRRTE).
     pub fn refuses_root(&self) -> bool {
         let allowed = ["OMPI_", "PRTE_"].iter().any(|prefix| {
             let names = ["ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM"];

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn family_variants_are_distinct_and_begin_with_plain() {
+    fn family_variants_are_distinct_and_begin_with_plain_flags() {
         for family in &FAMILIES {
             let plain = family.variants[0];
             assert_eq!(plain.len(), 2, "{}", family.name);

@@ -297,8 +297,8 @@ fn stack_remedy(StackLimit { soft, hard }: StackLimit) -> Option<String> {
         Some(hard_bytes) if soft_bytes >= hard_bytes => {
             format!("{limited}, raise the hard limit (ulimit -Hs, limits.conf, the job scheduler)")
         }
-        Some(hard_bytes) => format!("{limited}, run 'ulimit -s {}' before", hard_bytes >> 10),
-        None => format!("{limited}, run 'ulimit -s unlimited' before"),
+        Some(hard_bytes) => format!("{limited}, run 'ulimit -s {}' first", hard_bytes >> 10),
+        None => format!("{limited}, run 'ulimit -s unlimited' first"),
     })
 }
 

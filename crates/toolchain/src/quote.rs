@@ -1,5 +1,5 @@
 //! Quotation of other programs' output in errors, pages and records. A program may print lines of any length, so only a
-//! few lines are quoted, each with at most some hundred characters.
+//! few lines are quoted, each with at most a few hundred characters.
 
 use nodegauge_measure::legible;
 use std::time::Duration;

@@ -120,8 +120,8 @@ impl Scratch {
         Err(Failure::missing("no folder for programs that other hosts execute")
             .cause(causes.join("; "))
             .hint(
-                "set NODEGAUGE_CACHE_DIR to a folder of all hosts that only you can write to, on a \
-                 file system without noexec",
+                "set NODEGAUGE_CACHE_DIR to a folder that all hosts share and only you can write \
+                 to, on a file system without noexec",
             )
             .into())
     }
@@ -174,7 +174,7 @@ impl Scratch {
             let Ok(folder) = PrivateFolder::by_descriptor(parent) else { continue };
             let scratch = Self::from_folder(folder);
             if suitable(&scratch)? {
-                note_skipped_folders(&exposed, "private folders are used by their descriptors");
+                note_skipped_folders(&exposed, "private folders are accessed by file descriptors");
                 return Ok(Some(scratch));
             }
         }
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn file_without_exec_mapping_is_not_executed() {
+    fn file_that_cannot_be_mapped_for_execution_is_not_executed() {
         let scratch = Scratch::new().unwrap();
         // The kernel refuses to map a file that is not open for reading. The error is EACCES, as from a security
         // module.

@@ -27,7 +27,7 @@ void triadf(float *restrict a, const float *restrict b, const float *restrict c,
 { for (ptrdiff_t j = 0; j < n; j++) a[j] = b[j] + s * c[j]; }
 "#;
 
-fn no() -> bool {
+fn never() -> bool {
     false
 }
 
@@ -36,7 +36,7 @@ fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
     let scratch = Scratch::new().unwrap();
     let file = scratch.path().join("loops.c");
     std::fs::write(&file, source).unwrap();
-    let compiler = match Compiler::find(command.parse().unwrap(), LONG, &no) {
+    let compiler = match Compiler::find(command.parse().unwrap(), LONG, &never) {
         Err(ToolchainError::NoCompiler { program }) => {
             skip(Part::Compilers, &format!("there is no {program}"));
             return None;
@@ -44,7 +44,7 @@ fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
         other => other.unwrap(),
     };
     let flags = ["-fPIC", "-shared"].map(str::to_owned);
-    let library = compiler.compile(LONG, &[&file], &flags, &scratch, "loops.so", &no).unwrap();
+    let library = compiler.compile(LONG, &[&file], &flags, &scratch, "loops.so", &never).unwrap();
     let object = SharedObject::open(&library.path).unwrap();
     Some((scratch, object))
 }
@@ -54,7 +54,7 @@ fn code(object: &SharedObject, name: &str) -> Code {
 }
 
 /// Returns the vector width of a function in bits, and whether it has non-temporal stores and fused multiply-adds.
-fn of(object: &SharedObject, name: &str) -> (Option<u32>, bool, bool) {
+fn summary(object: &SharedObject, name: &str) -> (Option<u32>, bool, bool) {
     let code = code(object, name);
     (code.vector_bits, code.nontemporal, code.fma)
 }
@@ -66,19 +66,19 @@ fn code_properties_follow_compiler_flags() {
     for compiler in ["gcc", "clang"] {
         let Some((_scratch, plain)) = compiled(&format!("{compiler} -O0"), LOOPS) else { continue };
         for (name, bits) in [("copy", 64), ("triad", 64), ("triadf", 32)] {
-            assert_eq!(of(&plain, name), (Some(bits), false, false), "{compiler} -O0 {name}");
+            assert_eq!(summary(&plain, name), (Some(bits), false, false), "{compiler} -O0 {name}");
             assert!(code(&plain, name).calls.is_empty());
         }
         let (_wide_scratch, wide) = compiled(&format!("{compiler} {v256}"), LOOPS).unwrap();
-        let fused = of(&wide, "triad").2;
+        let fused = summary(&wide, "triad").2;
         // By default, gcc generates fused multiply-adds, as clang does since version 14.
         assert!(compiler == "clang" || fused);
-        assert_eq!(of(&wide, "triad"), (Some(256), false, fused), "{compiler} {v256}");
-        assert_eq!(of(&wide, "triadf").0, Some(256));
+        assert_eq!(summary(&wide, "triad"), (Some(256), false, fused), "{compiler} {v256}");
+        assert_eq!(summary(&wide, "triadf").0, Some(256));
         let (_wider_scratch, wider) = compiled(&format!("{compiler} {v512}"), LOOPS).unwrap();
-        assert_eq!(of(&wider, "triad"), (Some(512), false, false), "{compiler} {v512}");
+        assert_eq!(summary(&wider, "triad"), (Some(512), false, false), "{compiler} {v512}");
         let (_sse_scratch, sse) = compiled(&format!("{compiler} -O3 -msse2"), LOOPS).unwrap();
-        assert_eq!(of(&sse, "triad"), (Some(128), false, false), "{compiler} -O3 -msse2");
+        assert_eq!(summary(&sse, "triad"), (Some(128), false, false), "{compiler} -O3 -msse2");
     }
 }
 
@@ -118,8 +118,8 @@ fn nontemporal_stores_are_detected_in_every_form() {
         { for (ptrdiff_t j = 0; j < n; j++) {
             _mm_prefetch((const char *)(a + j + 64), _MM_HINT_T0); c[j] = a[j]; } }"#;
     let (_scratch, object) = compiled("gcc -O2 -fno-tree-vectorize", intrinsics).unwrap();
-    assert_eq!(of(&object, "nt"), (Some(128), true, false));
-    assert_eq!(of(&object, "ints"), (Some(32), true, false));
+    assert_eq!(summary(&object, "nt"), (Some(128), true, false));
+    assert_eq!(summary(&object, "ints"), (Some(32), true, false));
     let ahead = code(&object, "ahead");
     assert_eq!((ahead.prefetch, ahead.vector_bits), (true, Some(64)));
     let builtin = r#"
@@ -128,18 +128,19 @@ fn nontemporal_stores_are_detected_in_every_form() {
         void nt(four *restrict c, const four *restrict a, double s, ptrdiff_t n)
         { for (ptrdiff_t j = 0; j < n; j++) __builtin_nontemporal_store(s * a[j], c + j); }"#;
     if let Some((_clang_scratch, clang_object)) = compiled("clang -O3 -mavx2", builtin) {
-        assert_eq!(of(&clang_object, "nt"), (Some(256), true, false));
+        assert_eq!(summary(&clang_object, "nt"), (Some(256), true, false));
     }
     // AOCC's clang supports the flag; the clang of llvm.org does not.
     let scratch = Scratch::new().unwrap();
     let file = scratch.path().join("loops.c");
     std::fs::write(&file, LOOPS).unwrap();
-    if let Ok(clang) = Compiler::find("clang -O3 -mavx2 -fnt-store".parse().unwrap(), LONG, &no) {
+    if let Ok(clang) = Compiler::find("clang -O3 -mavx2 -fnt-store".parse().unwrap(), LONG, &never)
+    {
         let flags = ["-fPIC", "-shared"].map(str::to_owned);
-        match clang.compile(LONG, &[&file], &flags, &scratch, "nt.so", &no) {
+        match clang.compile(LONG, &[&file], &flags, &scratch, "nt.so", &never) {
             Ok(library) => {
                 let library_object = SharedObject::open(&library.path).unwrap();
-                assert!(of(&library_object, "triad").1);
+                assert!(summary(&library_object, "triad").1);
             }
             Err(error) => assert!(error.to_string().contains("-fnt-store"), "{error}"),
         }
@@ -163,9 +164,9 @@ fn hot_loop_is_not_prologue_or_remainder() {
             ".globl no_size\n.type no_size,@function\nno_size:\n rep movsq\n jmp away@PLT\n"
             ".globl through\n.type through,@function\nthrough:\n call *%rax\n ret\n.size through,.-through\n");"#;
     let (_scratch, object) = compiled("gcc -O1", assembly).unwrap();
-    assert_eq!(of(&object, "by_hand"), (Some(256), true, true));
+    assert_eq!(summary(&object, "by_hand"), (Some(256), true, true));
     // The outer loop moves more bytes per iteration, but only the inner loop is hot.
-    assert_eq!(of(&object, "nested"), (Some(256), false, false));
+    assert_eq!(summary(&object, "nested"), (Some(256), false, false));
     let no_size = code(&object, "no_size");
     assert_eq!(
         (no_size.calls, no_size.vector_bits),

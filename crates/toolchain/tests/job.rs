@@ -8,7 +8,7 @@ use nodegauge_toolchain::{
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-fn no() -> bool {
+fn never() -> bool {
     false
 }
 
@@ -16,7 +16,7 @@ fn no() -> bool {
 fn job(scratch: &Scratch, source: &str, limit: Duration) -> Result<Job, ToolchainError> {
     let file = scratch.path().join("program.c");
     std::fs::write(&file, source).unwrap();
-    let compiler = Compiler::find("gcc -O1".parse().unwrap(), LONG, &no)?;
+    let compiler = Compiler::find("gcc -O1".parse().unwrap(), LONG, &never)?;
     assert!(compiler.version.as_ref().is_some_and(|version| version.contains("gcc")));
     let program = compiler.compile(
         LONG,
@@ -24,7 +24,7 @@ fn job(scratch: &Scratch, source: &str, limit: Duration) -> Result<Job, Toolchai
         &["-DWORD=\"well\"".to_owned()],
         scratch,
         "program",
-        &no,
+        &never,
     )?;
     Ok(Job {
         folder: scratch.path().to_owned(),
@@ -43,7 +43,7 @@ fn successful_program_returns_output() {
         #include <stdlib.h>
         int main(void) { printf("%s %s %d\n", WORD, getenv("GIVEN"), getenv("HOME") == 0); return 0; }"#;
     let job = job(&scratch, source, LONG).unwrap();
-    assert_eq!(job.success(run(&job, &no).unwrap()).unwrap(), "well 7 1\n");
+    assert_eq!(job.success(run(&job, &never).unwrap()).unwrap(), "well 7 1\n");
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
     drop(scratch);
@@ -64,7 +64,7 @@ fn failed_compilation_is_reported_with_errors() {
 #[test]
 fn missing_compiler_is_reported() {
     let command = "no-such-cc -O3".parse().unwrap();
-    let error = Compiler::find(command, LONG, &no).unwrap_err();
+    let error = Compiler::find(command, LONG, &never).unwrap_err();
     assert!(matches!(&error, ToolchainError::NoCompiler { program } if program == "no-such-cc"));
     assert!(Failure::from(error).to_string().contains("hint: install it"));
 }
@@ -76,13 +76,13 @@ fn crash_and_failure_are_reported_with_last_output() {
         #include <signal.h>
         int main(void) { fprintf(stderr, "about to fall\n"); raise(SIGSEGV); return 0; }"#;
     let crash = job(&scratch, source, LONG).unwrap();
-    let error = crash.success(run(&crash, &no).unwrap()).unwrap_err().to_string();
+    let error = crash.success(run(&crash, &never).unwrap()).unwrap_err().to_string();
     assert!(
         error.ends_with("ended with signal 11 (segmentation fault):\nabout to fall"),
         "{error}"
     );
     let failing = job(&scratch, "int main(void) { return 9; }", LONG).unwrap();
-    let failed_error = failing.success(run(&failing, &no).unwrap()).unwrap_err().to_string();
+    let failed_error = failing.success(run(&failing, &never).unwrap()).unwrap_err().to_string();
     assert!(failed_error.ends_with("ended with exit status 9"), "{failed_error}");
 }
 
@@ -97,24 +97,24 @@ const HANGS: &str = r#"#include <stdio.h>
     }"#;
 
 /// True if a process with this ID is running; a zombie is not running.
-fn runs(number: &str) -> bool {
+fn is_running(number: &str) -> bool {
     std::fs::read_to_string(Path::new("/proc").join(number).join("stat"))
         .is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 fn is_gone(number: &str) -> bool {
     let until = Instant::now() + Duration::from_secs(5);
-    while runs(number) && Instant::now() < until {
+    while is_running(number) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(10));
     }
-    !runs(number)
+    !is_running(number)
 }
 
 #[test]
 fn hanging_program_is_killed_with_children() {
     let scratch = Scratch::new().unwrap();
     let job = job(&scratch, HANGS, Duration::from_millis(300)).unwrap();
-    let output = run(&job, &no).unwrap();
+    let output = run(&job, &never).unwrap();
     assert_eq!(output.end, ChildEnd::Killed(KillReason::TimedOut));
     assert!(is_gone(output.stdout.trim()), "child {} still runs", output.stdout);
     let error = job.success(output).unwrap_err().to_string();
@@ -137,7 +137,7 @@ fn processes_left_by_program_are_killed() {
     let scratch = Scratch::new().unwrap();
     let source = HANGS.replace("for (;;) pause();\n    }", "return 0; }");
     let job = job(&scratch, &source, LONG).unwrap();
-    let output = job.success(run(&job, &no).unwrap()).unwrap();
+    let output = job.success(run(&job, &never).unwrap()).unwrap();
     assert!(is_gone(output.trim()));
 }
 
@@ -147,7 +147,7 @@ fn endless_output_kills_program() {
     let source = r#"#include <stdio.h>
         int main(void) { for (;;) puts("more and more and more and more"); }"#;
     let job = Job { output_limit: 1 << 20, ..job(&scratch, source, LONG).unwrap() };
-    let output = run(&job, &no).unwrap();
+    let output = run(&job, &never).unwrap();
     assert_eq!(output.end, ChildEnd::Killed(KillReason::TooMuchOutput));
     assert_eq!(output.stdout.len(), 1 << 20);
     let error = Failure::from(job.success(output).unwrap_err()).to_string();

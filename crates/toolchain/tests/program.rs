@@ -177,7 +177,7 @@ fn memory_fault_has_hint_about_stack_limit() {
         Failure::from(output.success("").unwrap_err()).hint
     };
     let needs = "if its local arrays need more than 4 MiB of stack, ";
-    let below = format!("{needs}run 'ulimit -s 6144' before");
+    let below = format!("{needs}run 'ulimit -s 6144' first");
     assert_eq!(remedy(Some(4 << 20), Some(6 << 20)), Some(below));
     let at_most =
         format!("{needs}raise the hard limit (ulimit -Hs, limits.conf, the job scheduler)");

@@ -66,7 +66,7 @@ def program() -> str:
     on_path = shutil.which(name)
     if on_path is None:
         machine = platform.machine()
-        reason = "" if machine == "x86_64" else f"; there is no tested file for {machine}, build it from source"
+        reason = "" if machine == "x86_64" else f"; there is no tested binary for {machine}: build nodegauge from source"
         raise FileNotFoundError(f"the program nodegauge is neither in this package nor on PATH{reason}")
     return on_path
 

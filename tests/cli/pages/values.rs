@@ -66,7 +66,7 @@ fn part_seconds(m: &Value) -> f64 {
 
 /// Checks that the dots (x, y) of a picture equal the expected dots, in any order.
 #[track_caller]
-fn are_dots(mut shown: Vec<[f64; 2]>, mut expected: Vec<[f64; 2]>) {
+fn assert_dots(mut shown: Vec<[f64; 2]>, mut expected: Vec<[f64; 2]>) {
     let order = |a: &[f64; 2], b: &[f64; 2]| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1]));
     shown.sort_by(order);
     expected.sort_by(order);
@@ -99,7 +99,7 @@ fn efficiencies_equal_the_record() {
     assert!(expected.len() > 5);
     // These are the workers with which the others are compared.
     expected.push([1.0, 100.0]);
-    are_dots(dots(&browser.evaluate(DATA)), expected);
+    assert_dots(dots(&browser.evaluate(DATA)), expected);
 
     let mut solver = record("apps-iccg-ranks");
     for m in solver["measurements"].as_array_mut().unwrap() {
@@ -112,7 +112,7 @@ fn efficiencies_equal_the_record() {
     let rates = solver["measurements"].as_array().unwrap().iter().filter(|m| m["name"] == "rate");
     let rates: Vec<f64> = rates.map(|m| m["value"].as_f64().unwrap()).collect();
     let of_rates = vec![[2.0, 100.0], [4.0, 100.0 * (rates[1] / 4.0) / (rates[0] / 2.0)]];
-    are_dots(dots(&browser.evaluate(DATA)), of_rates);
+    assert_dots(dots(&browser.evaluate(DATA)), of_rates);
 }
 
 /// The parts of an iteration have the times and shares in the record. Their sum is the time of the iteration.

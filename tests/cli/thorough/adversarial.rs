@@ -432,7 +432,7 @@ fn programs_are_not_compiled_in_folders_writable_by_others() {
     assert!(has_engine(&of_descriptor, "compiled"), "{of_descriptor:#}");
     let exposed = exposed_folder_notices(&of_descriptor);
     assert_eq!(exposed.len(), 2, "{exposed:?}");
-    let by_descriptor = "; private folders are used by their descriptors";
+    let by_descriptor = "; private folders are accessed by file descriptors";
     assert!(exposed.iter().all(|text| text.ends_with(by_descriptor)), "{exposed:?}");
     assert!(std::fs::read_dir(&folder).unwrap().next().is_none());
 }

@@ -10,7 +10,7 @@ use crate::thorough::slurm::Slurm;
 fn vetted_job_runs_only_on_nodes_that_are_not_bad() {
     let harness = Harness::new();
     let names = ["node1", "node2", "node3", "node4"];
-    let Some(slurm) = Slurm::of(&harness, &names) else { return };
+    let Some(slurm) = Slurm::with_nodes(&harness, &names) else { return };
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     let good = reference(&harness, "good.json", |_| {});
     // A node with a CPU quota is bad, and the tests may run with a CPU quota.

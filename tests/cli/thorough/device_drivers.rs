@@ -178,7 +178,7 @@ fn unusable_driver_is_reported_with_a_hint() {
         (&[("STANDIN_INIT", "100")][..], &["there is no device", "cuInit: 100", "hint: "][..]),
         (
             &[("STANDIN_VERSION", "7050")],
-            &["the driver is too old", "found CUDA 7.5, 8.0 is required", "update"],
+            &["the driver is too old", "found CUDA 7.5, but 8.0 is required", "update"],
         ),
         (&[("STANDIN_INIT", "802")], &["fabric manager"]),
         (

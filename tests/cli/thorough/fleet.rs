@@ -17,7 +17,7 @@ fn fleet(harness: &Harness, slurm: &Slurm, more: &[&str]) -> Outcome {
 #[test]
 fn every_node_gets_a_record_or_a_reason() {
     let harness = Harness::new();
-    let Some(slurm) = Slurm::of(&harness, &NODES) else { return };
+    let Some(slurm) = Slurm::with_nodes(&harness, &NODES) else { return };
     let ended = fleet(&harness, &slurm, &["--nodes", "n[1-4]"]).exits(0);
     for node in NODES {
         assert!(
@@ -86,7 +86,7 @@ fn deadline_is_kept_if_slurm_does_not_respond() {
 #[test]
 fn failed_or_refused_job_is_missing_with_its_reason() {
     let harness = Harness::new();
-    let Some(slurm) = Slurm::of(&harness, &["n1", "n2"]) else { return };
+    let Some(slurm) = Slurm::with_nodes(&harness, &["n1", "n2"]) else { return };
     let run = ["fleet", "run", "records", "--slurm", "--nodes", "n[1-2]"];
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     let wrong = [&run[..], &["--", "stream", "--size", "900TiB"]].concat();

@@ -171,7 +171,7 @@ fn hosts<'a>(record: &'a Value, name: &str) -> Vec<&'a str> {
 
 /// Checks the record of `stream` on these hosts.
 #[track_caller]
-fn is_of_hosts(record: &Value, names: &[&str]) {
+fn check_host_record(record: &Value, names: &[&str]) {
     for kernel in ["copy", "scale", "add", "triad"] {
         assert_eq!(hosts(record, kernel), names, "{kernel}");
     }
@@ -194,7 +194,7 @@ fn mpirun_measures_each_host_with_its_own_ranks() {
     for which in installed(&harness) {
         let words = launcher(which.name, &agent, &["n1", "n2"], 2);
         let record = run(&harness, &words, &[], &STREAM).exits(0).json();
-        is_of_hosts(&record, &["n1", "n2"]);
+        check_host_record(&record, &["n1", "n2"]);
         assert!(measurements(&record).iter().take(4).all(|m| m["config"]["processes"] == 2));
         no_orphans(&harness);
     }
@@ -273,7 +273,7 @@ fn hosts_with_separate_networks_are_connected_by_tcp() {
             words.splice(1..1, ["-iface", "br0"].map(str::to_owned));
         }
         let words = [&network[..], &words].concat();
-        is_of_hosts(&run(&harness, &words, &[], &STREAM).exits(0).json(), &["n1", "n2"]);
+        check_host_record(&run(&harness, &words, &[], &STREAM).exits(0).json(), &["n1", "n2"]);
         let record = run(&harness, &words, &[], &solver).exits(0).json();
         let config = &named(&record, "time_to_solution")[0]["config"];
         assert_eq!(texts(&config["hosts"]), ["n1", "n2"]);
@@ -364,7 +364,7 @@ fn working_nodes(harness: &Harness) -> BTreeSet<String> {
 /// Interrupts a step on two nodes, and checks the record of rank 0. A process uses CPU time while it waits, so the
 /// interrupt may come before the first result of a node. If it comes before the first results of both nodes, the step
 /// is repeated.
-fn is_saved_after_an_interrupt(harness: &Harness, slurm: &Slurm, kind: &str) {
+fn assert_saved_after_interrupt(harness: &Harness, slurm: &Slurm, kind: &str) {
     const ATTEMPTS: usize = 5;
     let has_result = (0..ATTEMPTS).any(|_| interrupted_step_has_result(harness, slurm, kind));
     assert!(has_result, "{kind}: {ATTEMPTS} interrupts came before the first result");
@@ -412,7 +412,7 @@ fn interrupted_step_has_result(harness: &Harness, slurm: &Slurm, kind: &str) -> 
 fn slurm_measures_four_nodes_with_and_without_mpi() {
     let harness = Harness::new();
     let names = ["node1", "node2", "node3", "node4"];
-    let Some(slurm) = Slurm::of(&harness, &names) else { return };
+    let Some(slurm) = Slurm::with_nodes(&harness, &names) else { return };
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     let mut kinds = vec!["--mpi=none"];
     for which in installed(&harness) {
@@ -421,13 +421,13 @@ fn slurm_measures_four_nodes_with_and_without_mpi() {
     for kind in &kinds {
         let srun = ["srun", "-N4", "--ntasks-per-node=1", kind].map(str::to_owned);
         let record = run(&harness, &srun, &variables, &STREAM).exits(0).json();
-        is_of_hosts(&record, &names);
+        check_host_record(&record, &names);
         let second = |text: &&str| text.starts_with("a second srun connects the hosts");
         let is_second = texts(&record["notices"]).iter().any(second);
         assert_eq!(is_second, *kind == "--mpi=none", "{kind}");
     }
     for kind in &kinds {
-        is_saved_after_an_interrupt(&harness, &slurm, kind);
+        assert_saved_after_interrupt(&harness, &slurm, kind);
     }
     // The page has one row per host, best first.
     let four = ["srun", "-N4", "--ntasks-per-node=1"].map(str::to_owned);

@@ -2,7 +2,7 @@
 //! injected into the C library.
 
 use crate::harness::{Harness, Outcome, Part, measurements, skip};
-use crate::io::{SMALL, folder, untouched};
+use crate::io::{SMALL, assert_untouched, folder};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -18,13 +18,13 @@ pub fn faults(harness: &Harness) -> PathBuf {
 
 /// Runs `io` with a fault, and checks that no files are left, and that other files are unchanged.
 #[track_caller]
-fn with(harness: &Harness, fault: &str, args: &[&str]) -> Outcome {
+fn io_with_fault(harness: &Harness, fault: &str, args: &[&str]) -> Outcome {
     let library = faults(harness);
     let folder = folder(harness, "data");
     let variables = [("LD_PRELOAD", library.to_str().unwrap()), ("FAULT", fault)];
     let path = folder.to_str().unwrap();
     let outcome = harness.run_with(&variables, &[&["io", "--path", path], args].concat());
-    untouched(&folder);
+    assert_untouched(&folder);
     outcome
 }
 
@@ -34,7 +34,8 @@ fn full_file_system_ends_the_run_cleanly() {
     for (fault, hint) in
         [("enospc=3000000", "free some space"), ("edquot=3000000", "the quota is used up")]
     {
-        let outcome = with(&harness, fault, &["--max-size", "1MiB", "--operations", "write,read"]);
+        let outcome =
+            io_with_fault(&harness, fault, &["--max-size", "1MiB", "--operations", "write,read"]);
         let outcome = outcome.exits(1).warns("cannot write").warns(hint);
         // Earlier results are printed and saved, and the record is marked as incomplete.
         outcome.prints_words("incomplete").warns("data-file-");
@@ -75,7 +76,7 @@ fn small_file_system_limits_the_grid() {
 #[test]
 fn read_only_folder_is_refused() {
     let harness = Harness::new();
-    let outcome = with(&harness, "readonly", &SMALL);
+    let outcome = io_with_fault(&harness, "readonly", &SMALL);
     outcome
         .exits(3)
         .warns("cannot write in")
@@ -94,7 +95,7 @@ fn read_only_folder_is_refused() {
 #[test]
 fn quota_limits_the_available_space() {
     let harness = Harness::new();
-    let outcome = with(&harness, "quota=3000", &["--file-sizes", "4MiB", "--no-save"]);
+    let outcome = io_with_fault(&harness, "quota=3000", &["--file-sizes", "4MiB", "--no-save"]);
     if outcome.code == Some(0) {
         return skip(Part::Device, "the folder is on no device of its own");
     }
@@ -105,7 +106,7 @@ fn quota_limits_the_available_space() {
 fn device_error_invalidates_the_affected_figures() {
     let harness = Harness::new();
     let args = [&["--operations", "write,read,reread,random_read"], &SMALL[..]].concat();
-    let outcome = with(&harness, "eio=20", &args);
+    let outcome = io_with_fault(&harness, "eio=20", &args);
     // The second read operation fails. Each operation has 16 blocks.
     outcome
         .exits(1)
@@ -123,7 +124,7 @@ fn device_error_invalidates_the_affected_figures() {
     for workers in ["--threads", "--processes"] {
         let args = [&args[..], &[workers, "2", "--no-save"]].concat();
         // Each process counts its own calls.
-        let failing_outcome = with(&harness, "eio=10", &args);
+        let failing_outcome = io_with_fault(&harness, "eio=10", &args);
         failing_outcome.exits(1).warns("Input/output error");
     }
 }
@@ -132,7 +133,7 @@ fn device_error_invalidates_the_affected_figures() {
 fn wrong_byte_is_found_and_located() {
     let harness = Harness::new();
     let args = [&["--operations", "write,read", "--verify"], &SMALL[..]].concat();
-    let outcome = with(&harness, "flip=70000", &args);
+    let outcome = io_with_fault(&harness, "flip=70000", &args);
     let outcome =
         outcome.exits(1).warns("data-file-0\" has a wrong byte at offset 70000: expected 0x");
     let reported: Vec<&str> = outcome.stderr.split("0x").skip(1).collect();
@@ -140,17 +141,17 @@ fn wrong_byte_is_found_and_located() {
     assert_eq!(byte(reported[0]), !byte(reported[1]), "{}", outcome.stderr);
     // Without verification, the fault is not detected.
     let blind = [&["--operations", "write,read", "--no-save"], &SMALL[..]].concat();
-    with(&harness, "flip=70000", &blind).exits(0);
+    io_with_fault(&harness, "flip=70000", &blind).exits(0);
     // A lost write is detected even if no read operation was requested.
     let lost = [&["--operations", "write,rewrite", "--verify", "--no-save"], &SMALL[..]].concat();
-    with(&harness, "lost=70000", &lost).exits(1).warns("has a wrong byte at offset 65536");
+    io_with_fault(&harness, "lost=70000", &lost).exits(1).warns("has a wrong byte at offset 65536");
 }
 
 #[test]
 fn unavailable_engines_are_refused() {
     let harness = Harness::new();
     let uring = [&["--engine", "uring"], &SMALL[..]].concat();
-    let outcome = with(&harness, "uring", &uring);
+    let outcome = io_with_fault(&harness, "uring", &uring);
     outcome
         .exits(3)
         .warns("io_uring is unavailable: Function not implemented")
@@ -163,7 +164,7 @@ fn unavailable_engines_are_refused() {
 fn direct_access_is_refused_if_the_first_transfer_fails() {
     let harness = Harness::new();
     let args = [&["--cache", "direct"], &SMALL[..]].concat();
-    let outcome = with(&harness, "direct", &args);
+    let outcome = io_with_fault(&harness, "direct", &args);
     outcome
         .exits(3)
         .warns("does not support direct I/O: ")

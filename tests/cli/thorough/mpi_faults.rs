@@ -1,7 +1,7 @@
 //! Tests of `mpi` with failing ranks, launchers and compilers.
 
 use crate::harness::{Harness, OPEN_MPI_AS_ROOT, Outcome, Part, make_program, skip, texts};
-use crate::mpi::{FAST, MPICH, Mpi, OPEN_MPI, installed, mpi, no_orphans, of};
+use crate::mpi::{FAST, MPICH, Mpi, OPEN_MPI, figure, installed, mpi, no_orphans};
 use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -82,7 +82,7 @@ fn pairs_start_together_without_barriers_in_between() {
             let args = ["--patterns", pattern, "-m", &size, "--size-limit", "20"];
             let args = [&args[..], &how].concat();
             let record = with_fault(&harness, which, "count", &args).exits(0).json();
-            let config = &of(&record, pattern, bytes)["config"];
+            let config = &figure(&record, pattern, bytes)["config"];
             let count = std::fs::read_to_string(harness.path("faults-count.so.count")).unwrap();
             (count.parse().unwrap(), 1000 / config["batch_operations"].as_u64().unwrap() + 1)
         };
@@ -130,8 +130,8 @@ fn hanging_probe_is_killed_and_results_are_kept() {
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "latency", "--json", "-"]].concat();
         let record = with_fault(&harness, which, "hang", &args).exits(1).json();
-        assert!(of(&record, "latency", 8)["value"].is_number());
-        let hung = of(&record, "latency", 1024);
+        assert!(figure(&record, "latency", 8)["value"].is_number());
+        let hung = figure(&record, "latency", 1024);
         assert_eq!(
             (&hung["value"], &hung["validity"]["status"]),
             (&Value::Null, &"invalid".into())
@@ -161,13 +161,13 @@ fn corrupted_data_is_invalid() {
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "latency", "--json"]].concat();
         let record = with_fault(&harness, which, "corrupt", &args).exits(1).json();
-        let wrong = of(&record, "latency", 1024);
+        let wrong = figure(&record, "latency", 1024);
         assert_eq!((&wrong["value"], &wrong["config"]["validated"]), (&Value::Null, &false.into()));
         assert_eq!(
             texts(&wrong["validity"]["reasons"])[0],
             "corrupted data: 2 bytes received incorrectly"
         );
-        assert!(of(&record, "latency", 64)["value"].is_number());
+        assert!(figure(&record, "latency", 64)["value"].is_number());
         // Without validation, the fault is not detected.
         let args = [&args[..], &["--validate", "0"]].concat();
         with_fault(&harness, which, "corrupt", &args).exits(0);

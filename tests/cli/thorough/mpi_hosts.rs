@@ -1,17 +1,17 @@
 //! Tests of `mpi` on several hosts: with a replacement of ssh, and in a Slurm job.
 
 use crate::harness::{Harness, make_program, measurements, texts};
-use crate::mpi::{FAST, MPICH, installed, mpi, no_orphans, of};
+use crate::mpi::{FAST, MPICH, figure, installed, mpi, no_orphans};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
 
 /// Checks that a single notice reports that `host` does not respond.
 #[track_caller]
 fn reports_unresponsive_host(record: &Value, host: &str) {
-    let silent = |notice: &&str| notice.contains(" does not respond");
+    let silent = |notice: &&str| notice.contains(" cannot be used");
     let silent: Vec<&str> = texts(&record["notices"]).into_iter().filter(silent).collect();
     assert_eq!(silent.len(), 1, "{silent:?}");
-    assert!(silent[0].starts_with(&format!("{host} does not respond")), "{silent:?}");
+    assert!(silent[0].starts_with(&format!("{host} cannot be used")), "{silent:?}");
 }
 
 #[test]
@@ -38,9 +38,9 @@ fn hosts_that_do_not_respond_are_reported() {
         let args = [&hosts[..], &FAST, &["--patterns", "latency", "--json"]].concat();
         let record = mpi(&harness, which, &args).exits(1).json();
         reports_unresponsive_host(&record, "deadnode");
-        let recorded_hosts = &of(&record, "latency", 8)["config"]["hosts"];
+        let recorded_hosts = &figure(&record, "latency", 8)["config"]["hosts"];
         assert_eq!(texts(recorded_hosts), ["node1", "node2"]);
-        assert_eq!(of(&record, "latency", 8)["config"]["distance"], "other host");
+        assert_eq!(figure(&record, "latency", 8)["config"]["distance"], "other host");
         no_orphans(&harness);
     }
 }
@@ -71,7 +71,7 @@ fn slurm_nodes_form_a_ring_and_dead_node_is_reported() {
         return;
     }
     let names = ["node1", "node2", "node3", "node4"];
-    let Some(slurm) = Slurm::of(&harness, &names) else { return };
+    let Some(slurm) = Slurm::with_nodes(&harness, &names) else { return };
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     let job = |first: &str, mpi: &[&str]| {
         let own = ["mpi", "--allow-run-as-root", "--hosts", "slurm", "--patterns", "latency"];

@@ -108,7 +108,7 @@ fn osu_programs_stay_within_a_budget() {
 }
 
 #[test]
-fn osu_tables_are_imported_again() {
+fn printed_osu_tables_can_be_imported() {
     let harness = Harness::new();
     for which in installed(&harness).into_iter().take(1) {
         let text = mpi(&harness, which, &[&FAST[..], &["--patterns", "bw", "--osu-text"]].concat())

@@ -17,11 +17,11 @@ pub struct Slurm {
 impl Slurm {
     /// Starts a cluster whose only node is this machine. If that fails, reports the reason and returns `None`.
     pub fn start(harness: &Harness) -> Option<Self> {
-        Self::of(harness, &["localhost"])
+        Self::with_nodes(harness, &["localhost"])
     }
 
     /// Starts a cluster whose nodes have these names.
-    pub fn of(harness: &Harness, names: &[&str]) -> Option<Self> {
+    pub fn with_nodes(harness: &Harness, names: &[&str]) -> Option<Self> {
         Self::with(harness, names, "")
     }
 

@@ -37,7 +37,7 @@ fn saved(harness: &Harness) -> usize {
 }
 
 /// Checks that standard output contains the figures, and no message that they were saved.
-fn is_shown(outcome: Outcome) -> Outcome {
+fn assert_shown(outcome: Outcome) -> Outcome {
     outcome.prints("\ntriad ").never_prints("\nsaved ")
 }
 
@@ -65,7 +65,7 @@ fn unsaved_record_goes_to_file() {
     let running = running.shows("waiting for at most 30 s");
     // A signal ends the wait, which otherwise takes half a minute.
     running.signal("INT");
-    let outcome = is_shown(running.end()).exits(3);
+    let outcome = assert_shown(running.end()).exits(3);
     let file = unsaved(&harness).unwrap_or_else(|| outcome.fail("expected a file"));
     let outcome = outcome
         .warns(" is not saved: cannot write history database h.db: another program has been")
@@ -86,7 +86,7 @@ fn json_output_replaces_the_copy_of_an_unsaved_record() {
     let running = measuring(&harness, &["--json", "run 1.json"]);
     // SQLite does not write to a database that was moved.
     std::fs::rename(harness.path("h.db"), harness.path("moved.db")).unwrap();
-    is_shown(running.end())
+    assert_shown(running.end())
         .exits(3)
         .warns("; the record is in run 1.json")
         .warns("hint: nodegauge history import 'run 1.json' --db h.db");

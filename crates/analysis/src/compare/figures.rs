@@ -6,6 +6,7 @@ use crate::ratio::{self, SideRuns};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::shared;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats;
@@ -14,7 +15,8 @@ use serde::Serialize;
 /// Figures of A or B for one measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SideFigures {
-    /// Compared value: the value of the run, or the geometric mean of the values of several runs.
+    /// Compared value, in the unit of the measurement: the value of the run, or the geometric mean of the values of
+    /// several runs.
     pub value: Option<f64>,
     /// Median of the samples, or the geometric mean of the medians of several runs; `null` without samples.
     pub median: Option<f64>,
@@ -58,7 +60,7 @@ pub(super) struct MatchedSamples {
 pub struct RegimeFigures {
     /// Core-to-core round trip of the regime, seconds; `None` if regimes were not monitored.
     pub round_trip: Option<f64>,
-    /// Value of the figure from these samples; NaN without a result.
+    /// Value of the figure from these samples, in its unit; NaN without a result.
     pub value: f64,
     samples: Vec<f64>,
 }
@@ -190,7 +192,7 @@ pub(super) fn match_samples(
     let watched = !of_a.is_empty() && !of_b.is_empty();
     if !regimes_matter || !watched || !on_the_same_cpus {
         let remark = (regimes_matter && !(of_a.is_empty() && of_b.is_empty())).then(|| {
-            "it is unknown if A and B ran in the same regime of the virtual machine".to_owned()
+            "it is unknown whether A and B ran in the same regime of the virtual machine".to_owned()
         });
         let like = like.map(|side| chosen(&side, None));
         return Ok(MatchedSamples { a: chosen(&a, None), b: chosen(&b, None), like, remark });
@@ -216,10 +218,11 @@ pub(super) fn match_samples(
         a.iter().chain(&b).flat_map(|(_, parts)| parts).map(|part| part.samples.len()).sum();
     let left_out = total - chosen_a.samples() - chosen_b.samples();
     let remark = (left_out > 0).then(|| {
+        let verb = if left_out == 1 { "is" } else { "are" };
         format!(
-            "compared in the regime with core-to-core round trips of {}; {left_out} samples of other \
-             regimes are left out",
-            regime.in_words()
+            "compared in the regime with core-to-core round trips of {}; {} of other regimes {verb} left out",
+            regime.in_words(),
+            counted(left_out, "sample")
         )
     });
     let like = like.map(|side| chosen(&side, Some(regime)));
@@ -238,7 +241,7 @@ fn round_trips(side: &PartsByRun) -> Vec<f64> {
     side.iter().flat_map(|(_, parts)| parts).filter_map(|part| part.round_trip).collect()
 }
 
-/// Returns the number of samples of both sides in a regime; `None` if a side has no run in it.
+/// Returns the number of samples in a regime on the side that has fewer; `None` if a side has no run in the regime.
 fn samples_in_common(a: &PartsByRun, b: &PartsByRun, regime: &Regime) -> Option<usize> {
     let [a, b] = [a, b].map(|side| chosen(side, Some(regime)));
     let runs = a.0.len().min(b.0.len());

@@ -16,13 +16,13 @@ use nodegauge_measure::keys::{self, Registry, Role};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
 
-/// Properties of a comparison that are the same for all measurements.
-pub(super) struct Question<'a> {
+/// Judge of pairs of figures, with the properties of the comparison on which all verdicts depend.
+pub(super) struct PairJudge<'a> {
     design: Design,
     /// True if all runs had the same command.
-    pub same: bool,
+    pub has_same_command: bool,
     /// True if A and B consist of the same runs.
-    itself: bool,
+    has_same_runs: bool,
     regimes_matter: bool,
     /// Saved runs other than the compared ones, with the same command, version and machine: those of A and those of B.
     others: [Vec<&'a Record>; 2],
@@ -30,15 +30,15 @@ pub(super) struct Question<'a> {
     unknown_spread: Reason,
 }
 
-impl<'a> Question<'a> {
+impl<'a> PairJudge<'a> {
     pub fn new(a: &'a Side, b: &'a Side, design: Design) -> Self {
-        let same = settings::is_same_command(&[&a.runs, &b.runs]);
+        let has_same_command = settings::is_same_command(&[&a.runs, &b.runs]);
         let compared: Vec<&str> = a.runs.iter().chain(&b.runs).map(|run| run.id.as_str()).collect();
         let others = [a, b].map(|side| others_like(side, &compared));
-        let itself = shared(a, b) == a.runs.len().max(b.runs.len());
+        let has_same_runs = shared(a, b) == a.runs.len().max(b.runs.len());
         let regimes_matter = regimes_matter(a, b);
-        let unknown_spread = unknown_spread(a, b, same);
-        Self { design, same, itself, regimes_matter, others, unknown_spread }
+        let unknown_spread = unknown_spread(a, b, has_same_command);
+        Self { design, has_same_command, has_same_runs, regimes_matter, others, unknown_spread }
     }
 
     /// Compares a measurement that A and B have, and returns the pair with its verdict.
@@ -50,7 +50,7 @@ impl<'a> Question<'a> {
             name: first.name.clone(),
             name_in_words: first.name_in_words(),
             unit: first.unit,
-            place: point.place.clone(),
+            keys_in_words: point.keys_in_words.clone(),
             at: point.at.clone(),
             size: expect::figure_size(first, registry),
             a: SideFigures::from_side(&point.sides[0]),
@@ -64,13 +64,16 @@ impl<'a> Question<'a> {
             median_ratio: None,
             verdict: Verdict::NotComparable,
             suspect: None,
-            reasons: obstacles(point, self.same, registry).into_iter().map(Reason::from).collect(),
+            reasons: obstacles(point, self.has_same_command, registry)
+                .into_iter()
+                .map(Reason::from)
+                .collect(),
         };
         if !pair.reasons.is_empty() {
             return pair;
         }
         match self.comparable(point, &mut pair) {
-            Ok(matched) => self.settle(&mut pair, first, matched),
+            Ok(matched) => self.set_verdict(&mut pair, first, matched),
             Err(reason) => pair.reasons.push(reason.into()),
         }
         let unsettled = pair.verdict == Verdict::CannotTell && pair.suspect.is_none();
@@ -95,7 +98,7 @@ impl<'a> Question<'a> {
             let usable = figures::usable(name, runs)?;
             if usable.len() < all {
                 let failed = all - usable.len();
-                let text = format!("{failed} of {all} runs of {name} have no valid figure");
+                let text = format!("runs of {name} without a valid figure: {failed} of {all}");
                 pair.reasons.push(text.into());
             }
             let suspect = usable.iter().filter(|(_, m)| m.validity.status == Status::Suspect);
@@ -107,14 +110,15 @@ impl<'a> Question<'a> {
                 if believed.is_empty() || left_out == 0 {
                     format!("{name} is suspect: {why}")
                 } else {
-                    format!("{left_out} of {all} runs of {name} are suspect and left out: {why}")
+                    let verb = if left_out == 1 { "is" } else { "are" };
+                    format!("{left_out} of {all} runs of {name} {verb} suspect and left out: {why}")
                 }
             });
             if believed.is_empty() && pair.suspect.is_none() {
                 pair.suspect.clone_from(&doubt);
             }
             pair.reasons.extend(doubt.map(Reason::from));
-            let alike = others.iter().filter_map(|run| pairing::like(point, run));
+            let alike = others.iter().filter_map(|run| pairing::corresponding(point, run));
             let alike = alike.filter(|m| self.trusts(m));
             like.push(alike.map(|m| (0, m)).collect::<Vec<Numbered<'_>>>());
             sides.push(if believed.is_empty() { usable } else { believed });
@@ -134,7 +138,7 @@ impl<'a> Question<'a> {
     }
 
     /// Sets the ratio, the interval and the verdict of `pair`.
-    fn settle(&self, pair: &mut Pair, first: &Measurement, matched: MatchedSamples) {
+    fn set_verdict(&self, pair: &mut Pair, first: &Measurement, matched: MatchedSamples) {
         let MatchedSamples { a, b, like: [like_a, like_b], .. } = matched;
         for (figure, chosen) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
             *figure = SideFigures { status: figure.status, ..chosen.figure() };
@@ -143,7 +147,7 @@ impl<'a> Question<'a> {
         pair.median_ratio = quotient(pair.b.median, pair.a.median);
         let interval = if self.design.blocks {
             PairedRounds::from_ratios(a.by_blocks(&b)).interval()
-        } else if self.itself {
+        } else if self.has_same_runs {
             None
         } else {
             let a = a.runs(&like_a, first.quoted, first.unit);
@@ -162,7 +166,7 @@ impl<'a> Question<'a> {
         }
         pair.verdict = match (interval, pair.unit.direction()) {
             _ if pair.suspect.is_some() => Verdict::CannotTell,
-            (None, _) if self.itself => Verdict::WithinNoise,
+            (None, _) if self.has_same_runs => Verdict::WithinNoise,
             (None, _) => {
                 pair.reasons.insert(0, self.unknown_spread.clone());
                 Verdict::CannotTell
@@ -200,7 +204,7 @@ fn is_repeated(first: &Record, run: &Record) -> bool {
 
 /// Remark on figures whose ranges over the passes do not overlap.
 const APART: &str = "the ranges within A and within B do not overlap: the difference exceeds the spread within a run, \
-                     but runs may differ more than their passes";
+                     but the spread between runs may be larger";
 
 /// Returns the reason why the spread between runs is unknown, with the command that measures it.
 fn unknown_spread(a: &Side, b: &Side, same: bool) -> Reason {
@@ -210,7 +214,7 @@ fn unknown_spread(a: &Side, b: &Side, same: bool) -> Reason {
         (Some(of_a), Some(of_b)) if !same && here => {
             format!("nodegauge compare --run '{of_a}' '{of_b}'")
         }
-        _ => "make three runs of A and three of B, with a different --label for each".to_owned(),
+        _ => "make three runs of A with one --label, and three of B with another".to_owned(),
     };
     Reason { text: "the run-to-run spread is unknown".to_owned(), remedy: Some(how) }
 }

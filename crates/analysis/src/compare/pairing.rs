@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) struct PairedMeasurement<'a> {
     pub at: Map<String, Value>,
     /// Text for the keys in [`PairedMeasurement::at`], which is appended to the name: ` 8 B`, `, threads 4`.
-    pub place: String,
+    pub keys_in_words: String,
     /// Measurements by side: of A and B, or of each of several runs. Each has the index of its run.
     pub sides: Vec<Vec<Numbered<'a>>>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct PairedMeasurement<'a> {
 impl<'a> PairedMeasurement<'a> {
     /// Returns the title of the measurement: `triad`, `latency 8 B`, `triad, threads 4`, `8 KiB, pages thp`.
     pub fn title(&self) -> String {
-        format!("{}{}", self.first().name_in_words(), self.place)
+        format!("{}{}", self.first().name_in_words(), self.keys_in_words)
     }
 
     /// Returns the first of the paired measurements.
@@ -107,21 +107,21 @@ pub(super) fn points<'a>(
         let mut indices: HashMap<FigureKeys, usize> = HashMap::new();
         for (side, measurements) in of_sides.into_iter().enumerate() {
             let runs = measurements.into_iter().enumerate();
-            for (place, m) in runs.flat_map(|(run, finish_run)| entries(run, finish_run, &keys)) {
-                let index = *indices.entry(place.clone()).or_insert_with(|| {
-                    found.push((place, vec![Vec::new(); sides.len()]));
+            for (at, m) in runs.flat_map(|(run, finish_run)| entries(run, finish_run, &keys)) {
+                let index = *indices.entry(at.clone()).or_insert_with(|| {
+                    found.push((at, vec![Vec::new(); sides.len()]));
                     found.len() - 1
                 });
                 found[index].1[side].push(m);
             }
         }
-        for (place, of_place) in found {
-            let first = of_place.iter().flatten().next();
-            let at = first.map(|(_, m)| values(&place, m)).unwrap_or_default();
+        for (identity, of_identity) in found {
+            let first = of_identity.iter().flatten().next();
+            let at = first.map(|(_, m)| values(&identity, m)).unwrap_or_default();
             points.push(PairedMeasurement {
-                place: in_words(group, &at, registry),
+                keys_in_words: in_words(group, &at, registry),
                 at,
-                sides: of_place,
+                sides: of_identity,
             });
         }
     }
@@ -157,7 +157,10 @@ fn own(record: &Record) -> impl Iterator<Item = &Measurement> {
 }
 
 /// Returns the measurement of another run that corresponds to `point`.
-pub(super) fn like<'a>(point: &PairedMeasurement<'_>, run: &'a Record) -> Option<&'a Measurement> {
+pub(super) fn corresponding<'a>(
+    point: &PairedMeasurement<'_>,
+    run: &'a Record,
+) -> Option<&'a Measurement> {
     let first = point.first();
     own(run).find(|m| {
         figure_group(m) == figure_group(first)

@@ -45,7 +45,7 @@ nodegauge_measure::config! {
         places: Value = Setting "places";
         /// Number of passes.
         passes: u64 = Observation "passes";
-        /// Core-to-core round trip.
+        /// Core-to-core round trip, seconds.
         round_trip_s: f64 = Observation "round trip";
     }
 }

@@ -1,6 +1,6 @@
 //! `--fail-on 'triad<-5%'`: a condition on a comparison, for acceptance scripts.
 //!
-//! Grammar: `slower`, which any measurement meets that is slower by more than the noise; or `[GAUGE.|TEST.]NAME OP
+//! Grammar: `slower`, which a measurement meets if it is slower by more than the noise; or `[GAUGE.|TEST.]NAME OP
 //! [+|-]PERCENT% [@SIZE]` where `OP` is `>=`, `<=`, `>` or `<`, as in `--expect`. The percentage is the change of the
 //! printed figure from A to B. It is negative for a rate that decreased or a time that became shorter. With the name
 //! `any` the condition applies to every measurement. The percentage is then the change in speed, so that one condition
@@ -191,9 +191,9 @@ impl Threshold {
     /// Checks if a comparison meets the condition.
     pub fn check(&self, comparison: &Comparison) -> ThresholdResult {
         let mut named: Vec<&Pair> = comparison.pairs.iter().collect();
-        named.retain(|pair| self.names(&pair.gauge, &pair.test, &pair.name, pair.size));
+        named.retain(|pair| self.applies_to(&pair.gauge, &pair.test, &pair.name, pair.size));
         let mut lost: Vec<&UnpairedFigure> = comparison.only_a.iter().collect();
-        lost.retain(|of| self.names(&of.gauge, &of.test, &of.name, of.size));
+        lost.retain(|of| self.applies_to(&of.gauge, &of.test, &of.name, of.size));
         if named.is_empty() && lost.is_empty() {
             let known = comparison.pairs.iter().map(Pair::title).collect();
             return ThresholdResult::NoSuch(known);
@@ -234,7 +234,7 @@ impl Threshold {
     }
 
     /// True if the condition applies to this measurement.
-    fn names(&self, gauge: &str, test: &str, of: &str, at: Option<Bytes>) -> bool {
+    fn applies_to(&self, gauge: &str, test: &str, of: &str, at: Option<Bytes>) -> bool {
         let Self::Change { scope, name, size, .. } = self else { return true };
         (name == ANY || of == *name)
             && scope.as_ref().is_none_or(|scope| gauge == *scope || test == *scope)

@@ -240,7 +240,7 @@ fn invalid_expectation_is_reported_with_its_column() {
     assert_eq!(endless.parse::<Expectation>().unwrap_err().at, 7);
     assert_eq!(
         "triad>=300gb/s".parse::<Expectation>().unwrap_err().to_string(),
-        "expectation \"triad>=300gb/s\": expected GB/s, case-sensitive, found 'g'\n  \
+        "expectation \"triad>=300gb/s\": expected GB/s (units are case-sensitive), found 'g'\n  \
          triad>=300gb/s\n            ^\nhint: e.g. --expect 'triad>=300GB/s'"
     );
 }

@@ -74,8 +74,8 @@ impl PairedRounds {
         Self::from_ratios(rounds.map(|(numerator, denominator)| numerator / denominator).collect())
     }
 
-    /// Returns the speeds of a setting relative to the baseline, from rounds with one sample of each. Only undisturbed
-    /// rounds count.
+    /// Returns the speeds of a setting relative to the baseline, from rounds with one sample of each. Disturbed rounds
+    /// count only if there are too few undisturbed rounds.
     pub fn from_samples(rounds: &[Vec<Sample>]) -> Self {
         let selected =
             SelectedRounds::from_rounds(rounds, &[true, true], CountingRounds::Undisturbed);

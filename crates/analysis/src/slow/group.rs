@@ -1,6 +1,6 @@
 //! Statistics of one figure over all nodes of one kind, with which each of these nodes is judged.
 
-use super::power::{Peers, Power, Standing};
+use super::power::{PeerVerdict, Peers, Power};
 use super::{Components, MIN_NODES, RobustSpread, limit};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, stats};
@@ -111,10 +111,10 @@ impl NodeGroup {
             let is_below = self.is_below(performance);
             return if is_below { GroupVerdict::Below } else { GroupVerdict::Unknown };
         };
-        match power.standing(self.share(performance)) {
-            Standing::Good => GroupVerdict::Good,
-            Standing::Undecided => GroupVerdict::Undecided,
-            Standing::Unknown => GroupVerdict::Unknown,
+        match power.peer_verdict(self.share(performance)) {
+            PeerVerdict::Good => GroupVerdict::Good,
+            PeerVerdict::Undecided => GroupVerdict::Undecided,
+            PeerVerdict::Unknown => GroupVerdict::Unknown,
         }
     }
 }

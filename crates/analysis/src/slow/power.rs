@@ -66,9 +66,9 @@ pub struct MeasuredNodes {
     pub more_nodes: bool,
 }
 
-/// Position of a value among its peers.
+/// Verdict on a value that is not slow, by comparison with its peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum PeerVerdict {
     /// The sought loss is excluded.
     Good,
     /// The value is neither slow nor far enough above the value of a node with the sought loss.
@@ -231,12 +231,12 @@ impl Power {
         self.good_within.is_some()
     }
 
-    /// Returns the position of a value that is not slow; `share` is the value divided by the peers' median.
-    pub fn standing(&self, share: f64) -> Standing {
+    /// Returns the verdict on a value that is not slow; `share` is the value divided by the peers' median.
+    pub fn peer_verdict(&self, share: f64) -> PeerVerdict {
         match self.good_within {
-            None => Standing::Unknown,
-            Some(within) if share >= 1.0 - within.0 => Standing::Good,
-            Some(_) => Standing::Undecided,
+            None => PeerVerdict::Unknown,
+            Some(within) if share >= 1.0 - within.0 => PeerVerdict::Good,
+            Some(_) => PeerVerdict::Undecided,
         }
     }
 
@@ -245,7 +245,7 @@ impl Power {
     pub fn in_words(&self) -> String {
         let sought = self.sought.in_whole_percent();
         let Some(found) = self.found else {
-            return format!("a loss of {sought} is not found: the spread of good nodes is unknown");
+            return format!("cannot find a loss of {sought}: the spread of good nodes is unknown");
         };
         if self.suffices() {
             return format!("finds a loss of {}", found.rounded_up().in_whole_percent());
@@ -253,13 +253,13 @@ impl Power {
         let instead = if found.0 <= 0.99 {
             format!("only one of {}", found.rounded_up().in_whole_percent())
         } else {
-            "and no other loss is found".to_owned()
+            "and no other loss".to_owned()
         };
         let remedy = match self.needed {
             Some(needed) => format!("{} would suffice", needed.in_words()),
             None => "no number of runs would suffice, because the nodes differ".to_owned(),
         };
-        format!("a loss of {sought} is not found, {instead}; {remedy}")
+        format!("cannot find a loss of {sought}, {instead}; {remedy}")
     }
 }
 

@@ -135,7 +135,7 @@ pub(crate) fn compare(measurements: &[Measurement]) -> Option<Notice> {
         )
     };
     let text = format!(
-        "native rating / xhpcg rating, the reference code without tuning: {:.3}; {residuals}",
+        "native rating / rating of xhpcg (the reference code without tuning): {:.3}; {residuals}",
         native.value / reference.value
     );
     Some(Notice::new(NoticeId::Reference, GAUGE, text))

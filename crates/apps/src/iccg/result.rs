@@ -11,6 +11,7 @@ use crate::{GAUGE, in_digits};
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{Kernel, Variant};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
@@ -253,12 +254,13 @@ impl IccgEvidence<'_> {
         let mut validity = Validity::valid();
         for (solution, _) in &cell.solutions {
             let residual = in_digits(solution.residual);
-            let after = format!("after {} iterations", solution.iterations);
+            let iterations = counted(solution.iterations, "iteration");
+            let after = format!("after {iterations}");
             match solution.end {
                 SolverEnd::Converged => {}
                 SolverEnd::Limit => validity.invalid(format!(
-                    "no convergence within {} iterations: the residual is {residual}; the requested tolerance is {:.0e}",
-                    solution.iterations, options.tolerance
+                    "no convergence within {iterations}: the residual is {residual}; the requested tolerance is {:.0e}",
+                    options.tolerance
                 )),
                 SolverEnd::NotANumber => validity.invalid(format!("a sum is NaN or infinite {after}")),
                 SolverEnd::Indefinite => validity.invalid(format!("the matrix is not positive definite, detected {after}")),

@@ -71,8 +71,9 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         let stop = config.stopped.as_deref().unwrap_or("?");
         let iterations = all.iter().find(|(m, _)| m.name == "iteration");
         let n = iterations.and_then(|(m, _)| m.summary.as_ref()).map_or(0, |summary| summary.n);
+        let count = counted(n, "iteration");
         let solutions = counted(config.solutions.unwrap_or(0) as usize, "solution");
-        section.note("samples", format!("{n} iterations of {solutions}; {stop}"));
+        section.note("samples", format!("{count} of {solutions}; {stop}"));
         section.note_if("relative", relative(&all));
     }
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
@@ -478,8 +479,8 @@ fn solution(m: &Measurement, config: &IccgConfig) -> String {
     let setup =
         config.setup_s.map_or_else(String::new, |s| format!(", setup {}{memory}", Seconds(s)));
     format!(
-        "{method}: {} iterations{natural}, {}{setup}; residual {}, deviation from the exact displacements {}",
-        config.iterations.unwrap_or(0),
+        "{method}: {}{natural}, {}{setup}; residual {}, deviation from the exact displacements {}",
+        counted(config.iterations.unwrap_or(0) as usize, "iteration"),
         m.in_words(),
         number(config.residual),
         number(config.error)

@@ -46,7 +46,7 @@ fn wrong_sum_is_invalid() {
     let site = site();
     let workers = workers(&site);
     let cell = |error| TrapezoidCell { points: 1000, at: 0, workers: &workers[0], error };
-    assert_eq!(cell(allowed(1000)).validity().status, Status::Valid);
+    assert_eq!(cell(max_error(1000)).validity().status, Status::Valid);
     for wrong in [2e-6, f64::NAN, f64::INFINITY] {
         let validity = cell(wrong).validity();
         assert_eq!(validity.status, Status::Invalid);

@@ -74,14 +74,14 @@ pub struct EntryTask {
 }
 
 /// Maximum share of an operation's time that reading the clock may take, 0 to 1.
-pub const DISTURBANCE: f64 = 0.02;
+pub const MAX_CLOCK_SHARE: f64 = 0.02;
 
-/// Returns the number of calls between two readings of the clock. It is the smallest power of two for which reading the
-/// clock and recording the latency, which take `overhead` seconds together, are at most [`DISTURBANCE`] of the time of
-/// the calls, which take `seconds` each. It is at most the number of files.
+/// Returns the number of calls between two readings of the clock: the smallest power of two for which the time to read
+/// the clock and to record the latency, `overhead` seconds, is at most [`MAX_CLOCK_SHARE`] of the time of the calls,
+/// which take `seconds` each. The result is at most the number of files.
 pub fn batch(overhead: f64, seconds: f64, files: u64) -> u64 {
     let mut batch = 1;
-    while 2 * batch <= files && overhead > DISTURBANCE * seconds * batch as f64 {
+    while 2 * batch <= files && overhead > MAX_CLOCK_SHARE * seconds * batch as f64 {
         batch *= 2;
     }
     batch

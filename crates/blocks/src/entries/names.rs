@@ -1,5 +1,5 @@
 //! Paths of a worker's files. Only the digits at the end differ between the files, so that making a path takes only
-//! some nanoseconds.
+//! a few nanoseconds.
 
 use std::ffi::{CStr, OsStr};
 use std::io::{Error, ErrorKind};

@@ -21,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Interval at which interruptions and the deadline are checked.
-const CHECK_INTERRUPT: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// File with which root makes the kernel drop its caches.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 /// Value that makes the kernel drop the page cache, in which file systems keep their tables of entries, and all cached
@@ -132,7 +132,7 @@ impl<'a> EntryRunner<'a> {
             }
             false
         };
-        let interrupt = Interrupt::when(&mut ask).every(CHECK_INTERRUPT);
+        let interrupt = Interrupt::when(&mut ask).every(CHECK_INTERVAL);
         // SAFETY: a worker uses only memory that was allocated before, the allocator and system calls. It waits only at
         // the barriers of its laps, and locks only its own bench.
         let (sample, timed) = unsafe {

@@ -88,7 +88,7 @@ pub(crate) struct WorkerReport {
 }
 
 /// Interval at which the parent checks for interrupts and for dead workers.
-const CHECK_INTERRUPT: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Result of a worker, in the form in which a worker process sends it.
 type Message = Result<WorkerReport, Failure>;
@@ -145,7 +145,7 @@ impl WorkerTask<'_> {
             }
             false
         };
-        let interrupt = Interrupt::when(&mut ask).every(CHECK_INTERRUPT);
+        let interrupt = Interrupt::when(&mut ask).every(CHECK_INTERVAL);
         // SAFETY: a worker uses only memory that was allocated before, the allocator and system calls. It waits only
         // for flags, and locks only its own bench.
         let messages: Vec<Message> = unsafe {

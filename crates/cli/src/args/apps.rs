@@ -91,8 +91,8 @@ pub(crate) struct IccgArgs {
     /// Hexahedra along x, y, z [default: a cube whose matrix is four times the last-level caches]
     #[arg(long, value_name = "NX,NY,NZ", value_parser = elements, help_heading = "What")]
     pub(crate) elements: Option<Elements>,
-    /// Block-IC(0) with this ordering: multicolour, cm-rcm, rcm, natural, domain (no coupling between the parts of
-    /// threads); or diagonal
+    /// Block-IC(0) with this ordering: multicolour, cm-rcm, rcm, natural, domain (no coupling between the domains
+    /// of threads); or diagonal
     #[arg(long, value_name = "NAME", default_value = "domain", help_heading = "What")]
     pub(crate) preconditioner: Method,
     /// Storage of the matrix: bcsr, sell [default: the faster one]
@@ -134,7 +134,7 @@ pub(crate) struct HpcgArgs {
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) xhpcg: Option<PathBuf>,
     /// Duration of the timed phase of the reference program, which runs at least one set of iterations
-    #[arg(long, value_name = "TIME", default_value = "1", value_parser = phase, requires = "xhpcg", help_heading = "Reference programs")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = phase, requires = "xhpcg", help_heading = "Reference programs")]
     pub(crate) xhpcg_seconds: Duration,
     /// Launcher of the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: detected]
     #[arg(long, value_name = "COMMAND", requires = "xhpcg", help_heading = "Reference programs")]
@@ -163,22 +163,22 @@ pub(crate) type Elements = [usize; 3];
 /// Parses the numbers of elements along three axes, such as `60,60,60`.
 fn elements(text: &str) -> Result<Elements, SyntaxError> {
     let mut cursor = Cursor::new("elements", "--elements 60,60,60", text);
-    let x = along(&mut cursor, "expected the elements along x")?;
+    let x = axis_count(&mut cursor, "expected the elements along x")?;
     cursor.expect(',', "expected ',' and the elements along y")?;
-    let y = along(&mut cursor, "expected the elements along y")?;
+    let y = axis_count(&mut cursor, "expected the elements along y")?;
     cursor.expect(',', "expected ',' and the elements along z")?;
-    let z = along(&mut cursor, "expected the elements along z")?;
+    let z = axis_count(&mut cursor, "expected the elements along z")?;
     cursor.finish("expected the end after three numbers")?;
     Ok([x, y, z])
 }
 
 /// Maximum number of elements or points along one axis.
-const MAX_ALONG: u32 = 1 << 16;
+const MAX_AXIS_COUNT: u32 = 1 << 16;
 
 /// Parses the number of elements or points along one axis.
-fn along(cursor: &mut Cursor<'_>, problem: &str) -> Result<usize, SyntaxError> {
+fn axis_count(cursor: &mut Cursor<'_>, problem: &str) -> Result<usize, SyntaxError> {
     cursor.skip_blanks();
-    let count = cursor.count(MAX_ALONG, problem)?;
+    let count = cursor.count(MAX_AXIS_COUNT, problem)?;
     cursor.skip_blanks();
     Ok(count as usize)
 }
@@ -186,14 +186,14 @@ fn along(cursor: &mut Cursor<'_>, problem: &str) -> Result<usize, SyntaxError> {
 /// Parses one number of points for all axes, or three numbers, one per axis.
 fn grid(text: &str) -> Result<GridPoints, SyntaxError> {
     let mut cursor = Cursor::new("points", "--grid 104 or --grid 104,104,208", text);
-    let x = along(&mut cursor, "expected a number of points")?;
+    let x = axis_count(&mut cursor, "expected a number of points")?;
     if cursor.at_end() {
         return Ok([x; 3]);
     }
     cursor.expect(',', "expected ',' and the points along y, or the end")?;
-    let y = along(&mut cursor, "expected the number of points along y")?;
+    let y = axis_count(&mut cursor, "expected the number of points along y")?;
     cursor.expect(',', "expected ',' and the points along z")?;
-    let z = along(&mut cursor, "expected the number of points along z")?;
+    let z = axis_count(&mut cursor, "expected the number of points along z")?;
     cursor.finish("expected the end after three numbers")?;
     Ok([x, y, z])
 }

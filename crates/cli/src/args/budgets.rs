@@ -40,7 +40,8 @@ mod tests {
     use nodegauge_curves::CurvePlan;
     use std::collections::BTreeMap;
 
-    /// Collects the help of `--budget` for the command with this path and its subcommands, without values.
+    /// Collects the help of `--budget` by command, for the command with this path and its subcommands. Commands whose
+    /// `--budget` has a default value of clap are omitted.
     fn collect(command: &Command, path: &str, helps: &mut BTreeMap<String, String>) {
         let budget = command.get_arguments().find(|arg| arg.get_id() == "budget");
         if let Some(budget) = budget.filter(|arg| arg.get_default_values().is_empty()) {

@@ -158,7 +158,8 @@ pub(crate) struct DeviceCurveArgs {
         default_values_t = DeviceMix::ALL.to_vec()
     )]
     pub(crate) mixes: Vec<DeviceMix>,
-    /// Size of the chain and of each of three arrays, e.g. 256MiB [default: 4 x last-level cache, at least 64MiB]
+    /// Size of the pointer chain and of each of the three arrays, e.g. 256MiB [default: 4 x last-level cache, at least
+    /// 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = working_set, help_heading = "What")]
     pub(crate) size: Option<Bytes>,
     #[command(flatten)]
@@ -170,9 +171,9 @@ fn copy_size(text: &str) -> Result<Bytes, SyntaxError> {
     let mut cursor = Cursor::new("size", "8,1MiB,1GiB", text);
     let Bytes(bytes) = read_bytes(&mut cursor)?;
     cursor.finish("expected nothing after the unit")?;
-    if (1..=links::LARGEST).contains(&bytes) {
+    if (1..=links::MAX_SIZE).contains(&bytes) {
         Ok(Bytes(bytes))
     } else {
-        Err(cursor.error_at(0, format!("expected 1 B to {}", Bytes(links::LARGEST))))
+        Err(cursor.error_at(0, format!("expected 1 B to {}", Bytes(links::MAX_SIZE))))
     }
 }

@@ -1,5 +1,6 @@
 //! Examples at the end of every `--help`. Each command declares its own, most useful first: `#[command(after_long_help
-//! = examples::section(&["nodegauge doctor"]))]`. The first one is also the hint for wrong usage. A test runs all of them.
+//! = examples::section(&["nodegauge doctor"]))]`. The first one is also the hint for wrong usage. A test runs all of
+//! them.
 
 use clap::Command;
 

@@ -89,10 +89,10 @@ pub(crate) struct RankArgs {
     /// Expected nodes, e.g. node[01-64]; nodes without a record are listed as missing
     #[arg(long, value_name = "NODES", help_heading = "What")]
     pub(crate) nodes: Option<HostList>,
-    /// Reference from fleet baseline; it judges groups of fewer than eight nodes of one kind
+    /// Reference from fleet baseline, without which fewer than eight nodes of one kind are not judged
     #[arg(long, value_name = "FILE", value_parser = read_reference, help_heading = "How")]
     pub(crate) reference: Option<Reference>,
-    /// Number of runs with a low figure that make a node slow
+    /// Minimum number of runs with a bad figure for a node to be slow
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "How")]
     pub(crate) confirm: u32,
     /// List all nodes; by default, only the worst of the good nodes are listed
@@ -124,7 +124,7 @@ pub(crate) enum RankFormat {
     Md,
     /// One CSV line per node and figure
     Csv,
-    /// JSON with everything
+    /// Complete ranking as JSON
     Json,
     /// Slow nodes as a host list, for --exclude of Slurm and ReFrame
     Exclude,

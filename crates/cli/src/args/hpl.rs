@@ -26,7 +26,7 @@ pub(crate) struct HplArgs {
     /// Panel width NB: one value, or candidates to choose from [default: a search]
     #[arg(long, value_name = "NB", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "What")]
     pub(crate) nb: Vec<u32>,
-    /// Round N down to a multiple of NB x LCM(P, Q), for the grid P x Q of the original HPL, instead of NB
+    /// Round N down to a multiple of NB x LCM(P, Q) instead of NB, for the grid P x Q of the original HPL
     #[arg(long, conflicts_with = "order", help_heading = "Rarely needed")]
     pub(crate) grid_multiple: bool,
     /// Seed of the random matrix

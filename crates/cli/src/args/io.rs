@@ -44,8 +44,8 @@ const DATA_OPTIONS: [&str; 23] = [
 pub(crate) struct IoArgs {
     /// Folder to measure (repeatable) [default: .]
     ///
-    /// All files are created in a new subfolder, which is removed at the end. Several file systems are measured one after
-    /// another.
+    /// All files are created in a new subfolder, which is removed at the end. Several file systems are measured one
+    /// after another.
     #[arg(long, short, value_name = "DIR", help_heading = "Where")]
     pub(crate) path: Vec<PathBuf>,
     /// Measure many small files, as mdtest does
@@ -91,7 +91,7 @@ pub(crate) struct IoArgs {
     /// Maximum file size
     #[arg(long, value_name = "SIZE", help_heading = "Rarely needed")]
     pub(crate) max_size: Option<Bytes>,
-    /// Measure all 146 combinations, also small blocks of files above 16 MiB
+    /// Measure all 146 combinations of sizes, also small blocks in files above 16 MiB
     #[arg(long, conflicts_with = "quick", help_heading = "What")]
     pub(crate) full: bool,
     /// Measure a dozen combinations, in a few seconds

@@ -27,7 +27,7 @@ pub(crate) struct WhereArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = window, conflicts_with = "program", help_heading = "How long")]
     pub(crate) window: Option<Duration>,
     /// Time limit for reading the pages of processes, which locks their memory map; 0 skips the pages
-    #[arg(long, value_name = "TIME", default_value = "2", value_parser = pages_time, help_heading = "How long")]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = pages_time, help_heading = "How long")]
     pub(crate) pages: Duration,
     /// Exit with 1 unless this holds for all processes, e.g. 'local>=95%' (repeatable)
     ///

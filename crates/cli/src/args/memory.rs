@@ -58,8 +58,8 @@ pub(crate) enum MemoryCommand {
     Curves(FamilyArgs),
     /// STREAM's kernels by the number of threads, with the prediction of the execution-cache-memory model
     ///
-    /// The prediction has two inputs of the same run: the bandwidths of one core, and those of all threads by mix of reads
-    /// and writes. The page names each kernel that differs from its prediction by more than 10 %.
+    /// The prediction has two inputs of the same run: the bandwidths of one core, and those of all threads by mix of
+    /// reads and writes. The page names each kernel that differs from its prediction by more than 10 %.
     #[command(after_long_help = examples::section(&[
         "nodegauge memory scaling",
         "nodegauge memory scaling --bind close --csv scaling.csv",
@@ -206,8 +206,9 @@ pub(crate) struct FamilyChaseArgs {
     pub(crate) memory: UntimedMemoryArgs,
 }
 
-/// Unit and maximum of strides, in bytes.
+/// Unit of strides: the size of a cache line, in bytes.
 const LINE: u32 = nodegauge_kernels::LINE as u32;
+/// Maximum stride, in bytes.
 const MAX_STRIDE: u32 = 1 << 20;
 
 /// Parses the distance between two loads in bytes.

@@ -4,7 +4,7 @@ use super::tree::GROUPS;
 use clap::{Arg, Command};
 
 /// Heading of options that only `--help` shows.
-const RARE: &str = GROUPS[GROUPS.len() - 1];
+const RARE_HEADING: &str = GROUPS[GROUPS.len() - 1];
 
 /// Options that only `--help` shows, in all commands.
 const DETAILS: &[&str] = &[
@@ -88,7 +88,7 @@ pub(super) fn hide_details(command: Command) -> Command {
 fn is_detail(arg: &Arg, own: &[&str]) -> bool {
     let id = arg.get_id().as_str();
     let is_listed = DETAILS.contains(&id) || own.contains(&id);
-    !arg.is_positional() && (is_listed || arg.get_help_heading() == Some(RARE))
+    !arg.is_positional() && (is_listed || arg.get_help_heading() == Some(RARE_HEADING))
 }
 
 /// Hides options from `-h` in the command with this path and its subcommands.

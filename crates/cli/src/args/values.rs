@@ -111,7 +111,7 @@ pub(super) fn count(text: &str) -> Result<u64, SyntaxError> {
     Ok(value as u64)
 }
 
-/// Parses a label.
+/// Parses a label `KEY=VALUE`; returns the key and the value without blanks around them.
 pub(super) fn label(text: &str) -> Result<(String, String), SyntaxError> {
     let mut cursor = Cursor::new("label", "nps=4", text);
     let key = cursor.take_while(|c| c != '=').trim();

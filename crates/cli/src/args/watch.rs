@@ -19,7 +19,7 @@ pub(crate) struct WatchArgs {
     #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = span, help_heading = "How long")]
     pub(crate) whole: Duration,
     /// Budget of each of the two measurements of a sample, stream and memory latency
-    #[arg(long, value_name = "TIME", default_value = "3", value_parser = seconds, help_heading = "How long")]
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Duration,
     /// Put a label on the records (repeatable); the first label names the series [default: watch=START_TIME]
     ///

@@ -33,7 +33,7 @@ pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
                 started.in_words(),
             ))
             .hint(format!("start one process with --ranks {}", started.ranks));
-            launched::once(&started, refusal)
+            launched::fail_once(&started, refusal)
         }
         (AppsCommand::Trapezoid(args), None) => trapezoid(args, None),
         (AppsCommand::Iccg(args), None) => iccg(args, None),

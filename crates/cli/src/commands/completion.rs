@@ -36,7 +36,7 @@ const MORE_NAMES: [OptionNames; 5] = [
 ];
 
 /// Value names in the help, in lower case, of options whose values are not names.
-const NAMELESS: [&str; 10] =
+const VALUES_WITHOUT_NAMES: [&str; 10] =
     ["n", "file", "dir", "size", "sizes", "time", "program", "bytes", "counts", "when"];
 
 /// Names of the values of an option.
@@ -63,11 +63,11 @@ pub(crate) fn script(shell: &str) -> Option<String> {
 
 /// Returns the definition of the command line without internal commands, and with candidates for values.
 fn completion_command() -> Command {
-    visible(&definition(), &[])
+    visible_command(&definition(), &[])
 }
 
 /// Returns a command without internal subcommands. `above` contains the names of its parent commands.
-fn visible(command: &Command, above: &[String]) -> Command {
+fn visible_command(command: &Command, above: &[String]) -> Command {
     let path = [above, &[command.get_name().to_owned()]].concat();
     let mut made = Command::default().name(command.get_name().to_owned());
     if let Some(about) = command.get_about() {
@@ -79,7 +79,7 @@ fn visible(command: &Command, above: &[String]) -> Command {
     made = made.args(command.get_arguments().map(|arg| with_candidates(arg.clone(), &path)));
     made = made.groups(command.get_groups().cloned());
     let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
-    made.subcommands(shown.map(|below| visible(below, &path)))
+    made.subcommands(shown.map(|below| visible_command(below, &path)))
 }
 
 /// Adds candidates for the value of an argument, in the command with this path.
@@ -119,7 +119,7 @@ fn with_candidates(arg: Arg, path: &[String]) -> Arg {
 fn has_names(arg: &Arg) -> bool {
     let is_listed = MORE_NAMES.iter().any(|of| arg.get_id() == of.option);
     let named = arg.get_value_names().unwrap_or_default();
-    is_listed || !named.iter().any(|name| NAMELESS.contains(&&name.to_lowercase()[..]))
+    is_listed || !named.iter().any(|name| VALUES_WITHOUT_NAMES.contains(&&name.to_lowercase()[..]))
 }
 
 /// Returns the names that an option accepts, in the command with this path.
@@ -167,7 +167,7 @@ where
         .collect()
 }
 
-/// Returns the identifiers and labels of saved runs.
+/// Returns the candidates for a run: `latest`, labels and identifiers of saved runs, and files.
 fn run_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     let runs = saved_runs();
     let latest = (!runs.is_empty()).then(|| ("latest".to_owned(), "the newest run".to_owned()));

@@ -15,8 +15,8 @@ use nodegauge_report::{Conditions, run, trend};
 use std::path::Path;
 use std::slice::from_ref;
 
-/// Maximum number of saved runs of the node that are searched for the figures of the report.
-const OTHERS: usize = 40;
+/// Maximum number of earlier saved runs of the node that a report reads.
+const MAX_EARLIER_RUNS: usize = 40;
 
 pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(label) = &args.trend {
@@ -46,8 +46,8 @@ pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
     Ok(report_unmet(&records, args))
 }
 
-/// Prints the conditions that are not met, and returns the exit code. With a format that reports failures, invalid
-/// figures and incomplete runs fail, too.
+/// Prints the conditions that are not met, and returns the exit code. Invalid figures also fail if there are
+/// conditions, with `--strict`, and with a format that reports failures. Such a format also fails for incomplete runs.
 fn report_unmet(records: &[Record], args: &ReportArgs) -> Exit {
     let conditions = &args.conditions;
     let reports_failures = args.format.0.reports_failures();
@@ -141,7 +141,8 @@ impl RelatedRuns for DatabaseArgs {
         let host = record.machine.host.clone();
         let store = session::open_store_to_read(self)?;
         let Some(store) = store.filter(|_| host.is_some()) else { return Ok(Vec::new()) };
-        let newest = RunFilter { host, own: true, limit: Some(OTHERS), ..RunFilter::default() };
+        let newest =
+            RunFilter { host, own: true, limit: Some(MAX_EARLIER_RUNS), ..RunFilter::default() };
         let mut lines = store.list(&newest)?;
         lines.retain(|line| line.complete && line.started < record.started);
         Ok(lines.iter().map(|line| store.find(&line.id)).collect::<Result<_, _>>()?)

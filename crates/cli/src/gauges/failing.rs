@@ -56,7 +56,7 @@ const PROBLEM: &str = "the power of this cell is gone";
 /// Reason for the figures of lost cells.
 const REASON: &str = "not measured to the end: the power of this cell is gone";
 /// Time that no run exceeds.
-const LONG: Duration = Duration::from_secs(100);
+const LONG_TIME: Duration = Duration::from_secs(100);
 
 /// Budget and number of samples of a plan.
 #[derive(Clone, Copy)]
@@ -68,7 +68,7 @@ struct Extent {
 }
 
 /// Three samples per cell.
-const FEW: Extent = Extent { budget: LONG, asked: false, samples: Some(3) };
+const FEW_SAMPLES: Extent = Extent { budget: LONG_TIME, asked: false, samples: Some(3) };
 /// Budget without a number of samples. It is sufficient on any machine, even if other programs are running.
 const TIMED: Extent = Extent { budget: Duration::from_secs(60), asked: false, samples: None };
 
@@ -130,7 +130,7 @@ macro_rules! cases {
             }
 
             #[test]
-            fn late_run_under_load_keeps_its_figures() {
+            fn run_delayed_by_load_keeps_its_figures() {
                 super::budgets::delivers_under_load(case());
             }
 
@@ -408,7 +408,8 @@ fn program(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
         axes: vec!["env:LETTER=a,b,c".parse().unwrap()],
         ..ProgramOptions::default()
     };
-    let limits = SweepLimits { budget: Some(extent.budget), samples: extent.samples, run: LONG };
+    let limits =
+        SweepLimits { budget: Some(extent.budget), samples: extent.samples, run: LONG_TIME };
     let command = CommandLine::new("true".to_owned(), Vec::new());
     let plan =
         ProgramSweep::new(site, command, &options, FigureSource::elapsed(), limits, || Ok(None));
@@ -487,7 +488,7 @@ fn counts(outcome: &Outcome) -> [usize; 2] {
 /// first turn.
 fn keeps_the_rule(case: &Case) {
     let observer = &mut SilentObserver;
-    let Some(whole) = run(case, FEW, observer, |_, _, measure| measure()) else { return };
+    let Some(whole) = run(case, FEW_SAMPLES, observer, |_, _, measure| measure()) else { return };
     let complete = whole.ended.unwrap();
     assert!(complete.is_complete() && complete.failure.is_none(), "{}", case.name);
     let cells = 1 + whole.turns.iter().map(|turn| turn.cell).max().unwrap();
@@ -505,7 +506,7 @@ fn keeps_the_rule(case: &Case) {
             meets.set(meets.get() || is_due);
             if is_due { Err(TurnFailure::Cell(failure())) } else { measure() }
         };
-        match run(case, FEW, observer, fails).unwrap().ended {
+        match run(case, FEW_SAMPLES, observer, fails).unwrap().ended {
             // The number of steps of explain depends on which loops are fastest.
             Ok(_) if !met.get() => assert_eq!(case.name, "explain_steps", "{what}"),
             Ok(outcome) => {
@@ -529,14 +530,14 @@ fn keeps_the_rule(case: &Case) {
 /// Runs a case that loses its shared target in a middle turn.
 fn keeps_lost_target_samples(case: &Case) {
     let observer = &mut SilentObserver;
-    let Some(whole) = run(case, FEW, observer, |_, _, measure| measure()) else { return };
+    let Some(whole) = run(case, FEW_SAMPLES, observer, |_, _, measure| measure()) else { return };
     // At this turn, at least one cell has a sample that counts.
     let middle = whole.turns.len() * 2 / 3;
     let what = format!("{}: target lost at turn {middle}", case.name);
     let loses = move |number, _: Turn, measure: &mut dyn FnMut() -> TurnResult| {
         if number >= middle { Err(TurnFailure::Target(failure())) } else { measure() }
     };
-    let outcome = run(case, FEW, observer, loses).unwrap().ended.expect(&what);
+    let outcome = run(case, FEW_SAMPLES, observer, loses).unwrap().ended.expect(&what);
     assert_rule(&what, &outcome);
     assert!(counts(&outcome)[0] > 0, "{what}: {:?}", outcome.measurements);
 }
@@ -563,7 +564,7 @@ fn is_only_interrupted(case: &Case) {
         end.set(true);
         Err(TurnFailure::Target(failure()))
     };
-    let Some(run) = run(case, FEW, &mut User(ended), interrupts) else { return };
+    let Some(run) = run(case, FEW_SAMPLES, &mut User(ended), interrupts) else { return };
     let outcome = run.ended.unwrap();
     assert!(outcome.is_interrupted(), "{}", case.name);
     assert_eq!(outcome.failure, None, "{}", case.name);
@@ -578,7 +579,7 @@ fn delivers_after_a_long_turn(case: &Case) {
         let taken = measure();
         // In most series, the second turn of a cell is the first that counts.
         if turn.round == 1 && !slow.replace(true) {
-            clock::advance_clock(4 * LONG);
+            clock::advance_clock(4 * LONG_TIME);
         }
         taken
     };

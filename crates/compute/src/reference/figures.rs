@@ -15,7 +15,7 @@ pub fn saved_figures(output: &HplOutput) -> Vec<Measurement> {
 /// Returns the measurements of a saved output of the program `engine`.
 pub fn figures_by(output: &HplOutput, engine: &str) -> Vec<Measurement> {
     let mut all = measurements(&output.rows, engine, output.version.as_deref(), None);
-    if let Some(reason) = output.incomplete() {
+    if let Some(reason) = output.incomplete_reason() {
         for measurement in &mut all {
             measurement.validity.add(Status::Suspect, reason.clone());
         }
@@ -23,8 +23,8 @@ pub fn figures_by(output: &HplOutput, engine: &str) -> Vec<Measurement> {
     all
 }
 
-/// Returns the results as measurements, one per combination of N, NB, P and Q, best first. Several results of a
-/// combination become the samples of one measurement.
+/// Returns the results as measurements, one per combination of N, NB, P, Q and variant, best first. Several results of
+/// a combination become the samples of one measurement.
 pub fn measurements(
     rows: &[HplRow],
     engine: &str,

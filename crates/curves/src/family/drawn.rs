@@ -28,7 +28,7 @@ pub(super) struct CalibrationPoint {
 pub(super) struct Calibration {
     /// Points in ascending order of the known load; the first point is without load.
     pub points: Vec<CalibrationPoint>,
-    /// Readings during the program, one per round.
+    /// Readings during the program, one per round, in the unit of the other readings.
     pub program: Vec<f64>,
     /// Time of the program with this reporter divided by its time with a reporter that does not disturb it, one per
     /// round; empty if this reporter does not disturb the program.
@@ -37,7 +37,7 @@ pub(super) struct Calibration {
 
 /// Estimated bandwidth of a program.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct DrawnBandwidth {
+pub(super) struct ProgramBandwidth {
     /// Bandwidth in each part of the run, bytes per second; negative values are noise around zero.
     pub rates: Vec<f64>,
     /// Bandwidth of the full known load, bytes per second.
@@ -107,7 +107,7 @@ impl Calibration {
 
     /// Returns the estimated bandwidth in each part of the run; `None` if the reporter does not react to known loads,
     /// or if its noise exceeds its reaction.
-    pub(super) fn drawn(&self) -> Option<DrawnBandwidth> {
+    pub(super) fn program_bandwidth(&self) -> Option<ProgramBandwidth> {
         if !self.reacts() {
             return None;
         }
@@ -127,11 +127,11 @@ impl Calibration {
         }
         let full = self.points.last().map_or(0.0, |last| median_or_zero(&last.rates));
         // An interval as wide as the range of the known loads contains no information.
-        Some(DrawnBandwidth { rates, full }).filter(|drawn| drawn.uncertainty() < full)
+        Some(ProgramBandwidth { rates, full }).filter(|drawn| drawn.uncertainty() < full)
     }
 }
 
-impl DrawnBandwidth {
+impl ProgramBandwidth {
     /// Returns the width of the confidence interval of the bandwidth, bytes per second; infinite if the run has too few
     /// parts.
     pub(super) fn uncertainty(&self) -> f64 {
@@ -157,7 +157,7 @@ const SHARP: f64 = 0.2;
 
 /// Returns the estimate to use, with its index: the first estimate with a short confidence interval, otherwise the one
 /// with the shortest interval. `estimates` are ordered by how much their reporters disturb the program, least first.
-pub(super) fn best(estimates: &[Option<DrawnBandwidth>]) -> Option<(usize, &DrawnBandwidth)> {
+pub(super) fn best(estimates: &[Option<ProgramBandwidth>]) -> Option<(usize, &ProgramBandwidth)> {
     let known = estimates.iter().enumerate();
     let known = known.filter_map(|(number, drawn)| Some((number, drawn.as_ref()?)));
     if let Some(found) = known.clone().find(|(_, drawn)| drawn.is_sharp()) {
@@ -247,7 +247,7 @@ mod tests {
             for paced in
                 [Paced::fixed_waits(share), Paced::duty_cycle(share), Paced::fixed_rate(share)]
             {
-                let drawn = readers(&paced).drawn().unwrap();
+                let drawn = readers(&paced).program_bandwidth().unwrap();
                 let found = stats::median(&drawn.rates) / FULL;
                 assert!((found - share).abs() < 0.05, "{share}: {found}");
             }
@@ -255,14 +255,14 @@ mod tests {
         // Without the correction for the slowdown, the estimate for the duty cycle would be 28 %.
         let mut uncorrected = readers(&Paced::duty_cycle(0.46));
         uncorrected.slowdowns = Vec::new();
-        let found = stats::median(&uncorrected.drawn().unwrap().rates) / FULL;
+        let found = stats::median(&uncorrected.program_bandwidth().unwrap().rates) / FULL;
         assert!((found - 0.2875).abs() < 0.02, "{found}");
     }
 
     #[test]
     fn bandwidth_is_interpolated_from_known_loads() {
         for rate in [10e9, 15e9, 25e9, 36e9] {
-            let drawn = calibration(rate, 1.0, 60).drawn().unwrap();
+            let drawn = calibration(rate, 1.0, 60).program_bandwidth().unwrap();
             let found = stats::median(&drawn.rates);
             assert!((found - rate).abs() < 2e9, "{rate}: {found}");
             assert_eq!((drawn.full, drawn.bound_without_traffic()), (40e9, None));
@@ -271,30 +271,30 @@ mod tests {
 
     #[test]
     fn program_without_traffic_has_an_upper_bound() {
-        let drawn = calibration(0.0, 1.0, 60).drawn().unwrap();
+        let drawn = calibration(0.0, 1.0, 60).program_bandwidth().unwrap();
         let bound = drawn.bound_without_traffic().unwrap();
         assert!((0.0..4e9).contains(&bound), "{bound}");
     }
 
     #[test]
     fn reporter_without_reaction_gives_no_estimate() {
-        assert_eq!(calibration(20e9, 0.005, 60).drawn(), None);
+        assert_eq!(calibration(20e9, 0.005, 60).program_bandwidth(), None);
         // With too few rounds, there is no confidence interval.
-        assert_eq!(calibration(20e9, 1.0, 4).drawn(), None);
-        assert_eq!(Calibration::default().drawn(), None);
+        assert_eq!(calibration(20e9, 1.0, 4).program_bandwidth(), None);
+        assert_eq!(Calibration::default().program_bandwidth(), None);
     }
 
     #[test]
     fn first_short_interval_is_used_or_else_the_shortest() {
-        let wide = DrawnBandwidth { rates: vec![1e9, 2e9, 3e9, 4e9, 5e9, 6e9], full: 9e9 };
-        let narrow = DrawnBandwidth { rates: vec![3e9; 6], full: 9e9 };
-        let few = DrawnBandwidth { rates: vec![3e9; 2], full: 9e9 };
+        let wide = ProgramBandwidth { rates: vec![1e9, 2e9, 3e9, 4e9, 5e9, 6e9], full: 9e9 };
+        let narrow = ProgramBandwidth { rates: vec![3e9; 6], full: 9e9 };
+        let few = ProgramBandwidth { rates: vec![3e9; 2], full: 9e9 };
         let estimates = [None, Some(wide), Some(few), Some(narrow.clone())];
         assert_eq!(best(&estimates).unwrap().0, 3);
         assert!(best(&[None]).is_none());
         // A short interval of a reporter that does not disturb the program is sufficient.
         let first =
-            DrawnBandwidth { rates: vec![3e9, 3.1e9, 3.2e9, 3.3e9, 3.4e9, 3.5e9], full: 9e9 };
+            ProgramBandwidth { rates: vec![3e9, 3.1e9, 3.2e9, 3.3e9, 3.4e9, 3.5e9], full: 9e9 };
         assert_eq!(best(&[Some(first), Some(narrow)]).unwrap().0, 0);
     }
 

@@ -4,7 +4,7 @@
 use super::{CellPart, Family, FamilyCell, FamilyView, Member, PathMemory, PathRun, with_mix};
 use crate::config::CurveConfig;
 use crate::loaded::{self, AT_KNEE};
-use crate::matrix::ON_NODE_ENOUGH;
+use crate::matrix::MIN_ON_NODE;
 use crate::mix::Mix;
 use crate::run::{self, CurveRun, FigureOutline, TimedCells, Value};
 use crate::{GAUGE, memory_chase, notice};
@@ -62,9 +62,9 @@ impl FamilyFigures<'_, '_> {
             config.memory_policy = Some(path.policy.as_str().to_owned());
             let got = run::nodes_got(region.mapping());
             config.on_node = got.map(|got| got.get(&node.0).copied().unwrap_or_default());
-            if let Some(share) = config.on_node.filter(|share| share.0 < ON_NODE_ENOUGH) {
+            if let Some(share) = config.on_node.filter(|share| share.0 < MIN_ON_NODE) {
                 let share = share.in_whole_percent();
-                validity.suspect(format!("only {share} of the memory is on node {node}"));
+                validity.suspect(format!("only {share} of the memory is on NUMA node {node}"));
             }
             let known = run.setup.site.topology.nodes.iter().find(|known| known.id == node);
             config.device_memory = known.and_then(|known| known.device.clone());
@@ -211,7 +211,7 @@ impl FamilyFigures<'_, '_> {
         };
         match self.family.view {
             FamilyView::Loaded => add_loaded_knee(run, &points, config),
-            _ => add_found(run, mix, &points, config),
+            _ => add_knee(run, mix, &points, config),
         }
     }
 }
@@ -233,7 +233,7 @@ fn add_loaded_knee(run: &mut CurveRun<'_>, points: &[MeasuredPoint], mut config:
 }
 
 /// Adds the figure for the knee of a curve. Adds a sentence if the bandwidth decreases at higher load.
-fn add_found(run: &mut CurveRun<'_>, mix: Mix, points: &[MeasuredPoint], mut config: CurveConfig) {
+fn add_knee(run: &mut CurveRun<'_>, mix: Mix, points: &[MeasuredPoint], mut config: CurveConfig) {
     if let Some(text) = family::falling_in_words(mix.name(), points) {
         run.outcome.notices.push(notice(NoticeId::Saturation, text));
     }

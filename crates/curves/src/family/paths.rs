@@ -45,9 +45,8 @@ impl NodeChoice {
                 if !known.contains(&node) {
                     let all: Vec<String> = known.iter().map(ToString::to_string).collect();
                     let text = format!("this machine has no NUMA node {number} with {what}");
-                    return Err(
-                        Failure::usage(text).hint(format!("nodes with {what}: {}", all.join(", ")))
-                    );
+                    let hint = format!("NUMA nodes with {what}: {}", all.join(", "));
+                    return Err(Failure::usage(text).hint(hint));
                 }
                 if !nodes.contains(&Some(node)) {
                     nodes.push(Some(node));

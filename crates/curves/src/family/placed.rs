@@ -6,7 +6,7 @@
 //! the counters of the memory controllers can be read, they provide the bandwidth.
 
 use super::PathRun;
-use super::drawn::{self, Calibration, CalibrationPoint, DrawnBandwidth};
+use super::drawn::{self, Calibration, CalibrationPoint, ProgramBandwidth};
 use crate::config::CurveConfig;
 use crate::loaded::LoaderTimes;
 use crate::run::CurveRun;
@@ -17,7 +17,7 @@ use nodegauge_gauge::family::{part_count, slice};
 use nodegauge_gauge::series::Series;
 use nodegauge_machine::counters::MemoryCounters;
 use nodegauge_machine::{CpuId, SysRoot};
-use nodegauge_measure::interference::{Cause, Work};
+use nodegauge_measure::interference::{Cause, CpuTimeReading};
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, Turn, TurnFailure, policy};
@@ -232,7 +232,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         let runs = self.runs;
         let all: Vec<u32> =
             self.path.pool.observed().iter().flat_map(|one| &one.cpus).map(|cpu| cpu.0).collect();
-        let before = Work::now(&all);
+        let before = CpuTimeReading::now(&all);
         let reading = self.counters.as_ref().and_then(|counters| counters.read().ok());
         let begun = clock::now();
         let (ended, mut sample) =
@@ -247,7 +247,8 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
             Some(ProgramEnd::Interrupted) | None => return Ok(Vec::new()),
         };
         sample.seconds.push(seconds);
-        let others = Work::now(&all).zip(before).map(|(now, then)| now.other_programs_since(then));
+        let others =
+            CpuTimeReading::now(&all).zip(before).map(|(now, then)| now.other_programs_since(then));
         let share = others.map_or(0.0, |others| others.0 / (elapsed * all.len() as f64));
         if share > MAX_OTHERS_SHARE {
             sample.causes.push(Cause::OtherProgram { share: Fraction(share) });
@@ -274,7 +275,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         let load = Load::new(self.path.buffers, self.path.blocks);
         let workers = self.runs.workers;
         let reporters = Reporters { load, others: workers };
-        let full = KnownLoad { turns: Some(0), time: KNOWN_TIME, start: 0 };
+        let full = KnownLoad { spins: Some(0), time: KNOWN_TIME, start: 0 };
         let Some(chain) = &mut self.path.chase else { return Ok(()) };
         let first = reporters.calibrate(self.path.pool, chain, Reporter::Chain, full)?;
         let times = LoaderTimes::calibrated(&load, first.seconds[1], workers as u64);
@@ -287,7 +288,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
                 ProgramCell::Program(reporter) => self.turn(&reporters, reporter, &limits),
                 ProgramCell::Known(reporter, share) => {
                     let start = self.path.next_block();
-                    let known = KnownLoad { turns: times.turns(share), start, ..full };
+                    let known = KnownLoad { spins: times.spins(share), start, ..full };
                     let Some(chase) = &mut self.path.chase else { return Ok(Vec::new()) };
                     let taken = reporters.calibrate(self.path.pool, chase, reporter, known);
                     Ok(vec![taken.map_err(TurnFailure::from)?])
@@ -417,7 +418,7 @@ impl ProgramFigures {
             let text = format!("{}: {}", method_in_words(*reporter), calibration.in_words());
             run.outcome.details.push(text);
         }
-        let mut estimates = calibrations.map(|calibration| calibration.drawn());
+        let mut estimates = calibrations.map(|calibration| calibration.program_bandwidth());
         // The limit is the rate of the full known load with the chain, which does not disturb the load.
         let alone = self.seconds(ProgramCell::Known(Reporter::Chain, FULL_SHARE), 1);
         if !alone.is_empty() {
@@ -443,7 +444,7 @@ impl ProgramFigures {
             run.outcome.measurements.push(m.with_validity(validity));
             return;
         }
-        let DrawnBandwidth { rates, full } = drawn;
+        let ProgramBandwidth { rates, full } = drawn;
         let m =
             self.figure(run, BANDWIDTH, unit, basis).with_samples(Quoted::Median, rates.clone());
         let m = m.limit(*full, "reads at full rate on the CPUs of the program");

@@ -29,7 +29,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<F
     }
     if setup.options.program.is_some() && paths.len() > 1 {
         return Err(Failure::usage("a program can be measured on only one path")
-            .hint("give one node for --from and one for --to, or leave out both"));
+            .hint("give one NUMA node for --from and one for --to, or leave out both"));
     }
     let count = paths.len() as u64;
     let threads = paths.iter().map(|path| path.places.len()).max().unwrap_or(1) as u64;
@@ -60,7 +60,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<F
     let shown: Vec<String> = paths
         .iter()
         .filter(|path| path.places.len() == 2)
-        .map(|path| path.from.map_or_else(String::new, |node| format!(" of node {node}")))
+        .map(|path| path.from.map_or_else(String::new, |node| format!(" of NUMA node {node}")))
         .collect();
     if let Some(of) = shown.first() {
         let text = format!(

@@ -15,9 +15,9 @@ const HALVINGS: usize = 60;
 /// Times that a loop takes for a unit of work, in any unit of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LoopTimes {
-    /// Time on one core while the other cores are idle.
+    /// Time on one core while the other cores are idle, in the common unit of these times.
     pub one_core: f64,
-    /// Part of `one_core` during which the loop uses the memory interface.
+    /// Part of `one_core` during which the loop uses the memory interface, in the same unit.
     pub transfer: f64,
 }
 

@@ -22,13 +22,13 @@ fn figure_path((_, config): &CurvesFigure<'_>) -> Path {
     (config.from_node, config.to_node)
 }
 
-/// Returns a text for a path, e.g. `node 0 to node 1`; empty if neither node was chosen.
+/// Returns a text for a path, e.g. `NUMA node 0 to NUMA node 1`; empty if neither node was chosen.
 fn path_in_words(path: Path) -> String {
     match path {
         (None, None) => String::new(),
-        (Some(from), None) => format!("from node {from}"),
-        (None, Some(to)) => format!("to node {to}"),
-        (Some(from), Some(to)) => format!("node {from} to node {to}"),
+        (Some(from), None) => format!("from NUMA node {from}"),
+        (None, Some(to)) => format!("to NUMA node {to}"),
+        (Some(from), Some(to)) => format!("NUMA node {from} to NUMA node {to}"),
     }
 }
 
@@ -136,7 +136,8 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
 }
 
-/// Returns the conclusion about the family: the idle latency, and the range of the bandwidths of all threads.
+/// Returns the conclusion about the family: the idle latency, the range of the bandwidths of all threads, and the
+/// bandwidth of the user's program, if given.
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mut parts = family::conclusion(&curve_figures(of), "all threads together");
     parts.extend(program_in_words(of));

@@ -130,8 +130,8 @@ fn lines_in_words(cpus: &[CurvesFigure<'_>]) -> Option<String> {
     ))
 }
 
-/// Returns a sentence about the NUMA nodes (local and remote memory) or, if there is only one NUMA node, about the CPUs
-/// (range of the core-to-core latency).
+/// Returns a sentence with the ranges of local memory, remote memory, and the core-to-core latency, as far as they were
+/// measured.
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mut parts = Vec::new();
     let local = pair_figures(of, "n", Unit::Seconds).into_iter().filter(is_local);
@@ -157,8 +157,8 @@ fn is_local(figure: &CurvesFigure<'_>) -> bool {
     pair(figure).is_some_and(|(_, from, to)| from == to)
 }
 
-/// Returns the range of the values of pairs. If `with_local` is true, the pairs have the same source and target,
-/// otherwise different ones.
+/// Returns the range of the values of pairs, without the bandwidths of writes. If `with_local` is true, the pairs have
+/// the same source and target, otherwise different ones.
 fn pair_range(of: &[CurvesFigure<'_>], kind: &str, unit: Unit, with_local: bool) -> Option<String> {
     let mut pairs = pair_figures(of, kind, unit);
     pairs.retain(|figure| is_local(figure) == with_local && !is_write(figure));

@@ -29,8 +29,8 @@ impl VendorApi {
         }
     }
 
-    /// Creates the failure for a missing library.
-    pub fn lacks(self, library: &str, why: &str) -> DeviceError {
+    /// Creates the failure for a library or feature that cannot be used; `why` is the reason.
+    pub fn unsupported(self, library: &str, why: &str) -> DeviceError {
         self.error(FailureClass::Unsupported, library, 0).with_detail(why)
     }
 
@@ -42,7 +42,7 @@ impl VendorApi {
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) = $cuda:literal, $hip:literal;)*) => {
-        /// Pointers to the functions.
+        /// Pointers to the functions of a driver's API.
         struct Functions {
             $($name: unsafe extern "C" fn($($type),*) -> c_int,)*
         }

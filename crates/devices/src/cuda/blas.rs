@@ -63,11 +63,11 @@ impl VendorBlas {
         match answer {
             Ok(ChildAnswer::Answered(output)) if output == [0] => return Ok(None),
             Ok(ChildAnswer::Answered(output)) if output == [1] => {}
-            _ => return Err(dialect.lacks(libraries[0], "loading it crashes")),
+            _ => return Err(dialect.unsupported(libraries[0], "loading it crashes")),
         }
         // SAFETY: a child process has loaded it without a crash.
         let library = unsafe { SharedLibrary::open_first(libraries) };
-        let library = library.map_err(|cause| dialect.lacks(libraries[0], &cause.0))?;
+        let library = library.map_err(|cause| dialect.unsupported(libraries[0], &cause.0))?;
         let lacks = |name: &str| dialect.error(FailureClass::TooOld, name, 0);
         let names = dialect.select(
             ["cublasCreate_v2", "cublasSetStream_v2", "cublasDgemm_v2", "cublasDestroy_v2"],
@@ -151,7 +151,11 @@ impl Blas for VendorBlas {
         // CUBLAS_OP_N, rocblas_operation_none
         let plain = dialect.select(0, 111);
         let [a, b, c] = matrices.map(|memory| {
-            assert!(n * n * 8 <= memory.bytes, "order {n} in {} bytes", memory.bytes);
+            assert!(
+                n * n * 8 <= memory.bytes,
+                "a matrix of order {n} does not fit in {} B",
+                memory.bytes
+            );
             memory.handle.raw
         });
         let m = n as c_int;

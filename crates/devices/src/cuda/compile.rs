@@ -77,7 +77,7 @@ pub fn at_run_time(
 ) -> Result<Image, DeviceError> {
     let reason = "the toolkit's run-time compiler is not installed";
     let Some(compiler) = Compiler::from_dialect(dialect) else {
-        return Err(dialect.lacks(LIBRARIES[dialect as usize][0], reason));
+        return Err(dialect.unsupported(LIBRARIES[dialect as usize][0], reason));
     };
     let mut options: Vec<String> =
         source.defines().into_iter().map(|(name, value)| format!("-D{name}={value}")).collect();

@@ -203,7 +203,7 @@ impl Queue for Stream {
     ) -> Result<(), DeviceError> {
         let api = self.context.enter()?;
         if grid.driver_groups {
-            return Err(api.dialect.lacks("launch", "groups that the driver selects"));
+            return Err(api.dialect.unsupported("launch", "groups that the driver selects"));
         }
         let mut args: Vec<*mut c_void> = args.iter().map(|arg| arg.value().0.cast_mut()).collect();
         let groups = grid.groups as u32;

@@ -272,7 +272,7 @@ impl Rig {
     /// Returns the first `bytes` bytes of a host buffer as numbers.
     fn words(&mut self, host: usize, bytes: usize) -> &mut [u64] {
         let memory = &mut self.hosts[host].memory;
-        assert!(bytes <= memory.bytes, "{bytes} bytes exceed {}", memory.bytes);
+        assert!(bytes <= memory.bytes, "{bytes} B do not fit in a buffer of {} B", memory.bytes);
         // SAFETY: the memory is long enough and page-aligned, and no copy is in progress.
         unsafe { std::slice::from_raw_parts_mut(memory.start.cast().as_ptr(), bytes / 8) }
     }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// Duration of a launch, seconds. It is long compared with the launch overhead of some microseconds.
 const LAUNCH_SECONDS: f64 = 10e-3;
 /// Number of elements of the widest vectors of OpenCL.
-const WIDEST: u32 = 16;
+const MAX_WIDTH: u32 = 16;
 /// Number of rounds of the first launch.
 const FEW_ROUNDS: u64 = 64;
 /// Factor of the multiply-adds. With this factor and [`TERM`], every second multiply-add returns to the initial number.
@@ -64,10 +64,10 @@ impl Loop {
         const SHIFTS_AND_CHAINS: [(u32, u32); 8] =
             [(1, 12), (1, 8), (1, 16), (1, 10), (2, 8), (0, 12), (0, 16), (1, 24)];
         const USUAL: u32 = 4;
-        let native = native.unwrap_or(USUAL).clamp(2, WIDEST);
+        let native = native.unwrap_or(USUAL).clamp(2, MAX_WIDTH);
         let widths =
             SHIFTS_AND_CHAINS.iter().map(|(shift, chains)| ((native << shift) / 2, chains));
-        let possible = widths.filter(|(width, _)| width.is_power_of_two() && *width <= WIDEST);
+        let possible = widths.filter(|(width, _)| width.is_power_of_two() && *width <= MAX_WIDTH);
         possible
             .map(|(width, chains)| Self { width, chains: *chains, group: 1, groups_a_unit: 4 })
             .collect()
@@ -189,8 +189,8 @@ mod tests {
         for native in [None, Some(1), Some(2), Some(4), Some(8), Some(16), Some(64)] {
             let shapes = Loop::cpu_loops(native);
             let widths: Vec<u32> = shapes.iter().map(|shape| shape.width).collect();
-            assert!(widths.iter().all(|width| width.is_power_of_two() && *width <= WIDEST));
-            let first = native.unwrap_or(4).clamp(2, WIDEST);
+            assert!(widths.iter().all(|width| width.is_power_of_two() && *width <= MAX_WIDTH));
+            let first = native.unwrap_or(4).clamp(2, MAX_WIDTH);
             assert!(widths[..4].iter().all(|width| *width == first), "{native:?}: {widths:?}");
             // Two multiply-adds per cycle with a latency of 4 cycles need 8 chains; 14 chains fit into 16 registers.
             let fit = |shape: &&Loop| (8..=14).contains(&shape.chains);

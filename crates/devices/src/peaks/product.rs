@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 /// Maximum order of the matrices. It is sufficient for the full rate of the fastest devices; each of the three matrices
 /// has 512 MiB.
-const LARGEST: usize = 8192;
+const MAX_ORDER: usize = 8192;
 /// Divisor of all orders.
 const STEP: usize = 256;
 /// Maximum share of the free memory for the three matrices.
@@ -33,7 +33,7 @@ impl Product {
         let Some(blas) = device.blas()? else { return Ok(None) };
         let free = device.free_memory()?.unwrap_or(device.info().memory).as_f64() * SHARE;
         let fits = (free / 24.0).sqrt() as usize;
-        let n = (fits.min(LARGEST) / STEP).max(1) * STEP;
+        let n = (fits.min(MAX_ORDER) / STEP).max(1) * STEP;
         let bytes = n * n * 8;
         let mut product = Self {
             matrices: [device.allocate(bytes)?, device.allocate(bytes)?, device.allocate(bytes)?],

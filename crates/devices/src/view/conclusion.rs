@@ -32,8 +32,9 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     }
     let received = best(&copies, links::TO_DEVICE).and_then(highest);
     let sent = best(&copies, links::TO_HOST).and_then(highest);
+    let sent_copies = if received.is_some() { "them" } else { "copies" };
     parts.extend(received.map(|rate| format!("receives copies at {rate}")));
-    parts.extend(sent.map(|rate| format!("sends them at {rate}")));
+    parts.extend(sent.map(|rate| format!("sends {sent_copies} at {rate}")));
     if let Some((_, config)) = copies.first() {
         on.get_or_insert_with(|| config.on.clone());
     }

@@ -4,6 +4,7 @@ use super::{DeviceFigure, drivers, heading};
 use crate::config::DeviceCurveConfig;
 use crate::curves::TEST;
 use nodegauge_gauge::family::{self, FamilyFigure};
+use nodegauge_gauge::view::sentence::verb;
 use nodegauge_gauge::view::words::count_with_noun;
 use nodegauge_gauge::view::{Block, Section};
 use nodegauge_measure::{Bytes, BytesPerSec};
@@ -32,14 +33,16 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceCurveConfig>]) -> Section {
     let words = family::words_for_columns(&figures, mix, "the other groups", "all groups");
     section.gap().push(Block::Text(words));
     if let Some((_, config)) = all.first() {
-        let groups = count_with_noun(config.groups.unwrap_or(0), "group");
-        let items = config.group_items.unwrap_or(0);
+        let count = config.groups.unwrap_or(0);
+        let groups = count_with_noun(count, "group");
+        let items = count_with_noun(config.group_items.unwrap_or(0), "work-item");
+        let load = verb(count, "load");
         let [chain, array] = [config.set_bytes, config.array_bytes]
             .map(|bytes| Bytes(bytes.unwrap_or(0)).to_string());
         section.note(
             "how",
             format!(
-                "one item follows a chain through {chain}; {groups} of {items} load arrays of {array} each, in the same \
+                "one work-item follows a chain through {chain}; {groups} of {items} {load} arrays of {array} each, in the same \
                  kernel; times by the device's clock"
             ),
         );

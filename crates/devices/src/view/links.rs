@@ -88,7 +88,7 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
         .cloned()
         .collect();
     let largest = all.iter().filter_map(|(_, config)| config.message_bytes).max();
-    let groups = by_place(&ones);
+    let groups = by_device_and_node(&ones);
     let columns =
         ColumnList::<SizeRow<'_>>::new().left("GB/s", |row| Bytes(row.size).to_string()).each(
             &COLUMNS,
@@ -136,7 +136,9 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
 }
 
 /// Returns the figures of each device and NUMA node, under the heading of this device and node.
-fn by_place<'a>(ones: &'a Links<'a>) -> Vec<(String, Vec<&'a DeviceFigure<'a, LinkConfig>>)> {
+fn by_device_and_node<'a>(
+    ones: &'a Links<'a>,
+) -> Vec<(String, Vec<&'a DeviceFigure<'a, LinkConfig>>)> {
     let mut places = Vec::new();
     let nodes = values(ones, |config| config.host_node);
     for (_, of) in grouped(ones, |(_, config)| config.on.device.clone()) {
@@ -164,7 +166,7 @@ fn values<T: PartialEq>(all: &Links<'_>, of: impl Fn(&LinkConfig) -> T) -> Vec<T
     distinct(all.iter().map(|(_, config)| of(config)))
 }
 
-/// Returns a curve over sizes for each column.
+/// Returns a curve over sizes for each column with at least two sizes.
 fn series(of: &[&DeviceFigure<'_, LinkConfig>]) -> Vec<ChartSeries> {
     let curves = COLUMNS.iter().map(|column| column.curve(of));
     curves.filter(|series| series.dots.len() > 1).collect()

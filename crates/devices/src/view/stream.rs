@@ -5,7 +5,9 @@ use crate::config::DeviceStreamConfig;
 use crate::kernels::babelstream_name;
 use crate::stream::TEST;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{ColumnList, ColumnUnit, FigureRow, Note, Picture, Section, Step};
+use nodegauge_gauge::view::{
+    ColumnList, ColumnUnit, FigureRow, Note, Picture, Section, Step, words,
+};
 use nodegauge_kernels::STREAM_ARRAYS;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Measurement;
@@ -58,9 +60,10 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
             "checked",
             format!("every element on the device, {checks}; worst deviation {worst:.0e}"),
         );
-        let count = first.summary.as_ref().map_or(0, |summary| summary.n);
+        let counts = measurements.iter().filter_map(|m| m.summary.as_ref());
+        let count = words::count_range(counts.map(|summary| summary.n));
         let stopped = config.on.stopped.as_deref().unwrap_or("?");
-        section.note("samples", format!("{count} count; {stopped}"));
+        section.note_if("samples", count.map(|count| format!("{count} per figure; {stopped}")));
         section.note(
             "limit",
             first.limit.as_ref().map_or_else(

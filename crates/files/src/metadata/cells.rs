@@ -72,12 +72,14 @@ impl MetadataCell {
 
     /// Returns a description of the cell, e.g. `2 threads in shared directories, fsync`.
     pub(super) fn in_words(&self, options: &MetadataOptions) -> String {
+        let count = options.workers[self.workers];
         let noun = match options.kind {
+            WorkerKind::Threads if count == 1 => "thread",
             WorkerKind::Threads => "threads",
+            WorkerKind::Processes if count == 1 => "process",
             WorkerKind::Processes => "processes",
         };
-        let mut words =
-            format!("{} {noun} in {} directories", options.workers[self.workers], self.layout);
+        let mut words = format!("{count} {noun} in {} directories", self.layout);
         if self.fsync {
             words += ", fsync";
         }

@@ -92,7 +92,8 @@ fn fitting_files(
             .hint("remove files that are not needed, use fewer --files, or another --path"));
     }
     let path = &volume.path;
-    let text = format!("{path}: {fitting} files per worker: room for {room} more files ({basis})");
+    let text =
+        format!("{path}: only {fitting} files per worker: room for {room} more files ({basis})");
     notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
     Ok(fitting)
 }

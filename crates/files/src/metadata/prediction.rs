@@ -9,10 +9,11 @@ use nodegauge_measure::schedule::{Predictable, PredictedTime, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, clock};
 use std::time::Duration;
 
-/// Numbers of files per worker in the two turns from which the time is predicted.
-const FEW: u64 = 8;
-const MORE: u64 = 64;
-/// Maximum time of the first turn at which the second one is also measured.
+/// Number of files per worker in the first turn from which the time is predicted.
+const FIRST_TURN_FILES: u64 = 8;
+/// Number of files per worker in the second turn from which the time is predicted.
+const SECOND_TURN_FILES: u64 = 64;
+/// Maximum time of the first turn at which a second turn with more files is also measured.
 const SLOW: Duration = Duration::from_millis(40);
 /// Minimum number of files per worker to which a run is shortened.
 const FEWEST_FILES: u64 = 64;
@@ -25,12 +26,14 @@ struct TurnTime {
 }
 
 impl TurnTime {
-    /// Returns the time of a turn, computed from the seconds of turns with [`FEW`] and [`MORE`] files. Without the
-    /// second turn, the fixed part is assumed to be zero.
+    /// Returns the time of a turn, computed from the seconds of turns with [`FIRST_TURN_FILES`] and
+    /// [`SECOND_TURN_FILES`] files. Without the second turn, the fixed part is assumed to be zero.
     fn from_turns(few: f64, more: Option<f64>) -> Self {
-        let Some(more) = more else { return Self { fixed: 0.0, of_file: few / FEW as f64 } };
-        let of_file = ((more - few) / (MORE - FEW) as f64).max(0.0);
-        Self { fixed: (few - of_file * FEW as f64).max(0.0), of_file }
+        let Some(more) = more else {
+            return Self { fixed: 0.0, of_file: few / FIRST_TURN_FILES as f64 };
+        };
+        let of_file = ((more - few) / (SECOND_TURN_FILES - FIRST_TURN_FILES) as f64).max(0.0);
+        Self { fixed: (few - of_file * FIRST_TURN_FILES as f64).max(0.0), of_file }
     }
 }
 
@@ -97,9 +100,9 @@ fn probe(
     runner: &mut EntryRunner<'_>,
     context: &EntryContext<'_>,
 ) -> Result<TurnTime, Failure> {
-    let few = elapsed(plan, cell, FEW, runner, context)?;
+    let few = elapsed(plan, cell, FIRST_TURN_FILES, runner, context)?;
     let more = (few < SLOW.as_secs_f64())
-        .then(|| elapsed(plan, cell, MORE, runner, context))
+        .then(|| elapsed(plan, cell, SECOND_TURN_FILES, runner, context))
         .transpose()?;
     Ok(TurnTime::from_turns(few, more))
 }

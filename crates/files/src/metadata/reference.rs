@@ -323,7 +323,7 @@ fn mdtest_figures(text: &str) -> Result<MdtestFigures, String> {
         found.extend(value.map(|value| (operation, value)));
     }
     if found.is_empty() {
-        return Err("it printed no rates of files".to_owned());
+        return Err("it printed no rates of operations on files".to_owned());
     }
     Ok((Mdtest.version(text), found))
 }

@@ -18,6 +18,7 @@ use nodegauge_gauge::series::{ReferenceRun, Series};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::progress::SharedObserver;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Turn, TurnFailure, policy};
@@ -160,7 +161,8 @@ fn contexts<'c>(
 }
 
 fn phase(files: u64, cells: usize) -> String {
-    format!("{files} files per worker, in {cells} combinations of workers and directories")
+    let combinations = counted(cells, "combination");
+    format!("{files} files per worker, in {combinations} of workers and directories")
 }
 
 /// Returns a text with the rate of the first operation in the latest turn, for the progress display.

@@ -182,12 +182,13 @@ fn latencies(own: &[&EntryFigure<'_>]) -> String {
         "of single operations".to_owned()
     } else {
         format!(
-            "of single operations, or means of up to {most} where the clock would take more than {} of them",
-            Fraction(nodegauge_blocks::entries::DISTURBANCE).in_whole_percent()
+            "of single operations, or means over up to {most} operations where reading the clock would take more than {} of the time",
+            Fraction(nodegauge_blocks::entries::MAX_CLOCK_SHARE).in_whole_percent()
         )
     };
     let clock = own.iter().find_map(|(_, config)| config.clock.as_ref());
-    let cost =
-        clock.map_or_else(String::new, |clock| format!("; a reading costs {}", clock.overhead_s));
+    let cost = clock.map_or_else(String::new, |clock| {
+        format!("; reading the clock takes {}", clock.overhead_s)
+    });
     format!("{of}{cost}")
 }

@@ -27,7 +27,7 @@ const ROUNDED: f64 = 1e-3;
 /// Results of a job for one direction, reads or writes.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Half {
+pub(super) struct DirectionResult {
     /// Rate in B/s; versions before 3 do not print it.
     bw_bytes: Option<f64>,
     /// Rate in KiB/s.
@@ -68,9 +68,9 @@ pub(super) struct FioJob {
     #[serde(default, rename = "job options")]
     pub(super) options: BTreeMap<String, String>,
     #[serde(default)]
-    read: Half,
+    read: DirectionResult,
     #[serde(default)]
-    write: Half,
+    write: DirectionResult,
 }
 
 /// Parsed output of one run of fio.
@@ -138,12 +138,12 @@ impl FioJob {
     }
 
     /// Returns the results of the directions that transferred data.
-    pub(super) fn halves(&self) -> Vec<&Half> {
-        [&self.read, &self.write].into_iter().filter(|half| half.has_data()).collect()
+    pub(super) fn results(&self) -> Vec<&DirectionResult> {
+        [&self.read, &self.write].into_iter().filter(|result| result.has_data()).collect()
     }
 }
 
-impl Half {
+impl DirectionResult {
     /// True if at least one number shows that data was transferred. The rate is then checked against all of the
     /// numbers.
     fn has_data(&self) -> bool {
@@ -294,8 +294,8 @@ pub(super) fn too_short(milliseconds: f64) -> Option<String> {
 }
 
 /// Returns the longest time of the results in milliseconds.
-pub(super) fn longest(halves: &[&Half]) -> f64 {
-    halves.iter().map(|half| half.runtime).fold(0.0, f64::max)
+pub(super) fn longest(results: &[&DirectionResult]) -> f64 {
+    results.iter().map(|result| result.runtime).fold(0.0, f64::max)
 }
 
 /// Result of a run of one of fio's engines for metadata.
@@ -319,31 +319,31 @@ pub(crate) fn fio_operations(text: &str) -> Result<FioOperations, String> {
         let cause = std::io::Error::from_raw_os_error(job.error);
         return Err(format!("the job failed: {cause}"));
     }
-    let halves: Vec<&Half> = output.jobs.iter().flat_map(FioJob::halves).collect();
-    let rate = halves.iter().map(|half| half.iops).sum();
-    let [first, ..] = halves[..] else { return Err("fio printed no operations".to_owned()) };
+    let results: Vec<&DirectionResult> = output.jobs.iter().flat_map(FioJob::results).collect();
+    let rate = results.iter().map(|result| result.iops).sum();
+    let [first, ..] = results[..] else { return Err("fio printed no operations".to_owned()) };
     if !printed::is_figure(rate) {
         return Err("fio printed no positive rate of operations".to_owned());
     }
     Ok(FioOperations {
         rate,
-        latency: first.latency().filter(|_| halves.len() == 1),
-        doubt: too_short(longest(&halves)).map(|why| why.replace("a larger file", "more --files")),
+        latency: first.latency().filter(|_| results.len() == 1),
+        doubt: too_short(longest(&results)).map(|why| why.replace("a larger file", "more --files")),
     })
 }
 
 /// Returns the figure of a run, summed over all its jobs; `None` if they transferred no data.
 fn figure(output: &FioOutput, command: &str) -> Result<Option<ReferenceFigure>, String> {
-    let halves: Vec<&Half> = output.jobs.iter().flat_map(FioJob::halves).collect();
-    let Some(first) = halves.first() else { return Ok(None) };
-    let rates: Vec<f64> = halves.iter().map(|half| half.rate()).collect::<Result<_, _>>()?;
+    let results: Vec<&DirectionResult> = output.jobs.iter().flat_map(FioJob::results).collect();
+    let Some(first) = results.first() else { return Ok(None) };
+    let rates: Vec<f64> = results.iter().map(|result| result.rate()).collect::<Result<_, _>>()?;
     Ok(Some(ReferenceFigure {
         rate: rates.iter().sum(),
-        iops: Some(halves.iter().map(|half| half.iops).sum()),
+        iops: Some(results.iter().map(|result| result.iops).sum()),
         // Quantiles of several jobs cannot be combined.
-        latency: first.latency().filter(|_| halves.len() == 1),
+        latency: first.latency().filter(|_| results.len() == 1),
         command: command.to_owned(),
-        doubt: too_short(longest(&halves)),
+        doubt: too_short(longest(&results)),
     }))
 }
 
@@ -367,13 +367,13 @@ mod tests {
         let job = &output.jobs[0];
         assert_eq!((output.version.as_str(), job.error), ("fio-3.33", 0));
         assert_eq!(job.options["bs"], "1M");
-        let [read] = job.halves()[..] else { panic!("{job:?}") };
+        let [read] = job.results()[..] else { panic!("{job:?}") };
         assert_eq!((read.rate(), read.operations), (Ok(1_104_672_658.0), 256));
         assert_eq!(read.latency().unwrap().p99, Some(Seconds(1_204_224.0 * 1e-9)));
         let mixed = &recorded("fio-randrw.json").jobs[0];
-        assert_eq!(mixed.halves().len(), 2);
+        assert_eq!(mixed.results().len(), 2);
         let both = figure(&recorded("fio-randrw.json"), "fio").unwrap().unwrap();
-        assert!(both.rate > mixed.halves()[0].rate().unwrap() && both.latency.is_none());
+        assert!(both.rate > mixed.results()[0].rate().unwrap() && both.latency.is_none());
     }
 
     #[test]
@@ -394,38 +394,38 @@ mod tests {
     #[test]
     fn failed_fio_job_reports_its_error() {
         let output = recorded("fio-error.txt");
-        assert_eq!((output.jobs[0].error, output.jobs[0].halves().len()), (2, 0));
+        assert_eq!((output.jobs[0].error, output.jobs[0].results().len()), (2, 0));
         assert_eq!(figure(&output, "fio"), Ok(None));
     }
 
     #[test]
     fn contradictory_rate_data_and_time_are_refused() {
-        let sound = Half {
+        let sound = DirectionResult {
             bw_bytes: Some(1_048_576_000.0),
             bw: Some(1_024_000.0),
             io_bytes: Some(1_048_576_000.0),
             iops: 1000.0,
             operations: 1000,
             runtime: 1000.0,
-            ..Half::default()
+            ..DirectionResult::default()
         };
         assert_eq!(sound.rate(), Ok(1_048_576_000.0));
         // fio 2 prints KiB/s and KiB.
-        let old = Half { bw_bytes: None, io_bytes: Some(1_024_000.0), ..sound.clone() };
+        let old = DirectionResult { bw_bytes: None, io_bytes: Some(1_024_000.0), ..sound.clone() };
         assert_eq!(old.rate(), Ok(1_048_576_000.0));
         for wrong in [-1.0, 0.0, 1e308, 1_048_576.0, f64::NAN] {
-            let half = Half { bw_bytes: Some(wrong), ..sound.clone() };
-            assert!(half.rate().is_err(), "{wrong}");
+            let result = DirectionResult { bw_bytes: Some(wrong), ..sound.clone() };
+            assert!(result.rate().is_err(), "{wrong}");
         }
-        for half in [
-            Half { bw_bytes: None, bw: None, ..sound.clone() },
-            Half { io_bytes: None, ..sound.clone() },
-            Half { runtime: 0.0, ..sound.clone() },
-            Half { runtime: -1.0, ..sound.clone() },
-            Half { iops: -1.0, ..sound.clone() },
-            Half { operations: 5, ..sound },
+        for result in [
+            DirectionResult { bw_bytes: None, bw: None, ..sound.clone() },
+            DirectionResult { io_bytes: None, ..sound.clone() },
+            DirectionResult { runtime: 0.0, ..sound.clone() },
+            DirectionResult { runtime: -1.0, ..sound.clone() },
+            DirectionResult { iops: -1.0, ..sound.clone() },
+            DirectionResult { operations: 5, ..sound },
         ] {
-            assert!(half.rate().is_err(), "{half:?}");
+            assert!(result.rate().is_err(), "{result:?}");
         }
     }
 

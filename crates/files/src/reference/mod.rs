@@ -71,7 +71,7 @@ pub struct ReferenceProgram {
 }
 
 /// Timeout of a run for a cell.
-const LONGEST: Duration = Duration::from_secs(3600);
+const MAX_RUN_TIME: Duration = Duration::from_secs(3600);
 /// Timeout for a program to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
@@ -118,7 +118,7 @@ impl ReferenceProgram {
     /// Returns a job that runs the program with these arguments in a folder.
     pub(crate) fn job<'a>(&self, arguments: Vec<String>, folder: &'a Path) -> ProgramJob<'a> {
         let command = CommandLine::new(self.path.clone(), arguments);
-        ProgramJob::new(command, LONGEST).within(Folder::Existing(folder))
+        ProgramJob::new(command, MAX_RUN_TIME).within(Folder::Existing(folder))
     }
 
     /// Runs the operations of a task that the program supports, on files in `scratch`.
@@ -129,7 +129,7 @@ impl ReferenceProgram {
         left: Option<Duration>,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Figures, Ending> {
-        let limit = left.unwrap_or(LONGEST).min(LONGEST);
+        let limit = left.unwrap_or(MAX_RUN_TIME).min(MAX_RUN_TIME);
         let mut figures = Vec::new();
         for (arguments, operations) in (self.kind.runs)(self, task) {
             if operations.iter().any(|operation| operation.creates) {
@@ -140,7 +140,7 @@ impl ReferenceProgram {
             let ended = program::run(&run, interrupted).and_then(|output| output.success(""));
             let output = ended.map_err(|error| match error {
                 ToolchainError::Interrupted => Ending::Cut,
-                ToolchainError::TooLong { .. } if limit < LONGEST => Ending::Cut,
+                ToolchainError::TooLong { .. } if limit < MAX_RUN_TIME => Ending::Cut,
                 error => Ending::Failed(error.into()),
             })?;
             let shown = output.command();

@@ -115,12 +115,12 @@ fn fields_by_column(mut rest: &str, widths: ColumnWidths) -> Option<Vec<(usize, 
 
 /// Returns the part of a line after its first two words, which are the sizes. Because IOzone right-aligns the sizes,
 /// the other columns begin at this position, regardless of the indentation of the text.
-fn behind_sizes(line: &str) -> &str {
-    behind_number(behind_number(line))
+fn after_sizes(line: &str) -> &str {
+    after_number(after_number(line))
 }
 
 /// Returns the part of a text after its first number.
-fn behind_number(text: &str) -> &str {
+fn after_number(text: &str) -> &str {
     text.trim_start().trim_start_matches(|c: char| c.is_ascii_digit())
 }
 
@@ -393,7 +393,7 @@ fn row(line: &str, widths: ColumnWidths, unit: ToRate) -> Option<IozoneLine> {
     let [file, block, figures @ ..] = &words[..] else { return None };
     let file = kib(file)?;
     let block = kib(block)?;
-    let by_place = fields_by_column(behind_sizes(line).trim_end(), widths);
+    let by_place = fields_by_column(after_sizes(line).trim_end(), widths);
     let figures = match by_place {
         Some(by_place) if by_place.len() >= figures.len() => by_place,
         // Lines whose spacing differs from IOzone's are accepted if no column is missing.

@@ -122,7 +122,7 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
     if mode.is_none() {
         return reference(name, &config).missing("fio did not print the mode (rw) of the job");
     }
-    let halves = job.halves();
+    let results = job.results();
     let moves = [job.reads(), job.writes()];
     let expected = match name {
         "random_mix" | "mix" => [true, true],
@@ -131,15 +131,15 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
     };
     if moves != expected && moves != [false, false] {
         return reference(name, &config)
-            .missing("the job transferred other data than its mode (rw) requires");
+            .missing("the reads and writes of the job do not match its mode (rw)");
     }
     // A block size that contradicts the operations is not the size of the calls, e.g. with several block sizes.
     config.block_bytes =
-        config.block_bytes.filter(|block| halves.iter().all(|half| half.has_block(*block)));
-    let rates: Result<Vec<f64>, String> = halves.iter().map(|half| half.rate()).collect();
-    config.iops = Some(halves.iter().map(|half| half.iops).sum());
-    config.operations = Some(halves.iter().map(|half| half.operations).sum());
-    match halves[..] {
+        config.block_bytes.filter(|block| results.iter().all(|result| result.has_block(*block)));
+    let rates: Result<Vec<f64>, String> = results.iter().map(|result| result.rate()).collect();
+    config.iops = Some(results.iter().map(|result| result.iops).sum());
+    config.operations = Some(results.iter().map(|result| result.operations).sum());
+    match results[..] {
         [] => return reference(name, &config).missing("the job transferred no data"),
         [read, write] => {
             let share = read.operations as f64 / (read.operations + write.operations) as f64;
@@ -150,10 +150,10 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
                 write: write_latency,
             });
         }
-        _ => config.latency_s = halves[0].latency().map(Latencies::All),
+        _ => config.latency_s = results[0].latency().map(Latencies::All),
     }
     let mut validity = Validity::valid();
-    if let Some(reason) = fio::too_short(fio::longest(&halves)) {
+    if let Some(reason) = fio::too_short(fio::longest(&results)) {
         validity.suspect(reason);
     }
     match rates {

@@ -172,8 +172,8 @@ pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
         OperationRow { name, probe: of.iter().copied().find(|row| row.sizes() == probe), of }
     }));
     let mut text = format!(
-        "median and best of {} cells with files of {} and more",
-        cells(counted).len(),
+        "median and best of {} with files of {} and more",
+        nodegauge_measure::quantity::counted(cells(counted).len(), "cell"),
         size(COUNTED)
     );
     if let Some((file, block)) = probe.filter(|_| has_latencies(rows)) {
@@ -207,8 +207,8 @@ impl<'r, 'a> CacheRow<'r, 'a> {
     }
 }
 
-/// Adds a table with one row per cell and cache mode, and one column with the rate of each operation. An additional
-/// column has the latency of random reads.
+/// Adds a table with one row per cell and cache mode, and one column with the rate of each operation. Two more columns
+/// have the latencies of random reads or, if these were not measured, of the first operation.
 pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
     let names = names(rows);
     let random = names.iter().find(|name| **name == "random_read");

@@ -83,7 +83,7 @@ fn bound_without_power_never_makes_a_node_good() {
         let remark = wide(&[value]).remark(None).unwrap();
         assert_eq!(remark.verdict, NodeVerdict::Unknown);
         assert_eq!(remark.reason, "mem: cannot tell");
-        assert!(remark.text.starts_with("triad: a loss of 10 % is not found, only one of "));
+        assert!(remark.text.starts_with("triad: cannot find a loss of 10 %, only one of "));
         assert!(remark.text.ends_with(" runs of each node would suffice"), "{}", remark.text);
         assert!(!wide(&[value]).needs_repetition() && wide(&[value]).loss_found().is_none());
     }

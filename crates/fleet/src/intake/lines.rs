@@ -4,7 +4,7 @@
 use nodegauge_gauge::view::grouped;
 use nodegauge_toolchain::mpi::HostList;
 
-/// Minimum length of the rules above and below node names in the output of `clush -b`.
+/// Minimum length of the lines of dashes above and below node names in the output of `clush -b`.
 const RULE: usize = 10;
 
 /// Output of one node.
@@ -101,7 +101,8 @@ fn failures(text: &str) -> Vec<NodePart> {
     found
 }
 
-/// Returns the blocks of `clush -b`: a rule, node names, a rule, and the output that these nodes have in common.
+/// Returns the blocks of `clush -b`: a line of dashes, node names, a line of dashes, and the output that these nodes
+/// have in common.
 fn blocks(text: &str) -> Vec<NodePart> {
     let mut blocks: Vec<(&str, String)> = Vec::new();
     let mut lines = text.lines().peekable();

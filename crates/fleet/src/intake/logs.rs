@@ -38,7 +38,7 @@ pub(super) fn find_logs<'a>(files: impl Iterator<Item = &'a Path> + Clone) -> Ha
 }
 
 /// Adds the text of each log to the reason why the record next to it is missing, and removes the logs.
-pub(super) fn settle(intake: &mut Intake) {
+pub(super) fn merge_logs(intake: &mut Intake) {
     let all = std::mem::take(&mut intake.rejected);
     let (logs, mut others): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|one| one.evidence == Evidence::Log);

@@ -122,9 +122,8 @@ fn one_line_results(text: &str) -> Option<Vec<NodePart>> {
     (!parts.is_empty()).then_some(parts)
 }
 
-/// Replaces `
-/// ` by line breaks, where a tool wrote it instead of one. Within JSON strings, `
-/// ` is part of the string.
+/// Replaces each backslash that is followed by `n` by a line break, for tools that write line breaks in this form.
+/// Within JSON strings, the two characters are kept.
 fn with_line_ends(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut is_string = false;

@@ -3,7 +3,7 @@
 use super::{FigureStatistics, Node, RankVerdict, RankedFigure, RankedNode};
 use crate::cause::{cut_at_word, finding_word, reason_with_cause};
 use crate::node::OTHER_LOAD;
-use nodegauge_analysis::slow::power::Standing;
+use nodegauge_analysis::slow::power::PeerVerdict;
 use nodegauge_analysis::slow::practical::CLOCK_LIMIT;
 use nodegauge_measure::record::Finding;
 use nodegauge_measure::{Fraction, stats};
@@ -127,7 +127,7 @@ pub(crate) fn find_reason(
         };
     };
     if !figure.exceeds_limits {
-        return within_limits(of, figure, peers.rare_defect(node.latest()), load);
+        return within_limits_reason(of, figure, peers.rare_defect(node.latest()), load);
     }
     let by_reference = of.is_below_reference(figure.value);
     let share = figure.reference_share.filter(|_| by_reference).unwrap_or(figure.share);
@@ -151,18 +151,18 @@ pub(crate) fn find_reason(
         long.push_str(&format!("; {}", cause.words));
     }
     let words = causes.iter().map(|cause| cause.word.as_str());
-    let head = format!("{} {}", of.key.word(), share.in_short());
+    let head = format!("{} {}", of.key.word(), share.in_compact_percent());
     Reason { short: reason_with_cause(&head, base, words), long }
 }
 
 /// Returns the reason why a node is not called good although its figures are within the limits.
-fn within_limits(
+fn within_limits_reason(
     of: &FigureStatistics,
     figure: &RankedFigure,
     defect: Option<&str>,
     load: Option<String>,
 ) -> Reason {
-    let Some((standing, power)) = figure.standing.zip(figure.power) else {
+    let Some((peer_verdict, power)) = figure.peer_verdict.zip(figure.power) else {
         let long = "fewer than eight nodes of one kind, and no reference for them".to_owned();
         return Reason { short: "no peers or ref".to_owned(), long };
     };
@@ -173,14 +173,16 @@ fn within_limits(
         return Reason { short: cut_at_word(&word), long };
     }
     let word = of.key.word();
-    if standing != Standing::Undecided {
+    if peer_verdict != PeerVerdict::Undecided {
         let long = format!("{}: {}", of.key, power.in_words());
         return Reason { short: cut_at_word(&format!("{word}: cannot tell")), long };
     }
     let share = Fraction(figure.reference_share.map_or(figure.share, |one| one.min(figure.share)));
     let share = share.rounded_down();
+    let is_by_reference = figure.reference_share.is_some_and(|one| one < figure.share);
+    let base = if is_by_reference { "reference" } else { "median" };
     let mut long = format!(
-        "{} {}: {}, within the limits, but a loss of {} is not excluded",
+        "{} {}: {} of the {base}, within the limits, but a loss of {} is not excluded",
         of.key,
         of.key.unit.in_words(figure.value),
         share.in_whole_percent(),
@@ -188,9 +190,15 @@ fn within_limits(
     );
     if let Some(load) = load {
         long.push_str(&format!("; {load}"));
-        return Reason { short: cut_at_word(&format!("{word} {}: busy", share.in_short())), long };
+        return Reason {
+            short: cut_at_word(&format!("{word} {}: busy", share.in_compact_percent())),
+            long,
+        };
     }
-    Reason { short: cut_at_word(&format!("{word} {}: undecided", share.in_short())), long }
+    Reason {
+        short: cut_at_word(&format!("{word} {}: undecided", share.in_compact_percent())),
+        long,
+    }
 }
 
 /// Returns the differences between a node and its group, the most likely cause first.

@@ -108,7 +108,8 @@ impl FoundKnee {
         let mut doubts: Vec<String> = Vec::new();
         if rates.len() < parts {
             let count = rates.len();
-            doubts.push(format!("only {count} of {parts} parts of the run have this knee"));
+            let verb = if count == 1 { "has" } else { "have" };
+            doubts.push(format!("only {count} of {parts} parts of the run {verb} this knee"));
         }
         if knee(&whole) == Knee::Falls {
             doubts.push("latency falls again at a higher load".to_owned());

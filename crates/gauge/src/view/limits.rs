@@ -41,7 +41,7 @@ impl FigureLimits {
             let whole = m.unit.in_words(own.value);
             let share = own.fraction.in_tenths();
             let remark = format!(
-                "{share} of {whole} ({}), the limit of the whole memory, of which a part was in use: {why}",
+                "{share} of {whole} ({}), the limit of the whole memory; the run used only a part of it: {why}",
                 own.basis
             );
             return Self { first: reach, second: None, remark };
@@ -79,7 +79,7 @@ pub fn part_in_use(m: &Measurement, machine: &Machine) -> Option<String> {
     })
 }
 
-/// Returns the number of parts that correspond to a share of `all`.
+/// Returns the number of parts, out of `all`, that corresponds to a share.
 fn part_count(share: f64, all: usize) -> usize {
     (all as f64 * share).round() as usize
 }

@@ -27,7 +27,7 @@ const WHOLE_UNITS: [&str; 4] = ["%", "h", "min", "x"];
 const PUNCTUATION: [char; 7] = [',', '.', ';', ':', ')', ']', '"'];
 
 /// Wraps a line at spaces so that no resulting line is longer than `width`; a longer word is not broken. A number and
-/// its unit stay on one line, and an option and its value, unless they are longer together.
+/// its unit stay on one line, as do an option and its value, unless they are longer than `width`.
 pub fn wrap(line: &str, width: usize) -> Vec<String> {
     let words: Vec<&str> = line.split(' ').collect();
     let mut lines = vec![String::new()];

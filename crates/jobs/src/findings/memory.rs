@@ -33,8 +33,8 @@ pub(super) fn findings(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
     found
 }
 
-/// Returns the memory of a process if its NUMA nodes matter: if it is larger than the caches in use, and not
-/// interleaved.
+/// Returns the memory of a process if its NUMA nodes matter: if the process is busy, and its memory is larger than the
+/// caches in use and not interleaved.
 fn placed_memory<'h>(process: &'h JobProcess, table: &CpuTable<'_>) -> Option<&'h PrivateMemory> {
     let memory = process.memory.as_ref()?;
     let cpus: Vec<CpuId> = process.ran_on().into_iter().map(CpuId).collect();
@@ -83,7 +83,7 @@ fn far(hit: &[&JobProcess], id: &str, place: &str) -> Option<Finding> {
     let verb = agree(hit.len(), "has", "have");
     let share = memory.local.unwrap_or_default().in_whole_percent();
     let text = format!(
-        "{} {verb} most memory on {place}: {} of {} local, threads on NUMA {}, memory on NUMA {}",
+        "{} {verb} most memory on {place}: {} of the memory of {} is local, threads on NUMA {}, memory on NUMA {}",
         process_names(hit),
         share,
         first.title(),
@@ -183,11 +183,11 @@ fn swapped(host: &JobHost) -> Option<Finding> {
     let resident = first.resident.unwrap_or_default();
     let share = Fraction(swapped as f64 / (swapped + resident).max(1) as f64);
     let text = format!(
-        "{} {verb} memory swapped out: {} of {}, {}",
+        "{} {verb} memory swapped out: {}, {} of the memory of {}",
         process_names(&hit),
         Bytes(swapped),
-        first.title(),
         share.in_whole_percent(),
+        first.title(),
     );
     let remedy = "use less memory per node: fewer ranks, smaller arrays, or more nodes; after swapoff (as root), \
                   the job fails instead";

@@ -1,5 +1,5 @@
 //! Factorisation of one panel by a group of threads. The columns are halved recursively, until leaves of a few columns
-//! remain. In a leaf, one pass over a column searches the pivot, exchanges rows and eliminates.
+//! remain. In a leaf, one pass over a column finds the pivot, exchanges rows and eliminates.
 //!
 //! Every member of the group owns rows of the panel. A leaf has one barrier per column. Every member publishes the best
 //! pivot candidate of its own rows, together with the candidate's row. The owner of the row on the diagonal publishes

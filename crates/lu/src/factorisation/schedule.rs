@@ -30,7 +30,7 @@ const DEPTH: usize = 2;
 const SPINS_BEFORE_YIELD: u32 = 2_000;
 /// Maximum time for which a waiting thread yields the CPU; then it sleeps. A piece of work takes much less time, unless
 /// threads share CPUs or other programs run.
-const AWAKE: Duration = Duration::from_millis(100);
+const YIELD_TIME: Duration = Duration::from_millis(100);
 
 /// Update of neighbouring blocks with one panel, identified by the first block.
 #[derive(Debug)]
@@ -75,12 +75,12 @@ struct Work {
     rows: Option<Range<usize>>,
 }
 
-/// How a thread spent its time, seconds.
+/// Times that a thread spent in panels and in waiting, seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TimeBreakdown {
     pub panels: f64,
     pub waiting: f64,
-    /// Time for which the thread slept, a part of the waiting time.
+    /// Time for which the thread slept, seconds; a part of the waiting time.
     pub slept: f64,
 }
 
@@ -313,7 +313,7 @@ fn wait_for_change(shared: &LuShared<'_>, version: u64, index: usize, joined: us
         if is_over || is_called {
             break;
         }
-        slept += spin.pause_or_sleep(AWAKE, || {}).as_secs_f64();
+        slept += spin.pause_or_sleep(YIELD_TIME, || {}).as_secs_f64();
     }
     slept
 }

@@ -86,7 +86,7 @@ proptest! {
 }
 
 #[test]
-fn panel_edges_match_plain_elimination() {
+fn sizes_near_panel_edges_match_plain_elimination() {
     for nb in [1, 7, 12, 13, 24, 32] {
         for n in [nb - 1, nb, nb + 1, 2 * nb - 1, 2 * nb, 2 * nb + 1, 5 * nb + 3] {
             if n > 0 {

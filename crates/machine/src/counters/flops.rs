@@ -4,7 +4,7 @@
 //! up their counts. The counters exclude the work of the kernel; therefore every user may count the operations of
 //! own programs.
 
-use super::open::{Count, INHERITED, open, read, refused};
+use super::open::{Count, INHERITED_COUNT, open, read, refused};
 use super::{DEVICES, Event, TrafficDirection, event_code, table};
 use crate::Unavailable;
 use crate::host;
@@ -53,7 +53,7 @@ impl FlopCounters {
         let (family, found) = find(root)?;
         let mut events = Vec::with_capacity(found.len());
         for weighed in found {
-            let file = open(&weighed.event, 0, -1, INHERITED)
+            let file = open(&weighed.event, 0, -1, INHERITED_COUNT)
                 .map_err(|error| refused(root, &weighed.event, &error))?;
             events.push((weighed, file));
         }
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(sum(&[(4.0, half), (1.0, Count { running: 0, ..half })]), None);
     }
 
-    fn on(cpuinfo: &str, pmu: bool) -> Result<(String, Vec<WeightedEvent>), Unavailable> {
+    fn find_on(cpuinfo: &str, pmu: bool) -> Result<(String, Vec<WeightedEvent>), Unavailable> {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, content: &str| {
             let path = folder.path().join(path);
@@ -198,7 +198,7 @@ mod tests {
             )
         };
         let reported = |cpuinfo: String| {
-            let (_, events) = on(&cpuinfo, true).unwrap();
+            let (_, events) = find_on(&cpuinfo, true).unwrap();
             events.iter().map(|of| (of.event.config[0], of.operations)).collect::<Vec<_>>()
         };
         let intel = [(0x3c7, 1.0), (0x4c7, 2.0), (0x18c7, 4.0), (0x60c7, 8.0), (0x80c7, 16.0)];
@@ -207,9 +207,10 @@ mod tests {
         assert_eq!(reported(chip("AuthenticAMD", 23, 49, "")), [(0xf03, 1.0)]);
         assert_eq!(reported(chip("AuthenticAMD", 23, 1, "")), [(0xff03, 1.0)]);
         // Haswell does not have this event; on Haswell, the number denotes another event.
-        let refusal = on(&chip("GenuineIntel", 6, 63, ""), true).unwrap_err();
+        let refusal = find_on(&chip("GenuineIntel", 6, 63, ""), true).unwrap_err();
         assert_eq!(refusal.0, "the events that count operations on this processor are unknown");
-        let guest_refusal = on(&chip("GenuineIntel", 6, 143, "hypervisor"), false).unwrap_err().0;
+        let guest = chip("GenuineIntel", 6, 143, "hypervisor");
+        let guest_refusal = find_on(&guest, false).unwrap_err().0;
         assert!(
             guest_refusal.starts_with("performance counters are not available in this "),
             "{guest_refusal}"

@@ -101,7 +101,7 @@ fn links_figure(links: &[PciLink]) -> Option<Figure> {
     Some(Figure {
         value: slowest * links.len() as f64,
         basis: "link".to_owned(),
-        detail: Some(format!("{} of CXL, {words}", counted(links.len(), "link"))),
+        detail: Some(format!("{}, {words}", counted(links.len(), "CXL link"))),
         at_most: true,
     })
 }
@@ -123,8 +123,9 @@ pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Fig
             Some(all) => format!("{} theoretical", BytesPerSec(all)),
             None => "unknown".to_owned(),
         };
+        let noun = if ids.len() == 1 { "NUMA node" } else { "NUMA nodes" };
         parts.push(format!(
-            "of DRAM only; the bandwidth of {kind} (NUMA nodes {}) is {of_kind}",
+            "of DRAM only; the bandwidth of {kind} ({noun} {}) is {of_kind}",
             number_ranges(&ids)
         ));
     }
@@ -205,7 +206,7 @@ mod tests {
         let machine = described(&recorded("hybrid-mode"), "Xeon Phi 7110P");
         let text = detail(&machine);
         assert!(
-            text.contains("of DRAM only; the bandwidth of MCDRAM (NUMA nodes 1) is unknown"),
+            text.contains("of DRAM only; the bandwidth of MCDRAM (NUMA node 1) is unknown"),
             "{text}"
         );
         assert!(text.contains("of the memory behind memory-side caches of 2 GiB"), "{text}");
@@ -275,7 +276,7 @@ mod tests {
         assert!((both.value - 1945.6e9).abs() < 1.0 && both.at_most, "{both:?}");
         let printed = detail(&machine);
         assert!(
-            printed.contains("the bandwidth of HBM (NUMA nodes 1) is 1.638 TB/s theoretical"),
+            printed.contains("the bandwidth of HBM (NUMA node 1) is 1.638 TB/s theoretical"),
             "{printed}"
         );
     }

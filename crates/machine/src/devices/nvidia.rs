@@ -62,7 +62,7 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
         value: f64::from(bits) / 8.0 * hz.0 * TRANSFERS_PER_CYCLE,
         basis: "driver".to_owned(),
         detail: Some(format!(
-            "{bits} bit x {:.0} MHz x {TRANSFERS_PER_CYCLE} transfers{}",
+            "{bits} bit x {:.0} MHz x {TRANSFERS_PER_CYCLE} transfers/cycle{}",
             hz.0 / 1e6,
             sheet.unwrap_or_default()
         )),

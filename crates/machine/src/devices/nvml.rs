@@ -243,7 +243,7 @@ impl Drop for Nvml {
 }
 
 /// Returns `value` if the return code of the NVML call means success.
-fn given<T>(code: c_int, value: T) -> Option<T> {
+fn value_if_ok<T>(code: c_int, value: T) -> Option<T> {
     (code == 0).then_some(value)
 }
 
@@ -273,7 +273,7 @@ impl Nvml {
                 self.library.function::<ByAddress>("nvmlDeviceGetHandleByPciBusId_v2")?;
             by_address(address.as_ptr(), &raw mut device)
         };
-        given(code, ())?;
+        value_if_ok(code, ())?;
         self.state(device)
     }
 
@@ -291,7 +291,7 @@ impl Nvml {
         let mut value = T::default();
         // SAFETY: callers take `T` from the function's declaration; the function writes the value.
         let code = unsafe { self.library.function::<Get<T>>(name)?(device, &raw mut value) };
-        given(code, value)
+        value_if_ok(code, value)
     }
 
     fn device_value(&self, name: &str, device: Handle, kind: c_uint) -> Option<c_uint> {
@@ -300,7 +300,7 @@ impl Nvml {
         let code = unsafe {
             self.library.function::<GetKind<c_uint>>(name)?(device, kind, &raw mut value)
         };
-        given(code, value)
+        value_if_ok(code, value)
     }
 
     fn get_two(&self, name: &str, device: Handle) -> Option<[c_uint; 2]> {
@@ -310,7 +310,7 @@ impl Nvml {
         let code = unsafe {
             self.library.function::<GetTwo<c_uint>>(name)?(device, &raw mut a, &raw mut b)
         };
-        given(code, [a, b])
+        value_if_ok(code, [a, b])
     }
 
     fn text(&self, name: &str, device: Handle) -> Option<String> {
@@ -320,7 +320,7 @@ impl Nvml {
         let code = unsafe {
             self.library.function::<GetText>(name)?(device, text.as_mut_ptr().cast(), 96)
         };
-        given(code, CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy().into_owned())
+        value_if_ok(code, CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy().into_owned())
     }
 
     /// Returns the current state of all GPUs.
@@ -365,7 +365,7 @@ impl Nvml {
             let version = self.library.function::<Version>("nvmlSystemGetDriverVersion")?;
             version(text.as_mut_ptr().cast(), 80)
         };
-        given(code, CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy().into_owned())
+        value_if_ok(code, CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy().into_owned())
     }
 
     /// Returns the clock of this kind, a value of `nvmlClockType_t`.
@@ -444,7 +444,7 @@ impl Nvml {
             let errors = self.library.function::<Errors>("nvmlDeviceGetTotalEccErrors")?;
             errors(device, kind, VOLATILE, &raw mut count)
         };
-        given(code, count)
+        value_if_ok(code, count)
     }
 
     fn processes(&self, device: Handle) -> Option<Vec<(u32, Option<u64>)>> {
@@ -460,7 +460,7 @@ impl Nvml {
         let mut count = MAX_PROCESSES as c_uint;
         // SAFETY: the buffer has the length in `count`.
         let code = unsafe { call(device, &raw mut count, processes.as_mut_ptr()) };
-        given(code, ())?;
+        value_if_ok(code, ())?;
         processes.truncate(count as usize);
         Some(processes.iter().map(|process| (process.pid, process.known_memory())).collect())
     }

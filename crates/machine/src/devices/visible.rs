@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Environment variables that restrict the visible devices of a vendor; the first variable that is set is used. The
 /// last element is the variable with the value that makes the driver number devices in bus order, if its default
 /// order may differ.
-pub const VISIBLE: [(u16, &[&str], Option<&str>); 3] = [
+pub const VISIBILITY_VARIABLES: [(u16, &[&str], Option<&str>); 3] = [
     (pci::NVIDIA, &["CUDA_VISIBLE_DEVICES"], Some("CUDA_DEVICE_ORDER=PCI_BUS_ID")),
     (pci::AMD, &["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"], None),
     (pci::INTEL, &["ZE_AFFINITY_MASK"], Some("ZE_ENABLE_PCI_ID_DEVICE_ORDER=1")),
@@ -46,7 +46,7 @@ pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot)
         device.hidden.extend(access_problem(device, pci, root));
     }
     let environment = environment(root);
-    for (vendor, names, _) in VISIBLE {
+    for (vendor, names, _) in VISIBILITY_VARIABLES {
         let set = names.iter().find_map(|name| Some((*name, environment.get(*name)?)));
         // Only the driver knows the device to which a MIG slice with its own number belongs.
         let set =
@@ -87,7 +87,7 @@ pub fn visible_devices<'d>(
     variables: &BTreeMap<String, String>,
     root: &SysRoot,
 ) -> Option<VisibleDevices<'d>> {
-    for (vendor, names, _) in VISIBLE {
+    for (vendor, names, _) in VISIBILITY_VARIABLES {
         let gpus: Vec<&PciDevice> = usable
             .iter()
             .copied()

@@ -142,7 +142,7 @@ fn two_modules_of_one_channel_are_one_channel() {
         let devices: Vec<Vec<u8>> =
             slots.iter().map(|slot| device(slot, "BANK", 16384, 3200, DDR4)).collect();
         let modules = table(&devices);
-        (modules.channels, modules.counted)
+        (modules.channels, modules.basis)
     };
     let by_slot = "channels by slot name";
     assert_eq!(counted(&["P1-DIMMA1", "P1-DIMMA2", "P1-DIMMB1", "P2-DIMMA1"]), (3, by_slot));

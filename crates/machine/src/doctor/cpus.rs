@@ -72,7 +72,7 @@ pub(super) fn capped(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let max = host::frequency(node.root, "cpuinfo_max_freq")?;
     (cap < max * MIN_CLOCK_RATIO).then(|| {
         found(
-            format!("clocks are limited to {}; the maximum is {} (scaling_max_freq)", cap, max),
+            format!("clocks are limited to {} (scaling_max_freq); the maximum is {}", cap, max),
             format!("sudo cpupower frequency-set -u {:.0}MHz", max.0 / 1e6),
         )
     })
@@ -113,8 +113,9 @@ pub(super) fn offline(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     if host::smt(node.root) == Some(false) && switched_off {
         return None;
     }
+    let are = if off.len() == 1 { "is" } else { "are" };
     Some(found(
-        format!("{} CPUs are offline ({})", off.len(), number_ranges(&off)),
+        format!("{} {are} offline ({})", counted(off.len(), "CPU"), number_ranges(&off)),
         format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu{}/online", brace(&off)),
     ))
 }

@@ -30,7 +30,7 @@ fn devices_problem(reported: &[String], remedy: &str) -> Option<DetectedProblem>
     (!reported.is_empty()).then(|| found(reported.join("; "), remedy))
 }
 
-/// Reports a device that this process uses although none of its CPUs is near the device.
+/// Reports devices that are far from all CPUs of this process, unless the process can choose a near device instead.
 pub(super) fn far(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let topology = node.topology;
     let own: Vec<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();

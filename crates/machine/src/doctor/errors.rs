@@ -13,16 +13,16 @@ pub const THERMAL: &str = "thermal-throttled";
 /// Identifier of the finding that links had errors.
 pub const LINK_ERRORS: &str = "pcie-errors";
 /// Identifier of the finding that a link has lost lanes.
-pub const NARROW: &str = "pcie-lanes";
+pub const NARROW_LINKS: &str = "pcie-lanes";
 /// Identifier of the finding that a link runs at a low rate.
-pub const SLOW: &str = "pcie-rate";
+pub const SLOW_LINKS: &str = "pcie-rate";
 /// Identifier of the finding that network ports had errors.
 pub const NETWORK: &str = "network-errors";
 
 /// Identifiers of all findings of this module.
 #[cfg(test)]
 pub(super) const IDS: [&str; 7] =
-    [MEMORY_ERRORS, MACHINE_CHECKS, THERMAL, LINK_ERRORS, NARROW, SLOW, NETWORK];
+    [MEMORY_ERRORS, MACHINE_CHECKS, THERMAL, LINK_ERRORS, NARROW_LINKS, SLOW_LINKS, NETWORK];
 
 /// Maximum number of components named in a text.
 const MAX_NAMED: usize = 4;
@@ -41,7 +41,7 @@ const ROWS: [EventRow; 5] = {
             MEMORY_ERRORS,
             Warning,
             &[MemoryUncorrected, MemoryCorrected],
-            "replace the module if its number increases; `ras-mc-ctl --errors` shows when the errors occurred",
+            "replace the module if its number of errors increases; `ras-mc-ctl --errors` shows when the errors occurred",
         ),
         (
             MACHINE_CHECKS,
@@ -86,9 +86,9 @@ pub(super) fn ledger_problems(
         let text = format!("since boot: {}", worst_events(&events));
         all.push((id, severity, DetectedProblem { severity: worst, ..found(text, remedy) }));
     }
-    all.extend(narrow_links(node, &ledger).map(|found| (NARROW, Severity::Warning, found)));
+    all.extend(narrow_links(node, &ledger).map(|found| (NARROW_LINKS, Severity::Warning, found)));
     // A setting of the firmware may limit the rate on purpose.
-    all.extend(slow_links(node, &ledger).map(|found| (SLOW, Severity::Info, found)));
+    all.extend(slow_links(node, &ledger).map(|found| (SLOW_LINKS, Severity::Info, found)));
     all
 }
 
@@ -170,7 +170,7 @@ mod tests {
     fn link_errors_and_lost_lanes_are_findings() {
         let all = found_in("h100-links");
         let ids: Vec<&str> = all.iter().map(|(id, ..)| *id).collect();
-        assert_eq!(ids, [LINK_ERRORS, NETWORK, NARROW, SLOW]);
+        assert_eq!(ids, [LINK_ERRORS, NETWORK, NARROW_LINKS, SLOW_LINKS]);
         let (_, _, errors) = &all[0];
         assert_eq!(errors.severity, Some(Severity::Warning));
         assert!(errors.text.starts_with("since boot: 1 uncorrected PCIe error: 0000:1d:00.0"));

@@ -4,6 +4,7 @@
 use super::{DetectedProblem, ExaminedNode, found};
 use crate::root::SysRoot;
 use nodegauge_measure::Fraction;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Severity;
 use std::time::Duration;
 
@@ -14,19 +15,19 @@ const OBSERVATION_TIME: Duration = Duration::from_millis(25);
 /// Minimum number of busy ticks in an observation. A smaller number may be the kernel's own work.
 const MIN_TICKS: u64 = 3;
 
-/// Share of CPU time used by other processes above which results are affected. The next constant is the share above
-/// which results are wrong. Memory-bound kernels lose at least this share, because a spinning barrier waits for the
-/// slowest thread.
+/// Share of CPU time used by other processes above which results are affected. Memory-bound kernels lose at least this
+/// share, because a spinning barrier waits for the slowest thread.
 const LOAD_SHARE: f64 = 0.02;
+/// Share of CPU time used by other processes above which results are wrong.
 const HEAVY_LOAD_SHARE: f64 = 0.20;
 
 /// Share of CPU time that the hypervisor gave to other guests since boot, above which samples in a guest are
 /// doubtful.
 const MAX_STOLEN_SHARE: f64 = 0.005;
 
-/// Load average per CPU above which the last minute counts as busy. The next constant is the minimum load average
-/// for this.
+/// Minimum load average per CPU at which the last minute counts as busy.
 const BUSY_LOAD_PER_CPU: f64 = 0.05;
+/// Minimum load average of the node at which the last minute counts as busy.
 const BUSY_LOAD: f64 = 0.5;
 
 /// CPU time of all CPUs since boot, in ticks, from the first line of `/proc/stat`.
@@ -85,7 +86,8 @@ struct LoadSample {
 }
 
 impl LoadSample {
-    /// Observes a live machine for 25 ms. Returns `None` for a recorded machine, whose files do not change.
+    /// Observes a live machine for 25 ms. The files of a recorded machine do not change and are read without a pause.
+    /// Returns `None` if a file cannot be read.
     fn take(root: &SysRoot) -> Option<Self> {
         let before = CpuTimes::read(root)?;
         let (_, running_before) = load_average(&root.text("proc/loadavg")?)?;
@@ -132,7 +134,7 @@ fn judge_load(sample: &LoadSample, cpus: usize) -> Option<DetectedProblem> {
     } else {
         Severity::Info
     };
-    let mut text = format!("load average {load:.2} on {cpus} CPUs");
+    let mut text = format!("load average {load:.2} on {}", counted(cpus, "CPU"));
     text = match running {
         0 => format!("{text}; no other task is running now"),
         1 => format!("1 other task is running; {text}"),

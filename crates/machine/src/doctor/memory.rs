@@ -152,7 +152,7 @@ pub(super) fn dirty(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 
 /// Returns the memory of the processor according to the catalog; `None` if the catalog contains only an upper
 /// bound.
-fn sure(node: &ExaminedNode<'_>) -> Option<SocketMemory> {
+fn catalog_memory(node: &ExaminedNode<'_>) -> Option<SocketMemory> {
     node.processor()?.memory.filter(|memory| !memory.at_most)
 }
 
@@ -163,8 +163,8 @@ pub(super) fn channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let figure = memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
     let used = memory.channels?;
     let listed = used + memory.empty_channels.len() as u32;
-    let all =
-        sure(node).map_or(listed, |supported| supported.channels * node.machine.processor.sockets);
+    let sockets = node.machine.processor.sockets;
+    let all = catalog_memory(node).map_or(listed, |supported| supported.channels * sockets);
     if used >= all {
         return None;
     }
@@ -200,7 +200,7 @@ pub(super) fn unequal(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
                 Bytes(min.bytes * channels.len() as u64),
                 channels.len()
             ),
-            "install the same modules in every channel, or measure with arrays that fit into the part on all channels",
+            "install the same modules in every channel, or measure with arrays that fit into the part that is spread over all channels",
         )
     })
 }
@@ -210,7 +210,7 @@ pub(super) fn speed(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
     let runs = memory.transfers_per_s?;
-    let supported = sure(node)?.transfers_per_s;
+    let supported = catalog_memory(node)?.transfers_per_s;
     (runs < supported * MIN_SPEED_RATIO).then(|| {
         found(
             format!("memory runs at {runs}, the processor supports {supported}"),

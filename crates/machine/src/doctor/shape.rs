@@ -8,7 +8,7 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::quantity::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Share of the memory bandwidth in percent of a resctrl group without a limit.
+/// Percentage of the memory bandwidth that a resctrl group without a limit may use.
 const WHOLE_BANDWIDTH: u32 = 100;
 
 /// Reports that cores belong to several speed classes.
@@ -34,7 +34,7 @@ pub(super) fn without_cores(node: &ExaminedNode<'_>) -> Option<DetectedProblem> 
     node.topology.lacks_cores.then(|| {
         found(
             "the cores are unknown: each hardware thread counts as a core, although two may share one",
-            "compare `--threads` of half the number, or run outside the sandbox or guest",
+            "measure with half of the threads, too (`--threads`), or run outside the sandbox or guest",
         )
     })
 }
@@ -46,8 +46,8 @@ pub(super) fn side_caches(examined: &ExaminedNode<'_>) -> Option<DetectedProblem
     let largest = behind.filter_map(|node| node.cache_bytes).max()?;
     Some(found(
         format!(
-            "the memory of NUMA nodes {} is behind memory-side caches of {}: smaller arrays measure the cache",
-            number_ranges(&nodes),
+            "the memory of {} is behind memory-side caches of {}: smaller arrays measure the cache",
+            numa_nodes_in_words(&nodes),
             Bytes(largest)
         ),
         "keep the automatic size, which counts these caches, or change the memory mode in the firmware",
@@ -62,14 +62,23 @@ pub(super) fn kinds(examined: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     }
     let first = kinds.values().next()?;
     let nodes: Vec<String> = first.iter().map(u32::to_string).collect();
-    let parts = kinds.iter().map(|(kind, ids)| format!("nodes {} have {kind}", number_ranges(ids)));
+    let parts = kinds.iter().map(|(kind, ids)| {
+        let have = if ids.len() == 1 { "has" } else { "have" };
+        format!("{} {have} {kind}", numa_nodes_in_words(ids))
+    });
     let parts = parts.collect::<Vec<_>>().join(", ");
     Some(found(
         format!(
-            "memory is of several kinds: NUMA {parts}; without a policy, NUMA nodes near the threads are used first"
+            "memory is of several kinds: {parts}; without a policy, NUMA nodes near the threads are used first"
         ),
         format!("choose the memory, e.g. `--numa bind:{}`", nodes.join(",")),
     ))
+}
+
+/// Formats the numbers of NUMA nodes: `NUMA node 1`, `NUMA nodes 2-3`.
+fn numa_nodes_in_words(nodes: &[u32]) -> String {
+    let noun = if nodes.len() == 1 { "NUMA node" } else { "NUMA nodes" };
+    format!("{noun} {}", number_ranges(nodes))
 }
 
 /// Reports limits of the last-level cache and of the memory bandwidth that resctrl sets.

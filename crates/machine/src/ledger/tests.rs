@@ -103,11 +103,11 @@ fn all_events_count_after_reboot() {
     let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ledgers/skylake-hot");
     let now = LedgerReading::read(&SysRoot::recorded(tree));
     let earlier = LedgerReading { boot: Some("another".to_owned()), ..now.clone() };
-    assert_eq!(now.since(&earlier).events, now.all());
-    assert!(!now.all().is_empty() && now.since(&now).events.is_empty());
+    assert_eq!(now.since(&earlier).events, now.all_events());
+    assert!(!now.all_events().is_empty() && now.since(&now).events.is_empty());
     // Without an identifier of the boot, the counters cannot be compared.
     let unknown = LedgerReading { boot: None, ..now.clone() };
-    assert_eq!(unknown.since(&unknown).events, now.all());
+    assert_eq!(unknown.since(&unknown).events, now.all_events());
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 /// Beginning of the table; an older table may precede it.
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
-/// Sizes of the header and of an entry, in bytes.
+/// Size of the header, in bytes.
 const HEADER: usize = 48;
+/// Size of an entry, in bytes.
 const ENTRY: usize = 24;
 /// Bits of the flags that contain the architecture and the width of pointers.
 const ARCHITECTURE: u32 = 0xff00;
 /// Value of these bits for libraries that this program can load; `None` accepts all libraries.
-const OWN: Option<u32> = if cfg!(target_arch = "x86_64") {
+const OWN_ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0x0300)
 } else if cfg!(target_arch = "aarch64") {
     Some(0x0a00)
@@ -37,7 +38,7 @@ pub(super) fn entries(cache: &[u8]) -> Vec<CachedLibrary<'_>> {
         let at = HEADER.saturating_add(number.saturating_mul(ENTRY));
         // The table ends before the number of entries that it declares.
         let Some(flags) = word(table, at) else { break };
-        let is_own = OWN.is_none_or(|own| flags & ARCHITECTURE == own);
+        let is_own = OWN_ARCHITECTURE.is_none_or(|own| flags & ARCHITECTURE == own);
         let is_general = word(table, at + 16) == Some(0) && word(table, at + 20) == Some(0);
         if let Some(name) = referenced_text(table, at + 4)
             && let Some(path) = referenced_text(table, at + 8)
@@ -81,7 +82,7 @@ pub(super) mod tests {
         let mut texts: Vec<u8> = Vec::new();
         let base = HEADER + libraries.len() * ENTRY;
         for (name, path) in libraries {
-            bytes.extend((OWN.unwrap_or_default() | 3).to_ne_bytes());
+            bytes.extend((OWN_ARCHITECTURE.unwrap_or_default() | 3).to_ne_bytes());
             for word in [name, path] {
                 bytes.extend(((base + texts.len()) as u32).to_ne_bytes());
                 texts.extend(word.as_bytes());

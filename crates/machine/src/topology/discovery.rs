@@ -76,7 +76,7 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
             }
             described(source, &text).map_err(|cause| {
                 let is_whole = text.trim_end().ends_with("</topology>");
-                unreadable(&shown, cause, if is_whole { WRITE } else { CUT_OFF })
+                unreadable(&shown, cause, if is_whole { WRITE_HINT } else { CUT_OFF_HINT })
             })
         }
         TopologySource::Synthetic(description) => {
@@ -108,10 +108,9 @@ fn unreadable_machine(cause: &str) -> Failure {
 }
 
 /// Hint for a file that hwloc cannot read.
-const WRITE: &str = "write one with `lstopo FILE.xml`";
+const WRITE_HINT: &str = "write a new file with `lstopo FILE.xml`";
 /// Hint for a file that lacks its end.
-const CUT_OFF: &str =
-    "the file does not end with </topology>: copy it again, or write one with `lstopo FILE.xml`";
+const CUT_OFF_HINT: &str = "the file does not end with </topology>: copy it again, or write a new file with `lstopo FILE.xml`";
 
 /// Returns the failure for a file that cannot be read; `shown` is its name for messages.
 fn unreadable(shown: &str, cause: String, hint: &str) -> Failure {

@@ -77,7 +77,7 @@ fn latency(access: &MemoryAccess) -> Option<f64> {
 struct XmlNode<'a> {
     /// Identifier of the object in the XML.
     object: &'a str,
-    /// CPUs of the node, as hwloc prints a set.
+    /// CPUs of the NUMA node, as hwloc prints a set.
     cpus: &'a str,
 }
 

@@ -178,7 +178,7 @@ pub struct CompilerConfig {
     /// First line of the output of the compiler's version option.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Flags that follow the flags of the command.
+    /// Further flags, which follow the flags in `command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flags: Option<Vec<String>>,
 }

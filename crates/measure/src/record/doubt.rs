@@ -1,4 +1,4 @@
-//! Rule of doubt: decides from a figure's samples and limit if the figure is suspect. The table is in
+//! Rule of doubt: decides from a figure's samples and limit whether the figure is suspect. The table is in
 //! docs/method.md.
 //!
 //! Only this module defines the minimum numbers of samples and the widest intervals. Every measured figure passes
@@ -72,8 +72,9 @@ pub fn samples_reason(m: &Measurement) -> Option<String> {
     let value = m.value.unwrap_or(f64::NAN);
     if is_best {
         let second = ranked.get(1).copied().unwrap_or(f64::NAN);
-        return is_far(second, value, max_distance)
-            .then(|| format!("the {SECOND_BEST} of the samples is more than {share} away"));
+        return is_far(second, value, max_distance).then(|| {
+            format!("the {SECOND_BEST} of the samples is more than {share} away from the best")
+        });
     }
     let ends = m.summary.as_ref().and_then(|summary| summary.ci95);
     let is_wide =
@@ -106,9 +107,8 @@ fn ranked(m: &Measurement) -> Vec<f64> {
     all
 }
 
-/// Returns the reason why a rate above its limit is suspect; `None` if the rate is not above its limit. A limit that is
-/// only the highest known value is never exceeded here, because [`Measurement::with_theoretical_limit`] does not set it
-/// in that case.
+/// Returns the reason why a rate above its limit is suspect; `None` if the rate is not above its limit. A figure above
+/// the highest known value of its kind has no limit ([`Measurement::with_theoretical_limit`]) and is not suspect.
 pub fn limit_reason(m: &Measurement) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.unit.direction() == Some(Better::Higher))?;
     let above = limit.fraction.0 - 1.0;
@@ -144,11 +144,11 @@ impl Measurement {
         {
             self.doubt(Status::Suspect, reason);
         }
-        self.doubt_limit();
+        self.doubt_above_limit();
     }
 
     /// Marks a valid figure as suspect if it is above its limit.
-    pub fn doubt_limit(&mut self) {
+    pub fn doubt_above_limit(&mut self) {
         if self.validity.status != Status::Valid || self.is_published() {
             return;
         }

@@ -121,8 +121,8 @@ pub struct EventCount {
 }
 
 impl EventCount {
-    /// Returns the location: the slot if it is known, otherwise the component.
-    pub fn place(&self) -> &str {
+    /// Returns the location of the counter: the slot if it is known, otherwise the component.
+    pub fn location(&self) -> &str {
         self.slot.as_deref().unwrap_or(&self.component)
     }
 }
@@ -213,7 +213,7 @@ pub struct Ledger {
     /// Events during the measurements of this record.
     #[serde(default)]
     pub during: Vec<EventCount>,
-    /// Counters that could be read before the measurements and no longer after them.
+    /// Counters that could be read before the measurements but not after them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vanished: Vec<String>,
     /// Links that use fewer lanes than both of their ends support.

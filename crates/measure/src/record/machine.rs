@@ -63,8 +63,8 @@ pub struct MeasuredCache {
 }
 
 impl MeasuredCache {
-    /// Returns the capacity of some of the caches, whose total size the system reports as
-    /// `reported`.
+    /// Returns the capacity in bytes of those caches whose total size the system reports as `reported`, in proportion
+    /// to the size of all caches. If one of the sizes is unknown, returns the capacity of all caches.
     pub fn part_capacity(&self, reported: Option<u64>) -> u64 {
         match (reported, self.reported) {
             (Some(part), Some(all)) if all > 0 => {
@@ -74,8 +74,8 @@ impl MeasuredCache {
         }
     }
 
-    /// Returns the capacity of all caches, extrapolated from the `measured` capacity of some of
-    /// them, whose total size the system reports as `reported`; at least the known capacity.
+    /// Returns the capacity of all caches, extrapolated from some of them, which have the capacity `measured` and for
+    /// which the system reports the total size `reported`, both in bytes. The result is at least the known capacity.
     #[must_use]
     pub fn with_part(&self, measured: u64, reported: Option<u64>) -> Self {
         let all = match (reported, self.reported) {
@@ -393,8 +393,7 @@ pub struct Cache {
     pub bytes: Option<u64>,
     /// Number of caches of this level and kind on the node.
     pub count: u32,
-    /// Number of cores that share one cache; if this number differs between the caches, the
-    /// largest.
+    /// Number of cores that share one cache; the largest number if it differs between the caches.
     pub cores: u32,
     /// Smallest number of cores that share one of the caches; absent if the number is the same for
     /// all caches.

@@ -28,7 +28,7 @@ impl SavedTrips {
         Self(all)
     }
 
-    /// Returns the round trips of figures whose threads ran on these CPUs.
+    /// Returns the round trips of figures whose threads ran on these CPUs, in seconds.
     pub fn between(&self, places: &[Vec<u32>]) -> Vec<f64> {
         self.0.iter().filter(|(other, _)| *other == places).map(|(_, trip)| *trip).collect()
     }

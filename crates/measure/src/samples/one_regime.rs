@@ -30,9 +30,9 @@ pub struct CellSamples<'a> {
     pub group: &'a RegimeGroup,
 }
 
-/// Returns how many cells have enough samples in a regime, and how many samples these cells have in
-/// it.
-fn in_regime(cells: &[(Vec<Sample>, RegimeAssignment)], regime: &Regime) -> (usize, usize) {
+/// Returns the number of cells that have enough samples in a regime, and the number of samples of all cells in the
+/// regime.
+fn counts_in_regime(cells: &[(Vec<Sample>, RegimeAssignment)], regime: &Regime) -> (usize, usize) {
     let mut enough = 0;
     let mut all = 0;
     for (_, sorted) in cells {
@@ -62,7 +62,7 @@ impl OneRegime {
             }
         }
         let regimes = regime::regimes_with_known(&counted, known);
-        let chosen = regimes.iter().copied().max_by_key(|regime| in_regime(&cells, regime));
+        let chosen = regimes.iter().copied().max_by_key(|regime| counts_in_regime(&cells, regime));
         let trips = regimes.iter().map(|regime| (regime.from * regime.to).sqrt()).collect();
         Self { cells, regime: chosen, guest: false, trips }
     }

@@ -1,4 +1,4 @@
-//! Decides if the remaining time is sufficient to set up and measure one more cell.
+//! Decides whether the remaining time is sufficient to set up and measure one more cell.
 
 use super::policy::{RepetitionPolicy, WarmUp};
 use super::{Limits, clock};

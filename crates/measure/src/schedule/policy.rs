@@ -208,7 +208,7 @@ pub const NOISE: RepetitionPolicy = RepetitionPolicy {
 };
 
 /// `io --metadata`: a cell for each combination of workers and directories; a turn takes between milliseconds and
-/// seconds. Write-back in the background takes some seconds and then pauses; the cells are therefore measured for the
+/// seconds. Write-back in the background takes a few seconds and then pauses; the cells are therefore measured for the
 /// whole time.
 pub const METADATA: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6D65_7461,

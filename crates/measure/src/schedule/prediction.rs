@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_budget_is_refused_with_sufficient_budget() {
+    fn impossible_budget_is_refused_and_sufficient_budget_is_named() {
         let mut run = Halved { time: 80 * SECOND, left: 2 };
         let refused = asked(10).admit(&mut run).unwrap_err();
         assert_eq!(

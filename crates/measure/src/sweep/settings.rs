@@ -4,8 +4,8 @@
 /// Declares the values of options that can be swept: an enum that implements [`sweep::Setting`](crate::sweep::Setting).
 ///
 /// A row contains the type of the value, the name of the axis and option, the
-/// [syntax](crate::sweep::AxisSyntax) of the values, a test if the user has given the option, and
-/// the code that sets the option. `including` adds the axes of another table, whose options are a
+/// [syntax](crate::sweep::AxisSyntax) of the values, a test whether the user has given the option,
+/// and the code that sets the option. `including` adds the axes of another table, whose options are a
 /// field of these options. `also` names the axis of another option that a value sets too.
 #[macro_export]
 macro_rules! settings {

@@ -145,7 +145,7 @@ fn settings_table_includes_axes_of_another_table() {
     assert_eq!(axes[0].settings()[1], OfTicket::from(Rate(4)));
     assert_eq!(axes[0].to_string(), "rate=3,4");
     let unknown = "colour=1".parse::<Axis<OfTicket>>().unwrap_err();
-    assert_eq!(unknown.problem, "expected an axis of rate, name or class");
+    assert_eq!(unknown.problem, "expected one of the axes rate, name or class");
     let mut ticket = Ticket::default();
     axes.iter().for_each(|axis| axis.settings()[0].apply(&mut ticket));
     assert_eq!((ticket.journey.rate, ticket.is_first_class), (Some(3), true));
@@ -156,7 +156,7 @@ fn settings_table_includes_axes_of_another_table() {
 }
 
 #[test]
-fn cells_for_other_machines_are_omitted() {
+fn unsupported_cells_are_omitted() {
     let kept_of = |text: &str| {
         let (all, _) = combinations(&[axis(text)], "gauge");
         let planned = all.into_iter().map(|settings| match settings[0] {

@@ -111,10 +111,10 @@ pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<Messag
     let sizes = &report.output.sizes;
     let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
     let regimes = regime::regimes(&trips);
-    let headline = headline(sizes, &regimes);
+    let common_regime = common_regime(sizes, &regimes);
     let mut figures = Vec::new();
     for run in sizes {
-        let batches = Batches::from_run(run, &regimes, headline);
+        let batches = Batches::from_run(run, &regimes, common_regime);
         figures.extend(SizeEvidence { starter, report, run, batches }.figures());
     }
     figures
@@ -136,8 +136,8 @@ pub(crate) fn refused(starter: &Starter<'_>, report: &StartReport) -> Vec<Measur
     figures
 }
 
-/// Returns the regime (core-to-core latency) to which most batches of a launch belong.
-fn headline(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
+/// Returns the index of the regime (core-to-core latency) to which most batches of a launch belong.
+fn common_regime(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
     let mut counts = vec![0usize; regimes.len()];
     for group in sizes.iter().flat_map(|size| &size.groups) {
         if let Some(at) = regime::assign(regimes, group.trips.0, group.trips.1) {
@@ -209,9 +209,9 @@ struct Batches {
 }
 
 impl Batches {
-    /// Divides the batches of `run`. `regimes` are the regimes of the launch, and `headline` is the regime to which
-    /// most of its batches belong.
-    fn from_run(run: &SizeRun, regimes: &[Regime], headline: Option<usize>) -> Self {
+    /// Divides the batches of `run`. `regimes` are the regimes of the launch, and `common_regime` is the index of the
+    /// regime to which most of its batches belong.
+    fn from_run(run: &SizeRun, regimes: &[Regime], common_regime: Option<usize>) -> Self {
         let mut samples = Vec::new();
         let mut operations = Vec::new();
         for group in &run.groups {
@@ -233,10 +233,10 @@ impl Batches {
         let sorted = samples::assign_regimes_with(&samples, known);
         let none = RegimeGroup { parts: vec![Vec::new()], ..RegimeGroup::default() };
         let mut groups = sorted.groups.iter();
-        let counted = groups.find(|one| one.regime.is_some() && one.regime == headline);
+        let counted = groups.find(|one| one.regime.is_some() && one.regime == common_regime);
         let largest = sorted.groups.iter().max_by_key(|group| group.all.len());
         let counted = counted.or(largest).cloned().unwrap_or(none);
-        let moved = !regimes.is_empty() && counted.regime != headline;
+        let moved = !regimes.is_empty() && counted.regime != common_regime;
         Self { samples, operations, sorted, counted, moved }
     }
 
@@ -411,7 +411,7 @@ fn first_cpu(cpus: &[Vec<CpuId>], rank: u32) -> Option<CpuId> {
     cpus.get(rank as usize)?.first().copied()
 }
 
-/// Returns a message for each rank whose CPUs differ from the requested CPUs.
+/// Returns a message for each of the first three ranks whose CPUs differ from the requested CPUs.
 fn misplaced(report: &StartReport) -> Vec<String> {
     let RankLocations::Here(asked) = &report.launch.ranks else { return Vec::new() };
     let ranks = asked.iter().zip(&report.output.ranks).enumerate();

@@ -172,7 +172,7 @@ impl Launch {
     }
 
     /// Returns the job that starts these ranks with a launcher.
-    pub fn by<'a>(
+    pub fn mpi_launch<'a>(
         &'a self,
         launcher: &'a MpiLauncher,
         topology: &'a Topology,
@@ -254,7 +254,7 @@ mod tests {
         // alternately.
         let text = "Package:2 Core:2 PU:1(indexes=0,2,1,3)".to_owned();
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
-        let launched = launch.by(launcher, &topology, true);
+        let launched = launch.mpi_launch(launcher, &topology, true);
         let ranks = launched.words_in("/t/ranks", in_job);
         (launcher.command.with(ranks.words).to_string(), ranks.rankfile)
     }

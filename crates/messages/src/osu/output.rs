@@ -159,7 +159,7 @@ impl OsuOutput {
 
     /// Returns the reason why the table may be incomplete; `None` if it is complete. OSU's programs print no final
     /// line, so only the size in the last row shows whether rows are missing.
-    fn incomplete(&self) -> Option<String> {
+    fn incomplete_reason(&self) -> Option<String> {
         if self.is_cut {
             return Some(format!("the last line has no line end: {}", printed::CUT));
         }
@@ -171,7 +171,7 @@ impl OsuOutput {
         let usual = self.pattern.usual_sizes().last().copied().unwrap_or_default();
         (last < usual).then(|| {
             format!(
-                "the table ends at {} instead of {}: {}, or a smaller size or memory was requested",
+                "the table ends at {} instead of {}: {}, or a smaller size or memory limit was requested",
                 Bytes(last),
                 Bytes(usual),
                 printed::CUT
@@ -267,7 +267,7 @@ fn decimals(line: &str) -> Vec<Option<usize>> {
 /// Returns the measurements of a saved output of an OSU program, with the configuration that the output contains. They
 /// are suspect if the table may be incomplete.
 pub fn saved_figures(output: &OsuOutput) -> Vec<Measurement> {
-    let incomplete = output.incomplete();
+    let incomplete = output.incomplete_reason();
     let mut measurements: Vec<Measurement> = Vec::new();
     for row in &output.rows {
         measurements.push(figure(output, row, output.pattern.unit(), &[row.value]).into());
@@ -448,7 +448,7 @@ mod tests {
                 &whole[..whole.find("2  ").unwrap()],
                 1,
                 "the table ends at 1 B instead of 4 MiB: the output may be cut, or a smaller size or \
-                 memory was requested",
+                 memory limit was requested",
             ),
         ] {
             let all = of(cut);

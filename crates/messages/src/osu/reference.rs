@@ -10,7 +10,7 @@ use crate::osu::rounds::{self, Round};
 use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{IncompleteStart, OutputWatch, Starter, UNLIMITED, error_tail};
 use crate::{GAUGE, MessagesError};
-use nodegauge_measure::interference::Work;
+use nodegauge_measure::interference::CpuTimeReading;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::policy::OSU;
@@ -39,7 +39,7 @@ impl OsuPrograms {
     /// Searches a folder and its subfolders for the programs; `None` if there are no programs.
     pub fn find(folder: &Path) -> Option<Self> {
         let mut found = Self::default();
-        found.look(folder, DEPTH);
+        found.search(folder, DEPTH);
         (!found.0.is_empty()).then_some(found)
     }
 
@@ -48,7 +48,7 @@ impl OsuPrograms {
         self.0.iter().find(|(known, _)| *known == pattern).map(|(_, path)| path.as_path())
     }
 
-    fn look(&mut self, folder: &Path, depth: usize) {
+    fn search(&mut self, folder: &Path, depth: usize) {
         let Ok(entries) = std::fs::read_dir(folder) else { return };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort();
@@ -58,7 +58,7 @@ impl OsuPrograms {
                 // Folders named `.libs` are skipped: their binaries must be started by scripts of the build, which set
                 // the library paths.
                 if depth > 0 && !name.starts_with('.') && !path.is_symlink() {
-                    self.look(&path, depth - 1);
+                    self.search(&path, depth - 1);
                 }
             } else if let Some(pattern) = name.strip_prefix("osu_").and_then(|n| n.parse().ok())
                 && self.program(pattern).is_none()
@@ -185,14 +185,14 @@ fn run_interleaved(
 #[derive(Clone, Copy)]
 struct WorkReading {
     /// CPU time and the instant of the reading; `None` if the CPU time of other programs cannot be distinguished.
-    read: Option<(Work, Instant)>,
+    read: Option<(CpuTimeReading, Instant)>,
     cpus: usize,
 }
 
 impl WorkReading {
     /// Reads the CPU time if it can distinguish the ranks from other programs.
     fn from_cpus(cpus: &[u32], own_ranks: bool) -> Self {
-        let work = if own_ranks { Work::now(cpus) } else { None };
+        let work = if own_ranks { CpuTimeReading::now(cpus) } else { None };
         Self { read: work.map(|work| (work, Instant::now())), cpus: cpus.len() }
     }
 

@@ -4,6 +4,7 @@ use crate::MessagesError;
 use crate::osu::OsuPrograms;
 use crate::transport::Fabric;
 use nodegauge_measure::Failure;
+use nodegauge_measure::quantity::counted;
 use nodegauge_toolchain::mpi::{Mpi, usual_wrappers};
 use nodegauge_toolchain::{CommandLine, links, which};
 use std::path::{Path, PathBuf};
@@ -32,7 +33,9 @@ impl MpiRequest {
         let given = [("--launcher", self.launcher.len()), ("--osu", self.osu.len())];
         match given.into_iter().find(|(_, count)| *count > 0 && *count != mpis) {
             Some((option, count)) => {
-                Err(Failure::usage(format!("{option} is given {count} times for {mpis} MPIs"))
+                let times = counted(count, "time");
+                let mpis = counted(mpis, "MPI");
+                Err(Failure::usage(format!("{option} is given {times} for {mpis}"))
                     .hint("give the option once per --mpicc, in the same order")
                     .into())
             }

@@ -10,8 +10,8 @@ use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime};
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use std::time::Duration;
 
-/// Likely duration of a size as a multiple of the minimum time limit, because each of the batches that the median
-/// requires may take one limit.
+/// Likely duration of the measurement of one size, as a multiple of the minimum time limit: the minimum number of
+/// batches for a median, each of which may take as long as this limit.
 const LIKELY_LIMITS: u32 = doubt::TYPICAL.min as u32;
 /// Assumed duration of a start by a launcher. The actual duration is unknown before the first start.
 const LAUNCHING: Duration = Duration::from_secs(1);
@@ -101,7 +101,9 @@ mod tests {
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
         let budget = Some(Budget { time: budget, asked: true });
         let options = MessageOptions { budget, sizes, ..MessageOptions::default() };
-        let plan = MessagesPlan::with(&topology, options, RankPairs::EachDistance, None).unwrap();
+        let plan =
+            MessagesPlan::without_transport(&topology, options, RankPairs::EachDistance, None)
+                .unwrap();
         MessagesPlan { own: vec![Fabric::Shm], ..plan }
     }
 

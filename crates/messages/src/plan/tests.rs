@@ -64,7 +64,7 @@ fn available_distances_and_cpus_can_be_chosen() {
     let error = of(RankPairs::Distances(vec![Distance::Cache])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no two hardware threads here are at the distance same cache\nhint: distances on this node: same core, same node, other socket"
+        "no hardware threads of this node have the distance 'same cache'\nhint: distances on this node: same core, same node, other socket"
     );
     let (cpu_launches, _) = of(RankPairs::Cpus(CpuId(1), CpuId(7))).unwrap();
     assert_eq!(
@@ -106,7 +106,7 @@ fn collectives(patterns: &[Pattern], memory_limit: u64) -> Result<MessagesPlan, 
     let topology = machine("Package:2 Core:64 PU:1");
     let patterns = patterns.to_vec();
     let options = MessageOptions { patterns, memory_limit, ..MessageOptions::default() };
-    MessagesPlan::with(&topology, options, RankPairs::EachDistance, None)
+    MessagesPlan::without_transport(&topology, options, RankPairs::EachDistance, None)
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn sizes_beyond_the_memory_limit_are_omitted_with_a_notice() {
             named: true,
             ..MessageOptions::default()
         };
-        MessagesPlan::with(&topology, options, RankPairs::EachDistance, None)
+        MessagesPlan::without_transport(&topology, options, RankPairs::EachDistance, None)
     };
     let asked_plan = asked(&[8, 4 << 20, 1 << 30]).unwrap();
     assert_eq!(

@@ -41,7 +41,7 @@ pub(crate) fn choose(request: &MpiRequest) -> Result<TransportChoice, MessagesEr
     }
     request.check()?;
     if !request.mpicc.is_empty() {
-        return named(request);
+        return choose_specified(request);
     }
     let launcher = request.launcher.first();
     let missing = match first_usable(launcher) {
@@ -87,8 +87,8 @@ pub(crate) fn compile_failure(mpi: &Mpi, error: &MessagesError) -> String {
     )
 }
 
-/// Searches for all MPIs that the user specified, and returns a choice of those that are usable.
-fn named(request: &MpiRequest) -> Result<TransportChoice, MessagesError> {
+/// Searches for all MPIs that the user specified, and returns a choice of the usable ones.
+fn choose_specified(request: &MpiRequest) -> Result<TransportChoice, MessagesError> {
     let mut choice = TransportChoice {
         kind: TransportKind::CompiledProbe,
         named: true,

@@ -231,7 +231,7 @@ impl Starter<'_> {
             ChildEnd::Killed(KillReason::TimedOut) => Some(IncompleteStart::Hung(timeout)),
             ChildEnd::Killed(KillReason::Interrupted) => Some(IncompleteStart::Interrupted),
             ChildEnd::Killed(KillReason::TooMuchOutput) => Some(IncompleteStart::Died(format!(
-                "more than {} of output",
+                "killed after more than {} of output",
                 Bytes(run.output_limit)
             ))),
         };
@@ -325,7 +325,7 @@ impl Starter<'_> {
     ) -> Result<ProgramJob<'a>, MessagesError> {
         let MessageTransport::Mpi(mpi, _) = self.transport else { return Err(only_mpi()) };
         let command = CommandLine::new(program, []).with(arguments.iter().cloned());
-        let launch = launch.by(&mpi.launcher, self.topology, mpi.launcher.refuses_root());
+        let launch = launch.mpi_launch(&mpi.launcher, self.topology, mpi.launcher.refuses_root());
         let mut run = ProgramJob::new(command, UNLIMITED).with_launcher(launch);
         // UCX prints its transport once, when it is initialized.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
@@ -370,18 +370,20 @@ impl Starter<'_> {
             .into();
         }
         let words = error_tail(text);
-        let how = match broken {
+        let problem = match broken {
             Some(IncompleteStart::Hung(limit)) => {
                 return MessagesError::no_output(launcher, limit.as_secs_f64(), &words);
             }
             Some(IncompleteStart::Interrupted) => return MessagesError::Interrupted,
-            Some(IncompleteStart::Late) => "the budget exceeded".to_owned(),
-            Some(IncompleteStart::Died(how)) => how,
-            None => "success".to_owned(),
+            Some(IncompleteStart::Late) => format!(
+                "{launcher} was killed before the first measurement, because no time was left"
+            ),
+            Some(IncompleteStart::Died(how)) => {
+                format!("{launcher} ended before the first measurement: {how}")
+            }
+            None => format!("{launcher} ended without a measurement"),
         };
-        let words = quoted_lines(&words);
-        Failure::missing(format!("{launcher} ended with {how} before the first measurement{words}"))
-            .into()
+        Failure::missing(format!("{problem}{}", quoted_lines(&words))).into()
     }
 }
 

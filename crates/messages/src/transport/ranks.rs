@@ -28,7 +28,7 @@ const CHECK_RANKS: Duration = Duration::from_millis(100);
 /// Fails when the job is invalid, or a rank cannot be started or ends early.
 pub fn serve(order: &str) -> Result<(), Failure> {
     let order: RankJob = serde_json::from_str(order)
-        .map_err(|error| Failure::usage(format!("invalid job of ranks: {error}")))?;
+        .map_err(|error| Failure::usage(format!("invalid description of the ranks: {error}")))?;
     end_with_parent(order.parent);
     let segment = Segment::new(order.cpus.len()).map_err(|error| {
         Failure::missing(format!("cannot map memory that ranks share: {error}"))
@@ -92,7 +92,8 @@ impl Rank<'_> {
         self.segment.word(self.rank, word)
     }
 
-    /// Prints the list of ranks in the format of the probe, if this is rank 0.
+    /// Prints the line of this rank in the format of the probe. The ranks print one after another; rank 0 first prints
+    /// the line with the version of the format.
     fn introduce(&self) -> Worked {
         let everybody: Vec<usize> = (0..self.segment.ranks).collect();
         let cpus = pin::current_affinity()?;
@@ -121,7 +122,7 @@ impl Rank<'_> {
                 let process =
                     self.segment.word(partner, Word::Process).load(Ordering::Acquire) as u32;
                 let may_lend = self.may_lend(members, partner, process)?;
-                let taken = "another rank has an end of the ring";
+                let taken = "another rank already uses one end of the ring buffer";
                 let shared = SharedLink {
                     writer: self.segment.inbox(partner).writer().ok_or(taken)?,
                     reader: self.segment.inbox(self.rank).reader().ok_or(taken)?,

@@ -286,7 +286,7 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     Some(table(&with_lower_bound(columns, own, first, UNIT), own, &there))
 }
 
-/// Adds the columns with the lower bound (floor) of a pattern, if it has one.
+/// Adds the columns with the lower bound of a pattern, if it has one.
 fn with_lower_bound<'c>(
     columns: SizeColumns<'c>,
     own: &'c [&'c ShownFigure<'c>],

@@ -4,6 +4,7 @@ use super::{SMALL, ShownFigure};
 use crate::curve::Switch;
 use crate::transport::Fabric;
 use nodegauge_gauge::view::sentence::joined;
+use nodegauge_gauge::view::words::count_with_noun;
 use nodegauge_gauge::view::{NamedFigure, Section, grouped};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
@@ -55,8 +56,8 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
             (_, Some(_)) => "one buffer",
             _ => "one buffer, so that rates within a node are cache rates",
         };
-        let window = rate.config.window.unwrap_or(0);
-        section.note("", format!("windows of {window} messages, {buffers}"));
+        let window = count_with_noun(rate.config.window.unwrap_or(0), "message");
+        section.note("", format!("windows of {window}, {buffers}"));
     }
     if let Some(first) = all.iter().find(|figure| {
         figure.config.p99.is_some() && figure.m.unit == Unit::Seconds && !figure.is_collective()
@@ -66,14 +67,15 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
     }
     if let Some(trip) = all.iter().find_map(|figure| figure.config.round_trip_s) {
         let text = format!(
-            "us: half the round-trip time of {SMALL} B; a cache line without a message takes {}",
+            "us: half the round-trip time of {SMALL} B; the transfer of one cache line takes {}",
             Seconds(trip / 2.0)
         );
         section.note("", text);
     }
 }
 
-/// Returns the sizes for which the floor is not shown, because the MPI is faster; `None` if there are none.
+/// Returns a text with the sizes for which the lower bound is not shown, because the MPI is faster; `None` if there are
+/// none.
 pub(super) fn beaten_lower_bounds(own: &[&ShownFigure<'_>]) -> Option<String> {
     let mut sizes: Vec<String> = Vec::new();
     let mut max: f64 = 0.0;

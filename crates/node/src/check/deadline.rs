@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 /// Time before the deadline at which all work must have ended, so that the verdict is printed in time.
 const MARGIN: Duration = Duration::from_millis(100);
 /// Time after the deadline at which the process ends, even if output is incomplete.
-const LATE: Duration = Duration::from_millis(500);
+const OUTPUT_GRACE: Duration = Duration::from_millis(500);
 
 /// Time at which the verdict must be printed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline(pub(super) Instant);
 
 impl Deadline {
-    /// Returns the time until the deadline; zero after it.
+    /// Returns the time until all work must have ended, [`MARGIN`] before the deadline; zero afterwards.
     pub(super) fn left(self) -> Duration {
         self.0.saturating_duration_since(Instant::now()).saturating_sub(MARGIN)
     }
@@ -47,12 +47,12 @@ impl ExitDecision {
             wait_whole_time(&Wait::until(deadline.0));
             let decided = ending.0.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(verdict) = *decided else {
-                outputs.print_within(&format!("{line}\n"), LATE);
+                outputs.print_within(&format!("{line}\n"), OUTPUT_GRACE);
                 nodegauge_os::leave(unknown);
             };
             drop(decided);
-            wait_whole_time(&Wait::until(deadline.0 + LATE));
-            outputs.note_within("an output was not written within the deadline", LATE);
+            wait_whole_time(&Wait::until(deadline.0 + OUTPUT_GRACE));
+            outputs.note_within("an output was not written within the deadline", OUTPUT_GRACE);
             nodegauge_os::leave(verdict);
         });
     }

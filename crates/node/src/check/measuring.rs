@@ -31,7 +31,7 @@ impl Part {
         self.test.is_none_or(|own| own == test)
     }
 
-    /// Returns what the check can scale in this command, arrays or working sets; `None` if it uses the default sizes.
+    /// Returns the part of the command whose size the check chooses; `None` if the command uses its default sizes.
     fn sized(&self) -> Option<SizedPart> {
         match self.test {
             Some(STREAM) => Some(SizedPart::Arrays),
@@ -50,7 +50,7 @@ const MEMORY: [Part; 2] = [
 const EVERYTHING: [Part; 1] = [Part { words: &["run", "--quick"], test: None, share: 0.42 }];
 
 /// Time that a command needs in addition to its budget: start, reading of the topology, exit.
-const START: Duration = Duration::from_millis(600);
+const OVERHEAD: Duration = Duration::from_millis(600);
 /// Grace period for a command that exceeds its time limit.
 const GRACE: Duration = Duration::from_millis(1600);
 /// Shortest budget of a measurement.
@@ -81,9 +81,9 @@ impl Check<'_> {
                 self.notes.push(text);
                 continue;
             }
-            let budget = whole.mul_f64(part.share).saturating_sub(START).max(MIN_BUDGET);
+            let budget = whole.mul_f64(part.share).saturating_sub(OVERHEAD).max(MIN_BUDGET);
             let others: f64 = parts[at + 1..].iter().map(|later| later.share).sum();
-            let max = self.deadline.left().saturating_sub(GRACE + START + whole.mul_f64(others));
+            let max = self.deadline.left().saturating_sub(GRACE + OVERHEAD + whole.mul_f64(others));
             let size = match (part.sized(), probed) {
                 (Some(what), Some(SizingProbe { rates, .. })) => {
                     let reference = part.test.and_then(|test| self.reference_size(test));
@@ -104,7 +104,7 @@ impl Check<'_> {
             let rest = (again.len() - at) as u32;
             let left = self.deadline.left().saturating_sub(GRACE) / rest;
             // The repetition takes as long as the first measurement if the remaining time permits.
-            let budget = left.saturating_sub(START).min(whole.mul_f64(part.share));
+            let budget = left.saturating_sub(OVERHEAD).min(whole.mul_f64(part.share));
             if budget < MIN_BUDGET || self.signals.is_received() {
                 break;
             }
@@ -127,15 +127,15 @@ impl Check<'_> {
         judged.extend(found.into_iter().filter(|remark| remark.verdict == NodeVerdict::Bad));
         let bounded = self.figures.iter().any(|figure| figure.bound.is_some());
         if !bounded && judged.is_empty() {
-            let text = "no reference and fewer than five own runs: give --reference";
+            let text = "no reference and fewer than five earlier runs: give --reference";
             judged.push(unknown("no reference", text));
         }
         self.measured = bounded;
         self.remarks.splice(0..0, judged);
     }
 
-    /// True if a figure of the command is below its bound, or if one of them cannot exclude a loss worth acting on.
-    /// Every command reports the clock, so a low clock is measured again only once.
+    /// True if a figure of the command is below its bound or cannot exclude a loss worth acting on. Every command
+    /// reports the clock, so a low clock is measured again only once.
     fn has_low_figure(&self, part: &Part) -> bool {
         let clock = self.clock.iter().filter(|clock| clock.measured.len() < check::MEASUREMENTS);
         let figures = self.figures.iter().filter(|figure| part.measures(&figure.key.test));
@@ -256,7 +256,9 @@ impl Check<'_> {
         match nodegauge_os::check_trusted(&path) {
             Ok(()) => return Some(path),
             Err(why) if why.is_absent() => {}
-            Err(why) => self.notes.push(format!("own runs not read: {}: {why}", path.display())),
+            Err(why) => {
+                self.notes.push(format!("earlier runs not read: {}: {why}", path.display()))
+            }
         }
         None
     }

@@ -19,9 +19,9 @@ pub const MEASURE_TOUCH: &str = "measure-touch";
 /// Size of a cache line.
 const LINE: u64 = 64;
 /// Divisor of the available memory that gives the maximum memory of the probe.
-const SHARE: u64 = 8;
+const MEMORY_DIVISOR: u64 = 8;
 /// Maximum duration of the probe.
-const PROBE: Duration = Duration::from_secs(2);
+const MAX_PROBE_TIME: Duration = Duration::from_secs(2);
 /// Smallest size that a check chooses: arrays of a million elements.
 const MIN_SIZE: Bytes = Bytes::mib(8);
 /// Number of arrays of `stream`.
@@ -40,16 +40,16 @@ pub struct SizingProbe {
 pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe> {
     let program = nodegauge_os::own_program().ok()?;
     let block = TouchRates::BLOCK;
-    let max = machine.memory.available.unwrap_or(block.0) / SHARE / block.0;
+    let max = machine.memory.available.unwrap_or(block.0) / MEMORY_DIVISOR / block.0;
     let threads = u64::from(machine.processor.threads).clamp(1, max.max(1));
     let words = [MEASURE_TOUCH.to_owned(), threads.to_string()];
-    let job = Job::new(CommandLine::new(program, words), deadline.left().min(PROBE));
+    let job = Job::new(CommandLine::new(program, words), deadline.left().min(MAX_PROBE_TIME));
     let ended = nodegauge_toolchain::run(&job, &|| false).ok()?;
     match ended.end {
         ChildEnd::Exited(_) => serde_json::from_str(&ended.stdout).ok(),
         // The probe was killed, i.e. even one thread could not touch its blocks in time.
         ChildEnd::Killed(_) => {
-            Some(SizingProbe { rates: TouchRates::from_block_time(PROBE), cache: None })
+            Some(SizingProbe { rates: TouchRates::from_block_time(MAX_PROBE_TIME), cache: None })
         }
     }
 }
@@ -165,7 +165,7 @@ mod tests {
     use nodegauge_measure::record::{Cache, CacheKind};
 
     const RATES: TouchRates = TouchRates { first: 4e9, later: 20e9, single: 2e9, load: 120e-9 };
-    const MOST: Duration = Duration::from_secs(6);
+    const MAX_TIME: Duration = Duration::from_secs(6);
 
     fn guest(llc: Bytes) -> Machine {
         let cache = Cache {
@@ -189,14 +189,14 @@ mod tests {
         let small = guest(Bytes::mib(32));
         let large = guest(Bytes::mib(300));
         for what in [SizedPart::Arrays, SizedPart::Set] {
-            assert_eq!(PartSize::new(what, None, &small, &RATES, MOST), PartSize::USUAL);
-            let reduced = PartSize::new(what, None, &large, &RATES, MOST);
+            assert_eq!(PartSize::new(what, None, &small, &RATES, MAX_TIME), PartSize::USUAL);
+            let reduced = PartSize::new(what, None, &large, &RATES, MAX_TIME);
             let given = reduced.given.unwrap();
             assert_eq!(reduced.usual, Some(Bytes::mib(1200)));
             assert!(reduced.is_reduced && given.0.is_power_of_two(), "{reduced:?}");
             assert!(given >= Bytes::mib(64), "{what:?}: {given}");
             let time = what.time(given, Bytes::mib(300), &RATES);
-            assert!(time <= MOST / 4, "{what:?}: {time:?}");
+            assert!(time <= MAX_TIME / 4, "{what:?}: {time:?}");
         }
     }
 
@@ -204,7 +204,7 @@ mod tests {
     fn reference_size_is_used_if_it_is_fast_enough() {
         let large = guest(Bytes::mib(300));
         let of = |size: Bytes, rates| {
-            PartSize::new(SizedPart::Arrays, Some(size.0), &large, rates, MOST)
+            PartSize::new(SizedPart::Arrays, Some(size.0), &large, rates, MAX_TIME)
         };
         let same = of(Bytes::mib(100), &RATES);
         assert_eq!((same.given, same.is_reduced), (Some(Bytes::mib(100)), false));
@@ -226,7 +226,7 @@ mod tests {
     fn slow_memory_gives_the_minimum_size() {
         let stopped = TouchRates { first: 1e6, later: 1e6, single: 1e6, load: 1e-4 };
         for machine in [guest(Bytes::mib(32)), Machine::default()] {
-            let size = PartSize::new(SizedPart::Set, None, &machine, &stopped, MOST);
+            let size = PartSize::new(SizedPart::Set, None, &machine, &stopped, MAX_TIME);
             assert_eq!(size.given, Some(MIN_SIZE));
             assert!(size.is_reduced);
         }

@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 
 /// Time after the deadline during which rank 0 waits for the other ranks. They may start later, and a shared file
 /// system may show their files with a delay.
-const LATE: Duration = Duration::from_secs(10);
+const RANK_GRACE: Duration = Duration::from_secs(10);
 /// Interval at which rank 0 looks for the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum size of the file of a rank, in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Example of a command, for hints.
 const EXAMPLE: &str =
@@ -52,8 +52,8 @@ struct RankVerdict {
     line: String,
     /// Smallest of the figures' shares of the reference.
     share: Option<f64>,
-    /// Value of the first figure, or its reciprocal for times, so that higher is better. Nodes are sorted by it if
-    /// there is no reference.
+    /// First measurement of the first figure, which is a rate. If there is no reference, nodes are sorted by it,
+    /// highest first.
     rate: Option<f64>,
 }
 
@@ -143,9 +143,9 @@ impl Vetting {
             rate: report.figures.first().and_then(|figure| figure.values.first().copied()),
         };
         outputs.print(&format!("{}\n", report.line))?;
-        let until = deadline.0 + LATE;
+        let until = deadline.0 + RANK_GRACE;
         if self.job.rank != 0 {
-            return self.pass(&own, until, signals, outputs);
+            return self.deliver(&own, until, signals, outputs);
         }
         let mut collection = Collection::new(
             1..self.job.ranks as usize,
@@ -163,7 +163,7 @@ impl Vetting {
     }
 
     /// Writes the verdict file of this rank, and waits until rank 0 has read it. The file is removed in any case.
-    fn pass(
+    fn deliver(
         &self,
         own: &RankVerdict,
         until: Instant,
@@ -181,8 +181,8 @@ impl Vetting {
         Ok(CommandEnd::Met)
     }
 
-    /// Reads the verdict file of a rank; `None` if it does not exist yet. A file or link of another user is refused and
-    /// reported once, and its rank is added to `refused`.
+    /// Reads the verdict file of a rank; `None` if there is no valid file yet. A file or link of another user is
+    /// refused and reported once, and its rank is added to `refused`.
     fn take(
         &self,
         rank: u32,
@@ -262,10 +262,10 @@ fn list_or_none(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(",") }
 }
 
-/// Reads the verdict file of a rank and removes it; `None` if the file contains the verdict of another rank. Files of
+/// Reads the verdict file of a rank and removes it; `None` if the file contains no valid verdict of this rank. Files of
 /// other users are refused, because all ranks belong to the same user.
 fn read_verdict_file(path: &Path, rank: u32) -> Result<Option<RankVerdict>, TrustError> {
-    let bytes = nodegauge_os::read_trusted_file(path, LONGEST)?;
+    let bytes = nodegauge_os::read_trusted_file(path, MAX_FILE_BYTES)?;
     let Ok(found) = serde_json::from_slice::<RankVerdict>(&bytes) else { return Ok(None) };
     let is_valid = found.rank == rank && found.host.parse::<HostList>().is_ok();
     let _ = std::fs::remove_file(path);

@@ -3,7 +3,7 @@
 use nodegauge_toolchain::CommandLine;
 
 /// Name of this program, with which a command may begin.
-const OWN: &str = "nodegauge";
+const PROGRAM: &str = "nodegauge";
 
 /// Returns the names of two commands: the options and arguments in which they differ. If the programs differ, or if the
 /// commands are equal, the names are the whole commands. If a command only lacks words of the other command, its name
@@ -32,7 +32,7 @@ pub(super) fn names(commands: [&CommandLine; 2]) -> [String; 2] {
 fn words(command: &CommandLine) -> Vec<String> {
     let mut words = command.words().to_vec();
     let program = words.iter().position(|word| !is_variable(word));
-    if let Some(at) = program.filter(|at| words[*at] == OWN && words.len() > at + 1) {
+    if let Some(at) = program.filter(|at| words[*at] == PROGRAM && words.len() > at + 1) {
         words.remove(at);
     }
     words

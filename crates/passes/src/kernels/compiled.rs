@@ -14,7 +14,7 @@ pub const PAGES: &str = "PAGES";
 /// Returns the number of pages that kernels built with a compiler command traverse side by side; `None` for plain
 /// loops.
 pub fn side_by_side(command: &CommandLine) -> Option<u8> {
-    command.defined(PAGES)?.parse().ok().and_then(SideBySide::new)?.above_one()
+    command.macro_value(PAGES)?.parse().ok().and_then(SideBySide::new)?.above_one()
 }
 
 /// Type of the functions in `crates/kernels/probes/kernels.c`; the arguments are the arrays, the number of
@@ -53,7 +53,7 @@ impl CompiledLoop {
     /// Runs the loop on the share of one thread. Returns the sum for a reduction, and 0 for other kernels.
     ///
     /// # Safety
-    /// As for [`Variant::run`](super::Variant::run).
+    /// The requirements of [`Variant::run`](super::Variant::run) apply.
     pub(super) unsafe fn run(&self, args: &Args) -> f64 {
         let n = args.n as isize;
         let [a, b, c, d] = args.at.map(NonNull::as_ptr);

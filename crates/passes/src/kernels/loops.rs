@@ -52,7 +52,7 @@ impl Loop {
     /// Runs the loop on the share of one thread. Returns the sum for a reduction, and 0 for other kernels.
     ///
     /// # Safety
-    /// As for [`Variant::run`].
+    /// The requirements of [`Variant::run`] apply.
     pub unsafe fn run(&self, args: &Args) -> f64 {
         // SAFETY: the caller guarantees the conditions of `Variant::run`.
         unsafe {

@@ -4,7 +4,7 @@
 //! braces of places need quotes. `job` writes job scripts; `rank` writes the code by which a process determines its
 //! rank.
 
-use super::{OpenMpi, OpenMpiVersion, RankSettings, rank_variable, visible};
+use super::{OpenMpi, OpenMpiVersion, RankSettings, device_variables, rank_variable};
 use crate::numa::MemoryPolicy;
 use crate::ranks::{RankPlace, RankPlan};
 use nodegauge_machine::Topology;
@@ -88,7 +88,8 @@ pub fn omp(job: &EmittedRanks<'_>) -> String {
         text.push_str("# memory policy: not available as an OpenMP variable; see --emit numactl\n");
     }
     let own = plan.ranks.iter().map(super::omp).enumerate();
-    let each: Vec<_> = own.map(|(rank, words)| [words, visible(plan, rank)].concat()).collect();
+    let each: Vec<_> =
+        own.map(|(rank, words)| [words, device_variables(plan, rank)].concat()).collect();
     match each.as_slice() {
         [first, rest @ ..] if rest.iter().all(|other| other == first) => text + &exports(first),
         _ => {
@@ -125,7 +126,7 @@ pub fn wrapper(job: &EmittedRanks<'_>) -> String {
     };
     let remark = format!(
         "use: mpirun -np {np} --bind-to none sh FILE PROGRAM [ARGUMENT]...; srun likewise\n\
-         # RANK_VARIABLE=NAME in the environment names the launcher's variable with the rank, if it is not found"
+         # if no rank is found, set RANK_VARIABLE to the name of the launcher's variable with the rank"
     );
     head(job, &remark) + &by_rank(job, QUOTE)
 }
@@ -196,7 +197,7 @@ fn mpich_commands(job: &EmittedRanks<'_>) -> String {
 
 /// Returns the command of one rank with its variables and its binding.
 fn rank_command(plan: &RankPlan, rank: usize, place: &RankPlace, quote: char) -> String {
-    let variables = [super::rank_thread_variables(place), visible(plan, rank)].concat();
+    let variables = [super::rank_thread_variables(place), device_variables(plan, rank)].concat();
     let environment = env_words(&variables, quote);
     let words: String = super::numactl(place).iter().map(|word| format!("{word} ")).collect();
     format!("env {environment}{words}\"$@\"")

@@ -46,7 +46,7 @@ impl KmpAffinity {
         Ok((0..threads as usize).map(|t| masks[(start + t) % masks.len()].clone()).collect())
     }
 
-    /// Returns the default number of threads: one per entry with a proclist, one per hardware thread with
+    /// Returns the default number of threads: one per CPU or set of a proclist, one per hardware thread with
     /// granularity fine, otherwise one per core.
     pub fn default_threads(&self, topology: &Topology) -> u32 {
         let count = match (&self.kind, self.granularity) {
@@ -96,7 +96,7 @@ fn cores(topology: &Topology) -> Vec<Vec<CpuId>> {
 /// Objects of the machine as libomp distinguishes them.
 struct Objects<'a> {
     topology: &'a Topology,
-    /// For each allowed CPU, the allowed CPUs of the object (of the given granularity) that contains it.
+    /// Allowed CPUs of the object (of the given granularity) to which each allowed CPU belongs.
     group_of: BTreeMap<CpuId, Vec<CpuId>>,
 }
 

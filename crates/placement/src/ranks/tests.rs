@@ -258,7 +258,7 @@ fn rank_error_states_the_limits_of_the_machine() {
     );
     assert_eq!(
         error(RankRequest { cpus: "0-2".parse().ok(), ..some.clone() }),
-        "--cpus has 3 entries, but there are 2 ranks of 1 thread\nhint: give 2 CPUs, or one group per rank, e.g. --cpus '{0-3},{4-7}'"
+        "--cpus has 3 entries for 2 ranks of 1 thread\nhint: give 2 CPUs, or one group per rank, e.g. --cpus '{0-3},{4-7}'"
     );
     let policy = RankRequest { policy: LecturePolicy::new(3), ..some.clone() };
     assert_eq!(

@@ -7,9 +7,10 @@ use nodegauge_measure::stats::Better;
 
 /// Maximum number of samples that are drawn in a row; of more samples, every n-th is drawn.
 const MAX_SAMPLES: usize = 200;
-/// Height of the drawing and of its bar, in pixels.
+/// Height of the drawing, in pixels.
 const HEIGHT: f64 = 32.0;
-const THICK: f64 = 14.0;
+/// Height of the bar, in pixels.
+const BAR_HEIGHT: f64 = 14.0;
 /// Number of heights at which samples are drawn, to reduce overlap.
 const LANES: usize = 5;
 /// Height of the names above the drawing, in pixels.
@@ -23,7 +24,7 @@ const MAX_NAMES: usize = 8;
 /// Margin on both sides of the values of nodes, as a share of their range.
 const ROOM: f64 = 0.04;
 
-/// Words for the values on a bar.
+/// Words and CSS class for the values on a bar: samples, or values of nodes.
 struct Words {
     quoted: &'static str,
     limit: &'static str,
@@ -227,7 +228,7 @@ fn named_in_words(bar: &Bar) -> Option<String> {
 
 /// Returns a rectangle that begins at the left edge and is centred vertically on `middle`.
 fn rect(class: &str, width: &str, middle: f64) -> Markup {
-    let [top, thick] = [middle - THICK / 2.0, THICK].map(|size| size.to_string());
+    let [top, thick] = [middle - BAR_HEIGHT / 2.0, BAR_HEIGHT].map(|size| size.to_string());
     let place = [("class", class), ("x", "0"), ("y", &top), ("width", width), ("height", &thick)];
     element("rect", &[&place[..], &[("rx", "3")]].concat(), [])
 }

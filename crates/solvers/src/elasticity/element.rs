@@ -10,7 +10,7 @@ pub const CORNERS: usize = 8;
 /// Elastic constants of an isotropic material.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Material {
-    /// Young's modulus.
+    /// Young's modulus, in any unit of pressure.
     pub young: f64,
     /// Poisson's ratio, above -1 and below 0.5.
     pub poisson: f64,

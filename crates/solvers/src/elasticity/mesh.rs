@@ -18,7 +18,7 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Returns the edge length of an element.
+    /// Returns the edge length of an element; the longest edge of the box is 1.
     pub fn edge(&self) -> f64 {
         1.0 / self.elements.into_iter().max().unwrap_or(1) as f64
     }
@@ -44,7 +44,7 @@ impl Mesh {
     }
 
     /// Returns the coordinates of the corner of the box that is opposite the origin.
-    pub fn far(&self) -> [f64; 3] {
+    pub fn far_corner(&self) -> [f64; 3] {
         self.point(self.elements)
     }
 
@@ -144,14 +144,14 @@ impl Subdomain {
         (0..self.known_nodes()).filter(move |local| owned.next_if_eq(local).is_none())
     }
 
-    /// Returns the number of mesh points that share an element with a mesh point, including the mesh point itself.
+    /// Returns the number of mesh points that share an element with the mesh point `node`, including `node` itself.
     pub fn neighbour_count(&self, node: [usize; 3]) -> usize {
         let nodes = self.mesh.nodes();
         (0..3).map(|axis| adjacent(node[axis], &(0..nodes[axis])).len()).product()
     }
 
-    /// Returns the number of owned mesh points that share an element with an owned mesh point, including the mesh
-    /// point itself.
+    /// Returns the number of owned mesh points that share an element with the owned mesh point `node`, including `node`
+    /// itself.
     pub fn owned_neighbour_count(&self, node: [usize; 3]) -> usize {
         (0..3).map(|axis| adjacent(node[axis], &self.owned[axis]).len()).product()
     }
@@ -175,8 +175,9 @@ impl Subdomain {
         }
     }
 
-    /// Returns the local numbers of the 27 neighbours of an inner mesh point of the rank. The neighbours are on nine
-    /// lines along x; for each line, in ascending order, the first of three consecutive numbers is returned.
+    /// Returns the nine lines along x that contain the 27 neighbours of an inner mesh point of the rank. Each line is
+    /// represented by the local number of its first neighbour; its other two neighbours have the next two numbers.
+    /// Lines are in ascending order.
     #[inline]
     pub fn lines_around(&self, node: [usize; 3]) -> [usize; 9] {
         let [width, depth] = [0, 1].map(|axis| self.known[axis].len());
@@ -184,8 +185,8 @@ impl Subdomain {
         std::array::from_fn(|line| first + width * (line % 3 + depth * (line / 3)))
     }
 
-    /// Returns the mesh points that share an element with an owned mesh point, each with its position among the 27
-    /// neighbours. The position of the mesh point itself is [`SELF`].
+    /// Returns the mesh points that share an element with the owned mesh point `node`, each with its position among the
+    /// 27 neighbours. The position of `node` itself is [`SELF`].
     pub fn neighbours(&self, node: [usize; 3]) -> impl Iterator<Item = (usize, [usize; 3])> {
         let nodes = self.mesh.nodes();
         (0..NEIGHBOURS).filter_map(move |place| {
@@ -218,7 +219,8 @@ mod tests {
         let counted: usize =
             whole.owned_nodes().map(|n| whole.neighbours(whole.node(n)).count()).sum();
         assert_eq!((mesh.count(), mesh.blocks(), counted), (24, 10 * 4 * 7, 10 * 4 * 7));
-        assert!((mesh.far()[0] - 1.0).abs() < 1e-15 && (mesh.far()[2] - 2.0 / 3.0).abs() < 1e-15);
+        let far = mesh.far_corner();
+        assert!((far[0] - 1.0).abs() < 1e-15 && (far[2] - 2.0 / 3.0).abs() < 1e-15);
         for local in 0..whole.known_nodes() {
             assert_eq!(whole.local(whole.node(local)), local);
         }

@@ -76,7 +76,7 @@ impl<'a> Assembler<'a> {
     /// Determines the kinds of the mesh points with these local numbers, by their prescribed displacements.
     pub fn classify(&self, all: &NodeKinds, nodes: Range<usize>, kinds: &mut [u8]) {
         let mesh = &self.subdomain.mesh;
-        let far = mesh.far();
+        let far = mesh.far_corner();
         let mut finder = all.finder();
         for (local, kind) in nodes.zip(kinds) {
             let fixed = self.problem.fixed(mesh.point(self.subdomain.node(local)), far);
@@ -120,7 +120,7 @@ impl<'a> Assembler<'a> {
     /// Applies the prescribed displacements of a mesh point and its neighbours to the rows of the mesh point.
     fn prescribe(&self, node: [usize; 3], row: &mut Row) {
         let mesh = &self.subdomain.mesh;
-        let far = mesh.far();
+        let far = mesh.far_corner();
         let own = self.problem.fixed(mesh.point(node), far);
         for (place, other) in self.subdomain.neighbours(node) {
             let fixed = match place {
@@ -192,7 +192,7 @@ mod tests {
         let whole = Subdomain::whole(Mesh { elements: [4, 3, 5] });
         let assembler = Assembler::new(&whole, &Stretch).unwrap();
         let row = |node| assembler.row(node);
-        let exact = |node| Stretch.exact(whole.mesh.point(node), whole.mesh.far());
+        let exact = |node| Stretch.exact(whole.mesh.point(node), whole.mesh.far_corner());
         for node in whole.owned_nodes().map(|local| whole.node(local)) {
             let mine = row(node);
             let mut residual = mine.rhs;

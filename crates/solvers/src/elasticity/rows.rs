@@ -39,7 +39,7 @@ pub struct RowMaker<'a> {
     kinds: &'a [u8],
     numbers: HashMap<Surroundings, usize>,
     kept: Vec<MadeRow>,
-    /// Surroundings of the last mesh point whose rows are kept, and the number of these rows.
+    /// Surroundings of the last mesh point whose rows are kept, and the index of these rows in `kept`.
     last: (Surroundings, usize),
     /// Rows that belong to a single mesh point.
     single: Vec<MadeRow>,
@@ -59,7 +59,8 @@ impl<'a> RowMaker<'a> {
         }
     }
 
-    /// Returns the number of the rows of the mesh point with a local number. Computes the rows if they are not kept.
+    /// Returns the [`RowNumber`] of the rows of the mesh point with the local number `local`. Computes the rows if they
+    /// are not kept.
     #[inline]
     pub fn make(&mut self, local: usize) -> RowNumber {
         let node = self.assembler.subdomain.node(local);
@@ -108,8 +109,8 @@ impl<'a> RowMaker<'a> {
         surroundings
     }
 
-    /// Returns the number of the kept rows for these surroundings, and computes the rows if necessary. Returns `None`
-    /// if no more rows can be kept.
+    /// Returns the index of the kept rows for these surroundings, and computes the rows if necessary. Returns `None` if
+    /// no more rows can be kept.
     fn kept_row(
         &mut self,
         node: [usize; 3],

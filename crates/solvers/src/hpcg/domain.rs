@@ -56,8 +56,8 @@ fn map_and_touch(shape: &VectorShape) -> Result<Array<f64>, Failure> {
     Ok(vector)
 }
 
-/// Number of sweeps per candidate loop in the choice of loops; the shortest time is used.
-const TURNS: usize = 3;
+/// Number of forward and backward sweeps per candidate in the choice of loops; the shortest time is used.
+const SWEEPS_TIMED: usize = 3;
 
 /// Domain of one thread, in memory that the thread has touched first.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl Domain {
     pub fn choose(&mut self, place: &DomainExchangePoint<'_>, all: &[LoopCode]) {
         let mut best = vec![f64::INFINITY; all.len()];
         let Level { matrix, r, x, t } = &mut self.levels[0];
-        for _ in 0..TURNS {
+        for _ in 0..SWEEPS_TIMED {
             for (code, shortest) in all.iter().zip(&mut best) {
                 place.sum(0.0, false);
                 let begun = monotonic_nanos();

@@ -58,7 +58,7 @@ pub struct DomainPlan<'a> {
 /// Request for one set.
 #[derive(Clone, Copy)]
 struct SetRequest<'a> {
-    /// True if HPCG's tests have been run and are not run again.
+    /// True if HPCG's tests have already been run; they are not run again.
     pub tested: bool,
     /// Criteria for the end of the iterations.
     pub until: StopCriteria<'a>,

@@ -26,7 +26,7 @@ use std::time::Duration;
 /// the core-to-core round trip.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Number of products that are measured with every candidate; the shortest time is used.
-const TURNS: usize = 5;
+const PRODUCTS_TIMED: usize = 5;
 /// Number of products over which the time for creating a storage format is spread when formats are compared.
 const PRODUCTS_PER_FORMAT: f64 = 100.0;
 
@@ -575,7 +575,7 @@ unsafe fn preconditioners(
     end: &EndCheck,
 ) -> [f64; 2] {
     let mut best = [f64::INFINITY; 2];
-    for _ in 0..TURNS {
+    for _ in 0..PRODUCTS_TIMED {
         if end.is_ended(context, halo) {
             return best;
         }
@@ -612,7 +612,7 @@ unsafe fn products(
     // SAFETY: the rows belong to this thread; x is read after the first barrier.
     unsafe { x.part_mut(3 * own.start..3 * own.end) }.fill(1.0);
     let mut best = vec![f64::INFINITY; ways.len()];
-    for _ in 0..TURNS {
+    for _ in 0..PRODUCTS_TIMED {
         if end.is_ended(context, halo) {
             break;
         }
@@ -651,8 +651,10 @@ pub fn rank_grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
         .reduce(|best, next| if surface(next, nodes) <= surface(best, nodes) { next } else { best })
         .ok_or_else(|| {
             let shown = nodes.map(|n| n.to_string()).join(" x ");
-            Failure::insufficient(format!("{ranks} ranks cannot divide a mesh of {shown} points"))
-                .hint("use fewer ranks or more --elements")
+            Failure::insufficient(format!(
+                "a mesh of {shown} points cannot be divided among {ranks} ranks"
+            ))
+            .hint("use fewer ranks or more --elements")
         })
 }
 
@@ -672,7 +674,7 @@ mod tests {
         assert_eq!(rank_grid(Mesh { elements: [9; 3] }, 8).unwrap(), [2, 2, 2]);
         let error = rank_grid(mesh, 41).unwrap_err().to_string();
         assert!(
-            error.starts_with("41 ranks cannot divide a mesh of 10 x 10 x 40 points"),
+            error.starts_with("a mesh of 10 x 10 x 40 points cannot be divided among 41 ranks"),
             "{error}"
         );
     }

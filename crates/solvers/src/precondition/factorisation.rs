@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_rows_have_factors_of_general_search() {
+    fn repeated_rows_have_same_factors_as_general_search() {
         for threads in [1, 3] {
             for (fast, general) in numberings(threads).into_iter().zip(numberings(threads)) {
                 let [fast, general] = [factorised(fast, false), factorised(general, true)];

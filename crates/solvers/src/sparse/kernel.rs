@@ -276,12 +276,12 @@ unsafe fn slice_group_product<S: InstructionSet, const ASK: bool, const N: usize
         let shortest = places.iter().fold(usize::MAX, |min, (first, end)| min.min(end - first));
         for step in 0..shortest {
             for part in 0..N {
-                add_place::<S, ASK>(slices, places[part].0 + step, x, &mut sums[part]);
+                add_block_column::<S, ASK>(slices, places[part].0 + step, x, &mut sums[part]);
             }
         }
         for part in 0..N {
             for place in places[part].0 + shortest..places[part].1 {
-                add_place::<S, ASK>(slices, place, x, &mut sums[part]);
+                add_block_column::<S, ASK>(slices, place, x, &mut sums[part]);
             }
             let row = slices.first + these[part] * LANES;
             for lane in 0..LANES.min(slices.end - row) {
@@ -292,12 +292,12 @@ unsafe fn slice_group_product<S: InstructionSet, const ASK: bool, const N: usize
     }
 }
 
-/// Adds the products of one column of blocks.
+/// Adds to `sums` the products of the blocks in one column of blocks and x; `place` is the index of the column.
 ///
 /// # Safety
-/// The requirements of [`slices`] apply, and `place` must be in one of the slices.
+/// The requirements of [`slices`] apply, and the column must belong to one of the slices.
 #[inline(always)]
-unsafe fn add_place<S: InstructionSet, const ASK: bool>(
+unsafe fn add_block_column<S: InstructionSet, const ASK: bool>(
     slices: &Slices,
     place: usize,
     x: *const f64,

@@ -37,11 +37,15 @@ fn steps() -> [Step; 3] {
     ["baseline", "binding", "loop"].map(step)
 }
 
-fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample]) -> Measured<'a> {
+fn measured<'a>(
+    steps: &'a [Step],
+    rounds: &'a [Vec<Sample>],
+    alone: &'a [Sample],
+) -> MeasuredSteps<'a> {
     let selected =
         SelectedRounds::from_rounds(rounds, &[false, true, true, true], CountingRounds::OneRegime);
     let SelectedRounds { rounds: counted, is_settled: settled, .. } = selected;
-    Measured {
+    MeasuredSteps {
         steps,
         kernels: vec![Kernel::Copy, Kernel::Triad],
         bytes: vec![16.0, 24.0],

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Flags for a shared object. All supported compilers accept gcc's flags.
-const SHARED: [&str; 2] = ["-shared", "-fPIC"];
+const SHARED_FLAGS: [&str; 2] = ["-shared", "-fPIC"];
 
 /// Result of building one kernel: a loop, or the reason why there is none.
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ impl CompiledKernels {
 
 /// Maximum elapsed time of a self-test, as a multiple of the limit of its CPU time. A node with other load needs more
 /// elapsed time.
-const ELAPSED: u32 = 10;
+const MAX_ELAPSED_FACTOR: u32 = 10;
 
 /// Builder of kernels, with a private directory for its files.
 pub struct KernelBuilder<'a> {
@@ -163,7 +163,7 @@ impl<'a> KernelBuilder<'a> {
         std::fs::write(&source, C_SOURCE)
             .map_err(|cause| Scratch::error(self.scratch.path(), &cause))?;
         let element = if self.element == Element::F32 { "float" } else { "double" };
-        let mut flags = SHARED.map(str::to_owned).to_vec();
+        let mut flags = SHARED_FLAGS.map(str::to_owned).to_vec();
         flags.push(format!("-DELEMENT={element}"));
         let name = format!("kernels-{}.so", self.made);
         let limit = self.limits.compile;
@@ -172,7 +172,8 @@ impl<'a> KernelBuilder<'a> {
         Ok(program.path)
     }
 
-    /// Returns the reason why there is no library, as text for the record; an interrupt remains an error.
+    /// Returns the text for the record if the compiler failed or exceeded its time limit; every other error remains an
+    /// error.
     fn in_words(&self, error: ToolchainError) -> Result<String, ToolchainError> {
         let why = match error {
             ToolchainError::Compile { status, errors, flags, .. } => {
@@ -252,7 +253,7 @@ impl<'a> KernelBuilder<'a> {
         ];
         let job = Job {
             folder: self.scratch.path().to_owned(),
-            ..Job::new(self.self_test.with(words), self.limits.trial * ELAPSED)
+            ..Job::new(self.self_test.with(words), self.limits.trial * MAX_ELAPSED_FACTOR)
         };
         let output = run(&job, interrupted)?;
         Ok(match output.end {

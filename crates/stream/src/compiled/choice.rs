@@ -51,7 +51,7 @@ impl CompilerChoice {
     pub fn check_macros(&self) -> Result<(), Failure> {
         let Self::Command(command) = self else { return Ok(()) };
         let mut macros = OPTION_MACROS.iter();
-        let defined = macros.find(|(name, _)| command.defined(name).is_some());
+        let defined = macros.find(|(name, _)| command.macro_value(name).is_some());
         let Some((name, option)) = defined else { return Ok(()) };
         Err(Failure::usage(format!(
             "--compiler '{command}': the kernels of nodegauge ignore the macro \
@@ -93,7 +93,7 @@ impl ChosenCompiler {
     pub(super) fn with_pages(self, pages: &[SideBySide]) -> Vec<Self> {
         let mut all = vec![self];
         if let Self { choice: CompilerChoice::Command(command), preset: false } = &all[0]
-            && command.defined(PAGES).is_none()
+            && command.macro_value(PAGES).is_none()
         {
             let several = pages.iter().filter_map(|pages| pages.above_one());
             let more = several

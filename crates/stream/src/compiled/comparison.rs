@@ -24,7 +24,7 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::nontemporal_memcpy_bytes;
 
 /// Number of passes per turn that are kept.
-const KEPT: usize = 2;
+const KEPT_PASSES: usize = 2;
 
 /// Native kernels or kernels of a compiler, with the state of their measurement.
 struct MeasuredKernels {
@@ -46,7 +46,7 @@ impl MeasuredKernels {
     /// Runs one pass that is discarded (in the first turn it is the warm-up), and then the passes of the turn.
     fn turn(&mut self, point: &mut StreamPoint, turn: Turn) -> Result<Vec<Sample>, ArenaError> {
         // The first round is short, so that a round can be completed even with a short budget.
-        let kept = if turn.round == 0 { 1 } else { KEPT };
+        let kept = if turn.round == 0 { 1 } else { KEPT_PASSES };
         let due = turn.remaining.map_or(kept, |due| kept.min(due));
         if due == 0 {
             return Ok(Vec::new());

@@ -31,7 +31,7 @@ pub fn installed() -> Result<Vec<InstalledCompiler>, Failure> {
     if found.is_empty() {
         let known: Vec<&str> = presets::FAMILIES.iter().map(|family| family.name).collect();
         return Err(Failure::missing(format!(
-            "no supported compiler is installed: {}",
+            "none of the supported compilers is installed: {}",
             known.join(", "),
         ))
         .hint("give a compiler with its flags, e.g. --compiler 'cc -O3'"));
@@ -42,7 +42,7 @@ pub fn installed() -> Result<Vec<InstalledCompiler>, Failure> {
 /// Resolves choices to the compilers of this system.
 ///
 /// # Errors
-/// Fails if all installed compilers are requested and there are none.
+/// Fails if a command defines a macro of stream.c, and if all installed compilers are requested and there are none.
 pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failure> {
     choices.iter().try_for_each(CompilerChoice::check_macros)?;
     let installed = if choices.contains(&CompilerChoice::All) { installed()? } else { Vec::new() };
@@ -75,10 +75,8 @@ pub fn limits() -> Result<CompileLimits, Failure> {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => {
             Ok(CompileLimits::from_compile_time(Duration::from_secs_f64(seconds)))
         }
-        _ => {
-            Err(Failure::usage(format!("{LIMIT} is {text:?}: expected seconds from 0.1 to 86400"))
-                .hint("unset it for the default of 60"))
-        }
+        _ => Err(Failure::usage(format!("{LIMIT} is {text:?}: expected 0.1 to 86400 seconds"))
+            .hint("unset it for the default of 60 seconds")),
     }
 }
 
@@ -154,7 +152,7 @@ impl CompiledPlan {
     /// Plans a comparison with the compilers of `choices`.
     ///
     /// # Errors
-    /// Fails if all installed compilers are requested and there are none.
+    /// Fails if the choices cannot be resolved, and if the environment variable of the time limit has an invalid value.
     pub fn new(arrangement: Arrangement, choices: &[CompilerChoice]) -> Result<Self, Failure> {
         let options = &arrangement.options;
         let pages = tuner::pages_tried(options.arrays.constraints());

@@ -8,6 +8,7 @@ use nodegauge_analysis::facts::machine_changes;
 use nodegauge_gauge::Site;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::shared;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Figure, Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Fraction, Seconds};
 use nodegauge_placement::Placement;
@@ -45,7 +46,7 @@ impl PlannedRate {
     }
 }
 
-/// Returns the rate from the best available source of a run with these threads; `None` if no rate is known.
+/// Returns the rate of a run with these threads, from the best available source; `None` if no rate is known.
 pub(super) fn planned(
     site: &Site,
     placement: &Placement,
@@ -65,7 +66,7 @@ pub(super) fn planned(
     )
 }
 
-/// Returns the rates of the newest saved run of this machine on as many threads.
+/// Returns the rates of the newest saved run; `None` if it was on another machine or another number of threads.
 fn saved(
     site: &Site,
     threads: u32,
@@ -119,7 +120,7 @@ fn published(site: &Site, threads: u32, theoretical: Option<&Figure>) -> Option<
 fn published_basis(node: &PublishedNode, share: Option<Fraction>) -> String {
     let share = share.map(|share| format!("{share} of the theoretical bandwidth, "));
     let title = node.to_string();
-    let threads = node.threads.map(|threads| format!("{threads} threads"));
+    let threads = node.threads.map(|threads| counted(threads as usize, "thread"));
     // Some settings contain the number of threads.
     let threads = threads.filter(|threads| !title.contains(threads.as_str()));
     let threads = threads.map(|threads| format!(", {threads}")).unwrap_or_default();

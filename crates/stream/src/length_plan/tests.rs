@@ -144,7 +144,7 @@ fn impossible_plan_is_refused_with_a_hint() {
     assert!(plan_of(&little, &sized("1GiB")).is_ok());
     let without_caches = site("Package:4 Core:4 PU:1", None, None);
     let unknown = refused(&without_caches, &StreamRequest::default());
-    assert_eq!(unknown, "neither the caches nor the memory of the machine are known");
+    assert_eq!(unknown, "neither the caches nor the memory of the machine is known");
     let tune = StreamRequest { tune: true, ..StreamRequest::default() };
     assert_eq!(refused(&little, &tune), "--plan cannot be used with --tune");
     let mut swept = StreamRequest::default();

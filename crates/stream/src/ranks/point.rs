@@ -28,7 +28,7 @@ pub struct RanksPoint {
     loops: Vec<Loop>,
     /// True if core-to-core latencies are measured between ranks, i.e. if each rank has one thread on its own CPU.
     ping_pong: bool,
-    /// NUMA nodes on which the pages of each rank are expected; `None` if the pages may be on any node.
+    /// NUMA nodes on which the pages of each rank are expected; `None` if the pages may be on any NUMA node.
     expected: Vec<Option<Vec<u32>>>,
     /// Last observation. It is returned if a rank is lost.
     seen: TargetObservations,
@@ -74,7 +74,7 @@ impl RanksPoint {
 }
 
 /// Returns the NUMA nodes on which the pages of a rank are expected: the NUMA nodes of the rank's policy or, without a
-/// policy, the nodes nearest to its CPUs.
+/// policy, those nearest to the rank's CPUs.
 fn expected(place: &RankPlace, topology: &Topology) -> Option<Vec<u32>> {
     let nodes = match &place.memory {
         MemoryPolicy::Default | MemoryPolicy::Local if place.placement.bind == Bind::None => {
@@ -161,7 +161,7 @@ impl RanksPoint {
             Response::PassResult(passed) => Some(passed),
             _ => None,
         });
-        Ok(joined(&parts.collect::<Vec<_>>()))
+        Ok(joint_sample(&parts.collect::<Vec<_>>()))
     }
 
     fn combine(&self, parts: &[PointSeen]) -> TargetObservations {
@@ -220,7 +220,7 @@ fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, Fraction>>]) -> Option<BTre
 
 /// Combines the passes of all ranks into one sample. Times are from the earliest start to the latest end of any rank;
 /// the interference of all ranks is included.
-fn joined(parts: &[PassResult]) -> Sample {
+fn joint_sample(parts: &[PassResult]) -> Sample {
     let kernels = parts.first().map_or(0, |part| part.spans.len());
     let mut whole = Vec::new();
     let mut part_causes = Vec::new();
@@ -280,7 +280,7 @@ mod tests {
             causes: Vec::new(),
             part_causes: Vec::new(),
         };
-        let sample = joined(&[part(1000, 3000), part(1500, 4000)]);
+        let sample = joint_sample(&[part(1000, 3000), part(1500, 4000)]);
         assert!((sample.seconds[0] - 3e-6).abs() < 1e-12);
         assert!((sample.per_process[1][0] - 2.5e-6).abs() < 1e-12);
         assert!(sample.round_trips.0.is_nan());

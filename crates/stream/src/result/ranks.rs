@@ -13,7 +13,7 @@ use nodegauge_placement::cpus::number_ranges;
 /// Maximum share of pages outside the requested NUMA nodes.
 const MAX_MISPLACED_SHARE: f64 = 0.02;
 /// Maximum deviation of a NUMA node's share of interleaved pages from an even share.
-const UNEVEN: f64 = 0.1;
+const MAX_SKEW: f64 = 0.1;
 
 /// Adds the processes to the configuration of kernel number `i`.
 pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut StreamConfig) {
@@ -42,11 +42,11 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
 /// Compares the pages of each rank with the policy of this rank. `together` contains the NUMA nodes of the pages of all
 /// ranks.
 pub(crate) fn numa(ranks: &[RankObservations], together: NumaConfig) -> NumaConfig {
-    let held: Vec<Fraction> = ranks.iter().filter_map(held).collect();
+    let held: Vec<Fraction> = ranks.iter().filter_map(policy_share).collect();
     let mean = held.iter().copied().sum::<Fraction>() / held.len() as f64;
     let unchecked = ranks.iter().find_map(|rank| rank.unchecked.clone());
     NumaConfig {
-        asked: asked(ranks),
+        asked: policies_in_words(ranks),
         held: (!held.is_empty()).then_some(mean),
         unchecked: unchecked.filter(|_| held.is_empty()),
         ..together
@@ -54,7 +54,7 @@ pub(crate) fn numa(ranks: &[RankObservations], together: NumaConfig) -> NumaConf
 }
 
 /// Returns the policies of the ranks: the common one, or each policy with its ranks.
-fn asked(ranks: &[RankObservations]) -> String {
+fn policies_in_words(ranks: &[RankObservations]) -> String {
     let policies = ranks.iter().map(|rank| (rank.policy.to_string(), rank.config.rank));
     let groups = grouped(policies);
     match &groups[..] {
@@ -69,7 +69,7 @@ fn asked(ranks: &[RankObservations]) -> String {
 }
 
 /// Returns the share of a rank's pages on the NUMA nodes that its policy requires; `None` if this is unknown.
-fn held(rank: &RankObservations) -> Option<Fraction> {
+fn policy_share(rank: &RankObservations) -> Option<Fraction> {
     let expected = rank.expected.as_ref()?;
     let got = rank.config.memory_got.as_ref()?;
     match rank.policy {
@@ -116,15 +116,18 @@ fn doubt(rank: &RankObservations) -> Option<String> {
     let nodes = number_ranges(expected.iter().copied());
     if there < 1.0 - MAX_MISPLACED_SHARE {
         let astray = Fraction(1.0 - there).in_whole_percent();
-        return Some(format!("{astray} of the pages are not on NUMA node {nodes}"));
+        let noun = if expected.len() > 1 { "NUMA nodes" } else { "NUMA node" };
+        return Some(format!("{astray} of the pages are not on {noun} {nodes}"));
     }
     let even = 1.0 / expected.len() as f64;
     let interleaved =
         matches!(rank.policy, MemoryPolicy::Interleave(_)) && rank.unchecked.is_none();
     let node =
-        expected.iter().find(|node| (on(node) - even).abs() > UNEVEN).filter(|_| interleaved)?;
+        expected.iter().find(|node| (on(node) - even).abs() > MAX_SKEW).filter(|_| interleaved)?;
     let share = Fraction(on(node)).in_whole_percent();
-    Some(format!("NUMA node {node} has {share} of the pages, which are interleaved over {nodes}"))
+    Some(format!(
+        "NUMA node {node} has {share} of the pages, which are interleaved over NUMA nodes {nodes}"
+    ))
 }
 
 #[cfg(test)]
@@ -201,7 +204,7 @@ mod tests {
             doubts(&broken),
             [
                 "ranks 1-2: pages are not on the requested NUMA nodes: 100 % of the pages are not on NUMA node 1",
-                "rank 5: pages are not on the requested NUMA nodes: NUMA node 0 has 90 % of the pages, which are interleaved over 0-1"
+                "rank 5: pages are not on the requested NUMA nodes: NUMA node 0 has 90 % of the pages, which are interleaved over NUMA nodes 0-1"
             ]
         );
     }

@@ -1,5 +1,5 @@
 //! Check whether caches hold part of the arrays. The same loop runs interleaved over half of each array and over the
-//! whole arrays. If the two rates agree within [`ALIKE`], longer arrays would not change the figures.
+//! whole arrays. If the two rates agree within [`MAX_UNCACHED_RATIO`], longer arrays would not change the figures.
 //!
 //! Each measurement traverses the half or the whole arrays twice and keeps the second time. The caches then already
 //! contain as much of the data as fits.
@@ -13,14 +13,14 @@ use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
 use nodegauge_measure::stats::{self, Better, Summary};
 
 /// Maximum ratio of the rate over half an array to the rate over the whole array at which caches have no effect.
-pub(crate) const ALIKE: f64 = 1.05;
+pub(crate) const MAX_UNCACHED_RATIO: f64 = 1.05;
 
 /// Result of the size check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SizeCheck {
     /// Kernel of the loop that was measured.
     pub kernel: Kernel,
-    /// Median of the ratio of the rate over half the arrays to the rate over the whole.
+    /// Median ratio of the rate over half the arrays to the rate over the whole arrays.
     pub ratio: f64,
     /// 95 % confidence interval of the median; with fewer than six ratios, the range of all ratios.
     pub within: [f64; 2],
@@ -40,7 +40,7 @@ impl SizeCheck {
 
     /// True if caches increase the rate over half the arrays by more than the noise.
     pub(crate) fn finds_cache(&self) -> bool {
-        self.within[0] > ALIKE
+        self.within[0] > MAX_UNCACHED_RATIO
     }
 
     /// Returns the reason why figures of these arrays are suspect; `None` if caches have no effect.

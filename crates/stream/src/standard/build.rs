@@ -149,7 +149,7 @@ impl Source {
     }
 }
 
-/// True if the text of a source, in lower case, includes the header of MPI, in C or in Fortran.
+/// True if the text of a source, in lower case, includes a header of MPI (C, Fortran) or uses its module (Fortran).
 fn calls_mpi(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.trim();
@@ -198,7 +198,7 @@ impl BuildArrays {
         ];
         let mut flags: Vec<String> = values
             .into_iter()
-            .filter(|(name, _)| command.defined(name).is_none())
+            .filter(|(name, _)| command.macro_value(name).is_none())
             .filter_map(|(name, value)| Some(format!("-D{name}={}", value?)))
             .collect();
         let data = 3 * self.element.bytes() * (self.elements + self.offset);

@@ -8,11 +8,13 @@ use nodegauge_measure::figure_names::stream::TEST;
 use nodegauge_measure::record::{Category, Measurement, Quoted};
 use nodegauge_measure::{Unit, printed};
 
-/// Line before the rates.
+/// Line that precedes the rates of the processes.
 const BEGIN: &str = "Triad Rate (MB/s):";
-/// Labels of the summary.
+/// Label of the maximum rate in the summary.
 const MAX_LABEL: &str = "TRIAD_MAX ";
+/// Label of the minimum rate in the summary.
 const MIN_LABEL: &str = "TRIAD_MIN ";
+/// Label of the mean rate in the summary.
 const MEAN_LABEL: &str = "TRIAD_AVG ";
 
 /// Returns the figures of a text; `None` if the text is not an output of this program. The error is a text for the end

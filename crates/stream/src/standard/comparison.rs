@@ -12,7 +12,7 @@ use crate::point::StreamPoint;
 use crate::result::{self, StreamEvidence};
 use crate::size::check::SizeCheck;
 use crate::standard::build::{self, StandardBuild};
-use crate::standard::figures::{self, BuildRuns, Expected};
+use crate::standard::figures::{self, BuildRuns, ExpectedOutput};
 use crate::standard::output::StreamOutput;
 use crate::standard::stack;
 use crate::target::Target;
@@ -42,10 +42,10 @@ const PASSES: usize = 5;
 /// Number of runs of each build if the user sets the number of native samples.
 const RUNS: usize = 3;
 /// Time budget if the user sets the number of samples; practically unlimited.
-const ENDLESS: Duration = Duration::from_secs(1 << 30);
+const NO_TIME_LIMIT: Duration = Duration::from_secs(1 << 30);
 /// Maximum factor by which a build is expected to be slower than the native kernels on one thread. With [`GRACE`], it
 /// determines the time limit of a run.
-const SLOWER: f64 = 20.0;
+const MAX_SLOWDOWN: f64 = 20.0;
 /// Time that is added to the time limit of a run.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -102,7 +102,7 @@ pub(super) fn run<'a>(
         end: limits.samples.is_none().then(|| limits.at(policy::STANDARD.measure)),
         optional: !named,
         longest: Duration::ZERO,
-        behind: false,
+        has_native_part: false,
         taken: None,
         fastest: f64::NAN,
     };
@@ -126,7 +126,7 @@ pub(super) fn run<'a>(
     series.end(&mut outcome);
     let regimes = all_regimes(native, &candidates);
     let llc = arrangement::caches_in_use(site, &arrangement.placement).reported;
-    let known = Known {
+    let known = FigureInputs {
         arrangement: &arrangement,
         machine: &site.machine,
         llc: llc.map(|bytes| bytes.as_f64()),
@@ -169,7 +169,7 @@ struct Turns<'a> {
     /// Duration of the longest run of a build.
     longest: Duration,
     /// True if a native part has been measured since the last run of a build.
-    behind: bool,
+    has_native_part: bool,
     /// Number of native samples after the warm-up; `None` before the warm-up.
     taken: Option<usize>,
     /// Time of the fastest native pass, seconds.
@@ -182,7 +182,7 @@ impl Turns<'_> {
     fn run(&mut self, limits: Limits, observer: &mut dyn Observer) -> Result<Series, Failure> {
         let observer = SharedObserver::new(observer);
         let (most, budget) = match limits.samples {
-            Some(_) => (Some(RUNS), ENDLESS),
+            Some(_) => (Some(RUNS), NO_TIME_LIMIT),
             None => (None, limits.budget),
         };
         let limits = Limits { budget, samples: None, ..limits };
@@ -195,7 +195,7 @@ impl Turns<'_> {
         series.run(&mut turn, &mut &observer, None)?;
         // Each run of a build has a native part before and after it.
         self.part = self.parts;
-        if !series.has_ended() && (self.samples.is_some() || !self.behind) {
+        if !series.has_ended() && (self.samples.is_some() || !self.has_native_part) {
             let mut native = |_: Turn| self.native_part(&&observer);
             series.remeasure(&[0], 1, &mut native, &&observer);
         }
@@ -238,7 +238,7 @@ impl Turns<'_> {
             passes.remove(0);
         }
         self.taken = Some(before + passes.len() - usize::from(self.taken.is_none()));
-        self.behind = true;
+        self.has_native_part = true;
         Ok(passes)
     }
 
@@ -249,7 +249,7 @@ impl Turns<'_> {
         if first && late && self.optional {
             return Ok(Vec::new());
         }
-        self.behind = false;
+        self.has_native_part = false;
         let before = self.point.round_trip()?;
         let begun = Instant::now();
         let limit = self.limit();
@@ -288,7 +288,7 @@ impl Turns<'_> {
         let whole =
             self.fastest * STREAM.len() as f64 / kernels as f64 * (self.ntimes() + 2) as f64;
         let threads = config.places.len().max(1);
-        GRACE + Duration::try_from_secs_f64(SLOWER * threads as f64 * whole).unwrap_or(GRACE)
+        GRACE + Duration::try_from_secs_f64(MAX_SLOWDOWN * threads as f64 * whole).unwrap_or(GRACE)
     }
 }
 
@@ -330,7 +330,7 @@ fn all_regimes(native: &[Sample], candidates: &[MeasuredBuild<'_>]) -> Vec<Regim
 }
 
 /// Inputs from which the figures of builds are computed.
-struct Known<'a> {
+struct FigureInputs<'a> {
     arrangement: &'a Arrangement,
     machine: &'a Machine,
     llc: Option<f64>,
@@ -340,7 +340,7 @@ struct Known<'a> {
     native: f64,
 }
 
-impl Known<'_> {
+impl FigureInputs<'_> {
     /// Returns the figures of a build; `lost` is the failure that ended the runs.
     fn measurements(
         &self,
@@ -364,7 +364,7 @@ impl Known<'_> {
         };
         let threads = Some(self.arrangement.placement.threads.len() as u64);
         let wanted = Some(&candidate.build.wanted);
-        let expected = Expected { wanted, threads, llc: self.llc, is_saved: false };
+        let expected = ExpectedOutput { wanted, threads, llc: self.llc, is_saved: false };
         // A failed check of any run makes the result invalid, even if another run was the fastest.
         let mut validity = figures::judge(&first.output, &expected);
         for run in &runs[1..] {

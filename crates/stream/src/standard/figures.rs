@@ -18,14 +18,14 @@ use nodegauge_measure::record::{
     Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Validity,
 };
 use nodegauge_measure::stats::{Better, Summary};
-use nodegauge_measure::{BytesPerSec, Fraction};
+use nodegauge_measure::{BytesPerSec, Fraction, quantity};
 
 /// First word of the reason why a saved output without the result of STREAM's check is suspect.
 pub const UNCHECKED: &str = "unchecked";
 
 /// Expected properties of an output of stream.c.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Expected<'a> {
+pub struct ExpectedOutput<'a> {
     /// Arrays for which the program was built; `None` for a saved output.
     pub wanted: Option<&'a BuildArrays>,
     /// Requested number of threads.
@@ -37,7 +37,7 @@ pub struct Expected<'a> {
 }
 
 /// Returns the validity of an output, with all reasons for doubt.
-pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
+pub fn judge(output: &StreamOutput, expected: &ExpectedOutput<'_>) -> Validity {
     let mut validity = Validity::valid();
     let name = output.output_format.engine();
     match &output.check {
@@ -70,7 +70,7 @@ pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
     if output.obsolete_macro {
         validity.suspect("built with -DN, which has no effect; use -DSTREAM_ARRAY_SIZE");
     }
-    as_asked(output, expected, &mut validity);
+    check_parameters(output, expected, &mut validity);
     let times = times_llc(output, expected.llc);
     let is_short = output.elements.is_some_and(|elements| elements < RULE_ELEMENTS);
     if is_short || times.is_some_and(|times| times < RULE_FACTOR * 0.999) {
@@ -97,7 +97,7 @@ fn number(of: Option<u64>) -> String {
 }
 
 /// Checks that the program used the requested parameters.
-fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Validity) {
+fn check_parameters(output: &StreamOutput, expected: &ExpectedOutput<'_>, validity: &mut Validity) {
     let name = output.output_format.engine();
     if let Some(wanted) = expected.wanted.filter(|_| output.output_format != OutputFormat::Fortran)
     {
@@ -128,7 +128,8 @@ fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Valid
             validity.suspect(format!("built without OpenMP: one thread instead of {threads}"))
         }
         Some((_, counted)) if counted != threads => {
-            validity.suspect(format!("{threads} threads requested, but {name} counted {counted}"))
+            let requested = quantity::counted(threads as usize, "thread");
+            validity.suspect(format!("{requested} requested, but {name} counted {counted}"))
         }
         _ => {}
     }
@@ -235,15 +236,15 @@ fn standard(kernel: Kernel) -> Measurement {
     result::figure(kernel).category(Category::Standard)
 }
 
-/// Returns the measurements of a saved output of stream.c from this machine. `machine` may contain a theoretical
-/// bandwidth that the user gave.
+/// Returns the measurements of a saved output of stream.c. The program ran on `machine`, whose theoretical bandwidth
+/// the user may have given.
 pub fn saved_measurements(output: &StreamOutput, machine: &Machine) -> Vec<Measurement> {
     measurements(&BuildRuns {
         counting: vec![output],
         disturbed: Vec::new(),
         regimes: Vec::new(),
         config: config(output, None),
-        validity: judge(output, &Expected { is_saved: true, ..Expected::default() }),
+        validity: judge(output, &ExpectedOutput { is_saved: true, ..ExpectedOutput::default() }),
         machine: Some(machine),
         keeps_text: false,
     })
@@ -317,7 +318,7 @@ mod tests {
             ]
         );
         let absent = StreamOutput { check: ReportedCheck::Absent, ..recorded!("gcc-2t") };
-        let own = judge(&absent, &Expected::default());
+        let own = judge(&absent, &ExpectedOutput::default());
         assert!(own.status == Status::Invalid && own.reasons[0].contains("does not report"));
     }
 
@@ -339,14 +340,14 @@ mod tests {
         let output = recorded!("gcc-2t");
         let wanted =
             BuildArrays { elements: 1 << 26, element: Element::F64, offset: 0, ntimes: 20 };
-        let expected = Expected {
+        let expected = ExpectedOutput {
             wanted: Some(&wanted),
             threads: Some(2),
             llc: Some(64e6),
-            ..Expected::default()
+            ..ExpectedOutput::default()
         };
         assert_eq!(judge(&output, &expected), Validity::valid());
-        let four = judge(&output, &Expected { threads: Some(4), ..expected });
+        let four = judge(&output, &ExpectedOutput { threads: Some(4), ..expected });
         assert_eq!(four.reasons, ["4 threads requested, but stream.c counted 2"]);
         let serial = StreamOutput { threads: None, ..output.clone() };
         assert_eq!(
@@ -354,9 +355,9 @@ mod tests {
             ["built without OpenMP: one thread instead of 2"]
         );
         let other = BuildArrays { elements: 10_000_000, ..wanted };
-        let other = judge(&output, &Expected { wanted: Some(&other), ..expected });
+        let other = judge(&output, &ExpectedOutput { wanted: Some(&other), ..expected });
         assert_eq!(other.status, Status::Invalid);
-        let small = judge(&output, &Expected { llc: Some(512e6), ..expected });
+        let small = judge(&output, &ExpectedOutput { llc: Some(512e6), ..expected });
         assert_eq!(small.status, Status::Suspect);
         assert!(small.reasons[0].contains("1.05 times the last-level caches"), "{small:?}");
         let old = StreamOutput { obsolete_macro: true, ..output };

@@ -9,7 +9,7 @@ use super::build::BuildArrays;
 use crate::arrangement::Arrangement;
 use crate::kernels::{Kernel, KernelShape, STREAM, STREAM_ARRAYS, Stores};
 use crate::point::StreamPoint;
-use crate::prediction::COMPILING;
+use crate::prediction::COMPILE_TIME;
 use crate::target::TargetConfig;
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_arena::ArenaError;
@@ -19,9 +19,9 @@ use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
 
 /// Size of the arrays of the first, shortest measurement.
-const SHORTEST: Bytes = Bytes::mib(4);
+const FIRST_ARRAY: Bytes = Bytes::mib(4);
 /// Time for filling the arrays of the second, longer measurement.
-const FILLING: Seconds = Seconds(0.08);
+const FILL_TIME: Seconds = Seconds(0.08);
 /// Number of passes of a measurement, without the warm-up.
 const PASSES: usize = 3;
 /// Ratio of the bytes on the memory bus to the counted bytes with regular stores, which read the line that they
@@ -30,7 +30,7 @@ const REGULAR_STORES: f64 = 14.0 / 10.0;
 /// Number of native passes before and after the first run of a program: the size check and the native parts.
 const NATIVE_PASSES: f64 = 25.0;
 /// Minimum duration of a native part before a run of the program.
-const NATIVE: Seconds = Seconds(0.5);
+const NATIVE_TIME: Seconds = Seconds(0.5);
 
 /// Rates of this node, from a short measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,10 +47,10 @@ impl ProbedRates {
     /// Measures the rates on the threads of `arrangement`.
     pub(super) fn measure(arrangement: &Arrangement) -> Result<Self, ArenaError> {
         let element = arrangement.options.arrays.element.bytes();
-        let first = Self::with_arrays(arrangement, SHORTEST.0 / element)?;
-        let longer = first.filling.0 * FILLING.0 / (STREAM_ARRAYS as u64 * element) as f64;
+        let first = Self::with_arrays(arrangement, FIRST_ARRAY.0 / element)?;
+        let longer = first.filling.0 * FILL_TIME.0 / (STREAM_ARRAYS as u64 * element) as f64;
         let longer = (longer as u64).min(arrangement.size.elements);
-        if longer <= SHORTEST.0 / element {
+        if longer <= FIRST_ARRAY.0 / element {
             return Ok(first);
         }
         Self::with_arrays(arrangement, longer)
@@ -123,12 +123,12 @@ impl Forecast {
             Seconds((STREAM_ARRAYS as u64 * element * wanted.elements) as f64 / rates.filling.0);
         let run = |rate: BytesPerSec| arrays + Seconds(wanted.ntimes as f64 * pass / rate.0);
         let count = builds as f64;
-        let compiling = Seconds(COMPILING.as_secs_f64());
+        let compiling = Seconds(COMPILE_TIME.as_secs_f64());
         let slow = BytesPerSec(rates.slowest.0 / REGULAR_STORES);
         let mut least = run(rates.best) * count;
         let mut likely = (run(slow) + compiling) * count;
         if has_native {
-            least = least + arrays + NATIVE;
+            least = least + arrays + NATIVE_TIME;
             likely = likely + arrays + Seconds(NATIVE_PASSES * pass / rates.slowest.0);
         }
         Self { least: least.duration(), likely: likely.duration() }

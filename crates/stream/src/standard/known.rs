@@ -24,9 +24,9 @@ pub struct ContradictedByText {
 pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), ContradictedByText> {
     let given_size = known.element.map(|Bytes(bytes)| bytes);
     let printed_size = output.element.map(Element::bytes);
-    agreed("--element", given_size, printed_size, "bytes in an element")?;
+    check_agreement("--element", given_size, printed_size, "bytes in an element")?;
     let has_ranks = output.ranks.is_some();
-    agreed("--ranks", known.ranks, output.ranks, "ranks")?;
+    check_agreement("--ranks", known.ranks, output.ranks, "ranks")?;
     output.ranks = output.ranks.or(known.ranks);
     if output.output_format == OutputFormat::C && known.ranks.is_some() {
         output.output_format = OutputFormat::Mpi;
@@ -40,10 +40,10 @@ pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), Contr
         output.elements = output.elements.and_then(|elements| elements.checked_mul(parts));
     }
     let printed_elements = output.elements.map(|elements| elements / parts);
-    agreed("--size", known.elements, printed_elements, "elements in an array")?;
+    check_agreement("--size", known.elements, printed_elements, "elements in an array")?;
     let counted = output.threads.map(|(_, counted)| counted);
-    agreed("--threads", known.threads, counted, "threads")?;
-    agreed("--times", known.ntimes, output.ntimes, "runs of each kernel")?;
+    check_agreement("--threads", known.threads, counted, "threads")?;
+    check_agreement("--times", known.ntimes, output.ntimes, "runs of each kernel")?;
     let has_size = output.array_bytes().is_some();
     let is_consistent = output.contradiction().is_none();
     output.element = output.element.or(given_size.and_then(element_with_size));
@@ -89,7 +89,7 @@ fn element_with_size(bytes: u64) -> Option<Element> {
 }
 
 /// Compares a value of the user with that of the text.
-fn agreed(
+fn check_agreement(
     option: &'static str,
     given: Option<u64>,
     printed: Option<u64>,

@@ -22,7 +22,7 @@ pub struct StreamMacros {
 
 /// Returns the value of a numeric macro, which must be at least `least`; `None` if the command does not define it.
 fn number(command: &CommandLine, name: &str, least: u64) -> Result<Option<u64>, Failure> {
-    let Some(text) = command.defined(name) else { return Ok(None) };
+    let Some(text) = command.macro_value(name) else { return Ok(None) };
     let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
     let value = digits.parse().ok().filter(|value| (least..1 << 50).contains(value));
     value.map(Some).ok_or_else(|| invalid(name, text))
@@ -53,7 +53,7 @@ impl StreamMacros {
     }
 
     fn from_command(command: &CommandLine) -> Result<Self, Failure> {
-        let element = match command.defined("STREAM_TYPE") {
+        let element = match command.macro_value("STREAM_TYPE") {
             None => None,
             Some("double") => Some(Element::F64),
             Some("float") => Some(Element::F32),

@@ -11,7 +11,7 @@ pub(super) const END_PHASE: u8 = 3;
 const TITLES: [&str; 2] = ["STREAM version", "MPI_STREAM CEA"];
 
 /// First words of the lines before the table, in all versions.
-const BEFORE: [&str; 10] = [
+const PREAMBLE: [&str; 10] = [
     "Array size",
     "Assuming",
     "Double precision appears to have",
@@ -34,7 +34,7 @@ pub(super) fn mark(line: &str) -> Option<RunMark> {
         b'S' if words.starts_with("Solution Validates") => Some(RunMark::weak(END_PHASE)),
         b'F' if words.starts_with("Failed Valid") => Some(RunMark::weak(END_PHASE)),
         b'A' | b'D' | b'E' | b'N' | b'T' | b'Y' => {
-            BEFORE.iter().any(|start| words.starts_with(start)).then_some(RunMark::weak(1))
+            PREAMBLE.iter().any(|start| words.starts_with(start)).then_some(RunMark::weak(1))
         }
         _ => None,
     }

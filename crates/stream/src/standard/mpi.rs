@@ -5,7 +5,7 @@
 //! loops; `stream --ranks` measures native loops with the same placement.
 
 use super::build::{self, BuildArrays, Source, StandardBuild};
-use super::figures::{self, BuildRuns, Expected};
+use super::figures::{self, BuildRuns, ExpectedOutput};
 use super::forecast::{Forecast, ProbedRates};
 use super::macros::StreamMacros;
 use super::output::{OutputFormat, StreamOutput};
@@ -36,11 +36,11 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Minimum rate, B/s; a slower run is considered to hang.
-const SLOWEST: f64 = 2e8;
+const MIN_RATE: f64 = 2e8;
 /// Maximum time for the start of the ranks.
-const START: Duration = Duration::from_secs(60);
+const MAX_START_TIME: Duration = Duration::from_secs(60);
 /// Time budget if the user sets the number of runs; practically unlimited.
-const ENDLESS: Duration = Duration::from_secs(1 << 30);
+const NO_TIME_LIMIT: Duration = Duration::from_secs(1 << 30);
 
 /// Plan that measures builds of the user's MPI source.
 pub struct MpiStandardPlan {
@@ -131,7 +131,7 @@ impl MpiStandardPlan {
     fn limit(&self) -> Duration {
         let words: u64 = STREAM.iter().map(|kernel| kernel.counted(self.wanted.element)).sum();
         let bytes = (words * self.wanted.elements * (self.wanted.ntimes + 2)) as f64;
-        START + Duration::try_from_secs_f64(bytes / SLOWEST).unwrap_or(START)
+        MAX_START_TIME + Duration::try_from_secs_f64(bytes / MIN_RATE).unwrap_or(MAX_START_TIME)
     }
 
     /// Runs a build once. Returns the best time of each kernel as a sample, or no sample if the user ends the run.
@@ -201,7 +201,7 @@ impl MpiStandardPlan {
         // The Fortran source fixes its sizes.
         let is_fixed = self.source.output_format() == OutputFormat::Fortran;
         let wanted = (!is_fixed).then_some(&self.wanted);
-        let expected = Expected { wanted, llc, ..Expected::default() };
+        let expected = ExpectedOutput { wanted, llc, ..ExpectedOutput::default() };
         let mut validity = figures::judge(first, &expected);
         for output in &build.outputs[1..] {
             let other = figures::judge(output, &expected);
@@ -270,7 +270,7 @@ impl PlannedRun for MpiStandardPlan {
         let ranks = counted(self.ranks.ranks.len(), "rank");
         (&mut &shared).phase(&format!("running STREAM's MPI source with {ranks}"));
         let asked = limits.samples;
-        let budget = if asked.is_some() { ENDLESS } else { limits.budget };
+        let budget = if asked.is_some() { NO_TIME_LIMIT } else { limits.budget };
         let limits = Limits { budget, samples: None, ..limits };
         let rules = RepetitionPolicy { max: asked.or(policy::PROGRAMS.max), ..policy::PROGRAMS };
         let mut series = Series::new(rules, limits, builds.len());

@@ -40,7 +40,8 @@ impl StandardPlan {
     /// compilers. Each kernel runs `ntimes` times in a run of a build.
     ///
     /// # Errors
-    /// Fails if the source cannot be used, or if no compiler is installed.
+    /// Fails if the source cannot be used, if `--numa` is given, and if all installed compilers are requested and there
+    /// are none.
     pub fn new(
         arrangement: Arrangement,
         path: &Path,

@@ -7,7 +7,7 @@ use nodegauge_measure::{BytesPerSec, Seconds, UnitPrefix, printed};
 
 /// Names of the kernels in the table, in the order of `STREAM`.
 pub(super) const NAMES: [&str; 4] = ["Copy", "Scale", "Add", "Triad"];
-/// Units of rates, B/s.
+/// Units of rates in lower case, with their prefixes.
 const UNITS: [(&str, UnitPrefix); 8] = [
     ("kb/s", UnitPrefix::Kilo),
     ("mb/s", UnitPrefix::Mega),
@@ -205,7 +205,7 @@ impl<'a> Row<'a> {
         is_row.then_some(Self { kernel, numbers, is_certain, line, whole })
     }
 
-    /// Parses the numbers of the row; `None` if they are not a rate and three times.
+    /// Parses the numbers of the row; `None` if they are not a rate and three times, or if the last one may be cut off.
     fn read(&self, decimal: char, unit: f64, is_unended: bool) -> Option<KernelLine> {
         let numbers: Option<Vec<Number>> =
             self.numbers.iter().map(|word| Number::read(word, decimal)).collect();
@@ -275,7 +275,8 @@ pub(super) fn count(word: &str) -> Option<u64> {
     digits(word, '\0')?.parse().ok()
 }
 
-/// Returns the decimal mark of a table: a point, or a comma if the numbers prove it.
+/// Returns the decimal mark of a table: the mark that the numbers prove, or a point if no number contains a comma.
+/// Fails if the numbers prove both marks, and if they contain a comma but prove neither mark.
 fn decimal_mark(rows: &[&Row<'_>; 4]) -> Result<char, StreamOutputError> {
     let mut proven: Option<char> = None;
     let mut with_comma: Option<StreamOutputError> = None;

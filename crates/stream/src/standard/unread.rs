@@ -114,7 +114,9 @@ impl StreamOutputError {
             Self::BadLine { .. } => {
                 "a line needs the kernel, its rate, and its average, minimum and maximum time"
             }
-            Self::Ambiguous { .. } => "write decimals with a point, and thousands without a mark",
+            Self::Ambiguous { .. } => {
+                "write decimals with a point, and thousands without a separator"
+            }
             Self::NoCount { .. } | Self::Contradiction { .. } => {
                 "give the lines of one run, as the program printed them"
             }

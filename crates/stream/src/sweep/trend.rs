@@ -27,7 +27,7 @@ const DIP: f64 = 0.93;
 const REPEATED_ROUNDS: usize = 9;
 /// Minimum ratio of a rate to the best rate at saturation. The saturation point is the first cell that reaches this
 /// ratio.
-const SATURATED: f64 = 0.98;
+const SATURATION_RATIO: f64 = 0.98;
 
 /// Samples and settings of the cells of a sweep.
 pub(super) struct Trends<'a> {
@@ -138,9 +138,9 @@ impl Trends<'_> {
         let mut notices = Vec::new();
         for row in rows(self.cells).into_iter().filter(|row| row.cells.len() > 1) {
             let rates: Vec<f64> =
-                row.cells.iter().map(|i| typical(&candidates[*i], &schedule.samples[*i])).collect();
+                row.cells.iter().map(|i| median(&candidates[*i], &schedule.samples[*i])).collect();
             let Some(first) = near_best(&rates) else { continue };
-            let (_, kernel) = read_from(&candidates[row.cells[first]]);
+            let (_, kernel) = trend_kernel(&candidates[row.cells[first]]);
             let count = row.count(&self.cells[row.cells[first]]);
             let name = &row.name;
             let of_row = row.cells.iter().flat_map(|i| &figures[*i]);
@@ -163,20 +163,20 @@ impl Trends<'_> {
 
 /// True if the second of three neighbouring cells is below the trend.
 fn has_dip(three: &[usize], turns: &Schedule, targets: &[MeasuredTarget]) -> bool {
-    let rates: Vec<f64> = three.iter().map(|i| typical(&targets[*i], &turns.samples[*i])).collect();
+    let rates: Vec<f64> = three.iter().map(|i| median(&targets[*i], &turns.samples[*i])).collect();
     is_dip(rates[0], rates[1], rates[2])
 }
 
 /// Returns the kernel whose rates determine trends: Triad if it was measured, otherwise the last kernel.
-fn read_from(candidate: &MeasuredTarget) -> (usize, Kernel) {
+fn trend_kernel(candidate: &MeasuredTarget) -> (usize, Kernel) {
     let kernels: Vec<Kernel> = candidate.target.loops().iter().map(Loop::kernel).collect();
     let i = kernels.iter().position(|k| *k == Kernel::Triad).unwrap_or(kernels.len() - 1);
     (i, kernels[i])
 }
 
 /// Returns the median rate of the kernel that determines trends; NaN without samples.
-fn typical(candidate: &MeasuredTarget, samples: &[Sample]) -> f64 {
-    let (i, _) = read_from(candidate);
+fn median(candidate: &MeasuredTarget, samples: &[Sample]) -> f64 {
+    let (i, _) = trend_kernel(candidate);
     let counted = result::counted(&*candidate.target, i);
     let sorted = samples::assign_regimes(samples);
     let rates = sorted.headline().map(|group| group.values(samples, i, &|time| counted / time));
@@ -186,7 +186,7 @@ fn typical(candidate: &MeasuredTarget, samples: &[Sample]) -> f64 {
 /// Returns the index of the first rate that is close to the best, which is the saturation point unless it is the last.
 pub(crate) fn near_best(rates: &[f64]) -> Option<usize> {
     let best = rates.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
-    rates.iter().position(|one| *one >= SATURATED * best)
+    rates.iter().position(|one| *one >= SATURATION_RATIO * best)
 }
 
 /// True if `here` is below both neighbours by more than the tolerance [`DIP`].
@@ -222,8 +222,9 @@ fn rows(cells: &[SweepCell]) -> Vec<Row> {
     rows
 }
 
-/// Returns the minimum and the maximum number of threads with the same index, if they differ.
-fn uneven(indices: impl Iterator<Item = usize>) -> Option<(u32, u32)> {
+/// Returns the minimum and the maximum number of threads per resource (e.g. per NUMA node); `None` if they are equal.
+/// `indices` contains the resource of each thread.
+fn uneven_counts(indices: impl Iterator<Item = usize>) -> Option<(u32, u32)> {
     let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
     for index in indices {
         *counts.entry(index).or_default() += 1;
@@ -241,9 +242,9 @@ fn reason(placement: &Placement, topology: &Topology) -> String {
         .filter_map(|thread| topology.thread(*thread.cpus.first()?))
         .collect();
     let found = [
-        ("NUMA node", uneven(threads.iter().filter_map(|thread| thread.node))),
-        ("last-level cache", uneven(threads.iter().filter_map(|thread| thread.llc))),
-        ("socket", uneven(threads.iter().map(|thread| thread.socket))),
+        ("NUMA node", uneven_counts(threads.iter().filter_map(|thread| thread.node))),
+        ("last-level cache", uneven_counts(threads.iter().filter_map(|thread| thread.llc))),
+        ("socket", uneven_counts(threads.iter().map(|thread| thread.socket))),
     ];
     match found.iter().find_map(|(what, counts)| counts.map(|counts| (what, counts))) {
         Some((what, (least, most))) => {

@@ -65,7 +65,7 @@ impl Choice {
 
     /// Parses the result of [`Choice::to_config`]; returns `None` if the format is that of another version.
     pub fn from_config(config: &ChoiceConfig) -> Option<Self> {
-        /// An absent field is allowed; an invalid field is an error.
+        /// Parses an optional field: `Some(None)` if it is absent, `None` if it is invalid.
         fn optional<T: FromStr>(text: Option<&String>) -> Option<Option<T>> {
             match text {
                 None => Some(None),

@@ -16,9 +16,9 @@ use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 
 /// Maximum ratio of upper to lower end of a confidence interval that confirms the agreement of two figures.
-const AGREE: f64 = 1.1;
+const MAX_INTERVAL_RATIO: f64 = 1.1;
 /// Minimum length of a bar, as a share of the longest bar.
-const SHORTEST: f64 = 1.0 / 24.0;
+const MIN_BAR: f64 = 1.0 / 24.0;
 
 /// Figure of a step with its configuration.
 type StepFigure<'a> = (&'a Measurement, ExplainConfig);
@@ -32,8 +32,8 @@ struct StepRow<'a> {
     figure: Option<&'a StepFigure<'a>>,
 }
 
-/// Returns the table of steps. Without an interval (`is_few`), the factors are not shown as significant. `most` is the
-/// rate of the longest bar.
+/// Returns the table of steps. If too few rounds count (`is_few`), factors with an interval are faint, and the others
+/// are left out. `most` is the rate of the longest bar.
 fn table(kernel: &str, rows: &[StepRow<'_>], is_few: bool, most: BytesPerSec) -> Table {
     let columns = ColumnList::<StepRow<'_>>::new()
         .left(kernel, |row| row.name.to_owned())
@@ -48,7 +48,7 @@ fn table(kernel: &str, rows: &[StepRow<'_>], is_few: bool, most: BytesPerSec) ->
         .values("GB/s", ColumnUnit::GB_PER_S, |row| Some(row.rate.0))
         .left("", |row| match row.figure {
             Some((m, _)) if m.name == WHOLE => TableCell::default(),
-            _ => TableCell::bar(Fraction((row.rate / most).max(SHORTEST))),
+            _ => TableCell::bar(Fraction((row.rate / most).max(MIN_BAR))),
         });
     columns.table(rows)
 }
@@ -188,7 +188,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     });
     let most = largest.map(|(m, step)| {
         let gain = factor(m, step).text;
-        format!("; the largest factor is {}, {} times", m.name, gain.trim_start_matches("x "))
+        format!("; the largest factor is {} ({})", gain.trim_start_matches("x "), m.name)
     });
     let is_unsure = has_intervals && ends(config).is_none();
     let unsure = if is_unsure { "; too few rounds for an interval of the factors" } else { "" };
@@ -198,8 +198,8 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     ))
 }
 
-/// Returns the reason why no conclusion is drawn: too few rounds count, or the figure is suspect for a cause that a larger
-/// budget does not remove; `None` if the conclusion can be drawn.
+/// Returns the reason why no conclusion is drawn: too few rounds count, or the figure is suspect for a cause that a
+/// larger budget does not remove; `None` if the conclusion can be drawn.
 fn obstacle(whole: &Measurement, config: &ExplainConfig) -> Option<Obstacle> {
     let few = too_few(config);
     let few = few.map(|few| Obstacle::new(few).with_remedy(remedy(config.enough_budget_s)));
@@ -279,7 +279,7 @@ fn stream(seen: &StreamAgreement) -> String {
         Some([low, high]) => format!(
             "{change} ({}), not significant: {}",
             changes_in_words([low, high]),
-            if high / low < AGREE {
+            if high / low < MAX_INTERVAL_RATIO {
                 "the rates agree"
             } else {
                 "the interval is too wide to confirm agreement"
@@ -326,7 +326,7 @@ mod tests {
     }
 
     /// Returns the golden record with this number of rounds, and a budget for ten.
-    fn of_rounds(rounds: u64) -> Record {
+    fn record_with_rounds(rounds: u64) -> Record {
         let text = std::fs::read_to_string(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../tests/golden/explain/record.json"
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn few_rounds_give_no_conclusion() {
         for (rounds, few) in [(1, "1 round counts"), (9, "9 rounds count")] {
-            let record = of_rounds(rounds);
+            let record = record_with_rounds(rounds);
             let expected = format!(
                 "Cannot tell the effect of the choices on Triad: {few}, at least 10 are needed; use --budget 87"
             );
@@ -368,7 +368,7 @@ mod tests {
             let text = serde_json::to_string(&section(&record).unwrap()).unwrap();
             assert!(!text.contains("\"label\":\"x "), "{text}");
         }
-        let mut record = of_rounds(10);
+        let mut record = record_with_rounds(10);
         let of_suspect = conclusion(&record).unwrap();
         assert!(of_suspect.starts_with("Cannot tell the effect of the choices"), "{of_suspect}");
         record.measurements.iter_mut().for_each(|m| m.validity = Validity::valid());

@@ -12,8 +12,8 @@ const RULE: &str = "------------------------------------------------------------
 const NAMES: [(&str, &str); 4] =
     [("copy", "Copy:"), ("scale", "Scale:"), ("add", "Add:"), ("triad", "Triad:")];
 
-/// Returns the results of a run in stream.c's format. Returns `None` if a figure is missing or failed its check,
-/// because an incomplete table could not be recognised.
+/// Returns the results of a run in stream.c's format. Returns `None` if a measured kernel has no value, e.g. after a
+/// failed check, because a reader could not see that its line is missing.
 pub fn render(record: &Record) -> Option<String> {
     let native = figures::native(record);
     let (first, config) = native.iter().find(|(m, _)| NAMES.iter().any(|(n, _)| m.name == *n))?;

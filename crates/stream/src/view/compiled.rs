@@ -1,7 +1,7 @@
 //! View of compiled loops next to the native kernels of the same run. There is a block for each compiler, with the
 //! properties of the machine code and explanations.
 
-use super::figures::{self, StreamFigure, comparable, is_compiled};
+use super::figures::{self, StreamFigure, comparable_rate, is_compiled};
 use crate::config::StreamConfig;
 use nodegauge_gauge::view::{
     ColumnList, ColumnUnit, Picture, Section, Step, Table, distinct, grouped,
@@ -74,7 +74,7 @@ fn table(made: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Table {
         .median(ColumnUnit::GB_PER_S)
         .known("of native", |(m, config)| {
             let own = native.iter().find(|(own, _)| own.name == m.name)?;
-            let ratio = m.value? / comparable(own, config)?;
+            let ratio = m.value? / comparable_rate(own, config)?;
             ratio.is_finite().then(|| format!("{ratio:.2} x"))
         })
         .right("vectors", |(m, config)| code(m, config).vectors)
@@ -84,6 +84,9 @@ fn table(made: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Table {
     columns.table(made.iter().copied())
 }
 
+/// Entry of the table for stores of a library function, whose kind is unknown.
+const LIBRARY_STORES: &str = "those of the library";
+
 /// Properties of a loop's machine code, as text.
 struct Code {
     vectors: String,
@@ -92,7 +95,7 @@ struct Code {
     calls: String,
 }
 
-/// Returns the properties of a loop's code, or `?` if it could not be decoded.
+/// Returns the properties of a loop's code: `?` if it could not be decoded, `-` if there is no loop.
 fn code(m: &Measurement, config: &StreamConfig) -> Code {
     let Some(code) = &config.code else {
         let unknown = if m.value.is_some() { "?" } else { "-" };
@@ -111,7 +114,7 @@ fn code(m: &Measurement, config: &StreamConfig) -> Code {
         Some(regular) => regular,
         // A kernel that only reads has no stores; the stores of a library function are unknown.
         None if code.calls.is_empty() => "-",
-        None => "those of the library",
+        None => LIBRARY_STORES,
     };
     let fma = match code.vector_bits {
         Some(_) if code.fma => "yes",
@@ -130,8 +133,10 @@ pub(crate) fn in_words((m, config): &StreamFigure<'_>) -> Option<String> {
     if vectors != "-" {
         parts.push(vectors);
     }
-    if stores != "-" {
-        parts.push(format!("{stores} stores"));
+    match stores.as_str() {
+        "-" => {}
+        LIBRARY_STORES => parts.push("stores of the library".to_owned()),
+        _ => parts.push(format!("{stores} stores")),
     }
     if fma == "yes" {
         parts.push("fma".to_owned());

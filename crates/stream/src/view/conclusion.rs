@@ -11,7 +11,7 @@ use nodegauge_gauge::view::{Bar, grouped};
 use nodegauge_measure::record::{Category, Record};
 
 /// Maximum number of other programs that the sentence names.
-const OTHERS: usize = 2;
+const MAX_OTHERS: usize = 2;
 
 /// Returns the sentence: the result of a sweep, of `explain` or of a tuning, or else the rate of Triad.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
@@ -59,6 +59,6 @@ fn rate(record: &Record) -> Option<String> {
         let share = limit_share_in_words(bar.as_ref());
         parts.push(format!("{who} {} {value} of {of}{by}{share}", verb(count, "sustain")));
     }
-    parts.truncate(1 + OTHERS);
+    parts.truncate(1 + MAX_OTHERS);
     (!parts.is_empty()).then(|| parts.join("; "))
 }

@@ -33,7 +33,8 @@ pub(crate) fn points(record: &Record) -> Vec<RooflinePoint> {
     native(record).into_iter().filter_map(|figure| point(figure, &record.started)).collect()
 }
 
-/// Returns a kernel as a point of a roofline; `None` for suspect figures, sweeps, and kernels without arithmetic.
+/// Returns a kernel as a point of a roofline; `None` for suspect and invalid figures, sweeps, and kernels without
+/// arithmetic.
 fn point((m, config): StreamFigure<'_>, started: &str) -> Option<RooflinePoint> {
     let kernel: Kernel = m.name.parse().ok()?;
     let element: Element = config.element.as_deref()?.parse().ok()?;
@@ -57,7 +58,10 @@ pub(crate) fn is_compiled(config: &StreamConfig) -> bool {
 
 /// Returns the best rate of the native kernel in the regime of another result of the same run. Returns `None` if the
 /// native kernel has no samples in that regime, because figures of different regimes are not compared.
-pub(crate) fn comparable((own, config): &StreamFigure<'_>, other: &StreamConfig) -> Option<f64> {
+pub(crate) fn comparable_rate(
+    (own, config): &StreamFigure<'_>,
+    other: &StreamConfig,
+) -> Option<f64> {
     own.value?;
     let Some(trip) = other.round_trip_s else { return own.value };
     match config.round_trip_s {

@@ -1,6 +1,6 @@
 //! View of standard results of STREAM, with the native variant of the same run for comparison.
 
-use super::figures::{self, StreamFigure, comparable, is_compiled};
+use super::figures::{self, StreamFigure, comparable_rate, is_compiled};
 use super::{stream, words};
 use crate::config::StreamConfig;
 use nodegauge_gauge::view::{
@@ -61,7 +61,7 @@ fn table(builds: &[&[&StreamFigure<'_>]], native: &[StreamFigure<'_>]) -> Table 
 
 /// Returns the rate of the native variant of a kernel in the regime of its standard result.
 fn variant(native: &[StreamFigure<'_>], (m, config): &StreamFigure<'_>) -> Option<f64> {
-    comparable(native.iter().find(|(own, _)| own.name == m.name)?, config)
+    comparable_rate(native.iter().find(|(own, _)| own.name == m.name)?, config)
 }
 
 /// Returns a picture with a bar for each kernel of each build; with the limits of the figures, if known.

@@ -21,7 +21,7 @@ pub(crate) fn section(figures: &[StreamFigure<'_>], record: &Record, detail: Det
         section.push(strips(figures, record));
     }
     section.picture(Picture::samples(&measurements, |m| m.name.clone()));
-    section.gap().note("how", words::how(config));
+    section.gap().note("how", words::configuration_in_words(config));
     section.note_if("tasks", words::tasks(config));
     section.note_if("memory", config.numa.as_ref().and_then(words::numa));
     let regimes = words::regimes(last, of_last.round_trip_s);

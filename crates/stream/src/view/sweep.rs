@@ -70,7 +70,7 @@ struct SweepMedian<'a> {
 
 impl SweepMedian<'_> {
     /// Returns the values on the axes: `threads 4, pages thp`.
-    fn place(&self) -> String {
+    fn all_axes(&self) -> String {
         coordinates(self.config).into_iter().map(axis_in_words).collect::<Vec<_>>().join(", ")
     }
 
@@ -95,7 +95,7 @@ impl SweepMedian<'_> {
     fn in_words(&self) -> String {
         let is_suspect = self.m.validity.status == Status::Suspect;
         let value = doubted(&self.m.unit.in_words(self.median), is_suspect);
-        format!("{value} with {}", self.place())
+        format!("{value} with {}", self.all_axes())
     }
 }
 
@@ -129,7 +129,7 @@ fn is_over_sizes(medians: &[SweepMedian<'_>]) -> bool {
 fn swept_rows<'a>(medians: &[SweepMedian<'a>]) -> SweptRows<'a> {
     let mut rows = Vec::new();
     for one in medians {
-        rows.push(SweptRow { name: one.place(), figure: one.m, rounds: Rounds::UnpairedFigure });
+        rows.push(SweptRow { name: one.all_axes(), figure: one.m, rounds: Rounds::UnpairedFigure });
     }
     let kernel = medians.first().map_or("", |one| one.m.name.as_str());
     SweptRows::new(rows, Quoted::Median).with_kernel(kernel)
@@ -190,7 +190,8 @@ fn turning_point(medians: &[SweepMedian<'_>]) -> Option<String> {
     if let [(_, curve)] = curves.as_slice() {
         let rates: Vec<f64> = curve.iter().map(|one| one.median).collect();
         let saturated = saturation(&rates).filter(|_| !is_size)?;
-        return Some(format!("it saturates at {}", curve[saturated].at(axis)));
+        let kernel = capital(&first.m.name);
+        return Some(format!("{kernel} saturates at {}", curve[saturated].at(axis)));
     }
     let (name, from) = crossover(&curves)?;
     Some(format!("from {}, {name} is the fastest", from.at(axis)))
@@ -261,7 +262,9 @@ impl Sweep<'_> {
                 |(_, axis)| (*axis).to_owned(),
                 |row: &SweepRow<'_>, (at, _)| self.short(row, *at),
             )
-            .add_if(of_all.processes.is_some(), |columns| columns.optional(TASK, SweepRow::task))
+            .add_if(of_all.processes.is_some(), |columns| {
+                columns.optional(RANK_MEMORY, SweepRow::rank_memory)
+            })
     }
 
     /// Returns the value of a row on an axis as shown in the table.
@@ -356,7 +359,7 @@ impl SweepRow<'_> {
     }
 
     /// Returns the memory of each rank.
-    fn task(&self) -> Option<String> {
+    fn rank_memory(&self) -> Option<String> {
         let config = self.config();
         config.processes.and_then(|_| words::mib_per_rank(config))
     }
@@ -395,7 +398,7 @@ impl SweepRow<'_> {
 /// Names of horizontal axes.
 const AXES: [&str; 4] = ["size of an array", "threads", "ranks", "offset"];
 /// Title of the column for the memory of each process.
-const TASK: &str = "MiB per rank";
+const RANK_MEMORY: &str = "MiB per rank";
 
 /// Returns the value of a configuration on an axis, if the value is a number.
 fn number(config: &StreamConfig, axis: usize) -> Option<f64> {
@@ -408,7 +411,7 @@ fn number(config: &StreamConfig, axis: usize) -> Option<f64> {
 }
 
 /// Picture of the medians of the charted kernel.
-struct Drawn<'a> {
+struct MedianPicture<'a> {
     cells: &'a [&'a [StreamFigure<'a>]],
     charted: usize,
     values: &'a AxisValues<'a>,
@@ -416,7 +419,7 @@ struct Drawn<'a> {
     is_relative: bool,
 }
 
-impl Drawn<'_> {
+impl MedianPicture<'_> {
     fn median(&self, cell: &[StreamFigure<'_>]) -> Option<f64> {
         let (m, config) = cell.get(self.charted)?;
         let measured = m.value.and(m.summary.as_ref())?.median;
@@ -466,7 +469,7 @@ fn picture(
     values: &AxisValues<'_>,
     is_relative: bool,
 ) -> Option<Picture> {
-    let drawn = Drawn { cells, charted, values, is_relative };
+    let drawn = MedianPicture { cells, charted, values, is_relative };
     let (m, config) = cells.first()?.get(charted)?;
     let unit = if is_relative { Unit::Factor } else { m.unit };
     let places = coordinates(config);
@@ -512,7 +515,7 @@ fn picture(
     for (mark, one) in ('a'..='z').zip(&mut series) {
         one.mark = mark;
     }
-    let names = [title, RELATIVE];
+    let names = [title, RELATIVE_AXIS];
     let guides = vec![Guide::y(1.0, REFERENCE)];
     let y = Scale::Number;
     let chart = Chart { names, x, y, ticks, series, marks, guides, ..Chart::default() };
@@ -522,7 +525,7 @@ fn picture(
 /// Reference of relative rates in the plots of the ccNUMA lecture.
 const REFERENCE: &str = "1 rank of policy 5";
 /// Name of the vertical axis of relative rates.
-const RELATIVE: &str = "relative to 1 rank of policy 5 (= 1.00)";
+const RELATIVE_AXIS: &str = "relative to 1 rank of policy 5 (= 1.00)";
 
 /// True if rates are relative to the reference of the ccNUMA lecture.
 fn is_lecture(relative: &RelativeConfig) -> bool {
@@ -635,7 +638,7 @@ struct AxisValues<'a> {
 
 impl<'a> AxisValues<'a> {
     /// Maximum length of a command in the table.
-    const FITS: usize = 14;
+    const MAX_LENGTH: usize = 14;
 
     fn new(cells: &[&'a [StreamFigure<'a>]]) -> Self {
         let mut commands: Vec<&str> = Vec::new();
@@ -648,7 +651,7 @@ impl<'a> AxisValues<'a> {
                 sizes.push(value);
             }
         }
-        if commands.iter().all(|command| command.len() <= Self::FITS) {
+        if commands.iter().all(|command| command.len() <= Self::MAX_LENGTH) {
             commands.clear();
         }
         let texts = distinct(sizes.iter().map(|size| in_words(("size", size))));
@@ -701,7 +704,7 @@ mod tests {
     use serde_json::Map;
 
     /// Returns a measurement of samples around a rate.
-    fn around(rate: f64, spread: f64) -> Measurement {
+    fn measurement_around(rate: f64, spread: f64) -> Measurement {
         let samples: Vec<f64> =
             (-5..=5).map(|i| rate * (1.0 + spread * f64::from(i) / 5.0)).collect();
         let m = Measurement::new("memory", "stream", TRIAD, Unit::BytesPerSecond);
@@ -712,7 +715,7 @@ mod tests {
     /// Returns the name of the fastest curve at the end, and the index of the point from which it is the fastest.
     fn crossed(rates: [[f64; 3]; 2], spread: f64) -> Option<(String, usize)> {
         let config = StreamConfig::default();
-        let figures = rates.map(|rates| rates.map(|rate| around(rate, spread)));
+        let figures = rates.map(|rates| rates.map(|rate| measurement_around(rate, spread)));
         let mut curves: Vec<(String, Vec<SweepMedian<'_>>)> = Vec::new();
         for (name, of_curve) in ["a", "b"].into_iter().zip(&figures) {
             let mut curve = Vec::new();
@@ -740,7 +743,7 @@ mod tests {
             relative: Some(RelativeConfig { to: combination(1, "5"), median: Some(ratio) }),
             ..StreamConfig::default()
         };
-        Measurement { config: config.to_map(), ..around(4e9 * ratio, 0.01) }
+        Measurement { config: config.to_map(), ..measurement_around(4e9 * ratio, 0.01) }
     }
 
     /// Returns a record of a sweep with these figures.

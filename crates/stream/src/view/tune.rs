@@ -10,7 +10,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Maximum number of lines that show the first stage; the record contains all entries.
-const SHOWN: usize = 12;
+const MAX_LINES: usize = 12;
 
 /// Stage of the search in which the placements are tried.
 const PLACEMENTS: &str = "placements";
@@ -42,7 +42,7 @@ pub(crate) fn section(record: &Record) -> Section {
     if first.is_empty() {
         return section;
     }
-    let shown = &first[..first.len().min(SHOWN)];
+    let shown = &first[..first.len().min(MAX_LINES)];
     let bars = shown.iter().map(|(m, config)| {
         let stores = config.stores.as_deref().map(|stores| format!(", {stores}"));
         let name = format!("{}{}", m.name, stores.unwrap_or_default());
@@ -50,8 +50,8 @@ pub(crate) fn section(record: &Record) -> Section {
     });
     section.push(table(shown));
     section.push(Picture::bars("rate of each configuration", first[0].0.unit, bars));
-    if first.len() > SHOWN {
-        let slower = counted(first.len() - SHOWN, "slower configuration");
+    if first.len() > MAX_LINES {
+        let slower = counted(first.len() - MAX_LINES, "slower configuration");
         section.push(Block::Text(format!("and {slower}")));
     }
     let finalists = stage_figures(&all, FINAL);
@@ -65,8 +65,8 @@ pub(crate) fn section(record: &Record) -> Section {
         let worth = choice.value.unwrap_or(1.0);
         let passes = config.passes.unwrap_or(0);
         let line = format!(
-            "{worth:.3} x one thread per core on default pages with the same loops; {passes} \
-             passes in total"
+            "{worth:.3} x the rate of one thread per core on default pages with the same loops; \
+             {passes} passes in total"
         );
         section.note("tuned", line);
     }
@@ -80,7 +80,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let (best, _) = finalists.first()?;
     let count = stage_figures(&all, PLACEMENTS).len();
     let rest = format!(
-        "of {count} configurations is {}: {} on average of the kernels",
+        "of {count} configurations is {}: {} on average over the kernels",
         best.name,
         quoted(best)?
     );

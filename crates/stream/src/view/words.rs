@@ -1,7 +1,7 @@
 //! Texts for figures and configurations in all views of this gauge.
 
 use crate::config::{CountersConfig, SizeCheckConfig, StreamConfig};
-use crate::size::check::ALIKE;
+use crate::size::check::MAX_UNCACHED_RATIO;
 pub(crate) use nodegauge_arena::words::{numa, pages};
 pub(crate) use nodegauge_gauge::view::words::{
     count_range, count_with_noun, gb, limit, native_loop, places, rate, trimmed,
@@ -30,7 +30,7 @@ pub(crate) fn variant() -> Note {
 /// `triad over half of each array is 1.01 x as fast (0.99 to 1.02 x): no cache helps`.
 pub(crate) fn size_check(check: &SizeCheckConfig) -> String {
     let SizeCheckConfig { kernel, half_over_whole: ratio, within: [low, high], cached, .. } = check;
-    let verdict = match (cached, *high > ALIKE) {
+    let verdict = match (cached, *high > MAX_UNCACHED_RATIO) {
         (true, _) => "a cache helps",
         (false, true) => "too noisy to detect a cache",
         (false, false) => "no cache helps",
@@ -53,14 +53,15 @@ pub(crate) fn counters(figures: &[(&Measurement, StreamConfig)]) -> Option<Strin
     let rest = counted.at_rest_bytes_per_s;
     let rest = rest.map(|rest| format!("; idle {}", BytesPerSec(rest))).unwrap_or_default();
     Some(format!(
-        "traffic per counted byte, from {} counters of {}: {}{rest}",
-        counted.events,
+        "traffic per counted byte, from {} of {}: {}{rest}",
+        count_with_noun(counted.events as u64, "counter"),
         counted.family,
         each.join("; "),
     ))
 }
 
-/// Formats the counted traffic of a kernel per byte, next to the computed traffic.
+/// Formats the traffic of a kernel per byte that STREAM counts: the traffic that the memory controllers counted, next
+/// to the computed traffic.
 fn counted_traffic((m, config): &(&Measurement, StreamConfig)) -> String {
     let factors = match &config.counters {
         Some(CountersConfig::Counted(own)) => own.factor.map(|factor| (own, factor)),
@@ -105,7 +106,7 @@ pub(crate) fn tasks(config: &StreamConfig) -> Option<String> {
 }
 
 /// Describes the configuration of a STREAM measurement.
-pub(crate) fn how(config: &StreamConfig) -> String {
+pub(crate) fn configuration_in_words(config: &StreamConfig) -> String {
     let threads = count_with_noun(config.threads.unwrap_or(0), "thread");
     let bind = config.bind.as_deref().unwrap_or("none");
     let places = places(config.places.as_deref().unwrap_or_default());
@@ -124,7 +125,8 @@ pub(crate) fn how(config: &StreamConfig) -> String {
             config.reported_cache_bytes,
             all,
         );
-        parts.push(format!("{} arrays of {}{each}{times}", config.arrays(), Bytes(bytes)));
+        let arrays = count_with_noun(config.arrays(), "array");
+        parts.push(format!("{arrays} of {}{each}{times}", Bytes(bytes)));
     }
     parts.extend(config.pages.as_ref().map(pages));
     parts.extend(config.element.clone());

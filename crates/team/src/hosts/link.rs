@@ -82,7 +82,7 @@ impl Link {
     }
 
     /// Closes the connection of a rank. All ranks must call this function. If a rank does not, e.g. because it was
-    /// killed, this process ends with the exit code after some seconds.
+    /// killed, this process ends with the exit code after a few seconds.
     pub fn leave(&self, code: u8) {
         match self {
             Self::Mpi { world, .. } => {

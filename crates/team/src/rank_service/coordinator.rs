@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time after which ranks that have not ended are killed.
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
-/// Interval at which the coordinator checks if started processes have ended, while it waits for ranks to join.
+/// Interval at which the coordinator checks whether started processes have ended, while it waits for ranks to join.
 const CHILD_POLL: Duration = Duration::from_millis(100);
 
 /// Coordinator of several ranks, which handle requests.

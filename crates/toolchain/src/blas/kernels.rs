@@ -64,7 +64,7 @@ const KERNELS: &[BlasKernel] = &[
 
 impl BlasKernel {
     /// Returns the first required instruction set that the processor does not support; `None` if it supports all.
-    fn lacks(&self, isa: &dyn Fn(&str) -> bool) -> Option<&'static str> {
+    fn missing_isa(&self, isa: &dyn Fn(&str) -> bool) -> Option<&'static str> {
         self.needs.iter().copied().find(|needed| !isa(needed))
     }
 }
@@ -75,7 +75,7 @@ pub(super) fn promising_kernels(
     isa: &dyn Fn(&str) -> bool,
 ) -> impl Iterator<Item = &'static str> {
     let of_vendor = KERNELS.iter().filter(move |kernel| kernel.vendor == vendor && kernel.tried);
-    of_vendor.filter(move |kernel| kernel.lacks(isa).is_none()).map(|kernel| kernel.name)
+    of_vendor.filter(move |kernel| kernel.missing_isa(isa).is_none()).map(|kernel| kernel.name)
 }
 
 /// Returns the index of the kernel `wanted` in `names`, a library's list of kernels.
@@ -86,7 +86,7 @@ pub(super) fn kernel_number(wanted: &str, names: &[String]) -> Result<usize, Too
     names.iter().position(|name| name.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
         ToolchainError::Unusable(
             Failure::missing(format!("unknown kernel '{wanted}'; known: {}", names.join(", ")))
-                .hint(leave_out(wanted)),
+                .hint(unavailable_hint(wanted)),
         )
     })
 }
@@ -102,17 +102,17 @@ pub(super) fn check_is_supported(
 ) -> Result<(), ToolchainError> {
     let mut kernels = KERNELS.iter().filter(|kernel| kernel.vendor == vendor);
     let kernel = kernels.find(|kernel| kernel.name.eq_ignore_ascii_case(wanted));
-    let Some(lacking) = kernel.and_then(|kernel| kernel.lacks(isa)) else { return Ok(()) };
+    let Some(lacking) = kernel.and_then(|kernel| kernel.missing_isa(isa)) else { return Ok(()) };
     Err(ToolchainError::Unusable(
         Failure::missing(format!(
             "this processor cannot run kernel '{wanted}' of {vendor}: it lacks {lacking}"
         ))
-        .hint(leave_out(wanted)),
+        .hint(unavailable_hint(wanted)),
     ))
 }
 
 /// Returns the hint for a kernel that is not available.
-fn leave_out(wanted: &str) -> String {
+fn unavailable_hint(wanted: &str) -> String {
     format!("leave out '@{wanted}' to use the kernels that the library selects")
 }
 
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_kernel_is_refused_with_list() {
+    fn unknown_kernel_is_refused_with_list_of_known_kernels() {
         let names = ["skx", "haswell", "generic"].map(str::to_owned);
         assert_eq!(kernel_number("Generic", &names).unwrap(), 2);
         assert_eq!(

@@ -1,9 +1,9 @@
 //! Loaded BLAS library: its routines by their Fortran names, its version, and its threads.
 //!
 //! Calls follow the Fortran convention: all arguments are passed by reference, and the lengths of character arguments
-//! at the end. Integers are passed as 64 bits. A small number has the same value in its lower 32 bits, which are the
-//! first bytes on a little-endian machine. Therefore libraries with 32-bit and with 64-bit integers read the same
-//! number.
+//! follow at the end. Integers are passed as 64 bits. A small number has the same value in its lower 32 bits, which
+//! are the first bytes on a little-endian machine. Therefore libraries with 32-bit and with 64-bit integers read the
+//! same number.
 
 use super::info::{BlasInfo, ProbedBlas, Vendor};
 use crate::ToolchainError;
@@ -463,6 +463,8 @@ mod tests {
         (0..n).map(|i| unsafe { *x.add(at(i)) * *y.add(at(i)) }).sum()
     }
 
+    /// DDOT of a library with 32-bit integers.
+    ///
     /// # Safety
     /// The requirements of the library function apply.
     unsafe extern "C" fn of_32_bits(
@@ -476,6 +478,8 @@ mod tests {
         unsafe { product((*n.cast::<i32>()).into(), x, y) }
     }
 
+    /// DDOT of a library with 64-bit integers.
+    ///
     /// # Safety
     /// The requirements of the library function apply.
     unsafe extern "C" fn of_64_bits(
@@ -489,6 +493,8 @@ mod tests {
         unsafe { product(*n, x, y) }
     }
 
+    /// DDOT with a wrong result.
+    ///
     /// # Safety
     /// The requirements of the library function apply.
     unsafe extern "C" fn wrong_product(

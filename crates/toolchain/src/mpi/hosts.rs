@@ -31,7 +31,7 @@ impl FromStr for HostList {
         loop {
             let start = cursor.position();
             let names = names(&mut cursor)?;
-            if let Some(why) = names.iter().find_map(|name| wrong(name)) {
+            if let Some(why) = names.iter().find_map(|name| name_error(name)) {
                 return Err(cursor.error_at(start, why));
             }
             hosts.extend(names);
@@ -174,7 +174,7 @@ fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
 }
 
 /// Returns the reason why a host name is invalid; `None` for a valid name.
-fn wrong(name: &str) -> Option<&'static str> {
+fn name_error(name: &str) -> Option<&'static str> {
     if name.contains(':') {
         let fits = name.parse::<Ipv6Addr>().is_ok();
         return (!fits).then_some("expected an IPv6 address");

@@ -106,7 +106,7 @@ fn suspect_runs_are_excluded_if_valid_runs_exist() {
     some.runs[3].measurements = suspect(2e9);
     let pair = compared(&some, false);
     assert_eq!((pair.verdict, pair.a.runs), (Verdict::Faster, 3));
-    assert_eq!(texts(&pair), ["1 of 4 runs of A are suspect and left out: the clock fell"]);
+    assert_eq!(texts(&pair), ["1 of 4 runs of A is suspect and left out: the clock fell"]);
     let accepted = compared(&some, true);
     assert_eq!((accepted.a.runs, accepted.suspect.as_ref()), (4, None));
     assert_eq!(texts(&accepted), ["A is suspect: the clock fell"]);

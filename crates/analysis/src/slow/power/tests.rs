@@ -44,10 +44,10 @@ fn counts(nodes: usize, runs: usize, own: usize, spread: Components, loss: f64) 
         let new =
             better_median(&runs_of(&mut random, 1, own, spread)[0]) - distance(Fraction(loss));
         let power = peers.power(PRACTICAL, Fraction(0.5), own);
-        counts[match power.standing((new - median).exp()) {
-            Standing::Good => 0,
-            Standing::Undecided => 1,
-            Standing::Unknown => 2,
+        counts[match power.peer_verdict((new - median).exp()) {
+            PeerVerdict::Good => 0,
+            PeerVerdict::Undecided => 1,
+            PeerVerdict::Unknown => 2,
         }] += 1;
     }
     counts
@@ -132,15 +132,15 @@ fn power_is_printed_with_the_sufficient_number_of_runs() {
     let precise = of(Components { nodes: Some(0.008), runs: Some(0.003) }, 64, 128);
     let power = precise.power(PRACTICAL, Fraction(0.04), 1);
     assert_eq!(power.in_words(), "finds a loss of 6 %");
-    assert_eq!(power.standing(0.961), Standing::Good);
+    assert_eq!(power.peer_verdict(0.961), PeerVerdict::Good);
     let files = precise.power(Fraction(0.2), Fraction(0.2), 1);
     assert_eq!(files.sought, Fraction(0.2));
     let wide = of(Components { nodes: Some(0.0), runs: Some(0.17) }, 3, 12);
     let lacking = wide.power(PRACTICAL, Fraction(0.64), 2);
-    assert!(!lacking.suffices() && lacking.standing(5.0) == Standing::Unknown);
+    assert!(!lacking.suffices() && lacking.peer_verdict(5.0) == PeerVerdict::Unknown);
     assert_eq!(
         lacking.in_words(),
-        "a loss of 10 % is not found, only one of 38 %; 99 runs of each of 8 nodes would suffice"
+        "cannot find a loss of 10 %, only one of 38 %; 99 runs of each of 8 nodes would suffice"
     );
     let different = of(Components { nodes: Some(0.15), runs: Some(0.01) }, 64, 256);
     let words = different.power(PRACTICAL, Fraction(0.4), 1).in_words();
@@ -151,6 +151,6 @@ fn power_is_printed_with_the_sufficient_number_of_runs() {
     let unknown = of(Components { nodes: None, runs: None }, 1, 1);
     assert_eq!(
         unknown.power(PRACTICAL, Fraction(0.04), 1).in_words(),
-        "a loss of 10 % is not found: the spread of good nodes is unknown"
+        "cannot find a loss of 10 %: the spread of good nodes is unknown"
     );
 }

@@ -18,11 +18,11 @@ pub(super) fn join(
 ) -> Result<Exit, Failure> {
     let world = match World::join(started) {
         Ok(world) => world,
-        Err(refusal) => return launched::once(started, refusal),
+        Err(refusal) => return launched::fail_once(started, refusal),
     };
     let gathered = match MpiRanks::gather(started, world, &session::version()) {
         Ok(gathered) => gathered,
-        Err(refusal) => return launched::once(started, refusal),
+        Err(refusal) => return launched::fail_once(started, refusal),
     };
     let Some(ranks) = gathered else {
         return Ok(Exit::FromRank0(follow(world)?));

@@ -128,12 +128,12 @@ fn corpus_has_the_expected_figures() {
 
 /// Figure in an output, without its validity.
 #[derive(Debug, Clone, PartialEq)]
-struct Known {
+struct CorpusFigure {
     figure: String,
     config: Vec<(&'static str, String)>,
 }
 
-impl Known {
+impl CorpusFigure {
     fn from_measurement(m: &Measurement) -> Self {
         let key = |key: &'static str| Some((key, m.config.get(key)?.to_string()));
         let value = m.value.unwrap_or_default();
@@ -143,8 +143,8 @@ impl Known {
         }
     }
 
-    /// True if the whole output contains the figure. A part of the output may show fewer keys of it, and nccl-tests
-    /// name the operation of all figures in one line.
+    /// True if the whole output contains this figure of a mutated output, which may lack keys of the figure. The line
+    /// with which nccl-tests name the operation of all figures may also be missing.
     fn is_in(&self, whole: &[Self]) -> bool {
         whole.iter().any(|known| {
             let is_same = known.figure == self.figure || known.unnamed() == self.figure;
@@ -163,12 +163,12 @@ impl Known {
 }
 
 /// Returns the figures that have a value.
-fn values(read: &Result<Vec<ReadRun>, String>) -> Vec<Known> {
+fn values(read: &Result<Vec<ReadRun>, String>) -> Vec<CorpusFigure> {
     let runs = read.iter().flatten().filter_map(|run| run.printed.as_ref().ok());
     let figures = runs.flat_map(|run| &run.measurements);
     figures
         .filter(|m| m.value.is_some() && m.validity.status != Status::Invalid)
-        .map(Known::from_measurement)
+        .map(CorpusFigure::from_measurement)
         .collect()
 }
 
@@ -307,8 +307,8 @@ fn has_notice(read: &Result<Vec<ReadRun>, String>) -> bool {
     })
 }
 
-/// Reads mutations of a text.
-fn mutated(path: &Path, one_in: usize) -> MutationCounts {
+/// Reads mutations of the text in a file, of which one in `one_in` is tried, and counts them by result.
+fn mutation_counts(path: &Path, one_in: usize) -> MutationCounts {
     let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
     let whole = read(text.as_bytes());
     let known = values(&whole);
@@ -346,7 +346,7 @@ fn mutated_corpus_has_no_false_figure() {
     let mut counts = MutationCounts::default();
     for path in texts() {
         if !INVALID_AT_THE_END.contains(&name(&path).as_str()) {
-            counts.add(mutated(&path, one_in));
+            counts.add(mutation_counts(&path, one_in));
         }
     }
     let MutationCounts { right, fewer_named, fewer, refused, wrong } = counts;

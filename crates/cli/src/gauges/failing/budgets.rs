@@ -2,7 +2,7 @@
 //! disturbed samples, and load that exceeds the budget.
 
 use super::super::doubted::recommends_nothing;
-use super::{Case, Extent, FEW, LONG, TurnResult, counts, run};
+use super::{Case, Extent, FEW_SAMPLES, LONG_TIME, TurnResult, counts, run};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::{Measurement, Status, doubt};
@@ -71,19 +71,19 @@ fn delivers(name: &str, outcome: &Outcome) {
 }
 
 /// Returns the figures whose validity depends on their samples.
-fn judged(outcome: &Outcome) -> impl Iterator<Item = (&Measurement, usize)> {
+fn sampled_figures(outcome: &Outcome) -> impl Iterator<Item = (&Measurement, usize)> {
     let own = outcome.measurements.iter().filter(|m| m.value.is_some() && !m.is_reported());
     own.filter_map(|m| Some((m, doubt::doubt_rule(m.quoted)?.min)))
 }
 
 /// Runs a case with fewer samples than any statistic needs.
 pub(super) fn doubts_few_samples(case: &Case) {
-    let one = Extent { samples: Some(1), ..FEW };
+    let one = Extent { samples: Some(1), ..FEW_SAMPLES };
     let Some(run) = run(case, one, &mut SilentObserver, |_, _, measure| measure()) else { return };
     let outcome = run.ended.unwrap();
     delivers(case.name, &outcome);
     recommends_nothing(case.name, &outcome.notices);
-    for (m, least) in judged(&outcome).filter(|(m, _)| !m.samples.is_empty()) {
+    for (m, least) in sampled_figures(&outcome).filter(|(m, _)| !m.samples.is_empty()) {
         let is_valid = m.validity.status == Status::Valid;
         assert!(!is_valid || m.samples.len() >= least, "{}: {} {:?}", case.name, m.name, m.samples);
     }
@@ -91,7 +91,7 @@ pub(super) fn doubts_few_samples(case: &Case) {
 
 /// Runs a case in which another program uses a core during all samples.
 pub(super) fn doubts_disturbed_samples(case: &Case) {
-    let few = Extent { samples: Some(7), ..FEW };
+    let few = Extent { samples: Some(7), ..FEW_SAMPLES };
     let disturbs = |_, _: Turn, measure: &mut dyn FnMut() -> TurnResult| {
         let mut taken = measure()?;
         for sample in &mut taken {
@@ -106,7 +106,7 @@ pub(super) fn doubts_disturbed_samples(case: &Case) {
     let outcome = run.ended.unwrap();
     delivers(case.name, &outcome);
     recommends_nothing(case.name, &outcome.notices);
-    for (m, _) in judged(&outcome).filter(|(m, _)| !m.samples.is_empty()) {
+    for (m, _) in sampled_figures(&outcome).filter(|(m, _)| !m.samples.is_empty()) {
         let is_named = m.validity.reasons.iter().any(|reason| reason.contains("disturbed"));
         assert!(is_named, "{}: {} {:?}", case.name, m.name, m.validity);
     }
@@ -120,7 +120,7 @@ pub(super) fn delivers_under_load(case: &Case) {
         let taken = measure();
         if turn.round > 0 {
             seen.set(seen.get() + 1);
-            clock::advance_clock(LONG);
+            clock::advance_clock(LONG_TIME);
         }
         taken
     };

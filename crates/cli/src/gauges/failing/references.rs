@@ -1,7 +1,7 @@
 //! Tests of the failure rule for reference programs: a failing program does not change the native figures.
 
 use super::skip::{self, Part};
-use super::{Case, Extent, FEW, one_thread, run, workers};
+use super::{Case, Extent, FEW_SAMPLES, one_thread, run, workers};
 use nodegauge_apps::hpcg::{HpcgPlan, XhpcgOptions};
 use nodegauge_compute::options::ReferenceOptions;
 use nodegauge_compute::{HplPlan, HplRequest};
@@ -82,7 +82,7 @@ fn xhpl(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
 fn failing_reference_program_keeps_the_native_figures() {
     for case in &CASES {
         let name = case.name;
-        let measured = run(case, FEW, &mut SilentObserver, |_, _, measure| measure());
+        let measured = run(case, FEW_SAMPLES, &mut SilentObserver, |_, _, measure| measure());
         let Some(ended) = measured.map(|run| run.ended) else { continue };
         let outcome = ended.unwrap_or_else(|failure| panic!("{name}: {failure}"));
         assert!(!outcome.is_interrupted() && !outcome.is_complete(), "{name}");

@@ -59,7 +59,10 @@ fn best_far_from_second_best_is_suspect() {
     let of = |best: f64| [&others[..], &[best]].concat();
     assert_eq!(samples_reason(&rate(Quoted::Best, &of(57.0))), None);
     let doubts = samples_reason(&rate(Quoted::Best, &of(60.0)));
-    assert_eq!(doubts.unwrap(), "the second best of the samples is more than 10 % away");
+    assert_eq!(
+        doubts.unwrap(),
+        "the second best of the samples is more than 10 % away from the best"
+    );
     // For times, the lowest is the best.
     let times = sampled(Quoted::Best, &[1.0, 1.2, 1.2, 1.2, 1.2]);
     assert!(samples_reason(&times).is_some());
@@ -127,7 +130,7 @@ fn derived_figure_inherits_doubts() {
 fn rate_above_its_limit_is_suspect() {
     let above = |fraction: f64| {
         let mut m = rate(Quoted::Median, &[fraction * 10e9; 9]).limit(10e9, "read, interleaved");
-        m.doubt_limit();
+        m.doubt_above_limit();
         m
     };
     assert_eq!(above(1.02).validity, super::super::Validity::valid());
@@ -139,11 +142,11 @@ fn rate_above_its_limit_is_suspect() {
     assert!(m.value.is_some());
     // A time above its limit is slow, and an invalid figure stays invalid.
     let mut slow = sampled(Quoted::Median, &[2.0; 9]).limit(1.0, "x");
-    slow.doubt_limit();
+    slow.doubt_above_limit();
     assert_eq!(slow.validity.status, Status::Valid);
     let mut invalid = above(1.0).missing("wrong result");
     invalid.limit = Some(Limit { value: 1.0, basis: String::new(), fraction: Fraction(9.0) });
-    invalid.doubt_limit();
+    invalid.doubt_above_limit();
     assert_eq!(invalid.validity.reasons.len(), 1);
 }
 
@@ -168,7 +171,10 @@ fn evidence_is_recognised_from_reason() {
             "the 95 % interval of the samples reaches more than 10 % from the mean",
             CauseEvidence::Symptom,
         ),
-        ("the second best of the passes is more than 10 % away", CauseEvidence::Symptom),
+        (
+            "the second best of the samples is more than 10 % away from the best",
+            CauseEvidence::Symptom,
+        ),
         ("the median of the passes is uncertain by more than 5 %", CauseEvidence::Symptom),
         ("arrays are 0.5 times the last-level caches in use", CauseEvidence::Stated),
     ];

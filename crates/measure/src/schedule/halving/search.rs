@@ -88,8 +88,8 @@ pub trait Candidates {
     /// than the deadline.
     fn must_end(&mut self) -> bool;
 
-    /// Is called at the end of a round, with the elapsed share of the time until the deadline and the number of
-    /// remaining candidates in the largest group.
+    /// Reports the end of a round, with the elapsed share of the time until the deadline and the number of remaining
+    /// candidates in the largest group.
     fn round_ended(&mut self, _elapsed: f64, _left: usize) {}
 
     /// Returns the key by which the candidates of a pass are sorted. Candidates with the smallest key are measured
