@@ -61,6 +61,9 @@ pub struct ReportedFigure {
     /// Number of measurements with which this loss would be found; `null` if it is already found, or if no number of
     /// measurements would be sufficient.
     pub needed: Option<MeasuredNodes>,
+    /// Best measurement on a scale where higher is better: the value of a rate, the inverse of a time.
+    #[serde(skip)]
+    pub score: Option<f64>,
 }
 
 /// Schema of the JSON document.
@@ -81,6 +84,7 @@ impl ReportedFigure {
             loss_found: bound.and_then(|bound| bound.power.found),
             loss_sought: bound.map(|bound| bound.power.sought),
             needed: bound.and_then(|bound| bound.power.needed),
+            score: figure.best().map(|best| figure.key.share(best.value, 1.0)),
         }
     }
 

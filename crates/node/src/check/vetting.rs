@@ -15,7 +15,7 @@ use nodegauge_placement::LauncherJob;
 use nodegauge_team::collect::Collection;
 use nodegauge_toolchain::mpi::HostList;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -52,9 +52,15 @@ struct RankVerdict {
     line: String,
     /// Smallest of the figures' shares of the reference.
     share: Option<f64>,
-    /// First measurement of the first figure, which is a rate. If there is no reference, nodes are sorted by it,
-    /// highest first.
-    rate: Option<f64>,
+    /// Score of the first figure. Without a reference, nodes are sorted by it.
+    score: Option<FigureScore>,
+}
+
+/// Best measurement of a figure, on a scale where higher is better.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct FigureScore {
+    figure: String,
+    value: f64,
 }
 
 /// Vetting, with the rank of this process.
@@ -140,7 +146,10 @@ impl Vetting {
                 .filter_map(|figure| figure.share)
                 .map(|s| s.0)
                 .reduce(f64::min),
-            rate: report.figures.first().and_then(|figure| figure.values.first().copied()),
+            score: report.figures.first().and_then(|figure| {
+                let value = figure.score?;
+                Some(FigureScore { figure: figure.name.clone(), value })
+            }),
         };
         outputs.print(&format!("{}\n", report.line))?;
         let until = deadline.0 + RANK_GRACE;
@@ -283,15 +292,29 @@ fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<Ran
             None => nodes.push(verdict),
         }
     }
+    let compared = common_figure(&nodes);
+    let score = |node: &RankVerdict| {
+        let own = node.score.as_ref().filter(|score| Some(&score.figure) == compared.as_ref());
+        known_or_minimum(own.map(|score| score.value))
+    };
     nodes.sort_by(|a, b| {
         let by_verdict = a.verdict.cmp(&b.verdict);
         let by_share = known_or_minimum(b.share).total_cmp(&known_or_minimum(a.share));
-        let by_rate = known_or_minimum(b.rate).total_cmp(&known_or_minimum(a.rate));
-        by_verdict.then(by_share).then(by_rate).then(a.rank.cmp(&b.rank))
+        let by_score = score(b).total_cmp(&score(a));
+        by_verdict.then(by_share).then(by_score).then(a.rank.cmp(&b.rank))
     });
     let usable = nodes.iter().take_while(|node| node.verdict != NodeVerdict::Bad).count();
     let rest = nodes.split_off(usable.min(keep));
     (nodes, rest)
+}
+
+/// Returns the name of the figure that most nodes have a score of; scores of different figures cannot be compared.
+fn common_figure(nodes: &[RankVerdict]) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for score in nodes.iter().filter_map(|node| node.score.as_ref()) {
+        *counts.entry(&score.figure).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(figure, _)| figure.to_owned())
 }
 
 /// Returns the value by which nodes are sorted, or the minimum for an unknown value, so that it comes last.
@@ -305,7 +328,7 @@ mod tests {
 
     fn verdict(rank: u32, host: &str, verdict: NodeVerdict, share: Option<f64>) -> RankVerdict {
         let line = format!("{host} {verdict}");
-        RankVerdict { rank, host: host.to_owned(), verdict, line, share, rate: None }
+        RankVerdict { rank, host: host.to_owned(), verdict, line, share, score: None }
     }
 
     fn hosts(of: &[RankVerdict]) -> Vec<&str> {
@@ -327,6 +350,22 @@ mod tests {
         assert_eq!((hosts(&best), hosts(&others)), (vec!["n4"], vec!["n1", "n3", "n2"]));
         // A bad node is never kept.
         assert_eq!(chosen(all, 4).0.len(), 3);
+    }
+
+    #[test]
+    fn nodes_without_reference_are_sorted_by_their_common_figure() {
+        let node = |rank: u32, host: &str, figure: &str, value: f64| {
+            let score = FigureScore { figure: figure.to_owned(), value };
+            RankVerdict { score: Some(score), ..verdict(rank, host, NodeVerdict::Unknown, None) }
+        };
+        let all = vec![
+            node(0, "n1", "stream.triad", 1e11),
+            // The inverse of a latency; the rate of this node is unknown.
+            node(1, "n2", "memory.latency", 1e12),
+            node(2, "n3", "stream.triad", 2e11),
+        ];
+        let (kept, rest) = chosen(all, 3);
+        assert_eq!((hosts(&kept), hosts(&rest)), (vec!["n3", "n1", "n2"], vec![]));
     }
 
     #[test]
