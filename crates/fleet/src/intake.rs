@@ -24,8 +24,6 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Maximum depth of subfolders; the output folders of parallel tools are flat.
 const MAX_DEPTH: usize = 4;
@@ -109,30 +107,11 @@ impl Intake {
             }
         }
         let logs = logs::find_logs(files.iter().map(|file| file.path.as_path()));
-        let next = AtomicUsize::new(0);
-        let parts: Mutex<Vec<(usize, Result<Self, Failure>)>> = Mutex::new(Vec::new());
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
-        let read = || {
-            loop {
-                let position = next.fetch_add(1, Ordering::Relaxed);
-                let Some(file) = files.get(position) else { break };
-                let is_log = logs.contains(&file.path);
-                let part = Self::read_file(file, is_log, selection);
-                let mut all = parts.lock().unwrap_or_else(PoisonError::into_inner);
-                all.push((position, part));
-            }
-        };
-        std::thread::scope(|scope| {
-            // The current thread also reads, so that reading succeeds even if no other thread can be started.
-            for _ in 1..threads {
-                let _ = std::thread::Builder::new().spawn_scoped(scope, read);
-            }
-            read();
+        let parts = map_in_parallel(&files, |file| {
+            Self::read_file(file, logs.contains(&file.path), selection)
         });
-        let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
-        parts.sort_by_key(|(position, _)| *position);
         let mut all = Self::default();
-        for (_, part) in parts {
+        for part in parts {
             let part = part?;
             all.runs.extend(part.runs);
             all.files.extend(part.files);

@@ -17,7 +17,7 @@ pub mod text;
 use crate::Gauge;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Bytes, Failure, legible, printed};
-use nodegauge_os::Input;
+use nodegauge_os::{Input, map_in_parallel};
 pub use parts::find_runs;
 pub use runs::{FoundRun, MarkKind, RunMark};
 
@@ -327,22 +327,28 @@ pub fn read(
     context: &ReadContext<'_>,
 ) -> Result<Vec<ReadRun>, ReadError> {
     let mut all = Vec::new();
-    read_each(readers, &Input::from(text.as_bytes()), context, &mut |run, _| all.push(run))?;
+    let input = Input::from(text.as_bytes());
+    read_each(readers, &input, context, &|run, _| run, &mut |run| all.push(run))?;
     Ok(all)
 }
 
-/// Calls `visit` with each run of an input, in the order of the runs' first lines. If a launcher prefixed the lines
-/// with ranks, runs are visited in the order of their last lines; [`RunPosition`] still numbers them by their first
-/// lines. Only one run per rank is in memory. Figures that are too large or not positive have no value.
+/// Number of bytes of text that are parsed together. The memory in use is a multiple of it.
+const BATCH: usize = 1 << 20;
+
+/// Converts each run of an input, and calls `visit` with the results in the order of the runs' first lines. If a
+/// launcher prefixed the lines with ranks, the order is that of the runs' last lines; [`RunPosition`] still numbers the
+/// runs by their first lines. Runs are parsed and converted on all CPUs. Only [`BATCH`] bytes, or one run per rank, are in
+/// memory. Figures that are too large or not positive have no value.
 ///
 /// # Errors
 /// Fails before the first run if the input has no run of a known program, if the lines of two runs are mixed, or if the
 /// input is not plain text.
-pub fn read_each(
+pub fn read_each<T: Send>(
     readers: &[&dyn Reader],
     input: &Input<'_>,
     context: &ReadContext<'_>,
-    visit: &mut dyn FnMut(ReadRun, RunPosition),
+    convert: &(dyn Fn(ReadRun, RunPosition) -> T + Sync),
+    visit: &mut dyn FnMut(T),
 ) -> Result<(), ReadError> {
     let mut found = find_runs(readers, input)?;
     if found.is_empty() {
@@ -359,10 +365,23 @@ pub fn read_each(
         let of = described.map(|one| one.program()).collect();
         return Err(ReadError::Described { option, program: readers[run.reader].program(), of });
     }
+    let parse = |part: &parts::RunText<'_>| {
+        let run = read_run(readers[part.run.reader], part, context);
+        convert(run, RunPosition { at: part.at, of: found.len() })
+    };
+    let mut batch = Vec::new();
+    let mut length = 0;
     parts::each_text(input, &found, &mut |part| {
-        let run = read_run(readers[part.run.reader], &part, context);
-        visit(run, RunPosition { at: part.at, of: found.len() });
-    })
+        length += part.text.len();
+        batch.push(part);
+        if length >= BATCH {
+            map_in_parallel(&batch, parse).into_iter().for_each(&mut *visit);
+            batch.clear();
+            length = 0;
+        }
+    })?;
+    map_in_parallel(&batch, parse).into_iter().for_each(visit);
+    Ok(())
 }
 
 /// Maximum line number of a run for which the line numbers in its errors count from the start of the text.
@@ -371,7 +390,8 @@ const COUNTED_BEFORE: usize = 10_000;
 /// Parses the figures of a run, and returns them with the first line of the run in the whole text.
 fn read_run(reader: &dyn Reader, part: &parts::RunText<'_>, context: &ReadContext<'_>) -> ReadRun {
     let FoundRun { line, rank, .. } = *part.run;
-    let printed = read_figures(reader, part.text, context).map_err(|unread| {
+    let text = part.text.as_str();
+    let printed = read_figures(reader, text, context).map_err(|unread| {
         if part.is_overlong {
             let cause =
                 format!("{} (only its first {} MiB were read)", unread.cause, LONGEST_RUN >> 20);
@@ -385,10 +405,10 @@ fn read_run(reader: &dyn Reader, part: &parts::RunText<'_>, context: &ReadContex
             return UnreadOutput { cause, ..unread };
         }
         // Errors contain line numbers. Empty lines before the run make them line numbers of the whole text.
-        let padded = "\n".repeat(line - 1) + part.text;
+        let padded = "\n".repeat(line - 1) + text;
         read_figures(reader, &padded, context).err().unwrap_or(unread)
     });
-    let version = reader.version(part.text);
+    let version = reader.version(text);
     let is_overlong = part.is_overlong;
     ReadRun { program: reader.program(), version, line, rank, is_overlong, printed }
 }

@@ -8,7 +8,9 @@ use crate::gauges::{self, GAUGES};
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_analysis::compare::IMPORT;
-use nodegauge_gauge::readers::{self, KnownRun, LONGEST_RUN, PrintedRun, ReadContext, RunPosition};
+use nodegauge_gauge::readers::{
+    self, KnownRun, LONGEST_RUN, PrintedRun, ReadContext, ReadRun, RunPosition,
+};
 use nodegauge_history::records;
 use nodegauge_machine::{SysRoot, TopologySource};
 use nodegauge_measure::record::{self, Machine, MachineSource, Record};
@@ -91,18 +93,23 @@ pub(crate) struct RunFile<'a> {
 }
 
 impl RunFile<'_> {
-    /// Calls `visit` with each run of the file. Only one run is in memory at any time.
+    /// Converts each run of the file on all CPUs, and calls `visit` with the results in the order of the runs. Only some of
+    /// the runs are in memory at any time.
     ///
     /// # Errors
     /// Fails if the text has no run of a known program, if the lines of two runs are mixed, and if it cannot be read.
-    pub(crate) fn each_run(&self, visit: &mut dyn FnMut(FileRun)) -> Result<(), Failure> {
+    pub(crate) fn each_run<T: Send>(
+        &self,
+        convert: &(dyn Fn(FileRun) -> T + Sync),
+        visit: &mut dyn FnMut(T),
+    ) -> Result<(), Failure> {
         let context = ReadContext { machine: self.machine, known: self.described.run };
         let readers = readers::all(&GAUGES);
         let shown = shown(self.path);
-        let read = readers::read_each(&readers, self.input, &context, &mut |run, position| {
+        let convert_run = |run: ReadRun, position: RunPosition| {
             let words = run.in_words();
             let is_long = run.is_overlong;
-            visit(match run.printed {
+            convert(match run.printed {
                 Ok(printed) => {
                     let cut =
                         printed.cut().map(|reason| format!("{shown}, output of {words}: {reason}"));
@@ -110,9 +117,10 @@ impl RunFile<'_> {
                     FileRun::Read(Box::new(self.record(&place, printed)), cut)
                 }
                 Err(why) => FileRun::Unread(why.into_failure(&shown, &words)),
-            });
-        });
-        read.map_err(|error| error.into_failure(&shown))
+            })
+        };
+        readers::read_each(&readers, self.input, &context, &convert_run, visit)
+            .map_err(|error| error.into_failure(&shown))
     }
 
     /// Returns a new record that contains imported figures. The runs of a file get start times one second apart; the
@@ -232,6 +240,27 @@ impl LineBuffer {
     }
 }
 
+/// Run of a file as it is printed.
+enum RunLine {
+    Read {
+        /// Record as JSON.
+        line: Result<String, Failure>,
+        /// Sentence with the reason if the output is incomplete.
+        cut: Option<String>,
+    },
+    /// Reason why the run was not read.
+    Unread(Failure),
+}
+
+impl RunLine {
+    fn new(run: FileRun) -> Self {
+        match run {
+            FileRun::Read(record, cut) => Self::Read { line: json_line(&record), cut },
+            FileRun::Unread(failure) => Self::Unread(failure),
+        }
+    }
+}
+
 /// Prints the records of all runs in the files, one per line.
 pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
     let known = args.run.known();
@@ -247,14 +276,14 @@ pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
     for path in &args.files {
         let read = input_to_read(path).and_then(|input| {
             let file = RunFile { path, input: &input, described, machine, command: &["read"] };
-            file.each_run(&mut |run| match run {
-                FileRun::Read(record, cut) => {
-                    buffer.add(json_line(&record));
+            file.each_run(&RunLine::new, &mut |run| match run {
+                RunLine::Read { line, cut } => {
+                    buffer.add(line);
                     if let Some(cut) = cut {
                         output::note(&cut);
                     }
                 }
-                FileRun::Unread(failure) => {
+                RunLine::Unread(failure) => {
                     output::failure(&failure);
                     exit = Exit::Usage;
                 }

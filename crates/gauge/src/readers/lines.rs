@@ -5,7 +5,7 @@ use nodegauge_measure::printed::{self, LONGEST_LINE};
 use nodegauge_os::Input;
 
 /// Number of bytes per read.
-const CHUNK: usize = 256 << 10;
+const CHUNK: usize = 512 << 10;
 
 /// Iterator over the lines of an input.
 pub(super) struct InputLines<'t> {
@@ -20,11 +20,11 @@ pub(super) struct InputLines<'t> {
     filled: usize,
 }
 
-/// Line of an input.
+/// Line of an input, or consecutive lines.
 pub(super) struct InputLine<'a> {
-    /// Position of the first byte of the line in the input.
+    /// Position of the first byte in the input.
     pub(super) from: u64,
-    /// Line including its line end.
+    /// Bytes including the line ends.
     pub(super) bytes: &'a [u8],
 }
 
@@ -65,7 +65,29 @@ impl<'t> InputLines<'t> {
         }
     }
 
-    /// Returns the next line, which ends at `end` in the buffer, and advances to the line after it.
+    /// Returns the next lines, as many as are in the buffer; `None` after the last one.
+    ///
+    /// # Errors
+    /// Fails as [`Self::next`] does.
+    pub(super) fn next_block(&mut self) -> Result<Option<InputLine<'_>>, ReadError> {
+        loop {
+            let at = self.from + self.filled as u64;
+            let more = self.input.read_at(at, &mut self.chunk[self.filled..])?;
+            self.filled += more;
+            let is_end = self.filled < self.chunk.len();
+            if is_end {
+                let is_empty = self.next == self.filled;
+                return Ok(if is_empty { None } else { Some(self.line_until(self.filled)) });
+            }
+            let unseen = &self.chunk[self.next..self.filled];
+            if let Some(last) = unseen.iter().rposition(|byte| *byte == b'\n') {
+                return Ok(Some(self.line_until(self.next + last + 1)));
+            }
+            self.make_room()?;
+        }
+    }
+
+    /// Returns the lines up to `end` in the buffer, and advances to the line after them.
     fn line_until(&mut self, end: usize) -> InputLine<'_> {
         let begin = self.next;
         self.next = end;
@@ -110,7 +132,7 @@ impl<'t> InputLines<'t> {
 }
 
 /// Returns the length of the first line including its line end; `None` if it has no line end.
-fn line_length(bytes: &[u8]) -> Option<usize> {
+pub(super) fn line_length(bytes: &[u8]) -> Option<usize> {
     // `skip_until` is the only search for a byte in the standard library that compares many bytes at once.
     let mut rest = bytes;
     let skipped = std::io::BufRead::skip_until(&mut rest, b'\n').unwrap_or_default();
@@ -127,6 +149,19 @@ mod tests {
         let mut all = Vec::new();
         while let Some(line) = lines.next()? {
             all.push((line.from, line.bytes.to_vec()));
+        }
+        Ok(all)
+    }
+
+    /// Returns the text of all blocks, after a check that each ends with a line end or with the text.
+    fn text_of_blocks(text: &[u8]) -> Result<Vec<u8>, ReadError> {
+        let input = Input::from(text);
+        let mut lines = InputLines::new(&input)?;
+        let mut all = Vec::new();
+        while let Some(block) = lines.next_block()? {
+            assert_eq!(block.from as usize, all.len());
+            all.extend_from_slice(block.bytes);
+            assert!(block.bytes.ends_with(b"\n") || all.len() == text.len());
         }
         Ok(all)
     }
@@ -148,6 +183,7 @@ mod tests {
                 assert_eq!((*from, line.as_slice()), (at, known));
                 at += line.len() as u64;
             }
+            assert_eq!(text_of_blocks(text.as_bytes()).unwrap(), text.as_bytes());
         }
         assert_eq!(lines_of(b"\xef\xbb\xbfa\n").unwrap(), [(3, b"a\n".to_vec())]);
         assert!(matches!(lines_of(b"a\0b\0"), Err(ReadError::Encoding(_))));
@@ -159,8 +195,10 @@ mod tests {
         for (begin, longest) in [("x", LONGEST_LINE), ("{", LONGEST_RUN)] {
             let line = format!("{begin}{}", "y".repeat(longest + 1));
             for end in ["", "\n", "\nmore\n"] {
-                let refused = lines_of(format!("{rows}{line}{end}").as_bytes()).unwrap_err();
+                let text = format!("{rows}{line}{end}");
+                let refused = lines_of(text.as_bytes()).unwrap_err();
                 assert_eq!(refused, ReadError::Overlong(line.len() as u64));
+                assert_eq!(text_of_blocks(text.as_bytes()).unwrap_err(), refused);
             }
         }
     }

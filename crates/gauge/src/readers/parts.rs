@@ -1,9 +1,9 @@
 //! Positions of the runs in an input, and the text of each run.
 
-use super::lines::InputLines;
-use super::runs::{FoundRun, KnownLines, MAX_RUNS, PlacedLine, RunFinder};
+use super::lines::{InputLines, line_length};
+use super::runs::{FoundRun, KnownLines, LinePlace, MAX_RUNS, RunFinder, ScannedLine};
 use super::{LONGEST_RUN, ReadError, Reader, tags};
-use nodegauge_os::Input;
+use nodegauge_os::{Input, map_in_parallel};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -25,12 +25,56 @@ pub fn find_runs(readers: &[&dyn Reader], input: &Input<'_>) -> Result<Vec<Found
     let mut finder = RunFinder::default();
     let mut lines = InputLines::new(input)?;
     let mut number = 0;
-    while let Some(line) = lines.next()? {
-        let text = String::from_utf8_lossy(line.bytes);
-        finder.line(&known, &PlacedLine { number, from: line.from, text: &text })?;
-        number += 1;
+    while let Some(block) = lines.next_block()? {
+        let pieces = split(block.bytes);
+        let mut from = block.from;
+        for scanned in map_in_parallel(&pieces, |piece| scan(&known, piece)) {
+            for line in scanned {
+                if let Some(marked) = &line.scanned {
+                    finder.add(&known, LinePlace { number, from }, marked)?;
+                }
+                number += 1;
+                from += line.length as u64;
+            }
+        }
     }
     Ok(finder.finish(None, input.length()))
+}
+
+/// Minimum length of a piece of a block, bytes: scanning takes much longer than starting a thread.
+const PIECE: usize = 64 << 10;
+
+/// Splits a block of lines into pieces with complete lines.
+fn split(block: &[u8]) -> Vec<&[u8]> {
+    let mut pieces = Vec::new();
+    let mut rest = block;
+    while rest.len() > PIECE {
+        let Some(end) = line_length(&rest[PIECE..]) else { break };
+        let (piece, after) = rest.split_at(PIECE + end);
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces.push(rest);
+    pieces
+}
+
+/// Line of a piece.
+struct PieceLine {
+    /// Length including its line end, bytes.
+    length: usize,
+    /// What the readers recognise; `None` for a blank line.
+    scanned: Option<ScannedLine>,
+}
+
+/// Scans the lines of a piece.
+fn scan(known: &KnownLines<'_>, piece: &[u8]) -> Vec<PieceLine> {
+    let lines = piece.split_inclusive(|byte| *byte == b'\n');
+    lines
+        .map(|line| PieceLine {
+            length: line.len(),
+            scanned: known.scan(&String::from_utf8_lossy(line)),
+        })
+        .collect()
 }
 
 /// Returns the form of the rank prefixes of an input; `None` if its lines have no prefixes.
@@ -69,7 +113,9 @@ fn find_rank_runs(
         if let Some(tagged) = whole_line(&text).and_then(tag) {
             let finder = ranks.entry(tagged.rank).or_default();
             let before = finder.count();
-            finder.line(known, &PlacedLine { number, from: line.from, text: tagged.line })?;
+            if let Some(scanned) = known.scan(tagged.line) {
+                finder.add(known, LinePlace { number, from: line.from }, &scanned)?;
+            }
             count += finder.count() - before;
         }
         if count > MAX_RUNS || ranks.len() > MAX_RUNS {
@@ -98,23 +144,23 @@ pub(super) struct RunText<'a> {
     /// Position among all runs, from 0.
     pub(super) at: usize,
     /// Lines of the run. Only their beginning if they are longer than the maximum.
-    pub(super) text: &'a str,
+    pub(super) text: String,
     /// True if the text is only the beginning of the run.
     pub(super) is_overlong: bool,
 }
 
 /// Calls `visit` with the text of each run in `found`.
-pub(super) fn each_text(
+pub(super) fn each_text<'f>(
     input: &Input<'_>,
-    found: &[FoundRun],
-    visit: &mut dyn FnMut(RunText<'_>),
+    found: &'f [FoundRun],
+    visit: &mut dyn FnMut(RunText<'f>),
 ) -> Result<(), ReadError> {
     if found.iter().any(|run| run.rank.is_some()) {
         return each_rank_text(input, found, visit);
     }
     for (at, run) in found.iter().enumerate() {
         let (text, is_overlong) = read_text(input, run.from, run.to)?;
-        visit(RunText { run, at, text: &text, is_overlong });
+        visit(RunText { run, at, text, is_overlong });
     }
     Ok(())
 }
@@ -150,21 +196,21 @@ struct RankRuns {
 
 impl RankRuns {
     /// Visits the next run, and clears the text for the run after it.
-    fn visit(&mut self, found: &[FoundRun], visit: &mut dyn FnMut(RunText<'_>)) {
+    fn visit<'f>(&mut self, found: &'f [FoundRun], visit: &mut dyn FnMut(RunText<'f>)) {
         let Some(at) = self.left.pop() else { return };
         let at = at as usize;
-        visit(RunText { run: &found[at], at, text: &self.text, is_overlong: self.is_overlong });
-        self.text.clear();
+        let text = std::mem::take(&mut self.text);
+        visit(RunText { run: &found[at], at, text, is_overlong: self.is_overlong });
         self.is_overlong = false;
     }
 }
 
 /// Calls `visit` with the text of each run of all ranks, in the order of their last lines. The maximum length of a text
 /// is divided by the number of ranks.
-fn each_rank_text(
+fn each_rank_text<'f>(
     input: &Input<'_>,
-    found: &[FoundRun],
-    visit: &mut dyn FnMut(RunText<'_>),
+    found: &'f [FoundRun],
+    visit: &mut dyn FnMut(RunText<'f>),
 ) -> Result<(), ReadError> {
     let Some(tag) = form(input)? else { return Ok(()) };
     let mut ranks: BTreeMap<u32, RankRuns> = BTreeMap::new();

@@ -95,16 +95,55 @@ impl<'r> KnownLines<'r> {
     pub(super) fn new(readers: &'r [&'r dyn Reader]) -> Self {
         Self { readers, by_first: by_first_character(readers) }
     }
+
+    /// Returns what the readers recognise in a line; `None` for a blank line.
+    pub(super) fn scan(&self, text: &str) -> Option<ScannedLine> {
+        let line = text.trim();
+        let end = line.bytes().last()?;
+        let mut asked = line.bytes().next().map_or(0, |first| self.by_first[usize::from(first)]);
+        if let Some(letter) = line.bytes().find(u8::is_ascii_alphanumeric) {
+            asked |= self.by_first[usize::from(letter)];
+        }
+        let mut marks = Vec::new();
+        while asked != 0 {
+            let reader = asked.trailing_zeros() as usize;
+            asked &= asked - 1;
+            marks.extend(self.readers[reader].mark(line).map(|mark| ReaderMark { reader, mark }));
+        }
+        let is_brace = text.starts_with('{');
+        let text = if marks.is_empty() { String::new() } else { line.to_owned() };
+        Some(ScannedLine { is_brace, end, marks, text })
+    }
 }
 
-/// Line of an input with its position.
-pub(super) struct PlacedLine<'a> {
+/// Mark of a line, with the reader that recognises the line.
+#[derive(Debug, Clone, Copy)]
+struct ReaderMark {
+    /// Position of the reader in the list of readers.
+    reader: usize,
+    mark: RunMark,
+}
+
+/// Line that is not blank, with its marks.
+#[derive(Debug)]
+pub(super) struct ScannedLine {
+    /// True if the line begins with a brace.
+    is_brace: bool,
+    /// Last character that is not blank.
+    end: u8,
+    /// Marks, ascending by reader.
+    marks: Vec<ReaderMark>,
+    /// Line without surrounding blanks; empty if it has no marks.
+    text: String,
+}
+
+/// Position of a line in an input.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LinePlace {
     /// Number of the line, from 0.
     pub(super) number: usize,
     /// Position of the first byte of the line in the input.
     pub(super) from: u64,
-    /// Line including its line end.
-    pub(super) text: &'a str,
 }
 
 /// Finder of the runs in the lines of an input or of a rank.
@@ -120,38 +159,29 @@ pub(super) struct RunFinder {
 }
 
 impl RunFinder {
-    /// Adds the next line.
+    /// Adds the next line that is not blank.
     ///
     /// # Errors
     /// Fails if the lines of two runs are mixed, so that the line could belong to either.
-    pub(super) fn line(
+    pub(super) fn add(
         &mut self,
         known: &KnownLines<'_>,
-        place: &PlacedLine<'_>,
+        place: LinePlace,
+        line: &ScannedLine,
     ) -> Result<(), ReadError> {
-        let line = place.text.trim();
-        let Some(end) = line.bytes().last() else { return Ok(()) };
         // A brace after one of these characters is inside a document.
-        if place.text.starts_with('{') && !b",:[".contains(&self.before) {
+        if line.is_brace && !b",:[".contains(&self.before) {
             self.document = Some((place.number + 1, place.from));
         }
-        self.before = end;
+        self.before = line.end;
         if let Some(open) = self.runs.last_mut()
             && open.to.is_none()
             && open.ended.is_some_and(|ended| place.number > ended as usize + BEHIND_END)
         {
             open.to = Some(place.from);
         }
-        let mut asked = line.bytes().next().map_or(0, |first| known.by_first[usize::from(first)]);
-        if let Some(letter) = line.bytes().find(u8::is_ascii_alphanumeric) {
-            asked |= known.by_first[usize::from(letter)];
-        }
-        while asked != 0 {
-            let reader = asked.trailing_zeros() as usize;
-            asked &= asked - 1;
-            if let Some(mark) = known.readers[reader].mark(line) {
-                self.note(known.readers, reader, mark, place)?;
-            }
+        for ReaderMark { reader, mark } in &line.marks {
+            self.note(known.readers, *reader, *mark, place, &line.text)?;
         }
         Ok(())
     }
@@ -185,7 +215,8 @@ impl RunFinder {
         readers: &[&dyn Reader],
         reader: usize,
         mark: RunMark,
-        place: &PlacedLine<'_>,
+        place: LinePlace,
+        text: &str,
     ) -> Result<(), ReadError> {
         let is_weak = mark.kind == MarkKind::Weak;
         let is_last = Some(mark.phase) == readers[reader].last_phase();
@@ -196,7 +227,7 @@ impl RunFinder {
             if is_inside || of_open != reader && is_weak {
                 return Ok(());
             }
-            if of_open == reader && self.continues(&open, mark, place) {
+            if of_open == reader && self.continues(&open, mark, place, text) {
                 if let Some(last) = self.runs.last_mut() {
                     last.phase = mark.phase;
                     last.is_proven |= !is_weak;
@@ -232,7 +263,7 @@ impl RunFinder {
         };
         self.title.clear();
         if mark == RunMark::TITLE {
-            self.title.push_str(place.text.trim());
+            self.title.push_str(text);
         }
         self.runs.push(OpenRun {
             from,
@@ -248,7 +279,7 @@ impl RunFinder {
     }
 
     /// True if the line continues the last run, which is one of the same program.
-    fn continues(&self, open: &OpenRun, mark: RunMark, place: &PlacedLine<'_>) -> bool {
+    fn continues(&self, open: &OpenRun, mark: RunMark, place: LinePlace, text: &str) -> bool {
         if open.is_document != (mark.kind == MarkKind::InDocument) {
             return false;
         }
@@ -260,7 +291,7 @@ impl RunFinder {
             // Some programs print their title twice, one line below the other.
             MarkKind::Once => {
                 let is_next = place.number == open.line as usize;
-                mark.phase == 0 && is_next && self.title == place.text.trim()
+                mark.phase == 0 && is_next && self.title == text
             }
             MarkKind::InDocument => self.document.is_some_and(|(_, from)| from <= open.from),
         }

@@ -82,7 +82,7 @@ const COMMAND: [&str; 2] = ["history", "import"];
 fn check(file: &RunFile<'_>) -> Result<(), Failure> {
     let mut has_record = false;
     let mut unread = None;
-    file.each_run(&mut |run| match run {
+    file.each_run(&|run| run, &mut |run| match run {
         FileRun::Read(..) => has_record = true,
         FileRun::Unread(failure) => unread = unread.take().or(Some(failure)),
     })?;
@@ -99,7 +99,7 @@ fn save(file: &RunFile<'_>, store: &mut Store) -> Result<Option<Exit>, Failure> 
     let mut cut = Vec::new();
     let mut unread = Vec::new();
     let mut failed = None;
-    file.each_run(&mut |run| match run {
+    file.each_run(&|run| run, &mut |run| match run {
         FileRun::Read(record, reason) => {
             if failed.is_some() {
                 return;

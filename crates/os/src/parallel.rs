@@ -1,0 +1,44 @@
+//! Work on many items by several threads, where the results have the order of the items.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Calls `work` for each item on all allowed CPUs, and returns the results in the order of the items.
+///
+/// The current thread also works, so that the call succeeds even if no other thread can be started. Not for measured
+/// code: threads are not bound.
+pub fn map_in_parallel<I: Sync, O: Send>(items: &[I], work: impl Fn(&I) -> O + Sync) -> Vec<O> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<(usize, O)>> = Mutex::new(Vec::with_capacity(items.len()));
+    let worker = || {
+        loop {
+            let position = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(position) else { break };
+            let result = work(item);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((position, result));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            let _ = std::thread::Builder::new().spawn_scoped(scope, worker);
+        }
+        worker();
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(position, _)| *position);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_have_the_order_of_the_items() {
+        let items: Vec<u64> = (0..1000).collect();
+        let squares = map_in_parallel(&items, |item| item * item);
+        assert_eq!(squares, items.iter().map(|item| item * item).collect::<Vec<_>>());
+        assert!(map_in_parallel(&[] as &[u64], |item| *item).is_empty());
+    }
+}
