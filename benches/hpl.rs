@@ -41,7 +41,7 @@ type Rates = BTreeMap<String, Vec<f64>>;
 fn dgetrf(path: &Path, n: usize) -> f64 {
     type Dgetrf =
         unsafe extern "C" fn(*const i32, *const i32, *mut f64, *const i32, *mut i32, *mut i32);
-    let mut matrix = Matrix::map(n).expect("memory");
+    let mut matrix = Matrix::allocate(n).expect("memory");
     let sequence = random::Sequence::new(1);
     for j in 0..n {
         residual::MatrixSource::column(&sequence, j, matrix.column(j));
@@ -88,7 +88,7 @@ fn hpcc(n: usize, nbs: &[usize], ranks: usize) -> Option<Vec<(usize, f64)>> {
 /// Solves a system natively, checks the solution, and returns the rating in FLOP/s.
 fn solve(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 {
     let sequence = random::Sequence::new(1);
-    let mut matrix = Matrix::map(n).expect("memory");
+    let mut matrix = Matrix::allocate(n).expect("memory");
     residual::fill(team, &mut matrix, &sequence, &mut || false).expect("threads");
     let progress = factorisation::LuProgress::default();
     let time = factorisation::solve(team, &mut matrix, nb, multiplier, &progress).expect("x");

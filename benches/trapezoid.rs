@@ -7,7 +7,7 @@ mod common;
 
 use common::{BestAndMedian, Comparison, note, print, range, variable, version_of, write_results};
 use nodegauge_measure::stats;
-use nodegauge_solvers::trapezoid::Rule;
+use nodegauge_solvers::trapezoid::TrapezoidLoop;
 use std::hint::black_box;
 use std::process::Command;
 use std::time::Instant;
@@ -39,7 +39,7 @@ fn main() {
     let library = unsafe { libloading::Library::new(&object) }.expect("the library");
     // SAFETY: the function has this type.
     let theirs = unsafe { library.get::<Share>(b"share") }.expect("the function");
-    let rule = Rule::detect();
+    let rule = TrapezoidLoop::detect();
     let rate = |sum: &dyn Fn() -> f64| {
         let begun = Instant::now();
         let pi = black_box(sum());

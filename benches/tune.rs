@@ -236,7 +236,7 @@ fn measure_all(space: &Space, points: &mut [StreamPoint], passes: usize) -> Samp
 /// Returns the rate of each kernel in B/s.
 fn rates(point: &StreamPoint, seconds: &[f64]) -> Vec<f64> {
     let config = point.config();
-    let bytes = |kernel: Kernel| (kernel.counted(config.element) * config.elements) as f64;
+    let bytes = |kernel: Kernel| (kernel.counted_bytes(config.element) * config.elements) as f64;
     config.kernels.iter().zip(seconds).map(|((kernel, _), s)| bytes(*kernel) / s).collect()
 }
 

@@ -61,7 +61,7 @@ fn conditions_ignore_published_figures() {
 }
 
 #[test]
-fn own_figures_exclude_published_and_imported_figures() {
+fn hpl_and_stream_ignore_published_and_imported_figures() {
     let harness = Harness::new();
     // 342.5 GB/s were published. A record with a higher value is imported, and it looks as if it had been measured on
     // this node.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::harness::{Harness, Running, is_running, measurements, signal, wait_for};
 
 #[test]
-fn trapezoid_sums_are_pi_and_show_the_effect_of_placement() {
+fn trapezoid_sums_are_pi_and_placements_are_compared() {
     let harness = Harness::new();
     let run = ["apps", "trapezoid", "--n", "1e3,20000", "--threads", "1", "--policy", "0,5"];
     let sums = [&run[..], &["--samples", "3", "--json", "-"]].concat();
@@ -42,7 +42,7 @@ fn long_sum_is_refused_for_a_short_budget_and_can_be_interrupted() {
 }
 
 #[test]
-fn hpcg_reports_rating_parts_and_tests() {
+fn hpcg_reports_the_rating_the_kernels_and_the_tests() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -82,7 +82,7 @@ fn hpcg_stores_a_column_index_for_each_coefficient() {
 }
 
 #[test]
-fn domains_of_ranks_and_threads_have_equal_results() {
+fn hpcg_with_ranks_and_with_threads_has_equal_results() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -115,7 +115,7 @@ fn xhpcg_output_is_imported() {
 }
 
 #[test]
-fn threads_and_ranks_solve_elasticity_with_a_bandwidth_limit() {
+fn iccg_converges_on_threads_and_ranks_and_reports_too_few_iterations() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;

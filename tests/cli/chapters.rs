@@ -257,7 +257,7 @@ fn every_chapter_is_in_the_book() {
 }
 
 #[test]
-fn gallery_pictures_are_in_the_chapters_of_their_commands() {
+fn every_picture_is_in_the_gallery_and_in_another_chapter() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let chapters = chapters();
     for entry in std::fs::read_dir(root.join("docs/gallery")).unwrap() {

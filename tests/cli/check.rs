@@ -41,7 +41,7 @@ pub fn triad(value: f64) -> Value {
 const LONG_DEADLINE: [&str; 2] = ["--deadline", "60"];
 
 #[test]
-fn node_without_a_part_is_bad_and_exit_codes_match_the_table() {
+fn missing_core_makes_the_node_bad_and_sets_the_exit_code() {
     let harness = Harness::new();
     let good = reference(&harness, "good.json", |_| {});
     let with = |file: &str, more: &[&str]| {
@@ -118,7 +118,7 @@ fn inapplicable_reference_makes_the_node_unknown() {
 }
 
 #[test]
-fn check_state_contains_counters_and_the_last_measured_verdict() {
+fn check_applies_the_last_measured_verdict_until_the_next_boot() {
     let harness = Harness::new();
     let state = harness.arg("state.json");
     let args = ["check", "--state", &state, "--deadline", "60"];
@@ -236,7 +236,7 @@ fn reference_writable_by_another_user_is_ignored() {
 }
 
 #[test]
-fn check_output_cannot_replace_its_other_files() {
+fn check_refuses_to_overwrite_its_own_files() {
     let harness = Harness::new();
     let reference = reference(&harness, "reference.json", |_| {});
     let state = bad_state(&harness, "state.json");
@@ -328,7 +328,7 @@ fn program_with_a_non_utf8_path_starts_itself() {
 }
 
 #[test]
-fn check_outputs_do_not_follow_links_of_another_user() {
+fn check_does_not_write_through_links_in_shared_folders() {
     let harness = Harness::new();
     let victim = harness.write("victim", "OLD CONTENT");
     let shared = harness.path("shared");

@@ -44,7 +44,7 @@ fn pair<'a>(comparison: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn single_published_runs_give_no_verdict() {
+fn verdict_on_two_single_runs_is_cannot_tell() {
     let harness = Harness::new();
     published(&harness);
     harness
@@ -71,7 +71,7 @@ fn single_published_runs_give_no_verdict() {
 }
 
 #[test]
-fn imported_figures_are_shares_of_the_given_bandwidth() {
+fn imported_figures_have_the_theoretical_bandwidth_as_limit() {
     let harness = Harness::new();
     let file = harness.write("nps1.txt", stream_c([681_724.7, 685_595.0, 721_807.1, 715_650.4]));
     let node = ["--processor", "EPYC 9654", "--sockets", "2"];
@@ -95,7 +95,7 @@ fn imported_figures_are_shares_of_the_given_bandwidth() {
 }
 
 #[test]
-fn conditions_determine_the_exit_code() {
+fn fail_on_conditions_determine_the_exit_code() {
     let harness = Harness::new();
     published(&harness);
     let fails =
@@ -112,7 +112,7 @@ fn conditions_determine_the_exit_code() {
 }
 
 #[test]
-fn runs_with_a_label_are_pooled() {
+fn runs_with_the_same_label_are_pooled() {
     let harness = Harness::new();
     for label in ["host=quiet", "host=quiet", "host=quiet", "host=busy"] {
         harness.stream(&["-q", "--label", label]).exits(0);
@@ -152,7 +152,7 @@ fn run_is_within_noise_of_itself() {
 
 /// The saved runs have the noise of a busy node; one further run is far outside that noise.
 #[test]
-fn spread_of_runs_comes_from_saved_runs_of_the_command() {
+fn run_to_run_spread_is_taken_from_the_history() {
     let harness = Harness::new();
     // With one thread, there are no round trips, so regimes cannot be distinguished.
     let quick = ["stream", "-q", "--threads", "1", "--kernels", "copy,triad"];
@@ -208,7 +208,7 @@ fn conclusion_names_the_faster_side_per_figure() {
 }
 
 #[test]
-fn compare_runs_two_commands_alternately() {
+fn compare_interleaves_the_runs_of_two_commands() {
     let harness = Harness::new();
     let fast =
         "--size 1000000elements --samples 3 --budget 0.5 --dimms 1024x20000 --kernels copy,triad";
@@ -260,7 +260,7 @@ fn compare_refuses_commands_without_measurements() {
 }
 
 #[test]
-fn different_elements_and_sizes_are_not_compared() {
+fn different_element_types_are_not_compared() {
     let harness = Harness::new();
     harness.stream(&["-q", "--label", "run=double"]).exits(0);
     harness.stream(&["-q", "--label", "run=single", "--element", "f32"]).exits(0);
@@ -287,7 +287,7 @@ fn different_elements_and_sizes_are_not_compared() {
 }
 
 #[test]
-fn failed_comparisons_are_explained() {
+fn invalid_comparisons_are_refused_with_the_reason() {
     let harness = Harness::new();
     harness
         .run(&["compare", "latest", "latest~1"])

@@ -337,7 +337,7 @@ mod thorough {
     }
 
     #[test]
-    fn pages_side_by_side_are_separate_rows() {
+    fn pages_side_by_side_have_separate_figures() {
         let place = Place::new();
         let more = ["--compiler", "gcc -O2", "--kernels", "triad,read", "--side-by-side", "4"];
         let record = place.record(0, &[], &more);
@@ -355,7 +355,7 @@ mod thorough {
     }
 
     #[test]
-    fn wrong_kernel_is_reported_with_its_element() {
+    fn wrong_kernel_is_reported_with_the_wrong_element() {
         let why = triad_failure("a[j] = b[j] - s * c[j]");
         assert!(why.starts_with("triad gives wrong results: "), "{why}");
         assert!(why.contains("a[1] is 1.5, expected 4.5 (2 elements, offset 0 from"), "{why}");
@@ -367,7 +367,7 @@ mod thorough {
     }
 
     #[test]
-    fn hanging_kernel_is_killed_and_the_others_are_not_tried() {
+    fn hanging_kernel_is_killed_and_the_next_kernels_are_not_tested() {
         let place = Place::new();
         let bad = place.with_triad("while (n) __asm__ volatile(\"\")");
         let limit = [("NODEGAUGE_COMPILE_LIMIT", "4")];
@@ -392,7 +392,7 @@ mod thorough {
     }
 
     #[test]
-    fn library_that_hangs_when_loaded_is_tried_once_within_the_budget() {
+    fn library_that_hangs_when_loaded_does_not_stop_the_native_loops() {
         let place = Place::new();
         let library = faults(&place.0);
         let source = place.0.write(
@@ -427,7 +427,7 @@ mod thorough {
     }
 
     #[test]
-    fn endless_output_file_of_a_compiler_is_not_read() {
+    fn oversized_output_file_of_a_compiler_is_reported() {
         let place = Place::new();
         let long = place.script(
             r#"[ "$1" = --version ] && exit 0

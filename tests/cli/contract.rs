@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 #[test]
-fn contract_cases_pass() {
+fn commands_exit_and_print_as_the_contract_states() {
     let mut cases = 0;
     for line in include_str!("contract.txt").lines() {
         if line.is_empty() || line.starts_with('#') {

@@ -71,7 +71,7 @@ fn vector_triad_uses_four_arrays_of_the_device() {
 }
 
 #[test]
-fn device_copies_arrive_in_both_directions_and_memory_kinds() {
+fn device_links_measure_both_directions_with_pageable_and_pinned_memory() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
         return;
@@ -97,7 +97,7 @@ fn device_copies_arrive_in_both_directions_and_memory_kinds() {
 }
 
 #[test]
-fn curves_of_a_device_have_latencies_and_bandwidths_for_each_mix() {
+fn device_curves_have_latencies_and_bandwidths_for_each_mix() {
     let harness = Harness::new();
     if !has_opencl(&harness) || !harness.has_cpus(2) {
         return;
@@ -147,7 +147,7 @@ fn run_with_fault(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
 }
 
 #[test]
-fn missing_device_is_reported_with_the_available_devices() {
+fn missing_devices_and_excessive_sizes_are_refused() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
         return;
@@ -290,7 +290,7 @@ mod thorough {
     }
 
     #[test]
-    fn pocl_kernels_are_in_a_private_folder_without_a_home() {
+    fn pocl_leaves_no_kernels_in_temporary_folders_without_a_home() {
         let harness = Harness::new();
         if !has_opencl(&harness) {
             return;

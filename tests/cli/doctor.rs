@@ -8,7 +8,7 @@ fn findings(record: &Value) -> &Vec<Value> {
 }
 
 #[test]
-fn findings_are_sorted_and_have_remedies() {
+fn findings_are_sorted_by_severity_and_have_remedies() {
     let harness = Harness::new();
     let record = harness.run(&["doctor", "--json"]).exits(0).warns_nothing().json();
     assert_eq!(record["schema"], "nodegauge/1");

@@ -110,7 +110,7 @@ fn shell_completes_commands_values_runs_and_labels() {
 }
 
 #[test]
-fn man_page_has_every_command_and_option() {
+fn man_page_has_every_command_and_the_usual_sections() {
     let harness = Harness::new();
     let page = harness.run(&["man"]).exits(0).warns_nothing();
     for command in &commands(&harness)[1..] {
@@ -127,7 +127,7 @@ fn man_page_has_every_command_and_option() {
 }
 
 #[test]
-fn man_pages_of_commands_are_valid() {
+fn every_command_has_a_valid_man_page() {
     let harness = Harness::new();
     harness.run(&["man", "--output", "share/man1"]).exits(0).warns_nothing();
     let folder = harness.path("share/man1");

@@ -92,7 +92,7 @@ fn status(harness: &Harness) -> String {
 }
 
 #[test]
-fn documented_tables_are_imported_with_figures_and_shares() {
+fn published_tables_are_imported_with_rates_and_shares_of_the_limit() {
     let harness = Harness::new();
     for run in &RUNS {
         let PrintedRun { name, rates, workers, share: [tenths, whole] } = run;
@@ -244,7 +244,7 @@ fn surrounding_text_and_notation_do_not_change_figures() {
 }
 
 #[test]
-fn ambiguous_tables_are_refused_with_line_and_hint() {
+fn invalid_tables_are_refused_and_rates_in_other_units_are_converted() {
     let harness = Harness::new();
     let (orfeo, t2k) = (text("orfeo-icc-32.txt"), text("t2k-16.md"));
     let units = orfeo.replace("MB/s", "MFLOP/s");

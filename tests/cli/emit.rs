@@ -315,7 +315,7 @@ fn openmp_binds_as_planned() {
 }
 
 #[test]
-fn script_comments_describe_the_placement() {
+fn scripts_contain_the_launch_command_and_comments_on_the_placement() {
     let emit = |emit: &str| {
         let args = ["places", "--ranks", "2", "--policy", "3", "--topology", T2K, "--emit", emit];
         Harness::new().run(&args).exits(0).warns_nothing().stdout
@@ -343,7 +343,7 @@ fn script_comments_describe_the_placement() {
 }
 
 #[test]
-fn only_one_document_goes_to_standard_output() {
+fn emit_refuses_json_unknown_launchers_and_several_placements() {
     let harness = Harness::new();
     harness.run(&["places", "--emit", "omp", "--json"]).exits(2).warns("cannot be used with");
     harness.run(&["places", "--emit", "lsf"]).exits(2).warns("unknown value 'lsf'");
@@ -472,7 +472,7 @@ impl EmittedScript {
 }
 
 #[test]
-fn wrapper_finds_the_rank_of_every_launcher() {
+fn wrapper_reads_the_rank_variable_of_every_launcher() {
     let script = EmittedScript::new(&["wrapper", "--ranks", "16", "--policy", "4"]);
     for name in [
         "MXMPI_ID",
@@ -513,7 +513,7 @@ fn wrapper_finds_the_rank_of_every_launcher() {
 }
 
 #[test]
-fn wrapper_maps_ranks_of_several_nodes_as_in_the_lecture() {
+fn wrapper_places_ranks_of_several_nodes_and_refuses_more_than_planned() {
     let args = ["wrapper", "--nodes", "24", "--ranks", "384", "--policy", "4"];
     let script = EmittedScript::new(&args);
     script.starts_on(0, &[("MXMPI_ID", "16"), ("MXMPI_NP", "384")]);
@@ -643,7 +643,7 @@ fn scripts_for_several_nodes_place_every_rank() {
 }
 
 #[test]
-fn job_script_headers_have_the_fields_of_the_lecture() {
+fn job_script_headers_request_the_planned_nodes_and_ranks() {
     let emit = |emit: &str, more: &[&str]| {
         let args = ["places", "--topology", T2K, "--policy", "3", "--emit", emit];
         Harness::new().run(&[&args[..], more].concat()).exits(0).warns_nothing().stdout

@@ -101,7 +101,7 @@ fn error_in_a_variable_contains_its_name() {
 }
 
 #[test]
-fn places_missing_on_the_machine_are_refused() {
+fn placements_impossible_on_the_topology_are_refused() {
     let harness = Harness::new();
     let on_t2k = |args: &[&str], message: &str| {
         harness.run(&[&["places", "--topology", T2K], args].concat()).exits(2).only_error(message);
@@ -251,7 +251,7 @@ fn files_that_are_not_programs_are_refused() {
 }
 
 #[test]
-fn requests_beyond_the_machine_are_refused() {
+fn too_many_ranks_and_unaligned_blocks_are_refused() {
     let harness = Harness::new();
     if harness.has_cpus(2) {
         let ranks = harness.run(&["mpi", "--ranks", "65536"]).exits(2).prints_nothing();
@@ -265,7 +265,7 @@ fn requests_beyond_the_machine_are_refused() {
 }
 
 #[test]
-fn errors_are_short_without_control_sequences() {
+fn errors_are_short_and_contain_no_control_sequences() {
     let harness = Harness::new();
     let long = "9".repeat(10_000);
     for args in [

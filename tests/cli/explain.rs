@@ -52,7 +52,7 @@ fn texts_of(reasons: &Value) -> Vec<&str> {
 
 /// If there are enough rounds, the factor is within its interval.
 #[test]
-fn factors_have_intervals() {
+fn factors_are_within_their_intervals() {
     let harness = Harness::new();
     let args =
         ["explain", "--json", "-", "--threads", "1", "--samples", "6", "--size", "1000000elements"];
@@ -103,7 +103,7 @@ fn choice_set_by_an_option_is_not_a_step() {
 }
 
 #[test]
-fn explain_requires_a_single_thread_count() {
+fn explain_refuses_several_thread_counts_and_stream_text() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -114,7 +114,7 @@ fn explain_requires_a_single_thread_count() {
 }
 
 #[test]
-fn help_lists_exactly_the_accepted_options() {
+fn explain_accepts_every_option_in_its_help_and_refuses_against() {
     let harness = Harness::new();
     let help = harness.run(&["explain", "--help"]).exits(0);
     let help = help.prints_words(&format!("{}; finally, memcpy", STEPS.join(", ")));

@@ -250,7 +250,7 @@ fn earlier_records_come_from_folder_standard_input_or_history() {
 }
 
 #[test]
-fn nodes_with_one_host_name_are_distinguished() {
+fn nodes_with_the_same_host_name_are_distinguished() {
     let harness = Harness::new();
     for (host, mut record) in fleet() {
         record["machine"]["host"] = json!("localhost");
@@ -407,7 +407,7 @@ fn hostile_names_are_safe_in_all_fleet_outputs() {
 }
 
 #[test]
-fn pipe_in_a_folder_is_skipped_but_a_named_one_is_read() {
+fn pipe_in_a_folder_is_skipped_and_pipe_as_argument_is_read() {
     let harness = Harness::new();
     written(&harness);
     let make = harness.run_other(&["mkfifo", "fleet/pipe.json", "named"], &[]);
@@ -426,7 +426,7 @@ fn pipe_in_a_folder_is_skipped_but_a_named_one_is_read() {
 }
 
 #[test]
-fn lists_for_other_programs_use_the_names_of_the_nodes_option() {
+fn lists_for_other_programs_use_the_names_given_with_nodes() {
     let harness = Harness::new();
     let mut lines = String::new();
     for (host, mut record) in fleet() {
@@ -446,7 +446,7 @@ fn lists_for_other_programs_use_the_names_of_the_nodes_option() {
 }
 
 #[test]
-fn ranking_fits_eighty_columns() {
+fn ranking_fits_the_width_of_the_terminal() {
     let harness = Harness::new();
     written(&harness);
     for (variable, most) in [("80", 80), ("60", 60), ("200", 200)] {
@@ -492,7 +492,7 @@ fn jobs_do_not_power_up_nodes_without_permission() {
 /// Nodes that vary by a sixth are unknown, not good, and the reference made from them says which losses it cannot
 /// detect.
 #[test]
-fn nodes_that_vary_too_much_are_unknown_for_lack_of_power() {
+fn nodes_with_too_much_variation_are_unknown() {
     let harness = Harness::new();
     let factors = [1.0, 0.8, 1.17, 0.9, 1.25, 0.85, 1.05, 1.1, 0.95, 0.75, 1.2, 1.0];
     for ((host, mut record), factor) in fleet().into_iter().zip(factors) {

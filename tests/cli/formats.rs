@@ -138,7 +138,7 @@ fn parsed(harness: &Harness, words: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn openmetrics_equal_the_record_and_parse() {
+fn openmetrics_contain_every_figure_of_the_record_and_can_be_parsed() {
     let harness = Harness::new();
     for name in all() {
         let text = made(&harness, &name, "openmetrics");
@@ -188,7 +188,7 @@ print(len(glob.glob('*.prom')))
 }
 
 #[test]
-fn metrics_come_from_the_newest_run_per_node_label_and_test() {
+fn metrics_come_from_the_newest_run_of_each_label_value() {
     let harness = Harness::new();
     let run = |file: &str, started: &str, nps: &str, value: f64| {
         let mut record = record("stream");
@@ -235,7 +235,7 @@ fn metrics_file_is_replaced_atomically() {
 }
 
 #[test]
-fn junit_test_cases_are_figures_and_conditions() {
+fn junit_has_a_test_case_per_figure_and_a_failure_per_invalid_figure() {
     let harness = Harness::new();
     let attribute = |text: &str, name: &str| -> usize {
         let (_, rest) = text.split_once(&format!(" {name}=\"")).unwrap();
@@ -267,7 +267,7 @@ fn junit_test_cases_are_figures_and_conditions() {
 }
 
 #[test]
-fn conditions_determine_the_exit_code() {
+fn conditions_and_validity_determine_the_exit_code_of_report() {
     let harness = Harness::new();
     let mut record = record("stream");
     for m in record["measurements"].as_array_mut().unwrap() {
@@ -319,7 +319,7 @@ fn conditions_determine_the_exit_code() {
 }
 
 #[test]
-fn hostile_texts_are_escaped_in_all_formats() {
+fn hostile_texts_are_escaped_in_metrics_text_junit_and_markdown() {
     let harness = Harness::new();
     let file = harness.write("hostile.json", hostile("run").to_string());
     let report = |format: &str| {
@@ -428,7 +428,7 @@ fn csv_and_text_equal_the_output_of_other_commands() {
 }
 
 #[test]
-fn benchmark_lists_are_separate_for_each_direction() {
+fn bigger_is_better_and_smaller_is_better_figures_have_separate_lists() {
     let harness = Harness::new();
     for name in all() {
         let file = golden(&name);
@@ -482,7 +482,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn all_formats_export_golden_and_hostile_records() {
+    fn golden_and_hostile_records_are_exported_in_all_formats() {
         let harness = Harness::new();
         let hostile_file = harness.write("hostile.json", hostile("run").to_string());
         let mut files: Vec<String> =

@@ -99,7 +99,7 @@ fn standard(record: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn standard_fortran_result_is_printed_next_to_the_variant() {
+fn record_contains_the_fortran_result_and_the_variant() {
     let harness = Harness::new();
     for compiler in [&[][..], &["--compiler", "gfortran -O1"]] {
         let record = record(&harness, 0, compiler, "Solution Validates!");
@@ -120,7 +120,7 @@ fn standard_fortran_result_is_printed_next_to_the_variant() {
 }
 
 #[test]
-fn fortran_program_that_fails_its_check_is_invalid() {
+fn failed_check_of_a_fortran_program_makes_its_figures_invalid() {
     let harness = Harness::new();
     let record = record(&harness, 1, &[], "Failed Validation on array a()");
     for m in standard(&record) {

@@ -106,7 +106,7 @@ fn differences(folder: &Path, update: bool) -> Vec<String> {
 }
 
 #[test]
-fn golden_records_are_shown_compared_and_exported_unchanged() {
+fn output_for_each_golden_record_equals_the_golden_files() {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let all = recorded();
     let found: Vec<String> = std::thread::scope(|scope| {
@@ -173,7 +173,7 @@ const WITHOUT_RESULT: [&str; 4] =
     ["import-hpl-failed", "import-stream-c-invalid", "stream-invalid", "stream-nothing"];
 
 #[test]
-fn every_page_has_its_conclusion_before_the_figures() {
+fn pages_with_a_result_state_it_before_the_figures() {
     for folder in recorded() {
         let page = std::fs::read_to_string(folder.join(DOCUMENTS[0])).unwrap();
         // The conclusion is below the description of the node and above the figures.

@@ -141,7 +141,7 @@ fn prepared() -> Harness {
 }
 
 #[test]
-fn every_example_runs() {
+fn every_short_example_runs() {
     // The runs that measurements save could be selected by the examples of `compare` and `history`, so they use another
     // harness.
     let measuring = prepared();
@@ -168,7 +168,7 @@ fn run_short(harness: &Harness, line: &str) {
 }
 
 #[test]
-fn every_hint_is_a_command_that_works() {
+fn hints_of_usage_errors_contain_commands_that_work() {
     let harness = prepared();
     for wrong in [
         "compare latest",

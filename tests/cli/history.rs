@@ -16,7 +16,7 @@ fn show(harness: &Harness, selector: &str) -> Value {
 }
 
 #[test]
-fn empty_history_has_no_runs() {
+fn empty_history_lists_no_runs_and_creates_no_files() {
     let harness = Harness::new();
     assert_eq!(
         harness.run(&["history", "list"]).exits(0).warns_nothing().stdout,
@@ -93,7 +93,7 @@ fn record_file_is_shown_with_and_without_a_history() {
 }
 
 #[test]
-fn list_is_newest_first_and_filtered() {
+fn list_begins_with_the_newest_run_and_can_be_filtered() {
     let harness = Harness::new();
     let first = save(&harness, &["--label", "nps=4"]);
     let second = save(&harness, &[]);
@@ -339,7 +339,7 @@ fn no_save_option_leaves_the_database_unchanged() {
 }
 
 #[test]
-fn corrupt_database_is_refused_and_unchanged() {
+fn file_that_is_not_a_database_is_refused_and_unchanged() {
     let harness = Harness::new();
     let text = "this is no database, and longer than the header of one ".repeat(40);
     let broken = harness.write("broken.db", &text);
@@ -396,7 +396,7 @@ fn unwritable_database_is_refused_before_measuring() {
 }
 
 #[test]
-fn unwritable_home_is_refused() {
+fn run_that_saves_is_refused_if_the_home_is_unwritable() {
     let harness = Harness::new();
     std::fs::create_dir(harness.path(".local")).unwrap();
     let local = harness.arg(".local");
@@ -441,7 +441,7 @@ fn read_only_database_can_be_read() {
 }
 
 #[test]
-fn missing_home_has_a_hint() {
+fn missing_home_is_reported_with_a_hint() {
     let harness = Harness::new();
     harness
         .run_with(&[("HOME", "")], &["stream"])

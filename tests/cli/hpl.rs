@@ -56,7 +56,7 @@ fn plan_shows_its_formulas_without_measuring() {
 }
 
 #[test]
-fn hpl_plans_a_described_machine() {
+fn hpl_plans_for_a_described_machine() {
     let harness = Harness::new();
     let plan = |machine: &str, more: &[&str]| {
         harness.run(&[&["hpl", "--plan", "--topology", machine], more].concat())
@@ -197,7 +197,7 @@ fn memory_limit_of_a_control_group_restricts_n() {
 }
 
 #[test]
-fn memory_limit_of_the_process_restricts_n_and_every_allocation() {
+fn orders_and_imports_beyond_the_process_memory_limit_are_refused() {
     let harness = Harness::new();
     let limited = ["sh", "-c", "ulimit -d 100000 && exec \"$@\"", "sh"];
     let args = ["hpl", "--order", "4000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
@@ -212,7 +212,7 @@ fn memory_limit_of_the_process_restricts_n_and_every_allocation() {
 }
 
 #[test]
-fn budget_too_short_for_the_solution_is_refused() {
+fn budget_too_short_for_a_solve_is_refused() {
     let harness = Harness::new();
     // A solve of this order takes minutes on one core of any processor.
     let args = ["hpl", "--order", "30000", "--blas", "builtin", "--threads", "1", "--budget", "2"];
@@ -233,7 +233,7 @@ fn n_is_a_multiple_of_nb_and_grid() {
 }
 
 #[test]
-fn record_contains_lost_time() {
+fn record_contains_lost_time_and_the_share_of_the_fma_peak() {
     let harness = Harness::new();
     let record = record(&harness, &SMALL);
     let time = &named(&record, "rating")[0]["config"]["time"];
@@ -249,7 +249,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn residual_is_reproducible_for_a_seed() {
+    fn solution_is_reproducible_for_a_seed() {
         let harness = Harness::new();
         let residual = |seed: &str| {
             let record =
@@ -281,7 +281,7 @@ mod thorough {
     }
 
     #[test]
-    fn interrupt_ends_at_once_without_a_rating() {
+    fn interrupted_solve_is_saved_as_incomplete_without_a_rating() {
         let harness = Harness::new();
         let args = ["hpl", "--order", "12000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
         let running = harness.start(&args).shows(" so far, ");

@@ -57,7 +57,7 @@ fn plain_blas(integer: &str) -> String {
 }
 
 #[test]
-fn libraries_are_compared_with_version_and_kernels() {
+fn record_contains_the_version_and_kernels_of_each_library() {
     let harness = Harness::new();
     let (Some(openblas), Some(blis)) = (library("openblas"), library("blis")) else { return };
     let (openblas, blis) = (openblas.display().to_string(), blis.display().to_string());

@@ -23,7 +23,7 @@ fn saved(harness: &Harness) -> usize {
 }
 
 #[test]
-fn runs_of_a_file_are_records_in_their_order() {
+fn every_run_in_a_file_becomes_a_record_in_file_order() {
     let harness = Harness::new();
     let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt");
     let osu = recorded("messages/tests/outputs/osu72-ompi-osu_bw.txt");
@@ -89,7 +89,7 @@ fn pipe_and_standard_input_are_read_like_a_file() {
 }
 
 #[test]
-fn file_of_another_user_is_read_and_unreadable_ones_are_named() {
+fn file_of_another_user_is_read_and_unreadable_files_are_reported() {
     let harness = Harness::new();
     let stream = harness.write("stream.txt", recorded("stream/tests/outputs/stream-gcc-2t.txt"));
     let foreign = harness.write("foreign.txt", recorded("stream/tests/outputs/stream-gcc-2t.txt"));
@@ -120,7 +120,7 @@ fn file_of_another_user_is_read_and_unreadable_ones_are_named() {
 }
 
 #[test]
-fn directories_devices_and_mixed_ranks_are_refused() {
+fn directories_devices_and_mixed_outputs_are_refused() {
     let harness = Harness::new();
     let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt");
     let hpl = recorded("compute/tests/outputs/three-nb.txt");
@@ -147,7 +147,7 @@ fn directories_devices_and_mixed_ranks_are_refused() {
 }
 
 #[test]
-fn unreadable_and_truncated_runs_are_reported_and_others_are_saved() {
+fn unreadable_runs_are_reported_and_the_other_runs_are_saved() {
     let harness = Harness::new();
     let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt");
     let hpl = recorded("compute/tests/outputs/three-nb.txt");
@@ -172,7 +172,7 @@ fn unreadable_and_truncated_runs_are_reported_and_others_are_saved() {
 }
 
 #[test]
-fn outputs_are_read_without_a_history() {
+fn read_prints_records_without_saving_them() {
     let harness = Harness::new();
     let stream = harness.write("stream.txt", recorded("stream/tests/outputs/stream-gcc-2t.txt"));
     let osu = harness.write("osu.txt", recorded("messages/tests/outputs/osu72-ompi-osu_bw.txt"));
@@ -195,7 +195,7 @@ fn outputs_are_read_without_a_history() {
 }
 
 #[test]
-fn byte_order_marks_are_skipped_and_utf_16_is_refused() {
+fn byte_order_marks_are_skipped_and_utf_16_and_long_lines_are_refused() {
     let harness = Harness::new();
     for path in [
         "stream/tests/outputs/stream-gcc-2t.txt",
@@ -234,7 +234,7 @@ fn byte_order_marks_are_skipped_and_utf_16_is_refused() {
 }
 
 #[test]
-fn impossible_rate_is_refused_with_the_reason() {
+fn impossible_rate_is_rejected_with_the_reason() {
     let harness = Harness::new();
     let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt").replace("22189.7", "1e308");
     let stream = harness.write("stream.txt", stream);

@@ -111,7 +111,7 @@ fn default_grid_has_the_cells_of_iozone() {
 }
 
 #[test]
-fn small_files_are_measured_until_precise_or_suspect() {
+fn figures_of_small_files_are_precise_or_suspect() {
     let harness = Harness::new();
     let sizes = [
         "--file-sizes",
@@ -151,7 +151,7 @@ fn small_files_are_measured_until_precise_or_suspect() {
 }
 
 #[test]
-fn text_shows_rates_latencies_sources_and_maps() {
+fn io_page_shows_operations_latencies_and_a_map_in_eighty_columns() {
     let harness = Harness::new();
     let outcome = io(&harness, &["--max-size", "1MiB"]).exits(0).warns_nothing();
     let outcome = outcome
@@ -270,7 +270,7 @@ fn engines_perform_the_same_operations() {
 }
 
 #[test]
-fn workers_are_threads_or_processes() {
+fn workers_can_be_threads_or_processes() {
     let harness = Harness::new();
     let sizes = [
         "--file-sizes",
@@ -302,7 +302,7 @@ fn workers_are_threads_or_processes() {
 }
 
 #[test]
-fn cache_is_distinguished_from_the_device() {
+fn reads_from_the_cache_and_from_the_device_are_distinguished() {
     let harness = Harness::new();
     let sizes = ["--file-sizes", "4MiB", "--block-sizes", "256KiB", "--operations", "write,read"];
     let cached = record(&harness, &sizes);
@@ -330,7 +330,7 @@ fn cache_is_distinguished_from_the_device() {
 }
 
 #[test]
-fn direct_access_is_used_or_refused() {
+fn direct_io_is_used_or_refused() {
     let harness = Harness::new();
     let sizes = ["--file-sizes", "1MiB", "--block-sizes", "64KiB", "--cache", "direct"];
     let outcome = io(&harness, &[&["--json", "-"], &sizes[..]].concat());
@@ -379,7 +379,7 @@ fn quick_mode_has_twelve_cells() {
 }
 
 #[test]
-fn short_budget_measures_cells_across_the_grid() {
+fn short_budget_measures_part_of_the_grid_and_reports_it() {
     let harness = Harness::new();
     let record = record(&harness, &["--budget", "0.3", "--max-size", "64MiB"]);
     let cells: BTreeSet<(u64, u64)> = measurements(&record)

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 #[test]
-fn folders_with_any_name_alternate() {
+fn folders_with_spaces_and_non_utf8_names_are_measured() {
     let harness = Harness::new();
     let one = folder(&harness, "a b");
     let odd = harness.path("x").join(OsStr::from_bytes(b"odd\xff\xfe name"));
@@ -73,7 +73,7 @@ fn endless(harness: &Harness, folder: &Path) -> (Running, PathBuf) {
 }
 
 #[test]
-fn interrupted_runs_save_and_clean_up() {
+fn interrupted_runs_save_their_results_and_remove_their_files() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let harness = Harness::new();
         let folder = folder(&harness, "data");

@@ -70,7 +70,7 @@ fn processes_and_a_single_layout_can_be_selected() {
 }
 
 #[test]
-fn page_shows_files_directories_and_latencies() {
+fn page_shows_files_and_latencies_and_conditions_set_the_exit_code() {
     let harness = Harness::new();
     let args = ["--files", "20", "--threads", "2", "--samples", "2", "--no-save"];
     let outcome = metadata(&harness, &args).exits(0);
@@ -119,7 +119,7 @@ fn short_budget_is_refused_and_sufficient_budget_is_kept() {
 }
 
 #[test]
-fn file_system_in_memory_has_no_caches_to_drop() {
+fn dropping_caches_of_a_file_system_in_memory_is_refused() {
     let path = Path::new("/dev/shm");
     let is_memory = std::fs::read_to_string("/proc/self/mounts")
         .is_ok_and(|mounts| mounts.lines().any(|line| line.starts_with("tmpfs /dev/shm ")));
@@ -132,7 +132,7 @@ fn file_system_in_memory_has_no_caches_to_drop() {
 }
 
 #[test]
-fn interrupted_runs_leave_nothing_and_keep_a_record() {
+fn interrupted_runs_leave_no_files_and_save_a_record() {
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         for workers in ["--threads", "--processes"] {
             let harness = Harness::new();
@@ -178,7 +178,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn few_inodes_limit_the_files() {
+    fn free_inodes_and_space_limit_the_number_of_files() {
         let harness = Harness::new();
         let folder = folder(&harness, "small");
         let path = folder.to_str().unwrap();

@@ -43,7 +43,7 @@ fn findings(document: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn running_process_is_read_with_its_binding() {
+fn where_reports_the_binding_of_a_running_process() {
     let cpu = some_cpu();
     let running = Running::start("sh", &["-c", "while :; do :; done"]);
     let bound = Command::new("taskset").args(["-pc", &cpu, &running.pid()]).output();
@@ -113,7 +113,7 @@ fn missing_processes_programs_and_jobs_are_reported() {
 }
 
 #[test]
-fn ranks_are_gathered_into_one_table() {
+fn ranks_are_gathered_into_one_document() {
     let harness = Harness::new();
     for mpirun in ["mpirun.openmpi", "mpirun.mpich"] {
         if !harness.has(Part::Mpi, mpirun) {

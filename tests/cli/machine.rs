@@ -15,7 +15,7 @@ pub fn check_machine(machine: &Value) {
 }
 
 #[test]
-fn this_machine_is_printed() {
+fn machine_prints_a_line_for_each_property() {
     let reported = Harness::new().run(&["machine"]).exits(0).warns_nothing();
     for label in ["host ", "processor ", "peak ", "memory ", "node ", "pages ", "kernel "] {
         if !reported.stdout.lines().any(|line| line.starts_with(label)) {
@@ -48,7 +48,7 @@ fn machine_json_is_a_record_without_measurements() {
 }
 
 #[test]
-fn epyc_9654_pair_is_described() {
+fn machine_json_describes_two_epyc_9654_from_the_catalog() {
     let args = ["machine", "--topology", GENOA, "--processor", "EPYC 9654", "--json"];
     let record = Harness::new().run(&args).exits(0).warns_nothing().json();
     let machine = &record["machine"];
@@ -71,7 +71,7 @@ fn epyc_9654_pair_is_described() {
 }
 
 #[test]
-fn epyc_9654_pair_is_printed() {
+fn machine_page_describes_two_epyc_9654_from_the_catalog() {
     let args = ["machine", "--topology", GENOA, "--processor", "EPYC 9654"];
     Harness::new()
         .run(&args)
@@ -86,7 +86,7 @@ fn epyc_9654_pair_is_printed() {
 }
 
 #[test]
-fn epyc_7h12_pair_is_described() {
+fn machine_json_describes_two_epyc_7h12_from_the_catalog() {
     let args = ["machine", "--topology", ROME, "--processor", "EPYC 7H12", "--json"];
     let machine = &Harness::new().run(&args).exits(0).json()["machine"];
     assert_eq!(machine["memory"]["theoretical"]["value"], 409.6e9);
@@ -232,7 +232,7 @@ fn devices_are_described_with_near_cpus_and_networks() {
 }
 
 #[test]
-fn device_memory_of_a_coherent_machine_is_distinguished() {
+fn device_memory_of_a_coherent_machine_is_not_counted_as_host_memory() {
     Harness::new()
         .run(&["machine", "--topology", &described("gh200")])
         .exits(0)
@@ -284,7 +284,7 @@ fn device_without_a_driver_is_listed() {
 }
 
 #[test]
-fn memory_modules_have_bus_width_and_error_correction() {
+fn report_shows_bus_width_and_error_correction_of_memory_modules() {
     let harness = Harness::new();
     let mut record = harness.run(&["machine", "--json", "-"]).exits(0).json();
     let module = |slot: &str, total_bits: u32| json!({"slot": slot, "bytes": 32u64 << 30, "transfers_per_s": 2.933e9, "data_bits": 64, "total_bits": total_bits});

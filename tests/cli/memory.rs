@@ -116,7 +116,7 @@ fn order_of_the_chase_is_in_the_record() {
 }
 
 #[test]
-fn matrix_has_every_pair_of_numa_nodes_and_cpus() {
+fn matrix_has_every_pair_of_numa_nodes_and_pairs_of_cpus() {
     let harness = Harness::new();
     let record = record(&harness, "matrix", &["--size", "64MiB"]);
     let all = all_of(&record, "matrix", &["B/s", "s"]);
@@ -187,7 +187,7 @@ fn without_attributes(file: &str) -> Vec<String> {
 }
 
 #[test]
-fn suspect_matrix_is_not_emitted_as_topology() {
+fn suspect_matrix_is_emitted_as_topology_only_if_accepted() {
     let harness = Harness::new();
     let file = harness.arg("measured.xml");
     // The matrix is suspect, because it has too few samples.
@@ -236,7 +236,7 @@ fn mix_has_regular_and_nontemporal_writes() {
 }
 
 #[test]
-fn family_has_a_curve_and_a_bandwidth_for_each_mix() {
+fn curves_have_latencies_and_a_bandwidth_for_each_mix() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -307,7 +307,7 @@ fn scaling_is_measured_and_predicted_for_each_number_of_threads() {
 }
 
 #[test]
-fn curves_refuse_missing_numa_nodes_mixes_and_threads() {
+fn curves_refuse_unknown_numa_nodes_unknown_mixes_and_a_single_thread() {
     let harness = Harness::new();
     for option in ["--from", "--to"] {
         let outcome = harness.run(&["memory", "curves", option, "4000"]).exits(2);
@@ -320,7 +320,7 @@ fn curves_refuse_missing_numa_nodes_mixes_and_threads() {
 }
 
 #[test]
-fn program_is_placed_on_the_curves_or_the_reason_is_stated() {
+fn program_with_few_samples_has_a_slowdown_but_no_bandwidth() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -355,7 +355,7 @@ fn program_that_fails_or_does_not_exist_is_reported() {
 }
 
 #[test]
-fn pages_fit_in_eighty_columns() {
+fn memory_output_fits_in_eighty_columns() {
     let harness = Harness::new();
     for (test, size) in
         [("ladder", "64KiB"), ("latency", "64KiB"), ("mix", "8MiB"), ("scaling", "8MiB")]

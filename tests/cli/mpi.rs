@@ -138,7 +138,7 @@ fn two_mpis_are_compared_side_by_side() {
 }
 
 #[test]
-fn every_pair_of_cores_is_measured() {
+fn figures_of_core_pairs_contain_ranks_and_places() {
     let harness = Harness::new();
     for which in installed(&harness).into_iter().take(1) {
         let args = [&FAST[..], &["--pairs", "all", "--patterns", "latency", "--json"]].concat();
@@ -152,7 +152,7 @@ fn every_pair_of_cores_is_measured() {
 }
 
 #[test]
-fn pairs_of_described_machines_are_shown() {
+fn described_machines_have_one_mpi_pair_per_distance() {
     let harness = Harness::new();
     let pairs = |machine: &str| {
         let args = ["places", "--mpi-pairs", "--topology", machine, "--json"];

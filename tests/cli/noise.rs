@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 #[test]
-fn noise_record_contains_detours_sources_and_barriers() {
+fn noise_record_contains_detours_and_barrier_slowdowns() {
     let record = Harness::new()
         .run(&["noise", "--threads", "1", "--samples", "2", "--no-save", "--json", "-"])
         .json();
@@ -29,7 +29,7 @@ fn noise_record_contains_detours_sources_and_barriers() {
 }
 
 #[test]
-fn noise_refuses_unsupported_options() {
+fn noise_refuses_published_figures_and_several_thread_counts() {
     let harness = Harness::new();
     harness.run(&["noise", "--against", "list"]).exits(2).warns("no published figures of noise");
     harness.run(&["noise", "--threads", "1,2"]).exits(2).warns("single thread count");

@@ -10,7 +10,7 @@ use std::process::Stdio;
 const ESCAPE: char = '\x1b';
 
 #[test]
-fn json_in_a_file_keeps_the_table_on_standard_output() {
+fn json_and_csv_files_leave_the_table_on_standard_output() {
     let harness = Harness::new();
     harness
         .stream(&["--json", "run.json", "--csv", "run.csv"])
@@ -32,14 +32,14 @@ fn json_in_a_file_keeps_the_table_on_standard_output() {
 }
 
 #[test]
-fn json_option_without_a_file_writes_standard_output() {
+fn json_option_without_a_file_writes_to_standard_output() {
     let harness = Harness::new();
     let record = harness.stream(&["--no-save", "--json"]).exits(0).warns_nothing().json();
     assert_eq!(record["complete"], true);
 }
 
 #[test]
-fn csv_has_one_line_per_measurement() {
+fn csv_has_a_header_and_one_line_per_measurement() {
     let outcome =
         Harness::new().stream(&["--csv", "-", "--label", "nps=4"]).exits(0).warns_nothing();
     let lines: Vec<Vec<&str>> =
@@ -142,7 +142,7 @@ fn colour_is_reset_at_the_end_of_a_line() {
 }
 
 #[test]
-fn tables_follow_the_columns_variable() {
+fn columns_variable_limits_the_width_of_lines() {
     let harness = Harness::new();
     for (columns, most) in [("60", 60), ("80", 80), ("120", 120), ("1000", 120), ("1", 60)] {
         let outcome = harness.run_with(&[("COLUMNS", columns)], &["doctor"]).exits(0);
@@ -155,7 +155,7 @@ fn tables_follow_the_columns_variable() {
 }
 
 #[test]
-fn closed_reader_is_not_an_error() {
+fn closed_output_pipe_is_not_an_error() {
     let harness = Harness::new();
     let args = [&["stream"], &FAST[..]].concat();
     let mut running = harness.command(crate::program::path());
@@ -236,7 +236,7 @@ fn impossible_budget_is_refused() {
 }
 
 #[test]
-fn log_of_a_job_has_one_line_per_half_minute() {
+fn log_of_a_job_states_times_and_begins_after_half_a_minute() {
     let harness = Harness::new();
     let clock = faults(&harness);
     // The clock runs a thousand times faster, so a second takes a millisecond.
@@ -261,7 +261,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn pipes_and_devices_are_written_in_place() {
+    fn pipes_are_written_in_place_and_failed_writes_are_reported() {
         use std::os::unix::fs::FileTypeExt;
         let harness = Harness::new();
         let pipe = harness.arg("pipe");
@@ -284,7 +284,7 @@ mod thorough {
     }
 
     #[test]
-    fn standard_error_is_silent_in_pipes() {
+    fn short_runs_write_nothing_to_a_piped_standard_error() {
         let harness = Harness::new();
         for args in [&["stream"][..], &["run"], &["explain"]] {
             let fast = if args == ["run"] { &FAST[4..] } else { &FAST[..] };

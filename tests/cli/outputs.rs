@@ -84,7 +84,7 @@ fn file_options(harness: &Harness, command: &[String], values: &[&str]) -> Vec<S
 }
 
 #[test]
-fn output_options_refuse_links_of_other_users() {
+fn output_options_refuse_symbolic_links_in_shared_folders() {
     let harness = with_a_run();
     let victim = harness.write("victim", "OLD CONTENT");
     symlink(&victim, harness.path("shared/out")).unwrap();
@@ -313,7 +313,7 @@ fn output_cannot_replace_the_history_or_an_input() {
 }
 
 #[test]
-fn outputs_of_a_command_cannot_replace_its_other_files() {
+fn file_given_to_two_options_of_a_command_is_unchanged() {
     let harness = with_a_run();
     let content = crate::check::reference(&harness, "reference.json", |_| {});
     let content = fs::read_to_string(content).unwrap();
@@ -361,7 +361,7 @@ fn two_outputs_in_one_file_are_refused() {
 }
 
 #[test]
-fn output_does_not_replace_a_record_of_its_input_folder() {
+fn output_does_not_replace_a_record_in_the_input_folder() {
     let harness = with_a_run();
     let record = harness.latest().to_string();
     let file = harness.write("fleet/n1.json", &record);
@@ -378,7 +378,7 @@ fn output_does_not_replace_a_record_of_its_input_folder() {
 }
 
 #[test]
-fn unwritable_surface_file_is_an_error() {
+fn unwritable_surface_file_is_an_error_after_the_run_is_saved() {
     let harness = Harness::new();
     let args = ["io", "--file-sizes", "64KiB", "--block-sizes", "16KiB", "--surface", "/dev/full"];
     let outcome = harness.run(&args).exits(3);

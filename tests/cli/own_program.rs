@@ -68,7 +68,7 @@ fn every_round_runs_each_combination_once() {
 }
 
 #[test]
-fn failing_value_is_reported_and_others_continue() {
+fn failing_values_are_reported_and_the_others_are_measured() {
     let harness = Harness::new();
     let script = "case $A in 1) echo rate 1;; 2) echo no input >&2; exit 3;; 3) echo rate;; 4) echo rate 4; echo rate 5;; 5) kill -9 $$;; *) echo rate 6;; esac";
     let words = [
@@ -112,7 +112,7 @@ fn program_longer_than_the_budget_is_ended() {
 }
 
 #[test]
-fn program_runs_where_it_was_placed() {
+fn program_runs_with_the_given_place_threads_and_pages() {
     let harness = Harness::new();
     let cpu = harness.first_cpu();
     let status = harness.arg("status");
@@ -134,7 +134,7 @@ fn program_runs_where_it_was_placed() {
 }
 
 #[test]
-fn ranks_without_a_launcher_are_copies_within_the_node() {
+fn one_rank_runs_without_a_launcher_and_too_many_are_left_out() {
     let harness = Harness::new();
     let log = harness.arg("log");
     let script = format!("echo $NODEGAUGE_RANK of $NODEGAUGE_RANKS: $OMP_NUM_THREADS >>'{log}'");
@@ -199,7 +199,7 @@ fn few_runs_do_not_determine_the_fastest_combination() {
 }
 
 #[test]
-fn ranks_of_an_mpi_launcher_place_themselves() {
+fn rank_of_an_mpi_launcher_runs_on_the_given_cpu() {
     let harness = Harness::new();
     for launcher in ["mpirun.openmpi", "mpirun.mpich"] {
         if !harness.has(Part::Mpi, launcher) {

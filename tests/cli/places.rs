@@ -24,7 +24,7 @@ fn every(step: u64, n: u64) -> Vec<u64> {
 }
 
 #[test]
-fn genoa_pair_uses_every_other_core() {
+fn options_and_variables_place_threads_on_every_other_core() {
     let options = ["--threads", "96", "--places", "0:96:2", "--bind", "spread"];
     assert_eq!(cpus(&places(&[&["--topology", GENOA], &options[..]].concat())), every(2, 96));
     let harness = Harness::new();
@@ -35,7 +35,7 @@ fn genoa_pair_uses_every_other_core() {
 }
 
 #[test]
-fn rome_pair_has_one_or_two_threads_per_cache() {
+fn per_cache_option_places_one_or_two_threads_on_each_cache() {
     for (per_cache, threads, step) in [("2", 64, 2), ("1", 32, 4)] {
         let document = places(&["--topology", ROME, "--per-cache", per_cache]);
         assert_eq!(cpus(&document), every(step, threads));
@@ -47,7 +47,7 @@ fn rome_pair_has_one_or_two_threads_per_cache() {
 }
 
 #[test]
-fn t2k_node_has_no_shared_caches_and_four_numa_nodes() {
+fn four_threads_are_placed_on_the_four_sockets_of_a_t2k_node() {
     let document = places(&["--topology", T2K, "--threads", "4"]);
     assert_eq!(
         document["topology"],
@@ -64,7 +64,7 @@ fn t2k_node_has_no_shared_caches_and_four_numa_nodes() {
 }
 
 #[test]
-fn table_has_the_columns_of_the_lecture() {
+fn table_shows_socket_memory_core_and_cpu_of_each_thread() {
     let reported = Harness::new()
         .run(&["places", "--topology", T2K, "--threads", "4"])
         .exits(0)
@@ -109,7 +109,7 @@ fn openmp_place_names_are_resolved() {
 }
 
 #[test]
-fn openmp_policies_place_threads() {
+fn bind_option_determines_the_cpus_of_threads() {
     let on = |bind: &str| {
         let args = ["--topology", T2K, "--places", "cores", "--threads", "4", "--bind", bind];
         places(&args)
@@ -122,7 +122,7 @@ fn openmp_policies_place_threads() {
 }
 
 #[test]
-fn explicit_places_have_strides_and_exclusions() {
+fn explicit_places_accept_strides_and_exclusions() {
     let on = |spec: &str| {
         let document = places(&["--topology", T2K, "--places", spec]);
         let threads = document["threads"].as_array().unwrap().clone();
@@ -151,7 +151,7 @@ fn memory_policies_are_shown_with_their_numa_nodes() {
 }
 
 #[test]
-fn variables_are_honoured_and_reported() {
+fn openmp_variables_are_honoured_and_reported() {
     let harness = Harness::new();
     let on_t2k = |variables: &[(&str, &str)], args: &[&str]| {
         harness.run_with(variables, &[&["places", "--topology", T2K], args].concat()).exits(0)
@@ -196,7 +196,7 @@ fn several_thread_counts_give_several_tables() {
 }
 
 #[test]
-fn json_file_keeps_the_table_on_the_terminal() {
+fn json_file_leaves_the_table_on_standard_output() {
     let harness = Harness::new();
     let args = ["places", "--topology", T2K, "--threads", "2", "--json", "places.json"];
     harness.run(&args).exits(0).prints("thread  socket").warns_nothing();
@@ -206,7 +206,7 @@ fn json_file_keeps_the_table_on_the_terminal() {
 }
 
 #[test]
-fn machine_in_an_xml_file_has_places() {
+fn places_are_planned_on_a_machine_in_an_xml_file() {
     let harness = Harness::new();
     let file = harness.write("node.xml", XML);
     let document = harness.run(&["places", "--json", "--topology", &file]).exits(0).json();
@@ -228,7 +228,7 @@ fn bound(outcome: &Outcome) -> Vec<String> {
 }
 
 #[test]
-fn shown_affinity_equals_that_of_the_kernel() {
+fn kernel_reports_the_planned_affinity_of_each_thread() {
     let harness = Harness::new();
     let document = harness.run(&["places", "--json"]).exits(0).json();
     let outcome = harness.run(&["places", "--verify"]).exits(0).warns_nothing();
@@ -242,7 +242,7 @@ fn shown_affinity_equals_that_of_the_kernel() {
 }
 
 #[test]
-fn verbose_places_require_this_machine() {
+fn verify_option_refuses_a_described_machine() {
     Harness::new().run(&["places", "--verify", "--topology", T2K]).exits(2).warns(
         "error: --verify binds threads on this machine and cannot be used with --topology\n\
          hint: leave out --verify or --topology\n",
@@ -273,7 +273,7 @@ fn affinity_mask_restricts_places_and_is_reported() {
 }
 
 #[test]
-fn offline_cpu_is_not_on_the_machine() {
+fn offline_cpu_is_refused_and_gets_no_thread() {
     let harness = Harness::new();
     if harness.cpus() != 2 {
         return skip(Part::Cpus, "made for a machine with two CPUs");
@@ -367,7 +367,7 @@ fn numactl_policy_is_shown_and_honoured() {
 }
 
 #[test]
-fn places_command_neither_measures_nor_saves() {
+fn places_command_writes_no_files() {
     let harness = Harness::new();
     harness.run(&["places"]).exits(0);
     let left: Vec<_> = std::fs::read_dir(harness.path("")).unwrap().collect();

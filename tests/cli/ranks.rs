@@ -55,7 +55,7 @@ fn check_rank_record(record: &Value, ranks: usize, threads: usize) {
 }
 
 #[test]
-fn ranks_have_their_own_arrays_and_cpus() {
+fn ranks_have_their_own_arrays_cpus_and_bound_memory() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -80,7 +80,7 @@ fn ranks_have_their_own_arrays_and_cpus() {
 }
 
 #[test]
-fn text_describes_the_placement_of_ranks() {
+fn verbose_page_describes_the_placement_of_ranks() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -93,7 +93,7 @@ fn text_describes_the_placement_of_ranks() {
 }
 
 #[test]
-fn summing_kernels_are_checked_in_every_rank() {
+fn summing_kernels_are_checked_in_runs_with_ranks() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -204,7 +204,7 @@ fn impossible_rank_options_are_refused_with_the_reason() {
 }
 
 #[test]
-fn rank_tables_match_the_lecture() {
+fn rank_tables_match_the_expected_tables() {
     let harness = Harness::new();
     let cases: Vec<&str> = include_str!("ranks.txt").split("$ ").skip(1).collect();
     assert_eq!(cases.len(), 14);
@@ -221,7 +221,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn single_launched_rank_prints_a_normal_page_without_colour() {
+    fn single_launched_rank_has_an_ordinary_record_and_no_colour() {
         let harness = Harness::new();
         for mpirun in ["mpirun.openmpi", "mpirun.mpich"] {
             if !harness.has(Part::Mpi, mpirun) {
@@ -272,7 +272,7 @@ mod thorough {
     }
 
     #[test]
-    fn sweep_keeps_results_before_a_rank_was_killed() {
+    fn sweep_keeps_its_results_if_a_rank_is_killed() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;

@@ -28,7 +28,7 @@ fn printed(harness: &Harness, words: &[&str]) -> String {
 }
 
 #[test]
-fn jq_examples_print_the_documented_output() {
+fn documented_jq_examples_print_the_figures_of_a_run() {
     let harness = place();
     if !harness.has(Part::Jq, "jq") {
         return;
@@ -43,7 +43,7 @@ fn jq_examples_print_the_documented_output() {
 }
 
 #[test]
-fn python_examples_print_the_documented_output() {
+fn documented_python_examples_print_the_figures_of_a_run() {
     let harness = place();
     if !harness.has(Part::Python, "python3") {
         return;

@@ -115,7 +115,7 @@ fn only_the_same_figure_of_an_earlier_run_is_compared() {
 }
 
 #[test]
-fn invalid_records_are_refused_and_old_pages_are_kept() {
+fn report_refuses_invalid_records_and_missing_folders() {
     let harness = Harness::new();
     harness.run(&["report"]).exits(2).warns("no saved run");
     harness.run(&["report", "01KNONE"]).exits(2).warns("01KNONE");

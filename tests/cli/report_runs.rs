@@ -75,7 +75,7 @@ fn cells(browser: &mut Browser, word: &str) -> Vec<String> {
 }
 
 #[test]
-fn trend_and_fleet_pages_begin_with_their_conclusion() {
+fn trend_and_fleet_pages_state_conclusions_and_the_slow_node_is_drawn() {
     let harness = Harness::new();
     day(&harness, "night");
     let trend = page_of(&harness, &["--trend", "watch=night"]);
@@ -124,7 +124,7 @@ fn trend_and_fleet_pages_begin_with_their_conclusion() {
 
 /// The ratios in the forest plot are those of the records. The title contains the name of each processor once.
 #[test]
-fn ratios_of_runs_equal_the_records() {
+fn forest_plot_shows_the_ratios_of_the_recorded_rates() {
     let harness = Harness::new();
     let factors = [1.0, 1.25, 0.5, 1.1, 0.9];
     let files = nodes(&harness, "stream", &factors);
@@ -144,7 +144,7 @@ fn ratios_of_runs_equal_the_records() {
 }
 
 #[test]
-fn incomparable_runs_are_explained() {
+fn report_explains_why_runs_are_not_compared() {
     let harness = Harness::new();
     let stream = golden("stream");
     let stream = stream.to_str().unwrap();

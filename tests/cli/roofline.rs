@@ -16,7 +16,7 @@ fn named<'a>(record: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn point_needs_a_memory_level_of_this_node() {
+fn point_in_a_cache_level_that_the_node_lacks_is_refused() {
     let harness = Harness::new();
     let refused = harness.run(&["roofline", "--point", "x,1e9,1e9,1,L7"]).exits(2);
     refused.warns("--point x: this node has no L7 cache").warns("levels of this node are ");
@@ -67,7 +67,7 @@ fn roofline_has_ceilings_kernels_and_points_with_limits() {
 /// Virtual machines and containers have no counters. In this case, the reason is reported in one line before anything
 /// is measured.
 #[test]
-fn program_counters_are_read_or_refused_in_one_line() {
+fn counters_of_a_program_are_read_or_their_absence_is_reported() {
     let harness = Harness::new();
     let program = harness.write("work.sh", "exit 0\n");
     let args = [&["roofline"], &SHORT[..], &["--perf", "--", "sh", program.as_str()]].concat();
@@ -88,7 +88,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn all_threads_and_one_have_separate_roofs() {
+    fn all_threads_and_a_single_thread_have_separate_roofs() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;
@@ -108,7 +108,7 @@ mod thorough {
     }
 
     #[test]
-    fn saved_figures_are_points_and_conditions_apply() {
+    fn saved_valid_figures_become_points_and_expectations_apply() {
         let harness = Harness::new();
         let saved = harness.stream_record(&[]);
         let is_valid = named(&saved, "triad")["validity"]["status"] == "valid";

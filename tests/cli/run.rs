@@ -86,7 +86,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn program_without_a_command_runs() {
+    fn program_without_a_command_prints_a_page_and_saves_a_record() {
         let harness = Harness::new();
         page(&harness, &[]).prints("\nmachine ").prints("\nsaved ");
         let record = harness.latest();
@@ -94,7 +94,7 @@ mod thorough {
     }
 
     #[test]
-    fn variables_are_honoured_and_recorded() {
+    fn environment_variables_are_honoured_and_recorded() {
         let harness = Harness::new();
         let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
         let variables = [("OMP_NUM_THREADS", "1"), ("XDG_DATA_HOME", &harness.arg("data"))];

@@ -85,7 +85,7 @@ fn standard_result_is_reported_with_the_variant() {
 }
 
 #[test]
-fn all_compilers_build_the_standard_program_with_openmp() {
+fn gcc_commands_of_compiler_all_use_openmp() {
     let place = Place::new("", PASSED);
     let record = place.record(0, &["--compiler", "all"]);
     let commands: Vec<&str> = figures(&record, "standard")
@@ -115,7 +115,7 @@ fn table_distinguishes_standard_and_variant() {
 }
 
 #[test]
-fn failed_validation_is_invalid() {
+fn figures_of_a_failed_validation_are_invalid() {
     let place = Place::new("", "Failed Validation on array b[], AvgRelAbsErr > epsilon");
     let record = place.record(1, &["--compiler", "gcc"]);
     assert_eq!((figures(&record, "standard").len(), figures(&record, "variant").len()), (4, 4));
@@ -205,7 +205,7 @@ fn flags_of_other_compilers_are_refused_with_the_equivalent() {
 }
 
 #[test]
-fn published_compile_line_is_used_unchanged() {
+fn macros_of_a_compile_line_determine_size_element_and_passes() {
     let place = Place::new("", PASSED);
     let harness = &place.0;
     let line =
@@ -345,7 +345,7 @@ fn stream_mpi_ranks_run_in_the_planned_places() {
 }
 
 #[test]
-fn wrong_usage_is_refused_before_running() {
+fn standard_option_refuses_invalid_options_and_a_missing_source() {
     let place = Place::new("", PASSED);
     let cases: [(&[&str], &str); 3] = [
         (&["--sweep", "stores"], "cannot be used with"),
@@ -443,7 +443,7 @@ mod thorough {
     }
 
     #[test]
-    fn crashing_or_hanging_program_does_not_affect_the_rest() {
+    fn crashing_or_hanging_program_does_not_affect_native_figures() {
         assert_eq!(
             reason("fprintf(stderr, \"oh\\n\"); abort();"),
             "the program ended with signal 6 (abort):\noh"

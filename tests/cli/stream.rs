@@ -144,7 +144,7 @@ fn pass_has_a_fourth_array_only_if_a_kernel_uses_it() {
 }
 
 #[test]
-fn ranks_may_have_a_fourth_array() {
+fn ranks_have_a_fourth_array_for_the_vector_triad() {
     let args = ["--no-save", "--ranks", "2", "--threads", "1", "--kernels", "triad,vector_triad"];
     let harness = Harness::new();
     if !harness.has_cpus(2) {
@@ -159,7 +159,7 @@ fn ranks_may_have_a_fourth_array() {
 }
 
 #[test]
-fn requested_stores_are_used() {
+fn requested_stores_are_recorded() {
     let harness = Harness::new();
     for stores in ["regular", "nontemporal"] {
         let outcome = harness.stream(&["--json", "-", "--no-save", "--stores", stores]);
@@ -184,7 +184,7 @@ fn arrays_in_a_cache_have_no_computed_traffic() {
 }
 
 #[test]
-fn record_contains_circumstances_that_affect_speed() {
+fn record_contains_the_openblas_variable_and_the_warm_up() {
     let record = Harness::new()
         .run_with(
             &[("OPENBLAS_NUM_THREADS", "3")],
@@ -269,7 +269,7 @@ fn disabled_transparent_huge_pages_leave_base_pages() {
 }
 
 #[test]
-fn requested_prefetch_is_used() {
+fn requested_prefetch_is_recorded() {
     let harness = Harness::new();
     let mut seen = Vec::new();
     for prefetch in ["off", "512", "4096,512"] {
@@ -283,7 +283,7 @@ fn requested_prefetch_is_used() {
 }
 
 #[test]
-fn requested_pages_side_by_side_are_used() {
+fn side_by_side_option_is_applied_and_recorded() {
     let harness = Harness::new();
     let record = harness.stream_record(&["--side-by-side", "4"]);
     for m in measurements(&record) {
@@ -313,13 +313,13 @@ fn loops_are_chosen_by_trial() {
 }
 
 #[test]
-fn arrays_are_sequential_with_an_offset() {
+fn offset_option_lays_arrays_out_in_sequence() {
     let record = Harness::new().stream_record(&["--no-save", "--offset", "8"]);
     assert_eq!(measurements(&record)[0]["config"]["layout"], json!({"sequential": {"offset": 8}}));
 }
 
 #[test]
-fn sizes_accept_every_unit() {
+fn size_option_accepts_bytes_and_elements() {
     let harness = Harness::new();
     for (size, bytes) in [
         ("8MB", 8_000_000_u64),
@@ -411,7 +411,7 @@ fn arrays_of_this_node_are_planned_without_a_measurement() {
 }
 
 #[test]
-fn contradictory_plan_is_refused_with_a_hint() {
+fn invalid_plan_options_are_refused_with_a_hint() {
     let harness = Harness::new();
     let cases: [(&[&str], &str, &str); 9] = [
         (&["--sweep", "threads=1,2"], "--plan cannot be used with --sweep", "leave out --sweep"),
@@ -456,7 +456,7 @@ fn small_arrays_are_suspect_with_a_reason() {
 }
 
 #[test]
-fn requested_places_are_used() {
+fn requested_places_and_binding_are_recorded() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -514,7 +514,7 @@ fn sweep_measures_every_value() {
 }
 
 #[test]
-fn variables_are_honoured_and_reported() {
+fn openmp_variables_are_honoured_and_reported() {
     let harness = Harness::new();
     let args = ["stream", "--samples", "1", "--size", "1000000elements", "--budget", "0.3"];
     let args = [&args[..], &["--dimms", "1024x20000", "--no-save"]].concat();

@@ -43,7 +43,7 @@ fn rate_above_the_theoretical_limit_is_invalid() {
 }
 
 #[test]
-fn arrays_beyond_memory_are_refused_with_both_sizes() {
+fn arrays_beyond_memory_are_refused_with_the_needed_and_available_memory() {
     let harness = Harness::new();
     let outcome = harness.run(&["stream", "--size", "100TiB"]).exits(3).prints_nothing();
     outcome
@@ -54,7 +54,7 @@ fn arrays_beyond_memory_are_refused_with_both_sizes() {
 }
 
 #[test]
-fn small_control_group_reduces_the_default_and_refuses_a_size() {
+fn small_control_group_reduces_default_arrays_and_refuses_large_arrays() {
     let harness = Harness::new();
     let shown = control_group(&harness, 131_000_000, 100_000_000);
     let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
@@ -120,7 +120,7 @@ fn expectations_determine_the_exit_code() {
 }
 
 #[test]
-fn expected_share_of_an_unknown_limit_is_not_met() {
+fn expected_share_of_an_unknown_limit_is_refused() {
     let harness = Harness::new();
     let record = harness.run(&["machine", "--json"]).exits(0).json();
     if !record["machine"]["memory"]["theoretical"].is_null() {
@@ -135,7 +135,7 @@ fn expected_share_of_an_unknown_limit_is_not_met() {
 }
 
 #[test]
-fn size_in_percent_is_a_share_of_memory_for_all_arrays() {
+fn size_in_percent_is_the_share_of_memory_that_all_arrays_take() {
     let harness = Harness::new();
     let args = [
         "stream",

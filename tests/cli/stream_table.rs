@@ -3,7 +3,7 @@
 use crate::harness::{ELEMENTS, Harness};
 
 #[test]
-fn table_describes_the_measurement() {
+fn verbose_page_shows_the_rates_and_how_they_were_measured() {
     let outcome = Harness::new().stream(&["-v"]).exits(0).warns_nothing();
     let header = outcome.stdout.lines().find(|line| line.starts_with("GB/s")).unwrap();
     let words: Vec<&str> = header.split_whitespace().collect();
@@ -123,7 +123,7 @@ fn stream_text_supports_single_precision() {
 }
 
 #[test]
-fn kernels_missing_in_stream_are_not_in_the_stream_text() {
+fn stream_text_contains_only_requested_kernels_of_stream_c() {
     let outcome =
         Harness::new().stream(&["--stream-text", "--no-save", "--kernels", "triad,dot"]).exits(0);
     outcome.prints("\nTriad: ").never_prints("dot").never_prints("Dot").never_prints("Copy:");

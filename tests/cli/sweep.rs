@@ -37,7 +37,7 @@ fn unavailable_page_size_is_omitted_with_the_reason() {
 }
 
 #[test]
-fn values_missing_on_this_node_are_omitted() {
+fn values_unavailable_on_this_node_are_omitted() {
     let harness = Harness::new();
     let place = format!("{{{}}}", harness.first_cpu());
     let places = format!("places={place};{{4000}}");
@@ -64,7 +64,7 @@ fn values_missing_on_this_node_are_omitted() {
 }
 
 #[test]
-fn rank_maps_can_be_swept() {
+fn sweep_measures_every_rank_map() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -81,7 +81,7 @@ fn rank_maps_can_be_swept() {
 }
 
 #[test]
-fn lecture_series_are_one_sweep_and_one_picture() {
+fn sweep_over_ranks_shows_one_series_per_policy() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -125,7 +125,7 @@ fn rows<'a>(text: &'a str, title: &str) -> Vec<Vec<&'a str>> {
 }
 
 #[test]
-fn sweep_is_shown_in_the_columns_of_stream() {
+fn show_option_prints_a_sweep_in_the_columns_of_stream_c() {
     let harness = Harness::new();
     let sweep =
         ["--sweep", "pages=4k,thp", "--show", "best,avg,min,max", "--kernels", "copy,triad"];
@@ -173,7 +173,7 @@ fn show_option_requires_a_sweep() {
 }
 
 #[test]
-fn ranks_report_processes_and_memory_per_task() {
+fn runs_with_ranks_state_processes_and_memory_per_rank() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;

@@ -11,7 +11,7 @@ fn described(name: &str) -> String {
 }
 
 #[test]
-fn pages_and_plans_agree_with_the_descriptions() {
+fn pages_and_plans_agree_with_the_topology_files() {
     let harness = Harness::new();
     if !harness.has(Part::Python, "python3") {
         return;
@@ -60,7 +60,7 @@ fn cores_are_chosen_by_their_class() {
 }
 
 #[test]
-fn gnu_affinity_variable_is_honoured() {
+fn gomp_cpu_affinity_is_honoured_and_kmp_hw_subset_is_ignored() {
     let variables = [("GOMP_CPU_AFFINITY", "4-7:1 0"), ("KMP_HW_SUBSET", "1s")];
     Harness::new()
         .run_with(&variables, &["places", "--topology", "synthetic:Package:1 Core:8 PU:1"])
@@ -70,7 +70,7 @@ fn gnu_affinity_variable_is_honoured() {
 }
 
 #[test]
-fn doctor_reports_missing_data_of_a_described_machine() {
+fn doctor_reports_findings_about_a_described_machine() {
     let args = ["doctor", "--topology", "synthetic:Package:1 Core:8 PU:1"];
     Harness::new().run(&args).exits(0).prints_words("the theoretical memory bandwidth is unknown");
     Harness::new().run(&["doctor", "--topology", &described("five-kinds")]).exits(0).prints_words(

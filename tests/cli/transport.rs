@@ -32,7 +32,7 @@ fn ranks(program: u32) -> Vec<u32> {
 }
 
 #[test]
-fn late_run_keeps_its_results() {
+fn run_that_exceeds_its_budget_keeps_its_results() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -80,7 +80,7 @@ fn node_without_mpi_measures_messages_over_its_own_transport() {
 }
 
 #[test]
-fn transport_can_be_requested_with_the_options_of_the_probe() {
+fn requested_transport_accepts_the_options_of_the_mpi_probe() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -125,7 +125,7 @@ fn patterns_that_need_mpi_are_refused() {
 }
 
 #[test]
-fn transport_figures_are_never_compared_with_mpi() {
+fn expectations_and_comparisons_distinguish_transport_from_mpi() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -149,7 +149,7 @@ fn transport_figures_are_never_compared_with_mpi() {
 }
 
 #[test]
-fn unreadable_process_memory_falls_back_to_the_ring() {
+fn transport_falls_back_to_the_ring_and_detects_corrupted_data() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -263,7 +263,7 @@ mod thorough {
     }
 
     #[test]
-    fn dead_rank_or_interrupt_leaves_nothing() {
+    fn killed_rank_or_interrupt_leaves_no_processes() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;

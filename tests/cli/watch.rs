@@ -16,7 +16,7 @@ fn saved(harness: &Harness) -> usize {
 }
 
 #[test]
-fn watch_is_stopped_and_continued() {
+fn interrupted_watch_continues_its_series() {
     let harness = Harness::new();
     let args = [&SHORT[..], &["--for=1h"]].concat();
     let running = harness.start(&args);
@@ -48,7 +48,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn unsaved_sample_goes_to_file() {
+    fn sample_that_cannot_be_saved_is_written_to_a_file() {
         let harness = Harness::new();
         let db = harness.arg("runs.db");
         let args = [&SHORT[..], &["--for=1h", "--db", &db]].concat();
@@ -70,7 +70,7 @@ mod thorough {
     }
 
     #[test]
-    fn failing_sample_does_not_affect_the_others() {
+    fn failed_sample_is_reported_and_the_series_continues() {
         let harness = Harness::new();
         let args = [&SHORT[..], &["--for=2s"]].concat();
         let outcome = harness.run_with(&[("OMP_NUM_THREADS", "many")], &args).exits(1);

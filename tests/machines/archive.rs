@@ -71,7 +71,7 @@ impl Archive {
 }
 
 #[test]
-fn entries_begin_at_multiples_of_four() {
+fn archive_entries_begin_at_multiples_of_four_bytes() {
     let mut archive = Archive::default();
     archive.folder("bin");
     archive.file("/bin/a", b"12345");

@@ -94,7 +94,7 @@ fn cxl_memory_is_used_when_selected() {
 }
 
 #[test]
-fn cxl_memory_has_reserved_pages() {
+fn cxl_memory_provides_the_reserved_pages_of_arrays() {
     let Some(guest) = guest() else { return };
     let record = guest.result("huge").exits(0).json();
     assert_eq!(measurements(&record)[0]["config"]["pages"]["got"], json!({"2097152": 1.0}));
@@ -125,14 +125,14 @@ fn cxl_ranks_are_on_the_cpus_that_are_online() {
 }
 
 #[test]
-fn cxl_refuses_missing_cpus_and_pages() {
+fn cxl_refuses_an_offline_cpu_and_too_few_reserved_pages() {
     let Some(guest) = guest() else { return };
     guest.result("no-cpu").exits(2).warns("error: ").prints_nothing();
     guest.result("no-pages").exits(3).warns("memory is available").prints_nothing();
 }
 
 #[test]
-fn cxl_leaves_nothing_behind() {
+fn cxl_guest_is_unchanged_after_all_commands() {
     let Some(guest) = guest() else { return };
     guest.assert_unchanged();
 }

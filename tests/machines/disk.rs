@@ -60,7 +60,7 @@ fn disk_is_distinguished_from_the_cache() {
 }
 
 #[test]
-fn disk_leaves_nothing_behind() {
+fn disk_guest_is_unchanged_after_all_commands() {
     let Some(guest) = guest() else { return };
     assert_eq!(guest.result("left").exits(0).stdout.trim(), "lost+found");
     guest.assert_unchanged();

@@ -85,7 +85,7 @@ fn guest() -> Option<&'static Guest> {
 }
 
 #[test]
-fn hmat_contradiction_is_reported_in_one_sentence() {
+fn hmat_that_contradicts_the_measurement_is_reported() {
     let Some(guest) = guest() else { return };
     let page = guest.result("matrix").exits(0);
     if guest.result("firmware").stdout.is_empty() {
@@ -98,7 +98,7 @@ fn hmat_contradiction_is_reported_in_one_sentence() {
 }
 
 #[test]
-fn hmat_figures_of_an_emulated_machine_are_suspect() {
+fn hmat_is_not_replaced_by_suspect_figures() {
     let Some(guest) = guest() else { return };
     guest.result("suspect").exits(1).warns("figures between NUMA nodes are suspect or invalid");
     assert_ne!(guest.result("nothing").code, Some(0));
@@ -153,7 +153,7 @@ fn hmat_is_replaced_by_measured_values_for_tools_of_hwloc() {
 }
 
 #[test]
-fn hmat_leaves_nothing_behind() {
+fn hmat_guest_is_unchanged_after_all_commands() {
     let Some(guest) = guest() else { return };
     guest.assert_unchanged();
 }

@@ -148,7 +148,7 @@ pub fn mapping(line: &str) -> Mapping {
 }
 
 #[test]
-fn kernel_lines_are_parsed() {
+fn numa_maps_and_affinity_lines_are_parsed() {
     let text = "/proc/7/numa_maps 7f00 bind:0-1 anon=9 dirty=9 N0=6 N1=3 kernelpagesize_kB=4 KiB=36\n\
                 /proc/7/numa_maps pid 8's current affinity mask: f0\n";
     let look = Outcome::new(String::new(), Some(0), text.to_owned(), String::new());

@@ -113,7 +113,7 @@ fn nfs_has_one_complete_record_if_nodes_write_the_same_file() {
 }
 
 #[test]
-fn nfs_leaves_nothing_behind() {
+fn nfs_guest_is_unchanged_after_all_commands() {
     let Some(guest) = guest() else { return };
     guest.assert_unchanged();
 }

@@ -25,7 +25,7 @@ fn guest() -> Option<&'static Guest> {
 }
 
 #[test]
-fn old_processors_have_their_own_loops() {
+fn old_processors_use_loops_without_avx() {
     let Some(guest) = guest() else { return };
     let machine = guest.result("machine").exits(0).json()["machine"].clone();
     assert_eq!(machine["processor"]["isa"], json!(["sse2", "sse4.2"]));
@@ -40,7 +40,7 @@ fn old_processors_have_their_own_loops() {
 }
 
 #[test]
-fn old_processors_solve_a_system() {
+fn old_processors_solve_a_linear_system() {
     let Some(guest) = guest() else { return };
     let record = guest.result("hpl").exits(0).json();
     let rating = measurements(&record).iter().find(|m| m["name"] == "rating").unwrap();
@@ -68,7 +68,7 @@ fn old_machines_refuse_a_second_cpu_and_numa_node() {
 }
 
 #[test]
-fn old_machine_leaves_nothing_behind() {
+fn old_guest_is_unchanged_after_all_commands() {
     let Some(guest) = guest() else { return };
     guest.assert_unchanged();
 }

@@ -128,7 +128,7 @@ fn smt_refuses_more_threads_than_available() {
 }
 
 #[test]
-fn smt_leaves_nothing_behind() {
+fn smt_guest_is_unchanged_after_all_commands() {
     let Some(guest) = guest() else { return };
     guest.assert_unchanged();
 }

@@ -152,7 +152,7 @@ fn t2k_policies_bind_processes_and_memory_in_the_kernel() {
 }
 
 #[test]
-fn t2k_policies_are_read_back_per_rank() {
+fn t2k_record_contains_the_cpus_and_numa_nodes_of_each_rank() {
     let Some(guest) = guest() else { return };
     let record = guest.result("policies").exits(0).json();
     for policy in POLICIES {
@@ -182,7 +182,7 @@ fn t2k_policies_are_read_back_per_rank() {
 
 /// A user's program without ranks is placed in the same way as the first rank.
 #[test]
-fn t2k_policies_place_a_program_as_in_the_lecture() {
+fn t2k_policies_determine_cpus_and_memory_of_a_program() {
     let Some(guest) = guest() else { return };
     guest.result("program").exits(0);
     let seen = guest.result("program-placed").exits(0).stdout;
@@ -234,7 +234,7 @@ fn t2k_page_confirms_the_bound_memory_of_each_rank() {
 }
 
 #[test]
-fn t2k_solver_binds_its_ranks() {
+fn t2k_solver_measures_with_ranks_of_policy_3() {
     let Some(guest) = guest() else { return };
     let record = guest.result("iccg").exits(0).json();
     assert!(
@@ -258,7 +258,7 @@ fn t2k_places_sixteen_ranks_on_four_sockets() {
 }
 
 #[test]
-fn t2k_refuses_missing_pages_ranks_and_policies() {
+fn t2k_refuses_unreserved_pages_too_many_ranks_and_unknown_policies() {
     let Some(guest) = guest() else { return };
     guest
         .of("no-pages")
@@ -271,7 +271,7 @@ fn t2k_refuses_missing_pages_ranks_and_policies() {
 }
 
 #[test]
-fn t2k_leaves_nothing_behind() {
+fn t2k_guest_is_unchanged_after_all_commands() {
     let Some(guest) = guest() else { return };
     guest.assert_unchanged();
 }

@@ -108,7 +108,7 @@ fn two_numa_nodes_contain_the_memory_of_their_threads() {
 }
 
 #[test]
-fn two_numa_nodes_contain_the_memory_bound_to_them() {
+fn two_numa_nodes_have_bound_memory_only_on_the_given_node() {
     let Some(guest) = guest() else { return };
     let record = guest.result("bound").exits(0).json();
     assert_eq!(numa(&record)["got"], json!({"1": 1.0}));
@@ -137,7 +137,7 @@ fn two_kinds_of_reserved_pages_come_from_the_numa_nodes_of_the_policy() {
 }
 
 #[test]
-fn two_numa_nodes_cannot_share_three_pages_evenly() {
+fn two_numa_nodes_with_too_few_pages_are_not_checked() {
     let Some(guest) = guest() else { return };
     let page = guest.result("few-pages").exits(0);
     page.prints_words(
@@ -160,7 +160,7 @@ fn two_sockets_have_ranks_with_local_memory() {
 }
 
 #[test]
-fn two_nodes_and_one_cpu_are_inherited_from_numactl_and_taskset() {
+fn two_numa_nodes_and_one_cpu_are_inherited_from_numactl_and_taskset() {
     let Some(guest) = guest() else { return };
     let record = guest.result("inherited").exits(0).json();
     let inherited = &record["machine"]["circumstances"]["inherited"];
@@ -180,7 +180,7 @@ fn two_numa_nodes_make_a_matrix_of_four_pairs() {
 }
 
 #[test]
-fn two_numa_nodes_refuse_missing_numa_nodes_and_pages() {
+fn two_socket_machine_refuses_missing_numa_nodes_pages_and_cpus() {
     let Some(guest) = guest() else { return };
     guest
         .of("no-node")
@@ -203,7 +203,7 @@ fn two_numa_nodes_refuse_missing_numa_nodes_and_pages() {
 }
 
 #[test]
-fn two_numa_nodes_leave_nothing_behind() {
+fn two_socket_guest_is_unchanged_after_all_commands() {
     let Some(guest) = guest() else { return };
     guest.assert_unchanged();
 }

@@ -59,7 +59,7 @@ fn links_into_benchmarks_lead_to_headings() {
 }
 
 #[test]
-fn result_files_are_named_by_their_bench() {
+fn result_files_are_named_after_a_bench() {
     let manifest = text("crates/cli/Cargo.toml");
     for file in files(&root().join("benches/results"), &["csv"]) {
         let name = file.file_stem().unwrap().to_str().unwrap();
@@ -70,7 +70,7 @@ fn result_files_are_named_by_their_bench() {
 }
 
 #[test]
-fn result_files_have_columns_of_benches() {
+fn result_files_have_the_columns_that_benches_write() {
     let common = text("benches/common.rs");
     for file in files(&root().join("benches/results"), &["csv"]) {
         let results = std::fs::read_to_string(&file).unwrap();
@@ -84,7 +84,7 @@ fn result_files_have_columns_of_benches() {
 }
 
 #[test]
-fn anchors_match_the_book() {
+fn anchors_are_lower_case_without_punctuation() {
     assert_eq!(anchor("stream.c"), "streamc");
     assert_eq!(anchor("IOzone and fio"), "iozone-and-fio");
 }

@@ -93,7 +93,7 @@ fn manifests_of_crates_are_complete() {
 }
 
 #[test]
-fn crates_depend_on_each_other_in_this_version() {
+fn crates_require_exactly_this_version_of_each_other() {
     let version = table("workspace.package");
     let version = value(&version, "version").unwrap();
     let dependencies = table("workspace.dependencies");
@@ -106,7 +106,7 @@ fn crates_depend_on_each_other_in_this_version() {
 }
 
 #[test]
-fn address_is_only_in_the_workspace_manifest() {
+fn repository_address_is_only_in_the_workspace_manifest() {
     let package = table("workspace.package");
     let address = value(&package, "repository").unwrap();
     let folders = ["crates", "docs", "packaging", "scripts", ".github"].map(|it| root().join(it));

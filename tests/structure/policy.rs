@@ -70,7 +70,7 @@ fn crates_without_unsafe_code_forbid_it() {
 }
 
 #[test]
-fn names_use_terms_of_the_field() {
+fn sources_use_terms_of_the_field() {
     let mut found = Vec::new();
     let mut lines = String::new();
     for (name, text) in sources() {

@@ -78,7 +78,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn tests_named_by_both_chapters_exist() {
+fn tests_named_in_security_and_adversarial_chapters_exist() {
     let adversarial = std::fs::read_to_string(root().join("docs/adversarial.md")).unwrap();
     let mut count = 0;
     let mut wrong = String::new();
@@ -131,7 +131,7 @@ fn variables(source: &Source) -> BTreeSet<String> {
 }
 
 #[test]
-fn chapter_lists_every_variable_that_is_read() {
+fn security_chapter_lists_every_environment_variable_that_is_read() {
     let chapter = chapter();
     let listed: BTreeSet<&str> = quoted(&chapter).collect();
     let mut wrong = String::new();
@@ -150,7 +150,7 @@ fn chapter_lists_every_variable_that_is_read() {
 }
 
 #[test]
-fn names_of_variables_are_found() {
+fn names_of_environment_variables_are_found() {
     let call = r#"let a = variable("HOME"); g("OMPI_MCA_btl_x", "MPI_BYTE", "O_SYNC", "text");"#;
     let source = |text: &str| Source { name: "f.rs".to_owned(), tokens: tokens(text) };
     let names = |text: &str| variables(&source(text)).into_iter().collect::<Vec<String>>();
@@ -174,7 +174,7 @@ fn with_any(sequences: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn programs_are_started_in_listed_modules_without_a_shell() {
+fn programs_are_started_only_in_listed_modules_and_without_a_shell() {
     let starts = ["Command :: new", "libc :: execv", "libc :: system", "libc :: popen"];
     // These are the user's program in place of a rank, srun for the other hosts of its step, and nodegauge itself as
     // the watchdog of a sweep.
@@ -191,14 +191,14 @@ fn programs_are_started_in_listed_modules_without_a_shell() {
 }
 
 #[test]
-fn no_module_changes_the_user() {
+fn no_module_changes_user_or_capabilities_or_becomes_a_daemon() {
     let calls = ["setuid", "seteuid", "setreuid", "setresuid", "setgid", "setresgid", "setgroups"];
     assert_eq!(with_any(&calls), [] as [String; 0]);
     assert_eq!(with_any(&["capset", "daemon", "setcap"]), [] as [String; 0]);
 }
 
 #[test]
-fn only_the_transport_uses_the_network() {
+fn network_is_used_in_listed_modules_only() {
     let expected = [
         "crates/exchange/src/link.rs",
         "crates/messages/src/transport/ranks.rs",

@@ -219,7 +219,7 @@ fn chapter_and_sources() -> (Vec<Threshold>, BTreeMap<String, Vec<String>>) {
 }
 
 #[test]
-fn thresholds_of_the_method_match_the_sources() {
+fn thresholds_in_the_method_chapter_match_the_sources() {
     let (rows, sources) = chapter_and_sources();
     let mut wrong = String::new();
     for row in &rows {
@@ -239,7 +239,7 @@ fn thresholds_of_the_method_match_the_sources() {
 }
 
 #[test]
-fn shares_next_to_listed_thresholds_are_listed() {
+fn shares_in_files_with_listed_thresholds_are_listed() {
     let (rows, sources) = chapter_and_sources();
     let mut missing = String::new();
     for (file, words) in &sources {
@@ -279,7 +279,7 @@ fn values_of_constants_are_read() {
 }
 
 #[test]
-fn numbers_of_cells_are_read_with_units() {
+fn numbers_in_table_cells_are_read_with_units() {
     assert_eq!(numbers("25 %, at most 2.5 s"), [0.25, 2.5]);
     assert_eq!(numbers("at least 1,000,000"), [1e6]);
     assert_eq!(numbers("1 GiB"), [1024.0 * 1024.0 * 1024.0]);

@@ -114,7 +114,7 @@ fn raw_text(chars: &[char], start: usize) -> Option<usize> {
 }
 
 #[test]
-fn tokens_exclude_comments_and_quoted_texts() {
+fn tokens_exclude_comments_raw_strings_and_character_literals() {
     let source = r###"
         use a::b; // use c::d
         /* x /* y */ z */ let s = "q::r \" s"; let t = r#"u "v" "#; let c = '"'; let d = '\'';

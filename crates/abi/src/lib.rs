@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn abi_follows_from_launcher_and_srun_variables() {
+    fn launcher_and_srun_variables_determine_the_abis() {
         let titles = |launcher: &str, set: &[&str]| {
             let launcher = implementations().find(|own| own.library == launcher);
             let abis = launcher_abis(launcher, |name| set.contains(&name));

@@ -20,7 +20,7 @@ pub(crate) use settings::relevant_command;
 pub use several::{RunComparison, SharedFigure, compare_runs};
 pub use threshold::Threshold;
 
-use crate::ratio::{Basis, SOUGHT};
+use crate::ratio::{Basis, SOUGHT_CHANGE};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Processor, Record, SCHEMA};
 use nodegauge_measure::{Bytes, Fraction, Unit};
@@ -273,11 +273,11 @@ fn runners(side: &Side) -> ComparedSide {
     }
 }
 
-/// Returns a notice if the comparison may miss a change of [`SOUGHT`], with the number of blocks or runs that would be
-/// sufficient.
+/// Returns a notice if the comparison may miss a change of [`SOUGHT_CHANGE`], with the number of blocks or runs that
+/// would be sufficient.
 fn missed_changes(pairs: &[Pair]) -> Option<String> {
     let blind: Vec<&Pair> =
-        pairs.iter().filter(|pair| pair.visible.is_some_and(|min| min > SOUGHT)).collect();
+        pairs.iter().filter(|pair| pair.visible.is_some_and(|min| min > SOUGHT_CHANGE)).collect();
     let widest = blind.iter().max_by_key(|pair| pair.needed)?;
     let needed = widest.needed?;
     let how = match widest.basis? {
@@ -293,7 +293,7 @@ fn missed_changes(pairs: &[Pair]) -> Option<String> {
         (n, all) if n == all => format!("of all {n} figures; {title}, which varies most, needs"),
         (n, all) => format!("of {n} of {all} figures; {title}, which varies most, needs"),
     };
-    let sought = Fraction(SOUGHT).in_whole_percent();
+    let sought = Fraction(SOUGHT_CHANGE).in_whole_percent();
     Some(format!(
         "a change of {sought} may be missed in more than one of ten such comparisons {of} {how}"
     ))

@@ -90,7 +90,7 @@ impl fmt::Display for Expectation {
         }
         write!(f, "{name}{}{comparison}{bound}{unit}", separator(name))?;
         match self.size {
-            Some(size) => write!(f, "@{}", size.exact()),
+            Some(size) => write!(f, "@{}", size.exact_text()),
             None => Ok(()),
         }
     }
@@ -468,7 +468,7 @@ impl Expectation {
 /// Returns the name of a measurement in the syntax of a condition: `mpi.bw@8B`.
 fn spelt(scope: Option<&str>, name: &str, size: Option<Bytes>) -> String {
     let scope = scope.map(|scope| format!("{scope}.")).unwrap_or_default();
-    let size = size.map(|size| format!("@{}", size.exact())).unwrap_or_default();
+    let size = size.map(|size| format!("@{}", size.exact_text())).unwrap_or_default();
     format!("{scope}{name}{size}")
 }
 

@@ -133,7 +133,7 @@ impl Fact {
     /// rounded. `None` if it is unknown.
     pub fn node_text(&self, machine: &Machine) -> Option<String> {
         let value = match (self.value)(machine)? {
-            FactValue::MemorySize(bytes) => FactValue::MemorySize(rounded(bytes)),
+            FactValue::MemorySize(bytes) => FactValue::MemorySize(rounded_memory(bytes)),
             value => value,
         };
         Some(value.to_string())
@@ -459,7 +459,7 @@ fn text_or_unknown(fact: &Fact, machine: &Machine) -> String {
 
 /// Rounds a memory size in bytes to two significant digits of its size in GiB, because the kernel reserves a varying
 /// part of the memory.
-pub fn rounded(bytes: u64) -> u64 {
+pub fn rounded_memory(bytes: u64) -> u64 {
     let gib = bytes as f64 / f64::from(1 << 30);
     if gib <= 0.0 {
         return bytes;
@@ -687,8 +687,8 @@ mod tests {
 
     #[test]
     fn reserved_memory_does_not_change_the_size() {
-        assert_eq!(rounded(376_900 << 20), rounded(376_100 << 20));
-        assert_ne!(rounded(376 << 30), rounded(345 << 30));
+        assert_eq!(rounded_memory(376_900 << 20), rounded_memory(376_100 << 20));
+        assert_ne!(rounded_memory(376 << 30), rounded_memory(345 << 30));
     }
 
     #[test]

@@ -32,7 +32,7 @@ const DRAWS: usize = 200;
 const MAX_SAMPLES: usize = 500;
 /// Change for which a comparison reports how many runs would be sufficient: 3 %, the effect of a changed setting of the
 /// node that users want to detect.
-pub const SOUGHT: f64 = 0.03;
+pub const SOUGHT_CHANGE: f64 = 0.03;
 /// Probability of missing the change that is used to estimate the number of later runs. Later comparisons estimate
 /// their own spread. With 0.1, only 85 of 100 of them would detect the change; with this probability, at least 90 do
 /// (simulated in the tests).
@@ -88,7 +88,7 @@ pub struct RatioInterval {
     /// Data from which the spread between runs was estimated.
     pub basis: Basis,
     /// Number of blocks, or of runs of A and of B each, with which nine of ten comparisons would detect a change of
-    /// [`SOUGHT`]; `None` if the spread comes from the history, whose range limits the interval.
+    /// [`SOUGHT_CHANGE`]; `None` if the spread comes from the history, whose range limits the interval.
     pub needed: Option<u64>,
 }
 
@@ -191,14 +191,14 @@ fn block_interval_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
 }
 
 /// Returns the number of runs of A and of B, or of blocks, with which nine of ten comparisons would detect a change of
-/// [`SOUGHT`]; `made` if the existing ones are sufficient. `error` is the standard error of the logarithm with `made`
-/// runs or blocks, and `freedom` its degrees of freedom. The quantiles are those for the existing runs, as in the
+/// [`SOUGHT_CHANGE`]; `made` if the existing ones are sufficient. `error` is the standard error of the logarithm with
+/// `made` runs or blocks, and `freedom` its degrees of freedom. The quantiles are those for the existing runs, as in the
 /// second stage of Stein's two-stage procedure ("A Two-Sample Test for a Linear Hypothesis Whose Power is Independent
 /// of the Variance", Annals of Mathematical Statistics 16, 1945), because the spread is only estimated.
 fn needed(error: f64, freedom: f64, made: usize) -> Option<u64> {
     let quantiles = stats::student_quantile(UPPER_TAIL, freedom)
         + stats::student_quantile(MISSED_LATER, freedom);
-    let number = made as f64 * (quantiles * error / SOUGHT.ln_1p()).powi(2);
+    let number = made as f64 * (quantiles * error / SOUGHT_CHANGE.ln_1p()).powi(2);
     number.is_finite().then_some((number.ceil() as u64).max(made as u64))
 }
 
@@ -218,7 +218,7 @@ fn with_half_width(ratio: f64, half: f64, error: f64, freedom: f64, basis: Basis
 /// a bootstrap of circular blocks of successive samples (Politis and Romano, "A circular block-resampling procedure for
 /// stationary data", 1992). Blocks are necessary because samples a few milliseconds apart are correlated. Returns 0 if
 /// there are fewer than two samples, or if a sample is not positive.
-pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
+pub fn spread_in_run(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
     let step = samples.len().div_ceil(MAX_SAMPLES).max(1);
     let run: Vec<f64> = samples.iter().copied().step_by(step).collect();
     if run.len() < 2 || quoted == Quoted::Single || run.iter().any(|x| !x.is_finite() || *x <= 0.0)

@@ -96,7 +96,7 @@ impl HpcgPlan {
                 "--rules has no effect: every matrix has a column index for each coefficient";
             notices.push(Notice::new(NoticeId::Method, GAUGE, text));
         }
-        let swept = requested.swept(&site.topology, None, &mut notices)?;
+        let swept = requested.sweep_workers(&site.topology, None, &mut notices)?;
         let grid = options.grid;
         let [x, y, z] = grid;
         if let Some(points) = grid.iter().find(|points| !points.is_multiple_of(MULTIPLE)) {
@@ -424,7 +424,7 @@ impl HpcgEvidence<'_> {
         let base = &cells[of];
         let rounds = self.series.schedule.complete_rounds(&[of, at]);
         let work = cells[at].operations() / base.operations();
-        let paired = PairedRounds::from_samples(&rounds).times(work);
+        let paired = PairedRounds::from_samples(&rounds).scaled_by(work);
         let mut validity = self.validity(&cells[at]);
         let of_base = self.validity(base);
         of_base.reasons.iter().for_each(|reason| validity.add(of_base.status, reason.as_str()));

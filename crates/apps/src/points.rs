@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn multigrid_and_sums_have_operation_and_byte_counts() {
+    fn hpcg_and_trapezoid_points_have_plausible_intensities() {
         let mut solved = record("apps-hpcg");
         // The golden run was small; its counts are those of a set beyond the caches.
         for m in &mut solved.measurements {

@@ -143,7 +143,7 @@ pub fn plan(
 pub(crate) fn keep(
     all: impl IntoIterator<Item = (Vec<WorkersSetting>, Result<SweepWorkers, Failure>)>,
 ) -> Result<(Vec<SweepWorkers>, Vec<Notice>), Failure> {
-    sweep::keep(all, |swept| &swept.settings[..], GAUGE)
+    sweep::keep_supported(all, |swept| &swept.settings[..], GAUGE)
 }
 
 /// Removes values without effect: threads have no policy and no rank map.
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_is_policy_0_one_rank_or_threads() {
+    fn sweep_axes_determine_the_reference_of_each_cell() {
         let of = |axes: &[&str]| planned(axes, 0).unwrap().0;
         assert_eq!(of(&["policy=3,0"]), ["3 over 0", "0 over 0"]);
         assert_eq!(of(&["policy=3..5"]), ["3 over 3", "4 over 3", "5 over 3"]);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn unavailable_workers_are_left_out() {
+    fn sweep_leaves_out_or_refuses_impossible_workers() {
         let (kept, notices) = planned(&["ranks=1,64"], 64).unwrap();
         assert_eq!(
             (kept.len(), notices[0].message.as_str()),

@@ -21,7 +21,7 @@ use nodegauge_measure::schedule::{
 };
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Seconds, Unit};
 pub(crate) use nodegauge_solvers::trapezoid::FLOPS;
-use nodegauge_solvers::trapezoid::{Rule, max_error};
+use nodegauge_solvers::trapezoid::{TrapezoidLoop, max_error};
 use std::f64::consts::PI;
 use std::time::Duration;
 
@@ -69,8 +69,10 @@ impl TrapezoidPlan {
     ) -> Result<Self, Failure> {
         let mut notices = Vec::new();
         let workers = match joined {
-            Some(ranks) => requested.with_launched(&site.topology, ranks, &mut notices)?,
-            None => requested.compared(&site.topology, &mut notices)?,
+            Some(ranks) => {
+                requested.thread_and_launched_ranks(&site.topology, ranks, &mut notices)?
+            }
+            None => requested.threads_and_ranks(&site.topology, &mut notices)?,
         };
         Self::from_workers(workers, options, notices)
     }
@@ -103,7 +105,7 @@ impl PlannedRun for TrapezoidPlan {
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { workers, mut options, mut notices } = *self;
-        let rule = Rule::detect();
+        let rule = TrapezoidLoop::detect();
         observer.phase("starting threads");
         let limits =
             Limits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
@@ -173,7 +175,7 @@ impl TrapezoidCell<'_> {
 }
 
 struct TrapezoidRun<'a> {
-    rule: Rule,
+    rule: TrapezoidLoop,
     cells: Vec<TrapezoidCell<'a>>,
     /// Number of kinds of workers. This many consecutive cells have the same number of intervals.
     kinds: usize,
@@ -188,7 +190,7 @@ struct PredictedSums {
 impl Predictable for PredictedSums {
     fn predicted(&self) -> PredictedTime {
         let round: Duration = self.rows.iter().sum();
-        let rounds = 1 + policy::APPS.sufficient() as u32;
+        let rounds = 1 + policy::APPS.sufficient_rounds() as u32;
         PredictedTime { min: 2 * round, likely: rounds * round }
     }
 
@@ -209,7 +211,7 @@ impl Predictable for PredictedSums {
 /// Measures a sample of `sums` consecutive sums. A sum ends when all workers have synchronised. Returns the sample,
 /// which contains the time per sum, and the result of the last sum; `None` if interrupted.
 fn sampled(
-    rule: Rule,
+    rule: TrapezoidLoop,
     pool: &mut WorkerPool<'_>,
     cell: &TrapezoidCell<'_>,
     sums: u64,
@@ -301,7 +303,7 @@ impl TrapezoidRun<'_> {
             }
             let rate = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
             let rate = series
-                .timed(&judged, (number, 0), rate, Quoted::Median, &|seconds| flops / seconds);
+                .figure(&judged, (number, 0), rate, Quoted::Median, &|seconds| flops / seconds);
             let Some(rate) = rate else { continue };
             config.seconds = rate.summary.as_ref().map(|summary| Seconds(flops / summary.median));
             let rate = series.judged(number, rate.config(&config).with_validity(validity));
@@ -322,7 +324,7 @@ impl TrapezoidRun<'_> {
                     PairedRounds::from_samples(&series.schedule.complete_rounds(&[of, number]));
                 if name == "efficiency" {
                     paired =
-                        paired.times(base.workers.count() as f64 / cell.workers.count() as f64);
+                        paired.scaled_by(base.workers.count() as f64 / cell.workers.count() as f64);
                 }
                 let mut cell_validity = cell.validity();
                 for wrong in base.validity().reasons {

@@ -2,7 +2,7 @@
 //! an MPI launcher has started.
 //!
 //! A worker is a thread or a process with one thread. The default is one worker per core. Ranks are planned only if an
-//! option or an axis requests ranks; [`WorkersOptions::compared`] always plans threads and ranks.
+//! option or an axis requests ranks; [`WorkersOptions::threads_and_ranks`] always plans threads and ranks.
 
 use crate::GAUGE;
 use crate::sweep::{
@@ -54,7 +54,7 @@ impl MpiRanks {
 
     /// Returns the ranks as workers, at the places chosen by the launcher.
     fn workers(&self, topology: &Topology, notices: &mut Vec<Notice>) -> Result<Workers, Failure> {
-        let plan = self.started.places(&self.cpus, topology, 1, &MemoryPolicy::Default);
+        let plan = self.started.place_ranks(&self.cpus, topology, 1, &MemoryPolicy::Default);
         let mut plan = plan.map_err(|(rank, why)| {
             Failure::from(why).with_context(format_args!("rank {rank}")).kind(FailureKind::Usage)
         })?;
@@ -68,7 +68,7 @@ impl WorkersOptions {
     ///
     /// Fails if options contradict each other or the launcher, if a memory policy is given, or if this node supports
     /// none of the workers.
-    pub(crate) fn swept(
+    pub(crate) fn sweep_workers(
         &self,
         topology: &Topology,
         joined: Option<&MpiRanks>,
@@ -91,7 +91,7 @@ impl WorkersOptions {
     ///
     /// # Errors
     /// Fails if options contradict the launcher.
-    pub(crate) fn with_launched(
+    pub(crate) fn thread_and_launched_ranks(
         &self,
         topology: &Topology,
         joined: &MpiRanks,
@@ -108,7 +108,7 @@ impl WorkersOptions {
     /// are given. Ranks are planned for every policy that this machine supports.
     ///
     /// Fails if a memory policy is given, or if requested threads or ranks do not fit the machine.
-    pub(crate) fn compared(
+    pub(crate) fn threads_and_ranks(
         &self,
         topology: &Topology,
         notices: &mut Vec<Notice>,
@@ -301,18 +301,18 @@ mod tests {
     }
 
     fn words(options: &WorkersOptions) -> Vec<String> {
-        let swept = options.swept(&topology(), None, &mut Vec::new()).unwrap();
+        let swept = options.sweep_workers(&topology(), None, &mut Vec::new()).unwrap();
         swept.iter().map(|one| one.workers.in_words()).collect()
     }
 
     #[test]
-    fn worker_counts_are_powers_of_two() {
+    fn worker_counts_double_up_to_the_maximum() {
         let of = [1, 2, 6, 8].map(doubled);
         assert_eq!(of, [vec![1], vec![1, 2], vec![1, 2, 4, 6], vec![1, 2, 4, 8]]);
     }
 
     #[test]
-    fn default_workers_are_one_thread_per_core() {
+    fn options_determine_kind_and_number_of_workers() {
         assert_eq!(words(&WorkersOptions::default()), ["6 threads"]);
         let mut by_map = WorkersOptions::default();
         by_map.cell.job.ranks.map = Some(RankMap::Block);
@@ -346,10 +346,10 @@ mod tests {
         assert_eq!(words(&several), under);
         assert_eq!(words(&with_map(None, "")), ["4 ranks, policy 4 even"]);
         for options in [with_map(Some(RankMap::Block), ""), with_map(None, "rank-map")] {
-            let refusal = options.swept(&topology(), None, &mut Vec::new()).unwrap_err();
+            let refusal = options.sweep_workers(&topology(), None, &mut Vec::new()).unwrap_err();
             let problem = "--policy 4/even and the rank map both place the threads";
             assert_eq!(refusal.reason(), problem);
-            let refused = options.compared(&topology(), &mut Vec::new()).unwrap_err();
+            let refused = options.threads_and_ranks(&topology(), &mut Vec::new()).unwrap_err();
             assert_eq!(refused.reason(), problem);
         }
     }
@@ -357,7 +357,8 @@ mod tests {
     #[test]
     fn threads_are_compared_with_ranks_under_each_policy() {
         let mut notices = Vec::new();
-        let compared = WorkersOptions::default().compared(&topology(), &mut notices).unwrap();
+        let compared =
+            WorkersOptions::default().threads_and_ranks(&topology(), &mut notices).unwrap();
         let counts: Vec<usize> = compared.iter().map(Workers::count).collect();
         assert_eq!(counts, [1, 2, 4, 6, 6, 6, 6, 6, 6, 6]);
         let policies: Vec<Option<u8>> = compared.iter().map(Workers::policy).collect();
@@ -370,17 +371,17 @@ mod tests {
         options.cell.job.process.numa = Some("local".parse().unwrap());
         let axes = vec!["numa=local;bind:0".parse().unwrap()];
         for refused in [options, WorkersOptions { axes, ..WorkersOptions::default() }] {
-            let refusal = refused.swept(&topology(), None, &mut Vec::new()).unwrap_err();
+            let refusal = refused.sweep_workers(&topology(), None, &mut Vec::new()).unwrap_err();
             assert!(refusal.reason().starts_with("--numa local is not supported"), "{refusal}");
         }
     }
 
     #[test]
-    fn places_and_binding_are_axes() {
+    fn swept_places_are_compared_with_the_first_value() {
         let axes = vec!["places={0},{1};{3},{4},{5}".parse().unwrap()];
         let options = WorkersOptions { axes, ..WorkersOptions::default() };
         assert_eq!(words(&options), ["2 threads", "3 threads"]);
-        let swept = options.swept(&topology(), None, &mut Vec::new()).unwrap();
+        let swept = options.sweep_workers(&topology(), None, &mut Vec::new()).unwrap();
         assert_eq!(swept[1].reference, swept[0].settings);
     }
 }

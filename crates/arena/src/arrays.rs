@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_staggered_by_default() {
+    fn staggered_arrays_have_distinct_page_offsets() {
         for elements in [1, 1000, 1 << 18, (1 << 20) - 8, 1 << 20, (1 << 20) + 512, 10_000_000] {
             let staggered = three(elements, ArrayLayout::Staggered);
             let mut starts: Vec<u64> = ArraysConfig { count: 4, ..staggered }

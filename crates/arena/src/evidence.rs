@@ -14,7 +14,7 @@ const MIN_NODE_SHARE: f64 = 0.01;
 
 /// Sets the theoretical bandwidth of the NUMA nodes that contain the memory as the limit of a figure, if it is
 /// known.
-pub fn with_memory_limit(
+pub fn add_memory_limit(
     figure: Measurement,
     machine: &Machine,
     numa: Option<&NumaConfig>,

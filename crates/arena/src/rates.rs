@@ -102,7 +102,7 @@ impl MemoryRates {
         mapping: &PagedMapping,
         each: u64,
     ) -> Result<Seconds, ArenaError> {
-        let times = team.map(|member| {
+        let times = team.run_and_collect(|member| {
             if member.index > 0 {
                 return None;
             }

@@ -219,16 +219,17 @@ impl CellRunner {
         }
         let CellContext { limit, deadline, .. } = *context;
         let work = WorkerTask { operation, task, workers: self.workers, limit, deadline };
-        let before = Counters::now(context.root, context.volume);
+        let before = Counters::read(context.root, context.volume);
         let (reports, released) = work.run(&mut self.benches, &self.shared, context.interrupted)?;
-        let mut rise = Counters::now(context.root, context.volume).since(&before);
+        let mut rise = Counters::read(context.root, context.volume).since(&before);
         reports.iter().for_each(|WorkerReport { rise: own, .. }| rise.join(own));
         for (bench, report) in self.benches.iter_mut().zip(&reports) {
             bench.complete_file(operation, task, context, &report.done)?;
         }
         let bytes = reports.iter().map(|report| report.done.bytes).sum();
         let direct = task.setup.direct;
-        let share = counters::share(operation.direction, direct, bytes, &rise, context.volume);
+        let share =
+            counters::device_share(operation.direction, direct, bytes, &rise, context.volume);
         Ok(OperationSample { share, not_dropped, ..summed(&reports, released, task.cell) })
     }
 

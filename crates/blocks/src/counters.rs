@@ -27,7 +27,7 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Reads the counters of this process and of a volume's device.
-    pub fn now(root: &SysRoot, volume: &Volume) -> Self {
+    pub fn read(root: &SysRoot, volume: &Volume) -> Self {
         let io = root.text("proc/self/io").unwrap_or_default();
         Self {
             process_read: counter(&io, "read_bytes:"),
@@ -37,8 +37,8 @@ impl Counters {
     }
 
     /// Reads the counters of this process only.
-    pub fn process(root: &SysRoot) -> Self {
-        Self::now(root, &Volume::default())
+    pub fn read_process(root: &SysRoot) -> Self {
+        Self::read(root, &Volume::default())
     }
 
     /// Returns the bytes that this process has caused the kernel to fetch from storage.
@@ -97,7 +97,7 @@ pub struct DeviceShare {
 
 /// Returns the share of the `bytes` of an operation that was read from or written to the device. `rise` is the increase
 /// of the counters during the operation. Returns `None` if the kernel has no suitable counter.
-pub(crate) fn share(
+pub(crate) fn device_share(
     direction: Direction,
     direct: bool,
     bytes: u64,
@@ -155,7 +155,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let counters = Counters::now(&SysRoot::recorded(tree.path()), &volume("ext4"));
+        let counters = Counters::read(&SysRoot::recorded(tree.path()), &volume("ext4"));
         let expected = Counters {
             process_read: Some(4096),
             process_written: Some(8192),
@@ -166,7 +166,7 @@ mod tests {
         let mut joined = counters;
         joined.join(&Counters { process_read: Some(4), ..Counters::default() });
         assert_eq!(joined, Counters { process_read: Some(4100), ..counters });
-        let nothing = Counters::now(&SysRoot::recorded("/nowhere"), &volume("ext4"));
+        let nothing = Counters::read(&SysRoot::recorded("/nowhere"), &volume("ext4"));
         assert_eq!(nothing, Counters::default());
     }
 
@@ -177,7 +177,9 @@ mod tests {
             process_written: Some(100),
             device_written: Some(3),
         };
-        let of = |direction, direct| share(direction, direct, 100, &rise, &volume("ext4")).unwrap();
+        let of = |direction, direct| {
+            device_share(direction, direct, 100, &rise, &volume("ext4")).unwrap()
+        };
         assert_eq!(of(Direction::Read, false).share, 0.5);
         assert_eq!(of(Direction::Write, false).share, 0.03);
         assert_eq!(of(Direction::Write, true).share, 1.0);
@@ -186,11 +188,11 @@ mod tests {
     }
 
     #[test]
-    fn file_system_in_memory_has_no_device_share() {
+    fn device_share_is_zero_on_tmpfs_and_unknown_on_nfs() {
         let rise = Counters::default();
-        assert_eq!(share(Direction::Write, false, 100, &rise, &volume("nfs4")), None);
-        assert_eq!(share(Direction::Read, false, 0, &rise, &volume("ext4")), None);
-        let memory = share(Direction::Read, false, 100, &rise, &volume("tmpfs"));
+        assert_eq!(device_share(Direction::Write, false, 100, &rise, &volume("nfs4")), None);
+        assert_eq!(device_share(Direction::Read, false, 0, &rise, &volume("ext4")), None);
+        let memory = device_share(Direction::Read, false, 100, &rise, &volume("tmpfs"));
         assert_eq!(memory.map(|share| share.share), Some(0.0));
     }
 }

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_not_compressible_by_default() {
+    fn data_are_as_compressible_as_requested() {
         let dense = Data::new(1 << 20, 0, 1).unwrap();
         assert!(entropy(&dense.pristine) > 7.99);
         let half = Data::new(1 << 20, 50, 1).unwrap();

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn operation_name_accepts_hyphens() {
+    fn operation_list_accepts_hyphens_and_refuses_unknown_names() {
         let one = |text: &str| text.parse::<OperationList>().unwrap();
         assert_eq!(one("random-read").operations[0].name, "random_read");
         assert_eq!(one("all").operations.len(), OPERATIONS.len());

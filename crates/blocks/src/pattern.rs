@@ -173,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn access_patterns_visit_blocks_in_order() {
+    fn each_access_pattern_visits_blocks_in_its_order() {
         let walk = |pattern, n| Walk::new(pattern, n, 1).collect::<Vec<_>>();
         assert_eq!(walk(AccessPattern::Forward, 4), [0, 1, 2, 3]);
         assert_eq!(walk(AccessPattern::Backward, 4), [3, 2, 1, 0]);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn random_order_depends_on_seed() {
+    fn random_order_depends_on_seed_and_has_no_locality() {
         let walk = |seed| Walk::new(AccessPattern::Random, 1 << 14, seed).collect::<Vec<_>>();
         let (one, two) = (walk(1), walk(2));
         assert_ne!(one, two);

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_of_another_user_is_not_opened() {
+    fn only_regular_lock_files_of_the_user_are_opened() {
         let base = tempfile::tempdir().unwrap();
         let folder = |name: &str| {
             let folder = base.path().join(format!("{PREFIX}{name}"));

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_of_volume_without_source_are_unknown() {
+    fn volume_without_mount_entry_has_unknown_properties() {
         let (_tree, root) = recorded();
         let folder = Path::new("/");
         let volume = Volume::described(folder, folder, libc::makedev(9, 9), "garbage\n", &root);

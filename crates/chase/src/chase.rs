@@ -383,7 +383,7 @@ impl<'a> Chase<'a> {
                 (true, false) => self.warm_up / WARM_OVER_STRETCH,
             };
             let stretch = self.stretch(steps);
-            let timed = pool.timed(|worker| (worker == 0).then(&stretch))?;
+            let timed = pool.run_timed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
             let taken = self.end_stretch(timed.results);
             let as_warm = taken > step * (1.0 - MIN_SPEED_UP);
@@ -422,7 +422,7 @@ impl<'a> Chase<'a> {
             let lines = unsafe { chain.next(steps) };
             flush(&lines).then(&stretch)
         };
-        let timed = pool.timed(|worker| (worker == 0).then(flush_and_run).flatten())?;
+        let timed = pool.run_timed(|worker| (worker == 0).then(flush_and_run).flatten())?;
         drop(stretch);
         let step = self.end_stretch(timed.results);
         Ok(step.is_finite().then_some(step))
@@ -444,7 +444,7 @@ impl<'a> Chase<'a> {
     fn sample(&mut self, pool: &mut WitnessedPool) -> Result<Sample, ArenaError> {
         pool.sample(|pool| {
             let stretch = self.stretch(self.steps);
-            let timed = pool.timed_undisturbed(|worker| (worker == 0).then(&stretch))?;
+            let timed = pool.run_timed_undisturbed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
             Ok((vec![self.end_stretch(timed.results)], vec![timed.causes]))
         })

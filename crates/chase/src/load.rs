@@ -104,7 +104,7 @@ impl<'a> Load<'a> {
     fn run(&self, worker: usize, block: usize, spins: u64, progress: &Progress) -> f64 {
         let mut is_first = true;
         let begun = Instant::now();
-        let bytes = self.move_until(worker, block, spins, || {
+        let bytes = self.process_until(worker, block, spins, || {
             if std::mem::take(&mut is_first) {
                 progress.started.0.fetch_add(1, Ordering::Relaxed);
             }
@@ -116,7 +116,7 @@ impl<'a> Load<'a> {
     /// Processes blocks, beginning with number `block`, and waits for `spins` iterations after each, until `is_ended`,
     /// which is called after each wait, returns true. At least one block is processed. Returns the number of bytes
     /// moved.
-    pub(crate) fn move_until(
+    pub(crate) fn process_until(
         &self,
         worker: usize,
         mut block: usize,
@@ -125,7 +125,7 @@ impl<'a> Load<'a> {
     ) -> u64 {
         let spec = self.variant.kernel().spec();
         let array = self.blocks * BLOCK;
-        let buffer = self.buffers.set(worker, array * spec.arrays().count());
+        let buffer = self.buffers.working_set(worker, array * spec.arrays().count());
         let mut offsets = [0; ARRAYS];
         for (number, used) in spec.arrays().enumerate() {
             offsets[used as usize] = number * array;
@@ -170,7 +170,7 @@ impl<'a> Load<'a> {
         let loaders = pool.workers() - 1;
         pool.sample(|pool| {
             let stretch = chase.stretch(chase.steps());
-            let timed = pool.timed(|worker| match (worker, spins) {
+            let timed = pool.run_timed(|worker| match (worker, spins) {
                 (0, _) => {
                     progress.wait_for(spins.map_or(0, |_| loaders));
                     let stretch = stretch();

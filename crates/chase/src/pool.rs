@@ -87,28 +87,30 @@ impl WitnessedPool {
     ///
     /// # Errors
     /// Fails if a thread of the pool fails, or if the user ends the run.
-    pub(crate) fn work<T: Send>(
+    pub(crate) fn run<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
     ) -> Result<Vec<T>, ArenaError> {
         check_end_request()?;
         let workers = self.workers;
-        let made = self.team.map(|member| (member.index < workers).then(|| job(member.index)))?;
+        let made = self
+            .team
+            .run_and_collect(|member| (member.index < workers).then(|| job(member.index)))?;
         Ok(made.into_iter().flatten().collect())
     }
 
-    /// Runs `job` like [`Self::timed`], and repeats it if it was disturbed.
+    /// Runs `job` like [`Self::run_timed`], and repeats it if it was disturbed.
     ///
     /// # Errors
     /// Fails if a thread of the pool fails.
-    pub(crate) fn timed_undisturbed<T: Send>(
+    pub(crate) fn run_timed_undisturbed<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
     ) -> Result<Timed<T>, ArenaError> {
         schedule::repeat_until_undisturbed(
             TRIES,
             |timed: &Timed<T>| !timed.causes.is_empty(),
-            || self.timed(&job),
+            || self.run_timed(&job),
         )
     }
 
@@ -116,14 +118,14 @@ impl WitnessedPool {
     ///
     /// # Errors
     /// Fails if a thread of the pool fails, or if the user ends the run.
-    pub(crate) fn timed<T: Send>(
+    pub(crate) fn run_timed<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
     ) -> Result<Timed<T>, ArenaError> {
         check_end_request()?;
         let workers = self.workers;
         // The witness must also reach the barrier, which waits for all threads of the team.
-        let together = self.team.timed(|member, laps| {
+        let together = self.team.run_timed(|member, laps| {
             if member.index < workers {
                 return Some(laps.time(|| job(member.index)));
             }
@@ -148,8 +150,8 @@ mod tests {
         let spare = allowed.get(1).copied();
         let mut pool = WitnessedPool::start(&[vec![allowed[0]]], spare).unwrap();
         assert_eq!(pool.workers(), 1);
-        assert_eq!(pool.work(|worker| worker).unwrap(), [0]);
-        let timed = pool.timed(|worker| worker + 7).unwrap();
+        assert_eq!(pool.run(|worker| worker).unwrap(), [0]);
+        let timed = pool.run_timed(|worker| worker + 7).unwrap();
         assert_eq!(timed.results, [7]);
         let sample = pool.sample(|_| Ok((vec![1.0], Vec::new()))).unwrap();
         assert_eq!(sample.round_trips.0.is_finite(), spare.is_some());

@@ -62,7 +62,7 @@ impl MemoryRegion {
         let mapping = PagedMapping::map(Bytes(buffer * workers.len() as u64), pages)?;
         supply::place(&mapping, policy)?;
         let region = Self { mapping, first: workers.start, buffer: buffer as usize };
-        pool.work(|worker| {
+        pool.run(|worker| {
             if workers.contains(&worker) {
                 let is_ended = &nodegauge_os::is_end_requested;
                 // SAFETY: only this worker uses the buffer.
@@ -142,7 +142,7 @@ impl RegionBuffers<'_> {
     ///
     /// # Panics
     /// Panics if the working set does not fit in the worker's buffer.
-    pub(crate) fn set(&self, worker: usize, bytes: usize) -> NonNull<u8> {
+    pub(crate) fn working_set(&self, worker: usize, bytes: usize) -> NonNull<u8> {
         self.mapping.at(self.offset(worker, bytes), bytes)
     }
 
@@ -150,7 +150,7 @@ impl RegionBuffers<'_> {
     /// length and consist of whole cache lines.
     ///
     /// # Panics
-    /// Panics for the same reasons as [`Self::set`].
+    /// Panics for the same reasons as [`Self::working_set`].
     pub(crate) fn streams(
         &self,
         worker: usize,
@@ -181,7 +181,7 @@ impl RegionBuffers<'_> {
     /// # Safety
     /// The condition of [`Self::refill`] applies.
     unsafe fn refill_unless(&self, is_ended: &dyn Fn() -> bool, worker: usize, bytes: usize) {
-        let start = self.set(worker, bytes).cast();
+        let start = self.working_set(worker, bytes).cast();
         let n = bytes / size_of::<f64>();
         let values: [f64; PERIOD] = std::array::from_fn(value);
         // SAFETY: the working set has this number of words, and the caller guarantees that only this worker uses it.
@@ -276,7 +276,7 @@ mod tests {
     fn worker_without_buffer_panics() {
         let buffers =
             RegionBuffers { mapping: &mapping(1 << 16), first: 0, bytes: 1 << 16, shift: 0 };
-        buffers.set(1 << 10, 4096);
+        buffers.working_set(1 << 10, 4096);
     }
 
     #[test]
@@ -288,7 +288,7 @@ mod tests {
             MemoryRegion::map_shared(&mut pool, 20_000, RequestedPages::Base, &policy).unwrap();
         // Two workers have touched three pages each; a single worker can use all pages as one buffer.
         assert_eq!(region.buffers().bytes(), 24_576);
-        let set = region.shared_by(1, 20_000).set(0, 16_384).cast::<f64>();
+        let set = region.shared_by(1, 20_000).working_set(0, 16_384).cast::<f64>();
         // SAFETY: the workers have finished, and the working set has this number of words.
         let words = unsafe { std::slice::from_raw_parts(set.as_ptr(), 2048) };
         let expected = |i: usize| value(i % (12_288 / 8));
@@ -296,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn workers_touch_their_buffers_first() {
+    fn mapped_buffer_is_page_aligned_and_filled() {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let mut pool = WitnessedPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
         let policy = MemoryPolicy::Default;
         let region =
             MemoryRegion::map(&mut pool, 1..2, 5000, RequestedPages::Base, &policy).unwrap();
         assert_eq!((region.mapping().range().1 % 4096, region.buffers().bytes()), (0, 8192));
-        let set = region.buffers().set(1, 8192).cast::<f64>();
+        let set = region.buffers().working_set(1, 8192).cast::<f64>();
         // SAFETY: the workers have finished.
         assert_eq!(unsafe { *set.as_ptr() }, value(0));
     }
@@ -338,7 +338,7 @@ mod tests {
             let start = mapping.range().0;
             let bytes = ((buffer as f64 * share) as usize).max(4096);
             for worker in 0..workers {
-                let set = area.set(worker, bytes).addr().get();
+                let set = area.working_set(worker, bytes).addr().get();
                 prop_assert!(set >= start + worker * buffer);
                 prop_assert!(set + bytes <= start + (worker + 1) * buffer);
                 prop_assert_eq!(set % LINE, 0);

@@ -129,7 +129,7 @@ impl Reporters<'_> {
             Some(spins) => {
                 let bytes = self
                     .load
-                    .move_until(worker, known.start, spins, || begun.elapsed() >= known.time);
+                    .process_until(worker, known.start, spins, || begun.elapsed() >= known.time);
                 bytes as f64 / begun.elapsed().as_secs_f64().max(1e-9)
             }
             None => {
@@ -153,7 +153,7 @@ impl Reporters<'_> {
     ) -> Result<(f64, Vec<T>), ArenaError> {
         let ended = CacheLine(AtomicBool::new(false));
         let chasing: &Chase<'_> = chase;
-        let results = pool.work(|worker| {
+        let results = pool.run(|worker| {
             if worker < self.others {
                 let made = work(worker);
                 // The first worker may run a program on the CPUs of all of them.
@@ -171,7 +171,7 @@ impl Reporters<'_> {
                 Reporter::Readers => {
                     let before = ThreadCounts::now();
                     let bytes =
-                        self.load.move_until(worker, 0, 0, || ended.0.load(Ordering::Relaxed));
+                        self.load.process_until(worker, 0, 0, || ended.0.load(Ordering::Relaxed));
                     let running = (ThreadCounts::now() - before).cpu_nanos.max(1);
                     WorkerResult::Read(bytes as f64 / (running as f64 * 1e-9))
                 }

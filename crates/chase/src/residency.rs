@@ -82,7 +82,7 @@ impl ResidencyProbe {
         let start = mapping.at(0, *buffer * team.len()).as_ptr() as usize;
         let old = *touched;
         let of_worker = |worker: usize| start + worker * *buffer;
-        team.map(|member| {
+        team.run_and_collect(|member| {
             let new = each.saturating_sub(old);
             // SAFETY: the memory belongs to this thread. The loops below read zeros.
             unsafe { ((of_worker(member.index) + old) as *mut u8).write_bytes(0, new) };
@@ -90,7 +90,7 @@ impl ResidencyProbe {
         *touched = each.max(old);
         let mut times = Vec::new();
         for attempt in 0..ATTEMPTS {
-            team.map(|member| {
+            team.run_and_collect(|member| {
                 let at =
                     [NonNull::new(of_worker(member.index) as *mut u8).expect("mapped"); ARRAYS];
                 // The second pass finds the lines of the first; before the first set, other lines are in the caches.
@@ -100,7 +100,7 @@ impl ResidencyProbe {
                 std::hint::black_box(unsafe { reader.run(&args) });
             })?;
             let seed = (attempt * team.len()) as u64;
-            let all = team.map(|member| {
+            let all = team.run_and_collect(|member| {
                 let memory = of_worker(member.index);
                 let lines = sampled_lines(memory, each, seed + member.index as u64);
                 // SAFETY: the lines are in the memory of this thread, which contains zeros.

@@ -94,7 +94,7 @@ impl WorkingSetLoop {
 
     /// Returns the floating-point operations per counted byte.
     pub fn flops_per_byte(&self) -> f64 {
-        f64::from(self.kernel().spec().flops) / self.kernel().counted(Element::F64) as f64
+        f64::from(self.kernel().spec().flops) / self.kernel().counted_bytes(Element::F64) as f64
     }
 
     /// Returns the size of each array of one worker.
@@ -103,17 +103,17 @@ impl WorkingSetLoop {
     }
 
     /// Returns the number of bytes that count for a pass of one worker.
-    pub fn counted(&self) -> f64 {
+    pub fn counted_bytes(&self) -> f64 {
         (u64::from(self.variant.kernel().spec().words()) * self.array_bytes()) as f64
     }
 
     /// Returns the memory traffic at a rate of `rate` counted bytes per second. It includes write-allocates: regular
     /// stores to a line that the loop does not read load the line first.
-    pub fn moved(&self, rate: f64, allocates: bool) -> Option<record::Traffic> {
+    pub fn memory_traffic(&self, rate: f64, allocates: bool) -> Option<record::Traffic> {
         let kernel = self.variant.kernel();
         let element = Element::F64;
-        let counted = kernel.counted(element);
-        let moved = kernel.moved(element, self.variant.shape().stores);
+        let counted = kernel.counted_bytes(element);
+        let moved = kernel.moved_bytes(element, self.variant.shape().stores);
         let basis = if moved > counted { "write-allocate" } else { "no write-allocate" };
         (moved == counted || allocates).then(|| record::Traffic {
             value: rate * moved as f64 / counted as f64,
@@ -159,7 +159,7 @@ impl WorkingSetLoop {
         pool: &mut WitnessedPool,
         buffers: RegionBuffers<'_>,
     ) -> Result<Timed<f64>, ArenaError> {
-        pool.timed_undisturbed(|worker| {
+        pool.run_timed_undisturbed(|worker| {
             let streams = buffers.streams(worker, self.bytes, self.variant.kernel(), self.repeats);
             // SAFETY: the arrays are in this worker's buffer, which no other thread uses; they are aligned to cache
             // lines and do not overlap.
@@ -191,7 +191,7 @@ impl WorkingSetLoop {
         pool: &mut WitnessedPool,
         buffers: RegionBuffers<'_>,
     ) -> Result<Option<String>, ArenaError> {
-        let wrong = pool.work(|worker| {
+        let wrong = pool.run(|worker| {
             let streams = buffers.streams(worker, self.bytes, self.variant.kernel(), 1);
             // SAFETY: the arrays are in this worker's working set, which no other thread uses.
             unsafe {
@@ -239,7 +239,7 @@ pub fn refill(
     buffers: RegionBuffers<'_>,
     bytes: usize,
 ) -> Result<(), ArenaError> {
-    pool.work(|worker| {
+    pool.run(|worker| {
         // SAFETY: only this worker uses the working set.
         unsafe { buffers.refill(worker, bytes) };
     })?;
@@ -249,7 +249,7 @@ pub fn refill(
 /// Returns a read loop that is selected without a trial: the loop with the widest vectors and an unroll factor of four.
 /// All read loops are equally fast in main memory, both local and remote.
 pub fn reader() -> ResidentLoop {
-    let variants = kernels::resident(Kernel::Read, Stores::Regular);
+    let variants = kernels::resident_loops(Kernel::Read, Stores::Regular);
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
     *by_four.expect("the read kernel has portable loops of every unroll factor")
 }

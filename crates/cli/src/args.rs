@@ -120,7 +120,7 @@ impl Color {
     /// the launcher may copy output from a pseudo-terminal to a file.
     pub(crate) fn write_global(self) {
         match self.color {
-            ColorWhen::Auto if LauncherJob::is_launcher_terminal() => anstream::ColorChoice::Never,
+            ColorWhen::Auto if LauncherJob::is_started_by_mpi() => anstream::ColorChoice::Never,
             ColorWhen::Auto => anstream::ColorChoice::Auto,
             ColorWhen::Always => anstream::ColorChoice::Always,
             ColorWhen::Never => anstream::ColorChoice::Never,
@@ -734,7 +734,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helper_processes_end_with_a_requested_budget() {
+    fn requested_budget_sets_a_deadline_for_helpers() {
         let left = |words: &str| {
             let words = ["nodegauge"].into_iter().chain(words.split_whitespace());
             let matches = command().try_get_matches_from(words).unwrap();

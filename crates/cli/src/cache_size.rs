@@ -155,7 +155,7 @@ fn key_bytes(m: &Measurement, key: Key) -> Option<u64> {
 }
 
 /// Replaces the reported size of the last-level caches by the size in the environment variable, if it is set.
-pub(crate) fn with_reported(mut topology: Topology) -> Topology {
+pub(crate) fn replace_reported_size(mut topology: Topology) -> Topology {
     if let Some(size) = reported_by_variable()
         && let Some(last) = topology.caches.iter_mut().rfind(|cache| cache.contains_data())
     {

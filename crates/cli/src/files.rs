@@ -24,14 +24,14 @@ pub(crate) fn protect(definition: &Command, matches: &ArgMatches) -> Result<(), 
     for (at, one) in outputs.iter().enumerate() {
         Sink::File(one.path.clone()).refuse_inputs()?;
         for other in &outputs[at + 1..] {
-            refuse_one_file(&one.name, &one.path, &other.name, &other.path)?;
+            refuse_same_file(&one.name, &one.path, &other.name, &other.path)?;
         }
     }
     Ok(())
 }
 
 /// Refuses two outputs to the same file.
-pub(crate) fn refuse_one_file(
+pub(crate) fn refuse_same_file(
     one_name: &str,
     one: &Path,
     other_name: &str,

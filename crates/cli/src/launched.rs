@@ -42,7 +42,7 @@ impl JobOnHosts {
             } else {
                 let_rank_0_print();
             }
-            nodegauge_os::leave(Exit::Missing.number())
+            nodegauge_os::end_process(Exit::Missing.number())
         })
     }
 
@@ -65,7 +65,7 @@ fn slurm_nodes(started: &LauncherJob) -> Option<SlurmNodes> {
 
 /// Joins the ranks of several hosts. On the leader of each host, `lead` measures the host. On the other ranks, `serve`
 /// runs until the leader no longer needs them.
-pub(crate) fn on_hosts(
+pub(crate) fn join_hosts(
     job: &JobOnHosts,
     exclude_file: Option<&str>,
     lead: impl FnOnce(&HostsRun<'_>) -> Result<Exit, Failure>,
@@ -76,11 +76,11 @@ pub(crate) fn on_hosts(
         Ok(None) => return Ok(Exit::Success),
         Err(refusal) => return job.fail_once(refusal),
     };
-    with_hosts(&hosts, exclude_file, lead, serve)
+    lead_or_serve(&hosts, exclude_file, lead, serve)
 }
 
 /// Runs `lead` on the leader of each host, and `serve` on the other ranks until the leader no longer needs them.
-pub(crate) fn with_hosts(
+pub(crate) fn lead_or_serve(
     hosts: &Hosts,
     exclude_file: Option<&str>,
     lead: impl FnOnce(&HostsRun<'_>) -> Result<Exit, Failure>,
@@ -122,7 +122,7 @@ fn exit_code_after_loss(lost: Failure) -> u8 {
 
 /// Measures every host with the threads of one process, the leader, on the CPUs of all ranks of that host. The other
 /// ranks sleep.
-pub(crate) fn one_process_per_host(
+pub(crate) fn measure_each_host(
     job: &JobOnHosts,
     exclude_file: Option<&str>,
     measure: impl FnOnce(&HostsRun<'_>) -> Result<Exit, Failure>,
@@ -131,7 +131,7 @@ pub(crate) fn one_process_per_host(
         run.hosts.use_all_ranks_cpus()?;
         measure(run)
     };
-    on_hosts(job, exclude_file, lead, |hosts| hosts.offer_cpus().map(|()| 0))
+    join_hosts(job, exclude_file, lead, |hosts| hosts.offer_cpus().map(|()| 0))
 }
 
 /// Returns an error if an option for several hosts is given on one host.

@@ -27,7 +27,7 @@ pub fn run() -> ! {
     // This call sets time zero of all samples.
     nodegauge_measure::clock::since_start();
     nodegauge_measure::clock::start_budget();
-    nodegauge_os::take_name(c"nodegauge");
+    nodegauge_os::set_process_name(c"nodegauge");
     nodegauge_os::share_arena_if_limited();
     nodegauge_node::signals::survive_file_size_limit();
     commands::completion::answer();
@@ -42,7 +42,7 @@ pub fn run() -> ! {
         output::failure(&failure);
         exit_status(&failure)
     });
-    nodegauge_os::leave(output::signal_exit().unwrap_or(exit).number())
+    nodegauge_os::end_process(output::signal_exit().unwrap_or(exit).number())
 }
 
 /// Returns the exit status for a failure of the command.

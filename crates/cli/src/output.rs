@@ -67,7 +67,7 @@ pub(crate) fn both_to_stdout() -> Failure {
 pub(crate) fn print(text: &str) {
     if let Err(failure) = try_print(text) {
         error(&failure.to_string());
-        nodegauge_os::leave(signal_exit().unwrap_or_else(|| Exit::from(&failure)).number());
+        nodegauge_os::end_process(signal_exit().unwrap_or_else(|| Exit::from(&failure)).number());
     }
 }
 
@@ -162,7 +162,7 @@ fn print_to_stderr(coloured: &str) {
 
 /// Reports the first suspect figure and the number of others; returns true if there is one. The message begins with
 /// `side`, which names the run.
-pub(crate) fn suspects<'a>(
+pub(crate) fn report_suspects<'a>(
     measurements: impl IntoIterator<Item = &'a Measurement>,
     side: &str,
 ) -> bool {

@@ -62,13 +62,13 @@ impl Progress {
         }
     }
 
-    /// Reads the CPUs of this process from time to time, until [`Self::watched`] is called.
+    /// Reads the CPUs of this process from time to time, until [`Self::take_watch`] is called.
     pub(crate) fn watch(&mut self, cpus: CpuWatch) {
         self.cpus = Some(cpus);
     }
 
     /// Returns the CPUs that were read since [`Self::watch`] was called.
-    pub(crate) fn watched(&mut self) -> Option<CpuWatch> {
+    pub(crate) fn take_watch(&mut self) -> Option<CpuWatch> {
         self.cpus.take()
     }
 
@@ -132,7 +132,7 @@ impl Observer for Progress {
     /// reference programs run.
     fn interrupted(&self) -> bool {
         self.show();
-        self.cpus.iter().for_each(CpuWatch::look);
+        self.cpus.iter().for_each(CpuWatch::read_if_due);
         self.signals.is_received()
     }
 }

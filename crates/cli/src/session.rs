@@ -83,7 +83,7 @@ pub(crate) fn version() -> String {
 
 /// Returns the topology and the description of this machine.
 pub(crate) fn this_machine(options: &DescribeOptions) -> Result<(Topology, Machine), Failure> {
-    let topology = cache_size::with_reported(Topology::load(&TopologySource::Live)?);
+    let topology = cache_size::replace_reported_size(Topology::load(&TopologySource::Live)?);
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), options);
     Ok((topology, machine))
 }
@@ -154,7 +154,7 @@ pub(crate) fn site(common: &CommonArgs) -> Result<Site, Failure> {
 
 /// Returns this machine like [`site`], with the capacity of its caches, for commands that size arrays. The capacity is
 /// measured if it is not saved.
-pub(crate) fn array_site(common: &CommonArgs) -> Result<Site, Failure> {
+pub(crate) fn site_with_caches(common: &CommonArgs) -> Result<Site, Failure> {
     let mut site = site(common)?;
     site.machine.measured_cache =
         cache_size::cache_capacity(&site, cache_size::max_time(common.budget));
@@ -342,7 +342,7 @@ fn measure_this_host(
     let time = TimeWatch::begin();
     progress.watch(CpuWatch::begin(&node.root));
     let measured = gauge(node, progress);
-    let cpus = progress.watched();
+    let cpus = progress.take_watch();
     let mut found = Outcome::finish_run(measured, progress)?;
     time.end(&mut found, &node.machine);
     cpus.into_iter().for_each(|cpus| cpus.end(&mut found));
@@ -523,7 +523,7 @@ impl Session {
 
 /// Reports unmet conditions, and the signal that ended the measurement; returns the exit status.
 fn exit(common: &CommonArgs, record: &Record, is_saved: bool, signal: Option<u8>) -> Exit {
-    let unmet = unmet(&common.conditions, record, "", common.verbose);
+    let unmet = report_unmet_conditions(&common.conditions, record, "", common.verbose);
     if let Some(signal) = signal {
         let what = if record.measurements.is_empty() {
             "nothing was measured; the record is"
@@ -555,8 +555,13 @@ pub(crate) fn has_invalid(record: &Record) -> bool {
 /// Reports the conditions that a record does not meet, and with `--strict`, suspect figures. With `verbose`, also
 /// reports conditions that are met. Returns true if a condition is not met, or with `--strict`, if a figure is suspect.
 /// Each message begins with `run`.
-pub(crate) fn unmet(conditions: &ConditionArgs, record: &Record, run: &str, verbose: bool) -> bool {
-    let mut any = conditions.strict && output::suspects(&record.measurements, run);
+pub(crate) fn report_unmet_conditions(
+    conditions: &ConditionArgs,
+    record: &Record,
+    run: &str,
+    verbose: bool,
+) -> bool {
+    let mut any = conditions.strict && output::report_suspects(&record.measurements, run);
     let registry = gauges::registry();
     for expectation in &conditions.expect {
         let verdict = expectation.check(&record.measurements, conditions.accept_suspect, registry);

@@ -149,7 +149,7 @@ impl PeakGroup<'_> {
     fn measure(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { placement, suffix, library: (library, multiplier) } = self;
         let of_double = peak::loops().into_iter().filter(|kernel| kernel.element == "f64");
-        let loops = of_double.chain(peak::without_fma());
+        let loops = of_double.chain(peak::loops_without_fma());
         let mut peaks: Vec<Peak> =
             loops.map(|kernel| Peak { kernel, bursts: Vec::new() }).collect();
         let mut team = Team::start(&placement.thread_cpus())?;
@@ -176,7 +176,7 @@ impl PeakGroup<'_> {
         let figure = |name: &str, cell: usize| {
             let name = format!("{name}{suffix}");
             let m = Measurement::new(roofline::GAUGE, roofline::PEAK, name, Unit::FlopsPerSecond);
-            series.timed(&judged, (cell, 0), m, Quoted::Best, &|seconds| 1.0 / seconds)
+            series.figure(&judged, (cell, 0), m, Quoted::Best, &|seconds| 1.0 / seconds)
         };
         let mut measurements = Vec::new();
         let [fma, simd, scalar, dgemm] = roofline::PEAKS;
@@ -212,7 +212,7 @@ fn peak_config(peak: &Peak, on: &ThreadsConfig, loops: Vec<LoopRate>) -> PeakCon
         element: Some(peak.kernel.element.to_owned()),
         isa: Some(peak.kernel.isa_name().to_owned()),
         clock_hz: burst.clock,
-        flops_per_cycle: burst.per_cycle(on.threads.unwrap_or(1) as usize),
+        flops_per_cycle: burst.flops_per_cycle(on.threads.unwrap_or(1) as usize),
         loops: Some(loops),
         theoretical: None,
     }

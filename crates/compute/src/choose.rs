@@ -444,7 +444,7 @@ fn rank_by_turns<E>(
     let alike = halved.len();
     let front: Vec<usize> = (0..alike).map(|place| *halved.get(place)).collect();
     let mut order: Vec<(usize, f64)> = (0..first.len())
-        .map(|number| (number, stats::quantile(&turns.rates[number], halving::TYPICAL)))
+        .map(|number| (number, stats::quantile(&turns.rates[number], halving::SCORE_QUANTILE)))
         .collect();
     order.sort_by(|a, b| front.contains(&b.0).cmp(&front.contains(&a.0)).then(b.1.total_cmp(&a.1)));
     Ok(Ranked { order, alike })

@@ -390,8 +390,8 @@ impl HplRun<'_> {
     ) -> Result<Option<SolvedSystem>, Failure> {
         let source = Sequence::new(self.options.seed);
         let started = Instant::now();
-        let distribution = ColumnDistribution::new(&self.nodes, order, nb, lu::WIDEST);
-        let mut matrix = Matrix::map(order)?.with_distribution(distribution);
+        let distribution = ColumnDistribution::new(&self.nodes, order, nb, lu::MAX_UPDATE_COLUMNS);
+        let mut matrix = Matrix::allocate(order)?.with_distribution(distribution);
         if self.interrupted(&format!("before N = {order}")) {
             return Ok(None);
         }
@@ -412,7 +412,7 @@ impl HplRun<'_> {
         let energy_meter = self.meter.as_ref().ok();
         let joules =
             energy_meter.and_then(|energy| energy.joules(before.as_ref()?, &energy.read()?));
-        let huge_pages = if shown { matrix.on_huge_pages() } else { None };
+        let huge_pages = if shown { matrix.huge_page_share() } else { None };
         let residual = residual::check(&mut self.team, &source, matrix.column(order))?;
         let rating = FlopsPerSec(lu::flops(order) / seconds.0);
         let elements = (order * order) as f64;

@@ -130,7 +130,8 @@ impl HplPlan {
         let reference = PlacedReference::find(&site.topology, layout, &options)?;
         let available = machine.memory.available.map(Bytes);
         let peak = theoretical_peak(machine, threads);
-        let other_peaks = peak.as_ref().and_then(|peak| machine.processor.other_peaks(peak));
+        let other_peaks =
+            peak.as_ref().and_then(|peak| machine.processor.other_peaks_in_words(peak));
         let notices = Vec::new();
         Ok(Self {
             placement,
@@ -177,7 +178,7 @@ impl HplPlan {
 
 impl PlannedRun for HplPlan {
     fn expected_cost(&self) -> ExpectedCost {
-        let needed = size::needed(self.first().order.order, self.placement.threads.len());
+        let needed = size::needed_memory(self.first().order.order, self.placement.threads.len());
         ExpectedCost { time: Some(self.options.budget), memory: Some(needed) }
     }
 
@@ -271,8 +272,9 @@ impl HplPlan {
 
     /// Returns the predicted time of the solves of the planned order, one solve per rate.
     fn solutions(&self, rates: &[FlopsPerSec]) -> Duration {
-        let one =
-            |rate: &FlopsPerSec| size::seconds(self.first().order.order, self.options.half, *rate);
+        let one = |rate: &FlopsPerSec| {
+            size::predicted_solve_time(self.first().order.order, self.options.half, *rate)
+        };
         let all = rates.iter().map(one).map(|seconds| seconds.0).sum::<f64>();
         let samples = self.options.samples.max(1) as f64;
         Seconds(samples * all * (1.0 + MAX_OVERHEAD_SHARE)).duration()
@@ -379,7 +381,7 @@ mod tests {
     use nodegauge_placement::PlacementRequest;
 
     #[test]
-    fn predicted_rate_is_saved_computed_or_assumed() {
+    fn predicted_rate_is_given_saved_computed_or_assumed() {
         let mut machine = Machine::default();
         machine.processor.cores = 4;
         let mut options = HplOptions::default();

@@ -97,7 +97,7 @@ fn candidate(plan: &HplPlan, PlannedNb { nb, order }: &PlannedNb) -> CandidateEn
         n: order.order as u64,
         formula: order.formula.clone(),
         matrix_bytes: order.bytes.0,
-        needed_bytes: size::needed(order.order, plan.placement.threads.len()).0,
+        needed_bytes: size::needed_memory(order.order, plan.placement.threads.len()).0,
         memory_share,
         flops: lu::flops(order.order),
         seconds: plan.rate.as_ref().map(|_| order.seconds.0),

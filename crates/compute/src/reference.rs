@@ -182,8 +182,9 @@ impl PlacedReference {
         let hosts = self.layout.hosts;
         let mut nbs = options.nb.clone();
         let mut grids = vec![self.layout.grid()];
-        let long = size::seconds(order, options.half, FlopsPerSec(dgemm * hosts as f64))
-            > Seconds(MAX_SEARCH_SECONDS);
+        let solve_time =
+            size::predicted_solve_time(order, options.half, FlopsPerSec(dgemm * hosts as f64));
+        let long = solve_time > Seconds(MAX_SEARCH_SECONDS);
         match self.kind {
             ReferenceKind::Xhpl => {
                 let all = size::grids(self.layout.total());

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn saved_figures_require_this_machine_and_thread_count() {
+    fn saved_figures_require_this_machine_and_dgemm_its_thread_count() {
         let live = site(MachineSource::Live);
         let saved = |test: &str, name: &str| Some(saved_on(&live.machine, (test, name), 4));
         let options = request(&saved).options(&live, 4).unwrap();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn described_machine_has_no_saved_figures() {
+    fn described_machine_uses_no_saved_figures() {
         let described = site(MachineSource::Synthetic);
         let saved = |test: &str, name: &str| Some(saved_on(&described.machine, (test, name), 4));
         let options = request(&saved).options(&described, 4).unwrap();

@@ -237,7 +237,7 @@ impl RatingEvidence<'_> {
             clock_hz: self.clock(peak),
             flops_per_cycle: self
                 .clock(peak)
-                .and_then(|_| peak.best_burst().per_cycle(self.threads())),
+                .and_then(|_| peak.best_burst().flops_per_cycle(self.threads())),
             loops: Some(of_loops),
             theoretical: theory.clone(),
         };
@@ -265,7 +265,7 @@ impl RatingEvidence<'_> {
     /// operations per cycle than a core can do.
     fn clock(&self, peak: &Peak) -> Option<Hertz> {
         let burst = peak.best_burst();
-        let per_cycle = burst.per_cycle(self.threads())?;
+        let per_cycle = burst.flops_per_cycle(self.threads())?;
         let possible =
             self.architecture(peak).is_none_or(|max| per_cycle <= max * (1.0 + MAX_EXCESS));
         burst.clock.filter(|_| possible)

@@ -62,7 +62,7 @@ const PER_THREAD: Bytes = Bytes::mib(32);
 const RESERVE: f64 = 0.02;
 
 /// Returns the total memory needed to solve a system of this order.
-pub fn needed(order: usize, threads: usize) -> Bytes {
+pub fn needed_memory(order: usize, threads: usize) -> Bytes {
     // Memory for the pivots, for x, and for two vectors per thread during the check.
     let vectors = 8 * order * (3 + 2 * threads);
     Bytes(matrix::bytes(order).0 + vectors as u64 + threads as u64 * PER_THREAD.0)
@@ -80,7 +80,7 @@ pub(crate) fn half_rate_order(rating: &RatingConfig) -> Option<f64> {
 }
 
 /// Returns the predicted time of one solve; it is a lower bound if `half` is unknown.
-pub fn seconds(order: usize, half: Option<f64>, dgemm: FlopsPerSec) -> Seconds {
+pub fn predicted_solve_time(order: usize, half: Option<f64>, dgemm: FlopsPerSec) -> Seconds {
     let share = order as f64 / (order as f64 + half.unwrap_or(0.0));
     Seconds(flops(order) / (dgemm.0 * share))
 }
@@ -103,7 +103,7 @@ fn largest(max: usize, fits: impl Fn(usize) -> bool) -> usize {
 /// Returns the largest order that fits into the available memory.
 fn largest_order(available: Bytes, threads: usize) -> usize {
     let usable = Bytes((available.as_f64() * (1.0 - RESERVE)) as u64);
-    largest(by_root(usable.as_f64()), |order| needed(order, threads) <= usable)
+    largest(by_root(usable.as_f64()), |order| needed_memory(order, threads) <= usable)
 }
 
 /// Returns the order of a matrix of this size, bytes.
@@ -136,7 +136,7 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
     let limit = of_process.or(of_cgroup).unwrap_or_default();
     let max = largest_order(available, threads);
     if max < multiple.max(16) {
-        let min = needed(multiple.max(16), threads);
+        let min = needed_memory(multiple.max(16), threads);
         if constraints.is_given {
             return Err(Failure::usage(format!(
                 "{available} of memory is too small for any useful N"
@@ -154,7 +154,7 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
             return Err(Failure::missing(format!(
                 "N = {order} needs {}, but only {available} of memory is available{limit}: the \
                      run would swap or be killed",
-                needed(order, threads),
+                needed_memory(order, threads),
             ))
             .hint(format!("use --order {} or less", rounded_down(max, multiple))));
         }
@@ -169,7 +169,8 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
         OrderSpec::Quick => {
             let multiples = largest(by_memory / multiple, |n| {
                 let order = n * multiple;
-                seconds(order, half, dgemm) + constraints.overhead(order) <= constraints.seconds
+                predicted_solve_time(order, half, dgemm) + constraints.overhead(order)
+                    <= constraints.seconds
             });
             let order = multiples.max(1) * multiple;
             let share = half.map_or(String::new(), |half| format!(" x N / (N + {half:.0})"));
@@ -181,7 +182,7 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
             (order, formula)
         }
     };
-    let seconds = seconds(order, half, dgemm);
+    let seconds = predicted_solve_time(order, half, dgemm);
     Ok(ChosenOrder { order, formula, seconds, bytes: matrix::bytes(order) })
 }
 
@@ -268,7 +269,8 @@ mod tests {
         let half = Some(600.0);
         assert!(
             order.seconds <= Seconds(10.0)
-                && seconds(order.order + 192, half, FlopsPerSec(100e9)) > Seconds(10.0)
+                && predicted_solve_time(order.order + 192, half, FlopsPerSec(100e9))
+                    > Seconds(10.0)
         );
         assert!(order.formula.contains("(100.0 GFLOP/s x N / (N + 600)) <= 10.0 s"));
         let unknown = SizeConstraints { half: None, ..constraints() };
@@ -277,15 +279,16 @@ mod tests {
         // Generating and checking the matrix takes part of the time.
         let checked = SizeConstraints { overhead: Seconds(1e-8), ..constraints() };
         let smaller = choose(OrderSpec::Quick, &checked).unwrap();
-        let whole =
-            |n: usize| seconds(n, half, FlopsPerSec(100e9)) + Seconds(1e-8 * (n * n) as f64);
+        let whole = |n: usize| {
+            predicted_solve_time(n, half, FlopsPerSec(100e9)) + Seconds(1e-8 * (n * n) as f64)
+        };
         assert!(
             whole(smaller.order) <= Seconds(10.0) && whole(smaller.order + 192) > Seconds(10.0)
         );
         assert!(smaller.order < order.order);
         // `half`, computed from a solve, predicts the time of that solve.
         let reported = super::half(2000, Fraction(0.8));
-        let predicted = seconds(2000, reported, FlopsPerSec(100e9));
+        let predicted = predicted_solve_time(2000, reported, FlopsPerSec(100e9));
         assert!((predicted / Seconds(flops(2000) / 80e9) - 1.0).abs() < 1e-12);
         assert_eq!(
             (super::half(2000, Fraction(1.1)), super::half(2000, Fraction(0.0))),
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn too_large_order_is_refused_with_the_maximum() {
+    fn order_beyond_the_available_memory_is_refused() {
         let small = SizeConstraints {
             available: Bytes::gib(1),
             cgroup_limit: Some(Bytes::gib(1)),
@@ -303,7 +306,8 @@ mod tests {
         let error = choose(OrderSpec::Exactly(20000), &small).unwrap_err();
         let largest = largest_order(small.available, 2);
         assert!(
-            needed(largest, 2) <= Bytes::gib(1) && needed(largest + 1, 2) > Bytes(1_040_000_000)
+            needed_memory(largest, 2) <= Bytes::gib(1)
+                && needed_memory(largest + 1, 2) > Bytes(1_040_000_000)
         );
         let error = error.to_string();
         assert!(error.starts_with("N = 20000 needs 3.0 GiB, but only 1 GiB of memory is available (the cgroup's limit is 1 GiB)"), "{error}");
@@ -318,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn process_grids_follow_the_literature() {
+    fn process_grid_is_nearly_square_and_prefers_powers_of_two() {
         assert_eq!(grid(32), (4, 8));
         assert_eq!(
             [1, 2, 3, 4, 8, 16, 64, 128].map(grid),
@@ -341,7 +345,7 @@ mod tests {
         fn chosen_order_fits_into_memory(mib in 200u64..1_000_000, threads in 1usize..256) {
             let constraints = SizeConstraints { available: Bytes::mib(mib), threads, ..constraints() };
             if let Ok(order) = choose(OrderSpec::Full, &constraints) {
-                prop_assert!(needed(order.order, threads) <= constraints.available);
+                prop_assert!(needed_memory(order.order, threads) <= constraints.available);
                 prop_assert!(order.order % 192 == 0);
             }
         }

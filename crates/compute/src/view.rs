@@ -132,7 +132,7 @@ fn search_in_words(plan: &HplPlan) -> Option<String> {
 /// Describes the memory of a solve.
 fn memory_in_words(chosen: &ChosenOrder, ranks: usize, threads: usize) -> String {
     let bytes = chosen.bytes;
-    let needed = size::needed(chosen.order, threads);
+    let needed = size::needed_memory(chosen.order, threads);
     let beyond = change_in_words(needed.as_f64() / bytes.as_f64());
     let each = Bytes(bytes.0 / ranks as u64);
     format!("8 B x N x (N + 1) = {bytes}, {each} per rank, at most {needed} in total ({beyond})")

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_node_uses_the_next_power_of_two() {
+    fn busy_node_doubles_found_capacity_up_to_reported_size() {
         let of = |last, found| cautious(reported(last, 2), Bytes::mib(found)).0 >> 20;
         assert_eq!([of(300, 16), of(300, 32), of(32, 32), of(48, 32)], [32, 64, 32, 48]);
         // More than the reported size was found.
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn search_ends_after_two_sets_beyond_the_caches() {
+    fn search_ends_beyond_the_caches_or_at_half_of_the_reported_size() {
         let needs =
             |reported, may_hide, shares: &[f64]| needs_more(reported, may_hide, &curve(shares));
         assert!(needs(reported(300, 4), true, &OF_32_MIB[..5]));

@@ -10,9 +10,9 @@
 //! the moved bytes equal the counted bytes, whether or not the processor makes write-allocates.
 
 use crate::config::CurveConfig;
-use crate::levels::Reported;
+use crate::levels::MachineCache;
 use crate::prediction::CurveTimes;
-use crate::run::{CurveRun, FigureOutline, Value};
+use crate::run::{CurveRun, FigureOutline, TimeConversion};
 use crate::{CurveSetup, Mode, ladder, notice};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
@@ -90,7 +90,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<C
     let levels = levels(&caches, sets[sets.len() - 1], &mut left_out);
     if !left_out.is_empty() {
         let text = format!(
-            "no roof for {}: the share of a thread is not larger than the next smaller cache",
+            "no roof for {}: the part of the cache that one thread can use is not larger than the next smaller cache",
             left_out.join(", ")
         );
         notices.push(notice(NoticeId::LeftOut, text));
@@ -103,7 +103,11 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<C
 
 /// Returns a level for each cache, and a level for main memory with a working set of `largest` bytes. Caches for which
 /// there is no suitable working set are omitted, and their names are added to `left_out`.
-pub(crate) fn levels(caches: &[Reported], largest: u64, left_out: &mut Vec<String>) -> Vec<Level> {
+pub(crate) fn levels(
+    caches: &[MachineCache],
+    largest: u64,
+    left_out: &mut Vec<String>,
+) -> Vec<Level> {
     /// Minimum ratio of a working set to the size of the previous level.
     const MIN_GROWTH: f64 = 1.25;
     let mut levels = Vec::new();
@@ -199,7 +203,7 @@ impl Mode for Ceilings {
                 let bandwidth = FigureOutline {
                     name: self.name(level, traffic.kernel()),
                     quoted: Quoted::Best,
-                    value: Value::Loop(traffic, limited),
+                    value: TimeConversion::Loop(traffic, limited),
                     config: config.clone(),
                     validity: doubts.clone(),
                 };
@@ -210,7 +214,7 @@ impl Mode for Ceilings {
                 let point = FigureOutline {
                     name: self.name(level, traffic.kernel()),
                     quoted: Quoted::Best,
-                    value: Value::Work(traffic),
+                    value: TimeConversion::Work(traffic),
                     config: CurveConfig {
                         flops_per_byte: Some(traffic.flops_per_byte()),
                         ..config
@@ -230,8 +234,8 @@ mod tests {
 
     #[test]
     fn working_set_of_a_level_exceeds_the_previous_level() {
-        let cache = |level, kib: u64| Reported { level, whole: kib << 10, bytes: kib << 10 };
-        let of = |caches: &[Reported]| {
+        let cache = |level, kib: u64| MachineCache { level, whole: kib << 10, bytes: kib << 10 };
+        let of = |caches: &[MachineCache]| {
             let mut left_out = Vec::new();
             let levels = levels(caches, 512 << 20, &mut left_out);
             let sets: Vec<(String, u64)> =

@@ -411,7 +411,7 @@ impl Family {
                 cells.extend(parts.map(|part| FamilyCell { path: number, member, part }));
             }
             let taken = clock::now() - prepared;
-            time.take(taken);
+            time.accept(taken);
             last = Some((prepared + taken - begun, taken));
             done += 1;
         }

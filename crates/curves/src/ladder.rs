@@ -7,9 +7,9 @@
 //! Stores are regular, because non-temporal stores bypass the caches that the ladder measures.
 
 use crate::config::CurveConfig;
-use crate::levels::{self, Dot, Named, Reported};
+use crate::levels::{self, Dot, MachineCache, NamedLevel};
 use crate::prediction::CurveTimes;
-use crate::run::{CurveRun, FigureOutline, TimedCells, Value};
+use crate::run::{CurveRun, FigureOutline, TimeConversion, TimedCells};
 use crate::{CurveSetup, Mode, notice, refuse_below, thinned, too_large};
 use nodegauge_arena::ArenaError;
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
@@ -49,7 +49,7 @@ pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
 
 /// Returns the reported caches from level 1 upwards, each with the share of one thread while all threads of the
 /// placement run. Caches of unknown size are omitted.
-pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Reported> {
+pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<MachineCache> {
     let threads = placement.threads.len().max(1) as u64;
     let cpus = placement.cpus();
     let caches: Vec<&Cache> =
@@ -68,7 +68,7 @@ pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Report
             cores.div_ceil(u64::from(cache.cores.max(1))).max(1)
         };
         let sharers = threads.div_ceil(in_use).max(1);
-        reported.push(Reported { level: cache.level, whole, bytes: whole / sharers });
+        reported.push(MachineCache { level: cache.level, whole, bytes: whole / sharers });
     }
     reported
 }
@@ -191,7 +191,7 @@ impl Mode for Ladder {
                     set_bytes: Some(set * workers),
                     thread_bytes: Some(*set),
                     level: level.map(|level_name| level_name.name.clone()),
-                    level_reported_bytes: level.and_then(Named::share),
+                    level_reported_bytes: level.and_then(NamedLevel::share),
                     ..config.clone()
                 };
                 // Only working sets much larger than the caches are compared with the theoretical memory bandwidth.
@@ -200,7 +200,7 @@ impl Mode for Ladder {
                 let figure = FigureOutline {
                     name: (set * workers).to_string(),
                     quoted: Quoted::Best,
-                    value: Value::Loop(traffic, limited),
+                    value: TimeConversion::Loop(traffic, limited),
                     config,
                     validity: doubts.clone(),
                 };
@@ -212,7 +212,7 @@ impl Mode for Ladder {
 }
 
 /// Returns the loops for a working set: for each kernel, the loop that was the fastest in the memory level of this set.
-fn loops(variants: &[Vec<ResidentLoop>], caches: &[Reported], set: u64) -> Vec<WorkingSetLoop> {
+fn loops(variants: &[Vec<ResidentLoop>], caches: &[MachineCache], set: u64) -> Vec<WorkingSetLoop> {
     let level = caches.iter().take_while(|cache| cache.bytes < set).count();
     let of_level = variants[level.min(variants.len() - 1)].iter();
     of_level.map(|variant| WorkingSetLoop::new(*variant, set as usize)).collect()
@@ -228,13 +228,13 @@ fn best_rates(
     let mut rates = Vec::new();
     for (part, traffic) in loops.iter().enumerate() {
         let best = judged.seconds(cell, part).into_iter().reduce(f64::min)?;
-        rates.push(workers as f64 * traffic.counted() / best);
+        rates.push(workers as f64 * traffic.counted_bytes() / best);
     }
     Some(rates)
 }
 
 /// Returns the working-set sizes at which the fastest loop is chosen: half of each cache, and the largest working set.
-fn choice_sets(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
+fn choice_sets(sets: &[u64], caches: &[MachineCache]) -> Vec<u64> {
     let largest = sets[sets.len() - 1];
     let mut chosen = Vec::new();
     for cache in caches.iter().filter(|cache| cache.bytes < largest) {
@@ -279,9 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn loops_are_chosen_per_level() {
+    fn loops_are_chosen_with_one_set_per_level() {
         let sets = sizes(64 << 20, false);
-        let cache = |level, kib: u64| Reported { level, whole: kib << 10, bytes: kib << 10 };
+        let cache = |level, kib: u64| MachineCache { level, whole: kib << 10, bytes: kib << 10 };
         let caches = [cache(1, 48), cache(2, 1 << 10), cache(3, 16 << 10)];
         assert_eq!(choice_sets(&sets, &caches), [24 << 10, 512 << 10, 8 << 20, 64 << 20]);
         assert_eq!(choice_sets(&sets[..2], &caches), [6144]);

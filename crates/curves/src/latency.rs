@@ -10,9 +10,9 @@
 
 use crate::config::CurveConfig;
 use crate::ladder::{self, SMALLEST};
-use crate::levels::{self, Dot, Named};
+use crate::levels::{self, Dot, NamedLevel};
 use crate::prediction::CurveTimes;
-use crate::run::{CurveRun, FigureOutline, TimedCells, Value};
+use crate::run::{CurveRun, FigureOutline, TimeConversion, TimedCells};
 use crate::{CurveSetup, Mode, memory_chase, refuse_below, thinned};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::RequestedPages;
@@ -140,15 +140,15 @@ impl Mode for Latency {
                     set_bytes: Some(*set),
                     thread_bytes: Some(*set),
                     steps: Some(cells[first + i].steps() as u64),
-                    flushed_s: memory_chase::flushed(&judged, first + i, 1),
+                    flushed_s: memory_chase::flushed_load_time(&judged, first + i, 1),
                     level: level.map(|level_name| level_name.name.clone()),
-                    level_reported_bytes: level.and_then(Named::share),
+                    level_reported_bytes: level.and_then(NamedLevel::share),
                     ..config.clone()
                 };
                 let figure = FigureOutline {
                     name: set.to_string(),
                     quoted: Quoted::Median,
-                    value: Value::Seconds,
+                    value: TimeConversion::Seconds,
                     config,
                     validity: validity.clone(),
                 };
@@ -162,7 +162,7 @@ impl Mode for Latency {
 /// Returns the point of the curve for a working set; `None` if no sample of its cell counts.
 fn dot(judged: &TimedCells, cell: usize, set: u64) -> Option<Dot> {
     let step = stats::median(&judged.seconds(cell, 0));
-    let cached = memory_chase::flushed(judged, cell, 1).map(|time| is_cached(step, time));
+    let cached = memory_chase::flushed_load_time(judged, cell, 1).map(|time| is_cached(step, time));
     step.is_finite().then(|| Dot { bytes: set, values: vec![step], cached })
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Level {
 
 /// Cache of the machine, as the operating system reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reported {
+pub(crate) struct MachineCache {
     /// Number of the level: 1, 2, 3, ...
     pub level: u32,
     /// Total size of the cache in bytes.
@@ -50,16 +50,16 @@ pub(crate) struct Reported {
 
 /// Detected level with its name.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Named {
+pub(crate) struct NamedLevel {
     /// Name of the level: `L1`, `L2`, ..., `memory`.
     pub name: String,
     /// Plateau of the level.
     pub level: Level,
     /// Reported cache of the level; `None` for memory.
-    pub reported: Option<Reported>,
+    pub reported: Option<MachineCache>,
 }
 
-impl Named {
+impl NamedLevel {
     /// Returns the share of one thread in the reported cache, bytes; `None` for memory.
     pub(crate) fn share(&self) -> Option<u64> {
         self.reported.map(|cache| cache.bytes)
@@ -224,11 +224,11 @@ impl Curves {
 pub(crate) fn name(
     dots: &[Dot],
     levels: Vec<Level>,
-    reported: &[Reported],
+    reported: &[MachineCache],
     guest: bool,
-) -> Vec<Named> {
+) -> Vec<NamedLevel> {
     let beyond = reported.last().map_or(0, |cache| cache.bytes);
-    let mut named: Vec<Named> = Vec::new();
+    let mut named: Vec<NamedLevel> = Vec::new();
     for level in levels {
         let (end, next) = level_end(dots, &level);
         let edge = (end as f64 * next as f64).sqrt();
@@ -250,7 +250,7 @@ pub(crate) fn name(
             None if past || tried == Some(false) => MEMORY.to_owned(),
             None => continue,
         };
-        let this = Named { name, level, reported: cache.copied() };
+        let this = NamedLevel { name, level, reported: cache.copied() };
         match named.iter_mut().find(|other| cache.is_some() && other.name == this.name) {
             Some(other) if length(&this.level) > length(&other.level) => *other = this,
             Some(_) => {}
@@ -275,7 +275,7 @@ fn level_end(dots: &[Dot], level: &Level) -> (u64, u64) {
 }
 
 /// Returns the named level that contains a dot; `None` if the dot is between levels.
-pub(crate) fn level_at(named: &[Named], dot: usize) -> Option<&Named> {
+pub(crate) fn level_at(named: &[NamedLevel], dot: usize) -> Option<&NamedLevel> {
     named.iter().find(|named| (named.level.first..=named.level.last).contains(&dot))
 }
 
@@ -296,7 +296,11 @@ pub(crate) fn other_method(chase: bool) -> &'static str {
 }
 
 /// Returns a sentence for each contradiction between the curves and the reported caches.
-pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]) -> Vec<String> {
+pub(crate) fn disagreements(
+    dots: &[Dot],
+    named: &[NamedLevel],
+    reported: &[MachineCache],
+) -> Vec<String> {
     let mut contradictions = Vec::new();
     let largest = dots.last().map_or(0, |dot| dot.bytes);
     let mut before = 0;

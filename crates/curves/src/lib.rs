@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn largest_set_is_four_times_the_measured_capacity() {
+    fn largest_set_is_four_times_the_cache_capacity() {
         let reported = Some(Bytes::mib(384));
         let caches = CacheCapacity { reported, measured: Some(Bytes::mib(32)) };
         assert_eq!(memory_working_set(caches), Bytes::mib(128));

@@ -8,7 +8,7 @@
 //! the medians of the lines show how the latency depends on the home of a line.
 
 use crate::config::CurveConfig;
-use crate::run::{CurveRun, FigureOutline, Value};
+use crate::run::{CurveRun, FigureOutline, TimeConversion};
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
@@ -80,7 +80,7 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
         let figure = FigureOutline {
             name: format!("cpu{}->cpu{}", pair.first.0, pair.second.0),
             quoted: Quoted::Median,
-            value: Value::Seconds,
+            value: TimeConversion::Seconds,
             config,
             validity: Validity::valid(),
         };
@@ -91,7 +91,7 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
         }
     }
     if left_out > 0 {
-        run.left_out(format!(
+        run.add_left_out_notice(format!(
             "core-to-core latency of {left_out} of {} pairs of CPUs was not measured: their \
              threads did not run at the same time",
             pairs.len()

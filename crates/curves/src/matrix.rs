@@ -7,7 +7,7 @@
 use crate::config::CurveConfig;
 use crate::memory_chase::{self, ChasedMemory, SetRange};
 use crate::prediction::CurveTimes;
-use crate::run::{self, CurveRun, FigureOutline, Value};
+use crate::run::{self, CurveRun, FigureOutline, TimeConversion};
 use crate::{
     CurveSetup, Mode, TIMES_LLC, lines, memory_working_set, notice, refuse_below, too_large,
 };
@@ -164,9 +164,9 @@ fn nodes(topology: &Topology) -> Matrix {
 /// Returns the loop that writes. It uses non-temporal stores if the processor has them, so that no line is read before
 /// it is written.
 fn writer() -> ResidentLoop {
-    let mut variants = kernels::resident(Kernel::Write, Stores::NonTemporal);
+    let mut variants = kernels::resident_loops(Kernel::Write, Stores::NonTemporal);
     if variants.is_empty() {
-        variants = kernels::resident(Kernel::Write, Stores::Regular);
+        variants = kernels::resident_loops(Kernel::Write, Stores::Regular);
     }
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
     *by_four.or(variants.first()).expect("the write kernel has portable loops")
@@ -283,12 +283,12 @@ impl Matrix {
             for part in 0..=CHASE {
                 let (region, cpus, value, quoted) = match loops.get(part) {
                     Some(traffic) => {
-                        let value = Value::Loop(traffic, true);
+                        let value = TimeConversion::Loop(traffic, true);
                         (&memory.read, readers.cpus.as_slice(), value, Quoted::Best)
                     }
                     None => {
                         let region = &memory.chased.region;
-                        (region, &readers.cpus[..1], Value::Seconds, Quoted::Median)
+                        (region, &readers.cpus[..1], TimeConversion::Seconds, Quoted::Median)
                     }
                 };
                 let (pages, mut validity) = run::pages_got(region.mapping());
@@ -317,7 +317,7 @@ impl Matrix {
                 if part == CHASE {
                     config.add_order(setup.options.order);
                     config.set_bytes = Some(memory.chased.bytes());
-                    config.flushed_s = memory_chase::flushed(&judged, i, CHASE + 1);
+                    config.flushed_s = memory_chase::flushed_load_time(&judged, i, CHASE + 1);
                     config.firmware = firmware.and_then(|access| Some(access.latency?.0));
                 } else if loops[part].kernel() == Kernel::Write {
                     suffix = WRITE;

@@ -23,7 +23,7 @@ const SEARCH: f64 = 0.25;
 
 /// Returns the median time per load of flushed lines, seconds. `part` is the index of this time in the samples of the
 /// cell.
-pub(crate) fn flushed(judged: &OneRegime, cell: usize, part: usize) -> Option<f64> {
+pub(crate) fn flushed_load_time(judged: &OneRegime, cell: usize, part: usize) -> Option<f64> {
     let seconds = if part < judged.parts(cell) { judged.seconds(cell, part) } else { Vec::new() };
     Some(stats::median(&seconds)).filter(|seconds| seconds.is_finite())
 }

@@ -87,7 +87,7 @@ pub(super) fn names() -> Vec<&'static str> {
 pub(crate) fn available(mixes: &[Mix], notices: &mut Vec<Notice>) -> Vec<Mix> {
     let distinct: Vec<Mix> = Mix::ALL.iter().copied().filter(|mix| mixes.contains(mix)).collect();
     let mut found = distinct.clone();
-    found.retain(|mix| !kernels::resident(mix.kernel(), mix.stores()).is_empty());
+    found.retain(|mix| !kernels::resident_loops(mix.kernel(), mix.stores()).is_empty());
     if found.len() < distinct.len() {
         let text = "nodegauge has no non-temporal stores for this processor: only mixes with \
                     regular stores are measured";
@@ -109,8 +109,8 @@ mod tests {
             let ratio = format!("{}:{}", spec.reads.len(), u32::from(spec.writes.is_some()));
             assert_eq!(mix.name().trim_end_matches("-nt"), ratio);
             // Checks that no line is read only to be overwritten.
-            let moved = kernel.moved(Element::F64, mix.stores());
-            assert_eq!(moved, kernel.counted(Element::F64), "{mix}");
+            let moved = kernel.moved_bytes(Element::F64, mix.stores());
+            assert_eq!(moved, kernel.counted_bytes(Element::F64), "{mix}");
             assert_eq!(mix.name().ends_with("-nt"), mix.stores() == Stores::NonTemporal);
         }
     }

@@ -30,7 +30,7 @@ impl CurveTimes<'_> {
         let once = self.rates.rewrite_time(bytes);
         let set_up = self.rates.touch_time(bytes) + 2 * loops * once;
         let turn = (1 + loops) * once;
-        let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient() as u32;
+        let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient_rounds() as u32;
         PredictedTime { min: set_up + MIN_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 
@@ -38,7 +38,7 @@ impl CurveTimes<'_> {
     /// time. The shortest run has `least` points, the likely run has `all` points.
     pub(crate) fn points(least: usize, all: usize, seconds: f64) -> PredictedTime {
         let turn = Duration::from_secs_f64(2.0 * seconds);
-        let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient() as u32;
+        let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient_rounds() as u32;
         PredictedTime { min: MIN_ROUNDS * turn * least as u32, likely: rounds * turn * all as u32 }
     }
 
@@ -49,7 +49,7 @@ impl CurveTimes<'_> {
             + self.rates.dependent_load_time(2 * bytes.0 / LINE as u64);
         let turn =
             WARM_PASSES * self.rates.dependent_load_time(bytes.0.min(self.held) / LINE as u64);
-        let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient() as u32;
+        let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient_rounds() as u32;
         PredictedTime { min: set_up + MIN_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 }

@@ -3,12 +3,12 @@
 
 use crate::GAUGE;
 use crate::config::CurveConfig;
-use crate::levels::{self, Dot, Named, Reported};
+use crate::levels::{self, Dot, MachineCache, NamedLevel};
 use crate::{Curve, CurveSetup, notice};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::PagedMapping;
 use nodegauge_arena::evidence::{
-    page_size_reason, regime_finding, with_memory_limit, wrong_values_reason,
+    add_memory_limit, page_size_reason, regime_finding, wrong_values_reason,
 };
 use nodegauge_arena::location;
 use nodegauge_arena::names;
@@ -69,7 +69,7 @@ pub(crate) struct CurveRun<'a> {
 
 /// Conversion of the time of a sample into a value.
 #[derive(Clone, Copy)]
-pub(crate) enum Value<'a> {
+pub(crate) enum TimeConversion<'a> {
     /// The value is the time itself.
     Seconds,
     /// The value is a rate; the time is the time per byte.
@@ -99,7 +99,7 @@ impl Deref for TimedCells {
 pub(crate) struct FigureOutline<'a> {
     pub name: String,
     pub quoted: Quoted,
-    pub value: Value<'a>,
+    pub value: TimeConversion<'a>,
     pub config: CurveConfig,
     /// Validity so far, with its reasons.
     pub validity: Validity,
@@ -126,7 +126,8 @@ impl CurveRun<'_> {
         mut turn: impl FnMut(usize) -> Result<Sample, ArenaError>,
     ) -> Result<TimedCells, Failure> {
         self.observer.phase(phase);
-        let mut series = Series::new(policy, self.limits, warm_up.len()).after(warm_up);
+        let mut series =
+            Series::new(policy, self.limits, warm_up.len()).with_setup_samples(warm_up);
         series.run(
             &mut |of: Turn| turn(of.cell).map(|sample| vec![sample]),
             self.observer,
@@ -185,7 +186,7 @@ impl CurveRun<'_> {
         stores: &[Stores],
         bytes: usize,
     ) -> Result<Option<ResidentLoop>, ArenaError> {
-        let variants = stores.iter().flat_map(|kind| kernels::resident(kernel, *kind));
+        let variants = stores.iter().flat_map(|kind| kernels::resident_loops(kernel, *kind));
         let mut variants: Vec<ResidentLoop> = variants.collect();
         let mut widths: Vec<u32> = variants.iter().map(vector_bits).collect();
         widths.sort_unstable_by(|a, b| b.cmp(a));
@@ -282,22 +283,24 @@ impl CurveRun<'_> {
         let threads = config.threads.unwrap_or(1) as f64;
         let (test, unit) = self.test_and_unit(value);
         let amount = match value {
-            Value::Seconds => None,
-            Value::Rate => Some(1.0),
-            Value::Loop(traffic, _) => Some(traffic.counted() * threads),
-            Value::Work(traffic) => Some(traffic.counted() * threads * traffic.flops_per_byte()),
+            TimeConversion::Seconds => None,
+            TimeConversion::Rate => Some(1.0),
+            TimeConversion::Loop(traffic, _) => Some(traffic.counted_bytes() * threads),
+            TimeConversion::Work(traffic) => {
+                Some(traffic.counted_bytes() * threads * traffic.flops_per_byte())
+            }
         };
         let m = Measurement::new(self.curve.gauge(), test, name, unit);
         let mut m = m.with_timed_samples(quoted, timed, part, &|seconds| {
             amount.map_or(seconds, |amount| amount / seconds)
         });
         let Some(reported_value) = m.value else { return false };
-        if let Value::Loop(traffic, _) | Value::Work(traffic) = value {
+        if let TimeConversion::Loop(traffic, _) | TimeConversion::Work(traffic) = value {
             config.add_loop(traffic);
-            if let Value::Loop(_, true) = value {
+            if let TimeConversion::Loop(_, true) = value {
                 let allocates = self.setup.site.machine.processor.write_allocate == Some(true);
-                m = m.traffic(traffic.moved(reported_value, allocates));
-                m = with_memory_limit(m, &self.setup.site.machine, config.numa.as_ref());
+                m = m.traffic(traffic.memory_traffic(reported_value, allocates));
+                m = add_memory_limit(m, &self.setup.site.machine, config.numa.as_ref());
             }
             if let Some(wrong) = &traffic.wrong {
                 validity.add(Status::Invalid, wrong_values_reason(wrong));
@@ -341,16 +344,18 @@ impl CurveRun<'_> {
     }
 
     /// Returns the test and the unit of a figure.
-    fn test_and_unit(&self, value: Value<'_>) -> (&'static str, Unit) {
+    fn test_and_unit(&self, value: TimeConversion<'_>) -> (&'static str, Unit) {
         match value {
-            Value::Seconds => (self.curve.test(), Unit::Seconds),
-            Value::Rate | Value::Loop(..) => (self.curve.test(), Unit::BytesPerSecond),
-            Value::Work(_) => (roofline::KERNEL, Unit::FlopsPerSecond),
+            TimeConversion::Seconds => (self.curve.test(), Unit::Seconds),
+            TimeConversion::Rate | TimeConversion::Loop(..) => {
+                (self.curve.test(), Unit::BytesPerSecond)
+            }
+            TimeConversion::Work(_) => (roofline::KERNEL, Unit::FlopsPerSecond),
         }
     }
 
     /// Adds a notice about something that was not measured.
-    pub(crate) fn left_out(&mut self, text: String) {
+    pub(crate) fn add_left_out_notice(&mut self, text: String) {
         self.outcome.notices.push(notice(NoticeId::LeftOut, text));
     }
 
@@ -359,9 +364,9 @@ impl CurveRun<'_> {
     pub(crate) fn levels(
         &mut self,
         dots: &[Dot],
-        reported: &[Reported],
+        reported: &[MachineCache],
         whole: bool,
-    ) -> Vec<Named> {
+    ) -> Vec<NamedLevel> {
         let named = levels::name(dots, levels::levels(dots), reported, self.setup.is_guest());
         if whole {
             let other = levels::other_method(self.curve == Curve::Latency);

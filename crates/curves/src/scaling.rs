@@ -20,7 +20,7 @@ use crate::ceilings::{self, Level};
 use crate::config::CurveConfig;
 use crate::mix::Mix;
 use crate::prediction::CurveTimes;
-use crate::run::{CurveRun, FigureOutline, TimedCells, Value};
+use crate::run::{CurveRun, FigureOutline, TimeConversion, TimedCells};
 use crate::{CurveSetup, GAUGE, Mode, ladder, memory_working_set, notice, refuse_below, too_large};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
@@ -76,11 +76,11 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// Returns the mix of lines that a kernel moves with regular stores, including lines that are read only to be
 /// overwritten; `None` if no mix has this ratio.
 pub(crate) fn kernel_mix(kernel: Kernel) -> Option<Mix> {
-    let moved = kernel.moved(Element::F64, STORES);
+    let moved = kernel.moved_bytes(Element::F64, STORES);
     let mixes = MIXES.into_iter();
     mixes
         .filter(|mix| mix.kernel().writes() == kernel.writes())
-        .find(|mix| !kernel.writes() || mix.kernel().moved(Element::F64, STORES) == moved)
+        .find(|mix| !kernel.writes() || mix.kernel().moved_bytes(Element::F64, STORES) == moved)
 }
 
 /// Returns the kernel that represents a kernel on one core, because both move the same lines.
@@ -308,7 +308,7 @@ impl Scaling {
         for number in 0..of.cells.len() {
             let begun = clock::now();
             first.push(vec![of.turn(number)?]);
-            time.take(clock::now() - begun);
+            time.accept(clock::now() - begun);
         }
         let mut left_out = Vec::new();
         let mut longest = std::time::Duration::ZERO;
@@ -323,7 +323,7 @@ impl Scaling {
             first.push(vec![of.turn(of.cells.len() - 1)?]);
             let taken = clock::now() - begun;
             longest = longest.max(taken);
-            time.take(taken);
+            time.accept(taken);
         }
         if !left_out.is_empty() && !run.observer.interrupted() {
             left_out.sort_unstable();
@@ -413,7 +413,7 @@ impl Scaling {
                 let figure = FigureOutline {
                     name,
                     quoted: Quoted::Best,
-                    value: Value::Loop(traffic, in_memory),
+                    value: TimeConversion::Loop(traffic, in_memory),
                     config,
                     validity,
                 };
@@ -474,12 +474,12 @@ impl<'a> PredictionInputs<'a> {
     /// figure, and `in_all` is their number in a run with all threads.
     fn figure(&self, measured: &Measurement, running: &[usize], in_all: &[usize]) -> Measurement {
         let Self { kernel, mix, one_core, all } = self;
-        let counted = kernel.counted(Element::F64) as f64;
-        let moved = kernel.moved(Element::F64, STORES) as f64;
+        let counted = kernel.counted_bytes(Element::F64) as f64;
+        let moved = kernel.moved_bytes(Element::F64, STORES) as f64;
         // Time per counted byte, and counted bytes per second of all threads.
         let time = 1.0 / one_core.value.unwrap_or(f64::NAN);
         let rate_of_all = all.value.unwrap_or(f64::NAN) * counted / moved;
-        let rate = ecm::predicted(time, rate_of_all, running, in_all);
+        let rate = ecm::predicted_rate(time, rate_of_all, running, in_all);
         let times = ecm::LoopTimes::reaching(time, in_all.iter().sum(), rate_of_all);
         let known: CurveConfig = measured.read_config();
         let config = CurveConfig {
@@ -584,7 +584,7 @@ mod tests {
             let other = one_core_kernel(kernel);
             assert!(CORE_KERNELS.contains(&other));
             assert_eq!(kernel_mix(other), kernel_mix(kernel));
-            assert_eq!(other.counted(Element::F64), kernel.counted(Element::F64));
+            assert_eq!(other.counted_bytes(Element::F64), kernel.counted_bytes(Element::F64));
         }
     }
 

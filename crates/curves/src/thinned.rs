@@ -61,7 +61,7 @@ pub(crate) fn set_up<T, E>(
             result => result?,
         };
         cells.insert(i, PreparedCell { it, set_up: clock::now() - begun, turn });
-        time.take(turn);
+        time.accept(turn);
     }
     if !observer.interrupted() {
         notices.extend(left_out(sets, &cells));

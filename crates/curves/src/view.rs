@@ -531,7 +531,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
             0.0 => "0".into(),
             share => value(at_load(of, Unit::BytesPerSecond, Some(share))),
         })
-        .stated("ns", ColumnUnit::NANOSECONDS)
+        .value_or_status("ns", ColumnUnit::NANOSECONDS)
         .values("5 %", ColumnUnit::NANOSECONDS, |(m, _)| Some(m.summary.as_ref()?.p05))
         .values("95 %", ColumnUnit::NANOSECONDS, |(m, _)| Some(m.summary.as_ref()?.p95))
         .known("x idle", |(m, _)| Some(format!("{:.2}", m.value? / idle?)))
@@ -625,7 +625,7 @@ mod tests {
 
     /// Two threads share a cache of 32 MiB; the record contains the share of one thread.
     #[test]
-    fn cache_marks_are_for_all_threads() {
+    fn cache_marks_show_the_capacity_for_all_threads() {
         let figure = |mib: u64, level: Option<&str>| {
             let m = Measurement::new(GAUGE, LATENCY, "latency", Unit::Seconds);
             let config = CurveConfig {

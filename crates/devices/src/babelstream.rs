@@ -258,7 +258,7 @@ impl BabelStreamOutput {
 
     /// Returns the bytes that STREAM counts for one pass of a kernel.
     fn bytes(&self, kernel: Kernel) -> f64 {
-        kernel.counted(self.element) as f64 * self.elements as f64
+        kernel.counted_bytes(self.element) as f64 * self.elements as f64
     }
 
     /// Returns the reason why the table may be incomplete.
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_csv_forms_are_read() {
+    fn babelstream_5_text_and_csv_are_read() {
         let (text, table) = (read(TEXT), read(TABLE));
         assert_eq!((text.version.as_deref(), text.model.as_deref()), (Some("5.0"), Some("OpenMP")));
         for of in [&text, &table] {
@@ -430,7 +430,7 @@ mod tests {
     const RELEASED_TABLE: &str = include_str!("../tests/outputs/babelstream-4.0-csv.txt");
 
     #[test]
-    fn all_babelstream_versions_are_read() {
+    fn babelstream_4_text_and_csv_are_read() {
         for text in [RELEASED, RELEASED_TABLE] {
             let output = read(text);
             let all = output.measurements(None);
@@ -475,13 +475,13 @@ mod tests {
     }
 
     #[test]
-    fn output_with_several_or_unknown_tables_is_refused() {
+    fn repeated_babelstream_line_is_refused() {
         let twice = format!("{RELEASED}{}", RELEASED.lines().nth(8).unwrap());
         assert!(BabelStreamOutput::read(&twice).unwrap().unwrap_err().contains("several lines"));
     }
 
     #[test]
-    fn triad_rate_is_computed_from_the_total_time() {
+    fn triad_rate_must_match_the_total_time() {
         let csv = format!("{CSV}gbytes_per_sec,runtime\nTriad,100,33554432,8,184.281,0.437\n");
         let text = "BabelStream\nVersion: 4.0\nRunning triad 100 times\nNumber of elements: 33554432\n\
             Precision: double\nRuntime (seconds): 0.43700\nBandwidth (GB/s):  184.281\n";

@@ -244,7 +244,7 @@ impl PlannedRun for DeviceCurvePlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let limits = Limits::from_budget(self.options.budget, self.options.samples);
         let mut notices = self.notices.clone();
-        let host = host_memory::left(site);
+        let host = host_memory::remaining(site);
         let mut devices: Vec<CurveDevice> = Vec::new();
         for device in drivers::open(&self.devices)? {
             let id = device.info().id();
@@ -362,7 +362,7 @@ impl MixFigures<'_> {
         let unit = if is_latency { Unit::Seconds } else { Unit::BytesPerSecond };
         let m = Measurement::new(GAUGE, TEST, name, unit);
         let value = |seconds: f64| if is_latency { seconds } else { 1.0 / seconds };
-        let m = series.timed(judged, (cell, part), m, quoted, &value)?;
+        let m = series.figure(judged, (cell, part), m, quoted, &value)?;
         Some(series.judged(cell, m.config(config).with_validity(self.validity())))
     }
 
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn device_with_one_compute_unit_is_refused() {
+    fn single_compute_unit_or_too_large_set_is_refused() {
         let refused = DeviceCurvePlan::new(vec![device(1)], options(), Vec::new()).err().unwrap();
         assert!(refused.to_string().starts_with("opencl:0 has one compute unit"), "{refused}");
         let plan = DeviceCurvePlan::new(vec![device(8)], options(), Vec::new()).unwrap();

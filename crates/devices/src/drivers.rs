@@ -175,7 +175,7 @@ pub fn find(choices: &[DeviceChoice]) -> Result<FoundDevices, Failure> {
     let listings = list(&|| false)?;
     let mut notices = Vec::new();
     let choices = if choices.is_empty() { &[DeviceChoice::All] } else { choices };
-    let devices = chosen(choices, &listings, &mut notices)?;
+    let devices = select(choices, &listings, &mut notices)?;
     Ok(FoundDevices { devices, notices })
 }
 
@@ -183,7 +183,7 @@ pub fn find(choices: &[DeviceChoice]) -> Result<FoundDevices, Failure> {
 ///
 /// # Errors
 /// Fails if there is no device, or if a requested device is missing.
-pub fn chosen(
+pub fn select(
     choices: &[DeviceChoice],
     listings: &[Listing],
     notices: &mut Vec<Notice>,
@@ -310,7 +310,7 @@ mod tests {
         ];
         let mut notices = Vec::new();
         let mut ids = |choices: &[DeviceChoice]| -> Result<Vec<String>, Failure> {
-            let found = chosen(choices, &listings, &mut notices)?;
+            let found = select(choices, &listings, &mut notices)?;
             Ok(found.iter().map(DeviceInfo::id).collect())
         };
         assert_eq!(ids(&[DeviceChoice::All]).unwrap(), ["cuda:0", "opencl:1"]);

@@ -88,7 +88,7 @@ impl PlannedRun for ShortRun {
         observer.phase("listing devices");
         let listings = drivers::list(&|| observer.interrupted())?;
         let mut notices = Vec::new();
-        let found = drivers::chosen(&[DeviceChoice::All], &listings, &mut notices);
+        let found = drivers::select(&[DeviceChoice::All], &listings, &mut notices);
         let (host, own): (Vec<DeviceInfo>, Vec<DeviceInfo>) =
             found.unwrap_or_default().into_iter().partition(|device| device.class == Class::Cpu);
         if own.is_empty() {

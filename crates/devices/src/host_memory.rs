@@ -12,8 +12,8 @@ const DRIVER_RESERVE: Bytes = Bytes::mib(256);
 
 /// Returns the memory that this process can still use; `None` if it is unknown. It may be less than in the description
 /// of the node, because the process has loaded drivers since then.
-pub(crate) fn left(site: &Site) -> Option<Bytes> {
-    let now = memory::left(&site.root).filter(|_| !site.machine.is_described());
+pub(crate) fn remaining(site: &Site) -> Option<Bytes> {
+    let now = memory::remaining(&site.root).filter(|_| !site.machine.is_described());
     site.machine.memory.available.into_iter().chain(now).min().map(Bytes)
 }
 
@@ -45,6 +45,6 @@ mod tests {
         assert_eq!(left_by_driver("opencl:0", gib).unwrap(), Bytes::mib(1024 - 256));
         let refused = left_by_driver("opencl:0", Bytes::mib(60)).unwrap_err().to_string();
         assert!(refused.starts_with("the driver of opencl:0 needs up to 256 MiB"), "{refused}");
-        assert!(refused.contains("only 60 MiB of memory is available\nhint: "), "{refused}");
+        assert!(refused.contains("only 60 MiB is available\nhint: "), "{refused}");
     }
 }

@@ -108,7 +108,7 @@ impl LinkPlan {
             let free = device.free_memory()?.unwrap_or(info.memory).as_f64() * SHARE;
             max = max.min(info.largest_allocation.0).min(free as u64 / 2);
         }
-        if let Some(available) = host_memory::left(site) {
+        if let Some(available) = host_memory::remaining(site) {
             let buffers = (3 * nodes * devices.len() + shared) as u64;
             max = max.min((available.as_f64() * SHARE) as u64 / buffers);
         }
@@ -461,7 +461,7 @@ impl Stage<'_> {
         } else {
             Measurement::new(GAUGE, TEST, cell.name, Unit::BytesPerSecond)
         };
-        let m = series.timed(judged, (number, 0), m, Quoted::Median, &|seconds| {
+        let m = series.figure(judged, (number, 0), m, Quoted::Median, &|seconds| {
             if is_latency { seconds } else { moved / seconds }
         })?;
         Some(series.judged(number, m.config(&config).with_validity(validity)))

@@ -112,7 +112,7 @@ impl PlannedRun for PeakPlan {
         let limits = Limits::from_budget(self.budget, self.samples);
         let mut notices = self.notices;
         let devices = drivers::open(&self.devices)?;
-        let host = host_memory::left(site);
+        let host = host_memory::remaining(site);
         for device in devices.iter().filter(|device| device.info().shares_host_memory) {
             host_memory::for_arrays(device.info(), host)?;
         }
@@ -271,7 +271,7 @@ impl PeakCell {
         }
         let flops = self.flops();
         let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
-        let m = series.timed(judged, (number, 0), m, Quoted::Best, &|seconds| flops / seconds)?;
+        let m = series.figure(judged, (number, 0), m, Quoted::Best, &|seconds| flops / seconds)?;
         let mut m = m.config(&config);
         if let Some(limit) = limit {
             m = m.with_theoretical_limit(limit);

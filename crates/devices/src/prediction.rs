@@ -23,7 +23,7 @@ const WARM_UP: u32 = 1;
 
 /// Returns the predicted time of the set-up and of the rounds that a repetition policy requires.
 fn rounds(set_up: Duration, round: Duration, policy: &RepetitionPolicy) -> PredictedTime {
-    let likely = WARM_UP + policy.sufficient() as u32;
+    let likely = WARM_UP + policy.sufficient_rounds() as u32;
     PredictedTime { min: set_up + (WARM_UP + 1) * round, likely: set_up + likely * round }
 }
 
@@ -90,7 +90,8 @@ impl PredictedArrays<'_> {
     fn cell_time(&self, cell: &PlannedArrays) -> PredictedTime {
         let Some(rates) = cell.rates else { return PredictedTime::default() };
         let all = Bytes(self.arrays as u64 * cell.elements * cell.element.bytes());
-        let counted: u64 = self.kernels.iter().map(|kernel| kernel.counted(cell.element)).sum();
+        let counted: u64 =
+            self.kernels.iter().map(|kernel| kernel.counted_bytes(cell.element)).sum();
         let round = (Bytes(counted * cell.elements) / rates.rewrite).duration();
         // The arrays are filled before the passes and checked after them.
         let set_up = (all / rates.first_touch).duration() + (all / rates.rewrite).duration();

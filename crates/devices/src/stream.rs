@@ -281,7 +281,7 @@ impl PlannedRun for DeviceStreamPlan {
         let limits = Limits::from_budget(self.options.budget, self.options.samples);
         let mut notices = self.notices.clone();
         let opened = drivers::open(&self.devices)?;
-        let host = host_memory::left(site);
+        let host = host_memory::remaining(site);
         let planned = self.admitted(site, host, &opened, &limits, &mut notices)?;
         let mut cells: Vec<StreamCell> = Vec::new();
         let choose =
@@ -401,7 +401,7 @@ impl StreamCell {
 
     /// Returns the number of bytes of a kernel by STREAM's counting rule.
     fn counted(&self, kernel: Kernel) -> u64 {
-        kernel.counted(self.bench.element) * self.bench.elements
+        kernel.counted_bytes(self.bench.element) * self.bench.elements
     }
 
     /// Runs a pass. The sample contains the times of all kernels by the device's clock, followed by the times by the
@@ -483,7 +483,7 @@ impl StreamCell {
             let bytes = self.counted(*kernel) as f64;
             let m = Measurement::new(GAUGE, TEST, kernel.name(), Unit::BytesPerSecond);
             let m =
-                series.timed(judged, (cell, part), m, Quoted::Best, &|seconds| bytes / seconds)?;
+                series.figure(judged, (cell, part), m, Quoted::Best, &|seconds| bytes / seconds)?;
             let mut m = m.config(&config);
             if let Some(theoretical) = &theoretical {
                 m = m.with_theoretical_limit(theoretical);

@@ -44,7 +44,7 @@ impl Link<'_> {
     }
 
     /// Sets the route of later messages.
-    pub fn route(&mut self, route: Route) {
+    pub fn set_route(&mut self, route: Route) {
         if let Self::Shared(shared) = self {
             shared.route = route;
         }

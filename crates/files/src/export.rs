@@ -1,7 +1,7 @@
 //! Export of figures in the formats of IOzone and gnuplot, for programs that read these formats.
 
 use crate::reference::{COLUMNS, TESTS, USUAL, is_wide};
-use crate::view::{Row, at, cells, only, rows};
+use crate::view::{Row, at, cells, rows, select_rows};
 use nodegauge_gauge::view::distinct;
 use nodegauge_measure::record::{Category, Record};
 
@@ -18,7 +18,9 @@ fn single_table_rows<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
     let own: Vec<&Row<'_>> =
         rows.iter().filter(|row| row.m.category == Category::Variant).collect();
     let Some(first) = own.first().copied() else { return own };
-    only(&own, |row| row.folder() == first.folder() && row.config.cache == first.config.cache)
+    select_rows(&own, |row| {
+        row.folder() == first.folder() && row.config.cache == first.config.cache
+    })
 }
 
 /// Converts a number of bytes to KiB; 0 if it is unknown.

@@ -64,7 +64,7 @@ pub struct Files;
 
 /// Plans a short measurement in a folder for the summary of the node.
 fn summary_in(folder: PathBuf, ask: &SummaryRequest<'_>) -> Result<FilesPlan, Failure> {
-    let usual = FilesOptions::summary_plan(folder);
+    let usual = FilesOptions::for_summary(folder);
     let budget = ask.budget.map(Budget::from).or(usual.budget);
     plan(FilesOptions { samples: ask.samples, budget, ..usual }, Vec::new())
 }

@@ -98,7 +98,7 @@ impl FilesOptions {
     pub const QUICK_BUDGET: Duration = QUICK.budget;
 
     /// Returns the options for the summary page of the node.
-    pub(crate) fn summary_plan(path: PathBuf) -> Self {
+    pub(crate) fn for_summary(path: PathBuf) -> Self {
         Self {
             paths: vec![path],
             short: Some(&SUMMARY),
@@ -420,7 +420,7 @@ mod tests {
     use nodegauge_measure::FailureKind;
 
     #[test]
-    fn planning_writes_nothing() {
+    fn planning_io_writes_nothing_and_refuses_impossible_requests() {
         let folder = tempfile::tempdir().unwrap();
         let options = FilesOptions {
             paths: vec![folder.path().to_owned()],

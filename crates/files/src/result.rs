@@ -62,7 +62,7 @@ pub(crate) fn measurements(
     clock: Clock,
 ) -> Vec<Measurement> {
     let overhead = latency::overhead(clock);
-    let reading = precision::reading(clock);
+    let reading = precision::clock_reading_time(clock);
     let mut order: Vec<(usize, &(usize, Task))> = plan.tasks.iter().enumerate().collect();
     order.sort_by_key(|(_, (path, task))| (*path, task.cache, task.cell));
     let mut out = Vec::new();

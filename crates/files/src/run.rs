@@ -94,7 +94,7 @@ pub fn run(
         interrupted: &|| shared.interrupted(),
         deadline: options.budget.map(|_| clock.now() + clock.ticks(unused)),
         seed,
-        reading: precision::reading(clock),
+        reading: precision::clock_reading_time(clock),
         spent: vec![Duration::ZERO; tasks.len()],
         share: limits.budget / tasks.len() as u32,
         measured: MeasuredSamples::default(),

@@ -59,7 +59,7 @@ impl Row<'_> {
 }
 
 /// Returns the measurements for which `picks` returns true.
-pub(crate) fn only<'r, 'a>(
+pub(crate) fn select_rows<'r, 'a>(
     rows: &[&'r Row<'a>],
     picks: impl Fn(&Row<'a>) -> bool,
 ) -> Vec<&'r Row<'a>> {
@@ -114,7 +114,7 @@ fn closing(rows: &[&Row<'_>]) -> Option<Section> {
         rows.iter().partition(|row| row.m.category == Category::Variant);
     let mut sentences = Vec::new();
     for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {
-        let theirs = only(&others, |row| row.config.engine.as_deref() == Some(program));
+        let theirs = select_rows(&others, |row| row.config.engine.as_deref() == Some(program));
         let mut compared: Vec<(&Row<'_>, &Row<'_>)> = Vec::new();
         for name in distinct(theirs.iter().map(|row| row.m.name.as_str())) {
             let pairs = theirs.iter().filter(|row| row.m.name == name).filter_map(|row| {

@@ -368,7 +368,12 @@ pub fn verdict(remarks: &[Remark]) -> (NodeVerdict, Option<&Remark>) {
 }
 
 /// Formats the verdict in one line of at most [`LONGEST_LINE`] characters: host, reason, verdict, details.
-pub fn line(host: &str, verdict: NodeVerdict, reason: Option<&Remark>, details: &str) -> String {
+pub fn verdict_line(
+    host: &str,
+    verdict: NodeVerdict,
+    reason: Option<&Remark>,
+    details: &str,
+) -> String {
     let short = host.split('.').next().unwrap_or(host);
     // A long host name must leave room for the reason.
     let room = LONGEST_LINE - LONGEST_REASON - " ...".len();

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_mount_and_other_library_are_one_difference_each() {
+    fn each_changed_mount_sysctl_or_library_is_one_difference() {
         let node = |host: &str, change: &dyn Fn(&mut Software)| {
             let mount = |options: &str| MountedFileSystem {
                 kind: "tmpfs".to_owned(),

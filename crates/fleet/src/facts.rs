@@ -4,7 +4,7 @@
 //! Facts that differ between good nodes or change within minutes are left out: names and serial numbers, free memory,
 //! states and load.
 
-use nodegauge_analysis::facts::{FACTS, PART_LISTS, PartList, rounded};
+use nodegauge_analysis::facts::{FACTS, PART_LISTS, PartList, rounded_memory};
 use nodegauge_measure::record::{Machine, Software};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,7 +122,7 @@ fn with_rounded_size(mount: &str) -> String {
 fn option_with_rounded_size(option: &str) -> String {
     let kib = option.strip_prefix("size=").and_then(|size| size.strip_suffix('k'));
     match kib.and_then(|digits| digits.parse::<u64>().ok()) {
-        Some(kib) => format!("size={}k", rounded(kib << 10) >> 10),
+        Some(kib) => format!("size={}k", rounded_memory(kib << 10) >> 10),
         None => option.to_owned(),
     }
 }
@@ -190,7 +190,8 @@ fn flatten(path: &str, value: &Value, found: &mut Facts) {
         Value::Number(number) if path.starts_with(ROUNDED) => {
             let is_size = path.ends_with("bytes");
             let size = number.as_u64().filter(|_| is_size);
-            let text = size.map_or_else(|| number.to_string(), |bytes| rounded(bytes).to_string());
+            let text =
+                size.map_or_else(|| number.to_string(), |bytes| rounded_memory(bytes).to_string());
             found.values.insert(path.to_owned(), text);
         }
         other => {

@@ -4,7 +4,7 @@
 //! Nodes of one kind have the same [`NodeKind`]. Nodes of one kind with different [`Inventory`] are variants: a site
 //! may have many nodes with more memory, but a single node with less memory has lost a module.
 
-use nodegauge_analysis::facts::{self, Fact, rounded};
+use nodegauge_analysis::facts::{self, Fact, rounded_memory};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{DeviceKind, Machine, PciLink, product_name};
 use nodegauge_measure::{Bytes, TransfersPerSec};
@@ -157,7 +157,7 @@ impl Inventory {
             cores: facts::CORES.count(machine),
             threads: facts::HARDWARE_THREADS.count(machine),
             numa_nodes: facts::NUMA_NODES.count(machine),
-            memory_bytes: memory.bytes.map(rounded),
+            memory_bytes: memory.bytes.map(rounded_memory),
             dimms: facts::MEMORY_MODULES.count(machine),
             channels: facts::MEMORY_CHANNELS.count(machine),
             memory_mt_per_s: memory.transfers_per_s.map(|rate| (rate.0 / 1e6).round() as u32),

@@ -10,7 +10,7 @@ mod view;
 pub use found::{FoundKnee, KneeBasis, MeasuredPoint, falling_in_words, part_count, slice};
 pub use knee::{Knee, LoadPoint, knee};
 pub use repeated::{best_doubt, knee_doubt, latency_doubt};
-pub use view::{FamilyFigure, chart, conclusion, table, words_for_columns};
+pub use view::{FamilyFigure, chart, conclusion, describe_columns, table};
 
 /// Loads at which a curve is measured, in percent of the full rate; 0 is the idle point.
 ///

@@ -678,7 +678,7 @@ mod tests {
                 0.2,
                 false,
                 "",
-                "Cannot tell whether one of 8 hosts is slow in triad: a loss",
+                "Cannot tell whether one of 8 hosts is slow in triad: cannot find a loss",
             ),
             (40, 0.9, 0.002, false, "n00", "One of 40 hosts is slow in triad: n00"),
             (40, 0.92, 0.05, false, "", "a loss of 10 % is not excluded for n00"),

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_is_attributed_to_each_part() {
+    fn throttling_is_attributed_only_to_its_part() {
         let folder = tempfile::tempdir().unwrap();
         let root = SysRoot::recorded(folder.path());
         let group = folder.path().join("sys/fs/cgroup");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn figure_above_its_limit_is_suspect_in_every_gauge() {
+    fn figure_above_its_limit_is_suspect_without_hardware_events() {
         let folder = tempfile::tempdir().unwrap();
         let root = SysRoot::recorded(folder.path());
         let above = figure("apps").limit(0.93e9, "read by the same workers");

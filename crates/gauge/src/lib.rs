@@ -235,8 +235,8 @@ impl<'r> Headline<'r> {
     }
 }
 
-/// Runs the plan of a gauge as part of a larger run ([`run_part`]), and returns the outcome. A failure of a plan
-/// without figures becomes a notice, so that the figures of the other gauges are kept.
+/// Runs the plan of a gauge as part of a larger run ([`run_part`]), and returns the outcome. If the part fails before it
+/// has figures, the failure becomes a notice, so that the figures of the other gauges are kept.
 pub fn run_part_with_notice(
     gauge: &dyn Gauge,
     planned: Result<Option<Box<dyn PlannedRun>>, Failure>,

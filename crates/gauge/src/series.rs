@@ -88,7 +88,7 @@ impl Series {
 
     /// Sets the samples that the set-up of the cells has already taken.
     #[must_use]
-    pub fn after(mut self, samples: Vec<Vec<Sample>>) -> Self {
+    pub fn with_setup_samples(mut self, samples: Vec<Vec<Sample>>) -> Self {
         self.schedule.samples = samples;
         self
     }
@@ -237,10 +237,11 @@ impl Series {
         m.with_validity(validity)
     }
 
-    /// Returns a figure with the samples of part number `part` of a cell, from `regime`. The figure of a lost cell is
-    /// invalid; without counting samples it has no value. For other cells without counting samples, returns `None`. The
-    /// figure has the doubts of its samples, e.g. that they are disturbed or belong to another regime.
-    pub fn timed(
+    /// Returns the figure `m` with the samples of part number `part` of a cell, from `regime`; `value` converts seconds
+    /// to a value. The figure of a lost cell is invalid; without counting samples it has no value. For other cells
+    /// without counting samples, returns `None`. The figure has the doubts of its samples, e.g. that they are disturbed
+    /// or belong to another regime.
+    pub fn figure(
         &self,
         regime: &OneRegime,
         (cell, part): (usize, usize),

@@ -25,7 +25,7 @@ impl Store {
                 [&*id, key, value],
             )
         };
-        done.and_then(|_| transaction.commit()).map_err(self.failed(Access::Write))?;
+        done.and_then(|_| transaction.commit()).map_err(self.error_translator(Access::Write))?;
         Ok(id)
     }
 
@@ -39,7 +39,7 @@ impl Store {
         transaction
             .execute("DELETE FROM run WHERE id = ?1", [&id])
             .and_then(|_| transaction.commit())
-            .map_err(self.failed(Access::Write))?;
+            .map_err(self.error_translator(Access::Write))?;
         Ok(id)
     }
 }

@@ -51,9 +51,9 @@ impl Store {
                 .then_some((None, word)),
         };
         let ids = match label {
-            Some((key, value)) => {
-                self.all_with(key.as_deref(), &value).map_err(self.failed(Access::Read))?
-            }
+            Some((key, value)) => self
+                .all_with(key.as_deref(), &value)
+                .map_err(self.error_translator(Access::Read))?,
             None => Vec::new(),
         };
         if ids.is_empty() {
@@ -64,7 +64,7 @@ impl Store {
 
     /// Returns the record of a run with its current labels.
     pub(crate) fn record(&self, id: &str) -> Result<Record, HistoryError> {
-        let failed = self.failed(Access::Read);
+        let failed = self.error_translator(Access::Read);
         let text: String = self
             .connection
             .prepare_cached("SELECT record FROM run WHERE id = ?1")
@@ -79,7 +79,7 @@ impl Store {
 
     /// Returns the identifier of the saved run that `selector` selects.
     pub(crate) fn resolve(&self, selector: &str) -> Result<String, HistoryError> {
-        let failed = self.failed(Access::Read);
+        let failed = self.error_translator(Access::Read);
         let found = match Selector::from(selector) {
             Selector::Latest(back) => self.nth_newest(back),
             Selector::Label(key, value) => self.newest_with(Some(&key), &value),

@@ -180,7 +180,7 @@ impl Store {
             }
             Ok(lines)
         };
-        lines().map_err(self.failed(Access::Read))
+        lines().map_err(self.error_translator(Access::Read))
     }
 
     /// Returns the identifiers of the saved runs, newest first.
@@ -188,7 +188,7 @@ impl Store {
     /// # Errors
     /// Fails if the database cannot be read.
     pub fn ids(&self, filter: &RunFilter) -> Result<Vec<String>, HistoryError> {
-        self.runs("id", filter, |row| row.get(0)).map_err(self.failed(Access::Read))
+        self.runs("id", filter, |row| row.get(0)).map_err(self.error_translator(Access::Read))
     }
 
     /// Returns the number of selected runs; the limit of the filter is ignored.
@@ -200,7 +200,7 @@ impl Store {
         self.connection
             .prepare(&format!("SELECT count(*) FROM run WHERE {conditions}"))
             .and_then(|mut found| found.query_row(params_from_iter(values), |row| row.get(0)))
-            .map_err(self.failed(Access::Read))
+            .map_err(self.error_translator(Access::Read))
     }
 
     /// Returns the runs with this value of a label. Without a value, returns the runs with the value that the newest
@@ -225,7 +225,7 @@ impl Store {
                     .query_row((key, value, host, latest_plausible_start()), labelled_runs)
                     .optional()
             })
-            .map_err(self.failed(Access::Read))
+            .map_err(self.error_translator(Access::Read))
     }
 
     /// Returns the minimum prefix length, at least `min`, that distinguishes the identifiers of these runs from all
@@ -240,7 +240,8 @@ impl Store {
     ) -> Result<usize, HistoryError> {
         let mut length = min;
         for line in lines {
-            let neighbours = self.neighbours(&line.id).map_err(self.failed(Access::Read))?;
+            let neighbours =
+                self.neighbours(&line.id).map_err(self.error_translator(Access::Read))?;
             for other in neighbours.iter().flatten() {
                 let common = line.id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
                 length = length.max(common + 1);

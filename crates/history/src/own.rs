@@ -42,7 +42,7 @@ impl Store {
                 .query_map(params![host, test, name, max as i64], |row| row.get(0))?
                 .collect::<rusqlite::Result<Vec<String>>>()
         });
-        let found = found.map_err(self.failed(Access::Read))?;
+        let found = found.map_err(self.error_translator(Access::Read))?;
         found.iter().map(|id| self.own_record(id)).collect()
     }
 

@@ -15,14 +15,14 @@ const STEPS: &[M<'_>] = &[
 ];
 
 /// Newest version that this program can read.
-pub(crate) const KNOWN: u32 = STEPS.len() as u32;
+pub(crate) const NEWEST_VERSION: u32 = STEPS.len() as u32;
 
 /// Kind of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DatabaseKind {
     /// The database has no tables.
     Empty,
-    /// A history of this version, which may be newer than [`KNOWN`].
+    /// A history of this version, which may be newer than [`NEWEST_VERSION`].
     History(u32),
     /// The database belongs to another program.
     Foreign,

@@ -45,7 +45,7 @@ impl Store {
         let failed = |error| HistoryError::from_sqlite(path, access, &error);
         // The write lock is taken once, to detect a read-only file or folder before anything is measured.
         store.connection.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(failed)?;
-        if kind != DatabaseKind::History(schema::KNOWN) {
+        if kind != DatabaseKind::History(schema::NEWEST_VERSION) {
             schema::upgrade(&mut store.connection).map_err(|error| match error {
                 rusqlite_migration::Error::RusqliteError { err, .. } => failed(err),
                 other => HistoryError::unreadable(path, other),
@@ -109,14 +109,16 @@ impl Store {
             DatabaseKind::Foreign => {
                 Err(HistoryError::unreadable(path, "the file is a database of another program"))
             }
-            DatabaseKind::History(found) if found > schema::KNOWN => Err(Failure::usage(format!(
-                "cannot read history database {}: found version {found}, required is at \
+            DatabaseKind::History(found) if found > schema::NEWEST_VERSION => {
+                Err(Failure::usage(format!(
+                    "cannot read history database {}: found version {found}, required is at \
                          most {}",
-                legible::path(path),
-                schema::KNOWN,
-            ))
-            .hint("use a newer nodegauge, or --db FILE")
-            .into()),
+                    legible::path(path),
+                    schema::NEWEST_VERSION,
+                ))
+                .hint("use a newer nodegauge, or --db FILE")
+                .into())
+            }
             _ => Ok((Self { connection, path: path.to_owned(), names: names.clone() }, kind)),
         }
     }
@@ -126,8 +128,11 @@ impl Store {
         &self.path
     }
 
-    /// Translates errors of SQLite about this database.
-    pub(crate) fn failed(&self, access: Access) -> impl Fn(rusqlite::Error) -> HistoryError {
+    /// Returns a function that translates errors of SQLite about this database.
+    pub(crate) fn error_translator(
+        &self,
+        access: Access,
+    ) -> impl Fn(rusqlite::Error) -> HistoryError {
         move |error| HistoryError::from_sqlite(&self.path, access, &error)
     }
 
@@ -139,7 +144,7 @@ impl Store {
     pub fn save(&mut self, record: &Record) -> Result<(), HistoryError> {
         let transaction = self.begin()?;
         self.insert(record, !record.machine.is_imported())?;
-        transaction.commit().map_err(self.failed(Access::Write))
+        transaction.commit().map_err(self.error_translator(Access::Write))
     }
 
     /// Saves a run like [`Store::save`]. While other programs are writing, it waits until `limit` has elapsed or
@@ -170,7 +175,7 @@ impl Store {
     }
 
     fn set_timeout(&self, timeout: Duration) -> Result<(), HistoryError> {
-        self.connection.busy_timeout(timeout).map_err(self.failed(Access::Write))
+        self.connection.busy_timeout(timeout).map_err(self.error_translator(Access::Write))
     }
 
     /// Inserts a record within a transaction. `own` is true if the run was measured on this node.
@@ -194,7 +199,7 @@ impl Store {
                 ))
                 .hint(format!("nodegauge history remove {id}, then save the run again"))
                 .into(),
-                _ => self.failed(Access::Write)(error),
+                _ => self.error_translator(Access::Write)(error),
             }
         })
     }
@@ -203,7 +208,7 @@ impl Store {
     /// beginning.
     pub(crate) fn begin(&self) -> Result<Transaction<'_>, HistoryError> {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
-            .map_err(self.failed(Access::Write))
+            .map_err(self.error_translator(Access::Write))
     }
 }
 

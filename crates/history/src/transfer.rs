@@ -153,7 +153,7 @@ impl Store {
                 break;
             }
         }
-        transaction.commit().map_err(self.failed(Access::Write))?;
+        transaction.commit().map_err(self.error_translator(Access::Write))?;
         Ok(counts)
     }
 
@@ -184,14 +184,14 @@ impl Store {
         // characters are checked.
         if id.len() != ID || !id.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()) {
             return Err(Failure::usage(format!("invalid run identifier {id:?}"))
-                .hint("import a file from history export")
+                .hint("import a file that `nodegauge history export` wrote")
                 .into());
         }
         let there = self
             .connection
             .prepare_cached("SELECT 1 FROM run WHERE id = ?1")
             .and_then(|mut found| found.query_row([id], |_| Ok(())).optional())
-            .map_err(self.failed(Access::Read))?;
+            .map_err(self.error_translator(Access::Read))?;
         there.map(|()| self.record(id)).transpose()
     }
 }
@@ -221,7 +221,11 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
     {
         let cause =
             format!("it starts at \"{started}\", which is not a time such as 2026-11-21T20:00:00Z");
-        return Err(implausible(record, &cause, "import a file from history export"));
+        return Err(implausible(
+            record,
+            &cause,
+            "import a file that `nodegauge history export` wrote",
+        ));
     }
     if record.started > latest_plausible_start() {
         let cause = format!("it starts at {started}, which is in the future");
@@ -230,7 +234,11 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
     }
     if record.seconds.0 < 0.0 {
         let cause = format!("it lasts {} s", record.seconds.0);
-        return Err(implausible(record, &cause, "import a file from history export"));
+        return Err(implausible(
+            record,
+            &cause,
+            "import a file that `nodegauge history export` wrote",
+        ));
     }
     let negative = record
         .measurements
@@ -239,7 +247,11 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
     if let Some(m) = negative {
         let name = format!("{} {}", m.test, m.name);
         let cause = format!("its figure {} is negative", legible::escaped(&name));
-        return Err(implausible(record, &cause, "import a file from history export"));
+        return Err(implausible(
+            record,
+            &cause,
+            "import a file that `nodegauge history export` wrote",
+        ));
     }
     Ok(())
 }

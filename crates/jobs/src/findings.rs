@@ -425,7 +425,7 @@ fn far_devices(host: &JobHost) -> Vec<Finding> {
             device.address
         );
         let remedy = if is_network {
-            "UCX_NET_DEVICES or NCCL_IB_HCA with the adapter near to the rank; nodegauge machine lists them"
+            "set UCX_NET_DEVICES or NCCL_IB_HCA to the adapter near the rank; nodegauge machine lists the adapters"
         } else {
             "srun --gpu-bind=closest, or nodegauge places --devices --emit wrapper"
         };

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn own_pages_are_on_existing_numa_nodes() {
+    fn own_pages_are_counted_by_numa_node_and_size() {
         let touched = vec![1_u8; 8 << 20];
         std::hint::black_box(&touched);
         let mut reader = PagesReader::new(Duration::from_secs(60));

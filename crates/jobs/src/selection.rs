@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_process_mentions_hidepid() {
+    fn missing_process_error_mentions_hidepid() {
         let (folder, root) = tree(&[]);
         let path = folder.path().join("proc/self");
         std::fs::create_dir_all(&path).unwrap();

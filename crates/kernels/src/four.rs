@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_of_four_equal_scalar_code() {
+    fn four_element_vectors_give_the_results_of_scalar_code() {
         for isa in Isa::dispatched() {
             let mut numbers = std::array::from_fn(|at| (at as f64 + 1.0) / 3.0);
             // SAFETY: the processor has the instruction set.

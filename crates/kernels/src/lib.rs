@@ -33,7 +33,7 @@ pub use streaming::{LINE_NUMBERS, fence_streams, stream_copy, stream_line};
 pub use table::{
     ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM, STREAM_ARRAYS, array_count,
 };
-pub use variants::{ResidentLoop, Variant, available_isas, compiled_count, find, resident};
+pub use variants::{ResidentLoop, Variant, available_isas, compiled_count, find, resident_loops};
 
 /// Loops of all kernels in C, for compilers of this system and for devices.
 pub const C_SOURCE: &str = include_str!("../probes/kernels.c");

@@ -40,7 +40,7 @@ impl fmt::Display for SizeSpec {
             Self::Auto => f.write_str("auto"),
             Self::TimesLlc(factor) => write!(f, "{factor}xLLC"),
             // The number of bytes is exact and without a blank, because the text is parsed again.
-            Self::Bytes(bytes) => f.write_str(&bytes.exact()),
+            Self::Bytes(bytes) => f.write_str(&bytes.exact_text()),
             Self::Elements(n) => write!(f, "{n}elements"),
             Self::Share(share) => write!(f, "{}%", share.0 * 100.0),
         }

@@ -210,15 +210,15 @@ impl Kernel {
 
     /// Returns the bytes per iteration by STREAM's counting rule: one element for each array read and each array
     /// written.
-    pub fn counted(self, element: Element) -> u64 {
+    pub fn counted_bytes(self, element: Element) -> u64 {
         u64::from(self.spec().words()) * element.bytes()
     }
 
     /// Returns the bytes per iteration that move between processor and memory. With regular stores they include the
     /// lines that are read only to be overwritten (write-allocate).
-    pub fn moved(self, element: Element, stores: Stores) -> u64 {
+    pub fn moved_bytes(self, element: Element, stores: Stores) -> u64 {
         let allocates = self.spec().write_allocates() && stores == Stores::Regular;
-        self.counted(element) + u64::from(allocates) * element.bytes()
+        self.counted_bytes(element) + u64::from(allocates) * element.bytes()
     }
 
     /// True if the kernel writes an array.

@@ -63,8 +63,8 @@ impl Variant {
     }
 }
 
-/// Compiled loop that traverses `f64` data in a cache repeatedly and that this processor can run. Only [`resident`]
-/// creates it.
+/// Compiled loop that traverses `f64` data in a cache repeatedly and that this processor can run. Only
+/// [`resident_loops`] creates it.
 #[derive(Debug, Clone, Copy)]
 pub struct ResidentLoop {
     build: &'static Build,
@@ -135,7 +135,7 @@ fn shapes(build: &Build) -> impl Iterator<Item = KernelShape> {
 
 /// Returns the resident loops of a kernel with one kind of store that this processor can run. They are sorted by
 /// vector width, widest first, and then by unroll factor, largest first.
-pub fn resident(kernel: Kernel, stores: Stores) -> Vec<ResidentLoop> {
+pub fn resident_loops(kernel: Kernel, stores: Stores) -> Vec<ResidentLoop> {
     let mut found: Vec<ResidentLoop> = builds()
         .filter(|build| build.resident && build.kernel == kernel && build.shape.stores == stores)
         .filter(|build| build.shape.isa.is_available())

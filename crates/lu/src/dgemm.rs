@@ -48,7 +48,7 @@ pub fn measure(
 ) -> Result<Vec<f64>, TeamError> {
     let engine = GemmEngine::new(multiplier);
     let found = AtomicU64::new(0);
-    let parts = team.map(|member| {
+    let parts = team.run_and_collect(|member| {
         engine.use_one_thread();
         // Filling the matrices of an emulated CPU takes seconds, as the estimate does.
         let max = SLOW_FROM_SMALL * time.as_secs_f64();

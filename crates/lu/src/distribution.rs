@@ -90,7 +90,7 @@ impl ColumnDistribution {
 
     /// Returns the columns among `columns` that `thread` generates; `all` is the number of threads. On each NUMA node,
     /// blocks of `together` columns are distributed cyclically over its threads.
-    pub fn generated_by(
+    pub fn thread_columns(
         &self,
         thread: usize,
         all: usize,
@@ -134,7 +134,7 @@ mod tests {
             let distribution = ColumnDistribution::new(&nodes, order, 32, 1024);
             let mut makers = vec![0; order + 1];
             for (thread, node) in nodes.iter().enumerate() {
-                for column in distribution.generated_by(thread, nodes.len(), 0..order + 1, 16) {
+                for column in distribution.thread_columns(thread, nodes.len(), 0..order + 1, 16) {
                     makers[column] += 1;
                     assert!(distribution.column_node(column) == *node);
                 }

@@ -17,7 +17,7 @@ use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_measure::{Failure, Fraction, Seconds};
 use nodegauge_team::{Team, TeamError};
 use schedule::LuSchedule;
-pub use schedule::WIDEST;
+pub use schedule::MAX_UPDATE_COLUMNS;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -183,7 +183,7 @@ pub fn solve(
         singular: AtomicUsize::new(0),
     };
     let start = Instant::now();
-    let busy = team.map(|member| {
+    let busy = team.run_and_collect(|member| {
         let guard = AbandonOnPanic(&shared);
         shared.engine.use_one_thread();
         let before = ThreadCounts::now();

@@ -36,7 +36,7 @@ impl Matrix {
     ///
     /// # Errors
     /// Fails if the kernel refuses the mapping.
-    pub fn map(order: usize) -> Result<Self, Failure> {
+    pub fn allocate(order: usize) -> Result<Self, Failure> {
         let wanted = bytes(order);
         // The caller has compared the size with the available memory.
         let mapping =
@@ -94,7 +94,7 @@ impl Matrix {
 
     /// Returns the share of the resident matrix that is on huge pages, 0 to 1; `None` if the kernel does not report
     /// it.
-    pub fn on_huge_pages(&self) -> Option<Fraction> {
+    pub fn huge_page_share(&self) -> Option<Fraction> {
         let got = self.mapping.pages_got().ok()?;
         let huge = got.range(HUGE..).map(|(_, share)| Fraction(*share)).sum();
         (!got.is_empty()).then_some(huge)
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn matrix_elements_do_not_overlap() {
-        let mut matrix = Matrix::map(33).unwrap();
+        let mut matrix = Matrix::allocate(33).unwrap();
         for j in 0..=33 {
             matrix.column(j).iter_mut().enumerate().for_each(|(i, x)| *x = (i * 100 + j) as f64);
         }

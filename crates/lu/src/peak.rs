@@ -245,7 +245,7 @@ mod registers {
 
 /// Returns double-precision loops without fused multiply-adds that [`loops`] does not contain: a scalar loop,
 /// and loops with each kind of vector that has fused instructions. Narrow vectors come first.
-pub fn without_fma() -> Vec<PeakLoop> {
+pub fn loops_without_fma() -> Vec<PeakLoop> {
     let mut all = Vec::new();
     #[cfg(target_arch = "x86_64")]
     {
@@ -306,7 +306,7 @@ pub struct Burst {
 impl Burst {
     /// Returns the number of operations per cycle and thread, for a burst on `threads` threads; `None` if the clock
     /// is unknown.
-    pub fn per_cycle(&self, threads: usize) -> Option<f64> {
+    pub fn flops_per_cycle(&self, threads: usize) -> Option<f64> {
         Some(self.rate.0 / threads as f64 / self.clock?.0)
     }
 }
@@ -368,7 +368,7 @@ pub fn bursts_in(time: Duration) -> usize {
 /// # Errors
 /// Fails if a thread fails.
 pub fn burst(team: &mut Team, kernel: &PeakLoop) -> Result<Burst, TeamError> {
-    let parts = team.map(|member| {
+    let parts = team.run_and_collect(|member| {
         member.barrier();
         let mut clock = WorkClock::start();
         let start = Instant::now();
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn peak_loops_count_their_operations() {
-        for kernel in loops().iter().chain(&without_fma()) {
+        for kernel in loops().iter().chain(&loops_without_fma()) {
             // SAFETY: as in `measure`.
             let operations = unsafe { (kernel.run)() };
             assert!(operations >= 2 * ITERATIONS * 8 && operations.is_multiple_of(2 * ITERATIONS));
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn peak_rate_includes_all_threads() {
+    fn peak_rate_is_the_rate_of_the_best_burst() {
         let mut team = Team::start(&[Vec::new(), Vec::new()]).unwrap();
         let kernel = *loops().last().unwrap();
         let rounds = bursts_in(Duration::from_millis(50));
@@ -441,8 +441,8 @@ mod tests {
         assert!(peak.best_rate().0 > 0.0 && peak.kernel.element == "f32");
         assert!(peak.bursts.iter().all(|burst| burst.rate <= peak.best_rate()));
         let at = |clock| Burst { clock, ..peak.best_burst() };
-        assert_eq!(at(None).per_cycle(2), None);
-        assert_eq!(at(Some(Hertz(1e9))).per_cycle(2), Some(peak.best_rate().0 / 2.0 / 1e9));
+        assert_eq!(at(None).flops_per_cycle(2), None);
+        assert_eq!(at(Some(Hertz(1e9))).flops_per_cycle(2), Some(peak.best_rate().0 / 2.0 / 1e9));
     }
 
     #[test]

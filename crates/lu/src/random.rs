@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn part_of_sequence_is_reproducible() {
+    fn part_of_sequence_equals_range_of_whole_sequence() {
         let sequence = Sequence::new(42);
         let mut whole = vec![0.0; 1000];
         sequence.fill(0, &mut whole);

@@ -87,7 +87,7 @@ fn fill_columns(
     let view = matrix.view();
     let distribution = matrix.distribution();
     team.run(|member| {
-        for j in distribution.generated_by(member.index, member.count, columns.clone(), COLUMNS) {
+        for j in distribution.thread_columns(member.index, member.count, columns.clone(), COLUMNS) {
             // SAFETY: only this thread writes column j, which lies in the borrowed matrix.
             let out = unsafe { std::slice::from_raw_parts_mut(view.at(0, j), view.n) };
             source.column(j, out);
@@ -105,7 +105,7 @@ pub fn check(
     x: &[f64],
 ) -> Result<ScaledResidual, TeamError> {
     let n = x.len();
-    let parts = team.map(|member| {
+    let parts = team.run_and_collect(|member| {
         let mut product = vec![0.0; n];
         let mut sums = vec![0.0; n];
         let mut column = vec![0.0; n];

@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_of_literature_have_known_memory() {
+    fn processors_of_literature_have_known_bandwidth_and_clock() {
         assert_eq!(node_bandwidth("AMD EPYC 7H12 64-Core Processor", 2), 409.6e9);
         assert_eq!(node_bandwidth("AMD EPYC 9654 96-Core Processor", 2), 921.6e9);
         assert_eq!(node_bandwidth("AMD EPYC 7F52 16-Core Processor", 2), 409.6e9);

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn smallest_limit_of_parent_groups_counts() {
+    fn smallest_limit_of_parent_groups_is_used() {
         let (_folder, root) = tree(&[
             ("proc/self/cgroup", "0::/job/step\n"),
             ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),

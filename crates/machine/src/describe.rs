@@ -59,7 +59,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         governor: if live { host::governors(root, &cpus).into_keys().next() } else { None },
         circumstances: live.then(|| host::circumstances(root, variables(root))),
         software: live.then(|| software::software(root)),
-        devices: devices::described(topology, root, options.passive),
+        devices: devices::describe_devices(topology, root, options.passive),
         disks: if live { disks::disks(root) } else { Vec::new() },
         source: topology.source.kind(),
         processor,
@@ -328,7 +328,7 @@ fn system_memory_entry(
         };
         entry.memory.as_ref().map(|memory| (memory, of))
     });
-    let bandwidth = dimms::bandwidth(
+    let bandwidth = dimms::describe_memory(
         options.dimms,
         firmware.as_ref(),
         known.as_ref().map(|(memory, of)| (*memory, of.as_str())),
@@ -344,7 +344,7 @@ fn system_memory_entry(
     let total = info.total.map(|total| total.saturating_sub(of_devices));
     Memory {
         bytes: if live { total } else { described.filter(|bytes| *bytes > 0) },
-        available: if live { memory::left(root) } else { None },
+        available: if live { memory::remaining(root) } else { None },
         cgroup_limit: limits.memory,
         process_limit: own.memory,
         swap_used: info.swap_used,

@@ -29,7 +29,7 @@ const PCI_IDS: [&str; 3] =
 
 /// Describes the devices of `topology`. The files of a live machine are read below `root`. With `passive`, no vendor's
 /// library is queried.
-pub(crate) fn described(topology: &Topology, root: &SysRoot, passive: bool) -> Vec<Device> {
+pub(crate) fn describe_devices(topology: &Topology, root: &SysRoot, passive: bool) -> Vec<Device> {
     let live = (topology.source == TopologySource::Live).then_some(root);
     let some = live.filter(|_| !topology.devices.is_empty());
     let names = some.and_then(|live_root| PCI_IDS.iter().find_map(|path| live_root.text(path)));
@@ -41,7 +41,7 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot, passive: bool) -> V
             if let Some(live_root) = live {
                 add_kernels_view(&mut device, pci, live_root);
             }
-            let known = catalog::identified(&device.identification)
+            let known = catalog::find_by_ids(&device.identification)
                 .or_else(|| catalog::find(device.name.as_deref()?));
             device.name = device
                 .name
@@ -71,7 +71,7 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot, passive: bool) -> V
 /// Returns the devices of a live machine that placement uses: computing devices that this process can access,
 /// regardless of environment variables, and all devices that do not compute.
 pub fn placement_devices(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
-    let described = described(topology, root, false);
+    let described = describe_devices(topology, root, false);
     let mut reached = Vec::new();
     for (device, pci) in described.iter().zip(&topology.devices) {
         if !pci.computes() || visible::access_problem(device, pci, root).is_none() {

@@ -371,7 +371,7 @@ fn population(modules: &Modules) -> String {
 /// Determines the channels, the speed and the theoretical bandwidth of a node's memory from the first available
 /// source: the option, the firmware, or the catalog entry of the processor. In a `guest`, the value of the catalog
 /// is an upper bound, and `sockets` must be the result of [`sockets_behind_guest`].
-pub fn bandwidth(
+pub fn describe_memory(
     option: Option<DimmSpec>,
     firmware: Option<&Modules>,
     catalog: Option<(&SocketMemory, &str)>,
@@ -393,7 +393,7 @@ pub fn bandwidth(
         technology = firmware.and_then(|modules| modules.technology.clone());
         basis = "option";
         let limited = exceeded.map_or_else(String::new, |(max, of)| {
-            format!("; {of} has {max} channels, each with several modules")
+            format!("; a node with {of} has {max} channels, so that each has several modules")
         });
         detail = format!(
             "{} x {} MT/s x {bytes} B, from --dimms {spec}{limited}",

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn check_ids_are_distinct() {
+    fn ids_of_checks_are_distinct() {
         let checks = LIVE_CHECKS.iter().chain(&DESCRIBED_CHECKS);
         let mut ids: Vec<&str> = checks.map(|(id, ..)| *id).collect();
         ids.extend(errors::IDS);

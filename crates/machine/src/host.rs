@@ -257,7 +257,7 @@ pub fn circumstances(
         environment: environment.filter(|(name, _)| is_runtime_variable(name)).collect(),
         uptime_seconds: uptime(root),
         boot_parameters: boot_parameters(root),
-        inherited: inherited(root),
+        inherited: inherited_settings(root),
         firmware: firmware(root),
     }
 }
@@ -291,7 +291,7 @@ fn has_digits(text: &str, count: usize) -> bool {
 }
 
 /// Returns the CPUs and the memory policy that this process has inherited. A recorded machine has no memory policy.
-pub fn inherited(root: &SysRoot) -> Option<Inherited> {
+pub fn inherited_settings(root: &SysRoot) -> Option<Inherited> {
     let status = root.text("proc/self/status")?;
 
     // A container may deny this system call.
@@ -311,7 +311,7 @@ fn list_in(status: &str, key: &str) -> Option<Vec<u32>> {
 }
 
 /// Returns the CPUs that are present but offline.
-pub fn offline(root: &SysRoot) -> Option<Vec<u32>> {
+pub fn offline_cpus(root: &SysRoot) -> Option<Vec<u32>> {
     let present = root.numbers("sys/devices/system/cpu/present")?;
     let online = root.numbers("sys/devices/system/cpu/online")?;
     Some(present.into_iter().filter(|cpu| online.binary_search(cpu).is_err()).collect())
@@ -371,14 +371,14 @@ mod tests {
         assert_eq!((kernel(&root), name(&root), container(&root)), (None, None, None));
         assert!(governors(&root, &[0, 1]).is_empty());
         assert_eq!(
-            (turbo(&root), smt(&root), offline(&root), is_root(&root)),
+            (turbo(&root), smt(&root), offline_cpus(&root), is_root(&root)),
             (None, None, None, None)
         );
         assert_eq!(firmware(&root), None);
     }
 
     #[test]
-    fn unknown_firmware_date_is_unchanged() {
+    fn firmware_date_is_converted_only_from_us_format() {
         assert_eq!(iso_date("12/01/2023").as_deref(), Some("2023-12-01"));
         for other in ["2023-12-01", "12/01/23", "1/2/2023", "12/01/2023/4", ""] {
             assert_eq!(iso_date(other), None, "{other}");

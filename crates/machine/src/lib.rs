@@ -36,7 +36,7 @@ mod usable_cpus;
 pub use describe::{DescribeOptions, core_peak, describe};
 pub use dimms::{DimmSpec, node_bandwidth};
 pub use doctor::{OTHER_LOAD, examine};
-pub use host::{inherited, is_runtime_variable, name as host_name, uptime_in_words};
+pub use host::{inherited_settings, is_runtime_variable, name as host_name, uptime_in_words};
 pub use ids::{CpuId, NumaNodeId};
 pub use root::{SysRoot, list as number_list, number_ranges};
 pub use topology::{Topology, TopologySource};

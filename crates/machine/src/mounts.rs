@@ -122,7 +122,7 @@ const MAX_MOUNTS: usize = 200;
 
 /// Returns the file systems that store data, by mount point. No file system is accessed, because access to a server
 /// that does not respond would block.
-pub(crate) fn stored(root: &SysRoot) -> BTreeMap<String, MountedFileSystem> {
+pub(crate) fn data_mounts(root: &SysRoot) -> BTreeMap<String, MountedFileSystem> {
     let text = root.bytes("proc/self/mountinfo").unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let mut found = BTreeMap::new();
@@ -170,7 +170,7 @@ garbage";
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("proc/self")).unwrap();
         std::fs::write(folder.path().join("proc/self/mountinfo"), MOUNTS).unwrap();
-        let found = stored(&SysRoot::recorded(folder.path()));
+        let found = data_mounts(&SysRoot::recorded(folder.path()));
         let reported: Vec<String> =
             found.iter().map(|(at, mount)| format!("{at}: {mount}")).collect();
         assert_eq!(
@@ -184,6 +184,6 @@ garbage";
         );
         assert!(is_remote(&found, Path::new("/home/me/lib.so")));
         assert!(!is_remote(&found, Path::new("/homes/lib.so")));
-        assert!(stored(&SysRoot::recorded("/nonexistent")).is_empty());
+        assert!(data_mounts(&SysRoot::recorded("/nonexistent")).is_empty());
     }
 }

@@ -75,7 +75,7 @@ impl PciDevice {
         self.bridges.first().is_some_and(|port| other.bridges.first() == Some(port))
     }
 
-    /// True if the device is near to one of `cpus`; `None` if its CPUs are unknown.
+    /// True if the device is near one of `cpus`; `None` if its CPUs are unknown.
     pub fn is_near(&self, cpus: &[CpuId]) -> Option<bool> {
         (!self.cpus.is_empty()).then(|| cpus.iter().any(|cpu| self.cpus.contains(cpu)))
     }
@@ -105,7 +105,7 @@ fn identification(vendor: u16, device: u16) -> String {
 
 /// Returns the devices that the kernel lists below `root`, in the order of the bus. Drivers number devices of one model
 /// in this order.
-pub fn listed(root: &SysRoot) -> Vec<PciDevice> {
+pub fn list_devices(root: &SysRoot) -> Vec<PciDevice> {
     root.names(BUS).into_iter().filter_map(|address| read(root, address)).collect()
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn link(root: &SysRoot, address: &str, port: Option<&str>) -> PciLink
         width,
         most_transfers_per_s: max.map(|own| port_speed.map_or(own, |above| own.min(above))),
         most_width: most_width.map(|own| port_lanes.map_or(own, |above| own.min(above))),
-        bytes_per_s: now.zip(width).map(|(now, width)| PciLink::rate(now, width)),
+        bytes_per_s: now.zip(width).map(|(now, width)| PciLink::bandwidth(now, width)),
     }
 }
 

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn smallest_remaining_memory_counts() {
+    fn smallest_remaining_memory_is_used() {
         assert_eq!(limits_from("unlimited", "unlimited"), ProcessLimits::default());
         let address_space = ProcessLimits { memory: Some(8192), memory_left: Some(8192 - 3072) };
         assert_eq!(limits_from("8192", "unlimited"), address_space);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_this_process_are_read() {
+    fn live_process_limit_has_remaining_memory() {
         assert_eq!(limits(&SysRoot::recorded("/nonexistent")), ProcessLimits::default());
         let live = limits(&SysRoot::live());
         assert_eq!(live.memory.is_some(), live.memory_left.is_some());

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn peak_of_two_genoas_uses_base_clock() {
+    fn peak_is_cores_times_clock_times_flops_per_cycle() {
         assert_eq!(peak(192, Hertz(2.4e9), 16), FlopsPerSec(7.3728e12));
         // T2K has 16 cores at 2.3 GHz.
         assert_eq!(peak(16, Hertz(2.3e9), 4), FlopsPerSec(147.2e9));

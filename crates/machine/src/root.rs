@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn keyed_numbers_are_converted_to_bytes() {
+    fn keyed_numbers_in_kb_are_converted_to_bytes() {
         let text =
             "MemTotal:       24684084 kB\nMemFree: 1 kB\nHugePages_Total:       3\nnr_periods 7";
         assert_eq!(keyed(text, "MemTotal"), Some(24_684_084 << 10));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_files_are_unknown() {
+    fn values_of_missing_files_are_unknown() {
         let root = SysRoot::recorded("/nonexistent");
         assert!(!root.is_live());
         assert_eq!(root.text("proc/meminfo"), None);

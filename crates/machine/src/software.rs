@@ -112,7 +112,7 @@ const LIBRARIES: [&str; 42] = [
 
 /// Describes the software of the node.
 pub(crate) fn software(root: &SysRoot) -> Software {
-    let mounts = mounts::stored(root);
+    let mounts = mounts::data_mounts(root);
     Software {
         distribution: distribution(root),
         sysctl: known(&SYSCTL, |name| root.text(&format!("proc/sys/{}", name.replace('.', "/")))),

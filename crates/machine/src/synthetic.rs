@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptions_from_the_literature_are_accepted() {
+    fn descriptions_in_hwloc_syntax_are_accepted() {
         for text in [
             "Package:4 NUMANode:1 Core:4 PU:1",
             "Package:2 NUMANode:4 L3Cache:4(size=16MB) L2Cache:4 L1dCache:1 Core:1 PU:1",

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn xml_of_hwloc_3_is_refused() {
+    fn xml_version_of_hwloc_3_is_recognised() {
         assert_eq!(newer_xml_version("<topology version=\"3.0\">"), Some("3.0"));
         assert_eq!(newer_xml_version("<topology version=\"2.0\">"), None);
     }

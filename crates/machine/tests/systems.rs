@@ -63,7 +63,7 @@ fn check(path: &Path) {
         .unwrap_or_else(|error| panic!("{name}: {error}"));
     let root = SysRoot::recorded(path.with_extension(""));
     let mut topology = topology(&case);
-    topology.devices = pci::listed(&root);
+    topology.devices = pci::list_devices(&root);
     let machine = describe(&topology, &root, &DescribeOptions::default());
     let json = serde_json::to_value(&machine).unwrap();
     for (pointer, wanted) in &case.machine {

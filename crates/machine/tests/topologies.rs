@@ -21,7 +21,7 @@ fn machine(name: &str) -> Machine {
 }
 
 #[test]
-fn hardware_threads_count_as_cores_without_cores() {
+fn hardware_threads_count_as_cores_in_a_topology_without_cores() {
     let sandbox = synthetic("Package:2 L3Cache:2(size=4MB) PU:4");
     assert_eq!((sandbox.cores.len(), sandbox.threads.len()), (16, 16));
     assert_eq!(sandbox.cores, (0..16).collect::<Vec<_>>());
@@ -31,7 +31,7 @@ fn hardware_threads_count_as_cores_without_cores() {
 }
 
 #[test]
-fn caches_in_front_of_memory_are_separate() {
+fn memory_side_caches_are_not_last_level_caches() {
     let memory_mode = recorded("memory-mode");
     let sizes: Vec<_> = memory_mode.nodes.iter().map(|node| node.cache_bytes).collect();
     assert_eq!(sizes, [Some(1 << 30), Some(1 << 30)]);
@@ -49,7 +49,7 @@ fn caches_in_front_of_memory_are_separate() {
 }
 
 #[test]
-fn unusable_and_absent_cpus_are_distinguished() {
+fn unusable_cpus_are_listed_by_numa_node_and_do_not_count_as_threads() {
     let job = machine("cpuset");
     let cpus: Vec<_> =
         job.numa_nodes.iter().map(|node| (node.cpus.clone(), node.unusable_cpus.clone())).collect();
@@ -87,7 +87,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn unreadable_topology_file_has_hint() {
+fn unreadable_topology_file_is_refused_with_an_explanation() {
     let newer = refusal("<topology version=\"3.0\">\n</topology>\n");
     assert!(newer.contains("--export-xml-flags v2"), "{newer}");
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/two-kinds.xml");

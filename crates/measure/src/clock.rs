@@ -91,7 +91,7 @@ fn clock_quality(mut read: impl FnMut() -> Duration) -> ClockQuality {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn clock_advances() {
+    fn clock_granularity_is_less_than_10_ms() {
         let quality = super::quality();
         assert!(quality.granularity.0 > 0.0 && quality.granularity.0 < 1e-2);
         assert!(quality.overhead.0 >= 0.0);

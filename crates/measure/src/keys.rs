@@ -126,7 +126,7 @@ impl Key {
         self
     }
 
-    /// Returns the key with another role or type for one kind of figure.
+    /// Returns the key with another role for one kind of figure; `reason` states why the role differs.
     #[doc(hidden)]
     pub const fn except(mut self, role: Role, reason: &'static str) -> Self {
         self.role = role;

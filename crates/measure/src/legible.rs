@@ -198,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn long_message_has_six_lines_and_its_hint() {
+    fn long_message_has_six_lines_including_hint() {
         let short = Failure::usage("wrong").hint("right");
         assert_eq!(failure(&short), short.to_string());
         let long = format!("cc fails:\n\n{}", "an error\n".repeat(20));

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notice_with_a_hint_fits_one_line_of_a_page() {
+    fn single_line_of_notice_includes_hint() {
         let notice =
             Notice::new(NoticeId::Budget, "stream", "no time for add").hint("use --budget 9");
         assert_eq!(notice.single_line(), "no time for add; use --budget 9");

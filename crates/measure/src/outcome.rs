@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_exit_code_depends_on_figures() {
+    fn failure_after_measured_value_is_unmet() {
         let mut failed =
             Outcome { failure: Some(Failure::missing("no memory")), ..Outcome::default() };
         assert_eq!(failed.ending_failure().unwrap().kind, FailureKind::Missing);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupted_gauge_interrupts_outcome() {
+    fn extended_outcome_keeps_interruption_or_first_stop() {
         let ended = |stop| Outcome { stop, ..Outcome::default() };
         let joined = |first, second| {
             let mut outcome = ended(first);

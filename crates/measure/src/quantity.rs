@@ -144,7 +144,7 @@ impl Bytes {
     }
     /// Formats the size in the largest unit up to GiB of which it is a multiple, without a blank, for texts that
     /// are parsed again: `3KiB`, `1000B`.
-    pub fn exact(self) -> String {
+    pub fn exact_text(self) -> String {
         let mut prefixes = [UnitPrefix::Gibi, UnitPrefix::Mebi, UnitPrefix::Kibi].into_iter();
         let prefix = prefixes.find(|prefix| self.0 > 0 && self.0.is_multiple_of(prefix.multiple()));
         let prefix = prefix.unwrap_or(UnitPrefix::One);
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn oversized_values_are_refused_without_overflow() {
+    fn oversized_sizes_are_refused_and_byte_arithmetic_saturates() {
         assert_eq!("1024TiB".parse(), Ok(MAX_BYTES));
         let (half, whole) = (u64::MAX / 2 + 1, u64::MAX);
         for text in [half.to_string(), whole.to_string(), "1025TiB".into(), "4194304.5GiB".into()] {
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_has_no_minus_sign() {
+    fn small_numbers_are_rounded_and_zero_has_no_minus_sign() {
         let small = [0.105, 0.0995, 0.009, 0.00032, 1.4e-8, 0.0].map(significant);
         assert_eq!(small, ["0.105", "0.100", "0.0090", "0.00032", "0.000000014", "0.000"]);
         assert_eq!([0.9999, 1.0, 0.95].map(change_in_words), ["+0.0 %", "+0.0 %", "-5.0 %"]);
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn decimal_units_are_smaller_than_binary_units() {
+    fn kb_is_1000_bytes_and_kib_is_1024_bytes() {
         assert_eq!("2GiB".parse(), Ok(Bytes::gib(2)));
         assert_eq!("2GB".parse(), Ok(Bytes(2_000_000_000)));
         assert_eq!("1.5KiB".parse(), Ok(Bytes(1536)));

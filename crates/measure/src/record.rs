@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn record_ids_sort_by_time() {
+    fn record_ids_contain_time_and_are_unique() {
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
         let before = now();
         let id: ulid::Ulid = new_id().parse().unwrap();

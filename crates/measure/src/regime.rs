@@ -123,11 +123,11 @@ pub fn may_share_regime(x: f64, y: f64) -> bool {
 /// Returns the regime (index into `regimes`) of a sample with the round trips `before` and `after`. Returns `None` if
 /// the two round trips belong to different regimes, because the hypervisor moved the CPUs during the sample.
 pub fn assign(regimes: &[Regime], before: f64, after: f64) -> Option<usize> {
-    containing(regimes, before).filter(|index| containing(regimes, after) == Some(*index))
+    find_containing(regimes, before).filter(|index| find_containing(regimes, after) == Some(*index))
 }
 
 /// Returns the first regime (index into `regimes`) that contains a round trip; `None` if none does.
-pub(crate) fn containing(regimes: &[Regime], round_trip: f64) -> Option<usize> {
+pub(crate) fn find_containing(regimes: &[Regime], round_trip: f64) -> Option<usize> {
     regimes.iter().position(|regime| regime.contains(round_trip))
 }
 

@@ -463,7 +463,7 @@ pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &st
 ///
 /// # Errors
 /// Fails with the first error if no combination is supported, and with any error that does not depend on the machine.
-pub fn keep<S: Setting, C>(
+pub fn keep_supported<S: Setting, C>(
     all: impl IntoIterator<Item = (Vec<S>, Result<C, Failure>)>,
     settings_of: impl Fn(&C) -> &[S],
     gauge: &str,

@@ -8,7 +8,7 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn user_budget_starts_with_command() {
+fn given_budget_starts_with_the_command_and_a_default_budget_later() {
     clock::start_budget();
     clock::advance_clock(7 * SECOND);
     let time = 10 * SECOND;

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn saved_curves_change_protocol_at_the_known_sizes() {
+    fn saved_curve_changes_protocol_at_16_kib() {
         // OSU 7.2 with Open MPI 4.1.4 and MPICH 4.0.2 on a Zen 4 guest, microseconds.
         let zen = [
             0.13, 0.12, 0.12, 0.14, 0.13, 0.13, 0.12, 0.18, 0.19, 0.21, 0.24, 0.30, 0.44, 0.73,

@@ -212,7 +212,7 @@ pub(crate) fn unresponsive_host(mpi: &Starter<'_>, host: &str, why: &str) -> Mea
         ..result::unstarted_config(mpi, Some(Distance::OtherHost))
     };
     let pattern = mpi.options.patterns.first().copied().unwrap_or(Pattern::Latency);
-    result::missing(mpi, pattern, &config, &format!("{host} cannot be used: {why}"))
+    result::missing_measurement(mpi, pattern, &config, &format!("{host} cannot be used: {why}"))
 }
 
 #[cfg(test)]

@@ -198,7 +198,8 @@ impl MessagesPlan {
                 None => {}
             }
         }
-        let lacking = self.options.patterns.iter().filter(|pattern| !transport::has(**pattern));
+        let lacking =
+            self.options.patterns.iter().filter(|pattern| !transport::supports(**pattern));
         let names: Vec<&str> = lacking.map(|pattern| pattern.name()).collect();
         let nothing = names.len() == self.options.patterns.len();
         if !names.is_empty() && (self.options.named || nothing) {
@@ -209,7 +210,7 @@ impl MessagesPlan {
             self.leave_out(text);
         }
         for launch in &mut self.launches {
-            launch.patterns.retain(|pattern| transport::has(*pattern));
+            launch.patterns.retain(|pattern| transport::supports(*pattern));
         }
         self.launches.retain(|launch| !launch.patterns.is_empty());
         self.notices.retain(|notice| notice.id != NoticeId::FewerThreads);

@@ -114,7 +114,7 @@ fn run(
     }
     for (mpicc, why) in &choice.unusable {
         for pattern in &plan.options.patterns {
-            outcome.measurements.push(result::unusable(*pattern, mpicc, why));
+            outcome.measurements.push(result::unusable_measurement(*pattern, mpicc, why));
         }
     }
     let topology = &site.topology;
@@ -437,7 +437,7 @@ fn finish(
         stop: (report.broken == Some(IncompleteStart::Interrupted)).then_some(Stop::Interrupted),
         ..Outcome::default()
     };
-    for missing in result::refused(starter, &report) {
+    for missing in result::refused_measurements(starter, &report) {
         if starter.options.named {
             outcome.measurements.push(missing);
         } else {
@@ -602,6 +602,6 @@ fn failed(starter: &Starter<'_>, launch: &Launch, error: &MessagesError) -> Vec<
     launch
         .patterns
         .iter()
-        .map(|pattern| result::missing(starter, *pattern, &config, &reason))
+        .map(|pattern| result::missing_measurement(starter, *pattern, &config, &reason))
         .collect()
 }

@@ -61,7 +61,7 @@ fn connect_to_self() -> std::io::Result<TcpStream> {
 }
 
 /// True if the built-in transport supports this pattern.
-pub(crate) fn has(pattern: Pattern) -> bool {
+pub(crate) fn supports(pattern: Pattern) -> bool {
     matches!(pattern.row().participants, Participants::Pair | Participants::Pairs)
 }
 
@@ -97,7 +97,7 @@ impl RankJob {
     ) -> Option<Self> {
         let RankLocations::Here(_) = &launch.ranks else { return None };
         let mut patterns = Vec::new();
-        for pattern in launch.patterns.iter().copied().filter(|pattern| has(*pattern)) {
+        for pattern in launch.patterns.iter().copied().filter(|pattern| supports(*pattern)) {
             let mut sizes = Vec::new();
             for bytes in launch.valid_sizes(pattern, options) {
                 let (warm_up, timed) = options.operation_counts(pattern, bytes);

@@ -102,7 +102,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             section.push(summary);
         }
         // A page with several gauges shows only the facts that are needed to understand the row.
-        evidence::how(&mut section, &all, detail == Detail::Brief);
+        evidence::add_notes(&mut section, &all, detail == Detail::Brief);
         evidence::doubts(&mut section, &all);
         if detail == Detail::Brief && all.iter().all(|row| row.is_own()) {
             section.note_if("note", notice(record, NoticeId::Method));
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn brief_view_has_no_curves() {
+    fn brief_view_has_only_one_table() {
         let tables = |detail| {
             let sections = sections(&recorded(), detail);
             let blocks = sections.into_iter().flat_map(|section| section.blocks);

@@ -215,7 +215,7 @@ impl PreparedCheck {
             "deadline",
             format!("no verdict within {:.1} s", self.request.time.as_secs_f64()),
         );
-        let line = check::line(&self.host, NodeVerdict::Unknown, Some(&remark), "");
+        let line = check::verdict_line(&self.host, NodeVerdict::Unknown, Some(&remark), "");
         ending.watch(self.deadline, line, self.request.codes.unknown, self.caller.outputs);
     }
 }
@@ -268,8 +268,8 @@ impl Check<'_> {
         self.next_state(state, saved, &examination)
     }
 
-    /// Examines the node repeatedly while other programs use it, for a share of the time, because a job may just be
-    /// ending.
+    /// Examines the node repeatedly until no other program uses it, for at most a tenth of the remaining time. A job may
+    /// just be ending.
     fn wait_until_idle(
         &mut self,
         mut examination: Examination,

@@ -2,7 +2,7 @@
 
 use crate::config::NoiseConfig;
 use crate::lengths::Lengths;
-use crate::sources::{Measured, SourceReading};
+use crate::sources::{MeasuredPeriod, SourceReading};
 use crate::{GAUGE, TEST, barrier};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_detours::{MIN_DETOUR_RATIO, Recording, record};
@@ -108,7 +108,7 @@ impl PlannedRun for NoisePlan {
         let mut config = run.config(places.len());
         config.cpus =
             Some(places.iter().map(|place| place.iter().map(|cpu| cpu.0).collect()).collect());
-        let measured = Measured {
+        let measured = MeasuredPeriod {
             seconds: elapsed,
             cpus: &cpus,
             lengths: &run.lengths,
@@ -131,9 +131,9 @@ impl PlannedRun for NoisePlan {
 fn figures(series: &Series, config: &NoiseConfig) -> Vec<Measurement> {
     let judged = series.one_regime(&[]);
     let available = Measurement::new(GAUGE, TEST, "available", Unit::Factor);
-    let available = series.timed(&judged, (0, 0), available, Quoted::Median, &|seconds| seconds);
+    let available = series.figure(&judged, (0, 0), available, Quoted::Median, &|seconds| seconds);
     let longest = Measurement::new(GAUGE, TEST, "longest", Unit::Seconds);
-    let longest = series.timed(&judged, (0, 1), longest, Quoted::Median, &|seconds| seconds);
+    let longest = series.figure(&judged, (0, 1), longest, Quoted::Median, &|seconds| seconds);
     let mut all = Vec::new();
     for figure in [available, longest].into_iter().flatten() {
         all.push(series.judged(0, figure.config(config).with_validity(Validity::valid())));
@@ -156,7 +156,7 @@ impl NoiseRun {
     /// Records the detours of all CPUs simultaneously. The parts of the sample are the share of the time that the loop
     /// got, and the length of the longest detour in seconds, which is at least the time of a pass.
     fn turn(&mut self, team: &mut Team) -> Result<Vec<Sample>, TurnFailure> {
-        let recordings = team.map(|member| {
+        let recordings = team.run_and_collect(|member| {
             member.barrier();
             record(TURN)
         })?;

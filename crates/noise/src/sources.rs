@@ -44,7 +44,7 @@ struct TaskTimes {
 }
 
 /// Measurement to which the increases of the counters are related.
-pub(crate) struct Measured<'a> {
+pub(crate) struct MeasuredPeriod<'a> {
     /// Time between the two readings of the counters, seconds.
     pub seconds: f64,
     /// CPUs on which the loop ran.
@@ -76,7 +76,7 @@ impl SourceReading {
 
     /// Returns the sources whose counters grew since `earlier` on the measuring CPUs: the most frequent interrupts and
     /// softirqs, stolen time, and the tasks that took the most time.
-    pub(crate) fn since(&self, earlier: &Self, measured: &Measured<'_>) -> Vec<NoiseSource> {
+    pub(crate) fn since(&self, earlier: &Self, measured: &MeasuredPeriod<'_>) -> Vec<NoiseSource> {
         let mut sources = Vec::new();
         sources.extend(frequent_events(
             "interrupt",
@@ -100,7 +100,7 @@ impl SourceReading {
 
     /// Returns the tasks that ran on the measuring CPUs, largest share of the time first. Threads with the same name
     /// are one source.
-    fn tasks_since(&self, earlier: &Self, measured: &Measured<'_>) -> Vec<NoiseSource> {
+    fn tasks_since(&self, earlier: &Self, measured: &MeasuredPeriod<'_>) -> Vec<NoiseSource> {
         let mut by_name: BTreeMap<(&str, bool), TaskTimes> = BTreeMap::new();
         for (id, task) in &self.tasks {
             if !measured.cpus.contains(&task.cpu) {
@@ -140,7 +140,7 @@ fn frequent_events(
     kind: &str,
     now: &BTreeMap<String, u64>,
     before: &BTreeMap<String, u64>,
-    measured: &Measured<'_>,
+    measured: &MeasuredPeriod<'_>,
 ) -> Vec<NoiseSource> {
     let mut grown = Vec::new();
     for (name, count) in now {
@@ -245,8 +245,8 @@ mod tests {
 
     const INTERRUPTS: &str = "            CPU0       CPU1       \n  9:          0          3   IO-APIC   9-fasteoi   acpi\nLOC:    1000       2000   Local timer interrupts\nERR:          0\n";
 
-    fn measured(lengths: &Lengths) -> Measured<'_> {
-        Measured { seconds: 10.0, cpus: &[0, 1], lengths, recorded: 10.0 }
+    fn measured(lengths: &Lengths) -> MeasuredPeriod<'_> {
+        MeasuredPeriod { seconds: 10.0, cpus: &[0, 1], lengths, recorded: 10.0 }
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let available = all.iter().find(|(m, _)| m.name == "available")?;
     let lost = Fraction(1.0 - available.0.value?);
     Some(format!(
-        "The node takes {} of the time of a program, {:.0} times per second and CPU; the longest detour in 0.1 s is {}",
+        "The node takes {} of the time of a program, in {:.0} detours per second and CPU; the longest detour in 0.1 s is {}",
         lost.in_whole_percent(),
         config.detours_per_s?,
         quoted(longest)?

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn affinity_restricts_thread_to_cpus() {
+    fn affinity_to_a_nonexistent_cpu_is_refused() {
         assert!(!affinity().unwrap().is_empty());
         let beyond = set_affinity(&[u32::MAX]).unwrap_err();
         assert_eq!(beyond, SysError { call: "sched_setaffinity", errno: libc::EINVAL });

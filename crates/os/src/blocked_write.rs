@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_reader_receives_everything() {
+    fn reader_receives_text_longer_than_the_pipe() {
         let (mut reader, writer) = io::pipe().unwrap();
         let text: Vec<u8> = (0..1_000_000_u32).map(|at| at as u8).collect();
         let expected = text.clone();

@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn child_is_killed_first_when_memory_is_exhausted() {
+    fn child_has_the_maximum_oom_score_adjustment() {
         let script =
             "until grep -qx 1000 /proc/self/oom_score_adj; do sleep 0.01; done; echo first";
         assert_eq!(run(script, LIMITS).0, "first\n");

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_child_is_killed_on_drop() {
+    fn forked_child_is_killed_on_drop() {
         // SAFETY: the body only waits.
         let child = unsafe {
             fork(|_| {

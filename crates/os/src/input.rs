@@ -165,7 +165,7 @@ impl Input<'_> {
     ///
     /// # Errors
     /// Fails if the file cannot be read, or if there is not enough memory.
-    pub fn whole(&self) -> io::Result<Vec<u8>> {
+    pub fn read_all(&self) -> io::Result<Vec<u8>> {
         let length = usize::try_from(self.length).map_err(io::Error::other)?;
         let mut content = Vec::new();
         content.try_reserve_exact(length).map_err(io::Error::other)?;
@@ -385,7 +385,7 @@ mod tests {
             assert_eq!(&part, b"3456");
             assert_eq!(input.read_at(11, &mut part).unwrap(), 0);
         }
-        assert_eq!(input.whole().unwrap(), b"0123456789");
+        assert_eq!(input.read_all().unwrap(), b"0123456789");
         assert!(Input::open(&file, 10).is_err(), "now it is longer");
         assert!(Input::open(folder.path(), 10).is_err());
         assert!(Input::open(Path::new("/dev/zero"), 10).is_err());
@@ -398,18 +398,18 @@ mod tests {
         let long: Vec<u8> = (0..KEPT_IN_MEMORY as u32 + 5).map(|at| (at % 251) as u8).collect();
         let kept = Input::kept(long.as_slice(), 1 << 30).unwrap();
         assert!(matches!(kept.content, Content::File(_)) && kept.is_pipe());
-        assert_eq!(kept.whole().unwrap(), long);
+        assert_eq!(kept.read_all().unwrap(), long);
         assert_eq!(kept.length(), long.len() as u64);
         let short = Input::kept(&long[..100], 1 << 30).unwrap();
         assert!(matches!(short.content, Content::Memory(_)));
-        assert_eq!(short.whole().unwrap(), long[..100]);
+        assert_eq!(short.read_all().unwrap(), long[..100]);
         for longest in [99, KEPT_IN_MEMORY as u64 + 4] {
             assert!(Input::kept(long.as_slice(), longest).is_err(), "{longest}");
         }
     }
 
     #[test]
-    fn open_pipe_may_have_a_slow_writer() {
+    fn reader_waits_for_the_slow_writer_of_an_open_pipe() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         make_pipe(&pipe);

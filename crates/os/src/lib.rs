@@ -60,7 +60,7 @@ pub use memory_program::{MemoryProgram, descriptor_path};
 pub use nodegauge_abi as mpi_abi;
 pub use numa::{PolicyMode, mbind, page_nodes, policy_at, set_thread_policy, thread_policy};
 pub use output::{OutputError, OutputFile, are_one_file, resolve_links};
-pub use own_program::{own_path, own_program, take_name, with_own_program};
+pub use own_program::{own_path, own_program, set_process_name, with_own_program};
 pub use parallel::map_in_parallel;
 pub use process_memory::{allow_memory_reads, read_process_memory};
 pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
@@ -69,10 +69,10 @@ pub use spin::Spin;
 pub use stack_limit::StackLimit;
 pub use status::{describe, describe_launched, is_memory_fault};
 pub use system::{
-    SystemMemory, deny_writes_to_new_files, effective_user, end_with_parent, huge_page_bytes,
-    ignore_interrupts, interrupt_this_process, is_hangup_ignored, is_root, leave, lower_priority,
-    may_read_and_write, monotonic_nanos, page_bytes, preserve_signal_actions, process_and_thread,
-    system_memory, variable,
+    SystemMemory, deny_writes_to_new_files, effective_user, end_process, end_with_parent,
+    huge_page_bytes, ignore_interrupts, interrupt_this_process, is_hangup_ignored, is_root,
+    lower_priority, may_read_and_write, monotonic_nanos, page_bytes, preserve_signal_actions,
+    process_and_thread, system_memory, variable,
 };
 pub use trusted::{TrustError, check_trusted, read_trusted_file, read_trusted_input};
 pub use trusted_folder::{FolderTrustError, OtherUsers, TrustedFolder, check_rights};

@@ -652,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn path_without_file_name_is_refused() {
+    fn path_without_file_name_or_folder_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();

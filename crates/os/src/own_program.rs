@@ -40,7 +40,7 @@ pub fn own_program() -> io::Result<String> {
 
 /// Gives this process the name of the program if it was started by [`own_program`]. Otherwise, its name in lists of
 /// processes would be `exe`, the name of the link.
-pub fn take_name(name: &CStr) {
+pub fn set_process_name(name: &CStr) {
     if std::env::args_os().next().is_some_and(|program| program == LINK) {
         // SAFETY: the kernel copies the text, of which it uses at most 15 bytes.
         unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
@@ -81,7 +81,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn own_program_is_found_without_procfs() {
+    fn paths_of_own_program_lead_to_its_file() {
         let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
         let own = identity(&std::env::current_exe().unwrap()).unwrap();
         for path in [own_program().unwrap(), own_path().unwrap()] {

@@ -178,7 +178,7 @@ pub fn is_hangup_ignored() -> bool {
 
 /// Flushes standard output and ends the process without running the destructors of loaded libraries. Threads of a
 /// driver may still run in these libraries, and some drivers crash in this case.
-pub fn leave(code: u8) -> ! {
+pub fn end_process(code: u8) -> ! {
     // A failure is ignored, because the reader of the output may have ended.
     let _ = std::io::stdout().flush();
     // SAFETY: the call ends the process.

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn only_open_pipe_is_trusted() {
+    fn unnamed_pipe_is_trusted_and_named_pipe_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn grace_period_ends_at_deadline() {
+    fn grace_period_ends_after_its_length_or_at_the_deadline() {
         for (grace, met, end) in [(30, 65, 70), (30, 80, 70), (300, 100, 90)] {
             let time = Simulated::new();
             let calls = Cell::new(0);

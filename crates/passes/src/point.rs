@@ -99,7 +99,7 @@ impl StreamPoint {
         meet: &(dyn Fn() + Sync),
         idle: &(dyn Fn() + Sync),
     ) -> Result<Option<f64>, ArenaError> {
-        let trips = self.team.map(|member| {
+        let trips = self.team.run_and_collect(|member| {
             if member.index > 0 {
                 return None;
             }
@@ -171,7 +171,7 @@ impl StreamPoint {
     pub fn run_kernel(&mut self, i: usize) -> Result<(), ArenaError> {
         let arrays = &self.arrays;
         let each = &self.loops[i];
-        let sums = self.team.map(|member| {
+        let sums = self.team.run_and_collect(|member| {
             let args = arrays.share(member_share(member));
             // SAFETY: this processor supports the loop, and no other thread accesses the share.
             unsafe { each.run(&args) }
@@ -197,7 +197,7 @@ impl StreamPoint {
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn pass_with(&mut self, gate: RanksGate<'_>) -> Result<(Sample, Spans), ArenaError> {
+    pub fn pass_with_gate(&mut self, gate: RanksGate<'_>) -> Result<(Sample, Spans), ArenaError> {
         self.check_and_refill()?;
         let (sample, spans, sums) = self.timed(gate, None)?;
         for (i, sum) in sums.into_iter().enumerate() {
@@ -231,7 +231,7 @@ impl StreamPoint {
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn timed_part(
+    pub fn part_with_gate(
         &mut self,
         gate: RanksGate<'_>,
         part: ArrayShare,
@@ -295,7 +295,7 @@ impl StreamPoint {
     /// # Errors
     /// Fails if a thread of the team fails.
     pub fn pass(&mut self) -> Result<Sample, ArenaError> {
-        Ok(self.pass_with(None)?.0)
+        Ok(self.pass_with_gate(None)?.0)
     }
 
     /// Runs each kernel once over a part of the arrays. The next pass fills the arrays again.
@@ -303,7 +303,7 @@ impl StreamPoint {
     /// # Errors
     /// Fails if a thread of the team fails.
     pub fn part(&mut self, part: ArrayShare) -> Result<Sample, ArenaError> {
-        Ok(self.timed_part(None, part)?.0)
+        Ok(self.part_with_gate(None, part)?.0)
     }
 
     /// Compares every element of the arrays with the expected values. The first wrong value is kept and returned by
@@ -318,7 +318,7 @@ impl StreamPoint {
         let values = &self.values;
         let arrays = &self.arrays;
         let base = arrays.ranges()[0].0;
-        let outcomes = self.team.map(|member| {
+        let outcomes = self.team.run_and_collect(|member| {
             let args = arrays.share(member_share(member));
             let first = (args.at[0].addr().get() - base) as u64 / arrays.element().bytes();
             // SAFETY: the arrays are initialised, and no thread writes to them during a check.
@@ -505,7 +505,7 @@ mod tests {
             let kernels = [STREAM.as_slice(), &[Kernel::VectorTriad]].concat();
             let mut point = StreamPoint::prepare(config(element, &kernels)).unwrap();
             assert_eq!(point.arrays.count(), 4);
-            assert_eq!(point.loops()[4].kernel().counted(element), 4 * element.bytes());
+            assert_eq!(point.loops()[4].kernel().counted_bytes(element), 4 * element.bytes());
             // There are more passes and trials than the values allow unless the arrays are filled again.
             for _ in 0..60 {
                 assert_eq!(point.pass().unwrap().seconds.len(), 5);

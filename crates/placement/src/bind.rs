@@ -152,7 +152,7 @@ mod tests {
         }
 
         #[test]
-        fn spread_gives_groups_equal_thread_counts(threads in 1u32..200, groups in 1usize..16, size in 1usize..16) {
+        fn spread_gives_groups_nearly_equal_thread_counts(threads in 1u32..200, groups in 1usize..16, size in 1usize..16) {
             let mut uses = vec![0u32; groups];
             places(Bind::Spread, threads, groups * size).iter().for_each(|place| uses[place / size] += 1);
             prop_assert!(uses.iter().max().unwrap() - uses.iter().min().unwrap() <= 1, "{uses:?}");

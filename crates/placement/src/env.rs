@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn unused_runtime_variables_are_reported() {
+    fn runtime_variables_are_reported_as_honoured_or_ignored() {
         let mut request = PlacementRequest::default();
         let runtime = environment(&[
             ("GOMP_CPU_AFFINITY", "0-3"),

@@ -114,7 +114,7 @@ impl LauncherJob {
 
     /// True if an MPI launcher has started this process, as the only rank or as one of several. The output of such
     /// a process may be a pseudo-terminal of the launcher, which copies all output.
-    pub fn is_launcher_terminal() -> bool {
+    pub fn is_started_by_mpi() -> bool {
         launcher(|name| std::env::var(name).ok())
             .is_some_and(|launcher| launcher.implementation.is_some())
     }
@@ -157,7 +157,7 @@ impl LauncherJob {
     ///
     /// # Errors
     /// Returns the rank and the reason if the threads of a rank do not fit on its CPUs.
-    pub fn places(
+    pub fn place_ranks(
         &self,
         cpus: &[Vec<u32>],
         topology: &Topology,
@@ -276,7 +276,7 @@ fn node_task_count(text: &str, node: u32) -> Option<u32> {
 }
 
 /// Returns the topology in which only these CPUs are allowed.
-pub fn limited<'a>(topology: &Topology, cpus: impl IntoIterator<Item = &'a u32>) -> Topology {
+pub fn restrict_cpus<'a>(topology: &Topology, cpus: impl IntoIterator<Item = &'a u32>) -> Topology {
     let cpus: BTreeSet<u32> = cpus.into_iter().copied().collect();
     let mut limited = topology.clone();
     limited.threads.iter_mut().for_each(|thread| thread.allowed = cpus.contains(&thread.cpu.0));
@@ -288,7 +288,7 @@ pub fn limited<'a>(topology: &Topology, cpus: impl IntoIterator<Item = &'a u32>)
 fn place_on(topology: &Topology, cpus: &[u32], threads: u32) -> Result<Placement, PlacementError> {
     if threads > 1 {
         let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };
-        return crate::plan(&limited(topology, cpus), &request);
+        return crate::plan(&restrict_cpus(topology, cpus), &request);
     }
     let everywhere = cpus.len() >= topology.threads.len();
     let cpus = cpus.iter().map(|cpu| CpuId(*cpu)).collect();

@@ -134,7 +134,7 @@ impl PlacementOptions {
     ///
     /// # Errors
     /// Returns the errors of [`Self::teams`] and the error of `several`.
-    pub fn single(
+    pub fn plan_single_team(
         &self,
         topology: &Topology,
         several: impl FnOnce() -> Failure,

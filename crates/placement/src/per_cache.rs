@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn caches_get_equal_numbers_of_distinct_cpus(per_cache in 1u32..9, threads in 1u32..64) {
+        fn caches_get_at_most_the_requested_number_of_distinct_cpus(per_cache in 1u32..9, threads in 1u32..64) {
             let topology = machine("Package:2 L3Cache:4 Core:4 PU:2");
             if let Ok(cpus) = cpus_per_cache(&topology, per_cache, Some(threads)) {
                 prop_assert_eq!(cpus.len(), threads as usize);

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bound_thread_runs_on_given_cpus() {
+    fn bound_thread_has_affinity_to_given_cpus() {
         // The test uses a separate thread, because the mask belongs to the thread.
         std::thread::spawn(|| {
             let before = current_affinity().unwrap();

@@ -71,7 +71,7 @@ impl ProgramOptions {
             let arrangement = self.arrange(&settings, topology, root, &mut notices);
             arranged.push((settings, arrangement));
         }
-        let (kept, left_out) = sweep::keep(arranged, |cell| &cell.settings[..], GAUGE)?;
+        let (kept, left_out) = sweep::keep_supported(arranged, |cell| &cell.settings[..], GAUGE)?;
         notices.extend(left_out);
         Ok((kept, notices))
     }
@@ -171,7 +171,7 @@ fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Fail
         let places = Places::Anywhere;
         return Ok(PlacedProgram { places, variables: Vec::new(), notices: Vec::new() });
     }
-    let plan = process.single(topology, several_counts_failure)?;
+    let plan = process.plan_single_team(topology, several_counts_failure)?;
     let mut place = plan.ranks.into_iter().next().ok_or_else(several_counts_failure)?;
     let mut variables = Vec::new();
     if threads {
@@ -239,7 +239,7 @@ impl Arrangement {
     }
 
     /// Returns the places of all processes; empty if the program has a single process that is not placed.
-    pub fn placed(&self) -> &[RankPlace] {
+    pub fn rank_places(&self) -> &[RankPlace] {
         match &self.places {
             Places::Anywhere => &[],
             Places::Process(place) => std::slice::from_ref(place),
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn policy_places_a_process_like_numactl() {
         let (all, _) = arranged(&["policy=0-5"], None).unwrap();
-        let place = |at: usize| all[at].placed()[0].clone();
+        let place = |at: usize| all[at].rank_places()[0].clone();
         assert_eq!(place(0).bound_cpus(), None);
         assert_eq!(place(3).bound_cpus().unwrap().len(), 4);
         assert_eq!(place(3).memory, MemoryPolicy::Bind(vec![nodegauge_machine::NumaNodeId(0)]));
@@ -315,7 +315,7 @@ mod tests {
     fn policy_with_a_map_places_its_ranks() {
         let (all, _) = arranged(&["policy=4,4/even"], Some(2)).unwrap();
         let cpus = |at: usize| -> Vec<u32> {
-            all[at].placed().iter().map(|rank| rank.bound_cpus().unwrap()[0].0).collect()
+            all[at].rank_places().iter().map(|rank| rank.bound_cpus().unwrap()[0].0).collect()
         };
         assert_eq!((cpus(0), cpus(1)), (vec![0, 0], vec![0, 4]));
         assert_eq!(all[1].in_words(), "policy 4/even");
@@ -341,8 +341,10 @@ mod tests {
     #[test]
     fn hybrids_larger_than_the_node_are_omitted() {
         let (all, notices) = arranged(&["hybrid=4x4,2x8,16x2", "policy=4"], None).unwrap();
-        let counts: Vec<_> =
-            all.iter().map(|one| (one.ranks(), one.placed()[0].placement.threads.len())).collect();
+        let counts: Vec<_> = all
+            .iter()
+            .map(|one| (one.ranks(), one.rank_places()[0].placement.threads.len()))
+            .collect();
         assert_eq!(counts, [(Some(4), 4), (Some(2), 8)]);
         assert!(
             notices[0]

@@ -59,7 +59,7 @@ impl ProgramSweep {
     fn command(&self, cell: &Arrangement, topology: &Topology) -> String {
         let remark = if cell.without_huge_pages { WITHOUT_HUGE_PAGES } else { "" };
         let Places::Ranks(plan) = &cell.places else {
-            let place = cell.placed().first();
+            let place = cell.rank_places().first();
             let numactl = place.map(emit::numactl).unwrap_or_default();
             let words = [variables(cell), numactl, self.program.words().to_vec()].concat();
             return format!("{remark}{}\n", line(&words));

@@ -59,7 +59,7 @@ impl FigureSource {
     /// Returns a source whose figure is the number that the group of a regular expression matches.
     ///
     /// Fails if the expression has a syntax error, or if it does not have exactly one group.
-    pub fn matched(pattern: &str, unit: FigureUnit) -> Result<Self, Failure> {
+    pub fn from_pattern(pattern: &str, unit: FigureUnit) -> Result<Self, Failure> {
         const HINT: &str = "e.g. --figure 'Triad: +([0-9.]+)'";
         let compiled = RegexBuilder::new(pattern)
             .multi_line(true)
@@ -193,12 +193,12 @@ mod tests {
     use nodegauge_measure::UnitPrefix;
 
     fn of(pattern: &str, text: &str) -> Result<f64, String> {
-        let source = FigureSource::matched(pattern, FigureUnit::default()).unwrap();
+        let source = FigureSource::from_pattern(pattern, FigureUnit::default()).unwrap();
         number(source.pattern.as_ref().unwrap(), text)
     }
 
     #[test]
-    fn figure_is_the_single_match() {
+    fn figure_needs_a_single_match_and_a_positive_number() {
         assert_eq!(of("^Triad: +([0-9.]+)", "Copy: 1\nTriad:   12345.6  0.1\n"), Ok(12345.6));
         assert_eq!(of(r"t = (\S+)", "t = 1.5D-03\n"), Ok(0.0015));
         let none = of(r"rate (\d+)", "one\ntwo\n\n").unwrap_err();
@@ -254,7 +254,7 @@ mod tests {
             ("(a", "open group without closing"),
             ("(a{1000}){1000}", "size limit"),
         ] {
-            let error = FigureSource::matched(pattern, FigureUnit::default()).unwrap_err();
+            let error = FigureSource::from_pattern(pattern, FigureUnit::default()).unwrap_err();
             assert!(error.to_string().contains(reason), "{error}");
         }
     }

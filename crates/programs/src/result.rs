@@ -74,7 +74,7 @@ pub(crate) fn figures(
         if paired.ratios().is_empty() {
             continue;
         }
-        let compared = paired.compared(others);
+        let compared = paired.compare(others);
         config.against = Some(sweep.cells[base].in_words());
         // A ratio is at most as valid as its two figures; suspect figures give no verdict.
         let mut relative = Measurement::new(GAUGE, TEST, RELATIVE, Unit::Factor)
@@ -107,7 +107,7 @@ fn config(
     of: &CellRuns,
     stop: Option<Stop>,
 ) -> ProgramConfig {
-    let placed = cell.placed();
+    let placed = cell.rank_places();
     let bound: Option<Vec<Vec<u32>>> = placed
         .iter()
         .map(|place| Some(place.bound_cpus()?.iter().map(|cpu| cpu.0).collect()))

@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn published_catalog_is_consistent() {
+    fn catalog_nodes_have_sources_known_processors_and_positive_figures() {
         for node in all() {
             assert!(!node.source().is_empty(), "{node}");
             assert!(

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn valid_figures_are_named_before_the_suspect_ones() {
+    fn valid_figures_are_named_if_others_are_suspect() {
         let doubted = suspect(&[FEW]);
         assert_eq!(valid_sentence(&[good("copy", "memory")]), "");
         assert_eq!(valid_sentence(std::slice::from_ref(&doubted)), "");

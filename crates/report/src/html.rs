@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn bar_column_has_a_heading_or_a_picture() {
+    fn bar_column_has_a_heading_and_can_be_removed() {
         let mut table = Table::new(&["", ">GB/s", ""]);
         table.row(["a".into(), "1.25".into(), TableCell::bar(Fraction(1.0))]);
         assert!(self::table(&table).to_string().contains("relative to the highest"));

@@ -200,7 +200,7 @@ fn peak(machine: &Machine) -> String {
                 FlopsPerSec(peak.value),
                 peak.basis
             );
-            if let Some(others) = p.other_peaks(peak) {
+            if let Some(others) = p.other_peaks_in_words(peak) {
                 text = joined_lines([text, others]);
             }
             text

@@ -32,7 +32,7 @@ impl Counters {
 /// Runs a program once and returns its point on the roofline.
 ///
 /// Fails if the program or the counters fail, or if nothing was counted.
-pub(crate) fn counted(
+pub(crate) fn count_program(
     command: CommandLine,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<RooflinePoint, Failure> {

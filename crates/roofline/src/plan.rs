@@ -1,6 +1,6 @@
 //! Plan of a roofline: points, and ceilings for all threads and for a single thread, which other gauges measure.
 
-use crate::counted::{Counters, counted};
+use crate::counted::{Counters, count_program};
 use crate::{GivenPoint, figures, place};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{
@@ -168,7 +168,7 @@ impl PlannedRun for RooflinePlan {
         }
         if let Some(program) = self.program.filter(|_| !found.is_interrupted()) {
             observer.phase(&format!("running {program}"));
-            points.push(counted(program, &|| observer.interrupted())?);
+            points.push(count_program(program, &|| observer.interrupted())?);
         }
         found.measurements = place(found.measurements, points);
         Ok(found)

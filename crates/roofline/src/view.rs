@@ -74,7 +74,7 @@ impl MarkedPoint<'_> {
 
     /// Returns the next ceiling above the point's rate, if it is not the roof.
     fn next_ceiling<'r>(&self, roofline: &'r Roofline) -> Option<&'r Ceiling> {
-        let next = roofline.next(&self.level, self.flops_per_byte, self.m.value?)?;
+        let next = roofline.next_ceiling(&self.level, self.flops_per_byte, self.m.value?)?;
         Some(next).filter(|next| Some(*next) != self.roof(roofline))
     }
 

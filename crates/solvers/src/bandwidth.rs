@@ -69,7 +69,7 @@ pub fn sample(
 /// # Errors
 /// Fails if a rank fails.
 pub fn follow(world: &World, loops: &[Variant], elements: usize) -> Result<(), Failure> {
-    mpi::timed(world, |member, laps| pass(member, laps, loops, elements))?;
+    mpi::run_timed(world, |member, laps| pass(member, laps, loops, elements))?;
     Ok(())
 }
 
@@ -126,7 +126,7 @@ mod tests {
         assert!(of(Kernel::Read) >= 1 && of(Kernel::Triad) >= of(Kernel::Read));
         let mut team = Team::start(&vec![Vec::new(); 2]).unwrap();
         for (elements, works) in [(1 << 16, true), (1 << 52, false)] {
-            let timed = team.timed(|member, laps| pass(member, laps, &all, elements).is_ok());
+            let timed = team.run_timed(|member, laps| pass(member, laps, &all, elements).is_ok());
             let timed = timed.unwrap();
             assert_eq!((timed.spans.len(), timed.results), (all.len(), vec![works; 2]));
         }

@@ -147,7 +147,7 @@ impl<'a> Solver<'a> {
     /// Fails if a thread fails.
     pub fn clear(&mut self, threads: &mut impl Threads) -> Result<(), Failure> {
         let Self { x, r, z, p, q, system, .. } = &*self;
-        threads.map(|context| {
+        threads.run_and_collect(|context| {
             let own = self.own(context);
             for vector in [x, z, p, q] {
                 // SAFETY: `self` is borrowed exclusively, and the rows belong to this thread.
@@ -242,7 +242,7 @@ impl<'a> Solver<'a> {
     /// Fails if a thread fails.
     pub fn true_residual(&mut self, threads: &mut impl Threads) -> Result<f64, Failure> {
         let solver = &*self;
-        let made = threads.map(|context| {
+        let made = threads.run_and_collect(|context| {
             let walk = solver.walk(context);
             let own = solver.own(context);
             // SAFETY: `self` is borrowed exclusively, and the rows belong to this thread.

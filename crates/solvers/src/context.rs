@@ -45,8 +45,8 @@ impl<'a> ThreadContext<'a> {
 /// Interface for running jobs on the threads of a rank.
 ///
 /// # Safety
-/// [`Threads::map`] runs the job exactly once on each thread, with a context whose number is below [`Threads::count`]
-/// and unique.
+/// [`Threads::run_and_collect`] runs the job exactly once on each thread, with a context whose number is below
+/// [`Threads::count`] and unique.
 pub(crate) unsafe trait Threads {
     /// Returns the number of threads.
     fn count(&self) -> usize;
@@ -55,7 +55,7 @@ pub(crate) unsafe trait Threads {
     ///
     /// # Errors
     /// Fails if a thread fails.
-    fn map<T: Send>(
+    fn run_and_collect<T: Send>(
         &mut self,
         job: impl Fn(&ThreadContext<'_>) -> T + Sync,
     ) -> Result<Vec<T>, Failure>;
@@ -67,11 +67,11 @@ unsafe impl Threads for Team {
         self.len()
     }
 
-    fn map<T: Send>(
+    fn run_and_collect<T: Send>(
         &mut self,
         job: impl Fn(&ThreadContext<'_>) -> T + Sync,
     ) -> Result<Vec<T>, Failure> {
-        Ok(Team::map(self, |member| job(&ThreadContext::from_thread(member)))?)
+        Ok(Team::run_and_collect(self, |member| job(&ThreadContext::from_thread(member)))?)
     }
 }
 
@@ -82,7 +82,7 @@ unsafe impl Threads for ThreadContext<'_> {
         1
     }
 
-    fn map<T: Send>(
+    fn run_and_collect<T: Send>(
         &mut self,
         job: impl Fn(&ThreadContext<'_>) -> T + Sync,
     ) -> Result<Vec<T>, Failure> {

@@ -51,13 +51,13 @@ impl Preconditioner {
         clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
         let inverse = SharedArray::<f64>::map(BLOCK * rows.owned())?;
-        clock.provide(threads, |context| {
+        clock.touch_untimed(threads, |context| {
             let own = rows.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.
             unsafe { inverse.touch(BLOCK * own.start..BLOCK * own.end) };
         })?;
         let good = AtomicBool::new(true);
-        threads.map(|context| {
+        threads.run_and_collect(|context| {
             for row in rows.thread_rows(context.thread) {
                 let block = diagonal_block(matrix, row);
                 // SAFETY: the row belongs to this thread.

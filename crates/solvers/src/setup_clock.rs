@@ -23,13 +23,13 @@ impl SetupClock {
     ///
     /// # Errors
     /// Fails if a thread fails, or if the user ends the run.
-    pub fn provide(
+    pub fn touch_untimed(
         &mut self,
         threads: &mut impl Threads,
         touch: impl Fn(&ThreadContext<'_>) + Sync,
     ) -> Result<(), Failure> {
         let begun = monotonic_nanos();
-        threads.map(touch)?;
+        threads.run_and_collect(touch)?;
         self.provided_nanos += monotonic_nanos() - begun;
         if is_end_requested() { Err(Failure::missing("interrupted")) } else { Ok(()) }
     }

@@ -78,7 +78,7 @@ mod tests {
     fn workers_get_equal_sums() {
         let shared = SharedSums::map(3).unwrap();
         let mut team = Team::start(&vec![Vec::new(); 3]).unwrap();
-        let made = team.map(|member| {
+        let made = team.run_and_collect(|member| {
             let sums = shared.worker_access(member.index);
             let sum = |number: usize| {
                 let x = (number * (member.index + 1)) as f64 + 0.1;

@@ -42,7 +42,7 @@ impl Matrix {
         clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
         let parts = empty_slices(threads, rows, |row| blocks.row(row).0.len(), clock)?;
-        threads.map(|context| {
+        threads.run_and_collect(|context| {
             let part = &parts[context.thread];
             let code = LoopCode::widest(false);
             for slice in 0..part.count() {
@@ -139,7 +139,7 @@ fn empty_slices(
         (0..rows.threads()).map(|thread| EmptySlices::map(rows.thread_rows(thread), &length_of));
     let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
     // SAFETY: each thread uses its own slices only.
-    clock.provide(threads, |context| unsafe { parts[context.thread].touch() })?;
+    clock.touch_untimed(threads, |context| unsafe { parts[context.thread].touch() })?;
     Ok(parts)
 }
 
@@ -169,7 +169,7 @@ impl System {
         let lengths = SharedArray::<u32>::map(rows.owned())?;
         let rhs = SharedArray::<f64>::map(3 * rows.owned())?;
         let count = threads.count();
-        clock.provide(threads, |context| {
+        clock.touch_untimed(threads, |context| {
             let own = rows.thread_rows(context.thread);
             // SAFETY: the rows and the share of the nodes belong to this thread.
             unsafe {
@@ -179,7 +179,7 @@ impl System {
             }
         })?;
         let all_kinds = NodeKinds::default();
-        threads.map(|context| {
+        threads.run_and_collect(|context| {
             let nodes = share(kinds.len(), context.thread, count);
             // SAFETY: each thread has its own part.
             let own_kinds = unsafe { kinds.part_mut(nodes.clone()) };
@@ -200,7 +200,7 @@ impl System {
         } else {
             None
         };
-        threads.map(|context| {
+        threads.run_and_collect(|context| {
             let mut maker = RowMaker::new(&assembler, &kinds);
             let mut numbers = Vec::with_capacity(LANES);
             let code = LoopCode::widest(false);

@@ -102,7 +102,7 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> TestSolution {
             .unwrap();
     let mut state = solver.start();
     while state.end.is_none() {
-        let timed = team.timed(|member, laps| {
+        let timed = team.run_timed(|member, laps| {
             // SAFETY: every thread of the team has its own context, and no other code uses the solver.
             unsafe {
                 solver.advance(&ThreadContext::from_thread(member), laps, state, 7, tolerance)
@@ -198,7 +198,7 @@ fn solution_matches_dense_cholesky() {
 }
 
 #[test]
-fn equal_threads_and_colours_give_identical_results() {
+fn repeated_solves_give_identical_results() {
     for (order, threads) in [
         (EliminationOrder::Domain, 3),
         (EliminationOrder::Multicolour, 2),
@@ -297,7 +297,7 @@ fn failed_convergence_has_reason() {
 
 /// Compares ranks in processes with threads: both must give the same results in the same number of iterations.
 #[test]
-fn ranks_match_threads() {
+fn all_ranks_reach_the_same_accurate_solution() {
     use nodegauge_placement::{Bind, MemoryPolicy, Placement, RankPlace, pin};
     let mesh = Mesh { elements: [5, 4, 6] };
     let cpus = pin::current_affinity().unwrap();
@@ -328,8 +328,8 @@ fn ranks_match_threads() {
         (state.iterations, state.residual.to_bits(), error, residual, halo.bytes())
     };
     // SAFETY: the job allocates, makes system calls and waits only at the barrier of the ranks.
-    let made =
-        unsafe { nodegauge_team::ranks::timed(&places, Interrupt::never(), job) }.unwrap().results;
+    let timed = unsafe { nodegauge_team::ranks::run_timed(&places, Interrupt::never(), job) };
+    let made = timed.unwrap().results;
     for (iterations, bits, error, residual, bytes) in &made {
         assert_eq!((*iterations, *bits), (made[0].0, made[0].1));
         assert!(*error < 1e-9 && *residual < 1e-10 && *bytes > 0, "{made:?}");

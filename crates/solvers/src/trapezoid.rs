@@ -5,7 +5,7 @@ use nodegauge_kernels::{Isa, dispatched};
 use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;
 use nodegauge_team::mpi::{self, World};
-use nodegauge_team::{Interrupt, Member, TeamError, WorkerPool, stopping};
+use nodegauge_team::{Interrupt, Member, TeamError, WorkerPool, stopping_check};
 use std::array::from_fn;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,14 +19,14 @@ const LANES: usize = 32;
 /// summation).
 const BLOCK: u64 = 4096;
 
-/// Loop for one instruction set; [`Rule::detect`] returns the fastest on this processor.
+/// Loop for one instruction set; [`TrapezoidLoop::detect`] returns the fastest on this processor.
 #[derive(Debug, Clone, Copy)]
-pub struct Rule {
+pub struct TrapezoidLoop {
     /// Instruction set, which this processor supports.
     isa: Isa,
 }
 
-impl Rule {
+impl TrapezoidLoop {
     /// Returns the loop for this processor. On every known x86 core, the divider has the same rate with 256-bit
     /// vectors as with 512-bit vectors (uops.info, VDIVPD).
     pub fn detect() -> Self {
@@ -86,7 +86,7 @@ impl Rule {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<(Sample, f64)>, Failure> {
         let stop = AtomicBool::new(false);
-        let mut ask = stopping(interrupted, &stop);
+        let mut ask = stopping_check(interrupted, &stop);
         // SAFETY: the job computes and synchronises only at the barrier of the workers.
         let made = unsafe {
             pool.sample(at, Interrupt::when(&mut ask), |member, laps| {
@@ -111,7 +111,7 @@ impl Rule {
     /// Fails if a rank fails.
     pub fn follow(self, world: &World, points: u64, sums: u64) -> Result<(), Failure> {
         let stop = AtomicBool::new(false);
-        mpi::timed(world, |member, laps| {
+        mpi::run_timed(world, |member, laps| {
             laps.time(|| self.repeated_share(member, points, sums, &stop))
         })?;
         Ok(())
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn trapezoid_sum_is_pi_within_bound() {
-        for rule in Rule::available() {
+        for rule in TrapezoidLoop::available() {
             for points in [1, 2, 31, 33, 1000, 4097, 1_000_000] {
                 let pi = rule.share(points, 0, 1);
                 assert!((pi - PI).abs() <= max_error(points), "{rule:?} {points}: {pi}");
@@ -217,7 +217,7 @@ mod tests {
     proptest! {
         #[test]
         fn worker_shares_sum_to_whole(points in 1u64..200_000, count in 1usize..9) {
-            let rule = Rule::detect();
+            let rule = TrapezoidLoop::detect();
             let sum: f64 = (0..count).map(|index| rule.share(points, index, count)).sum();
             prop_assert!((sum - PI).abs() <= max_error(points), "{sum}");
         }

@@ -171,7 +171,7 @@ impl PlannedRun for AblationPlan {
         let mut bytes = Vec::new();
         for kernel in &kernels {
             let config = points[0].config();
-            bytes.push((kernel.counted(config.element) * config.elements) as f64);
+            bytes.push((kernel.counted_bytes(config.element) * config.elements) as f64);
         }
         let rounds = series.schedule.complete_rounds(&counted_cells);
         let selected = SelectedRounds::from_rounds(&rounds, &bound, CountingRounds::OneRegime);

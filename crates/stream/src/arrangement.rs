@@ -5,7 +5,7 @@ mod options;
 mod sizing;
 
 pub use options::{ArrayOptions, StreamOptions};
-pub(crate) use sizing::{PreparedTarget, TargetSetup, shown};
+pub(crate) use sizing::{PreparedTarget, TargetSetup, shown_kernel};
 
 use crate::GAUGE;
 use crate::kernels::{Kernel, KernelShape, Prefetch, Stores};

@@ -329,7 +329,7 @@ mod tests {
     use nodegauge_machine::counters::MemoryTraffic;
 
     #[test]
-    fn record_has_ratios_of_counted_traffic() {
+    fn configuration_has_traffic_per_counted_byte() {
         let counted = CountedTraffic {
             family: "AMD UMC".to_owned(),
             counters: 48,

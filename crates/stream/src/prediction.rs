@@ -56,14 +56,15 @@ impl ArraysCost {
         let config = &arrangement.configs[0];
         let processes = arrangement.configs.len() as u64;
         let arrays = Bytes(config.bytes() * processes);
-        let counted: u64 = config.kernels.iter().map(|(one, _)| one.counted(config.element)).sum();
+        let counted: u64 =
+            config.kernels.iter().map(|(one, _)| one.counted_bytes(config.element)).sum();
         let pass = rates.rewrite_time(Bytes(counted * config.elements * processes));
         let set_up = self.sets * (rates.touch_time(arrays) + rates.rewrite_time(arrays))
             + self.refills * rates.rewrite_time(arrays)
             + pass.mul_f64(f64::from(self.before) + SIZE_CHECK);
         let warm_up = u32::from(policy.warm_up != WarmUp::None);
         let round = self.round * pass;
-        let rounds = warm_up + policy.sufficient() as u32;
+        let rounds = warm_up + policy.sufficient_rounds() as u32;
         PredictedTime { min: set_up + (warm_up + 1) * round, likely: set_up + rounds * round }
     }
 }

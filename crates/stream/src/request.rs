@@ -292,7 +292,7 @@ impl StreamRequest {
             return Ok(plan);
         }
         let each = self.cell.job.process.rank_share(topology)?;
-        joined.places(topology, each.threads, &each.memory).map_err(|(rank, error)| {
+        joined.place_ranks(topology, each.threads, &each.memory).map_err(|(rank, error)| {
             Failure::from(error).with_context(format_args!("rank {rank}")).kind(FailureKind::Usage)
         })
     }
@@ -304,7 +304,7 @@ mod tests {
     use nodegauge_placement::ThreadList;
 
     #[test]
-    fn several_thread_counts_or_compilers_select_a_sweep() {
+    fn several_thread_counts_with_compilers_select_a_sweep() {
         let threads = ThreadList::new(vec![1, 2]);
         let mut cell = StreamCellOptions::default();
         cell.job.process.threads = threads;

@@ -11,7 +11,7 @@ use crate::size::check::SizeCheck;
 use crate::target::{Target, TargetObservations};
 use crate::tuner::ChosenLoops;
 use nodegauge_arena::evidence::{
-    page_size_reason, regime_finding, with_memory_limit, wrong_values_reason,
+    add_memory_limit, page_size_reason, regime_finding, wrong_values_reason,
 };
 use nodegauge_arena::location;
 use nodegauge_arena::names::STREAM;
@@ -99,7 +99,7 @@ pub(crate) fn outcome(evidence: &StreamEvidence<'_>) -> Outcome {
 pub(crate) fn counted(target: &dyn Target, i: usize) -> f64 {
     let config = target.config();
     let elements = config.elements * target.processes();
-    (target.loops()[i].kernel().counted(config.element) * elements) as f64
+    (target.loops()[i].kernel().counted_bytes(config.element) * elements) as f64
 }
 
 /// Returns the measurement of a kernel, without a value.
@@ -140,7 +140,7 @@ fn one(
     let sorted = &evidence.sorted;
     let timed = CellSamples { samples: evidence.samples, sorted, group: sorted.headline()? };
     let m = figure(kernel).with_timed_samples(Quoted::Best, timed, i, &|seconds| bytes / seconds);
-    let m = with_memory_limit(m, &evidence.site.machine, config.numa.as_ref());
+    let m = add_memory_limit(m, &evidence.site.machine, config.numa.as_ref());
     let mut validity = doubts.clone();
     let Some(best) = m.value else {
         let step = evidence.clock.granularity;
@@ -222,7 +222,7 @@ fn traffic_factor(
 
 /// Returns the ratio of the moved to the counted bytes for a given kind of store.
 fn factor_with(kernel: Kernel, element: Element, stores: Stores) -> f64 {
-    kernel.moved(element, stores) as f64 / kernel.counted(element) as f64
+    kernel.moved_bytes(element, stores) as f64 / kernel.counted_bytes(element) as f64
 }
 
 /// Returns the traffic of the kernel with index `i` at a rate of `best` counted bytes per second. If the memory

@@ -92,7 +92,7 @@ pub(crate) fn measure(
     let chosen = arrangement.choose(&mut *ready.target, until, observer)?;
     let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
     let PreparedTarget { mut target, setting_up, check } = ready;
-    let shown = arrangement::shown(target.loops());
+    let shown = arrangement::shown_kernel(target.loops());
     let kernel = target.loops()[shown].kernel();
     observer.phase("measuring");
     // The reserve is for the check of every element after the passes, which takes about half as long as filling the
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn run_keeps_its_budget_or_reports_a_sufficient_one() {
+    fn run_keeps_its_budget_or_has_a_notice() {
         for pass in [0.001, 0.05, 0.2] {
             for budget in [5.0, 20.0, 60.0] {
                 let (outcome, took) = run(SizeSpec::Auto, budget, pass, 0.0);

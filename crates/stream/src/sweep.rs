@@ -132,7 +132,7 @@ impl SweepPlan {
             (settings, cell)
         });
         let (mut cells, left_out) =
-            sweep::keep(planned, |cell| &cell.settings[..], GAUGE).map_err(missing)?;
+            sweep::keep_supported(planned, |cell| &cell.settings[..], GAUGE).map_err(missing)?;
         for cell in &mut cells {
             notice::add_new(&mut notices, cell.arrangement.notices.drain(..));
         }

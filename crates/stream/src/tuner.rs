@@ -283,7 +283,7 @@ impl Parts {
     /// Returns the number of trials of `kernels` after which the caches contain only data of these trials, at most the
     /// number of trials over the whole arrays.
     fn trials_to_settle(&self, config: &TargetConfig, kernels: &[Kernel]) -> usize {
-        let words: u64 = kernels.iter().map(|kernel| kernel.counted(config.element)).sum();
+        let words: u64 = kernels.iter().map(|kernel| kernel.counted_bytes(config.element)).sum();
         let trial = words * config.elements / self.count as u64;
         (config.cache_bytes.div_ceil(trial.max(1)) as usize).min(self.count)
     }
@@ -291,7 +291,7 @@ impl Parts {
 
 /// Returns the fastest measured loop with stores of this kind.
 fn best_with(group: &Halving<KernelShape>, stores: Stores) -> Option<KernelShape> {
-    group.measured().into_iter().find(|shape| shape.stores == stores).copied()
+    group.measured_candidates().into_iter().find(|shape| shape.stores == stores).copied()
 }
 
 /// True if the order of the two loops may change when the kernel runs alone.
@@ -316,7 +316,7 @@ impl ChosenLoops {
         alone: Option<&Halving<KernelShape>>,
         all: Vec<KernelShape>,
     ) {
-        let tried: Vec<KernelShape> = group.measured().into_iter().copied().collect();
+        let tried: Vec<KernelShape> = group.measured_candidates().into_iter().copied().collect();
         let untried: Vec<KernelShape> =
             all.into_iter().filter(|shape| !tried.contains(shape)).collect();
         let halving = alone.unwrap_or(group);

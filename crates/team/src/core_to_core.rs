@@ -85,7 +85,7 @@ impl PairLines {
     /// # Errors
     /// Fails if a thread of the team fails.
     pub fn round_trips(&self, team: &mut Team) -> Result<Vec<f64>, TeamError> {
-        let mut trips = team.map(|member| self.exchange(member))?;
+        let mut trips = team.run_and_collect(|member| self.exchange(member))?;
         Ok(trips.swap_remove(0))
     }
 
@@ -138,7 +138,7 @@ pub fn round_trip(team: &mut Team, lines: &SharedLines) -> Result<Seconds, TeamE
     if lines.0.is_empty() {
         return Ok(Seconds(f64::NAN));
     }
-    let trips = team.map(|member| ping_pong(member, lines))?;
+    let trips = team.run_and_collect(|member| ping_pong(member, lines))?;
     let trips: Vec<f64> = trips.into_iter().flatten().filter(|trip| trip.is_finite()).collect();
     Ok(Seconds(stats::median(&trips)))
 }

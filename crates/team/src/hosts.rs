@@ -384,7 +384,7 @@ impl Hosts {
     }
 
     /// Returns the ranks on this host as a separate job, in which the leader has rank 0.
-    pub fn started(&self) -> &LauncherJob {
+    pub fn host_job(&self) -> &LauncherJob {
         &self.started
     }
 

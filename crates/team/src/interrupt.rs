@@ -11,7 +11,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Returns a check for [`Interrupt::when`] that also sets `stop` if the run is interrupted. The threads of the job read
 /// `stop` and end early.
-pub fn stopping<'a>(
+pub fn stopping_check<'a>(
     interrupted: &'a dyn Fn() -> bool,
     stop: &'a AtomicBool,
 ) -> impl FnMut() -> bool + 'a {

@@ -16,7 +16,7 @@ pub mod ranks;
 pub mod timed;
 pub mod workers;
 
-pub use interrupt::{Interrupt, stopping};
+pub use interrupt::{Interrupt, stopping_check};
 pub use timed::{Laps, Span, TimedResults};
 pub use workers::{WorkerPool, Workers};
 
@@ -264,16 +264,16 @@ impl Team {
     ///
     /// # Errors
     /// Fails if a member panics; the team cannot be used afterwards.
-    pub fn map<T: Send>(
+    pub fn run_and_collect<T: Send>(
         &mut self,
         job: impl Fn(&Member<'_>) -> T + Sync,
     ) -> Result<Vec<T>, TeamError> {
-        self.map_until(Interrupt::never(), job)
+        self.run_and_collect_until(Interrupt::never(), job)
     }
 
-    /// Runs `job` like [`Team::map`], and checks `interrupt` while it waits. The job itself must end early if the user
-    /// interrupts the run.
-    pub(crate) fn map_until<T: Send>(
+    /// Runs `job` like [`Team::run_and_collect`], and checks `interrupt` while it waits. The job itself must end early
+    /// if the user interrupts the run.
+    pub(crate) fn run_and_collect_until<T: Send>(
         &mut self,
         interrupt: Interrupt<'_>,
         job: impl Fn(&Member<'_>) -> T + Sync,
@@ -353,7 +353,7 @@ mod tests {
         let mut team = unbound(3);
         let arrived = AtomicUsize::new(0);
         let seen = team
-            .map(|member| {
+            .run_and_collect(|member| {
                 (1..=50).all(|round| {
                     arrived.fetch_add(1, Ordering::SeqCst);
                     member.barrier();

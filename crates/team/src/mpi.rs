@@ -495,7 +495,7 @@ fn library_name(reported: &str) -> String {
 ///
 /// # Errors
 /// Fails at rank 0 if the result of a rank is invalid.
-pub fn timed<T: Serialize + DeserializeOwned>(
+pub fn run_timed<T: Serialize + DeserializeOwned>(
     world: &World,
     job: impl FnOnce(&Member<'_>, &mut Laps<'_>) -> T,
 ) -> Result<Option<TimedResults<T>>, Failure> {

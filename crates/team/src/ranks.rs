@@ -81,7 +81,7 @@ pub fn run_single_threaded<T: Serialize + DeserializeOwned>(
 ///
 /// # Safety
 /// The conditions are the same as for [`run`].
-pub unsafe fn timed<T: Serialize + DeserializeOwned>(
+pub unsafe fn run_timed<T: Serialize + DeserializeOwned>(
     places: &[RankPlace],
     interrupt: Interrupt<'_>,
     job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T,
@@ -176,7 +176,7 @@ mod tests {
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T,
     ) -> Result<TimedResults<T>, TeamError> {
         // SAFETY: the jobs below use atomics, the allocator and system calls.
-        unsafe { timed(places, Interrupt::never(), job) }
+        unsafe { run_timed(places, Interrupt::never(), job) }
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
         assert!(refused.starts_with("rank 1: memory policy bind:900 was refused"), "{refused}");
         // SAFETY: the job only waits.
         let ended = unsafe {
-            timed(&places(2, false), Interrupt::when(&mut || true), |_, _| {
+            run_timed(&places(2, false), Interrupt::when(&mut || true), |_, _| {
                 loop {
                     std::thread::park()
                 }

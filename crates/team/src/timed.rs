@@ -125,22 +125,22 @@ impl Team {
     ///
     /// # Errors
     /// Fails if a member panics; the team cannot be used afterwards.
-    pub fn timed<T: Send>(
+    pub fn run_timed<T: Send>(
         &mut self,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<TimedResults<T>, TeamError> {
-        self.timed_until(Interrupt::never(), job)
+        self.run_timed_until(Interrupt::never(), job)
     }
 
-    /// Runs `job` like [`Team::timed`], and checks `interrupt` while it waits. The job itself must end early if the
+    /// Runs `job` like [`Team::run_timed`], and checks `interrupt` while it waits. The job itself must end early if the
     /// user interrupts the run.
-    pub(crate) fn timed_until<T: Send>(
+    pub(crate) fn run_timed_until<T: Send>(
         &mut self,
         interrupt: Interrupt<'_>,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<TimedResults<T>, TeamError> {
         let stolen = stolen_ticks();
-        let all = self.map_until(interrupt, |member| {
+        let all = self.run_and_collect_until(interrupt, |member| {
             let mut laps = Laps::new(member);
             let made = job(member, &mut laps);
             (made, laps.laps)
@@ -158,7 +158,7 @@ impl Team {
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<(Sample, TimedResults<T>), TeamError> {
         let before = round_trip(self, lines)?.0;
-        let timed = self.timed(job)?;
+        let timed = self.run_timed(job)?;
         let sample = timed.sample((before, round_trip(self, lines)?.0));
         Ok((sample, timed))
     }

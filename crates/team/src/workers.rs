@@ -217,13 +217,13 @@ impl<'a> WorkerPool<'a> {
         let before = self.round_trip()?;
         let timed = match (self.all[at], &mut self.teams[at]) {
             // SAFETY: the caller guarantees the conditions for `job`.
-            (Workers::Ranks(plan), _) => unsafe { ranks::timed(&plan.ranks, interrupt, job) },
+            (Workers::Ranks(plan), _) => unsafe { ranks::run_timed(&plan.ranks, interrupt, job) },
             (Workers::Mpi(_, world), _) => {
                 let all =
-                    mpi::timed(world, job).map_err(|why| TeamError::Start(why.to_string()))?;
+                    mpi::run_timed(world, job).map_err(|why| TeamError::Start(why.to_string()))?;
                 Ok(all.unwrap_or_else(|| unreachable!("only rank 0 owns the pool")))
             }
-            (_, Some(team)) => team.timed_until(interrupt, job),
+            (_, Some(team)) => team.run_timed_until(interrupt, job),
             (_, None) => unreachable!("every description of threads has a team"),
         }?;
         let sample = timed.sample((before, self.round_trip()?));
@@ -250,11 +250,11 @@ impl<'a> WorkerPool<'a> {
                 ranks::run(&plan.ranks, interrupt, |member| Ok(job(member)))
             },
             (Workers::Mpi(_, world), _) => {
-                let all = mpi::timed(world, |member, _| job(member));
+                let all = mpi::run_timed(world, |member, _| job(member));
                 let all = all.map_err(|why| TeamError::Start(why.to_string()))?;
                 Ok(all.unwrap_or_else(|| unreachable!("only rank 0 owns the pool")).results)
             }
-            (_, Some(team)) => team.map_until(interrupt, job),
+            (_, Some(team)) => team.run_and_collect_until(interrupt, job),
             (_, None) => unreachable!("every description of threads has a team"),
         }
     }

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn input_and_output_files_are_removed() {
+    fn input_and_output_files_are_left_out_of_the_command() {
         let of = |line: &str| {
             let command: CommandLine = line.parse().unwrap();
             command.without_files("stream.c").to_string()

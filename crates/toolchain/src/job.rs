@@ -117,7 +117,7 @@ impl Job {
     fn to_command(&self) -> Command {
         let mut command = Command::new(self.command.program());
         command.args(self.command.arguments()).current_dir(&self.folder);
-        for (name, value) in search::for_children() {
+        for (name, value) in search::child_search_paths() {
             set_variable(&mut command, name, value.as_deref());
         }
         for (name, value) in &self.environment {

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn vendor_folders_are_distinct() {
+    fn each_vendor_folder_identifies_its_compiler() {
         let root = tempfile::tempdir().unwrap();
         for place in FAMILIES.iter().flat_map(|family| family.places) {
             program(root.path(), place.replace('*', "1.0").trim_start_matches('/'));

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_lines_are_quoted_first() {
+    fn last_lines_or_errors_of_output_are_quoted() {
         assert_eq!(last_lines("1\n2\n\n3\n4\n5\n6\n7\n"), "2\n3\n4\n5\n6\n7");
         assert_eq!(last_line("1\n2\n \n"), "2");
         assert_eq!(first_errors("a.c: In main\na.c:1: error: x\nnote"), "a.c:1: error: x");

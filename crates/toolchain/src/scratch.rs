@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_for_other_hosts_run_by_path() {
+    fn programs_for_other_hosts_are_in_the_given_folder() {
         let folder = tempfile::tempdir().unwrap();
         let scratch = Scratch::for_programs(Some(folder.path()), ProgramReach::OtherHosts).unwrap();
         let path = scratch.write_script("program", "#!/bin/sh\n").unwrap();

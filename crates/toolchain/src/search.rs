@@ -71,7 +71,7 @@ fn unsafe_paths(variable: impl Fn(&str) -> Option<OsString>) -> impl Iterator<It
 
 /// Returns the search paths of child processes that differ from the inherited ones. Each entry is the name of a
 /// variable and its value; a value of `None` removes the variable.
-pub(crate) fn for_children() -> impl Iterator<Item = (&'static str, Option<OsString>)> {
+pub(crate) fn child_search_paths() -> impl Iterator<Item = (&'static str, Option<OsString>)> {
     unsafe_paths(|name| std::env::var_os(name)).map(|path| (path.name, path.left))
 }
 

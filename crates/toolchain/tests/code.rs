@@ -148,7 +148,7 @@ fn nontemporal_stores_are_detected_in_every_form() {
 }
 
 #[test]
-fn hot_loop_is_not_prologue_or_remainder() {
+fn hot_loop_is_found_between_prologue_and_remainder() {
     let assembly = r#"
         __asm__(".globl by_hand\n.type by_hand,@function\nby_hand:\n"
             "1: movsd (%rsi),%xmm0\n movsd %xmm0,(%rdi)\n add $8,%rsi\n add $8,%rdi\n dec %rcx\n jnz 1b\n"

@@ -142,7 +142,7 @@ fn processes_left_by_program_are_killed() {
 }
 
 #[test]
-fn endless_output_kills_program() {
+fn program_with_endless_output_is_killed() {
     let scratch = Scratch::new().unwrap();
     let source = r#"#include <stdio.h>
         int main(void) { for (;;) puts("more and more and more and more"); }"#;

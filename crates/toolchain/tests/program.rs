@@ -156,7 +156,7 @@ fn hanging_program_leaves_nothing_behind() {
 }
 
 #[test]
-fn endless_output_ends_launched_program() {
+fn program_with_endless_output_ends_with_a_hint() {
     let endless = ProgramJob { output_limit: 1 << 20, ..ProgramJob::new(script("exec yes"), LONG) };
     let output = run(&endless, &|| false).unwrap();
     assert_eq!(output.stdout.len(), 1 << 20);

@@ -20,7 +20,7 @@ fn findings(record: &Value) -> String {
 }
 
 #[test]
-fn run_in_a_narrowed_cpuset_has_one_thread_or_is_refused() {
+fn run_on_one_cpu_uses_one_thread_and_refuses_two() {
     let harness = Harness::new();
     let first = harness.first_cpu();
     let under = ["taskset", "-c", &first];
@@ -94,7 +94,7 @@ fn throttled_rating_has_the_quota_as_reason() {
 }
 
 #[test]
-fn real_memory_limit_reduces_the_arrays_and_refuses_a_size() {
+fn real_memory_limit_reduces_default_arrays_and_refuses_larger_arrays() {
     let harness = Harness::new();
     let limit = 200_000_000;
     let Some(group) = ControlGroup::with_memory("memory", limit) else { return };
@@ -113,7 +113,7 @@ fn real_memory_limit_reduces_the_arrays_and_refuses_a_size() {
 }
 
 #[test]
-fn host_device_is_refused_in_a_group_without_memory_for_its_driver() {
+fn opencl_device_is_refused_if_its_driver_exceeds_the_memory_limit() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
         return;
@@ -253,7 +253,7 @@ fn figure_without_the_requested_huge_pages_is_suspect() {
 /// is suspect if the interval of the ratio excludes half the speed, and if neither figure is suspect for another
 /// reason. On a busy machine, they may be suspect, or too few starts may be comparable.
 #[test]
-fn mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
+fn latency_of_an_mpi_that_uses_tcp_is_suspect_with_the_transport_as_reason() {
     let harness = Harness::new();
     if !harness.has_cpus(2) || !harness.has(Part::Mpi, "mpicc.openmpi") {
         return;

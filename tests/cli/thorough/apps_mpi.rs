@@ -35,7 +35,7 @@ fn solver<'a>(launcher: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn launched_ranks_solve_like_forked_ranks() {
+fn launched_ranks_compute_the_same_solution_as_forked_ranks() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -79,7 +79,7 @@ fn launched_ranks_solve_like_forked_ranks() {
 }
 
 #[test]
-fn srun_starts_ranks_of_a_compatible_mpi() {
+fn ranks_under_srun_are_accepted_with_pmi2_and_refused_without() {
     let harness = Harness::new();
     if !installed(&harness).iter().any(|mpi| mpi.name == MPICH.name) {
         return;
@@ -96,7 +96,7 @@ fn srun_starts_ranks_of_a_compatible_mpi() {
 }
 
 #[test]
-fn interrupted_launcher_leaves_a_record_and_killed_rank_no_process() {
+fn interrupted_ranks_save_a_record_and_a_killed_rank_ends_the_others() {
     for which in installed(&Harness::new()) {
         let harness = Harness::new();
         for (sent, to) in [("INT", 0), ("KILL", 1)] {

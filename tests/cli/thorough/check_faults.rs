@@ -63,7 +63,7 @@ fn errors_since_the_last_check_make_the_node_bad() {
 }
 
 #[test]
-fn hardware_error_during_a_run_makes_its_figures_suspect() {
+fn hardware_error_during_a_run_makes_its_figures_suspect_or_invalid() {
     let harness = Harness::new();
     edac(&harness, 5, 0);
     let tree = harness.arg("tree");
@@ -168,7 +168,7 @@ fn figure_far_below_the_reference_is_measured_twice() {
 }
 
 #[test]
-fn arrays_have_the_reference_size_and_wide_spread_gives_no_verdict() {
+fn arrays_have_the_reference_size_and_a_wide_spread_is_never_good() {
     let harness = Harness::new();
     let seconds = (timeout() / 10).as_secs().to_string();
     // Every node reaches this bandwidth.
@@ -206,7 +206,7 @@ fn arrays_have_the_reference_size_and_wide_spread_gives_no_verdict() {
 }
 
 #[test]
-fn clock_below_the_base_clock_is_the_cause_of_a_low_figure() {
+fn clock_below_the_base_clock_is_reported_as_the_cause_of_a_low_figure() {
     let harness = Harness::new();
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
     let name = "Unknown CPU @ 90.00GHz";
@@ -244,7 +244,7 @@ fn clock_below_the_base_clock_is_the_cause_of_a_low_figure() {
 }
 
 #[test]
-fn clock_below_the_reference_is_bad_after_two_measurements() {
+fn clock_below_the_reference_makes_the_node_bad_after_two_measurements() {
     let harness = Harness::new();
     let described = harness.run(&["machine", "--json"]).exits(0).json();
     // The clock cannot be measured on every processor: a loop with known latency and a timer with a fixed frequency are
@@ -377,7 +377,7 @@ fn installed_unit_starts_the_program_at_its_prefix() {
 }
 
 #[test]
-fn scrontab_line_runs_the_check() {
+fn scrontab_line_runs_the_check_after_a_random_delay() {
     let harness = Harness::new();
     let table = std::fs::read_to_string(example("nodegauge.scrontab")).unwrap();
     let line = table.lines().find(|line| !line.starts_with('#')).unwrap();
@@ -406,7 +406,7 @@ fn scrontab_line_runs_the_check() {
 }
 
 #[test]
-fn check_that_cannot_start_processes_has_a_verdict() {
+fn node_is_unknown_if_the_check_cannot_start_processes() {
     let harness = Harness::new();
     // The limit on the number of processes does not apply to root.
     let as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];

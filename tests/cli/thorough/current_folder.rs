@@ -22,7 +22,7 @@ fn run(harness: &Harness, args: &[&str]) -> Outcome {
 }
 
 #[test]
-fn program_in_the_current_folder_needs_its_path() {
+fn program_in_the_current_folder_runs_only_by_its_path() {
     let harness = Harness::new();
     let io = [&["io", "--no-save"], &SMALL[..]].concat();
     let hpl = ["hpl", "--no-save", "--order", "200", "--samples", "1", "--budget", "8"];
@@ -58,7 +58,7 @@ fn program_in_the_current_folder_needs_its_path() {
 }
 
 #[test]
-fn library_in_the_current_folder_needs_its_path() {
+fn library_in_the_current_folder_is_loaded_only_by_its_path() {
     let harness = Harness::new();
     let marker = harness.arg("loaded");
     let source = format!(

@@ -85,7 +85,7 @@ fn embedded_and_compiled_loops_are_checked_on_both_drivers() {
 }
 
 #[test]
-fn chain_and_load_run_on_both_drivers() {
+fn device_curves_are_measured_on_both_drivers() {
     let harness = Harness::new();
     let curves = ["device", "curves", "--size", "1MiB", "--samples", "1", "--mixes", "1:0,0:1"];
     for driver in ["cuda:0", "hip:0"] {
@@ -121,7 +121,7 @@ fn vendor_libraries_multiply_and_wrong_results_are_invalid() {
 }
 
 #[test]
-fn copies_between_host_and_devices_arrive() {
+fn copies_between_host_and_devices_are_measured() {
     let harness = Harness::new();
     let args =
         ["device", "links", "--sizes", "8,64KiB", "--samples", "1", "--device", "cuda:0,cuda:1"];
@@ -172,7 +172,7 @@ fn copies_with_wrong_data_are_invalid() {
 }
 
 #[test]
-fn unusable_driver_is_reported_with_a_hint() {
+fn unusable_driver_is_reported_with_the_reason() {
     let harness = Harness::new();
     for (variables, expected) in [
         (&[("STANDIN_INIT", "100")][..], &["there is no device", "cuInit: 100", "hint: "][..]),
@@ -279,7 +279,7 @@ fn memory_errors_wrong_elements_and_throttling_change_validity() {
 }
 
 #[test]
-fn mig_slice_is_described() {
+fn figure_of_a_mig_slice_has_its_name_and_no_limit() {
     let harness = Harness::new();
     let args = [&STREAM[..], &["--device", "cuda:0", "--kernels", "copy"]].concat();
     let copy = figures(&harness, &[("STANDIN_MIG", "1")], &args).remove(0);
@@ -309,7 +309,7 @@ fn babelstream_and_nvbandwidth_output_is_imported() {
 }
 
 #[test]
-fn reference_programs_give_reference_figures() {
+fn babelstream_gives_reference_figures_and_a_missing_program_is_refused() {
     let harness = Harness::new();
     let outputs = format!("{ROOT}/crates/devices/tests/outputs");
     let program = |name: &str, output: &str| {
@@ -338,7 +338,7 @@ fn reference_programs_give_reference_figures() {
 }
 
 #[test]
-fn nvbandwidth_and_native_copies_alternate_on_the_same_devices() {
+fn nvbandwidth_and_native_copies_are_interleaved_on_the_same_devices() {
     let harness = Harness::new();
     // The recorded output determines the test cases; the stand-ins determine the bus addresses.
     let program = harness.write(
@@ -412,7 +412,7 @@ sed 's/:1b:/:3b:/; s/:43:/:3c:/' {ROOT}/crates/devices/tests/outputs/nvbandwidth
 }
 
 #[test]
-fn hwloc_does_not_load_vendor_libraries() {
+fn hwloc_does_not_load_vendor_plugins() {
     let harness = Harness::new();
     // Plug-in that creates a file in its folder when it is loaded.
     let source = harness.write(

@@ -121,7 +121,7 @@ fn pipeline(harness: &Harness, file: &str, expect: &str) -> Outcome {
 }
 
 #[test]
-fn pipeline_gates_pass_and_fail_by_expectation() {
+fn example_pipelines_fail_only_if_the_expectation_is_not_met() {
     assert!(commands("gitlab-ci.yml").len() == 3 && commands("github-workflow.yml").len() == 3);
     for file in ["gitlab-ci.yml", "github-workflow.yml"] {
         let harness = Harness::new();
@@ -163,7 +163,7 @@ fn reframe(harness: &Harness) -> Option<String> {
 }
 
 #[test]
-fn reframe_accepts_figures_and_refuses_invalid_ones() {
+fn reframe_example_passes_with_figures_and_fails_on_an_unmet_expectation() {
     let harness = Harness::new();
     let Some(reframe) = reframe(&harness) else { return };
     let check = example("reframe_nodegauge.py");

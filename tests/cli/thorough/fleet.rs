@@ -74,7 +74,7 @@ fn node_state_determines_whether_a_job_is_submitted() {
 }
 
 #[test]
-fn deadline_is_kept_if_slurm_does_not_respond() {
+fn fleet_run_ends_if_slurm_does_not_respond() {
     let harness = Harness::new();
     let sleeping = [("squeue", "exec sleep 300")];
     let more = ["--nodes", "n[1-2]", "--deadline", "2"];
@@ -84,7 +84,7 @@ fn deadline_is_kept_if_slurm_does_not_respond() {
 }
 
 #[test]
-fn failed_or_refused_job_is_missing_with_its_reason() {
+fn node_of_a_failed_or_refused_job_is_reported_with_the_reason() {
     let harness = Harness::new();
     let Some(slurm) = Slurm::with_nodes(&harness, &["n1", "n2"]) else { return };
     let run = ["fleet", "run", "records", "--slurm", "--nodes", "n[1-2]"];

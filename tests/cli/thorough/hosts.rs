@@ -228,7 +228,7 @@ fn failing_host_is_reported_and_others_are_measured() {
 }
 
 #[test]
-fn applications_have_the_same_result_on_two_hosts_as_on_one() {
+fn solver_has_the_same_result_on_two_hosts_as_on_one() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -288,7 +288,7 @@ fn hosts_with_separate_networks_are_connected_by_tcp() {
 }
 
 #[test]
-fn other_processor_and_latency_of_each_host_are_shown() {
+fn page_shows_the_latency_of_each_host_and_a_different_processor() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -322,7 +322,7 @@ fn other_processor_and_latency_of_each_host_are_shown() {
 }
 
 #[test]
-fn mismatched_launcher_and_library_are_refused_once() {
+fn mismatch_of_launcher_and_library_is_reported_by_one_rank() {
     let harness = Harness::new();
     if installed(&harness).is_empty() {
         return;

@@ -10,7 +10,7 @@ fn output(name: &str) -> String {
 }
 
 #[test]
-fn hpl_text_is_imported() {
+fn printed_hpl_text_can_be_imported() {
     let harness = Harness::new();
     let text = harness.run(&[&["hpl", "--hpl-text"], &SMALL[..]].concat()).exits(0).stdout;
     assert!(text.contains("WR20R2R4         600    64     1     1"), "{text}");
@@ -61,7 +61,7 @@ fn scripted(harness: &Harness, script: &str, more: &[&str]) -> Outcome {
 }
 
 #[test]
-fn failing_xhpl_keeps_the_native_figures() {
+fn native_figures_are_kept_if_xhpl_fails() {
     let harness = Harness::new();
     if !harness.has(Part::Mpi, "mpirun.openmpi") {
         return;
@@ -192,7 +192,7 @@ fn ranks_are_spread_over_the_given_hosts() {
 }
 
 #[test]
-fn block_widths_and_grids_are_searched_with_xhpl() {
+fn best_nb_is_chosen_by_a_search_with_xhpl() {
     let harness = Harness::new();
     let program = launcher(&harness, "xhpl", "");
     let launcher = launcher(&harness, "mpirun", "mpirun (Open MPI) 4.1.4");
@@ -208,7 +208,7 @@ fn block_widths_and_grids_are_searched_with_xhpl() {
 }
 
 #[test]
-fn hosts_are_read_from_a_job_of_several_nodes() {
+fn hosts_are_read_from_the_variables_of_a_slurm_job() {
     let harness = Harness::new();
     let job = [("SLURM_JOB_NUM_NODES", "4"), ("SLURM_JOB_NODELIST", "n[1-3],m")];
     let args = ["hpl", "--hpl-dat-only", "--order", "8000", "--ranks", "2"];

@@ -29,7 +29,7 @@ fn io_with_fault(harness: &Harness, fault: &str, args: &[&str]) -> Outcome {
 }
 
 #[test]
-fn full_file_system_ends_the_run_cleanly() {
+fn full_file_system_ends_the_run_and_keeps_earlier_results() {
     let harness = Harness::new();
     for (fault, hint) in
         [("enospc=3000000", "free some space"), ("edquot=3000000", "the quota is used up")]
@@ -148,7 +148,7 @@ fn wrong_byte_is_found_and_located() {
 }
 
 #[test]
-fn unavailable_engines_are_refused() {
+fn unavailable_io_uring_is_refused() {
     let harness = Harness::new();
     let uring = [&["--engine", "uring"], &SMALL[..]].concat();
     let outcome = io_with_fault(&harness, "uring", &uring);
@@ -161,7 +161,7 @@ fn unavailable_engines_are_refused() {
 }
 
 #[test]
-fn direct_access_is_refused_if_the_first_transfer_fails() {
+fn direct_io_is_refused_if_the_first_transfer_fails() {
     let harness = Harness::new();
     let args = [&["--cache", "direct"], &SMALL[..]].concat();
     let outcome = io_with_fault(&harness, "direct", &args);

@@ -6,7 +6,7 @@ use crate::io::{SMALL, io, record};
 use serde_json::Value;
 
 #[test]
-fn tables_of_iozone_and_gnuplot_are_written() {
+fn results_are_written_as_iozone_and_gnuplot_tables() {
     let harness = Harness::new();
     let surface = harness.arg("surface.dat");
     let args = ["--max-size", "128KiB", "--iozone-text", "--surface", &surface];
@@ -39,7 +39,7 @@ fn tables_of_iozone_and_gnuplot_are_written() {
 }
 
 #[test]
-fn reference_programs_alternate() {
+fn fio_and_iozone_give_reference_figures() {
     let harness = Harness::new();
     if harness.has(Part::Fio, "fio") {
         let args = [
@@ -78,7 +78,7 @@ fn reference_programs_alternate() {
 }
 
 #[test]
-fn saved_file_benchmarks_are_imported() {
+fn output_of_iozone_and_fio_is_imported() {
     let harness = Harness::new();
     let recorded =
         |name: &str| format!("{}/../files/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));

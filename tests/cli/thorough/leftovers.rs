@@ -68,7 +68,7 @@ fn interrupted_hpl_leaves_no_rank_daemon_or_folder() {
 }
 
 #[test]
-fn endless_output_ends_a_program_with_one_line() {
+fn program_with_endless_output_is_killed_and_reported() {
     let harness = Harness::new();
     let endless = harness.write("endless", "#!/bin/sh\nexec yes 'more and more and more'\n");
     make_program(&endless);
@@ -81,7 +81,7 @@ fn endless_output_ends_a_program_with_one_line() {
 }
 
 #[test]
-fn interrupted_query_leaves_no_process() {
+fn interrupted_query_of_a_program_leaves_no_process_or_file() {
     let harness = Harness::new();
     let hangs = harness.write("hangs", HANGS);
     make_program(&hangs);

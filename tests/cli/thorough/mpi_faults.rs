@@ -71,7 +71,7 @@ fn open_mpi_as_root_needs_permission_for_user_programs() {
 }
 
 #[test]
-fn pairs_start_together_without_barriers_in_between() {
+fn barriers_separate_batches_of_several_pairs_but_not_operations() {
     let harness = Harness::new();
     for which in installed(&harness) {
         // Returns the number of barriers, and the maximum number of batches, of which the last one may be incomplete.
@@ -156,7 +156,7 @@ fn dead_rank_is_reported_with_the_message_size() {
 }
 
 #[test]
-fn corrupted_data_is_invalid() {
+fn figure_with_corrupted_data_is_invalid() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "latency", "--json"]].concat();
@@ -176,7 +176,7 @@ fn corrupted_data_is_invalid() {
 }
 
 #[test]
-fn mpi_without_thread_support_omits_its_pattern() {
+fn pattern_of_threads_requires_thread_support_of_the_mpi() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let named = [&FAST[..], &["--patterns", "latency_mt", "--threads", "1:1"]].concat();
@@ -189,7 +189,7 @@ fn mpi_without_thread_support_omits_its_pattern() {
 }
 
 #[test]
-fn too_few_slots_are_reported_with_the_launcher_message() {
+fn too_few_slots_are_reported_with_a_hint() {
     let harness = Harness::new();
     if !harness.has_cpus(2) || !harness.has(Part::Mpi, OPEN_MPI.mpicc) {
         return;
@@ -342,7 +342,7 @@ fn planted_probe_is_not_executed() {
 }
 
 #[test]
-fn programs_in_the_current_folder_are_not_found() {
+fn relative_folders_in_the_search_path_are_skipped() {
     let harness = Harness::new();
     for name in ["mpicc", "gcc", "mpirun"] {
         trap(&harness, name);

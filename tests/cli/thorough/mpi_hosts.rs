@@ -46,7 +46,7 @@ fn hosts_that_do_not_respond_are_reported() {
 }
 
 #[test]
-fn unreachable_open_mpi_host_has_the_reason_of_ssh() {
+fn unreachable_host_is_reported_with_the_message_of_ssh() {
     let harness = Harness::new();
     let agent = harness.write("agent", "#!/bin/sh\necho 'ssh: no route to host' >&2; exit 255\n");
     make_program(&agent);

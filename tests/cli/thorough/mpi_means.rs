@@ -19,7 +19,7 @@ fn launchers_only(harness: &Harness, which: Mpi) -> String {
 }
 
 #[test]
-fn embedded_probe_measures_all_without_a_compiler() {
+fn precompiled_probe_measures_all_patterns_without_a_compiler() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let path = launchers_only(&harness, which);
@@ -52,7 +52,7 @@ fn embedded_probe_measures_all_without_a_compiler() {
 }
 
 #[test]
-fn wrapper_without_a_compiler_is_skipped() {
+fn mpicc_that_cannot_compile_is_replaced_by_the_precompiled_probe() {
     let harness = Harness::new();
     for which in installed(&harness).into_iter().take(1) {
         let path = launchers_only(&harness, which);
@@ -109,7 +109,7 @@ fn every_given_mpi_is_tried() {
 }
 
 #[test]
-fn selected_mpi_of_several_is_reported() {
+fn mpi_chosen_among_several_is_reported() {
     let harness = Harness::new();
     if installed(&harness).len() < 2 {
         return;

@@ -32,7 +32,7 @@ int main(int count, char **words) {
 "##;
 
 #[test]
-fn osu_programs_alternate_with_the_probe() {
+fn osu_programs_and_the_probe_are_interleaved() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -83,7 +83,7 @@ fn osu_programs_alternate_with_the_probe() {
 }
 
 #[test]
-fn osu_programs_stay_within_a_budget() {
+fn budget_limits_the_rounds_of_osu_programs() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;

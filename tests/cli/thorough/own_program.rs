@@ -4,7 +4,7 @@ use crate::harness::{Harness, is_running, measurements, wait_for};
 use std::path::Path;
 
 #[test]
-fn failing_programs_are_rows_of_the_page() {
+fn killed_programs_are_reported_and_the_other_program_is_measured() {
     let harness = Harness::new();
     let script =
         "case $A in 1) exec yes;; 2) exec sleep 300;; 3) read line || exit 0; exit 1;; esac";

@@ -108,7 +108,7 @@ fn check_code(outcome: &Outcome, code: i32, which: &str) {
 }
 
 #[test]
-fn hundred_signals_at_random_moments_leave_nothing_behind() {
+fn hundred_signals_at_different_moments_leave_no_processes_or_files() {
     let harness = Harness::new();
     let outcome = harness.run_other(&["unshare", "--mount", "true"], &[]);
     if outcome.code != Some(0) {

@@ -85,7 +85,7 @@ fn closed_terminal_ends_the_run_with_a_record() {
 }
 
 #[test]
-fn second_hangup_does_not_abort_the_run() {
+fn second_hangup_does_not_prevent_saving() {
     let harness = Harness::new();
     let args = [&["stream"], &ENDLESS[..]].concat();
     let running = harness.start(&args).shows_times(10, MEASURED);
@@ -121,7 +121,7 @@ fn interrupt_before_the_first_sample_leaves_an_empty_record() {
 }
 
 #[test]
-fn every_measuring_command_can_be_interrupted() {
+fn interrupted_run_and_explain_save_incomplete_records() {
     let harness = Harness::new();
     for (args, shown, signal, code) in [
         (&["run"][..], "loops for each kernel", "INT", 130),

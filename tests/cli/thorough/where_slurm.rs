@@ -35,7 +35,7 @@ impl Drop for JobLoops {
 }
 
 #[test]
-fn where_shows_the_ranks_of_srun_in_one_table() {
+fn where_reports_every_rank_of_srun() {
     let harness = Harness::new();
     let Some(slurm) = Slurm::start(&harness) else { return };
     let mut command = harness.command("srun");

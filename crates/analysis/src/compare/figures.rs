@@ -94,7 +94,7 @@ impl RegimeSelection {
     pub fn runs(&self, like: &Self, quoted: Quoted, unit: Unit) -> SideRuns {
         let parts = self.0.iter().map(|(_, part)| part);
         let within: Vec<f64> =
-            parts.map(|part| ratio::within(&part.samples, quoted, unit)).collect();
+            parts.map(|part| ratio::spread_in_run(&part.samples, quoted, unit)).collect();
         SideRuns { figures: self.values(), like: like.values(), within: stats::median(&within) }
     }
 

@@ -250,7 +250,7 @@ fn differing(
 fn identity_in_words(m: &Measurement, key: &str) -> Option<String> {
     let value = m.config.get(key)?;
     let bytes = value.as_u64().filter(|_| keys::is_size(key));
-    bytes.map(|bytes| Bytes(bytes).exact()).or_else(|| keys::scalar(value))
+    bytes.map(|bytes| Bytes(bytes).exact_text()).or_else(|| keys::scalar(value))
 }
 
 /// Returns the name of the category of a figure.

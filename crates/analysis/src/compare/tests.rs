@@ -195,7 +195,7 @@ fn in_regime(trip: f64, rate: f64, other: Option<(f64, f64)>) -> Measurement {
 }
 
 #[test]
-fn regimes_of_a_virtual_machine_are_never_compared() {
+fn figures_in_different_regimes_are_never_compared() {
     let pair = one(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None));
     assert_eq!(pair.verdict, Verdict::NotComparable);
     assert!(pair.reasons[0].text.starts_with("A and B ran in different regimes"), "{pair:?}");
@@ -403,7 +403,7 @@ fn irrelevant_options_do_not_change_the_command() {
 }
 
 #[test]
-fn accelerators_and_drivers_are_properties_of_a_machine() {
+fn driver_differences_are_listed_for_accelerators_only() {
     let with = |kind: &str, driver_version: &str| {
         let device = json!({
             "kind": kind, "address": "0000:1b:00.0", "identification": "10de:2335",

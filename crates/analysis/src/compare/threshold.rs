@@ -99,7 +99,7 @@ impl fmt::Display for Threshold {
         }
         write!(f, "{name}{}{operator}{percent}%", expect::separator(name))?;
         match size {
-            Some(size) => write!(f, "@{}", size.exact()),
+            Some(size) => write!(f, "@{}", size.exact_text()),
             None => Ok(()),
         }
     }

@@ -154,10 +154,10 @@ impl Expectation {
         known.sort_by(|a, b| steps(*a, size).total_cmp(&steps(*b, size)));
         known.dedup();
         let known: Vec<String> =
-            known.iter().map(|bytes| format!("@{}", Bytes(*bytes).exact())).collect();
+            known.iter().map(|bytes| format!("@{}", Bytes(*bytes).exact_text())).collect();
         Some(match known.first() {
             None => Failure::usage(format!("{} does not depend on a size", self.name))
-                .hint(format!("leave out @{}", Bytes(size).exact())),
+                .hint(format!("leave out @{}", Bytes(size).exact_text())),
             Some(near) => Failure::usage(format!("this size is not measured; {}", listed(&known)))
                 .hint(format!("use one of these sizes, e.g. {near}")),
         })

@@ -77,7 +77,7 @@ fn suspect_figure_does_not_meet_an_expectation() {
 }
 
 #[test]
-fn expectation_is_met_or_not_met() {
+fn expectation_compares_value_with_bound_in_its_unit() {
     for (text, holds) in [
         ("triad>=78GB/s", true),
         ("triad>=79GB/s", false),
@@ -157,7 +157,7 @@ fn size_selects_figures() {
 }
 
 #[test]
-fn size_is_the_last_declared_size_key() {
+fn figure_size_is_that_of_the_last_size_key_or_the_arrays() {
     let size = |config: serde_json::Value| {
         let config = config.as_object().unwrap().clone();
         figure_size(&Measurement { config, ..triad() }, &registry()).map(|size| size.0)
@@ -250,7 +250,7 @@ fn exact_sizes_are_printed_without_rounding() {
     for (bytes, text) in
         [(0, "0B"), (1000, "1000B"), (1536, "1536B"), (3 << 10, "3KiB"), (5 << 40, "5120GiB")]
     {
-        assert_eq!(Bytes(bytes).exact(), text);
+        assert_eq!(Bytes(bytes).exact_text(), text);
     }
 }
 
@@ -283,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn parser_never_panics(text in "([a-z.@<>=%/ -]|\\PC){0,20}") {
+    fn expectation_parser_never_panics(text in "([a-z.@<>=%/ -]|\\PC){0,20}") {
         if let Err(error) = text.parse::<Expectation>() {
             prop_assert!(text.is_char_boundary(error.at));
             prop_assert!(error.to_string().contains("--expect"));

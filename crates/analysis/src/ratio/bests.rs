@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn interval_contains_the_true_ratio_at_its_level() {
+    fn interval_of_bests_contains_the_true_ratio_in_at_least_86_of_100_runs() {
         for (n, busy, min) in [(6, 0.1, 0.88), (10, 0.6, 0.86), (20, 0.6, 0.91), (10, 0.9, 0.87)] {
             let held = |ratio: Ratio| {
                 let [low, high] = ratio.interval.unwrap();

@@ -88,7 +88,7 @@ impl PairedRounds {
 
     /// Multiplies the ratios by a factor, e.g. by the ratio of the work per sample.
     #[must_use]
-    pub fn times(mut self, factor: f64) -> Self {
+    pub fn scaled_by(mut self, factor: f64) -> Self {
         self.ratios.iter_mut().for_each(|ratio| *ratio *= factor);
         self
     }
@@ -106,7 +106,7 @@ impl PairedRounds {
     /// Compares the setting with the baseline. `comparisons` is the number of settings that are compared with it; with
     /// a probability of 95 %, all of their intervals contain the true ratios. Returns `None` for fewer than three
     /// rounds.
-    pub fn compared(&self, comparisons: usize) -> Option<RelativeSpeed> {
+    pub fn compare(&self, comparisons: usize) -> Option<RelativeSpeed> {
         let found = joint_block_interval(&self.ratios, comparisons)?;
         let verdict = Speed::from_interval(Some(found.ci95), speed::NEGLIGIBLE_DIFFERENCE);
         let RatioInterval { ratio, ci95, visible, .. } = found;
@@ -163,16 +163,16 @@ mod tests {
     #[test]
     fn times_are_compared_as_speeds() {
         let found = PairedRounds::divided(&[4.0, 4.1, 3.9, 4.0], &[2.0, 2.05, 1.95, 2.0]);
-        let compared = found.compared(1).unwrap();
+        let compared = found.compare(1).unwrap();
         assert_eq!(compared.verdict, Speed::Faster);
         assert!((compared.ratio - 2.0).abs() < 1e-12);
         assert_eq!(found.interval().unwrap().ratio, compared.ratio);
-        assert_eq!(found.clone().times(0.5).compared(1).unwrap().verdict, Speed::NoDifference);
-        assert_eq!(PairedRounds::divided(&[1.0, 1.0], &[1.0, 1.0]).compared(1), None);
+        assert_eq!(found.clone().scaled_by(0.5).compare(1).unwrap().verdict, Speed::NoDifference);
+        assert_eq!(PairedRounds::divided(&[1.0, 1.0], &[1.0, 1.0]).compare(1), None);
     }
 
     #[test]
-    fn merged_samples_keep_their_interference() {
+    fn merged_sample_keeps_causes_only_if_many_parts_are_disturbed() {
         let parts = [sample(1.0), sample(9.0), sample(2.0)];
         let whole = Sample::from_consecutive(&parts);
         assert_eq!((whole.seconds, whole.causes.len()), (vec![12.0], 0));

@@ -61,7 +61,7 @@ mod tests {
     use crate::ratio::paired::PairedRounds;
 
     fn compared(ratios: &[f64], comparisons: usize) -> Option<RelativeSpeed> {
-        PairedRounds::from_ratios(ratios.to_vec()).compared(comparisons)
+        PairedRounds::from_ratios(ratios.to_vec()).compare(comparisons)
     }
 
     /// Returns ratios of rounds in which each run takes `1 + noise` times the time of its setting, with the occasional
@@ -105,7 +105,7 @@ mod tests {
     /// Maximum number of false verdicts. With a true rate of 5 %, about one of 10,000 tests exceeds it (normal
     /// approximation of the binomial distribution: 50 + 3.7 x 6.9).
     #[test]
-    fn equal_settings_differ_in_at_most_5_of_100_sweeps() {
+    fn equal_settings_are_called_different_in_at_most_75_of_1000_sweeps() {
         let mut random = fastrand::Rng::with_seed(5);
         for (count, others) in [(3, 1), (5, 1), (10, 1), (30, 1), (5, 5), (10, 5)] {
             for noise in [0.001, 0.02, 0.2] {

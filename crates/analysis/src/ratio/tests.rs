@@ -76,7 +76,7 @@ fn linear_drift_cancels_in_blocks() {
 fn deviation_includes_correlation_of_samples() {
     let unit = Unit::BytesPerSecond;
     let deviation = |memory| {
-        let of = |seed| within(&drifting(seed, 200, 1.0, 0.01, memory), Quoted::Mean, unit);
+        let of = |seed| spread_in_run(&drifting(seed, 200, 1.0, 0.01, memory), Quoted::Mean, unit);
         stats::mean(&(0..20).map(of).collect::<Vec<_>>())
     };
     // For independent samples, the result is the textbook value. For correlated samples, the true value is sqrt((1 + m)
@@ -88,8 +88,8 @@ fn deviation_includes_correlation_of_samples() {
     assert!(block_length(&drifting(3, 200, 1.0, 0.01, 0.9)) > 6);
     assert_eq!(block_length(&[1.0; 50]), 1);
     assert_eq!(block_length(&[]), 1);
-    assert_eq!(within(&[1.0], Quoted::Mean, unit), 0.0);
-    assert!(within(&[1.0, 1.1], Quoted::Mean, unit) > 0.0);
+    assert_eq!(spread_in_run(&[1.0], Quoted::Mean, unit), 0.0);
+    assert!(spread_in_run(&[1.0, 1.1], Quoted::Mean, unit) > 0.0);
     assert_eq!(unit.direction(), Some(Better::Higher));
 }
 
@@ -199,7 +199,7 @@ fn reported_number_of_blocks_detects_three_percent() {
     assert_eq!(needed(0.0, 4.0, 5), Some(5));
     assert_eq!(needed(f64::INFINITY, 4.0, 5), None);
     // On a quiet node, where runs differ by 1.4 %, the default of five blocks is sufficient.
-    assert!(found(0.014, 0.0, SOUGHT, |_| 5) >= 0.9);
+    assert!(found(0.014, 0.0, SOUGHT_CHANGE, |_| 5) >= 0.9);
     for (spread, disturbed) in [(0.014, 0.0), (0.02, 0.0), (0.03, 0.0), (0.06, 0.0), (0.014, 0.2)] {
         // Five blocks of other runs determine the number of blocks.
         let reported = |seed: u64| {
@@ -207,13 +207,13 @@ fn reported_number_of_blocks_detects_three_percent() {
             block_interval(&pilot).unwrap().needed.unwrap() as usize
         };
         let [hit, false_alarm] =
-            [SOUGHT, 0.0].map(|faster| found(spread, disturbed, faster, reported));
+            [SOUGHT_CHANGE, 0.0].map(|faster| found(spread, disturbed, faster, reported));
         // In 12 % of the cases (0.9 to the power of 20), none of the twenty runs in five blocks is disturbed.
         let (min, least_told) = if disturbed == 0.0 { (0.88, 0.9) } else { (0.8, 0.85) };
         assert!(hit >= min, "spread {spread}, disturbed {disturbed}: found in {hit}");
         assert!(false_alarm <= 0.07, "spread {spread}, disturbed {disturbed}: {false_alarm}");
         // If five blocks seldom detect the change, the message recommends more blocks.
-        if found(spread, disturbed, SOUGHT, |_| 5) < 0.5 {
+        if found(spread, disturbed, SOUGHT_CHANGE, |_| 5) < 0.5 {
             let more = (0..SIMULATED).filter(|seed| reported(*seed) > 5).count();
             assert!(more as f64 >= least_told * SIMULATED as f64, "{spread} {disturbed}: {more}");
         }

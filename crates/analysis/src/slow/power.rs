@@ -1,6 +1,6 @@
 //! Power of a judgement: the loss that would have been detected in a node that is called good.
 //!
-//! A node is called good if a loss worth acting on ([`SOUGHT`]) is excluded. This is a test of non-inferiority
+//! A node is called good if a loss worth acting on ([`SOUGHT_LOSS`]) is excluded. This is a test of non-inferiority
 //! (Schuirmann, "A Comparison of the Two One-Sided Tests Procedure", Journal of Pharmacokinetics and Biopharmaceutics
 //! 15, 1987): of 100 nodes with this loss, 5 are called good. A judgement has power if, in addition, at least four of
 //! five good nodes are called good; sample sizes are computed from such a condition (Montgomery, "Design and Analysis
@@ -20,7 +20,7 @@ use std::f64::consts::{FRAC_PI_2, TAU};
 
 /// Loss of performance that must be excluded for a good node, unless the smallest loss that matters for a figure is
 /// larger.
-pub const SOUGHT: Fraction = Fraction(0.10);
+pub const SOUGHT_LOSS: Fraction = Fraction(0.10);
 /// Probability that a node with the sought loss is called good by mistake.
 const FALSE_GOOD_PROBABILITY: f64 = 0.05;
 /// Maximum probability that a good node is not called good; such a node is measured again.
@@ -108,7 +108,7 @@ impl Peers {
     /// Returns the power of the judgement of a node by the better median of `runs` runs. `practical` is the smallest
     /// loss that matters, and `slow` the loss beyond which the node is slow, both as shares.
     pub fn power(&self, practical: Fraction, slow: Fraction, runs: usize) -> Power {
-        let sought = Fraction(SOUGHT.0.max(practical.0));
+        let sought = Fraction(SOUGHT_LOSS.0.max(practical.0));
         let Some(widths) = self.widths(runs, self.certainty(runs)) else {
             return Power { sought, found: None, good_within: None, needed: None };
         };

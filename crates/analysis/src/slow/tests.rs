@@ -7,7 +7,7 @@ pub(super) fn normal(random: &mut fastrand::Rng) -> f64 {
 }
 
 #[test]
-fn limit_excludes_fewer_than_one_good_node_of_a_thousand() {
+fn limit_excludes_fewer_than_12_good_nodes_of_10000() {
     let mut random = fastrand::Rng::with_seed(7);
     for nodes in [8, 16, 64, 500] {
         let mut beyond = 0;

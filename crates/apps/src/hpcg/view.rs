@@ -115,7 +115,7 @@ fn table(all: &[&Measurement], ratings: &[HpcgFigure<'_>]) -> Table {
             };
             if is_by_slot(config) { format!("{name}, index per slot") } else { name }
         })
-        .stated("rating", RATE)
+        .value_or_status("rating", RATE)
         .each(
             PARTS,
             |part| (*part).to_owned(),

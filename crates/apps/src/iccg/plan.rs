@@ -55,7 +55,7 @@ impl IccgPlan {
         options: IccgOptions,
     ) -> Result<Self, Failure> {
         let mut notices = Vec::new();
-        let swept = requested.swept(&site.topology, joined, &mut notices)?;
+        let swept = requested.sweep_workers(&site.topology, joined, &mut notices)?;
         if !(options.tolerance > 0.0 && options.tolerance < 1.0) {
             return Err(Failure::usage(format!(
                 "invalid tolerance {}: expected a number between 0 and 1",
@@ -91,7 +91,7 @@ fn divided(combination: SweepWorkers, mesh: Mesh) -> Result<SweepWorkers, Failur
 
 impl PlannedRun for IccgPlan {
     fn expected_cost(&self) -> ExpectedCost {
-        let memory = Some(size::needed(self.size.mesh));
+        let memory = Some(size::needed_memory(self.size.mesh));
         ExpectedCost { time: Some(self.options.budget.unwrap_or(IccgOptions::BUDGET)), memory }
     }
 

@@ -162,7 +162,7 @@ impl IccgEvidence<'_> {
             let cell_part = (2 * at + 1, part);
             let m = self
                 .series
-                .timed(&self.judged, cell_part, m, Quoted::Median, &|seconds| bytes / seconds);
+                .figure(&self.judged, cell_part, m, Quoted::Median, &|seconds| bytes / seconds);
             let Some(m) = m else { continue };
             let on = WorkersConfig::from_workers(&cell.swept.workers);
             let m = m.config(&IccgConfig { on, ..IccgConfig::default() });

@@ -35,7 +35,7 @@ pub fn matrix(mesh: Mesh) -> Bytes {
 }
 
 /// Returns the memory that a solve needs.
-pub fn needed(mesh: Mesh) -> Bytes {
+pub fn needed_memory(mesh: Mesh) -> Bytes {
     Bytes((matrix(mesh).as_f64() * COPIES) as u64 + mesh.count() as u64 * BYTES_PER_POINT)
 }
 
@@ -61,7 +61,7 @@ impl MeshConstraints {
 
 /// Returns the number of elements along an edge of the largest cube whose solve needs at most `max` of memory.
 fn largest(max: Bytes) -> usize {
-    cube(|mesh| needed(mesh).0 > max.0).saturating_sub(1)
+    cube(|mesh| needed_memory(mesh).0 > max.0).saturating_sub(1)
 }
 
 /// Returns the number of elements along an edge of the smallest cube for which `enough` returns true.
@@ -108,7 +108,7 @@ pub fn choose(
             };
             let mut edge = cube(|mesh| matrix(mesh).as_f64() >= min);
             if let Some(allowed) = constraints.allowed
-                && needed(Mesh { elements: [edge; 3] }).0 > allowed.0
+                && needed_memory(Mesh { elements: [edge; 3] }).0 > allowed.0
             {
                 let wanted = matrix(Mesh { elements: [edge; 3] });
                 edge = largest(allowed).max(1);
@@ -152,12 +152,12 @@ fn given(elements: [usize; 3], constraints: &MeshConstraints) -> Result<Mesh, Fa
     let countable = elements.iter().all(|n| *n <= MAX_ELEMENTS) && mesh.count() <= MAX_NODES;
     let max = Bytes(u64::MAX);
     let allowed = constraints.allowed.unwrap_or(max);
-    if countable && needed(mesh).0 <= allowed.0 {
+    if countable && needed_memory(mesh).0 <= allowed.0 {
         return Ok(mesh);
     }
     let edge = largest(allowed).min(1000);
     let (needs, hint) = if countable {
-        (format!("needs {}", needed(mesh)), format!("--elements {edge},{edge},{edge} fits"))
+        (format!("needs {}", needed_memory(mesh)), format!("--elements {edge},{edge},{edge} fits"))
     } else {
         (
             "has more points than 32-bit indices allow".to_owned(),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_reduces_the_mesh() {
+    fn little_memory_reduces_default_mesh_and_refuses_larger_ones() {
         let cut = choose(None, &constraints(32, 200)).unwrap();
         assert_eq!(cut.notices[0].id, NoticeId::Clamped);
         assert!(cut.doubt().unwrap().contains("below the minimum of"));

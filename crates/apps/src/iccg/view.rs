@@ -525,7 +525,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn solver_above_its_limit_has_no_share_sentence() {
+    fn suspect_or_impossible_solver_rate_states_no_share_of_its_limit() {
         let rate = |fraction: f64| {
             let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
             m.value(Quoted::Median, fraction * 1e9).limit(1e9, "time of the moved bytes")

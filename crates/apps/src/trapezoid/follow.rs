@@ -2,7 +2,7 @@
 
 use crate::followers;
 use nodegauge_measure::Failure;
-use nodegauge_solvers::trapezoid::Rule;
+use nodegauge_solvers::trapezoid::TrapezoidLoop;
 use nodegauge_team::mpi::World;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,6 @@ pub(super) struct SumRequest {
 /// # Errors
 /// Fails if a request cannot be read.
 pub fn follow(world: &World) -> Result<u8, Failure> {
-    let rule = Rule::detect();
+    let rule = TrapezoidLoop::detect();
     followers::serve(world, |SumRequest { points, sums }| rule.follow(world, points, sums))
 }

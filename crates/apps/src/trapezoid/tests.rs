@@ -58,7 +58,7 @@ fn wrong_sum_is_invalid() {
 }
 
 #[test]
-fn too_many_intervals_are_refused() {
+fn zero_or_too_many_intervals_are_refused() {
     let of = |points| TrapezoidOptions { points: vec![points], ..options() };
     for wrong in [0, MAX_POINTS + 1] {
         assert!(TrapezoidPlan::from_workers(Vec::new(), of(wrong), Vec::new()).is_err());

@@ -36,7 +36,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let columns = ColumnList::<TrapezoidFigure<'_>>::new()
         .left("workers", |(_, one)| one.on.in_words())
         .known("time", |(_, one)| Some(one.seconds?.to_string()))
-        .stated("GFLOP/s", ColumnUnit::GFLOP_PER_S)
+        .value_or_status("GFLOP/s", ColumnUnit::GFLOP_PER_S)
         .optional("efficiency", |of| {
             let m = related_figure(&all, of, "efficiency")?;
             Some(TableCell::from_measurement(m, |value| Fraction(value).in_tenths()))
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn placement_effect_needs_confidence_intervals() {
+    fn placement_effect_needs_narrow_confidence_intervals() {
         assert!(reported(1.0, 0.02, 20).starts_with("placement does not affect sums of 10^3"));
         assert!(reported(1.0, 0.5, 20).starts_with("cannot tell whether"));
         assert!(reported(1.0, 0.02, 3).contains("too few samples"));

@@ -26,7 +26,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// System calls for plain operations.
+/// System calls with which operations read and write, except those whose name begins with `f` (C library) or `p`
+/// (`pread`, `pwrite`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IoEngine {

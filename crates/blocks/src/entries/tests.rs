@@ -55,7 +55,7 @@ fn threads_and_processes_carry_out_all_operations() {
 }
 
 #[test]
-fn files_without_a_timed_removal_are_removed() {
+fn latencies_are_recorded_for_whole_batches_only() {
     let folder = tempfile::tempdir().unwrap();
     let operations = vec![EntryOperation::Create];
     let task = EntryTask { operations, batches: vec![8], ..task(DirectoryLayout::Shared) };
@@ -82,7 +82,7 @@ fn interrupted_turn_leaves_no_files() {
 }
 
 #[test]
-fn failing_operation_is_named_and_leaves_no_files() {
+fn failing_operation_is_named_with_its_file() {
     let folder = tempfile::tempdir().unwrap();
     // The files are removed before they are looked up.
     let operations = vec![EntryOperation::Create, EntryOperation::Remove, EntryOperation::Stat];
@@ -96,7 +96,7 @@ fn failing_operation_is_named_and_leaves_no_files() {
 }
 
 #[test]
-fn turn_after_the_deadline_is_cut_short() {
+fn turn_is_cut_short_at_the_deadline() {
     let folder = tempfile::tempdir().unwrap();
     let scratch = ScratchDirectory::create(folder.path()).unwrap();
     let all = [Workers::unbound_threads(1)];

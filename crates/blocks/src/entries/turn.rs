@@ -265,7 +265,7 @@ fn cannot_drop(cause: io::Error) -> Failure {
 
 /// Returns the bytes that the kernel has read from devices for this process.
 fn read_bytes() -> Option<u64> {
-    crate::counters::Counters::process(&SysRoot::live()).read_bytes()
+    crate::counters::Counters::read_process(&SysRoot::live()).read_bytes()
 }
 
 /// Returns the increase of [`read_bytes`].

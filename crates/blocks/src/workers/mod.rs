@@ -174,9 +174,9 @@ impl WorkerTask<'_> {
     ) -> Result<WorkerReport, Failure> {
         let root = SysRoot::live();
         let nowhere = Volume::default();
-        let before = Counters::now(&root, &nowhere);
+        let before = Counters::read(&root, &nowhere);
         let report = self.carry_out(bench, member, shared);
-        let rise = Counters::now(&root, &nowhere).since(&before);
+        let rise = Counters::read(&root, &nowhere).since(&before);
         report.map(|report| WorkerReport { rise, ..report })
     }
 

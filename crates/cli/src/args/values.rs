@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_are_positive() {
+    fn budgets_are_positive_durations() {
         assert_eq!(seconds("2.5"), Ok(Duration::from_millis(2500)));
         assert_eq!(seconds("1e1s"), Ok(Duration::from_secs(10)));
         assert_eq!(seconds("10m"), Ok(Duration::from_secs(600)));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_integers() {
+    fn counts_are_positive_integers() {
         assert_eq!(count("1e6"), Ok(1_000_000));
         assert_eq!(count(" 31 "), Ok(31));
         for wrong in ["0", "-1", "1.5", "1e30", "1e", "many", "", "nan", "inf"] {

@@ -76,7 +76,7 @@ fn trapezoid(args: &TrapezoidArgs, joined: Option<&MpiRanks>) -> Result<Exit, Fa
 }
 
 fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
-    let site = session::array_site(&args.common)?;
+    let site = session::site_with_caches(&args.common)?;
     let requested = workers(&args.placement, &args.ranks, Some(&args.sweep));
     let options = HpcgOptions {
         grid: args.grid.unwrap_or(HpcgPlan::GRID),
@@ -100,7 +100,7 @@ fn iccg(args: &IccgArgs, joined: Option<&MpiRanks>) -> Result<Exit, Failure> {
     // caches.
     let site = match joined {
         Some(_) => session::site(&args.common)?,
-        None => session::array_site(&args.common)?,
+        None => session::site_with_caches(&args.common)?,
     };
     let requested = workers(&args.placement, &args.ranks, Some(&args.sweep));
     let options = IccgOptions {

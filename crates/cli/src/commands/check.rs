@@ -4,7 +4,7 @@ use crate::args::WhenBusy;
 use crate::args::check::CheckArgs;
 use crate::cache_size;
 use crate::failure::{Exit, Failure};
-use crate::files::refuse_one_file;
+use crate::files::refuse_same_file;
 use crate::node;
 use crate::output::{self, Sink};
 use crate::session;
@@ -69,7 +69,7 @@ fn protect_files(args: &CheckArgs, state: Option<&Path>) -> Result<(), Failure> 
         let Some(file) = file else { continue };
         Sink::File(file.clone()).refuse_inputs()?;
         if let Some(state) = state.filter(|_| name != "--state") {
-            refuse_one_file(name, &file, "the state", state)?;
+            refuse_same_file(name, &file, "the state", state)?;
         }
     }
     Ok(())

@@ -56,7 +56,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
     let mut exit = Exit::Success;
     for (side, name) in [(&a, "A: "), (&b, "B: ")] {
         let figures = side.runs.iter().flat_map(|run| &run.measurements);
-        if args.strict && output::suspects(figures, name) {
+        if args.strict && output::report_suspects(figures, name) {
             exit = Exit::Unmet;
         }
     }

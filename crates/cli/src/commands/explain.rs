@@ -12,7 +12,7 @@ pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage("no published figures exist for the measurements of explain")
             .hint("use --against with stream"));
     }
-    let site = session::array_site(&args.common)?;
+    let site = session::site_with_caches(&args.common)?;
     let job = JobPlacement { process: args.placement.options(), ..JobPlacement::default() };
     let request = StreamRequest {
         cell: StreamCellOptions { job, arrays: args.arrays.options() },

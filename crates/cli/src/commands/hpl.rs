@@ -14,13 +14,11 @@ use nodegauge_measure::Fraction;
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     let exclude_file = args.on_hosts.exclude_file.as_deref();
     match launched::on_several_hosts().filter(|_| !is_planned(args)) {
-        Some(job) => {
-            launched::one_process_per_host(&job, exclude_file, |run| match &args.real.xhpl {
-                Some(_) => Err(Failure::usage("--xhpl starts ranks itself")
-                    .hint("start one process with --hosts, or leave out --xhpl")),
-                None => measure(args, Some(run)),
-            })
-        }
+        Some(job) => launched::measure_each_host(&job, exclude_file, |run| match &args.real.xhpl {
+            Some(_) => Err(Failure::usage("--xhpl starts ranks itself")
+                .hint("start one process with --hosts, or leave out --xhpl")),
+            None => measure(args, Some(run)),
+        }),
         None => {
             launched::refuse_exclude_file(exclude_file)?;
             measure(args, None)

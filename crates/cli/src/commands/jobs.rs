@@ -185,14 +185,14 @@ impl<'a> WhereRun<'a> {
                 if is_rank_0 {
                     output::failure(&refusal);
                 }
-                nodegauge_os::leave(Exit::Missing.number())
+                nodegauge_os::end_process(Exit::Missing.number())
             });
             if let Ok(Some(hosts)) = joined {
-                return launched::with_hosts(
+                return launched::lead_or_serve(
                     &hosts,
                     None,
                     |run| self.lead(run, host.clone()),
-                    |of_job| self.send(of_job.started(), &host).map(|()| 0),
+                    |of_job| self.send(of_job.host_job(), &host).map(|()| 0),
                 );
             }
         }
@@ -259,7 +259,7 @@ impl<'a> WhereRun<'a> {
     /// first host reports the readings of all hosts.
     fn lead(&self, run: &HostsRun<'_>, own: Result<JobHost, Failure>) -> Result<Exit, Failure> {
         let hosts = run.hosts;
-        let gathered = self.gather(hosts.started(), own)?;
+        let gathered = self.gather(hosts.host_job(), own)?;
         if !hosts.is_first() {
             if let Some(code) = hosts.await_start()? {
                 return Ok(Exit::FromRank0(code));

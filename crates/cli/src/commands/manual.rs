@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn roff_line_never_begins_with_a_request() {
+    fn special_characters_are_escaped_in_roff() {
         assert_eq!(escaped(".x --a 'b'"), "\\&.x \\-\\-a \\(aqb\\(aq");
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     let exclude_file = args.hosts.exclude_file.as_deref();
     match launched::on_several_hosts() {
         Some(job) => {
-            launched::one_process_per_host(&job, exclude_file, |run| measure(command, Some(run)))
+            launched::measure_each_host(&job, exclude_file, |run| measure(command, Some(run)))
         }
         None => {
             launched::refuse_exclude_file(exclude_file)?;
@@ -66,7 +66,7 @@ fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit
             (Curve::Family, &of.memory, Some(&of.placement), Some(of.order))
         }
     };
-    let site = session::array_site(&args.common)?;
+    let site = session::site_with_caches(&args.common)?;
     let placement = placement.map(PlacementArgs::options).unwrap_or_default();
     let options = CurveOptions {
         pages: args.pages.0,

@@ -33,7 +33,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     if let Some(launcher) = args.emit {
         let plan = match ranked {
             Some(plan) => plan,
-            None => options.single(&topology, several_placements)?,
+            None => options.plan_single_team(&topology, several_placements)?,
         };
         let nodes = args.nodes.and_then(NonZeroU32::new);
         let all = EmittedRanks { plan: &plan, topology: &topology, nodes };
@@ -106,7 +106,7 @@ fn several_placements() -> Failure {
 /// Returns the document for a plan on this machine, with the environment of this process.
 fn document(topology: &Topology, plan: &RankPlan) -> PlacesDocument {
     let live = matches!(topology.source, TopologySource::Live);
-    let inherited = live.then(|| nodegauge_machine::inherited(&SysRoot::live())).flatten();
+    let inherited = live.then(|| nodegauge_machine::inherited_settings(&SysRoot::live())).flatten();
     let document = PlacesDocument::new(topology, &plan.ranks).with_devices(&plan.devices);
     PlacesDocument { inherited, ..document }
 }

@@ -201,7 +201,7 @@ pub(crate) fn record_text(file: &Path, input: &Input<'_>) -> Result<Option<Strin
     if records(file, &String::from_utf8_lossy(&begin[..length]), names).is_none() {
         return Ok(None);
     }
-    let bytes = input.whole().map_err(|cause| unreadable(file, cause))?;
+    let bytes = input.read_all().map_err(|cause| unreadable(file, cause))?;
     printed::decoded(bytes).map(Some).map_err(|cause| unreadable(file, cause))
 }
 

@@ -55,7 +55,7 @@ fn report_unmet(records: &[Record], args: &ReportArgs) -> Exit {
     let asked = reports_failures || conditions.strict || has_conditions;
     let unmet = records.iter().zip(run::names(records)).filter(|(record, name)| {
         let run = if records.len() > 1 { format!("{name}: ") } else { String::new() };
-        let unmet = session::unmet(conditions, record, &run, false);
+        let unmet = session::report_unmet_conditions(conditions, record, &run, false);
         unmet || session::has_invalid(record) || reports_failures && !record.complete
     });
     if asked && unmet.count() > 0 { Exit::Unmet } else { Exit::Success }

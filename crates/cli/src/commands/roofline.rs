@@ -21,7 +21,7 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
     }
     let program = args.program.split_first();
     let program = program.map(|(name, rest)| CommandLine::new(name.clone(), rest.to_vec()));
-    let site = session::array_site(common)?;
+    let site = session::site_with_caches(common)?;
     let plan = {
         let newest = session::newest_run(&common.db, &site);
         let options = RooflineOptions {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let common = &args.common;
-    let site = session::array_site(common)?;
+    let site = session::site_with_caches(common)?;
     // Invalid placement variables are reported before anything is measured, like invalid options.
     let environment = Environment::own();
     let mut asked = PlacementRequest::default();

@@ -26,11 +26,11 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     }
     let exclude_file = args.hosts.exclude_file.as_deref();
     if let Some(job) = launched::on_several_hosts() {
-        return launched::on_hosts(
+        return launched::join_hosts(
             &job,
             exclude_file,
             |run| lead(args, run),
-            |hosts| ranks::serve(hosts.started()),
+            |hosts| ranks::serve(hosts.host_job()),
         );
     }
     launched::refuse_exclude_file(exclude_file)?;
@@ -42,7 +42,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
 
 /// Measures as the leader of a host, alone or with the other ranks of that host.
 fn lead(args: &StreamArgs, run: &HostsRun<'_>) -> Result<Exit, Failure> {
-    match run.hosts.started() {
+    match run.hosts.host_job() {
         alone if alone.ranks == 1 => measure(args, None, Some(run)),
         here => ranks::join(here.clone(), |joined| measure(args, Some(joined), Some(run))),
     }
@@ -108,8 +108,11 @@ fn measure(
     }
     // stream.c and its table follow STREAM's rule with the reported cache sizes.
     let by_reported = request.standard.is_some() || args.table.stream_text;
-    let site =
-        if by_reported { session::site(&args.common)? } else { session::array_site(&args.common)? };
+    let site = if by_reported {
+        session::site(&args.common)?
+    } else {
+        session::site_with_caches(&args.common)?
+    };
     let plan = request.plan(mode, &site, joined, &session::newest_run(&args.common.db, &site))?;
     let figures = plan.figures(&site);
     session::conduct_on(

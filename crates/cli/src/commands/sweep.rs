@@ -24,7 +24,7 @@ pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
             .hint("use --against with stream"));
     }
     let figure = match &args.figure {
-        Some(pattern) => FigureSource::matched(pattern, args.unit.unwrap_or_default())?,
+        Some(pattern) => FigureSource::from_pattern(pattern, args.unit.unwrap_or_default())?,
         None => FigureSource::elapsed(),
     };
     let (name, arguments) = args.program.split_first().ok_or_else(|| Failure::usage(HINT))?;

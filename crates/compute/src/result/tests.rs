@@ -24,7 +24,7 @@ fn burst(gflops: f64, ghz: f64) -> Burst {
     Burst { rate: FlopsPerSec(gflops * 1e9), clock: Some(Hertz(ghz * 1e9)) }
 }
 
-/// Returns bursts of the loop whose peak [`timed`] contains.
+/// Returns bursts of the loop whose peak [`run_timed`] contains.
 fn of_loop(bursts: &[Burst]) -> Vec<LoopBurst> {
     let isa = loops()[0].isa;
     bursts.iter().map(|burst| LoopBurst { isa, burst: *burst }).collect()
@@ -81,7 +81,7 @@ fn timed(
 }
 
 #[test]
-fn theoretical_peak_uses_the_clock_of_the_burst() {
+fn theoretical_peak_uses_the_clock_of_the_best_burst() {
     // The clock dropped after the best burst; the best burst is still valid.
     let even = burst(178.0, 2.97);
     let bursts = [burst(180.0, 3.0), even, even, even, burst(120.0, 2.0)];
@@ -92,7 +92,7 @@ fn theoretical_peak_uses_the_clock_of_the_burst() {
 }
 
 #[test]
-fn peak_without_fma_equals_the_peak_with_separate_adders() {
+fn processor_with_separate_adders_reaches_its_peak_without_fma() {
     let (peak, _) = judged("fma_peak", &[burst(180.0, 3.0)], ComparisonRates::default());
     let config: PeakConfig = peak.read_config();
     let theory = config.theoretical.unwrap();
@@ -125,7 +125,7 @@ fn load_during_the_solve_makes_the_rating_suspect() {
 }
 
 #[test]
-fn loops_slowed_by_other_load_are_repeated() {
+fn loop_slowed_by_other_load_remains_a_candidate() {
     let of_double: Vec<PeakLoop> =
         loops().into_iter().filter(|kernel| kernel.element == "f64").collect();
     let (narrow, wide) = (of_double[0], of_double[of_double.len() - 1]);

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn first_short_interval_is_used_or_else_the_shortest() {
+    fn first_estimate_with_a_short_interval_is_used() {
         let wide = ProgramBandwidth { rates: vec![1e9, 2e9, 3e9, 4e9, 5e9, 6e9], full: 9e9 };
         let narrow = ProgramBandwidth { rates: vec![3e9; 6], full: 9e9 };
         let few = ProgramBandwidth { rates: vec![3e9; 2], full: 9e9 };
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_between_and_outside_the_pairs_are_interpolated() {
+    fn load_is_interpolated_or_extrapolated_from_pairs() {
         let pairs = [(0.0, 1.0), (10.0, 1.2), (20.0, 1.1), (30.0, 2.0)];
         assert!((load_at(&pairs, 1.1).unwrap() - 5.0).abs() < 1e-9);
         assert!((load_at(&pairs, 1.6).unwrap() - 25.0).abs() < 1e-9);

@@ -6,7 +6,7 @@ use crate::config::CurveConfig;
 use crate::loaded::{self, AT_KNEE};
 use crate::matrix::MIN_ON_NODE;
 use crate::mix::Mix;
-use crate::run::{self, CurveRun, FigureOutline, TimedCells, Value};
+use crate::run::{self, CurveRun, FigureOutline, TimeConversion, TimedCells};
 use crate::{GAUGE, memory_chase, notice};
 use nodegauge_chase::{MemoryRegion, TIMES_LLC};
 use nodegauge_gauge::family::{
@@ -107,7 +107,7 @@ impl FamilyFigures<'_, '_> {
             FamilyView::Mix => mix.name().to_owned(),
             _ => format!("{SATURATED}{mix}"),
         };
-        let value = Value::Loop(&loops[0], true);
+        let value = TimeConversion::Loop(&loops[0], true);
         let figure = FigureOutline { name, quoted: Quoted::Best, value, config, validity };
         run.add(judged, cell, 0, figure);
     }
@@ -152,7 +152,7 @@ impl FamilyFigures<'_, '_> {
         let mix = *mix;
         let loaders = self.family.paths[path].places.len() as u64 - 1;
         let idle = self.number(path, member, CellPart::Point(0));
-        let flushed = idle.and_then(|cell| memory_chase::flushed(judged, cell, 1));
+        let flushed = idle.and_then(|cell| memory_chase::flushed_load_time(judged, cell, 1));
         let mut points: Vec<MeasuredPoint> = Vec::new();
         for (number, share) in SHARES.into_iter().enumerate() {
             let Some(cell) = self.number(path, member, CellPart::Point(number)) else { continue };
@@ -164,7 +164,7 @@ impl FamilyFigures<'_, '_> {
             }
             let PointNames { latency, bandwidth } = self.point_names(mix, share);
             let names = std::iter::once(latency).chain(bandwidth);
-            let parts = names.zip([Value::Seconds, Value::Rate]).enumerate();
+            let parts = names.zip([TimeConversion::Seconds, TimeConversion::Rate]).enumerate();
             for (part, (name, value)) in parts {
                 let figure = FigureOutline {
                     name,

@@ -282,7 +282,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         let cells = cells();
         let limits = run.limits;
         run.observer.phase("running the program and known loads, interleaved");
-        let mut series = Series::new(policy::PLACED, limits, cells.len());
+        let mut series = Series::new(policy::CURVES_WITH_PROGRAM, limits, cells.len());
         series.run(
             &mut |turn: Turn| match cells[turn.cell] {
                 ProgramCell::Program(reporter) => self.turn(&reporters, reporter, &limits),
@@ -397,7 +397,7 @@ impl ProgramFigures {
         let cell = self.number(ProgramCell::Program(Reporter::Chain));
         let basis = "latency of a chain during the program";
         let m = self.figure(run, LATENCY, Unit::Seconds, basis);
-        let m = self.series.timed(&self.regime, (cell, 0), m, Quoted::Median, &|seconds| seconds);
+        let m = self.series.figure(&self.regime, (cell, 0), m, Quoted::Median, &|seconds| seconds);
         run.outcome.measurements.extend(m);
         self.add_reaction(run);
     }

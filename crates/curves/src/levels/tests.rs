@@ -17,14 +17,15 @@ fn curves(all: &[&[f64]]) -> Vec<Dot> {
 }
 
 /// Returns the L1 and L2 of one thread, and a last-level cache with the share of one thread.
-fn reported(l1_kib: u64, l2_kib: u64, whole_kib: u64, l3_kib: u64) -> [Reported; 3] {
-    let cache = |level, whole, bytes| Reported { level, whole: whole << 10, bytes: bytes << 10 };
+fn reported(l1_kib: u64, l2_kib: u64, whole_kib: u64, l3_kib: u64) -> [MachineCache; 3] {
+    let cache =
+        |level, whole, bytes| MachineCache { level, whole: whole << 10, bytes: bytes << 10 };
     [cache(1, l1_kib, l1_kib), cache(2, l2_kib, l2_kib), cache(3, whole_kib, l3_kib)]
 }
 
 /// Returns the caches of a Sapphire Rapids guest with two virtual CPUs. The system reports an L3 of 105 MiB, which is
 /// shared with busy guests.
-fn sapphire_rapids(threads: u64) -> [Reported; 3] {
+fn sapphire_rapids(threads: u64) -> [MachineCache; 3] {
     reported(48, 2048, 105 << 10, (105 << 10) / threads)
 }
 
@@ -107,18 +108,18 @@ const ZEN4: [f64; 31] = [
 ];
 
 /// Returns the name, the first and the last working set in KiB of each level.
-fn found(dots: &[Dot], reported: &[Reported], guest: bool) -> Vec<(String, u64, u64)> {
+fn found(dots: &[Dot], reported: &[MachineCache], guest: bool) -> Vec<(String, u64, u64)> {
     let kib = |i: usize| dots[i].bytes >> 10;
     let named = name(dots, levels(dots), reported, guest).into_iter();
     named.map(|n| (n.name, kib(n.level.first), kib(n.level.last))).collect()
 }
 
-fn texts(dots: &[Dot], reported: &[Reported]) -> Vec<String> {
+fn texts(dots: &[Dot], reported: &[MachineCache]) -> Vec<String> {
     disagreements(dots, &name(dots, levels(dots), reported, true), reported)
 }
 
 #[track_caller]
-fn has_levels(dots: &[Dot], reported: &[Reported], expected: &[(&str, u64, u64)]) {
+fn has_levels(dots: &[Dot], reported: &[MachineCache], expected: &[(&str, u64, u64)]) {
     let found = found(dots, reported, true);
     let found: Vec<(&str, u64, u64)> = found.iter().map(|(n, x, y)| (n.as_str(), *x, *y)).collect();
     assert_eq!(found, expected);

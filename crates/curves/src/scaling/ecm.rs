@@ -71,7 +71,12 @@ impl LoopTimes {
 /// Returns the predicted rate of threads on several NUMA domains, each of which has its own memory interface. `running`
 /// is the number of running cores per domain. `all` is the number of cores per domain in a run with all cores, which
 /// reaches `rate_of_all`.
-pub(crate) fn predicted(one_core: f64, rate_of_all: f64, running: &[usize], all: &[usize]) -> f64 {
+pub(crate) fn predicted_rate(
+    one_core: f64,
+    rate_of_all: f64,
+    running: &[usize],
+    all: &[usize],
+) -> f64 {
     let total: usize = all.iter().sum();
     let mut rate = 0.0;
     for (cores, of_domain) in running.iter().zip(all) {
@@ -155,10 +160,10 @@ mod tests {
     }
 
     #[test]
-    fn two_cores_reach_the_memory_or_twice_the_rate_of_one() {
-        assert!(is_near(predicted(1.0, 1.4, &[1], &[2]), 1.0));
-        assert!(is_near(predicted(1.0, 1.4, &[2], &[2]), 1.4));
-        assert!(is_near(predicted(1.0, 2.5, &[2], &[2]), 2.0));
+    fn two_cores_reach_the_memory_rate_or_twice_the_rate_of_one() {
+        assert!(is_near(predicted_rate(1.0, 1.4, &[1], &[2]), 1.0));
+        assert!(is_near(predicted_rate(1.0, 1.4, &[2], &[2]), 1.4));
+        assert!(is_near(predicted_rate(1.0, 2.5, &[2], &[2]), 2.0));
     }
 
     #[test]
@@ -171,7 +176,7 @@ mod tests {
     }
 
     fn on_two_domains(running: &[usize]) -> f64 {
-        predicted(1.0, 4.0, running, &[4, 4])
+        predicted_rate(1.0, 4.0, running, &[4, 4])
     }
 
     #[test]

@@ -121,7 +121,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
         section.push(chart);
     }
     let mix = "lines read : lines written, -nt: non-temporal stores";
-    let words = family::words_for_columns(&figures, mix, "the other threads", "all threads");
+    let words = family::describe_columns(&figures, mix, "the other threads", "all threads");
     section.gap().push(Block::Text(words));
     if let Some(text) = of.iter().find(|(m, _)| m.name.starts_with(IDLE)).and_then(memory_latency) {
         section.push(Block::Text(format!("idle: {text}")));

@@ -206,7 +206,7 @@ fn map(title: &str, of: &[CurvesFigure<'_>]) -> Option<Picture> {
         row.collect()
     });
     let values = values.collect();
-    (numbers.len() > 1).then(|| Picture::between(title, first.0.unit, names, values))
+    (numbers.len() > 1).then(|| Picture::pair_map(title, first.0.unit, names, values))
 }
 
 /// Returns the cell with the value of a figure.

@@ -53,7 +53,7 @@ pub(super) const EMBEDDED_BUILDS: [(KernelSource, &str); 6] = [
 ];
 
 /// Returns the included PTX of a build, if there is one.
-pub fn assembly(dialect: VendorApi, source: &KernelSource) -> Option<Image> {
+pub fn embedded_ptx(dialect: VendorApi, source: &KernelSource) -> Option<Image> {
     if dialect != VendorApi::Cuda {
         return None;
     }

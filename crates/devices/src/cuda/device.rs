@@ -137,7 +137,7 @@ impl OpenDevice for OpenedDevice {
         // compiler's output.
         let compiled = compile::at_run_time(dialect, source, self.architecture.as_deref());
         let compiled = compiled.and_then(|image| self.load(&image));
-        match compile::assembly(dialect, source) {
+        match compile::embedded_ptx(dialect, source) {
             Some(assembly) => compiled.or_else(|_| self.load(&assembly)),
             None => compiled,
         }

@@ -204,7 +204,7 @@ fn check_counts_wrong_elements_and_finds_the_worst() {
 }
 
 #[test]
-fn failed_call_reports_class_and_error_name() {
+fn failed_call_reports_its_class_name_and_code() {
     let device = opened();
     let error = device.allocate(2 << 30).unwrap_err();
     assert_eq!(error.kind, FailureClass::OutOfMemory);

@@ -12,7 +12,7 @@ fn first() -> Option<Box<dyn OpenDevice>> {
 }
 
 #[test]
-fn check_accepts_filled_arrays() {
+fn opencl_check_counts_wrong_elements() {
     let Some(device) = first() else { return };
     let source = KernelSource { element: Element::F64, width: 2, items: 4, strided: true };
     let program = device.build(&source).unwrap();

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_chains_fit_into_registers() {
+    fn cpu_loops_include_chains_that_fit_into_registers() {
         for native in [None, Some(1), Some(2), Some(4), Some(8), Some(16), Some(64)] {
             let shapes = Loop::cpu_loops(native);
             let widths: Vec<u32> = shapes.iter().map(|shape| shape.width).collect();

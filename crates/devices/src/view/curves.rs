@@ -30,7 +30,7 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceCurveConfig>]) -> Section {
         section.push(chart);
     }
     let mix = "lines read : lines written";
-    let words = family::words_for_columns(&figures, mix, "the other groups", "all groups");
+    let words = family::describe_columns(&figures, mix, "the other groups", "all groups");
     section.gap().push(Block::Text(words));
     if let Some((_, config)) = all.first() {
         let count = config.groups.unwrap_or(0);

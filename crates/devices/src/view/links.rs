@@ -236,7 +236,7 @@ fn add_device_matrices(section: &mut Section, all: &Links<'_>) {
         let values = ids.iter().map(row).collect();
         let title = format!("{} of devices", name.replace('_', " "));
         section.gap().push(table);
-        section.push(Picture::between(title, first.unit, ids.clone(), values));
+        section.push(Picture::pair_map(title, first.unit, ids.clone(), values));
         section.push(Block::Text(
             "from the device of the row to the device of the \
              column"

@@ -93,7 +93,8 @@ impl Roof<'_> {
         let dots = ('a'..='l').zip(computing).map(|(letter, of)| {
             let DeviceKernel { kernel, rate, doubt } = of;
             let doubt = doubt.clone();
-            let flops_per_byte = f64::from(kernel.spec().flops) / kernel.counted(element) as f64;
+            let flops_per_byte =
+                f64::from(kernel.spec().flops) / kernel.counted_bytes(element) as f64;
             let name = kernel.name().to_owned();
             let rate = rate * flops_per_byte;
             // All points belong to the device's memory.

@@ -29,7 +29,7 @@ pub(super) fn measurements(
             let Some(name) = of_cell.cell.figure(operation) else { continue };
             let m = Measurement::new(GAUGE, METADATA, name, Unit::OperationsPerSecond);
             let m = series
-                .timed(&judged, (at, part), m, Quoted::Median, &|seconds| operations / seconds);
+                .figure(&judged, (at, part), m, Quoted::Median, &|seconds| operations / seconds);
             let Some(m) = m else { continue };
             let mut config = own_config(plan, measured, of_cell, part);
             config.stopped = Some(series.stop().to_string());

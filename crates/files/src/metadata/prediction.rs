@@ -149,7 +149,7 @@ impl Predictable for PredictedTurns<'_> {
     }
 
     fn shortening_options(&self) -> &str {
-        "fewer files (--files), or fewer --threads and --layout"
+        "fewer files (--files), threads (--threads) or layouts (--layout)"
     }
 }
 

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn mdtest_has_the_options_of_the_cell() {
+    fn mdtest_options_match_the_cell() {
         let cell = MetadataCell {
             path: 0,
             workers: 0,

@@ -129,7 +129,7 @@ pub(super) fn run(
     outcome.measurements = figures::measurements(&plan, &run.measured, &series);
     outcome.measurements.extend(references);
     if outcome.measurements.is_empty() && series.stop() == Stop::Budget {
-        return Err(limits.unmeasured("fewer files (--files)"));
+        return Err(limits.unmeasured_failure("fewer files (--files)"));
     }
     series.end(&mut outcome);
     Ok(outcome)
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn preemption_counts_only_in_memory() {
+    fn preemption_disturbs_turns_only_on_file_systems_in_memory() {
         assert_eq!(left(1, true), [1, 1]);
         assert_eq!(left(0, true), [0, 1]);
         assert_eq!(left(1, false), [0, 1]);

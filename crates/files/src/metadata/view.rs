@@ -64,7 +64,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             .names(&unit.symbol())
             .right("workers", |(_, config)| workers(config).to_string())
             .left("directories", |(_, config)| directories(config))
-            .stated("median", unit)
+            .value_or_status("median", unit)
             .known("p50", |(_, config)| latency_cell(config.latency_s.as_ref(), |times| times.p50))
             .known("p99", |(_, config)| latency_cell(config.latency_s.as_ref(), |times| times.p99))
             .known("max", |(_, config)| latency_cell(config.latency_s.as_ref(), |times| times.max))

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictory_fio_jobs_are_refused() {
+    fn contradictory_fio_jobs_are_invalid() {
         let path = format!("{}/tests/outputs/fio-seqread.json", env!("CARGO_MANIFEST_DIR"));
         let whole = std::fs::read_to_string(path).unwrap();
         let of = |text: &str| fio_figures(&FioOutput::read(text).unwrap()).remove(0);

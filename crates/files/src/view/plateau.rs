@@ -1,6 +1,6 @@
 //! Rate to which an operation settles as files grow: the plateau beyond the caches.
 
-use super::{Row, cells, only, size};
+use super::{Row, cells, select_rows, size};
 use nodegauge_gauge::view::{Section, distinct};
 use nodegauge_measure::legible::joined_lines;
 use nodegauge_measure::{BytesPerSec, stats};
@@ -55,7 +55,7 @@ fn by_file_size(rows: &[&Row<'_>]) -> Vec<(u64, f64)> {
 pub(super) fn notes(rows: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
     let mut settled = Vec::new();
     for name in distinct(rows.iter().map(|row| row.m.name.as_str())) {
-        let rates = by_file_size(&only(rows, |row| row.m.name == name));
+        let rates = by_file_size(&select_rows(rows, |row| row.m.name == name));
         let Some(Plateau { from, rate, before }) = plateau(&rates) else { continue };
         let beyond = memory.filter(|memory| from >= *memory).map_or("", |_| ", beyond memory");
         settled.push(format!(

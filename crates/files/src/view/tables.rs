@@ -1,6 +1,6 @@
 //! Tables of file measurements.
 
-use super::{Row, cells, only, size};
+use super::{Row, cells, select_rows, size};
 use crate::keys::Latencies;
 use nodegauge_blocks::latency::Quantiles;
 use nodegauge_blocks::task::CacheMode;
@@ -17,7 +17,7 @@ fn names<'a>(rows: &[&Row<'a>]) -> Vec<&'a str> {
 }
 
 fn named<'r, 'a>(rows: &[&'r Row<'a>], name: &str) -> Vec<&'r Row<'a>> {
-    only(rows, |row| row.m.name == name)
+    select_rows(rows, |row| row.m.name == name)
 }
 
 fn is_counted(row: &Row<'_>) -> bool {
@@ -103,7 +103,7 @@ fn cell_columns<'c, 'a: 'c>() -> ColumnList<'c, Row<'a>> {
 /// Adds the table for a single worker, with one row per measurement.
 pub(super) fn one_by_one(rows: &[&Row<'_>], section: &mut Section) {
     let columns = cell_columns()
-        .stated("rate", RATE)
+        .value_or_status("rate", RATE)
         .known("op/s", operations)
         .known("p50", |row| latency(row, |q| q.p50))
         .known("p99", |row| latency(row, |q| q.p99))
@@ -115,7 +115,7 @@ pub(super) fn one_by_one(rows: &[&Row<'_>], section: &mut Section) {
 /// Adds the table for several workers, with the rates of the workers and the rate of the parent process.
 pub(super) fn workers(rows: &[&Row<'_>], section: &mut Section) {
     let columns = cell_columns()
-        .stated("children", RATE)
+        .value_or_status("children", RATE)
         .values("parent", RATE, |row| row.config.parent_rate)
         .values("least", RATE, |row| row.config.worker_rate_min)
         .values("most", RATE, |row| row.config.worker_rate_max)
@@ -154,7 +154,7 @@ impl OperationRow<'_, '_> {
 /// Adds a table with one row per operation. The rates are the median and the best over all files that are large enough;
 /// the latencies are those of the smallest blocks.
 pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
-    let counted = only(rows, is_counted);
+    let counted = select_rows(rows, is_counted);
     let counted = if counted.is_empty() { rows } else { &counted };
     let probe = smallest_block(counted);
     let columns = ColumnList::<OperationRow<'_, '_>>::new()
@@ -257,8 +257,9 @@ impl ComparedRow<'_> {
 pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Section) {
     let mut compared = Vec::new();
     for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {
-        let theirs =
-            only(others, |row| is_counted(row) && row.config.engine.as_deref() == Some(program));
+        let theirs = select_rows(others, |row| {
+            is_counted(row) && row.config.engine.as_deref() == Some(program)
+        });
         for name in names(&theirs) {
             let ours = named(own, name);
             let pairs = named(&theirs, name).into_iter().filter_map(|row| {

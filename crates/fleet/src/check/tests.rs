@@ -62,7 +62,7 @@ fn figure_is_bad_only_after_two_measurements() {
 }
 
 #[test]
-fn node_without_a_bound_is_not_bad() {
+fn bound_requires_a_reference_or_five_own_runs() {
     let unbounded = CheckedFigure { bound: None, ..checked(&[1e9, 1e9]) };
     assert!(!unbounded.is_below() && unbounded.remark(None).is_none());
     assert_eq!(FigureBound::from_own_runs(&triad(), &[300e9; 4]), None);
@@ -225,7 +225,7 @@ fn busy_node_is_unknown_and_critical_finding_is_bad() {
 }
 
 #[test]
-fn missing_module_is_reason_and_cause_of_a_bad_figure() {
+fn missing_core_is_reported_as_reason_and_likely_cause() {
     let inventory = Inventory { cores: Some(96), ..Inventory::default() };
     let group = ReferenceGroup {
         kind: Default::default(),
@@ -247,16 +247,16 @@ fn missing_module_is_reason_and_cause_of_a_bad_figure() {
 #[test]
 fn verdict_line_fits_80_characters_with_host_and_reason() {
     let bad = checked(&[231e9, 229e9]).remark(Some("DIMM")).unwrap();
-    let line_text = line("n017.site.example", NodeVerdict::Bad, Some(&bad), "");
+    let line_text = verdict_line("n017.site.example", NodeVerdict::Bad, Some(&bad), "");
     assert!(
         line_text.starts_with("n017 mem 68% of ref: DIMM; bad: triad 231.0 GB/s"),
         "{line_text}"
     );
     assert_eq!(line_text.chars().count(), LONGEST_LINE);
-    let long = line(&"x".repeat(200), NodeVerdict::Bad, Some(&bad), "");
+    let long = verdict_line(&"x".repeat(200), NodeVerdict::Bad, Some(&bad), "");
     assert!(long.contains("mem 68% of ref: DI") && long.chars().count() == LONGEST_LINE, "{long}");
     assert_eq!(
-        line("n1", NodeVerdict::Good, None, "as the reference"),
+        verdict_line("n1", NodeVerdict::Good, None, "as the reference"),
         "n1 good: as the reference"
     );
 }

@@ -88,7 +88,7 @@ fn prefixed(prefix: impl Fn(usize) -> String) -> String {
 }
 
 #[test]
-fn nodes_are_found_in_prefixed_output_of_tools() {
+fn nodes_are_found_in_output_of_cluster_tools() {
     let records: Vec<serde_json::Value> =
         (1..10).map(|at| record(&format!("n{at}"), 3e9)).collect();
     let lines = |line: &dyn Fn(usize, &str) -> String| -> String {
@@ -249,7 +249,7 @@ fn folder_files_are_read_or_rejected_by_name() {
 }
 
 #[test]
-fn logs_next_to_records_give_reasons_and_other_files_are_ignored() {
+fn logs_next_to_records_give_reasons_for_missing_records() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);

@@ -79,7 +79,7 @@ fn ranks(text: &str) -> Option<Vec<NodePart>> {
     if !text.trim_start().starts_with('[') && !text.contains("\n[") {
         return None;
     }
-    let ranks = tags::by_rank(&format!("{}\n", text.trim_end()))?;
+    let ranks = tags::split_by_rank(&format!("{}\n", text.trim_end()))?;
     if !ranks.iter().any(|rank| rank.text.lines().any(is_json)) {
         return None;
     }

@@ -83,7 +83,7 @@ fn fleet(count: usize) -> Vec<NodeRun> {
 }
 
 #[test]
-fn reason_for_a_slow_node_contains_its_missing_part() {
+fn reason_for_a_slow_node_contains_its_likely_cause() {
     let mut runs = fleet(20);
     runs[7].figures[0].value = 262e9;
     runs[7].inventory.dimms = Some(23);

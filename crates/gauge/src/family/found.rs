@@ -213,7 +213,7 @@ mod tests {
     ];
 
     #[test]
-    fn knee_is_at_twice_the_idle_latency_with_an_interval() {
+    fn knee_at_twice_the_idle_latency_has_one_rate_per_part() {
         let FoundKnee { basis, rates, doubts } =
             FoundKnee::from_points(&points(&DOUBLED, 60)).unwrap();
         assert_eq!((basis, rates.len(), doubts.len()), (KneeBasis::Doubled, 20, 0));

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_of_the_halves_agree_within_their_limits() {
+    fn halves_whose_medians_differ_beyond_the_limit_are_suspect() {
         assert_eq!(latency_doubt(&alternate(0.04)), None);
         assert!(latency_doubt(&alternate(0.08)).is_some());
         assert_eq!(knee_doubt(&alternate(0.08)), None);

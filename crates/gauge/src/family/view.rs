@@ -170,7 +170,7 @@ pub fn chart(
 
 /// Describes the columns of the table. `who` loads the memory, e.g. `the other threads`, and `all` does so without the
 /// chain.
-pub fn words_for_columns(of: &[FamilyFigure<'_>], mix: &str, who: &str, all: &str) -> String {
+pub fn describe_columns(of: &[FamilyFigure<'_>], mix: &str, who: &str, all: &str) -> String {
     let knees = of.iter().filter(|figure| figure.m.name.starts_with(KNEE));
     let bases = distinct(knees.filter_map(|figure| figure.basis.as_deref()));
     let knee = if bases.is_empty() {

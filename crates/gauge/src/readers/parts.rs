@@ -94,7 +94,7 @@ fn form(input: &Input<'_>) -> Result<Option<tags::Tag>, ReadError> {
             break;
         }
     }
-    Ok(tags::form(&first))
+    Ok(tags::prefix_form(&first))
 }
 
 /// Returns the runs of all ranks. Lines without a prefix are ignored, because the launcher printed them. A last line

@@ -25,7 +25,7 @@ const TAGS: [Tag; 3] = [open_mpi, mpich, slurm];
 pub(super) const MAX_EXAMINED_LINES: usize = 200;
 
 /// Returns the form of prefix that more than half of the first lines have; `None` if there is none.
-pub fn form(text: &str) -> Option<Tag> {
+pub fn prefix_form(text: &str) -> Option<Tag> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let first: Vec<&str> = lines.take(MAX_EXAMINED_LINES).collect();
     TAGS.into_iter().find(|tag| {
@@ -45,8 +45,8 @@ pub struct RankText {
 
 /// Returns the text of each rank, in rank order; `None` if the lines have no prefixes. Lines without a prefix are
 /// ignored, because the launcher printed them.
-pub fn by_rank(text: &str) -> Option<Vec<RankText>> {
-    let tag = form(text)?;
+pub fn split_by_rank(text: &str) -> Option<Vec<RankText>> {
+    let tag = prefix_form(text)?;
     let mut ranks: BTreeMap<u32, RankText> = BTreeMap::new();
     let end =
         if text.ends_with('\n') { text.len() } else { text.rfind('\n').map_or(0, |at| at + 1) };
@@ -125,9 +125,9 @@ mod tests {
     #[test]
     fn lines_are_separated_by_rank() {
         let text = "mpirun: note\n[1,1]<stdout>:b\n[1,0]<stdout>:a\n[1,1]<stdout>:c\n[1,0]<stdo";
-        let ranks = by_rank(text).unwrap();
+        let ranks = split_by_rank(text).unwrap();
         let texts: Vec<&str> = ranks.iter().map(|rank| rank.text.as_str()).collect();
         assert_eq!(texts, ["a\n", "b\nc\n"]);
-        assert_eq!(by_rank("a\nb: c\n"), None);
+        assert_eq!(split_by_rank("a\nb: c\n"), None);
     }
 }

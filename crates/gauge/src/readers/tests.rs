@@ -64,7 +64,7 @@ fn runs_of(text: &str) -> Vec<(&'static str, usize, Vec<f64>)> {
 }
 
 #[test]
-fn error_is_from_the_recognised_program() {
+fn error_names_the_recognised_program() {
     assert_eq!(runs_of("beta\n=5\n"), [("beta", 1, vec![5.0])]);
     let of = |text: &str| {
         let run = read_as(text, &KnownRun::default()).unwrap().remove(0);
@@ -125,7 +125,7 @@ fn described_properties_are_refused_for_other_programs() {
 }
 
 #[test]
-fn figure_that_is_not_positive_is_left_out() {
+fn figure_that_is_not_positive_is_invalid() {
     let run = read_as("alpha\n=0\n=-1\n=7\n", &KnownRun::default()).unwrap().remove(0);
     let run = run.printed.unwrap();
     let values: Vec<Option<f64>> = run.measurements.iter().map(|m| m.value).collect();

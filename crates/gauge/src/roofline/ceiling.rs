@@ -89,7 +89,7 @@ impl Roofline {
     }
 
     /// Returns the lowest ceiling above the rate `reached`, which is the next limit of such a program.
-    pub fn next(&self, level: &str, flops_per_byte: f64, reached: f64) -> Option<&Ceiling> {
+    pub fn next_ceiling(&self, level: &str, flops_per_byte: f64, reached: f64) -> Option<&Ceiling> {
         let roof = self.roof(level, flops_per_byte)?.at(flops_per_byte);
         self.ceilings
             .iter()

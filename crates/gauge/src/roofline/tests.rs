@@ -41,7 +41,8 @@ fn roof_is_the_minimum_of_bandwidth_and_peak() {
     }
     assert_eq!(roofline.roof("L1", 0.25).unwrap().at(0.25), 50e9);
     assert_eq!(roofline.roof("L2", 0.25), None);
-    let next = |x, reached| roofline.next(MEMORY, x, reached).map(|next| next.name.as_str());
+    let next =
+        |x, reached| roofline.next_ceiling(MEMORY, x, reached).map(|next| next.name.as_str());
     assert_eq!(next(1.0, 7e9), Some("memory_triad"));
     assert_eq!(next(1.0, 9e9), Some("memory_read"));
     assert_eq!(next(64.0, 9e9), Some("scalar"));

@@ -159,7 +159,7 @@ fn lost_target_is_not_measured_again() {
 }
 
 #[test]
-fn turns_of_every_series_can_be_altered() {
+fn alteration_replaces_the_turns_of_a_series() {
     let mut series = series(2);
     let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> { Ok(vec![sample()]) };
     let fails = |turn: Turn, measure: &mut dyn FnMut() -> alteration::TurnResult| {

@@ -226,7 +226,7 @@ impl<'c, Row: FigureRow + 'c> ColumnList<'c, Row> {
     }
 
     /// Adds the column with the value of the figure; without a value, the status.
-    pub fn stated(self, title: impl Into<String>, unit: ColumnUnit) -> Self {
+    pub fn value_or_status(self, title: impl Into<String>, unit: ColumnUnit) -> Self {
         self.right(title, move |row| unit.value(row.figure()))
     }
 
@@ -243,7 +243,7 @@ impl<'c, Row: FigureRow + 'c> ColumnList<'c, Row> {
 
     /// Adds the columns of a rate: the best, the median and the quantiles.
     pub fn rates(self, unit: ColumnUnit) -> Self {
-        self.stated("best", unit).median(unit).quantiles(unit)
+        self.value_or_status("best", unit).median(unit).quantiles(unit)
     }
 
     /// Adds the column with the share of the limit; invalid figures have none.

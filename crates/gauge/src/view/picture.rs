@@ -250,7 +250,7 @@ impl Picture {
     }
 
     /// Creates a heat map of values between all pairs of `ends`. The values are given row by row.
-    pub fn between(
+    pub fn pair_map(
         title: impl Into<String>,
         unit: Unit,
         ends: Vec<String>,

@@ -108,7 +108,7 @@ impl<'r> SweptRows<'r> {
     fn compared(&self, fast: &SweptRow<'_>, slow: &SweptRow<'_>) -> Option<SpeedRatio> {
         let others = self.rows.iter().filter(|row| row.speed(self.quoted).is_some()).count() - 1;
         let rounds = ratios(fast.rounds, slow.rounds);
-        let found = match rounds.and_then(|paired| paired.compared(others)) {
+        let found = match rounds.and_then(|paired| paired.compare(others)) {
             Some(found) => (found.ratio, Some(found.ci95)),
             None => single_run_ratio(slow.figure, fast.figure, self.quoted)?,
         };

@@ -21,12 +21,12 @@ fn with_acronym(word: &str) -> String {
 }
 
 /// Formats a rate in gigabytes per second with four digits, without the unit.
-pub fn gb(rate: f64) -> String {
+pub fn format_gb(rate: f64) -> String {
     ColumnUnit::GB_PER_S.words(rate)
 }
 
 /// Returns the cell of a rate in a GB/s column; without a rate, a dash.
-pub fn rate(rate: Option<f64>) -> TableCell {
+pub fn rate_cell(rate: Option<f64>) -> TableCell {
     ColumnUnit::GB_PER_S.cell(rate)
 }
 

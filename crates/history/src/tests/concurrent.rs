@@ -4,7 +4,7 @@ use super::*;
 use std::sync::Barrier;
 
 #[test]
-fn several_processes_can_create_the_history_at_once() {
+fn concurrent_opens_create_the_history_without_errors() {
     let folder = folder();
     for round in 0..30 {
         let path = folder.path().join(format!("{round}.db"));

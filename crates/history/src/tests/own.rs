@@ -4,7 +4,7 @@ use super::*;
 use nodegauge_measure::record::MachineSource;
 
 #[test]
-fn own_runs_exclude_imported_and_published_figures() {
+fn own_runs_contain_only_valid_figures_measured_on_the_node() {
     let folder = folder();
     let mut store = open(&folder.path().join("history.db")).unwrap();
     let own = |history: &Store| -> Vec<f64> {

@@ -191,7 +191,7 @@ fn sql_characters_in_labels_are_plain_text() {
 }
 
 #[test]
-fn duplicate_and_unreadable_records_are_not_saved() {
+fn duplicate_run_and_infinite_sample_are_not_saved() {
     let (folder, mut store, first, _) = two_runs();
     let error = store.save(&first).unwrap_err();
     assert_eq!(

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of columns that are updated together. A product of this width performs about a thousand
 /// operations per copied element of A; therefore copying takes less than one per cent of the time.
-pub const WIDEST: usize = 1024;
+pub const MAX_UPDATE_COLUMNS: usize = 1024;
 /// Minimum number of rows in a piece of a product. With fewer rows, copying B would take a considerable part of the
 /// time.
 const MIN_ROWS: usize = 512;
@@ -179,7 +179,7 @@ impl LuSchedule {
         let step = steps[first];
         let node = self.block_node(first);
         let threads = self.distribution.threads_on(node, self.threads);
-        let widest = (WIDEST / self.nb).max(1).min(open.div_ceil(threads));
+        let widest = (MAX_UPDATE_COLUMNS / self.nb).max(1).min(open.div_ceil(threads));
         let last = (first..steps.len())
             .take(widest)
             .take_while(|block| {

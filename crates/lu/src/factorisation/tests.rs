@@ -25,7 +25,7 @@ fn solved(
     nb: usize,
     source: &dyn MatrixSource,
 ) -> Result<(Vec<f64>, f64), LuError> {
-    let mut matrix = Matrix::map(n).unwrap();
+    let mut matrix = Matrix::allocate(n).unwrap();
     residual::fill(team, &mut matrix, source, &mut || false)?;
     solve(team, &mut matrix, nb, &Multiplier::BuiltIn, &LuProgress::default())?;
     let x = matrix.column(n).to_vec();
@@ -128,7 +128,7 @@ fn pivot_with_overflowing_inverse_divides_rows() {
 }
 
 #[test]
-fn panel_group_size_does_not_change_results() {
+fn thread_count_does_not_change_the_lu_solution() {
     // Pivots do not depend on the distribution of rows over threads, but rounding errors in sums of products may.
     let source = Sequence::new(9);
     let (one, _) = solved(&mut team(1), 200, 16, &source).unwrap();
@@ -142,7 +142,7 @@ fn stopped_factorisation_ends_immediately() {
     let progress = LuProgress::default();
     progress.stop.store(true, Ordering::Relaxed);
     let mut team = team(2);
-    let mut matrix = Matrix::map(500).unwrap();
+    let mut matrix = Matrix::allocate(500).unwrap();
     residual::fill(&mut team, &mut matrix, &Sequence::new(1), &mut || false).unwrap();
     let ended = solve(&mut team, &mut matrix, 32, &Multiplier::BuiltIn, &progress);
     assert!(matches!(ended, Err(LuError::Interrupted)));

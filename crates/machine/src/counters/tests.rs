@@ -152,7 +152,7 @@ fn guest_without_memory_counters_has_reason() {
 }
 
 #[test]
-fn pmu_with_missing_events_is_not_used() {
+fn missing_pmu_or_event_has_reason() {
     let (folder, root) = machine("genoa");
     fs::remove_file(folder.path().join(DEVICES).join("amd_umc_1/format/rdwrmask")).unwrap();
     assert_eq!(

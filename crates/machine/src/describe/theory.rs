@@ -285,7 +285,7 @@ mod tests {
         PciLink {
             transfers_per_s: Some(TransfersPerSec(32e9)),
             width: Some(width),
-            bytes_per_s: Some(PciLink::rate(TransfersPerSec(32e9), width)),
+            bytes_per_s: Some(PciLink::bandwidth(TransfersPerSec(32e9), width)),
             ..PciLink::default()
         }
     }
@@ -293,9 +293,8 @@ mod tests {
     #[test]
     fn slowest_link_limits_interleaved_memory() {
         let figure = links_figure(&[link(16), link(8)]).unwrap();
-        assert!(
-            (figure.value / (2.0 * PciLink::rate(TransfersPerSec(32e9), 8).0) - 1.0).abs() < 1e-12
-        );
+        let slowest = PciLink::bandwidth(TransfersPerSec(32e9), 8).0;
+        assert!((figure.value / (2.0 * slowest) - 1.0).abs() < 1e-12);
         assert!(figure.at_most);
         assert_eq!(links_figure(&[]), None);
         assert_eq!(links_figure(&[link(16), PciLink::default()]), None);

@@ -54,7 +54,7 @@ impl DeviceEntry {
 }
 
 /// Returns the catalog's entry for these PCI IDs, e.g. `10de:2335`.
-pub fn identified(identification: &str) -> Option<&'static DeviceEntry> {
+pub fn find_by_ids(identification: &str) -> Option<&'static DeviceEntry> {
     tables().device.iter().find(|entry| entry.ids.iter().any(|id| id == identification))
 }
 
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(rate("Intel(R) Xeon Phi(TM) coprocessor 7110P"), Some(352e9));
         // A laptop's RTX A1000 is not an A10, and the name H100 alone does not determine the memory.
         assert_eq!((rate("NVIDIA RTX A1000 Laptop GPU"), rate("NVIDIA H100")), (None, None));
-        assert_eq!(identified("10de:2335").unwrap().name, "NVIDIA H200");
-        assert_eq!(identified("10de:0000"), None);
+        assert_eq!(find_by_ids("10de:2335").unwrap().name, "NVIDIA H200");
+        assert_eq!(find_by_ids("10de:0000"), None);
     }
 }

@@ -54,7 +54,7 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
     memory.ecc = gpu.ecc.or(memory.ecc);
     memory.corrected_errors = gpu.corrected.or(memory.corrected_errors);
     memory.uncorrected_errors = gpu.uncorrected.or(memory.uncorrected_errors);
-    let known = catalog::identified(&device.identification)
+    let known = catalog::find_by_ids(&device.identification)
         .or_else(|| catalog::find(device.name.as_deref()?));
     let clock = gpu.memory_clock.map(|clock| clock.max);
     let sheet = known.map(|known| format!("; catalog: {}", BytesPerSec(known.bandwidth().value)));

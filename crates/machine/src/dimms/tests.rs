@@ -43,7 +43,7 @@ fn table(devices: &[Vec<u8>]) -> Modules {
 fn dimms_option_sets_channels_and_transfer_rate() {
     let spec: DimmSpec = "16x3200".parse().unwrap();
     assert_eq!(spec, DimmSpec { channels: 16, mts: 3200 });
-    let known = bandwidth(Some(spec), None, None, 2, false);
+    let known = describe_memory(Some(spec), None, None, 2, false);
     let figure = known.theoretical.unwrap();
     assert_eq!((figure.value, figure.basis.as_str()), (409.6e9, "option"));
     assert_eq!(
@@ -64,14 +64,14 @@ fn second_module_per_channel_adds_no_bandwidth() {
     };
     let of = |text: &str, sockets, guest| {
         let known = Some((&rome, "EPYC 7F52"));
-        let memory = bandwidth(Some(text.parse().unwrap()), None, known, sockets, guest);
+        let memory = describe_memory(Some(text.parse().unwrap()), None, known, sockets, guest);
         let figure = memory.theoretical.unwrap();
         ((figure.value / 1e8).round() / 10.0, figure.detail.unwrap())
     };
     let (gbs, detail) = of("24x2666", 2, false);
     assert_eq!(gbs, 341.2);
     assert!(
-        detail.ends_with("--dimms 24x2666; EPYC 7F52 has 16 channels, each with several modules"),
+        detail.ends_with("--dimms 24x2666; a node with EPYC 7F52 has 16 channels, so that each has several modules"),
         "{detail}"
     );
     assert_eq!(of("24x2666", 1, false).0, 170.6);
@@ -105,7 +105,7 @@ fn invalid_dimms_option_is_reported_with_its_column() {
 }
 
 #[test]
-fn two_modules_are_two_channels() {
+fn modules_with_different_bank_locators_are_two_channels() {
     let modules = table(&[
         device("DIMM_A1", "P0 CHANNEL A", 65536, 4800, DDR5),
         device("DIMM_B1", "P0 CHANNEL B", 16384, 4400, DDR5),
@@ -115,7 +115,7 @@ fn two_modules_are_two_channels() {
     assert_eq!(modules.dimms[1].slot, "DIMM_B1");
     assert_eq!(modules.technology.as_deref(), Some("DDR5"));
     assert_eq!(modules.transfers_per_s, Some(TransfersPerSec(4400e6)));
-    let figure = bandwidth(None, Some(&modules), None, 1, false).theoretical.unwrap();
+    let figure = describe_memory(None, Some(&modules), None, 1, false).theoretical.unwrap();
     assert_eq!((figure.value, figure.basis.as_str()), (70.4e9, "DMI"));
     assert_eq!(
         figure.detail.as_deref(),
@@ -158,7 +158,7 @@ fn unnamed_channels_are_limited_to_known_channels() {
     let devices: Vec<Vec<u8>> =
         (1..=16).map(|n| device(&format!("A{n}"), "NONE", 16384, 2933, DDR4)).collect();
     let rome = crate::catalog::find_by_name("EPYC 7H12").unwrap().memory.unwrap();
-    let known = bandwidth(None, Some(&table(&devices)), Some((&rome, "EPYC 7H12")), 1, false);
+    let known = describe_memory(None, Some(&table(&devices)), Some((&rome, "EPYC 7H12")), 1, false);
     assert_eq!(known.channels, Some(8));
     assert_eq!(
         known.theoretical.unwrap().detail.as_deref(),
@@ -166,7 +166,7 @@ fn unnamed_channels_are_limited_to_known_channels() {
             "8 channels x 2933 MT/s x 8 B (more modules than channels, every channel assumed to be populated)"
         )
     );
-    assert_eq!(bandwidth(None, Some(&table(&devices)), None, 1, false).channels, Some(16));
+    assert_eq!(describe_memory(None, Some(&table(&devices)), None, 1, false).channels, Some(16));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn channel_with_only_empty_slots_is_empty() {
     let channels = by_channel(&modules.dimms);
     let bytes: Vec<u64> = channels.iter().map(|channel| channel.bytes >> 30).collect();
     assert_eq!((bytes, channels[0].modules), (vec![64, 64, 32], 2));
-    let figure = bandwidth(None, Some(&modules), None, 1, false).theoretical.unwrap();
+    let figure = describe_memory(None, Some(&modules), None, 1, false).theoretical.unwrap();
     assert_eq!(figure.value, 76.8e9);
     assert_eq!(
         figure.detail.as_deref(),
@@ -239,14 +239,14 @@ fn mixed_memory_technologies_have_no_bandwidth() {
         device("HBM0", "BANK 1", 16384, 3200, 0x24),
     ]);
     assert_eq!((modules.technology.clone(), modules.transfers_per_s), (None, None));
-    assert_eq!(bandwidth(None, Some(&modules), None, 1, false).theoretical, None);
+    assert_eq!(describe_memory(None, Some(&modules), None, 1, false).theoretical, None);
 }
 
 #[test]
 fn catalog_bandwidth_states_assumption() {
     let genoa = crate::catalog::find_by_name("EPYC 9654").unwrap();
     let memory = genoa.memory.unwrap();
-    let known = bandwidth(None, None, Some((&memory, "EPYC 9654")), 2, false);
+    let known = describe_memory(None, None, Some((&memory, "EPYC 9654")), 2, false);
     assert_eq!((known.channels, known.transfers_per_s), (Some(24), Some(TransfersPerSec(4800e6))));
     let figure = known.theoretical.unwrap();
     assert_eq!((figure.value, figure.basis.as_str()), (921.6e9, "catalog"));
@@ -254,7 +254,7 @@ fn catalog_bandwidth_states_assumption() {
         figure.detail.as_deref(),
         Some("catalog: EPYC 9654, 2 x 12 channels of DDR5-4800, every channel populated")
     );
-    let guest = bandwidth(None, None, Some((&memory, "generation Genoa")), 1, true);
+    let guest = describe_memory(None, None, Some((&memory, "generation Genoa")), 1, true);
     assert_eq!(
         guest.theoretical.unwrap().detail.as_deref(),
         Some(
@@ -262,7 +262,7 @@ fn catalog_bandwidth_states_assumption() {
              one whole socket, of which the guest has only a part"
         )
     );
-    assert_eq!(bandwidth(None, None, None, 2, false), Memory::default());
+    assert_eq!(describe_memory(None, None, None, 2, false), Memory::default());
 }
 
 #[test]
@@ -277,7 +277,8 @@ fn guest_limit_includes_all_sockets() {
     assert_eq!(sockets("Package:4 NUMANode:1 Core:1 PU:1"), 1);
     assert_eq!(sockets("NUMANode:1 Package:4 Core:2 PU:1"), 1);
     let memory = crate::catalog::find_by_name("EPYC 9654").unwrap().memory.unwrap();
-    let figure = bandwidth(None, None, Some((&memory, "EPYC 9654")), 2, true).theoretical.unwrap();
+    let figure =
+        describe_memory(None, None, Some((&memory, "EPYC 9654")), 2, true).theoretical.unwrap();
     assert_eq!((figure.value, figure.at_most), (921.6e9, true));
     assert_eq!(
         figure.detail.as_deref(),
@@ -299,7 +300,7 @@ fn eight_node_machine(channels: u32, guest: bool) -> Machine {
     };
     Machine {
         numa_nodes: (0..8).map(node).collect(),
-        memory: bandwidth(None, Some(&modules), None, 2, guest),
+        memory: describe_memory(None, Some(&modules), None, 2, guest),
         virtualisation: guest.then(|| "kvm".to_owned()),
         ..Machine::default()
     }

@@ -105,7 +105,7 @@ pub(super) fn restricted(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 }
 
 pub(super) fn offline(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
-    let off = host::offline(node.root).filter(|cpus| !cpus.is_empty())?;
+    let off = host::offline_cpus(node.root).filter(|cpus| !cpus.is_empty())?;
     // If SMT is disabled, the kernel lists the sibling threads as offline. This is a setting of the node and does not
     // mean that CPUs are missing.
     let control = node.root.text("sys/devices/system/cpu/smt/control");

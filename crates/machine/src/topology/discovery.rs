@@ -190,7 +190,7 @@ fn load_hwloc(source: &TopologySource, text: &str) -> Result<Hwloc, Box<dyn Erro
 /// Adds the data that hwloc does not provide: devices, which hwloc lists only with vendors' plug-ins, and NUMA
 /// nodes of device memory, which older versions of hwloc hide.
 fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
-    topology.devices = pci::listed(root);
+    topology.devices = pci::list_devices(root);
     let of_devices = pci::memory_nodes(root);
     for (id, bytes) in memory::nodes(root) {
         if topology.nodes.iter().all(|node| node.id != id) && bytes > 0 {

@@ -69,7 +69,7 @@ fn values_of_wrong_type_are_absent() {
 }
 
 #[test]
-fn columns_are_in_declared_order() {
+fn columns_are_in_order_of_column_list() {
     let registry = Registry::new([ConfigKind::from_config::<Sizes>("memory", &["stream"])]);
     let names: Vec<&str> = registry.columns().iter().map(|key| key.name).collect();
     assert_eq!(names, ["threads", "array_bytes"]);
@@ -97,7 +97,7 @@ fn key_position_is_counted_within_a_kind_of_figure() {
 }
 
 #[test]
-fn names_of_size_keys_end_with_unit() {
+fn keys_with_suffix_bytes_are_sizes() {
     assert!(is_size("array_bytes"));
     assert!(!is_size("threads") && !is_size("flops_per_byte"));
 }

@@ -155,7 +155,7 @@ impl PciLink {
 
     /// Returns the bandwidth in one direction. The encoding is 8b/10b up to 5 GT/s and 128b/130b up to 32 GT/s. Above
     /// 32 GT/s, flits of 256 B carry 242 B of payload.
-    pub fn rate(transfers: TransfersPerSec, width: u32) -> BytesPerSec {
+    pub fn bandwidth(transfers: TransfersPerSec, width: u32) -> BytesPerSec {
         let share = match transfers.0 {
             slow if slow <= 5e9 => 0.8,
             fast if fast <= 32e9 => 128.0 / 130.0,
@@ -225,7 +225,7 @@ mod tests {
             width: Some(width),
             most_transfers_per_s: Some(TransfersPerSec(max)),
             most_width: Some(most_width),
-            bytes_per_s: Some(PciLink::rate(TransfersPerSec(now), width)),
+            bytes_per_s: Some(PciLink::bandwidth(TransfersPerSec(now), width)),
         };
         let full = link(32e9, 16, 32e9, 16);
         assert_eq!(full.in_words(), "PCIe 5.0 x16, 63.02 GB/s each way");
@@ -234,8 +234,8 @@ mod tests {
         assert_eq!(narrow.in_words(), "PCIe 4.0 x8, 15.75 GB/s each way (of PCIe 5.0 x16)");
         assert!(narrow.is_narrow() && narrow.is_slow());
         // The link uses 8b/10b encoding; the next link uses flits of 256 B.
-        assert_eq!(PciLink::rate(TransfersPerSec(5e9), 16), BytesPerSec(8e9));
-        assert_eq!(PciLink::rate(TransfersPerSec(64e9), 16), BytesPerSec(121e9));
+        assert_eq!(PciLink::bandwidth(TransfersPerSec(5e9), 16), BytesPerSec(8e9));
+        assert_eq!(PciLink::bandwidth(TransfersPerSec(64e9), 16), BytesPerSec(121e9));
         assert_eq!(PciLink::default().in_words(), "PCIe");
     }
 }

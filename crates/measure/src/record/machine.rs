@@ -266,7 +266,7 @@ pub struct Processor {
 impl Processor {
     /// Describes the peaks in single precision and without fused multiply-adds, which are
     /// proportional to `peak`, the peak in double precision; `None` if these are unknown.
-    pub fn other_peaks(&self, peak: &Figure) -> Option<String> {
+    pub fn other_peaks_in_words(&self, peak: &Figure) -> Option<String> {
         let mut parts = Vec::new();
         if let Some(ratio) = self.ratio_to_peak(self.flops_per_cycle_single) {
             parts.push(format!("{} single precision", FlopsPerSec(peak.value * ratio)));
@@ -543,7 +543,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn imported_and_described_machines_are_not_live() {
+    fn source_marks_machine_as_imported_or_described() {
         let of = |source: MachineSource| {
             let machine = Machine { source, ..Machine::default() };
             (machine.is_imported(), machine.is_described())

@@ -37,7 +37,7 @@ impl RemainingTime {
     }
 
     /// Accepts a cell whose measurements take `turn` each.
-    pub fn take(&mut self, turn: Duration) {
+    pub fn accept(&mut self, turn: Duration) {
         self.round += turn;
     }
 }
@@ -53,10 +53,10 @@ mod tests {
         let mut affordable = RemainingTime::until(clock::now() + 100 * second, 3);
         // Two cells of 15 s take 90 s in three turns.
         assert!(affordable.allows(second, 15 * second));
-        affordable.take(15 * second);
+        affordable.accept(15 * second);
         assert!(affordable.allows(second, 15 * second));
         assert!(!affordable.allows(20 * second, 15 * second));
-        affordable.take(15 * second);
+        affordable.accept(15 * second);
         assert!(affordable.allows(second, second));
         assert!(!affordable.allows(second, 5 * second));
     }

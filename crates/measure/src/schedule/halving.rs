@@ -53,7 +53,7 @@ const ERRORS_APART: f64 = 2.0;
 /// the probability that this occurs by chance is 1/252.
 const MIN_RANK_DEVIATION: f64 = 2.6;
 /// Quantile of a candidate's rates that is its score.
-pub const TYPICAL: f64 = 0.9;
+pub const SCORE_QUANTILE: f64 = 0.9;
 /// Standard deviation of normal noise divided by its median absolute deviation.
 const SIGMA_OVER_MAD: f64 = 1.4826;
 
@@ -122,7 +122,7 @@ impl<T> Halving<T> {
     }
 
     /// Returns all measured candidates, fastest first, including the eliminated ones.
-    pub fn measured(&self) -> Vec<&T> {
+    pub fn measured_candidates(&self) -> Vec<&T> {
         let mut scored: Vec<(f64, &Candidate<T>)> =
             scores(&relative(&self.candidates)).into_iter().zip(&self.candidates).collect();
         scored.sort_by(|x, y| y.0.total_cmp(&x.0));
@@ -229,7 +229,7 @@ fn relative<T>(candidates: &[Candidate<T>]) -> Vec<Vec<f64>> {
     let regimes = regime::regimes(&trips);
     let mut by_regime: BTreeMap<Option<usize>, Vec<f64>> = BTreeMap::new();
     for (rate, trip) in all {
-        by_regime.entry(regime::containing(&regimes, trip)).or_default().push(rate);
+        by_regime.entry(regime::find_containing(&regimes, trip)).or_default().push(rate);
     }
     let typical: BTreeMap<Option<usize>, f64> =
         by_regime.iter().map(|(regime, rates)| (*regime, stats::median(rates))).collect();
@@ -237,7 +237,7 @@ fn relative<T>(candidates: &[Candidate<T>]) -> Vec<Vec<f64>> {
     for candidate in candidates {
         let samples = candidate.samples.iter();
         let rates =
-            samples.map(|(rate, trip)| rate / typical[&regime::containing(&regimes, *trip)]);
+            samples.map(|(rate, trip)| rate / typical[&regime::find_containing(&regimes, *trip)]);
         relative.push(rates.collect());
     }
     relative
@@ -247,7 +247,7 @@ fn relative<T>(candidates: &[Candidate<T>]) -> Vec<Vec<f64>> {
 /// makes a sample slower, and can affect more than half of the samples. A candidate without samples
 /// has the score 0.
 fn scores(relative: &[Vec<f64>]) -> Vec<f64> {
-    let scores = relative.iter().map(|rates| stats::quantile(rates, TYPICAL));
+    let scores = relative.iter().map(|rates| stats::quantile(rates, SCORE_QUANTILE));
     scores.map(|score| if score.is_nan() { 0.0 } else { score }).collect()
 }
 
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(halving.len(), 3);
         assert!(!halving.is_settled(0.005));
         assert!(halving.is_settled(0.05));
-        assert_eq!(halving.measured(), [&0, &1, &2, &3]);
+        assert_eq!(halving.measured_candidates(), [&0, &1, &2, &3]);
         // The fastest two candidates differ by less than the noise. Only the advantage over the last candidate is
         // significant.
         assert!(!halving.lead().unwrap().is_significant());

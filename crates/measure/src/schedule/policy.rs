@@ -88,7 +88,7 @@ const SUFFICIENT: usize = 10;
 impl RepetitionPolicy {
     /// Returns the number of rounds for which the time should suffice when arrays and cells are
     /// chosen. A run with less time is shortened.
-    pub fn sufficient(&self) -> usize {
+    pub fn sufficient_rounds(&self) -> usize {
         let stable = self.min.min(SUFFICIENT).max(self.min_rounds);
         self.max.map_or(stable, |max| stable.min(max))
     }
@@ -308,7 +308,7 @@ pub const LINKS: RepetitionPolicy = RepetitionPolicy { seed: 0x6C69_6E6B, ..CURV
 
 /// `memory curves` with a program: runs of the program, which take about a second, and known loads
 /// alternate. The first round is the warm-up.
-pub const PLACED: RepetitionPolicy = RepetitionPolicy {
+pub const CURVES_WITH_PROGRAM: RepetitionPolicy = RepetitionPolicy {
     seed: 0x706C_6163,
     // The bandwidth of the program is a median.
     min_rounds: FOR_MEDIAN,

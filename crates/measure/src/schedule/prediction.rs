@@ -99,7 +99,7 @@ impl Limits {
 
     /// Returns the refusal of a run that ended before anything was measured. `smaller` names the options with which the
     /// user can shorten it.
-    pub fn unmeasured(&self, smaller: &str) -> Failure {
+    pub fn unmeasured_failure(&self, smaller: &str) -> Failure {
         let failure = self.too_short("the run ended before anything was measured");
         failure.hint(format!("use a longer --budget, or {smaller}"))
     }

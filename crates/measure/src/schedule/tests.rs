@@ -82,7 +82,7 @@ fn minimum_rounds_are_measured_despite_time() {
 }
 
 #[test]
-fn cell_without_samples_is_excluded() {
+fn cell_without_samples_does_not_prevent_end() {
     let mut schedule = Schedule::new(policy::SWEEP, Limits::new(Duration::ZERO, Some(3)), 2);
     let stop = schedule.run(&mut SilentObserver, None, |turn| {
         let gives = turn.cell == 0 || turn.round == 0;
@@ -270,7 +270,7 @@ fn late(limits: Limits, turn: Duration) -> (Vec<usize>, Stop) {
 }
 
 #[test]
-fn late_run_keeps_samples() {
+fn only_explicit_budget_omits_cells_of_late_run() {
     let asked = |seconds| {
         Limits::from_budget(Budget::new(Some(Duration::from_secs(seconds)), FOREVER), None)
     };

@@ -163,7 +163,7 @@ fn unsupported_cells_are_omitted() {
             Rate(9) => (settings, Err(Failure::insufficient("no nine"))),
             _ => (settings.clone(), Ok(settings)),
         });
-        keep(planned, |cell| &cell[..], "gauge")
+        keep_supported(planned, |cell| &cell[..], "gauge")
     };
     let (kept, notices) = kept_of("rate=1,9").unwrap();
     assert_eq!((kept.len(), notices[0].message.as_str()), (1, "rate 9 left out: no nine"));
@@ -172,7 +172,7 @@ fn unsupported_cells_are_omitted() {
 
 proptest! {
     #[test]
-    fn parser_never_panics(text in "[a-z-]{0,9}=?.{0,12}") {
+    fn axis_parser_never_panics(text in "[a-z-]{0,9}=?.{0,12}") {
         let _ = text.parse::<Axis<Typed>>();
     }
 }

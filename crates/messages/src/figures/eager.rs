@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn eager_limit_read_from_variable() {
+    fn eager_limit_is_read_from_variable() {
         let vader = Some((4096, "btl_vader_eager_limit".to_owned()));
         assert_eq!(reported(Some("pml ob1, btl vader"), None), vader);
         let tcp = Some((65_536, "btl_tcp_eager_limit".to_owned()));

@@ -231,7 +231,8 @@ mod tests {
         let figure = |bytes: &u64| {
             let at = (Pattern::Latency, *bytes);
             let starts: Vec<f64> = report.by_start.iter().map(|start| start.seconds[&at]).collect();
-            let mut measurement = result::blank(Pattern::Latency, Pattern::Latency.unit());
+            let mut measurement =
+                result::blank_measurement(Pattern::Latency, Pattern::Latency.unit());
             measurement.value = Some(stats::mean(&starts));
             let config = MessageConfig { message_bytes: Some(*bytes), ..MessageConfig::default() };
             MessageFigure { measurement, config }

@@ -58,7 +58,7 @@ impl From<MessageFigure> for Measurement {
 }
 
 /// Returns an empty measurement of a message pattern.
-pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
+pub(crate) fn blank_measurement(pattern: Pattern, unit: Unit) -> Measurement {
     Measurement::new(GAUGE, TEST, pattern.name(), unit)
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
 /// so that they are not mistaken for those of an MPI.
 fn empty_measurement(transport: MessageTransport<'_>, pattern: Pattern, unit: Unit) -> Measurement {
     match transport {
-        MessageTransport::Mpi(..) => blank(pattern, unit),
+        MessageTransport::Mpi(..) => blank_measurement(pattern, unit),
         MessageTransport::Own(_) => {
             Measurement::new(GAUGE, TRANSPORT, pattern.name(), unit).category(Category::Transport)
         }
@@ -74,7 +74,7 @@ fn empty_measurement(transport: MessageTransport<'_>, pattern: Pattern, unit: Un
 }
 
 /// Returns a measurement without a value, with the reason.
-pub(crate) fn missing(
+pub(crate) fn missing_measurement(
     starter: &Starter<'_>,
     pattern: Pattern,
     config: &MessageConfig,
@@ -85,11 +85,15 @@ pub(crate) fn missing(
 
 /// Returns the measurement without a value for an MPI that the user specified and that cannot be used. `mpicc` is its
 /// wrapper.
-pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> Measurement {
+pub(crate) fn unusable_measurement(
+    pattern: Pattern,
+    mpicc: &CommandLine,
+    reason: &str,
+) -> Measurement {
     let mpi = MpiConfig { mpicc: Some(mpicc.to_string()), ..MpiConfig::default() };
     let engine = Some("probe".to_owned());
     let config = MessageConfig { engine, mpi: Some(mpi), ..MessageConfig::default() };
-    blank(pattern, pattern.unit()).config(&config).missing(reason)
+    blank_measurement(pattern, pattern.unit()).config(&config).missing(reason)
 }
 
 /// Returns the configuration of a launch without results.
@@ -121,7 +125,10 @@ pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<Messag
 }
 
 /// Returns measurements without values for the patterns that the MPI refused.
-pub(crate) fn refused(starter: &Starter<'_>, report: &StartReport) -> Vec<Measurement> {
+pub(crate) fn refused_measurements(
+    starter: &Starter<'_>,
+    report: &StartReport,
+) -> Vec<Measurement> {
     let output = &report.output;
     let reason = format!(
         "{} does not provide MPI_THREAD_MULTIPLE, which concurrent sends by two threads require (it \
@@ -131,7 +138,8 @@ pub(crate) fn refused(starter: &Starter<'_>, report: &StartReport) -> Vec<Measur
     );
     let mut figures = Vec::new();
     for pattern in output.refused.iter().copied() {
-        figures.push(missing(starter, pattern, &base(starter, report, pattern), &reason));
+        let config = base(starter, report, pattern);
+        figures.push(missing_measurement(starter, pattern, &config, &reason));
     }
     figures
 }
@@ -489,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_without_a_shared_line_have_no_regime() {
+    fn ranks_without_round_trips_have_no_regime() {
         let batches = of(&run(&[((0.0, 0.0), 1.0, 0.0), ((0.0, 0.0), 5.0, 0.5)]));
         assert_eq!((batches.counted.counted(0), batches.moved), (&[0, 1, 2][..], false));
         assert!(batches.counted.round_trip.is_nan());

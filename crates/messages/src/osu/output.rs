@@ -313,7 +313,7 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
     if !runs.iter().copied().all(printed::is_figure) {
         validity.add(Status::Invalid, "the program printed no positive value");
     }
-    let measurement = result::blank(output.pattern, unit)
+    let measurement = result::blank_measurement(output.pattern, unit)
         .with_samples(Quoted::Median, runs.to_vec())
         .category(Category::Reference)
         .config(&config)
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn osu_7_has_a_data_type_and_times_each_message() {
+    fn osu_7_begins_at_1_byte_and_times_each_message() {
         for text in [recorded!("osu72-mpich-osu_latency"), recorded!("osu72-ompi-osu_multi_lat")] {
             let output = OsuOutput::read(text).unwrap();
             assert_eq!((output.rows.len(), output.rows[0].bytes), (23, 1));
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_output_is_refused_with_the_missing_title() {
+    fn foreign_output_is_refused_with_a_reason() {
         let whole = recorded!("osu72-ompi-osu_bw");
         let title = "it has no title such as \"# OSU MPI Latency Test v7.2\"";
         let cases = [

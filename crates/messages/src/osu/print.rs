@@ -94,7 +94,8 @@ mod tests {
                 window: Some(64),
                 ..MessageConfig::default()
             };
-            let measurement = result::blank(pattern, pattern.unit()).value(Quoted::Mean, *value);
+            let measurement =
+                result::blank_measurement(pattern, pattern.unit()).value(Quoted::Mean, *value);
             MessageFigure { measurement, config }.into()
         };
         let mut record: Record = serde_json::from_str(

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn all_rounds_count_without_a_shared_line() {
+    fn all_rounds_count_if_round_trips_are_unknown() {
         assert_eq!(counting(&[round(&[]), round(&[]), round(&[])]), [0, 1, 2]);
         assert!(counting(&[]).is_empty());
     }

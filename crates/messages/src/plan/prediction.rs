@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn given_sizes_are_refused_with_a_sufficient_budget() {
+    fn short_budget_for_given_sizes_is_refused_and_sufficient_budget_is_named() {
         let sizes: Vec<u64> = (1..2000).map(|number| 8 * number).collect();
         let mut many = plan(Duration::from_millis(1), Some(sizes.clone()));
         let refused = many.admit(&limits(&many)).unwrap_err();

@@ -55,7 +55,7 @@ fn each_distance_and_all_cores_have_a_launch() {
 }
 
 #[test]
-fn available_distances_and_cpus_can_be_chosen() {
+fn option_selects_distance_or_cpus_of_the_ranks() {
     let topology = machine("Package:2 NUMANode:1 Core:2 PU:2");
     let options = MessageOptions { patterns: vec![Pattern::Bw], ..MessageOptions::default() };
     let of = |between| launches(&topology, &options, &between, None);
@@ -89,7 +89,7 @@ fn matrix_measures_every_pair_of_cores_once() {
 }
 
 #[test]
-fn single_cpu_is_refused() {
+fn single_cpu_is_refused_and_odd_rank_count_is_reduced() {
     let one = machine("Package:1 Core:1 PU:1");
     let error =
         launches(&one, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap_err();

@@ -78,7 +78,7 @@ impl Timing<'_, '_, '_> {
     fn choose_route(&mut self, bytes: usize, output: &mut String) -> io::Result<Plan> {
         let mut plans: Vec<(Route, Plan)> = Vec::new();
         for route in self.participant.link.routes(bytes) {
-            self.participant.link.route(route);
+            self.participant.link.set_route(route);
             plans.push((route, self.warm_up()?));
         }
         let mut best: Vec<f64> = plans.iter().map(|(_, plan)| plan.seconds).collect();
@@ -86,7 +86,7 @@ impl Timing<'_, '_, '_> {
         let quick = plans.len() > 1 && plans.iter().all(|(_, plan)| plan.group > 1);
         for _ in 0..if quick { TRIAL } else { 0 } {
             for ((route, plan), shortest) in plans.iter().zip(&mut best) {
-                self.participant.link.route(*route);
+                self.participant.link.set_route(*route);
                 *shortest =
                     shortest.min(self.participant.run(plan.operations)? / plan.operations as f64);
             }
@@ -97,7 +97,7 @@ impl Timing<'_, '_, '_> {
             vec![min.unwrap_or(0) as f64]
         });
         let (route, plan) = plans[answer[0] as usize];
-        self.participant.link.route(route);
+        self.participant.link.set_route(route);
         self.say(output, &format!("route {route}\n"));
         Ok(plan)
     }

@@ -13,7 +13,7 @@ use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 const SHOWN: usize = 3;
 
 /// Adds the notes on how the figures were measured.
-pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) {
+pub(super) fn add_notes(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) {
     for (library, own) in grouped(all, |figure| figure.library()) {
         if own[0].is_own() {
             let fabric = own[0].config.engine.as_deref().and_then(|name| name.parse().ok());

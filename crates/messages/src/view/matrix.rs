@@ -61,7 +61,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         section.push(map(format!("{library}, {name} of {size}"), &cell_pairs, shown.unit()));
         section.note_if("outliers", outliers(&cell_pairs, shown));
     }
-    evidence::how(section, all, false);
+    evidence::add_notes(section, all, false);
     evidence::doubts(section, all);
 }
 
@@ -92,7 +92,7 @@ fn between(pairs: &[PairFigure<'_>], a: &str, b: &str) -> Option<f64> {
 fn map(title: String, pairs: &[PairFigure<'_>], unit: Unit) -> Picture {
     let ends = distinct(pairs.iter().flat_map(|pair| &pair.ends).cloned());
     let values = ends.iter().map(|a| ends.iter().map(|b| between(pairs, a, b)).collect()).collect();
-    Picture::between(title, unit, ends, values)
+    Picture::pair_map(title, unit, ends, values)
 }
 
 /// Row of the summary: the values of all pairs of one distance.

@@ -34,7 +34,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         _ => figure.m.name.clone(),
     });
     if all.iter().any(|figure| figure.m.category == Category::Variant) {
-        evidence::how(section, all, false);
+        evidence::add_notes(section, all, false);
     }
     evidence::doubts(section, all);
 }

@@ -48,12 +48,12 @@ impl ExitDecision {
             let decided = ending.0.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(verdict) = *decided else {
                 outputs.print_within(&format!("{line}\n"), OUTPUT_GRACE);
-                nodegauge_os::leave(unknown);
+                nodegauge_os::end_process(unknown);
             };
             drop(decided);
             wait_whole_time(&Wait::until(deadline.0 + OUTPUT_GRACE));
             outputs.note_within("an output was not written within the deadline", OUTPUT_GRACE);
-            nodegauge_os::leave(verdict);
+            nodegauge_os::end_process(verdict);
         });
     }
 }

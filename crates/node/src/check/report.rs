@@ -139,7 +139,7 @@ impl Check<'_> {
             level: self.request.level,
             verdict,
             reason: reason.map(|remark| remark.reason.clone()),
-            line: check::line(host, verdict, reason, &details),
+            line: check::verdict_line(host, verdict, reason, &details),
             remarks: self.remarks.clone(),
             notes: self.notes.clone(),
             figures,

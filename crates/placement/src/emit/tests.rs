@@ -37,7 +37,7 @@ fn hybrid(description: &str) -> RankPlan {
 }
 
 #[test]
-fn openmp_places_have_one_place_per_thread() {
+fn openmp_variables_list_places_of_threads() {
     let rank = &hybrid(T2K).ranks[1];
     assert_eq!(
         omp(rank),
@@ -60,7 +60,7 @@ fn openmp_places_have_one_place_per_thread() {
 }
 
 #[test]
-fn every_policy_has_numactl_options() {
+fn numactl_options_match_policy() {
     let command = |policy| numactl(&t2k(policy).ranks[2]).join(" ");
     assert_eq!(command(0), "");
     assert_eq!(command(1), "numactl --physcpubind=4-7 --interleave=0-1");
@@ -172,7 +172,7 @@ fn rank_detection_code_has_no_single_quotes() {
 }
 
 #[test]
-fn ranks_on_several_nodes_are_distributed_per_node() {
+fn scripts_start_the_planned_ranks_on_each_node() {
     let plan = t2k(3);
     let of = |script: fn(&EmittedRanks<'_>) -> String| script(&on_nodes(&plan, Some(24)));
     let last = |text: String| text.lines().last().unwrap_or_default().to_owned();

@@ -95,7 +95,7 @@ fn applied_policy_is_read_back_from_kernel() {
 }
 
 #[test]
-fn thread_policy_is_inherited() {
+fn bind_policy_of_thread_is_reported_as_inherited() {
     let node = Topology::load(&nodegauge_machine::TopologySource::Live).unwrap().nodes[0].id;
     let inherited = |policy: MemoryPolicy| {
         // The test uses a separate thread, because the policy belongs to the thread.

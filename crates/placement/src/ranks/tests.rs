@@ -71,7 +71,7 @@ fn even_map_distributes_ranks_over_sockets() {
 #[test]
 fn even_map_counts_usable_cpus_only() {
     let on = |cpus: &[u32], ranks: u32, threads: u32| -> Vec<u32> {
-        let topology = crate::launchers::limited(&machine(T2K), cpus);
+        let topology = crate::launchers::restrict_cpus(&machine(T2K), cpus);
         let request = RankRequest { threads: Some(threads), ..lecture(ranks, 4, RankMap::Even) };
         let plan = plan_ranks(&topology, &request).unwrap();
         let together = |rank: &RankPlace| ThreadPlace { thread: 0, cpus: rank.placement.cpus() };

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn element_stiffness_is_symmetric() {
+    fn element_stiffness_is_symmetric_and_ignores_rigid_motion() {
         let stiffness = stiffness(&distorted(), STEEL).unwrap();
         let scale = stiffness[0][0][0][0];
         for (a, row) in stiffness.iter().enumerate() {

@@ -8,7 +8,7 @@ use crate::code::LoopCode;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Seconds};
 use nodegauge_os::monotonic_nanos;
-use nodegauge_team::{Interrupt, Laps, Member, TeamError, WorkerPool, stopping};
+use nodegauge_team::{Interrupt, Laps, Member, TeamError, WorkerPool, stopping_check};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl DomainPlan<'_> {
             stop: &stop,
         };
         let request = SetRequest { tested: is_tested, until };
-        let mut ask = stopping(interrupted, &stop);
+        let mut ask = stopping_check(interrupted, &stop);
         // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
         let made = unsafe {
             pool.sample(at, Interrupt::when(&mut ask).every(CHECK_INTERVAL), |member, laps| {

@@ -208,7 +208,7 @@ fn mpi_rank(
 ) -> Result<Option<TimedResults<RankSolution>>, Failure> {
     let grid = rank_grid(job.mesh, world.count)?;
     let ranks = MpiRanks::new(world, job.mesh, grid)?;
-    mpi::timed(world, |member, laps| run_rank(member, laps, job, &ranks, grid, interrupted))
+    mpi::run_timed(world, |member, laps| run_rank(member, laps, job, &ranks, grid, interrupted))
 }
 
 /// Runs this rank's part of a solve that rank 0 of an MPI job has requested.
@@ -517,7 +517,7 @@ impl UnstoredSystem {
                 }
             }
         };
-        let times = threads.map(trial)?.swap_remove(0);
+        let times = threads.run_and_collect(trial)?.swap_remove(0);
         check_end_request()?;
         let mut best = None;
         for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(times.products) {

@@ -45,7 +45,7 @@ impl<'a> Factorisation<'a> {
     ) -> Result<Self, Failure> {
         let pattern = Pattern::find(threads, matrix, rows, clock)?;
         let inverse = SharedArray::map(BLOCK * rows.owned())?;
-        clock.provide(threads, |context| {
+        clock.touch_untimed(threads, |context| {
             let own = rows.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.
             unsafe { inverse.touch(BLOCK * own.start..BLOCK * own.end) };
@@ -62,7 +62,7 @@ impl<'a> Factorisation<'a> {
     pub fn try_shift(&mut self, threads: &mut impl Threads) -> Result<bool, Failure> {
         let good = AtomicBool::new(true);
         // SAFETY: `self` is borrowed exclusively, and every thread calls the function once.
-        threads.map(|context| unsafe { self.factorise(context, &good) })?;
+        threads.run_and_collect(|context| unsafe { self.factorise(context, &good) })?;
         Ok(good.load(Ordering::Relaxed))
     }
 
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_rows_have_same_factors_as_general_search() {
+    fn reused_row_patterns_give_the_factors_of_a_general_search() {
         for threads in [1, 3] {
             for (fast, general) in numberings(threads).into_iter().zip(numberings(threads)) {
                 let [fast, general] = [factorised(fast, false), factorised(general, true)];

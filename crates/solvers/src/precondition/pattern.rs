@@ -95,7 +95,7 @@ impl Pattern {
         let repeats = SharedArray::<u8>::map(numbering.owned())?;
         let lower = SharedArray::<u32>::map(numbering.owned())?;
         let upper = SharedArray::<u32>::map(numbering.owned())?;
-        clock.provide(threads, |context| {
+        clock.touch_untimed(threads, |context| {
             let own = numbering.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.
             unsafe {
@@ -104,7 +104,7 @@ impl Pattern {
                 upper.touch(own);
             }
         })?;
-        threads.map(|context| {
+        threads.run_and_collect(|context| {
             let own = OwnRows::from_numbering(numbering, context.thread);
             // SAFETY: the rows belong to this thread, here and below.
             let repeats = unsafe { repeats.part_mut(own.range()) };

@@ -51,7 +51,7 @@ impl SharedBlocks {
         clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
         let starts = SharedArray::<usize>::map(lengths.len() + 1)?;
-        clock.provide(threads, |context| {
+        clock.touch_untimed(threads, |context| {
             if context.thread == 0 {
                 // SAFETY: only this thread uses the array.
                 unsafe { starts.touch(0..starts.len()) };
@@ -66,7 +66,7 @@ impl SharedBlocks {
         let columns = SharedArray::map(end)?;
         let values = SharedArray::map(end * BLOCK)?;
         let made = Self { starts, columns, values };
-        clock.provide(threads, |context| {
+        clock.touch_untimed(threads, |context| {
             // SAFETY: the rows belong to this thread.
             unsafe { made.touch(&numbering.thread_rows(context.thread)) };
         })?;

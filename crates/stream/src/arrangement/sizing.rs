@@ -55,7 +55,7 @@ impl<T> TargetSetup<'_, T> {
 
 /// Returns the index of the kernel that is used for the size check and the progress display: Triad if the pass contains
 /// it, otherwise the first kernel.
-pub(crate) fn shown(loops: &[Loop]) -> usize {
+pub(crate) fn shown_kernel(loops: &[Loop]) -> usize {
     loops.iter().position(|each| each.kernel() == Kernel::Triad).unwrap_or(0)
 }
 
@@ -75,7 +75,7 @@ impl Arrangement {
         while self.size.follows_rule != Some(false) {
             observer.phase("checking the size of the arrays");
             let target = (set_up.target)(&mut ready.target);
-            let shown = shown(target.loops());
+            let shown = shown_kernel(target.loops());
             let kernels = target.config().kernels.clone();
             ready.check = check::run(target, shown, set_up.count, limits, observer)?;
             // The set-up of doubled arrays takes twice as long as the last set-up.
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn size_check_is_short_and_doubles_all_targets() {
+    fn size_check_doubles_the_arrays_or_reports_a_cache() {
         let site = site(1 << 40);
         // Half of an array fits in a cache that the system does not report; the whole array does not fit.
         let run = |count, may_grow| {

@@ -34,7 +34,7 @@ impl PlannedRate {
     pub(super) fn seconds(&self, wanted: &BuildArrays) -> Seconds {
         let mut pass = 0.0;
         for (kernel, rate) in &self.rates {
-            pass += (kernel.counted(wanted.element) * wanted.elements) as f64 / rate;
+            pass += (kernel.counted_bytes(wanted.element) * wanted.elements) as f64 / rate;
         }
         Seconds(wanted.ntimes as f64 * pass)
     }

@@ -29,19 +29,19 @@ impl LaunchedRanks {
 
     /// Returns the topology of the machine, limited to the CPUs that the launcher assigned to the ranks.
     pub fn topology(&self, topology: &Topology) -> Topology {
-        launchers::limited(topology, self.cpus.iter().flatten())
+        launchers::restrict_cpus(topology, self.cpus.iter().flatten())
     }
 
     /// Plans the threads of the ranks on the CPUs that the launcher assigned to the ranks.
     ///
     /// # Errors
     /// Fails with the number of the rank if its threads do not fit its CPUs.
-    pub fn places(
+    pub fn place_ranks(
         &self,
         topology: &Topology,
         threads: u32,
         memory: &MemoryPolicy,
     ) -> Result<RankPlan, (u32, PlacementError)> {
-        self.started.places(&self.cpus, topology, threads, memory)
+        self.started.place_ranks(&self.cpus, topology, threads, memory)
     }
 }

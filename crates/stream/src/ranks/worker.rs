@@ -83,9 +83,9 @@ impl Rank {
         };
         let before = latency(point)?;
         let passed = match over {
-            PassExtent::Whole => point.pass_with(Some(&gate)),
+            PassExtent::Whole => point.pass_with_gate(Some(&gate)),
             PassExtent::Part { index, count } => {
-                point.timed_part(Some(&gate), ArrayShare { index, count })
+                point.part_with_gate(Some(&gate), ArrayShare { index, count })
             }
         };
         let (sample, spans) = passed?;

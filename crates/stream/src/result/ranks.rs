@@ -22,7 +22,7 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
         return;
     }
     let asked = evidence.target.config();
-    let bytes = (asked.kernels[i].0.counted(asked.element) * asked.elements) as f64;
+    let bytes = (asked.kernels[i].0.counted_bytes(asked.element) * asked.elements) as f64;
     let passes =
         evidence.sorted.headline().map(|group| group.counted(i).to_vec()).unwrap_or_default();
     let mut ranks = Vec::new();

@@ -12,7 +12,7 @@ use crate::size::{RULE_ELEMENTS, RULE_FACTOR};
 use crate::standard::build::BuildArrays;
 use crate::standard::output::{OutputFormat, ReportedCheck, StreamOutput};
 use nodegauge_arena::ArrayLayout;
-use nodegauge_arena::evidence::with_memory_limit;
+use nodegauge_arena::evidence::add_memory_limit;
 use nodegauge_measure::keys::shared::{CompilerConfig, TimesConfig};
 use nodegauge_measure::record::{
     Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Validity,
@@ -184,7 +184,7 @@ fn rates(outputs: &[&StreamOutput], i: usize) -> Vec<f64> {
 fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
     let mut m = standard(STREAM[i]).with_samples(Quoted::Best, rates(&runs.counting, i));
     if let Some(machine) = runs.machine {
-        m = with_memory_limit(m, machine, runs.config.numa.as_ref());
+        m = add_memory_limit(m, machine, runs.config.numa.as_ref());
     }
     let mut validity = runs.validity.clone();
     if let (Some(limit), Some(best)) =

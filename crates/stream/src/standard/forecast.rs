@@ -73,7 +73,8 @@ impl ProbedRates {
         };
         let begun = clock::now();
         let arrays = config.bytes() as f64;
-        let counted: u64 = config.kernels.iter().map(|(one, _)| one.counted(config.element)).sum();
+        let counted: u64 =
+            config.kernels.iter().map(|(one, _)| one.counted_bytes(config.element)).sum();
         let mut point = StreamPoint::prepare(config)?;
         let filling = clock::now().saturating_duration_since(begun);
         let mut rates = Vec::new();
@@ -117,7 +118,7 @@ impl Forecast {
         has_native: bool,
     ) -> Self {
         let element = wanted.element.bytes();
-        let words: u64 = STREAM.iter().map(|kernel| kernel.counted(wanted.element)).sum();
+        let words: u64 = STREAM.iter().map(|kernel| kernel.counted_bytes(wanted.element)).sum();
         let pass = (words * wanted.elements) as f64;
         let arrays =
             Seconds((STREAM_ARRAYS as u64 * element * wanted.elements) as f64 / rates.filling.0);
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn short_budget_is_refused_with_a_sufficient_one() {
+    fn short_budget_is_refused_and_sufficient_budget_is_named() {
         let forecast = Forecast::new(RATES, &wanted(800_000_000, 100), 1, true);
         let asked =
             |seconds| Limits { asked: true, ..Limits::new(Duration::from_secs_f64(seconds), None) };

@@ -116,7 +116,7 @@ mod tests {
     fn bare(text: &str) -> StreamOutput {
         let at = text.lines().position(|line| line.starts_with("Function")).unwrap();
         let table: Vec<&str> = text.lines().skip(at).take(5).collect();
-        StreamOutput::saved(&(table.join("\n") + "\n")).unwrap()
+        StreamOutput::read_saved(&(table.join("\n") + "\n")).unwrap()
     }
 
     fn known() -> KnownRun {

@@ -129,7 +129,8 @@ impl MpiStandardPlan {
 
     /// Returns the time limit of a run, after which it is considered to hang.
     fn limit(&self) -> Duration {
-        let words: u64 = STREAM.iter().map(|kernel| kernel.counted(self.wanted.element)).sum();
+        let words: u64 =
+            STREAM.iter().map(|kernel| kernel.counted_bytes(self.wanted.element)).sum();
         let bytes = (words * self.wanted.elements * (self.wanted.ntimes + 2)) as f64;
         MAX_START_TIME + Duration::try_from_secs_f64(bytes / MIN_RATE).unwrap_or(MAX_START_TIME)
     }

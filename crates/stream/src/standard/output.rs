@@ -91,7 +91,7 @@ impl StreamOutput {
     /// # Errors
     /// Fails if the text is not a complete output of STREAM.
     pub fn read(text: &str) -> Result<Self, StreamOutputError> {
-        let output = Self::saved(text)?;
+        let output = Self::read_saved(text)?;
         if output.element.is_none() {
             return Err(StreamOutputError::Missing("the size of an element"));
         }
@@ -109,7 +109,7 @@ impl StreamOutput {
     /// # Errors
     ///
     /// Fails if the text has no table, or if the table is ambiguous.
-    pub fn saved(text: &str) -> Result<Self, StreamOutputError> {
+    pub fn read_saved(text: &str) -> Result<Self, StreamOutputError> {
         let StreamTable { lines, has_best_rate } = table::read(text)?;
         let printed_lines = PrintedLines::new(text);
         let ranks_of_c = printed_lines.count("Data is distributed across")?;
@@ -179,7 +179,7 @@ impl StreamOutput {
 
     /// Returns the bytes that a kernel counts for one pass.
     pub fn counted(&self, kernel: Kernel) -> Option<f64> {
-        Some(kernel.counted(self.element?) as f64 * self.elements? as f64)
+        Some(kernel.counted_bytes(self.element?) as f64 * self.elements? as f64)
     }
 
     /// Returns the maximum number of passes for which all values remain finite. A pass multiplies `a` by s(2 + s),
@@ -205,7 +205,7 @@ impl StreamOutput {
         let line = &self.lines[at];
         let least = line.times[1].0;
         // The element size cancels.
-        let arrays = STREAM[at].counted(Element::F64) as f64 / Element::F64.bytes() as f64;
+        let arrays = STREAM[at].counted_bytes(Element::F64) as f64 / Element::F64.bytes() as f64;
         let error = 0.6 * line.step.0 / least + line.rate_step.0 / line.rate.0 + 1e-6;
         (line.rate.0 * least / arrays, error)
     }
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn overflow_invalidates_the_validation() {
+    fn overflow_after_too_many_passes_is_detected() {
         let output = StreamOutput::read(recorded!("gcc-ntimes300-2t")).unwrap();
         assert_eq!((output.ntimes, output.max_finite_passes()), (Some(300), 261));
         assert!(output.not_finite);
@@ -514,11 +514,11 @@ mod tests {
         let mpi = whole
             .replace(" Array size =", "> Number of processors =          16\n> Array size =")
             .replace(" Number of Threads =            2\n", "");
-        let of_ranks = StreamOutput::saved(&mpi).unwrap();
+        let of_ranks = StreamOutput::read_saved(&mpi).unwrap();
         assert_eq!((of_ranks.ranks, of_ranks.threads), (Some(16), None));
         assert_eq!((of_ranks.elements, of_ranks.is_serial), (Some(16 << 26), false));
         let prose = format!("The Array size = 7, and Solution Validates is printed.\n{whole}");
-        let output = StreamOutput::saved(&prose.replace(" Solution Validates!", "")).unwrap();
+        let output = StreamOutput::read_saved(&prose.replace(" Solution Validates!", "")).unwrap();
         assert_eq!((output.elements, output.check), (Some(1 << 26), ReportedCheck::Absent));
         let marks = whole.replace("67108864", "67,108,864");
         assert_eq!(StreamOutput::read(&marks).unwrap().elements, Some(1 << 26));
@@ -536,9 +536,9 @@ mod tests {
     fn rates_of_all_kernels_must_imply_one_array_size() {
         let whole = recorded!("gcc-2t");
         let table = &whole[whole.find("Function").unwrap()..];
-        assert_eq!(StreamOutput::saved(table).unwrap().contradiction(), None);
+        assert_eq!(StreamOutput::read_saved(table).unwrap().contradiction(), None);
         let wrong = table.replace("21529.1", "215.291");
-        assert_eq!(StreamOutput::saved(&wrong).unwrap().contradiction(), Some(Kernel::Add));
+        assert_eq!(StreamOutput::read_saved(&wrong).unwrap().contradiction(), Some(Kernel::Add));
     }
 
     #[test]

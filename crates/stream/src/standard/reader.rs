@@ -36,7 +36,7 @@ impl Reader for StreamReader {
     }
 
     fn resembles(&self, text: &str) -> bool {
-        StreamOutput::saved(text).is_err_and(|cause| !cause.is_other_text())
+        StreamOutput::read_saved(text).is_err_and(|cause| !cause.is_other_text())
     }
 
     fn takes_description(&self) -> bool {
@@ -47,7 +47,7 @@ impl Reader for StreamReader {
         if let Some(figures) = cea::figures(text, self.version(text)) {
             return Ok(figures?.into());
         }
-        let mut output = StreamOutput::saved(text).map_err(|cause| UnreadOutput {
+        let mut output = StreamOutput::read_saved(text).map_err(|cause| UnreadOutput {
             problem: Some("has a table of STREAM that cannot be read"),
             cause: cause.to_string(),
             hint: cause.hint().to_owned(),

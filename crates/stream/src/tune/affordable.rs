@@ -29,7 +29,7 @@ pub(super) fn prepared(
             pass = clock::now() - prepared;
         }
         points.insert(number, point);
-        time.take(pass);
+        time.accept(pass);
         if interrupted() || !time.allows(prepared - begun, pass) {
             break;
         }

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_store_has_a_promising_loop() {
+    fn at_most_two_promising_loops_include_regular_stores() {
         let space = space("Package:1 Core:4 PU:1", &PlacementRequest::default());
         let kinds: Vec<Stores> = space.promising_loops().iter().map(|shape| shape.stores).collect();
         assert!(kinds.contains(&Stores::Regular) && kinds.len() <= 2);

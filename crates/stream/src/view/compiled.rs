@@ -70,7 +70,7 @@ fn block(section: &mut Section, made: &[&StreamFigure<'_>], native: &[StreamFigu
 fn table(made: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Table {
     let columns = ColumnList::<StreamFigure<'_>>::new()
         .names("GB/s")
-        .stated("best", ColumnUnit::GB_PER_S)
+        .value_or_status("best", ColumnUnit::GB_PER_S)
         .median(ColumnUnit::GB_PER_S)
         .known("of native", |(m, config)| {
             let own = native.iter().find(|(own, _)| own.name == m.name)?;

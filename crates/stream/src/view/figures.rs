@@ -40,7 +40,7 @@ fn point((m, config): StreamFigure<'_>, started: &str) -> Option<RooflinePoint> 
     let element: Element = config.element.as_deref()?.parse().ok()?;
     let flops = f64::from(kernel.spec().flops);
     let value = m.value?;
-    let named = flops / kernel.counted(element) as f64;
+    let named = flops / kernel.counted_bytes(element) as f64;
     let moved = m.traffic.as_ref().map_or(value, |traffic| traffic.value);
     let bytes = m.traffic.as_ref().map_or("as counted by the kernel", |traffic| &traffic.basis);
     let threads = config.threads?;

@@ -44,7 +44,7 @@ pub(crate) fn section(record: &Record) -> Section {
 fn table(builds: &[&[&StreamFigure<'_>]], native: &[StreamFigure<'_>]) -> Table {
     let columns = ColumnList::<StreamFigure<'_>>::new()
         .names("GB/s")
-        .stated("standard", ColumnUnit::GB_PER_S)
+        .value_or_status("standard", ColumnUnit::GB_PER_S)
         .values("median", ColumnUnit::GB_PER_S, |figure| {
             // The median of a single value is that value.
             figure.statistics().filter(|of| of.n > 1).map(|summary| summary.median)

@@ -72,7 +72,7 @@ pub(crate) fn times(m: &Measurement, config: &StreamConfig) -> Option<TimesConfi
     let kernel: Kernel = m.name.parse().ok()?;
     let element: Element = config.element.as_deref()?.parse().ok()?;
     let elements = config.array_elements? * config.processes.unwrap_or(1);
-    let bytes = (kernel.counted(element) * elements) as f64;
+    let bytes = (kernel.counted_bytes(element) * elements) as f64;
     let times: Vec<f64> = rates(m).map(|rate| bytes / rate).collect();
     (!times.is_empty()).then(|| TimesConfig {
         average: Seconds(times.iter().sum::<f64>() / times.len() as f64),

@@ -134,9 +134,9 @@ fn spread(m: &Measurement, config: &StreamConfig) -> Option<String> {
             "{} per rank: slowest rank {} with {}, fastest rank {} with {} GB/s (medians)",
             m.name,
             slowest.0,
-            words::gb(slowest.1),
+            words::format_gb(slowest.1),
             fastest.0,
-            words::gb(fastest.1)
+            words::format_gb(fastest.1)
         )
     })
 }

@@ -541,12 +541,12 @@ fn reference_in_words(relative: &RelativeConfig) -> String {
 }
 
 fn spread(summary: &Summary) -> TableCell {
-    format!("{}..{}", words::gb(summary.p05), words::gb(summary.p95)).into()
+    format!("{}..{}", words::format_gb(summary.p05), words::format_gb(summary.p95)).into()
 }
 
 fn median(m: &Measurement) -> TableCell {
     match (&m.summary, m.value) {
-        (Some(summary), Some(_)) => words::rate(Some(summary.median)),
+        (Some(summary), Some(_)) => words::rate_cell(Some(summary.median)),
         _ => m.validity.status.name().into(),
     }
 }

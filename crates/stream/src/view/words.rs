@@ -4,7 +4,7 @@ use crate::config::{CountersConfig, SizeCheckConfig, StreamConfig};
 use crate::size::check::MAX_UNCACHED_RATIO;
 pub(crate) use nodegauge_arena::words::{numa, pages};
 pub(crate) use nodegauge_gauge::view::words::{
-    count_range, count_with_noun, gb, limit, native_loop, places, rate, trimmed,
+    count_range, count_with_noun, format_gb, limit, native_loop, places, rate_cell, trimmed,
 };
 use nodegauge_gauge::view::{Note, part_in_use};
 use nodegauge_measure::record::{Machine, Measurement};

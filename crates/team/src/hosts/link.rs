@@ -89,7 +89,7 @@ impl Link {
                 // Without the thread, this process waits for the others.
                 let _ = std::thread::Builder::new().spawn(move || {
                     wait_whole_time(&Wait::within(LEAVE_TIMEOUT));
-                    nodegauge_os::leave(code)
+                    nodegauge_os::end_process(code)
                 });
                 world.leave();
             }

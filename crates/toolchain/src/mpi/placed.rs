@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn open_mpi_requires_option_to_run_as_root() {
+    fn only_open_mpi_gets_an_option_to_run_as_root() {
         let hosts = ["a".to_owned()];
         let words = |kind, as_root| {
             let command = CommandLine::new("mpirun", []);

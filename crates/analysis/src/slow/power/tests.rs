@@ -58,7 +58,7 @@ fn of_nodes(spread: f64) -> Components {
 }
 
 #[test]
-fn node_with_the_sought_loss_is_good_in_at_most_5_of_100() {
+fn node_with_the_sought_loss_is_called_good_in_at_most_29_of_400_groups() {
     let both = Components { nodes: Some(0.01), runs: Some(0.015) };
     let cases = [
         (12, 1, 1, of_nodes(0.02)),

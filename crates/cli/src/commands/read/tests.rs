@@ -365,7 +365,7 @@ fn mutated_corpus_has_no_false_figure() {
 }
 
 #[test]
-fn text_encoding_does_not_change_figures() {
+fn bom_and_crlf_keep_figures_and_utf_16_is_refused() {
     for path in texts() {
         let text = std::fs::read(&path).unwrap();
         let whole = values(&read(&text));

@@ -79,7 +79,7 @@ fn xhpl(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
 }
 
 #[test]
-fn failing_reference_program_keeps_the_native_figures() {
+fn failing_reference_program_leaves_native_figures_usable() {
     for case in &CASES {
         let name = case.name;
         let measured = run(case, FEW_SAMPLES, &mut SilentObserver, |_, _, measure| measure());

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn correct_or_missing_firmware_values_give_no_note() {
+    fn correct_or_missing_firmware_values_give_no_contradiction() {
         let (near, far) =
             (measurement(Unit::BytesPerSecond, 40e9), measurement(Unit::BytesPerSecond, 42e9));
         // The measured order differs by less than a valid figure may vary.

@@ -2,7 +2,7 @@
 //! bytes moved between NUMA nodes are counted. The results are shares of bytes and ratios of times for a comparison
 //! of two distributions of columns, not absolute times.
 
-use super::{LuSchedule, WIDEST, Work};
+use super::{LuSchedule, MAX_UPDATE_COLUMNS, Work};
 use crate::distribution::{self, ColumnDistribution};
 use crate::factorisation::panel_group_size;
 use nodegauge_machine::{Topology, TopologySource};
@@ -191,7 +191,7 @@ fn both(topology: &str, n: usize, nb: usize) -> (usize, SimulatedRun, SimulatedR
             schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, distribution),
             group,
         };
-    let placing = ColumnDistribution::new(&nodes, n, nb, WIDEST);
+    let placing = ColumnDistribution::new(&nodes, n, nb, MAX_UPDATE_COLUMNS);
     let distribution = placing.clone();
     let placed = machine(placing, Box::new(move |column| distribution.column_node(column))).run();
     let thread_node = nodes.clone();

@@ -196,7 +196,7 @@ const QUOTA: &str = "the CPU quota of the control group throttled 144 of 147 per
 const SMALL: &str = "arrays are 0.5 times the last-level caches in use";
 
 #[test]
-fn main_cause_explains_half_of_suspect_figures() {
+fn main_cause_explains_at_least_half_of_suspect_figures() {
     let cause = |figures: &[Measurement]| main_cause(figures).map(str::to_owned);
     assert_eq!(cause(&[rate(Quoted::Single, &[1.0])]), None);
     assert_eq!(cause(&[suspect(&[FEW]), suspect(&[FEW, LOAD])]).unwrap(), LOAD);

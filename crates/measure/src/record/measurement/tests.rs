@@ -138,7 +138,7 @@ fn samples_in_other_regime_are_not_counted_as_disturbed() {
 }
 
 #[test]
-fn figure_with_infinite_value_is_invalid_in_json() {
+fn figure_with_nonfinite_value_is_invalid_and_round_trips() {
     let figures = [
         triad().with_samples(Quoted::Median, vec![1.0, f64::INFINITY]),
         triad().value(Quoted::Single, f64::NAN).limit(2.0, "theory"),

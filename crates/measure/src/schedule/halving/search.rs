@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn search_without_elimination_ends_when_decided() {
+    fn search_ends_when_decided_or_at_turn_limit() {
         let rules =
             Rules { passes: Passes::One, leave: RoundRule::KeepAll(0.5), min_rounds: 3, ..HALVE };
         let mut groups = [Halving::new([10, 1])];

@@ -13,7 +13,7 @@ fn each<T: Send>(
     let layout = DomainLayout::new(local, count);
     let exchange = DomainExchange::new(layout).unwrap();
     let mut team = Team::start(&vec![Vec::new(); count]).unwrap();
-    team.map(|member| {
+    team.run_and_collect(|member| {
         let mut domain = Domain::new(&layout, member.index, code).unwrap();
         job(&mut domain, &DomainExchangePoint::new(&exchange, member), &layout, member.index)
     })
