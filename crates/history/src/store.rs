@@ -181,7 +181,7 @@ impl Store {
     /// Inserts a record within a transaction. `own` is true if the run was measured on this node.
     pub(crate) fn insert(&self, record: &Record, own: bool) -> Result<(), HistoryError> {
         let id = legible::escaped(&record.id);
-        let json = serde_json::to_string(record).map_err(|error| unfit(&id, error.to_string()))?;
+        let json = record.to_json().map_err(|error| unfit(&id, error.to_string()))?;
         // JSON cannot represent infinite numbers. Without this check, an infinite sample would cause an error only when
         // the run is read.
         record::parse(&json, &self.names).map_err(|cause| {

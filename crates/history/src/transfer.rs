@@ -264,7 +264,7 @@ fn implausible(record: &Record, cause: &str, hint: &str) -> HistoryError {
 
 /// Returns a hash of a record. Two records are equal if their hashes are equal.
 fn digest(record: &Record) -> Result<u64, HistoryError> {
-    let json = serde_json::to_string(record).map_err(|cause| {
+    let json = record.to_json().map_err(|cause| {
         Failure::usage(format!("cannot compare run {} with the saved run", record.id)).cause(cause)
     })?;
     let mut hasher = DefaultHasher::new();

@@ -78,6 +78,14 @@ pub struct Record {
 }
 
 impl Record {
+    /// Returns the record as JSON on one line, without a line end.
+    ///
+    /// # Errors
+    /// Fails if a number is outside the range of JSON.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+
     /// Returns the start of the run in seconds since 1970; `None` if it is unknown, as in some imported records.
     pub fn started_s(&self) -> Option<Seconds> {
         let started = humantime::parse_rfc3339_weak(&self.started).ok()?;

@@ -209,14 +209,15 @@ fn kib(digits: &str) -> Option<u64> {
 /// Returns the kind of a line that marks a run: title, figures, completion message or Excel part, in this order. A
 /// saved Excel part may have no title.
 pub(super) fn mark(line: &str) -> Option<RunMark> {
+    // Among lines that begin with a quotation mark are most lines of JSON documents.
+    if line.starts_with('"') {
+        return (line == EXCEL).then_some(RunMark::once(3));
+    }
     if line.contains(TITLE) {
         return Some(RunMark::TITLE);
     }
     if line.contains(END) {
         return Some(RunMark::once(2));
-    }
-    if line == EXCEL {
-        return Some(RunMark::once(3));
     }
     let is_table = ColumnWidths::from_header(line).is_some();
     let is_figures = is_table || line.starts_with("Children see throughput for");

@@ -31,7 +31,8 @@ impl Exporter for JsonLines {
 /// # Errors
 /// Fails if the record cannot be written as JSON.
 pub fn line(record: &Record) -> Result<String, Failure> {
-    serde_json::to_string(record)
+    record
+        .to_json()
         .map(|text| text + "\n")
         .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))
 }
