@@ -67,7 +67,7 @@ fn dgetrf(path: &Path, n: usize) -> f64 {
 /// run covers all NB.
 fn hpcc(n: usize, nbs: &[usize], ranks: usize) -> Option<Vec<(usize, f64)>> {
     let folder = tempfile::tempdir().ok()?;
-    let input = dat::write(n, nbs, &[nodegauge_compute::size::grid(ranks)], "as measured");
+    let input = dat::format_input(n, nbs, &[nodegauge_compute::size::grid(ranks)], "as measured");
     std::fs::write(folder.path().join("hpccinf.txt"), input).ok()?;
     let ran = Command::new("mpirun.openmpi")
         .args(["--allow-run-as-root", "--bind-to", "core", "-np", &ranks.to_string(), "hpcc"])
@@ -156,7 +156,8 @@ fn main() {
             keep(format!("hpcc NB {nb}"), rate);
         }
         for kernel in peak::loops().iter().filter(|kernel| kernel.element == "f64") {
-            let bursts = (0..25).map(|_| peak::burst(&mut team, kernel).expect("threads").rate.0);
+            let bursts =
+                (0..25).map(|_| peak::run_burst(&mut team, kernel).expect("threads").rate.0);
             keep(format!("peak {}", kernel.isa), bursts.fold(0.0, f64::max));
         }
         for kernel in PEAKS {

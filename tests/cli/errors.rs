@@ -261,7 +261,7 @@ fn too_many_ranks_and_unaligned_blocks_are_refused() {
         .run(&["io", "--cache", "direct", "--block-sizes", "3B", "--file-sizes", "64KiB"])
         .exits(2)
         .prints_nothing()
-        .warns("not of 3 bytes\nhint: use other --block-sizes");
+        .warns(" B; 3 B is not\nhint: use other --block-sizes");
 }
 
 #[test]

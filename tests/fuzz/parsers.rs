@@ -342,7 +342,7 @@ fn rows_of_hpl(bytes: &[u8]) -> Result<(), String> {
     let output = nodegauge_compute::output::read(&String::from_utf8_lossy(bytes));
     let of_one = |row: &HplRow| ("xhpl".to_owned(), row.clone());
     let rows: Vec<(String, HplRow)> = output.rows.iter().map(of_one).collect();
-    let again = nodegauge_compute::output::read(&nodegauge_compute::output::write(&rows));
+    let again = nodegauge_compute::output::read(&nodegauge_compute::output::format_rows(&rows));
     if again.rows.len() == output.rows.len() {
         return Ok(());
     }

@@ -224,7 +224,7 @@ fn t2k_policies_determine_cpus_and_memory_of_a_program() {
 fn t2k_page_confirms_the_bound_memory_of_each_rank() {
     let Some(guest) = guest() else { return };
     guest
-        .of("bound")
+        .result("bound")
         .exits(0)
         .prints_words(
             "4 ranks of 1 thread (policy 3 cyclic) bound to cpus {0-3}, {4-7}, {8-11}, {12-15}",
@@ -261,7 +261,7 @@ fn t2k_places_sixteen_ranks_on_four_sockets() {
 fn t2k_refuses_unreserved_pages_too_many_ranks_and_unknown_policies() {
     let Some(guest) = guest() else { return };
     guest
-        .of("no-pages")
+        .result("no-pages")
         .exits(3)
         .warns("reserved pages of 2 MiB: 0 of 0 free, 3 needed")
         .warns("nr_hugepages")

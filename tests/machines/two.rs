@@ -150,7 +150,7 @@ fn two_numa_nodes_with_too_few_pages_are_not_checked() {
 fn two_sockets_have_ranks_with_local_memory() {
     let Some(guest) = guest() else { return };
     guest
-        .of("ranks")
+        .result("ranks")
         .exits(0)
         .prints_words("4 ranks of 1 thread (policy 3 block) bound to cpus {0-1}, {0-1}, {2-3}, {2-3}")
         .prints_words(
@@ -183,16 +183,16 @@ fn two_numa_nodes_make_a_matrix_of_four_pairs() {
 fn two_socket_machine_refuses_missing_numa_nodes_pages_and_cpus() {
     let Some(guest) = guest() else { return };
     guest
-        .of("no-node")
+        .result("no-node")
         .exits(2)
         .only_error("NUMA node 7 does not exist: this machine has nodes 0-1");
     guest
-        .of("no-pages")
+        .result("no-pages")
         .exits(3)
         .warns("need 228.9 MiB, but only 64 MiB of memory is available")
         .prints_nothing();
     guest
-        .of("no-gigantic")
+        .result("no-gigantic")
         .exits(3)
         .warns("reserved pages of 1 GiB on NUMA node 0: 0 of 0 free, 1 needed")
         .warns("/sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages")

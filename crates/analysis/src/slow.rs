@@ -97,7 +97,7 @@ pub fn limit(nodes: usize) -> f64 {
 
 /// Spread between nodes, and spread between runs of one node.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Components {
+pub struct SpreadComponents {
     /// Standard deviation between nodes, without the contribution of the spread between runs.
     pub nodes: Option<f64>,
     /// Standard deviation between runs of one node; `None` if fewer than half of the nodes have two runs. In this case
@@ -105,7 +105,7 @@ pub struct Components {
     pub runs: Option<f64>,
 }
 
-impl Components {
+impl SpreadComponents {
     /// Estimates both components from the runs of each node. The spread between runs is estimated from the deviations
     /// of runs from the mean of their node, the spread between nodes from the medians of the nodes, minus the part due
     /// to the spread of runs (the method of moments for a random effect, with robust estimates).

@@ -33,7 +33,9 @@ pub use nodegauge_solvers::hpcg::problem::GridPoints;
 use nodegauge_solvers::hpcg::problem::{
     DomainLayout, ITERATIONS, MIN_POINTS, MULTIPLE, Operations, PARTS,
 };
-use nodegauge_solvers::hpcg::{DomainExchange, DomainPlan, Set, Tests, domain_bytes, moved_bytes};
+use nodegauge_solvers::hpcg::{
+    DomainExchange, DomainPlan, SetResult, TestResults, domain_bytes, moved_bytes,
+};
 use prediction::PredictedSets;
 use reference::PlacedXhpcg;
 pub use reference::XhpcgOptions;
@@ -289,8 +291,8 @@ struct HpcgCell<'a> {
     layout: DomainLayout,
     exchange: DomainExchange,
     /// Results of the tests in the first set.
-    tests: Option<Tests>,
-    sets: Vec<Set>,
+    tests: Option<TestResults>,
+    sets: Vec<SetResult>,
 }
 
 impl<'a> HpcgCell<'a> {
@@ -387,14 +389,16 @@ impl HpcgEvidence<'_> {
         });
         let mut all = vec![rating];
         for (part, name) in PARTS.into_iter().enumerate() {
-            let sets = timed.group.counted(0).iter().map(|set| &cell.sets[*set]);
+            let sets = timed.group.counted_indices(0).iter().map(|set| &cell.sets[*set]);
             let rates = sets.map(|set| operations.0[part] / set.seconds[part]).collect();
             let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
             all.push(m.with_samples(Quoted::HarmonicMean, rates));
         }
         let mut all: Vec<Measurement> = all
             .into_iter()
-            .map(|m| self.series.judged(at, m.config(&config).with_validity(validity.clone())))
+            .map(|m| {
+                self.series.judge_figure(at, m.config(&config).with_validity(validity.clone()))
+            })
             .collect();
         all.extend(self.relative(at, config));
         all
@@ -404,7 +408,7 @@ impl HpcgEvidence<'_> {
     fn lost(&self, at: usize) -> Option<Measurement> {
         self.series.cell_failure(at)?;
         let m = Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond);
-        Some(self.series.judged(at, m.config(&self.config(&self.run.cells[at]))))
+        Some(self.series.judge_figure(at, m.config(&self.config(&self.run.cells[at]))))
     }
 
     /// Returns the index of the cell with the reference workers of another cell.
@@ -443,7 +447,8 @@ impl HpcgEvidence<'_> {
         let moved = moved_bytes(&layout) * layout.count() as u64;
         let per_second = moved as f64 * (ITERATIONS * sets.len()) as f64 / seconds;
         let setups: Vec<f64> = sets.iter().map(|set| set.setup_s.0).collect();
-        let departures = cell.tests.and_then(|Tests { departures: [x, y], .. }| Some(vec![x?, y?]));
+        let departures =
+            cell.tests.and_then(|TestResults { departures: [x, y], .. }| Some(vec![x?, y?]));
         HpcgConfig {
             on: WorkersConfig::from_workers(&cell.swept.workers),
             engine: Some("native".to_owned()),

@@ -306,7 +306,7 @@ impl TrapezoidRun<'_> {
                 .figure(&judged, (number, 0), rate, Quoted::Median, &|seconds| flops / seconds);
             let Some(rate) = rate else { continue };
             config.seconds = rate.summary.as_ref().map(|summary| Seconds(flops / summary.median));
-            let rate = series.judged(number, rate.config(&config).with_validity(validity));
+            let rate = series.judge_figure(number, rate.config(&config).with_validity(validity));
             validities[number] = rate.validity.clone();
             all.push(rate);
             // The first kind of workers is the reference; ranks under a policy are also compared with the first policy.

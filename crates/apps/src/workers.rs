@@ -119,7 +119,7 @@ impl WorkersOptions {
         let mut placement = job.process.clone();
         let counts = doubled(cores(topology)?);
         placement.threads = placement.threads.or_else(|| ThreadList::new(counts));
-        let placed = placement.teams(topology)?;
+        let placed = placement.place_teams(topology)?;
         add(notices, placed.notices);
         let mut workers: Vec<Workers> =
             placed.placements.into_iter().map(Workers::Threads).collect();
@@ -248,7 +248,7 @@ impl WorkersCellOptions {
         if is_of_ranks {
             return ranks(self.job, topology, notices);
         }
-        let placed = process.teams(topology)?;
+        let placed = process.place_teams(topology)?;
         add(notices, placed.notices);
         let only = placed.placements.into_iter().next();
         only.map(Workers::Threads).ok_or_else(|| Failure::usage("expected threads"))

@@ -2,8 +2,8 @@
 //! the same cache sets or memory banks. Each thread is the first to touch the elements that it uses (first touch), so
 //! that they are on its NUMA node.
 //!
-//! The requested page size is not guaranteed; [`Arrays::pages_got`] reads the actual sizes from the kernel. Threads
-//! access the arrays only through [`Arrays::share`]; the shares of different threads are disjoint.
+//! The requested page size is not guaranteed; [`Arrays::page_size_shares`] reads the actual sizes from the kernel.
+//! Threads access the arrays only through [`Arrays::share`]; the shares of different threads are disjoint.
 
 use crate::mapping::PagedMapping;
 use crate::{ArenaError, ArrayError, RequestedPages, supply};
@@ -85,7 +85,7 @@ impl Arrays {
     ///
     /// # Panics
     /// Panics if the number of arrays is not from 1 to [`ARRAYS`].
-    pub fn map(config: ArraysConfig) -> Result<Self, ArrayError> {
+    pub fn allocate(config: ArraysConfig) -> Result<Self, ArrayError> {
         assert!(
             (1..=ARRAYS).contains(&config.count),
             "the number of arrays must be 1 to {ARRAYS}, but is {}",
@@ -184,12 +184,12 @@ impl Arrays {
         (elements * self.element.bytes()) as usize
     }
 
-    /// Returns the share of the mapping on pages of each size; see [`nodegauge_os::Mapping::pages_got`].
+    /// Returns the share of the mapping on pages of each size; see [`nodegauge_os::Mapping::page_size_shares`].
     ///
     /// # Errors
     /// Fails if `/proc/self/smaps` cannot be read.
-    pub fn pages_got(&self) -> io::Result<BTreeMap<u64, Fraction>> {
-        self.mapping.pages_got()
+    pub fn page_size_shares(&self) -> io::Result<BTreeMap<u64, Fraction>> {
+        self.mapping.page_size_shares()
     }
 }
 
@@ -267,13 +267,13 @@ mod tests {
 
     #[test]
     fn array_pages_are_read_from_the_kernel() {
-        let arrays = Arrays::map(three(1 << 18, ArrayLayout::Staggered)).unwrap();
+        let arrays = Arrays::allocate(three(1 << 18, ArrayLayout::Staggered)).unwrap();
         let args = arrays.share(of(0, 1));
         for array in &args.at[..3] {
             // SAFETY: each array has 2^18 elements of 8 bytes, and no other thread uses them.
             unsafe { array.write_bytes(1, (1 << 18) * 8) };
         }
-        let got = arrays.pages_got().unwrap();
+        let got = arrays.page_size_shares().unwrap();
         assert_eq!(got.keys().collect::<Vec<_>>(), [&4096], "{got:?}");
         assert!((got[&4096] - Fraction(1.0)).0.abs() < 1e-9);
     }
@@ -291,7 +291,7 @@ mod tests {
             assert_eq!(starts.len(), 4, "{elements} elements");
         }
         let sequential =
-            Arrays::map(three(1 << 20, ArrayLayout::Sequential { offset: 8 })).unwrap();
+            Arrays::allocate(three(1 << 20, ArrayLayout::Sequential { offset: 8 })).unwrap();
         let ranges = sequential.ranges();
         let length = ranges[0].1;
         let distance = |i: usize| ranges[i + 1].0 - ranges[i].0;
@@ -315,9 +315,9 @@ mod tests {
     #[test]
     fn missing_fourth_array_has_no_share() {
         let three = three(1000, ArrayLayout::Staggered);
-        let share = Arrays::map(three).unwrap().share(of(1, 2));
+        let share = Arrays::allocate(three).unwrap().share(of(1, 2));
         assert_eq!(share.at[3], NonNull::dangling());
-        let arrays = Arrays::map(ArraysConfig { count: 4, ..three }).unwrap();
+        let arrays = Arrays::allocate(ArraysConfig { count: 4, ..three }).unwrap();
         let one_of_two = arrays.share(of(1, 2));
         for (at, (start, bytes)) in one_of_two.at.into_iter().zip(arrays.ranges()) {
             assert!((start..start + bytes).contains(&at.addr().get()));
@@ -329,7 +329,7 @@ mod tests {
         let n = 12_345_u64;
         for count in [3, 4] {
             let config = ArraysConfig { count, ..three(n, ArrayLayout::Staggered) };
-            let arrays = Arrays::map(config).unwrap();
+            let arrays = Arrays::allocate(config).unwrap();
             let mut next = arrays.share(of(0, 3)).at;
             let mut all = 0;
             for index in 0..3 {
@@ -351,7 +351,7 @@ mod tests {
         #[test]
         fn arrays_never_overlap(n in 1u64..400_000, offset in 0u64..100, count in 1usize..=4) {
             for layout in [ArrayLayout::Staggered, ArrayLayout::Sequential { offset }] {
-                let arrays = Arrays::map(ArraysConfig { count, ..three(n, layout) }).unwrap();
+                let arrays = Arrays::allocate(ArraysConfig { count, ..three(n, layout) }).unwrap();
                 let (start, length) = arrays.address_range();
                 let mut free = start;
                 for (array, bytes) in arrays.ranges() {

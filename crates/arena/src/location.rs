@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn only_written_arrays_have_locations() {
-        let arrays = Arrays::map(ArraysConfig {
+        let arrays = Arrays::allocate(ArraysConfig {
             count: 4,
             elements: 1 << 18,
             element: Element::F64,

@@ -1,5 +1,5 @@
-//! Memory mappings for arrays, on pages of a chosen kind. [`Mapping::pages_got`] reads the actual page sizes from the
-//! kernel.
+//! Memory mappings for arrays, on pages of a chosen kind. [`Mapping::page_size_shares`] reads the actual page sizes
+//! from the kernel.
 
 use nodegauge_machine::{NumaNodeId, SysRoot, memory};
 use nodegauge_measure::record::HugePages;
@@ -150,12 +150,12 @@ pub struct PagedMapping {
 }
 
 impl PagedMapping {
-    /// Returns the share of the memory on pages of each size in bytes; see [`Mapping::pages_got`].
+    /// Returns the share of the memory on pages of each size in bytes; see [`Mapping::page_size_shares`].
     ///
     /// # Errors
     /// Fails if the kernel does not report the pages.
-    pub fn pages_got(&self) -> io::Result<BTreeMap<u64, Fraction>> {
-        let shares = Mapping::pages_got(self)?.into_iter();
+    pub fn page_size_shares(&self) -> io::Result<BTreeMap<u64, Fraction>> {
+        let shares = Mapping::page_size_shares(self)?.into_iter();
         Ok(shares.map(|(bytes, share)| (bytes, Fraction(share))).collect())
     }
 

@@ -9,7 +9,7 @@ use nodegauge_placement::MemoryPolicy;
 /// Returns the memory that is available for the arrays of a run, on the NUMA nodes to which the policy binds them. For
 /// reserved huge pages, it is the size of the free ones; for other pages, the available memory. Returns `None` if the
 /// kernel does not report the memory, e.g. without `/proc`.
-pub fn available(
+pub fn available_memory(
     machine: &Machine,
     pages: Option<RequestedPages>,
     policy: &MemoryPolicy,

@@ -78,7 +78,7 @@ impl Bench {
         context: &CellContext<'_>,
         done: &PassResult,
     ) -> Result<(), Ending> {
-        let covers = pass::covers(operation);
+        let covers = pass::writes_every_block(operation);
         self.holds += u64::from(covers);
         let whole = done.operations == task.cell.blocks();
         let completes = operation.creates || covers && task.setup.verify;
@@ -222,7 +222,7 @@ impl CellRunner {
         let before = Counters::read(context.root, context.volume);
         let (reports, released) = work.run(&mut self.benches, &self.shared, context.interrupted)?;
         let mut rise = Counters::read(context.root, context.volume).since(&before);
-        reports.iter().for_each(|WorkerReport { rise: own, .. }| rise.join(own));
+        reports.iter().for_each(|WorkerReport { rise: own, .. }| rise.merge(own));
         for (bench, report) in self.benches.iter_mut().zip(&reports) {
             bench.complete_file(operation, task, context, &report.done)?;
         }

@@ -56,7 +56,7 @@ impl Counters {
     }
 
     /// Adds the counters of another process. Unknown counters of that process are ignored.
-    pub fn join(&mut self, process: &Self) {
+    pub fn merge(&mut self, process: &Self) {
         for (count, more) in [
             (&mut self.process_read, process.process_read),
             (&mut self.process_written, process.process_written),
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(counters, expected);
         assert_eq!(counters.since(&counters).device_written, Some(0));
         let mut joined = counters;
-        joined.join(&Counters { process_read: Some(4), ..Counters::default() });
+        joined.merge(&Counters { process_read: Some(4), ..Counters::default() });
         assert_eq!(joined, Counters { process_read: Some(4100), ..counters });
         let nothing = Counters::read(&SysRoot::recorded("/nowhere"), &volume("ext4"));
         assert_eq!(nothing, Counters::default());

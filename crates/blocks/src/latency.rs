@@ -31,7 +31,7 @@ const DIGITS: u8 = 3;
 
 /// Memory size of a histogram in bytes. A bucket has eight bytes. For three digits there are 2^11 buckets, and half as
 /// many for each further doubling of the value.
-pub const MEMORY: u64 = 8 * (2048 + (44 - 10) * 1024);
+pub const HISTOGRAM_BYTES: u64 = 8 * (2048 + (44 - 10) * 1024);
 
 /// Histogram of latencies in ticks of the [`Clock`].
 #[derive(Debug, Clone)]
@@ -96,7 +96,7 @@ impl Latency {
 
 /// Measures how long it takes to read the clock and record one latency. The result is the mean over a hundred thousand
 /// values that vary like real latencies.
-pub fn overhead(clock: Clock) -> Seconds {
+pub fn measure_overhead(clock: Clock) -> Seconds {
     const OPERATIONS: u64 = 100_000;
     let mut latency = Latency::new();
     let start = clock.now();
@@ -139,7 +139,7 @@ mod tests {
         }
         latency.record(u64::MAX);
         assert_eq!((latency.0.distinct_values(), latency.0.len()), (buckets, 1_000_001));
-        assert_eq!(buckets as u64 * 8, MEMORY);
+        assert_eq!(buckets as u64 * 8, HISTOGRAM_BYTES);
     }
 
     proptest! {

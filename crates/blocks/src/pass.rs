@@ -192,7 +192,7 @@ impl Bench {
         let mut free = self.take_blocks(depth, block_bytes as usize)?;
         // Operations that do not write every block write the data that the file already contains, so that the whole
         // file can be verified afterwards.
-        let stamp = holds + u64::from(covers(operation));
+        let stamp = holds + u64::from(writes_every_block(operation));
         // With verification, blocks are filled again before writing, because a read may have changed them.
         let refills = setup.verify && operation.direction == Direction::Mixed;
         let mut walk = Walk::new(operation.pattern, blocks, seed).with_stride(setup.stride);
@@ -316,7 +316,7 @@ impl Pass<'_> {
 }
 
 /// True if an operation writes every block of the file.
-pub(crate) fn covers(operation: &Operation) -> bool {
+pub(crate) fn writes_every_block(operation: &Operation) -> bool {
     operation.direction == Direction::Write && operation.pattern != AccessPattern::Same
 }
 

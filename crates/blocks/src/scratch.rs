@@ -76,7 +76,7 @@ impl ScratchDirectory {
     ///
     /// # Errors
     /// Fails if the directory cannot be created.
-    pub fn tree(&self, what: &str) -> Result<PathBuf, Failure> {
+    pub fn create_tree(&self, what: &str) -> Result<PathBuf, Failure> {
         let path = self.file_path(what);
         DirBuilder::new()
             .mode(0o700)
@@ -290,7 +290,7 @@ mod tests {
     fn only_known_entries_of_a_tree_are_removed() {
         let base = tempfile::tempdir().unwrap();
         let scratch = ScratchDirectory::create(base.path()).unwrap();
-        let tree = scratch.tree("entries").unwrap();
+        let tree = scratch.create_tree("entries").unwrap();
         for folder in ["dir.0", "test-dir.0-0/mdtest_tree.0"] {
             std::fs::create_dir_all(tree.join(folder)).unwrap();
         }

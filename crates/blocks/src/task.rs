@@ -98,7 +98,7 @@ impl CacheMode {
     }
 
     /// Returns the setup with the settings that this cache mode requires.
-    pub fn applied(self, mut setup: TaskSetup) -> TaskSetup {
+    pub fn apply_to(self, mut setup: TaskSetup) -> TaskSetup {
         setup.direct |= self == Self::Direct;
         setup.include_fsync |= self == Self::Fsync;
         setup

@@ -325,7 +325,7 @@ impl<'a> Chase<'a> {
 
     /// Returns a job for one worker that times a stretch of `steps` loads. The job returns the new position of the
     /// chase and the seconds per load.
-    pub(crate) fn stretch(&self, steps: usize) -> impl Fn() -> (Chain, f64) + Sync + '_ {
+    pub(crate) fn stretch_job(&self, steps: usize) -> impl Fn() -> (Chain, f64) + Sync + '_ {
         move || {
             let mut chain = self.chain;
             let begun = monotonic_nanos();
@@ -382,7 +382,7 @@ impl<'a> Chase<'a> {
                 (true, true) => self.warm_up,
                 (true, false) => self.warm_up / WARM_OVER_STRETCH,
             };
-            let stretch = self.stretch(steps);
+            let stretch = self.stretch_job(steps);
             let timed = pool.run_timed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
             let taken = self.end_stretch(timed.results);
@@ -416,7 +416,7 @@ impl<'a> Chase<'a> {
     ) -> Result<Option<f64>, ArenaError> {
         let chain = self.chain;
         let steps = self.chain.elements.min(FLUSHED);
-        let stretch = self.stretch(steps);
+        let stretch = self.stretch_job(steps);
         let flush_and_run = || {
             // SAFETY: the conditions are the same as for a timed stretch.
             let lines = unsafe { chain.next(steps) };
@@ -433,7 +433,7 @@ impl<'a> Chase<'a> {
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.
-    pub fn idle_sample(&mut self, pool: &mut WitnessedPool) -> Result<Sample, ArenaError> {
+    pub fn take_idle_sample(&mut self, pool: &mut WitnessedPool) -> Result<Sample, ArenaError> {
         self.warm(pool, STRETCH_SECONDS)?;
         let mut sample = self.sample(pool)?;
         sample.seconds.extend(self.flushed_load_time(pool)?);
@@ -443,7 +443,7 @@ impl<'a> Chase<'a> {
     /// Takes a sample of a stretch on the first worker: the seconds per load.
     fn sample(&mut self, pool: &mut WitnessedPool) -> Result<Sample, ArenaError> {
         pool.sample(|pool| {
-            let stretch = self.stretch(self.steps);
+            let stretch = self.stretch_job(self.steps);
             let timed = pool.run_timed_undisturbed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
             Ok((vec![self.end_stretch(timed.results)], vec![timed.causes]))

@@ -15,7 +15,7 @@ mod touch;
 pub mod traffic;
 
 pub use chase::{ChainPlace, Chase, ChaseOrder, Cycle, Locality, SLOTS, TIMES_LLC, is_cached};
-pub use load::{BLOCK, Load, wait_loop_time};
+pub use load::{BLOCK, Load, measure_wait_loop_time};
 pub use pool::WitnessedPool;
 pub use region::{MemoryRegion, RegionBuffers};
 pub use reporter::{KnownLoad, Reporter, Reporters};

@@ -64,7 +64,7 @@ fn wait(spins: u64) {
 }
 
 /// Measures the time of an iteration of the wait loop, seconds.
-pub fn wait_loop_time() -> f64 {
+pub fn measure_wait_loop_time() -> f64 {
     let begun = Instant::now();
     wait(SPINS_TIMED);
     begun.elapsed().as_secs_f64() / SPINS_TIMED as f64
@@ -169,7 +169,7 @@ impl<'a> Load<'a> {
         let progress = Progress::default();
         let loaders = pool.workers() - 1;
         pool.sample(|pool| {
-            let stretch = chase.stretch(chase.steps());
+            let stretch = chase.stretch_job(chase.steps());
             let timed = pool.run_timed(|worker| match (worker, spins) {
                 (0, _) => {
                     progress.wait_for(spins.map_or(0, |_| loaders));

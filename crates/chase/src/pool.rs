@@ -76,9 +76,9 @@ impl WitnessedPool {
         &mut self,
         measure: impl FnOnce(&mut Self) -> Result<(Vec<f64>, Vec<Vec<Cause>>), ArenaError>,
     ) -> Result<Sample, ArenaError> {
-        let before = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
+        let before = core_to_core::measure_round_trip(&mut self.team, &self.shared_lines)?;
         let (seconds, part_causes) = measure(self)?;
-        let after = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
+        let after = core_to_core::measure_round_trip(&mut self.team, &self.shared_lines)?;
         let round_trips = (before.0, after.0);
         Ok(Sample { round_trips, part_causes, ..Sample::from_times(seconds) })
     }

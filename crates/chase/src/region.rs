@@ -49,7 +49,7 @@ impl MemoryRegion {
     /// # Errors
     /// Fails if the page size or the memory is unavailable, the kernel refuses the policy, a worker fails, or the user
     /// ends the run.
-    pub fn map(
+    pub fn allocate(
         pool: &mut WitnessedPool,
         workers: Range<usize>,
         buffer: u64,
@@ -79,15 +79,16 @@ impl MemoryRegion {
     /// the memory, touch equal parts of the buffer first.
     ///
     /// # Errors
-    /// Fails for the same reasons as [`Self::map`].
-    pub fn map_shared(
+    /// Fails for the same reasons as [`Self::allocate`].
+    pub fn allocate_shared(
         pool: &mut WitnessedPool,
         bytes: u64,
         pages: RequestedPages,
         policy: &MemoryPolicy,
     ) -> Result<Self, ArenaError> {
         let workers = pool.workers();
-        let region = Self::map(pool, 0..workers, bytes.div_ceil(workers as u64), pages, policy)?;
+        let region =
+            Self::allocate(pool, 0..workers, bytes.div_ceil(workers as u64), pages, policy)?;
         let buffer = region.buffer * workers;
         Ok(Self { buffer, ..region })
     }
@@ -103,7 +104,7 @@ impl MemoryRegion {
     }
 
     /// Divides the first `bytes` of the region into equal buffers of whole pages for `workers` workers.
-    pub fn shared_by(&self, workers: usize, bytes: u64) -> RegionBuffers<'_> {
+    pub fn split(&self, workers: usize, bytes: u64) -> RegionBuffers<'_> {
         let bytes = (bytes as usize / workers) & !4095;
         RegionBuffers { mapping: &self.mapping, first: 0, bytes, shift: 0 }
     }
@@ -284,11 +285,11 @@ mod tests {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let mut pool = WitnessedPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
         let policy = MemoryPolicy::Default;
-        let region =
-            MemoryRegion::map_shared(&mut pool, 20_000, RequestedPages::Base, &policy).unwrap();
+        let pages = RequestedPages::Base;
+        let region = MemoryRegion::allocate_shared(&mut pool, 20_000, pages, &policy).unwrap();
         // Two workers have touched three pages each; a single worker can use all pages as one buffer.
         assert_eq!(region.buffers().bytes(), 24_576);
-        let set = region.shared_by(1, 20_000).working_set(0, 16_384).cast::<f64>();
+        let set = region.split(1, 20_000).working_set(0, 16_384).cast::<f64>();
         // SAFETY: the workers have finished, and the working set has this number of words.
         let words = unsafe { std::slice::from_raw_parts(set.as_ptr(), 2048) };
         let expected = |i: usize| value(i % (12_288 / 8));
@@ -296,12 +297,12 @@ mod tests {
     }
 
     #[test]
-    fn mapped_buffer_is_page_aligned_and_filled() {
+    fn mapped_buffer_consists_of_whole_pages_and_is_filled() {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let mut pool = WitnessedPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
         let policy = MemoryPolicy::Default;
         let region =
-            MemoryRegion::map(&mut pool, 1..2, 5000, RequestedPages::Base, &policy).unwrap();
+            MemoryRegion::allocate(&mut pool, 1..2, 5000, RequestedPages::Base, &policy).unwrap();
         assert_eq!((region.mapping().range().1 % 4096, region.buffers().bytes()), (0, 8192));
         let set = region.buffers().working_set(1, 8192).cast::<f64>();
         // SAFETY: the workers have finished.

@@ -211,8 +211,8 @@ mod tests {
         let mut pool = WitnessedPool::start(&[Vec::new(), Vec::new()], None).unwrap();
         let pages = RequestedPages::Base;
         let policy = MemoryPolicy::Default;
-        let read = MemoryRegion::map(&mut pool, 0..2, bytes, pages, &policy).unwrap();
-        let chased = MemoryRegion::map(&mut pool, 0..1, bytes, pages, &policy).unwrap();
+        let read = MemoryRegion::allocate(&mut pool, 0..2, bytes, pages, &policy).unwrap();
+        let chased = MemoryRegion::allocate(&mut pool, 0..1, bytes, pages, &policy).unwrap();
         let cycle = Cycle::new(bytes, ChaseOrder::default()).unwrap();
         // SAFETY: the chain is the only data that is written to the region.
         let mut chase = unsafe { Chase::write(&chased, ChainPlace::default(), &cycle, bytes) };

@@ -223,7 +223,7 @@ pub fn sample(
 }
 
 /// Refills every worker's working set of `bytes` bytes, and then takes a sample of the loops.
-pub fn refilled_sample(
+pub fn refill_and_sample(
     loops: &[WorkingSetLoop],
     pool: &mut WitnessedPool,
     buffers: RegionBuffers<'_>,

@@ -116,7 +116,7 @@ impl CacheSizeFile {
 
 /// Returns the cache capacity of this machine. It is read from the file, or measured within `max_time`; `None` if it is
 /// unknown.
-pub(crate) fn cache_capacity(site: &Site, max_time: Duration) -> Option<MeasuredCache> {
+pub(crate) fn find_cache_capacity(site: &Site, max_time: Duration) -> Option<MeasuredCache> {
     let file = CacheSizeFile::in_user_cache(site);
     if let Some(remembered) = file.as_ref().and_then(CacheSizeFile::read) {
         return Some(remembered);
@@ -146,7 +146,7 @@ pub(crate) fn remember_larger(site: &Site, figures: &[Measurement], max_time: Du
 fn is_larger(m: &Measurement, known: MeasuredCache) -> bool {
     let Some(measured) = key_bytes(m, shared::measured_cache_bytes::KEY) else { return false };
     let part = key_bytes(m, shared::reported_cache_bytes::KEY);
-    known.with_part(measured, part).bytes > known.bytes
+    known.extrapolated_from_part(measured, part).bytes > known.bytes
 }
 
 /// Returns the value of a key in bytes.
@@ -228,9 +228,9 @@ mod tests {
     #[test]
     fn measured_capacity_scales_to_all_caches() {
         let known = MeasuredCache { bytes: 32 << 20, reported: Some(300 << 20) };
-        let larger = known.with_part(32 << 20, Some(150 << 20));
+        let larger = known.extrapolated_from_part(32 << 20, Some(150 << 20));
         assert_eq!(larger.bytes, 64 << 20);
-        assert_eq!(known.with_part(8 << 20, Some(300 << 20)), known);
+        assert_eq!(known.extrapolated_from_part(8 << 20, Some(300 << 20)), known);
         let node = site("a", "300MiB");
         let figure = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
         remember_larger(&node, &[figure], max_time(None));

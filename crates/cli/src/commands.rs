@@ -84,7 +84,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
             nodegauge_toolchain::watchdog::serve(*process);
             Ok(Exit::Success)
         }
-        Some(Command::TransportRanks { order }) => children::transport_ranks(order),
+        Some(Command::TransportRanks { order }) => children::start_transport_ranks(order),
         Some(Command::TestKernel { library, kernel, element, cpu_seconds }) => {
             Ok(children::test_kernel(library, *kernel, *element, *cpu_seconds))
         }

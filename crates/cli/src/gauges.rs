@@ -57,7 +57,7 @@ pub(crate) fn csv(record: &Record) -> String {
 }
 
 /// Measures a gauge's part of `run`.
-pub(crate) fn summary_plan(
+pub(crate) fn measure_summary_part(
     gauge: &dyn Gauge,
     site: &Site,
     ask: &SummaryRequest<'_>,

@@ -36,7 +36,7 @@ pub fn run() -> ! {
     let matches = matches.unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();
-    args::helper_deadline(&matches).into_iter().for_each(nodegauge_os::end_helpers_at);
+    args::helper_deadline(&matches).into_iter().for_each(nodegauge_os::set_helper_deadline);
     let exit = files::protect(&definition, &matches);
     let exit = exit.and_then(|()| commands::dispatch(&parsed)).unwrap_or_else(|failure| {
         output::failure(&failure);

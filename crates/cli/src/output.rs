@@ -24,7 +24,7 @@ pub(crate) use sink::{Sink, protect};
 pub(crate) type Document<'a> = (Option<&'a str>, &'a dyn Fn() -> Result<String, Failure>);
 
 /// Writes the requested documents; returns true if one of them went to standard output.
-pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
+pub(crate) fn write_documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
     let mut requested = Vec::new();
     for (file, make) in documents {
         if let Some(file) = file {
@@ -53,7 +53,7 @@ impl DocumentArgs {
         as_json: &dyn Fn() -> Result<String, Failure>,
         as_csv: &dyn Fn() -> Result<String, Failure>,
     ) -> Result<bool, Failure> {
-        documents(&[(self.json.as_deref(), as_json), (self.csv.as_deref(), as_csv)])
+        write_documents(&[(self.json.as_deref(), as_json), (self.csv.as_deref(), as_csv)])
     }
 }
 

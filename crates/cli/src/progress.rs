@@ -67,7 +67,7 @@ impl Progress {
         self.cpus = Some(cpus);
     }
 
-    /// Returns the CPUs that were read since [`Self::watch`] was called.
+    /// Ends the watch that [`Self::watch`] began, and returns it with the states of the CPUs.
     pub(crate) fn take_watch(&mut self) -> Option<CpuWatch> {
         self.cpus.take()
     }

@@ -157,7 +157,7 @@ pub(crate) fn site(common: &CommonArgs) -> Result<Site, Failure> {
 pub(crate) fn site_with_caches(common: &CommonArgs) -> Result<Site, Failure> {
     let mut site = site(common)?;
     site.machine.measured_cache =
-        cache_size::cache_capacity(&site, cache_size::max_time(common.budget));
+        cache_size::find_cache_capacity(&site, cache_size::max_time(common.budget));
     Ok(site)
 }
 
@@ -299,8 +299,8 @@ pub(crate) fn conduct_on(
         found.notices.push(Notice::new(NoticeId::Environment, "", text));
     }
     nodegauge_published::add_to(&mut found, &node.machine, common.against.as_ref());
-    let skipped = nodegauge_toolchain::skipped_folders(|name| std::env::var_os(name));
-    let skipped_folders = nodegauge_toolchain::passed_over_folders();
+    let skipped = nodegauge_toolchain::skipped_folder_notices(|name| std::env::var_os(name));
+    let skipped_folders = nodegauge_toolchain::unused_folder_reasons();
     for text in skipped.into_iter().chain(skipped_folders) {
         found.notices.push(Notice::new(NoticeId::Environment, "", text));
     }
@@ -404,7 +404,7 @@ fn excluded_hosts(record: &Record) -> String {
     let registry = gauges::registry();
     let gauge = record.measurements.first().map(|m| m.gauge.as_str()).unwrap_or_default();
     let ranking = HostRanking::from_record(record, gauge, registry);
-    let excluded = ranking.map(|ranking| ranking.excluded()).unwrap_or_default();
+    let excluded = ranking.map(|ranking| ranking.hosts_to_exclude()).unwrap_or_default();
     excluded.iter().map(|name| format!("{name}\n")).collect()
 }
 

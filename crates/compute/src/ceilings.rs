@@ -5,7 +5,7 @@ use crate::GAUGE;
 use crate::choose::{self, Trial, TrialPlaces, TrialResult};
 use crate::config::{DgemmConfig, LoopRate, PeakConfig, ThreadsConfig};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
+use nodegauge_gauge::roofline::{self, CeilingsPart, CeilingsRequest};
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Isa;
@@ -50,7 +50,7 @@ impl PlannedPart {
 }
 
 impl CeilingsPlan {
-    pub(crate) fn new(ask: &CeilingsAsk<'_>) -> Self {
+    pub(crate) fn new(ask: &CeilingsRequest<'_>) -> Self {
         let parts = ask.parts.iter().map(PlannedPart::from_part).collect();
         Self { parts, budget: ask.budget, whole: ask.whole, samples: ask.samples }
     }
@@ -78,7 +78,7 @@ impl PlannedRun for CeilingsPlan {
             .flat_map(|part| roofline::PEAKS.iter().map(|name| format!("{name}{}", part.suffix)));
         vec![
             Figures::new(roofline::GAUGE, roofline::PEAK, names, &[Unit::FlopsPerSecond])
-                .limited(true),
+                .with_known_limit(true),
         ]
     }
 
@@ -162,7 +162,7 @@ impl PeakGroup<'_> {
             }
             let rate = match peaks.get_mut(turn.cell) {
                 Some(of) => {
-                    let burst = peak::burst(&mut team, &of.kernel)?;
+                    let burst = peak::run_burst(&mut team, &of.kernel)?;
                     of.bursts.push(burst);
                     burst.rate
                 }

@@ -95,21 +95,21 @@ pub(crate) fn advice(
 
 impl TrialResult {
     fn library(probed: ProbedBlas) -> Self {
-        let name = probed.about().to_string();
+        let name = probed.info().to_string();
         let rate = probed.rate;
         Self { name, rate, probed: Some(probed), default: DefaultKernels::default() }
     }
 
     /// Measures the built-in kernels.
     fn built_in(places: &TrialPlaces) -> Result<Self, Failure> {
-        let rate = built_in_rate(places)?;
+        let rate = measure_built_in_rate(places)?;
         let name = Multiplier::BuiltIn.to_string();
         Ok(Self { name, rate, probed: None, default: DefaultKernels::default() })
     }
 
     /// Returns the path of the library; `None` for the built-in kernels.
     fn path(&self) -> Option<&Path> {
-        Some(&self.probed.as_ref()?.about().path)
+        Some(&self.probed.as_ref()?.info().path)
     }
 
     /// Returns the environment variable that selects these kernels, for the notice.
@@ -185,14 +185,14 @@ fn multiplies(multiplier: &Multiplier, places: &TrialPlaces) -> Result<f64, Fail
 ///
 /// # Errors
 /// Fails if a thread fails.
-pub(crate) fn built_in_rate(places: &TrialPlaces) -> Result<FlopsPerSec, Failure> {
+pub(crate) fn measure_built_in_rate(places: &TrialPlaces) -> Result<FlopsPerSec, Failure> {
     Ok(FlopsPerSec(multiplies(&Multiplier::BuiltIn, places)?))
 }
 
 impl DgemmConfig {
     /// Returns the configuration of a tried library and its threads.
     pub(crate) fn from_trial(tried: &TrialResult, on: ThreadsConfig) -> Self {
-        let about = tried.probed.as_ref().map(|probed| probed.about());
+        let about = tried.probed.as_ref().map(|probed| probed.info());
         Self {
             on,
             blas: Some(tried.name.clone()),
@@ -279,7 +279,9 @@ pub(crate) fn find(
                 Instant::now() + share,
                 &|| trial.is_over(),
                 |number| match &group[number].probed {
-                    Some(probed) => prober.rate(probed, trial.interrupted).map_err(Failure::from),
+                    Some(probed) => {
+                        prober.measure_rate(probed, trial.interrupted).map_err(Failure::from)
+                    }
                     None => multiplies(&Multiplier::BuiltIn, &trial.places),
                 },
             );
@@ -352,7 +354,7 @@ fn groups(
 /// Adds a notice for each environment variable that selects kernels.
 fn add_variable_notices(group: &[TrialResult], notices: &mut Vec<Notice>) {
     for probed in group.iter().filter_map(|tried| tried.probed.as_ref()) {
-        let vendor = probed.about().vendor;
+        let vendor = probed.info().vendor;
         if let (None, Some(name)) = (&probed.environment, vendor.kernel_variable())
             && let Ok(value) = std::env::var(name)
         {

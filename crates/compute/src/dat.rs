@@ -11,7 +11,7 @@ fn list(numbers: impl Iterator<Item = usize>) -> String {
 /// Returns the file for one N and all combinations of NB and grids. All other values follow the advice for one node in
 /// HPL's file TUNING. HPL skips the first two lines and reads the first words of the other lines. `basis` describes how
 /// N was chosen; it is written on the second line.
-pub fn write(order: usize, nbs: &[usize], grids: &[(usize, usize)], basis: &str) -> String {
+pub fn format_input(order: usize, nbs: &[usize], grids: &[(usize, usize)], basis: &str) -> String {
     let order = order.to_string();
     let threshold = format!("{THRESHOLD:.1}");
     let b = nbs.len().to_string();
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn hpl_dat_has_all_lines_in_order() {
-        let text = write(8000, &[128, 192, 256], &[(1, 2)], "as requested");
+        let text = format_input(8000, &[128, 192, 256], &[(1, 2)], "as requested");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 31);
         assert_eq!(lines[4], "1            # of problems sizes (N)");

@@ -9,7 +9,7 @@ use crate::plan::HplPlan;
 use crate::reader::HplReader;
 use crate::{GAUGE, RATING, TEST, view};
 use nodegauge_gauge::readers::Reader;
-use nodegauge_gauge::roofline::{self, CeilingsAsk, NoPoint, RooflinePoint};
+use nodegauge_gauge::roofline::{self, CeilingsRequest, NoPoint, RooflinePoint};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Depth, Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
 use nodegauge_lu::factorisation as lu;
@@ -74,7 +74,7 @@ impl Gauge for ComputeGauge {
     fn ceilings(
         &self,
         _: &Site,
-        ask: &CeilingsAsk<'_>,
+        ask: &CeilingsRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         Ok(Some(Box::new(CeilingsPlan::new(ask))))
     }

@@ -2,7 +2,7 @@
 
 use crate::{output, reference};
 use nodegauge_gauge::outputs::{COMPUTE, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::{Unit, printed};
 
@@ -74,7 +74,7 @@ impl Reader for HpccReader {
         version(text)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let mut figures = OutputFigures::new("hpcc", version(text));
         let mut config = figures.config();
         config.processes = count(text, "CommWorldProcs")?;

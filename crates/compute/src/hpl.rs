@@ -48,7 +48,7 @@ const DGEMM: TimeShare =
     TimeShare { share: 0.06, min: Duration::from_millis(50), max: Duration::from_secs(1) };
 /// Returns the minimum time after the comparison of `libraries` libraries, without a requested solve. Peaks and DGEMM
 /// take half of it, the search for NB and a small solve the other half.
-pub(crate) fn min(libraries: usize) -> Duration {
+pub(crate) fn min_time(libraries: usize) -> Duration {
     let peaks = PEAKS.min * peak::loops().len() as u32;
     let comparison = DGEMM.min + PEAKS.min;
     2 * (peaks + (DGEMM.min + comparison) * libraries as u32)
@@ -227,7 +227,7 @@ impl HplRun<'_> {
                 if self.interrupted(at) {
                     return Ok(of_double);
                 }
-                let burst = peak::burst(&mut self.team, kernel)?;
+                let burst = peak::run_burst(&mut self.team, kernel)?;
                 self.seen.add_burst(kernel, burst);
                 if kernel.element == "f64" {
                     of_double.push(LoopBurst { isa: kernel.isa, burst });
@@ -372,7 +372,7 @@ impl HplRun<'_> {
             }
             rated.sort_by(|a, b| b.0.total_cmp(&a.0));
             if let Some((rate, _)) = rated.first() {
-                half = size::half(order, Fraction(*rate / dgemm));
+                half = size::order_at_half_rate(order, Fraction(*rate / dgemm));
                 candidates = rated.into_iter().take(SECOND_ROUND).map(|(_, nb)| nb).collect();
             }
         }

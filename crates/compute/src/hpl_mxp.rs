@@ -2,7 +2,7 @@
 
 use crate::output::HplOutput;
 use nodegauge_gauge::outputs::{COMPUTE, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::record::{Quoted, Validity};
 use nodegauge_measure::{Unit, printed};
 
@@ -40,14 +40,14 @@ impl Reader for HplMxpReader {
         Some(rest.split_whitespace().next()?.to_owned())
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let mut figures = OutputFigures::new("hpl-mxp", self.version(text));
         let mut sizes =
             lines(text).filter(|line| line.starts_with("N =") && line.contains("NPROW ="));
         let size =
             sizes.next().ok_or_else(|| "it has no line with N, NB, NPROW and NPCOL".to_owned())?;
         if sizes.next().is_some_and(|other| other != size) {
-            return Err(UnreadOutput::from("it has several results".to_owned()));
+            return Err(RefusedOutput::from("it has several results".to_owned()));
         }
         let mut config = figures.config();
         [config.n, config.nb, config.p, config.q] =
@@ -73,7 +73,7 @@ impl Reader for HplMxpReader {
             let mut found = lines(text).filter_map(|line| line.strip_prefix(label));
             let Some(line) = found.next() else { continue };
             if found.next().is_some_and(|other| other != line) {
-                return Err(UnreadOutput::from(format!("it has {label:?} twice")));
+                return Err(RefusedOutput::from(format!("it has {label:?} twice")));
             }
             let numbers = line.split_once(", per GPU =").and_then(|(rate, rest)| {
                 let each = rest.split_whitespace().next()?;
@@ -83,7 +83,7 @@ impl Reader for HplMxpReader {
                 numbers.ok_or_else(|| format!("the rates of {label:?} cannot be read"))?;
             let is_sum = (rate / (each * devices) - 1.0).abs() < 1e-3;
             if !printed::is_figure(rate) || !is_sum {
-                return Err(UnreadOutput::from(format!(
+                return Err(RefusedOutput::from(format!(
                     "the rate of {label:?} contradicts the rates per device"
                 )));
             }

@@ -36,7 +36,7 @@ pub struct HplOptions {
     /// Rate that the user gave, used instead of the DGEMM rate to predict the time.
     pub rate: Option<FlopsPerSec>,
     /// Order at which LU reaches half of the DGEMM rate, from a saved rating with the same number of threads
-    /// ([`size::half`](crate::size::half)).
+    /// ([`size::order_at_half_rate`](crate::size::order_at_half_rate)).
     pub half: Option<f64>,
     /// True if an option sets the available memory.
     pub is_memory_given: bool,

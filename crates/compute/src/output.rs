@@ -61,10 +61,13 @@ impl HplOutput {
     pub fn incomplete_reason(&self) -> Option<String> {
         let rows = self.rows.len();
         if self.is_cut {
-            return Some(format!("the last line has no line end: {}", printed::CUT));
+            return Some(format!("the last line has no line end: {}", printed::POSSIBLY_CUT));
         }
         if !self.ended {
-            return Some(format!("HPL's last line \"{END}\" is missing: {}", printed::CUT));
+            return Some(format!(
+                "HPL's last line \"{END}\" is missing: {}",
+                printed::POSSIBLY_CUT
+            ));
         }
         let solved = self.finished.map(|finished| finished.saturating_sub(self.skipped));
         solved.filter(|solved| *solved != rows).map(|finished| {
@@ -226,7 +229,7 @@ impl HplRow {
 /// Formats rows as HPL prints them, for scripts that parse HPL's output. Each row is preceded by a line with the name
 /// of the program, in the format of HPL's description of its input. The `variant` of a native run encodes the
 /// algorithm: row-major, look-ahead, recursive.
-pub fn write(rows: &[(String, HplRow)]) -> String {
+pub fn format_rows(rows: &[(String, HplRow)]) -> String {
     let double = "=".repeat(80);
     let single = "-".repeat(80);
     let passed = count(rows, true);
@@ -339,7 +342,7 @@ mod tests {
     fn hpl_output_format_round_trips() {
         let rows = read(THREE).rows;
         let of = |row: &HplRow| ("xhpl (HPL 2.3)".to_owned(), row.clone());
-        let text = write(&rows.iter().map(of).collect::<Vec<_>>());
+        let text = format_rows(&rows.iter().map(of).collect::<Vec<_>>());
         assert_eq!(read(&text).rows, rows);
         assert_eq!(text.matches("\nProgram: xhpl (HPL 2.3)\n").count(), rows.len());
         // The lines are equal to those of HPL.

@@ -165,14 +165,14 @@ impl HplPlan {
         let grids = [self.layout.grid()];
         if self.layout.hosts == 1 {
             let basis = format!("{}{of_first}", order.formula);
-            return Ok(dat::write(order.order, &nbs, &grids, &basis));
+            return Ok(dat::format_input(order.order, &nbs, &grids, &basis));
         }
         if filled.order == OrderSpec::Quick {
             filled.order = OrderSpec::Full;
         }
         let rate = foreseen_rate(&site.machine, &filled, 1).map_or(f64::NAN, |(rate, _)| rate.0);
         let chosen = reference::order(site, &filled, rate, &self.layout, 1, *nb)?;
-        Ok(dat::write(chosen.order, &nbs, &grids, &format!("{}{of_first}", chosen.formula)))
+        Ok(dat::format_input(chosen.order, &nbs, &grids, &format!("{}{of_first}", chosen.formula)))
     }
 }
 
@@ -185,7 +185,11 @@ impl PlannedRun for HplPlan {
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let limited = site.machine.processor.flops_per_cycle.is_some();
         let names = [RATING, DGEMM, FMA_PEAK, FMA_PEAK_F32];
-        vec![Figures::new(GAUGE, TEST, names, &[Unit::FlopsPerSecond]).limited(limited).sized([])]
+        vec![
+            Figures::new(GAUGE, TEST, names, &[Unit::FlopsPerSecond])
+                .with_known_limit(limited)
+                .with_sizes([]),
+        ]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -225,7 +229,7 @@ impl HplPlan {
         // The time spent on comparing libraries is subtracted from the budget, but a minimum remains.
         let tried = limits.elapsed();
         let solutions = self.requested_solutions(&libraries);
-        let min = hpl::min(libraries.len());
+        let min = hpl::min_time(libraries.len());
         let left = self.options.budget.saturating_sub(tried);
         let budget = match self.asked {
             Some(_) => left.saturating_sub(solutions).max(min),
@@ -287,12 +291,12 @@ impl HplPlan {
         let known = self.options.rate.or(self.options.dgemm.as_ref().map(|(rate, _)| *rate));
         let rate = match known {
             Some(rate) => rate,
-            None => choose::built_in_rate(&TrialPlaces(self.placement.thread_cpus()))?,
+            None => choose::measure_built_in_rate(&TrialPlaces(self.placement.thread_cpus()))?,
         };
         let peak = self.peak.as_ref().map(|peak| peak.value);
         let fastest = FlopsPerSec(peak.unwrap_or(LIBRARY_OVER_BUILT_IN * rate.0).max(rate.0));
         let libraries = self.options.libraries.len().max(1);
-        let other_parts = hpl::min(libraries);
+        let other_parts = hpl::min_time(libraries);
         let min = self.solutions(&vec![fastest; libraries]) + other_parts;
         let likely = self.solutions(&vec![rate; libraries]) + other_parts;
         Ok(PredictedTime { min, likely })

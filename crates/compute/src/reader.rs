@@ -1,7 +1,7 @@
 //! Reader of the output of xhpl and hpcc.
 
 use crate::{hpl_mxp, output, reference};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 
 /// Reader of the output of HPL.
 pub(crate) struct HplReader;
@@ -31,13 +31,13 @@ impl Reader for HplReader {
         text.lines().find_map(output::title_version)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let found = output::read(text);
         if found.rows.is_empty() {
             let cause = found.errors.into_iter().next();
             let cause =
                 cause.unwrap_or_else(|| "it has no line with the result of a test".to_owned());
-            return Err(UnreadOutput::from(cause));
+            return Err(RefusedOutput::from(cause));
         }
         if found.is_mixed_precision && found.has_bare_variant {
             return Ok(hpl_mxp::mixed_figures(&found)?);
@@ -46,7 +46,7 @@ impl Reader for HplReader {
             // The rate in 16 bits would be many times that of HPL.
             let cause =
                 "its variant names no algorithm, as in output of HPL-MxP: it may not be from HPL";
-            return Err(UnreadOutput::from(cause.to_owned()));
+            return Err(RefusedOutput::from(cause.to_owned()));
         }
         Ok(reference::saved_figures(&found).into())
     }

@@ -70,7 +70,7 @@ struct SavedFigure {
 impl HplRequest<'_> {
     /// Places the threads of the native run.
     pub(crate) fn place(&self, site: &Site) -> Result<PlacedThreads, Failure> {
-        let mut teams = self.placement.teams(&site.topology)?;
+        let mut teams = self.placement.place_teams(&site.topology)?;
         if teams.placements.len() != 1 {
             return Err(
                 Failure::usage("hpl requires a single thread count").hint("give --threads N once")
@@ -158,7 +158,7 @@ fn hosts(named: &[HostList]) -> Result<Vec<String>, Failure> {
     if named.is_empty() && job_has_several_hosts() {
         return job_hosts();
     }
-    HostList::resolved(named)
+    HostList::resolve_all(named)
 }
 
 #[cfg(test)]

@@ -70,13 +70,13 @@ pub fn needed_memory(order: usize, threads: usize) -> Bytes {
 
 /// Returns the order at which LU reaches half of the DGEMM rate, computed from a solve of `order` that reached `share`
 /// of the DGEMM rate. Panels and exchanges take time in proportion to N^2, so the share is N / (N + half).
-pub fn half(order: usize, share: Fraction) -> Option<f64> {
+pub fn order_at_half_rate(order: usize, share: Fraction) -> Option<f64> {
     (share.0 > 0.0).then(|| (order as f64 * (1.0 / share.0 - 1.0)).max(0.0))
 }
 
 /// Returns the order at which LU reaches half of the DGEMM rate, computed from a rating.
 pub(crate) fn half_rate_order(rating: &RatingConfig) -> Option<f64> {
-    half(rating.n? as usize, rating.of_dgemm?)
+    order_at_half_rate(rating.n? as usize, rating.of_dgemm?)
 }
 
 /// Returns the predicted time of one solve; it is a lower bound if `half` is unknown.
@@ -287,11 +287,14 @@ mod tests {
         );
         assert!(smaller.order < order.order);
         // `half`, computed from a solve, predicts the time of that solve.
-        let reported = super::half(2000, Fraction(0.8));
+        let reported = super::order_at_half_rate(2000, Fraction(0.8));
         let predicted = predicted_solve_time(2000, reported, FlopsPerSec(100e9));
         assert!((predicted / Seconds(flops(2000) / 80e9) - 1.0).abs() < 1e-12);
         assert_eq!(
-            (super::half(2000, Fraction(1.1)), super::half(2000, Fraction(0.0))),
+            (
+                super::order_at_half_rate(2000, Fraction(1.1)),
+                super::order_at_half_rate(2000, Fraction(0.0))
+            ),
             (Some(0.0), None)
         );
     }

@@ -234,13 +234,13 @@ fn table(all: &[&Measurement]) -> Table {
     let columns = ColumnList::<Measurement>::new()
         .names("GFLOP/s")
         .right("", |m| TableCell::from_measurement(m, gflops))
-        .known("median", |m| {
+        .right_or_dash("median", |m| {
             let median = m.summary.as_ref().filter(|summary| summary.n > 1)?.median;
             Some(TableCell::figure(median, m.unit, gflops(median)))
         })
         // Rates of a library are compared with the register-only peak, which is compared with the theoretical peak.
-        .known("of fma_peak", |m| share(m).filter(|_| !is_peak(m)))
-        .known("of theory", |m| share(m).filter(|_| is_peak(m)))
+        .right_or_dash("of fma_peak", |m| share(m).filter(|_| !is_peak(m)))
+        .right_or_dash("of theory", |m| share(m).filter(|_| is_peak(m)))
         .left("how", |m| method_in_words(m, is_single));
     let groups = libraries.into_iter().map(|(name, own)| {
         let heading = if is_single { String::new() } else { name };
@@ -532,7 +532,7 @@ pub fn hpl_text(record: &Record) -> String {
     let ratings = record.measurements.iter().filter(|m| m.test == TEST && m.name == RATING);
     let version = &record.tool.version;
     let rows = ratings.filter_map(|m| Some((program(m, version), hpl_row(m.read_config())?)));
-    output::write(&rows.collect::<Vec<_>>())
+    output::format_rows(&rows.collect::<Vec<_>>())
 }
 
 /// Returns the description of the program of a result: `xhpl (HPL 2.3)`, `nodegauge 0.1.0, a variant of HPL, products

@@ -51,7 +51,7 @@ impl Level {
         buffers: RegionBuffers<'_>,
     ) -> Result<Sample, ArenaError> {
         match self.reported {
-            Some(_) => traffic::refilled_sample(loops, pool, buffers, self.set),
+            Some(_) => traffic::refill_and_sample(loops, pool, buffers, self.set),
             None => traffic::sample(loops, pool, buffers),
         }
     }
@@ -84,8 +84,8 @@ impl Ceilings {
 
 /// Plans the measurement of the ceilings and, if requested, of kernels that are shown as points under them.
 pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Ceilings, Failure> {
-    let sets = ladder::sets(setup, 1.0, notices)?;
-    let caches = ladder::reported(&setup.site.topology, setup.placement);
+    let sets = ladder::working_sets(setup, 1.0, notices)?;
+    let caches = ladder::reported_caches(&setup.site.topology, setup.placement);
     let mut left_out = Vec::new();
     let levels = levels(&caches, sets[sets.len() - 1], &mut left_out);
     if !left_out.is_empty() {
@@ -136,8 +136,9 @@ impl Mode for Ceilings {
     }
 
     fn figures(&self) -> Vec<Figures> {
-        let of =
-            |test, names, units| Figures::new(GAUGE, test, self.names(names), units).limited(true);
+        let of = |test, names, units| {
+            Figures::new(GAUGE, test, self.names(names), units).with_known_limit(true)
+        };
         vec![
             of(BANDWIDTH, &CEILINGS, &[Unit::BytesPerSecond]),
             of(KERNEL, self.points, &[Unit::FlopsPerSecond]),
@@ -151,9 +152,9 @@ impl Mode for Ceilings {
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let largest = self.levels[self.levels.len() - 1].set;
         run.observer.phase(&format!("preparing {} for each thread", Bytes(largest)));
-        let mut pool = run.pool()?;
+        let mut pool = run.start_thread_pool()?;
         let everyone = 0..pool.workers();
-        let region = run.map(&mut pool, everyone, largest)?;
+        let region = run.allocate_buffers(&mut pool, everyone, largest)?;
         let buffers = region.buffers();
         run.observer.phase("choosing the fastest loops for each level");
         let all = (self.levels.len() * CEILINGS.len()) as f64;
@@ -169,7 +170,8 @@ impl Mode for Ceilings {
                 };
                 let bytes = level.set as usize;
                 let until = tried / all;
-                let fastest = run.fastest(until, &mut pool, buffers, kernel, stores, bytes)?;
+                let fastest =
+                    run.find_fastest_loop(until, &mut pool, buffers, kernel, stores, bytes)?;
                 loops.extend(fastest.map(|variant| WorkingSetLoop::new(variant, bytes)));
             }
             cells.push((level, loops));
@@ -183,10 +185,11 @@ impl Mode for Ceilings {
             first.push(vec![level.sample(loops, &mut pool, buffers)?]);
         }
         let phase = "measuring all levels, interleaved";
-        let judged = run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |i| {
-            let (level, loops) = &cells[i];
-            level.sample(loops, &mut pool, buffers)
-        })?;
+        let judged =
+            run.take_samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |i| {
+                let (level, loops) = &cells[i];
+                level.sample(loops, &mut pool, buffers)
+            })?;
         let (config, doubts) = run.common(&pool, &region);
         for (i, (level, loops)) in cells.iter().enumerate() {
             for (part, traffic) in loops.iter().enumerate() {

@@ -140,7 +140,7 @@ impl PathRun<'_> {
                 // cache.
                 self.at = (self.at + self.blocks / 7 + 1) % self.blocks;
                 match times.spins(SHARES[number]) {
-                    None => chase.idle_sample(self.pool),
+                    None => chase.take_idle_sample(self.pool),
                     spins => load.sample(self.pool, chase, spins, self.at),
                 }
             }
@@ -160,7 +160,7 @@ fn mapped_for_chaser(
     pages: RequestedPages,
     policy: &MemoryPolicy,
 ) -> impl FnMut(&mut WitnessedPool, u64) -> Result<MemoryRegion, ArenaError> + '_ {
-    move |pool, bytes| MemoryRegion::map(pool, 0..1, bytes, pages, policy)
+    move |pool, bytes| MemoryRegion::allocate(pool, 0..1, bytes, pages, policy)
 }
 
 impl Family {
@@ -211,7 +211,7 @@ impl Family {
         };
         let workers = self.workers(pool.workers());
         let bytes = self.array * self.arrays;
-        let loaded = MemoryRegion::map(pool, workers, bytes, pages, &path.policy)?;
+        let loaded = MemoryRegion::allocate(pool, workers, bytes, pages, &path.policy)?;
         Ok(PathMemory { chased, loaded })
     }
 
@@ -230,7 +230,8 @@ impl Family {
         let mut variant = traffic::reader();
         if self.has_bandwidths() {
             let stores = &[mix.stores()];
-            let found = run.fastest(until, path.pool, path.buffers, kernel, stores, bytes)?;
+            let found =
+                run.find_fastest_loop(until, path.pool, path.buffers, kernel, stores, bytes)?;
             let Some(fastest) = found else { return Ok(None) };
             loops.push(WorkingSetLoop::new(fastest, bytes));
             if kernel != Kernel::Read {
@@ -310,7 +311,7 @@ impl Mode for Family {
         });
         let mut pools = Vec::new();
         for path in &self.paths {
-            pools.push(run.team(&path.places, run.setup.spare())?);
+            pools.push(run.start_place_pool(&path.places, run.setup.spare())?);
         }
         let mut memories: Vec<PathMemory> = Vec::new();
         for (path, pool) in self.paths.iter().zip(&mut pools) {
@@ -355,7 +356,7 @@ impl Mode for Family {
             FamilyView::Mix => "measuring all mixes, interleaved",
         };
         let judged =
-            run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |number| {
+            run.take_samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |number| {
                 let FamilyCell { path, member, part } = cells[number];
                 paths[path].turn(member, part)
             })?;

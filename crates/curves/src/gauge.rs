@@ -3,7 +3,7 @@
 use crate::config::CurveConfig;
 use crate::{Curve, CurveOptions, CurvePlan, GAUGE, view};
 use nodegauge_arena::names::{CURVES, LATENCY};
-use nodegauge_gauge::roofline::{self, CeilingsAsk};
+use nodegauge_gauge::roofline::{self, CeilingsRequest};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Headline, PlanSequence, PlannedRun, Site, SummaryRequest};
 use nodegauge_measure::keys::ConfigKind;
@@ -43,7 +43,7 @@ impl Gauge for Curves {
     fn ceilings(
         &self,
         site: &Site,
-        ask: &CeilingsAsk<'_>,
+        ask: &CeilingsRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let mut plans: Vec<Box<dyn PlannedRun>> = Vec::new();
         for part in ask.parts {

@@ -3,7 +3,7 @@
 use crate::config::CurveConfig;
 use crate::matrix::WRITE;
 use nodegauge_arena::names::MATRIX;
-use nodegauge_machine::topology::{MemoryAccess, with_measured};
+use nodegauge_machine::topology::{MemoryAccess, add_measured_attributes};
 use nodegauge_machine::{NumaNodeId, Topology};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Record, Status};
@@ -19,7 +19,7 @@ pub fn hwloc_xml(record: &Record, accept_suspect: bool) -> Result<String, Failur
         return Err(unmeasured());
     }
     let accesses = accesses(&record.measurements, accept_suspect)?;
-    with_measured(&Topology::live_xml()?, &accesses).map_err(|cause| {
+    add_measured_attributes(&Topology::live_xml()?, &accesses).map_err(|cause| {
         Failure::missing(
             "hwloc cannot add the measured values to this machine's \
              topology",

@@ -49,7 +49,7 @@ pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
 
 /// Returns the reported caches from level 1 upwards, each with the share of one thread while all threads of the
 /// placement run. Caches of unknown size are omitted.
-pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<MachineCache> {
+pub(crate) fn reported_caches(topology: &Topology, placement: &Placement) -> Vec<MachineCache> {
     let threads = placement.threads.len().max(1) as u64;
     let cpus = placement.cpus();
     let caches: Vec<&Cache> =
@@ -77,7 +77,7 @@ pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Machin
 ///
 /// # Errors
 /// Fails if the requested largest working set is smaller than the minimum, or does not fit in memory.
-pub(crate) fn sets(
+pub(crate) fn working_sets(
     setup: CurveSetup<'_>,
     share: f64,
     notices: &mut Vec<Notice>,
@@ -113,7 +113,7 @@ pub(super) struct Ladder {
 
 /// Plans the measurement of a ladder.
 pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Ladder, Failure> {
-    Ok(Ladder { sets: sets(setup, 1.0, notices)?, threads: setup.threads() })
+    Ok(Ladder { sets: working_sets(setup, 1.0, notices)?, threads: setup.threads() })
 }
 
 impl Mode for Ladder {
@@ -131,12 +131,12 @@ impl Mode for Ladder {
         let workers = self.threads;
         let largest = self.sets[self.sets.len() - 1];
         run.observer.phase(&format!("preparing {} for each thread", Bytes(largest)));
-        let mut pool = run.pool()?;
+        let mut pool = run.start_thread_pool()?;
         let everyone = 0..pool.workers();
-        let region = run.map(&mut pool, everyone, largest)?;
+        let region = run.allocate_buffers(&mut pool, everyone, largest)?;
         let buffers = region.buffers();
 
-        let caches = reported(&setup.site.topology, setup.placement);
+        let caches = reported_caches(&setup.site.topology, setup.placement);
         run.observer.phase("choosing the fastest loop for each level");
         let mut variants: Vec<Vec<ResidentLoop>> = Vec::new();
         let choice_sets = choice_sets(&self.sets, &caches);
@@ -149,7 +149,9 @@ impl Mode for Ladder {
                 let until = tried as f64 / all as f64;
                 let stores = &[Stores::Regular];
                 let bytes = set as usize;
-                chosen.extend(run.fastest(until, &mut pool, buffers, kernel, stores, bytes)?);
+                let fastest =
+                    run.find_fastest_loop(until, &mut pool, buffers, kernel, stores, bytes)?;
+                chosen.extend(fastest);
             }
             variants.push(chosen);
         }
@@ -163,15 +165,16 @@ impl Mode for Ladder {
                 traffic.prepare(&mut pool, buffers)?;
             }
             let begun = clock::now();
-            let first = traffic::refilled_sample(&step, &mut pool, buffers, set)?;
+            let first = traffic::refill_and_sample(&step, &mut pool, buffers, set)?;
             Ok::<_, ArenaError>(((step, vec![first]), clock::now() - begun))
         })?;
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
         let (steps, first): (Vec<Vec<WorkingSetLoop>>, Vec<_>) = taken.into_values().unzip();
         let phase = "measuring all working sets, interleaved";
-        let judged = run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |i| {
-            traffic::refilled_sample(&steps[i], &mut pool, buffers, sets[i])
-        })?;
+        let judged =
+            run.take_samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |i| {
+                traffic::refill_and_sample(&steps[i], &mut pool, buffers, sets[i])
+            })?;
 
         // All loops are measured with the same working-set sizes.
         let mut dots = Vec::new();
@@ -268,10 +271,10 @@ mod tests {
         let topology = Topology::load(&source).unwrap();
         let plan =
             |request: &PlacementRequest| nodegauge_placement::plan(&topology, request).unwrap();
-        let all = reported(&topology, &plan(&PlacementRequest::default()));
+        let all = reported_caches(&topology, &plan(&PlacementRequest::default()));
         let sizes: Vec<(u32, u64)> = all.iter().map(|cache| (cache.level, cache.bytes)).collect();
         assert_eq!(sizes, [(1, 32 << 10), (2, 1 << 20), (3, 4 << 20)]);
-        let one = reported(
+        let one = reported_caches(
             &topology,
             &plan(&PlacementRequest { threads: Some(1), ..PlacementRequest::default() }),
         );

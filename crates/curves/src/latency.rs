@@ -63,7 +63,8 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<L
         (None, RequestedPages::Base) => vec![RequestedPages::Base],
         (None, best) => vec![RequestedPages::Base, best],
     };
-    let mut sets = ladder::sets(setup, 1.0 / (REGION_OVER_SET * kinds.len() as f64), notices)?;
+    let mut sets =
+        ladder::working_sets(setup, 1.0 / (REGION_OVER_SET * kinds.len() as f64), notices)?;
     // A working set of fewer than eight elements is too small for a chase.
     let fewest = SMALLEST.max(8 * options.order.stride as u64);
     refuse_below(Bytes(fewest), Bytes(sets[sets.len() - 1]))?;
@@ -88,10 +89,10 @@ impl Mode for Latency {
         let (places, bytes) = slots(&self.sets);
         let chains = self.sets.len() * self.kinds.len();
         run.observer.phase(&format!("preparing {chains} chains through {}", Bytes(bytes)));
-        let mut pool = run.pool()?;
+        let mut pool = run.start_thread_pool()?;
         let mut regions = Vec::new();
         for pages in &self.kinds {
-            regions.push(MemoryRegion::map(&mut pool, 0..1, bytes, *pages, &options.policy)?);
+            regions.push(MemoryRegion::allocate(&mut pool, 0..1, bytes, *pages, &options.policy)?);
         }
         let time = RemainingTime::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         let notices = &mut run.outcome.notices;
@@ -103,7 +104,7 @@ impl Mode for Latency {
                 chases.push(unsafe { Chase::write(region, places[i], &cycle, setup.held()) });
             }
             let begun = clock::now();
-            let turns = chases.iter_mut().map(|chase| Ok(vec![chase.idle_sample(&mut pool)?]));
+            let turns = chases.iter_mut().map(|chase| Ok(vec![chase.take_idle_sample(&mut pool)?]));
             let samples = turns.collect::<Result<Vec<_>, ArenaError>>()?;
             Ok::<_, ArenaError>(((chases, samples), clock::now() - begun))
         })?;
@@ -121,10 +122,10 @@ impl Mode for Latency {
         }
         let phase = "chasing through all working sets, interleaved";
         let judged =
-            run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, samples, phase, |i| {
-                cells[i].idle_sample(&mut pool)
+            run.take_samples_after_warm_up(policy::CURVES_AFTER_SETUP, samples, phase, |i| {
+                cells[i].take_idle_sample(&mut pool)
             })?;
-        let caches = ladder::reported(&setup.site.topology, setup.placement);
+        let caches = ladder::reported_caches(&setup.site.topology, setup.placement);
         // Levels are detected on huge pages. On base pages, TLB misses cause additional steps in the curve.
         let last = (regions.len() - 1) * sets.len();
         let all = sets.iter().enumerate();

@@ -221,7 +221,7 @@ impl Curves {
 ///
 /// If the largest working set fits in the last cache and a hypervisor reports the cache sizes (`guest`), the last cache
 /// and memory cannot be distinguished.
-pub(crate) fn name(
+pub(crate) fn name_levels(
     dots: &[Dot],
     levels: Vec<Level>,
     reported: &[MachineCache],

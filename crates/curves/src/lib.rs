@@ -36,7 +36,7 @@ pub use nodegauge_chase::{ChaseOrder, Locality, TouchRates};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::RequestedPages;
-use nodegauge_arena::supply::{available, best_pages};
+use nodegauge_arena::supply::{available_memory, best_pages};
 use nodegauge_chase::TIMES_LLC;
 use nodegauge_gauge::roofline::ONE_THREAD;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
@@ -171,7 +171,7 @@ impl CurvePlan {
     ) -> Result<Self, Failure> {
         let mut team = match curve {
             Curve::Matrix => TeamRequest::default(),
-            _ => placement.team(&site.topology, "memory")?,
+            _ => placement.team_request(&site.topology, "memory")?,
         };
         if curve == Curve::Latency && team.request == PlacementRequest::default() {
             team.request.threads = Some(1);
@@ -238,14 +238,14 @@ impl PlannedRun for CurvePlan {
         let test = self.curve.test();
         vec![match self.curve {
             Curve::Ladder => Figures::new(GAUGE, test, ["65536"], rate)
-                .or_like(|name| name.parse::<u64>().is_ok()),
+                .with_name_rule(|name| name.parse::<u64>().is_ok()),
             Curve::Latency => Figures::new(GAUGE, test, ["65536"], &[Unit::Seconds])
-                .or_like(|name| name.parse::<u64>().is_ok()),
+                .with_name_rule(|name| name.parse::<u64>().is_ok()),
             Curve::Matrix => Figures::new(GAUGE, test, ["n0->n0", "cpu0->cpu1"], both)
-                .or_like(|name| name.contains("->"))
-                .limited(limited),
+                .with_name_rule(|name| name.contains("->"))
+                .with_known_limit(limited),
             Curve::Loaded => Figures::new(GAUGE, test, loaded::names(), both),
-            Curve::Mix => Figures::new(GAUGE, test, mix::names(), rate).limited(limited),
+            Curve::Mix => Figures::new(GAUGE, test, mix::names(), rate).with_known_limit(limited),
             Curve::Family => {
                 let mixes = self.options.mixes.iter().map(|mix| mix.name());
                 let mut names = nodegauge_gauge::family::names(mixes);
@@ -255,8 +255,8 @@ impl PlannedRun for CurvePlan {
                     units = &[Unit::BytesPerSecond, Unit::Seconds, Unit::Factor];
                 }
                 Figures::new(GAUGE, test, names, units)
-                    .or_like(nodegauge_gauge::family::is_point)
-                    .limited(limited)
+                    .with_name_rule(nodegauge_gauge::family::is_point)
+                    .with_known_limit(limited)
             }
             Curve::Scaling | Curve::Ceilings => return self.mode.figures(),
         }]
@@ -354,7 +354,7 @@ impl CurveSetup<'_> {
     /// Returns the size of the memory that may be used; unlimited if the available memory is unknown.
     fn usable(&self) -> Bytes {
         let options = self.options;
-        let available = available(&self.site.machine, options.pages, &options.policy);
+        let available = available_memory(&self.site.machine, options.pages, &options.policy);
         available.map_or(LARGEST_MAPPING, |bytes| {
             Bytes((bytes.as_f64() * options.memory_fraction.0) as u64)
         })

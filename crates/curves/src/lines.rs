@@ -62,7 +62,7 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
             Some(own) => own,
             none => none.insert(PairLines::map()?),
         };
-        let trips = own.round_trips(&mut team)?;
+        let trips = own.measure_round_trips(&mut team)?;
         // The sample gets no regime, because the pairs of a run have different distances.
         Ok(Sample::from_times(with_median(&trips)))
     })?;

@@ -8,7 +8,7 @@
 //! would read at s times its full rate. The actual rate is measured.
 
 use nodegauge_analysis::conclusion::Obstacle;
-use nodegauge_chase::{Load, wait_loop_time};
+use nodegauge_chase::{Load, measure_wait_loop_time};
 use nodegauge_gauge::family::{Knee, LoadPoint, SHARES, knee};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
@@ -47,7 +47,7 @@ impl LoaderTimes {
     /// Returns the times of a load. At full rate, its `loaders` threads together take `per_byte` seconds per byte.
     pub(crate) fn calibrated(load: &Load<'_>, per_byte: f64, loaders: u64) -> Self {
         let bytes = load.block_bytes() * loaders;
-        Self { block: (bytes as f64 * per_byte).min(1.0), spin: wait_loop_time() }
+        Self { block: (bytes as f64 * per_byte).min(1.0), spin: measure_wait_loop_time() }
     }
 
     /// Returns the pause between two blocks at `share` percent of the full rate, seconds; `None` without load.

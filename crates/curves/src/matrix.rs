@@ -36,7 +36,7 @@ pub(crate) const WRITE: &str = "_write";
 pub(crate) const MIN_ON_NODE: f64 = 0.99;
 
 /// NUMA node with CPUs, whose cores read memory.
-pub(crate) struct Readers {
+pub(crate) struct ReaderNode {
     pub(crate) node: NumaNodeId,
     /// One allowed CPU of each core of the NUMA node.
     pub(crate) cpus: Vec<CpuId>,
@@ -45,7 +45,7 @@ pub(crate) struct Readers {
 /// Planned measurement of matrices: NUMA nodes that read, and NUMA nodes whose memory is read.
 pub(super) struct Matrix {
     /// NUMA nodes with CPUs, in the order of their numbers.
-    readers: Vec<Readers>,
+    readers: Vec<ReaderNode>,
     /// NUMA nodes with memory, in the order of their numbers, including those without CPUs.
     memories: Vec<NumaNodeId>,
     /// Bus address of the device for each NUMA node that consists of device memory.
@@ -135,13 +135,13 @@ fn one_per_core(topology: &Topology, node: Option<usize>) -> Vec<CpuId> {
 fn nodes(topology: &Topology) -> Matrix {
     let (readers, memories) = if topology.nodes.is_empty() {
         (
-            vec![Readers { node: NumaNodeId(0), cpus: one_per_core(topology, None) }],
+            vec![ReaderNode { node: NumaNodeId(0), cpus: one_per_core(topology, None) }],
             vec![NumaNodeId(0)],
         )
     } else {
         let all = topology.nodes.iter().enumerate();
         let readers = all
-            .map(|(i, node)| Readers { node: node.id, cpus: one_per_core(topology, Some(i)) })
+            .map(|(i, node)| ReaderNode { node: node.id, cpus: one_per_core(topology, Some(i)) })
             .filter(|readers| !readers.cpus.is_empty())
             .collect();
         let with_memory = topology.nodes.iter().filter(|node| node.bytes != Some(0));
@@ -173,7 +173,7 @@ fn writer() -> ResidentLoop {
 }
 
 /// Returns the nodes whose cores read, and the nodes with memory.
-pub(crate) fn readers_and_memories(topology: &Topology) -> (Vec<Readers>, Vec<NumaNodeId>) {
+pub(crate) fn readers_and_memories(topology: &Topology) -> (Vec<ReaderNode>, Vec<NumaNodeId>) {
     let Matrix { readers, memories, .. } = nodes(topology);
     (readers, memories)
 }
@@ -224,7 +224,7 @@ impl Matrix {
         let mut chasers = Vec::new();
         for readers in &self.readers {
             let places: Vec<Vec<CpuId>> = readers.cpus.iter().map(|cpu| vec![*cpu]).collect();
-            pools.push(run.team(&places, setup.spare())?);
+            pools.push(run.start_place_pool(&places, setup.spare())?);
             let other = readers.cpus.get(1).copied().or_else(|| setup.spare());
             chasers.push(WitnessedPool::start(&places[..1], other)?);
         }
@@ -238,7 +238,7 @@ impl Matrix {
             let near = self.nearest(*node);
             let chaser = &mut chasers[near];
             let mut map = |_: &mut WitnessedPool, bytes| {
-                MemoryRegion::map_shared(&mut pools[near], bytes, setup.pages(), &policy)
+                MemoryRegion::allocate_shared(&mut pools[near], bytes, setup.pages(), &policy)
             };
             let read = map(chaser, self.bytes)?;
             // All nodes use the working set that is sufficient for the first node.
@@ -253,7 +253,7 @@ impl Matrix {
         let mut work = Vec::new();
         for (reader, memory) in &cells {
             let chase = chases[*memory].clone();
-            let buffers = memories[*memory].read.shared_by(pools[*reader].workers(), self.bytes);
+            let buffers = memories[*memory].read.split(pools[*reader].workers(), self.bytes);
             let loops = [traffic::reader(), writer()];
             work.push((
                 chase,
@@ -270,7 +270,7 @@ impl Matrix {
                 each.prepare(pool, *buffers)?;
             }
             let mut sample = traffic::sample(loops, pool, *buffers)?;
-            let chased = chase.idle_sample(chaser)?;
+            let chased = chase.take_idle_sample(chaser)?;
             sample.seconds.extend(chased.seconds);
             sample.part_causes.extend(chased.part_causes);
             Ok(sample)

@@ -112,7 +112,7 @@ impl ChasedMemory {
         let mut steps = Vec::new();
         let mut flushed = Vec::new();
         for _ in 0..PAIRS {
-            let [step, of_flushed] = chase.idle_sample(pool)?.seconds[..] else {
+            let [step, of_flushed] = chase.take_idle_sample(pool)?.seconds[..] else {
                 // The processor cannot flush cache lines.
                 return Ok(false);
             };

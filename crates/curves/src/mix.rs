@@ -84,7 +84,7 @@ pub(super) fn names() -> Vec<&'static str> {
 }
 
 /// Returns the mixes for which this processor has loops, without duplicates. Adds a notice if some are missing.
-pub(crate) fn available(mixes: &[Mix], notices: &mut Vec<Notice>) -> Vec<Mix> {
+pub(crate) fn available_mixes(mixes: &[Mix], notices: &mut Vec<Notice>) -> Vec<Mix> {
     let distinct: Vec<Mix> = Mix::ALL.iter().copied().filter(|mix| mixes.contains(mix)).collect();
     let mut found = distinct.clone();
     found.retain(|mix| !kernels::resident_loops(mix.kernel(), mix.stores()).is_empty());

@@ -114,11 +114,11 @@ impl CurveRun<'_> {
         phase: &str,
         turn: impl FnMut(usize) -> Result<Sample, ArenaError>,
     ) -> Result<TimedCells, Failure> {
-        self.samples_after_warm_up(policy, vec![Vec::new(); cells], phase, turn)
+        self.take_samples_after_warm_up(policy, vec![Vec::new(); cells], phase, turn)
     }
 
     /// Takes interleaved samples of cells that have already been warmed up.
-    pub(crate) fn samples_after_warm_up(
+    pub(crate) fn take_samples_after_warm_up(
         &mut self,
         policy: RepetitionPolicy,
         warm_up: Vec<Vec<Sample>>,
@@ -148,12 +148,12 @@ impl CurveRun<'_> {
     }
 
     /// Starts a worker for each thread.
-    pub(crate) fn pool(&mut self) -> Result<WitnessedPool, ArenaError> {
-        self.team(&self.setup.placement.thread_cpus(), self.setup.spare())
+    pub(crate) fn start_thread_pool(&mut self) -> Result<WitnessedPool, ArenaError> {
+        self.start_place_pool(&self.setup.placement.thread_cpus(), self.setup.spare())
     }
 
     /// Starts a worker for each place.
-    pub(crate) fn team(
+    pub(crate) fn start_place_pool(
         &mut self,
         places: &[Vec<CpuId>],
         spare: Option<CpuId>,
@@ -164,20 +164,20 @@ impl CurveRun<'_> {
     }
 
     /// Maps a buffer of `bytes` for each of `workers`, on the pages and with the policy of the options.
-    pub(crate) fn map(
+    pub(crate) fn allocate_buffers(
         &self,
         pool: &mut WitnessedPool,
         workers: Range<usize>,
         bytes: u64,
     ) -> Result<MemoryRegion, ArenaError> {
         let policy = &self.setup.options.policy;
-        MemoryRegion::map(pool, workers, bytes, self.setup.pages(), policy)
+        MemoryRegion::allocate(pool, workers, bytes, self.setup.pages(), policy)
     }
 
     /// Returns the fastest loop of a kernel for working sets of `bytes` bytes. A short trial measures loops of two
     /// vector widths and all unroll factors interleaved, until the share `until` of the time for choices has elapsed.
     /// If there is no time for a trial, the loop with the widest vectors is returned.
-    pub(crate) fn fastest(
+    pub(crate) fn find_fastest_loop(
         &mut self,
         until: f64,
         pool: &mut WitnessedPool,
@@ -326,7 +326,7 @@ impl CurveRun<'_> {
         config.engine = Some("native".to_owned());
         config.stopped = self.outcome.stop.map(|stop| stop.to_string());
         config.round_trip_s = Some(timed.group.round_trip).filter(|trip| trip.is_finite());
-        let m = judged.series.judged(cell, m.config(&config).with_validity(validity));
+        let m = judged.series.judge_figure(cell, m.config(&config).with_validity(validity));
         self.outcome.measurements.push(m);
         true
     }
@@ -340,7 +340,7 @@ impl CurveRun<'_> {
     ) -> Measurement {
         let (test, unit) = self.test_and_unit(figure.value);
         let m = Measurement::new(self.curve.gauge(), test, figure.name, unit);
-        judged.series.judged(cell, m.config(&figure.config).with_validity(figure.validity))
+        judged.series.judge_figure(cell, m.config(&figure.config).with_validity(figure.validity))
     }
 
     /// Returns the test and the unit of a figure.
@@ -367,7 +367,8 @@ impl CurveRun<'_> {
         reported: &[MachineCache],
         whole: bool,
     ) -> Vec<NamedLevel> {
-        let named = levels::name(dots, levels::levels(dots), reported, self.setup.is_guest());
+        let named =
+            levels::name_levels(dots, levels::levels(dots), reported, self.setup.is_guest());
         if whole {
             let other = levels::other_method(self.curve == Curve::Latency);
             let shared = reported.last().filter(|cache| cache.level > 2);
@@ -393,7 +394,7 @@ pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, Fraction
 /// Returns the requested and the actual pages of a mapping, and the validity: suspect if they differ.
 pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
     let asked = mapping.pages_asked();
-    let got = mapping.pages_got().ok();
+    let got = mapping.page_size_shares().ok();
     let mut validity = Validity::valid();
     if let Some(doubt) = got.as_ref().and_then(|got| page_size_reason(asked, got, "memory")) {
         validity.add(Status::Suspect, doubt);

@@ -206,7 +206,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<S
         notices.push(notice(NoticeId::Clamped, text));
     }
     let alone = Placement { threads: vec![first], ..setup.placement.clone() };
-    let reported = ladder::reported(&setup.site.topology, &alone);
+    let reported = ladder::reported_caches(&setup.site.topology, &alone);
     let levels = ceilings::levels(&reported, set, &mut Vec::new());
     Ok(Scaling { counts: counts(threads), levels, set })
 }
@@ -283,7 +283,8 @@ impl Scaling {
         let mut prepared: Vec<WorkingSetLoop> = Vec::new();
         for (done, kernel) in kernels.iter().enumerate() {
             let until = (done + 1) as f64 / kernels.len() as f64;
-            let fastest = run.fastest(until, of.last(), buffers, *kernel, &[STORES], bytes)?;
+            let fastest =
+                run.find_fastest_loop(until, of.last(), buffers, *kernel, &[STORES], bytes)?;
             prepared.extend(fastest.map(|variant| WorkingSetLoop::new(variant, bytes)));
         }
         run.observer.phase("checking every element");
@@ -441,7 +442,7 @@ impl Scaling {
             }
         }
         run.outcome.measurements.extend(predictions);
-        let missed = miss::misses_in_words(&compared(&run.outcome.measurements));
+        let missed = miss::prediction_errors_in_words(&compared(&run.outcome.measurements));
         run.outcome.notices.extend(missed.map(|text| notice(NoticeId::Contradicted, text)));
         if run.setup.site.machine.processor.write_allocate != Some(true) {
             let text = "whether this processor reads a line before it overwrites it is unknown: predictions assume that \
@@ -480,7 +481,7 @@ impl<'a> PredictionInputs<'a> {
         let time = 1.0 / one_core.value.unwrap_or(f64::NAN);
         let rate_of_all = all.value.unwrap_or(f64::NAN) * counted / moved;
         let rate = ecm::predicted_rate(time, rate_of_all, running, in_all);
-        let times = ecm::LoopTimes::reaching(time, in_all.iter().sum(), rate_of_all);
+        let times = ecm::LoopTimes::from_rate(time, in_all.iter().sum(), rate_of_all);
         let known: CurveConfig = measured.read_config();
         let config = CurveConfig {
             engine: known.engine,
@@ -523,8 +524,8 @@ impl Mode for Scaling {
             names.extend(KERNELS.map(|kernel| figure_name(kernel, *count)));
         }
         let rate = &[Unit::BytesPerSecond];
-        let measured = Figures::new(GAUGE, SCALING, names.clone(), rate).or_like(is_name);
-        vec![measured.limited(true), Figures::new(GAUGE, PREDICTION, names, rate)]
+        let measured = Figures::new(GAUGE, SCALING, names.clone(), rate).with_name_rule(is_name);
+        vec![measured.with_known_limit(true), Figures::new(GAUGE, PREDICTION, names, rate)]
     }
 
     fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
@@ -546,11 +547,11 @@ impl Mode for Scaling {
             // The next thread of the placement is the witness of a pool with a single thread.
             let spare = places.get(*count).and_then(|place| place.first().copied());
             let spare = spare.or(run.setup.spare());
-            pools.push(run.team(&places[..*count], spare)?);
+            pools.push(run.start_place_pool(&places[..*count], spare)?);
         }
         let last = pools.len() - 1;
         let everyone = 0..pools[last].workers();
-        let region = run.map(&mut pools[last], everyone, self.set)?;
+        let region = run.allocate_buffers(&mut pools[last], everyone, self.set)?;
         let mut of = ScalingRun {
             buffers: region.buffers(),
             pools,
@@ -562,7 +563,7 @@ impl Mode for Scaling {
         let first = self.set_up(run, &mut of)?;
         let phase = "measuring all numbers of threads, interleaved";
         let judged =
-            run.samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |number| {
+            run.take_samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |number| {
                 of.turn(number)
             })?;
         self.add_measured(run, &of, &region, &judged);

@@ -468,13 +468,13 @@ fn latency(of: &[CurvesFigure<'_>], section: &mut Section) {
     let several = first != last;
     let columns = curves
         .columns(Unit::Seconds)
-        .known("5 %..95 %", |set| {
+        .right_or_dash("5 %..95 %", |set| {
             let Summary { p05, p95, .. } = curves.at(*set, last)?.0.summary.as_ref()?;
-            let [low, high] = [*p05, *p95].map(|time| ColumnUnit::NANOSECONDS.words(time));
+            let [low, high] = [*p05, *p95].map(|time| ColumnUnit::NANOSECONDS.number_text(time));
             Some(format!("{low}..{high}"))
         })
         .add_if(several, |columns| {
-            columns.known(format!("{first}/{last}"), |set| {
+            columns.right_or_dash(format!("{first}/{last}"), |set| {
                 let ratio = curves.at(*set, first)?.0.value? / curves.at(*set, last)?.0.value?;
                 Some(format!("{ratio:.2}"))
             })
@@ -534,7 +534,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
         .value_or_status("ns", ColumnUnit::NANOSECONDS)
         .values("5 %", ColumnUnit::NANOSECONDS, |(m, _)| Some(m.summary.as_ref()?.p05))
         .values("95 %", ColumnUnit::NANOSECONDS, |(m, _)| Some(m.summary.as_ref()?.p95))
-        .known("x idle", |(m, _)| Some(format!("{:.2}", m.value? / idle?)))
+        .right_or_dash("x idle", |(m, _)| Some(format!("{:.2}", m.value? / idle?)))
         .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)));
     let table = columns.table(steps.iter().copied()).longest_bar(LONGEST_BAR);
     let name = "ns by read rate of the loaders".to_owned();
@@ -556,9 +556,9 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     let knee = knee_rate.and_then(|(m, _)| m.value).filter(|_| is_known);
     let mut guides: Vec<Guide> =
         knee.map(|at| Guide::x(at, "twice the idle latency")).into_iter().collect();
-    guides.extend(
-        idle.map(|idle| Guide::y(idle, format!("idle {} ns", ColumnUnit::NANOSECONDS.words(idle)))),
-    );
+    guides.extend(idle.map(|idle| {
+        Guide::y(idle, format!("idle {} ns", ColumnUnit::NANOSECONDS.number_text(idle)))
+    }));
     section.push(table).gap().push(Chart {
         title: "memory latency under load".to_owned(),
         names: ["rate of the loading threads", ""],

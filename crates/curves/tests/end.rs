@@ -6,7 +6,7 @@ use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_machine::{SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::Machine;
 use nodegauge_measure::{Bytes, Observer};
-use nodegauge_os::{end_request, is_end_requested};
+use nodegauge_os::{end_request_flag, is_end_requested};
 use nodegauge_placement::PlacementRequest;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl Observer for Ending {
     fn phase(&mut self, what: &str) {
         self.seen.push(what.to_owned());
         if what.starts_with(self.phase) {
-            end_request().store(true, Ordering::Relaxed);
+            end_request_flag().store(true, Ordering::Relaxed);
         }
     }
     fn progress(&mut self, _: f64, _: &str) {}

@@ -269,7 +269,7 @@ impl BabelStreamOutput {
             let all = counted(kernels + missing, "kernel");
             format!(
                 "the table has {kernels} of {all}: {}, or only some kernels were selected",
-                printed::CUT
+                printed::POSSIBLY_CUT
             )
         })
     }

@@ -218,7 +218,7 @@ impl Bench {
     pub fn pages(&self) -> Option<PagesConfig> {
         let mut got: BTreeMap<u64, Fraction> = BTreeMap::new();
         for array in &self.arrays {
-            let shares = array.pages.as_ref()?.pages_got().ok()?;
+            let shares = array.pages.as_ref()?.page_size_shares().ok()?;
             for (size, share) in shares {
                 got.entry(size).or_default().0 += share / self.arrays.len() as f64;
             }

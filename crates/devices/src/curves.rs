@@ -160,7 +160,7 @@ impl DeviceCurvePlan {
         let available = match device.free_memory()? {
             Some(free) => free,
             None if info.shares_host_memory => {
-                host_memory::for_arrays(info, host)?.unwrap_or(info.memory)
+                host_memory::array_memory(info, host)?.unwrap_or(info.memory)
             }
             None => info.memory,
         };
@@ -222,8 +222,8 @@ impl CurveDevice {
     ) -> Result<Sample, DeviceError> {
         let times = self.times[number];
         let seconds = match part {
-            CurvePart::Saturated => vec![self.rig.saturated(mix, times)?],
-            CurvePart::Point(share) => self.rig.point(mix, times, SHARES[share])?,
+            CurvePart::Saturated => vec![self.rig.measure_saturated(mix, times)?],
+            CurvePart::Point(share) => self.rig.measure_point(mix, times, SHARES[share])?,
         };
         self.watched.record_state(self.device.state());
         Ok(Sample::from_times(seconds))
@@ -238,7 +238,11 @@ impl PlannedRun for DeviceCurvePlan {
     fn figures(&self, _: &Site) -> Vec<Figures> {
         let names = family::names(self.options.mixes.iter().map(|mix| mix.name()));
         let units = &[Unit::BytesPerSecond, Unit::Seconds];
-        vec![Figures::new(GAUGE, TEST, names, units).or_like(family::is_point).limited(true)]
+        vec![
+            Figures::new(GAUGE, TEST, names, units)
+                .with_name_rule(family::is_point)
+                .with_known_limit(true),
+        ]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -363,7 +367,7 @@ impl MixFigures<'_> {
         let m = Measurement::new(GAUGE, TEST, name, unit);
         let value = |seconds: f64| if is_latency { seconds } else { 1.0 / seconds };
         let m = series.figure(judged, (cell, part), m, quoted, &value)?;
-        Some(series.judged(cell, m.config(config).with_validity(self.validity())))
+        Some(series.judge_figure(cell, m.config(config).with_validity(self.validity())))
     }
 
     /// Returns the index of the cell that measures a quantity of this mix.

@@ -21,7 +21,10 @@ pub(crate) fn remaining(site: &Site) -> Option<Bytes> {
 /// unknown.
 ///
 /// Fails if the remaining memory is too small for the driver to compile loops.
-pub(crate) fn for_arrays(info: &DeviceInfo, left: Option<Bytes>) -> Result<Option<Bytes>, Failure> {
+pub(crate) fn array_memory(
+    info: &DeviceInfo,
+    left: Option<Bytes>,
+) -> Result<Option<Bytes>, Failure> {
     left.map(|left| left_by_driver(&info.id(), left)).transpose()
 }
 

@@ -75,7 +75,7 @@ impl DeviceInfo {
     }
 }
 
-/// State of a device.
+/// State of a device at one time: clocks, memory errors and other processes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ClockState {
     /// Current clock of the compute units.

@@ -72,7 +72,7 @@ impl KernelSource {
 
 /// Returns the kernels that devices run: those that make passes over long arrays.
 pub fn kernels() -> impl Iterator<Item = &'static KernelSpec> {
-    nodegauge_kernels::KERNELS.iter().filter(|spec| spec.in_passes())
+    nodegauge_kernels::KERNELS.iter().filter(|spec| spec.has_pass_loops())
 }
 
 /// Returns the function name of a kernel. Arguments: arrays a, b, c and d, scalar, number of vectors. A reduction

@@ -7,7 +7,7 @@ use crate::config::LinkConfig;
 use crate::driver::{DeviceError, OpenDevice};
 use crate::evidence::DeviceEvidence;
 use crate::info::DeviceInfo;
-use crate::prediction::{PredictedCopies, host_rates};
+use crate::prediction::{PredictedCopies, measure_host_rates};
 use crate::reference::{self, UsersProgram};
 use crate::state::DeviceStates;
 use crate::{GAUGE, drivers, host_memory, nvbandwidth};
@@ -25,13 +25,13 @@ use std::time::Duration;
 
 /// Name of this test in records.
 pub use crate::names::LINKS as TEST;
-pub use crate::names::{ACROSS, TO_DEVICE, TO_HOST};
+pub use crate::names::{DEVICE_TO_DEVICE, TO_DEVICE, TO_HOST};
 /// Name of the figure for simultaneous copies in both directions.
-pub const BOTH: &str = "both_ways";
+pub const BOTH_WAYS: &str = "both_ways";
 /// Suffix of the names of latencies. A latency is the time until the host detects that a small copy is complete.
-pub const LATENCY: &str = "_latency";
+pub const LATENCY_SUFFIX: &str = "_latency";
 /// Prefix of the names of figures that are sums over simultaneous copies of all devices.
-pub const ALL: &str = "all_";
+pub const ALL_PREFIX: &str = "all_";
 /// Maximum size in bytes of copies that are reported as a time instead of a rate.
 const SMALL: u64 = 8;
 /// Default sizes of copies in bytes.
@@ -140,7 +140,7 @@ impl LinkPlan {
             return Ok(sizes);
         }
         let cpu: Vec<CpuId> = nodes.iter().flat_map(|(_, cpus)| cpus).copied().take(1).collect();
-        let rates = host_rates(&cpu, Bytes(sizes.last().copied().unwrap_or(SMALL)))?;
+        let rates = measure_host_rates(&cpu, Bytes(sizes.last().copied().unwrap_or(SMALL)))?;
         let is_given = !self.options.sizes.is_empty();
         let devices = self.devices.len();
         let mut run = PredictedCopies { sizes, devices, nodes: nodes.len(), is_given, rates };
@@ -182,18 +182,19 @@ impl PlannedRun for LinkPlan {
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
-        let mut names: Vec<String> = [TO_DEVICE, TO_HOST, BOTH].map(str::to_owned).to_vec();
+        let mut names: Vec<String> = [TO_DEVICE, TO_HOST, BOTH_WAYS].map(str::to_owned).to_vec();
         if self.devices.len() > 1 {
-            names.extend(names.clone().into_iter().map(|name| format!("{ALL}{name}")));
-            names.push(ACROSS.to_owned());
+            names.extend(names.clone().into_iter().map(|name| format!("{ALL_PREFIX}{name}")));
+            names.push(DEVICE_TO_DEVICE.to_owned());
         }
         let sizes = match self.options.sizes.as_slice() {
             [] => SIZES.to_vec(),
             sizes => sizes.to_vec(),
         };
-        let latencies = [TO_DEVICE, TO_HOST, ACROSS].map(|name| format!("{name}{LATENCY}"));
+        let latencies =
+            [TO_DEVICE, TO_HOST, DEVICE_TO_DEVICE].map(|name| format!("{name}{LATENCY_SUFFIX}"));
         vec![
-            Figures::new(GAUGE, TEST, names, &[Unit::BytesPerSecond]).sized(sizes),
+            Figures::new(GAUGE, TEST, names, &[Unit::BytesPerSecond]).with_sizes(sizes),
             Figures::new(GAUGE, TEST, latencies, &[Unit::Seconds]),
         ]
     }
@@ -271,7 +272,7 @@ impl Stage<'_> {
         let compared: Vec<usize> =
             (0..rig.cells.len()).filter(|cell| rig.cells[*cell].bytes == largest).collect();
         let mut turn = |turn: Turn| -> Result<Vec<Sample>, DeviceError> {
-            let sample = rig.turn(turn.cell)?;
+            let sample = rig.take_sample(turn.cell)?;
             for (device_state, device) in watched.iter_mut().zip(self.devices) {
                 device_state.record_state(device.state());
             }
@@ -282,7 +283,7 @@ impl Stage<'_> {
         let of_cuda: Vec<&DeviceInfo> = infos.filter(|info| is_cuda_device(info)).collect();
         let (names, min) = match self.devices.len() {
             1 => (&[TO_DEVICE, TO_HOST][..], 1),
-            _ => (&[ACROSS][..], 2),
+            _ => (&[DEVICE_TO_DEVICE][..], 2),
         };
         let mut reference = Vec::new();
         if let Some(program) = self.nvbandwidth.filter(|_| of_cuda.len() >= min) {
@@ -322,24 +323,26 @@ impl Stage<'_> {
     fn with_host(&self, device: &Rc<dyn OpenDevice>) -> Result<Rig, DeviceError> {
         let mut rig = Rig::new(self.devices);
         let largest = self.largest();
-        let here = [rig.memory(0, largest)?, rig.memory(0, largest)?];
+        let here = [rig.add_device_buffer(0, largest)?, rig.add_device_buffer(0, largest)?];
         let near = near_node(self.site, device.info(), self.nodes);
         for (at, node) in self.nodes.iter().enumerate() {
             let one = self.nodes.len() == 1;
-            let pageable = rig.host(0, node, one, largest, false)?;
-            let pinned =
-                [rig.host(0, node, one, largest, true)?, rig.host(0, node, one, largest, true)?];
+            let pageable = rig.add_host_buffer(0, node, one, largest, false)?;
+            let pinned = [
+                rig.add_host_buffer(0, node, one, largest, true)?,
+                rig.add_host_buffer(0, node, one, largest, true)?,
+            ];
             let ends = [self.sizes.first(), self.sizes.last()];
             for bytes in self.sizes.iter().filter(|size| at == near || ends.contains(&Some(size))) {
                 for host in [pageable, pinned[0]] {
                     let to = Leg { device: 0, from: End::Host(host), to: End::Device(here[0]) };
                     let back = Leg { device: 0, from: End::Device(here[0]), to: End::Host(host) };
-                    rig.cell(TO_DEVICE, *bytes, vec![to]);
-                    rig.cell(TO_HOST, *bytes, vec![back]);
+                    rig.add_cell(TO_DEVICE, *bytes, vec![to]);
+                    rig.add_cell(TO_HOST, *bytes, vec![back]);
                     if host == pinned[0] && *bytes > SMALL {
                         let other_back =
                             Leg { device: 0, from: End::Device(here[1]), to: End::Host(pinned[1]) };
-                        rig.cell(BOTH, *bytes, vec![to, other_back]);
+                        rig.add_cell(BOTH_WAYS, *bytes, vec![to, other_back]);
                     }
                 }
             }
@@ -356,9 +359,12 @@ impl Stage<'_> {
         for (at, device) in self.devices.iter().enumerate() {
             let node = &self.nodes[near_node(self.site, device.info(), self.nodes)];
             let one = self.nodes.len() == 1;
-            let memories = [rig.memory(at, largest)?, rig.memory(at, largest)?];
-            let pinned =
-                [rig.host(at, node, one, largest, true)?, rig.host(at, node, one, largest, true)?];
+            let memories =
+                [rig.add_device_buffer(at, largest)?, rig.add_device_buffer(at, largest)?];
+            let pinned = [
+                rig.add_host_buffer(at, node, one, largest, true)?,
+                rig.add_host_buffer(at, node, one, largest, true)?,
+            ];
             hosts.push((memories, pinned));
         }
         let mut there = Vec::new();
@@ -374,9 +380,9 @@ impl Stage<'_> {
         let all = 0..self.devices.len();
         let last = self.sizes.last().copied().unwrap_or(SMALL);
         for bytes in both_ends(self.sizes[0], last).into_iter().filter(|size| *size > SMALL) {
-            rig.cell(ALL_NAMES[0], bytes, there.clone());
-            rig.cell(ALL_NAMES[1], bytes, back.clone());
-            rig.cell(ALL_NAMES[2], bytes, both.clone());
+            rig.add_cell(ALL_NAMES[0], bytes, there.clone());
+            rig.add_cell(ALL_NAMES[1], bytes, back.clone());
+            rig.add_cell(ALL_NAMES[2], bytes, both.clone());
         }
         for (from, target) in
             all.clone().flat_map(|from| all.clone().map(move |target| (from, target)))
@@ -391,7 +397,7 @@ impl Stage<'_> {
                     to: End::Device(to_memory),
                 };
                 for bytes in both_ends(SMALL, last) {
-                    rig.cell(ACROSS, bytes, vec![leg]);
+                    rig.add_cell(DEVICE_TO_DEVICE, bytes, vec![leg]);
                 }
             }
         }
@@ -414,7 +420,7 @@ impl Stage<'_> {
             (End::Device(_), End::Device(to)) => Some(self.devices[rig.memories[to].0].info().id()),
             _ => None,
         };
-        let all = cell.name.starts_with(ALL);
+        let all = cell.name.starts_with(ALL_PREFIX);
         let mut validity = Validity::valid();
         if !rig.wrong.is_empty() {
             let ways = rig.wrong.join(", ");
@@ -456,7 +462,7 @@ impl Stage<'_> {
         let moved = cell.bytes as f64 * cell.legs.len() as f64;
         let is_latency = cell.is_latency();
         let m = if is_latency {
-            let name = format!("{}{LATENCY}", cell.name);
+            let name = format!("{}{LATENCY_SUFFIX}", cell.name);
             Measurement::new(GAUGE, TEST, name, Unit::Seconds)
         } else {
             Measurement::new(GAUGE, TEST, cell.name, Unit::BytesPerSecond)
@@ -464,7 +470,7 @@ impl Stage<'_> {
         let m = series.figure(judged, (number, 0), m, Quoted::Median, &|seconds| {
             if is_latency { seconds } else { moved / seconds }
         })?;
-        Some(series.judged(number, m.config(&config).with_validity(validity)))
+        Some(series.judge_figure(number, m.config(&config).with_validity(validity)))
     }
 }
 
@@ -475,5 +481,5 @@ fn both_ends(first: u64, last: u64) -> Vec<u64> {
     ends
 }
 
-/// Names of the sums over all devices, which consist of [`ALL`] and the name of the copy.
+/// Names of the sums over all devices, which consist of [`ALL_PREFIX`] and the name of the copy.
 const ALL_NAMES: [&str; 3] = ["all_host_to_device", "all_device_to_host", "all_both_ways"];

@@ -9,4 +9,4 @@ pub const TO_DEVICE: &str = "host_to_device";
 /// Name of copies from a device to the host.
 pub const TO_HOST: &str = "device_to_host";
 /// Name of copies from a device to another device.
-pub const ACROSS: &str = "device_to_device";
+pub const DEVICE_TO_DEVICE: &str = "device_to_device";

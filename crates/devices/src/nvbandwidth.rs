@@ -6,7 +6,7 @@
 use crate::GAUGE;
 use crate::config::{DeviceConfig, LinkConfig};
 use crate::info::DeviceInfo;
-use crate::names::{ACROSS, LINKS, TO_DEVICE, TO_HOST};
+use crate::names::{DEVICE_TO_DEVICE, LINKS, TO_DEVICE, TO_HOST};
 use nodegauge_gauge::readers::RunMark;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 use nodegauge_measure::{Unit, printed};
@@ -26,7 +26,7 @@ const RUNNING: &str = "Running ";
 const EQUIVALENT_CASES: [(&str, &str); 3] = [
     ("host_to_device_memcpy_ce", TO_DEVICE),
     ("device_to_host_memcpy_ce", TO_HOST),
-    ("device_to_device_memcpy_write_ce", ACROSS),
+    ("device_to_device_memcpy_write_ce", DEVICE_TO_DEVICE),
 ];
 
 /// Test case with its matrix of results.
@@ -288,7 +288,8 @@ impl NvbandwidthOutput {
         };
         let mut validity = Validity::valid();
         if case.is_cut {
-            validity.suspect(format!("the end of the matrix is missing: {}", printed::CUT));
+            validity
+                .suspect(format!("the end of the matrix is missing: {}", printed::POSSIBLY_CUT));
         }
         let same = EQUIVALENT_CASES.iter().find(|(theirs, _)| *theirs == case.name);
         let name = same.map_or(case.name.as_str(), |(_, ours)| ours);

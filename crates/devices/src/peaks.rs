@@ -105,7 +105,9 @@ impl PlannedRun for PeakPlan {
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
-        vec![Figures::new(GAUGE, TEST, [FMA, DGEMM], &[Unit::FlopsPerSecond]).limited(true)]
+        vec![
+            Figures::new(GAUGE, TEST, [FMA, DGEMM], &[Unit::FlopsPerSecond]).with_known_limit(true),
+        ]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -114,7 +116,7 @@ impl PlannedRun for PeakPlan {
         let devices = drivers::open(&self.devices)?;
         let host = host_memory::remaining(site);
         for device in devices.iter().filter(|device| device.info().shares_host_memory) {
-            host_memory::for_arrays(device.info(), host)?;
+            host_memory::array_memory(device.info(), host)?;
         }
         let mut cells: Vec<PeakCell> = Vec::new();
         let all =
@@ -276,7 +278,7 @@ impl PeakCell {
         if let Some(limit) = limit {
             m = m.with_theoretical_limit(limit);
         }
-        Some(series.judged(number, m.with_validity(validity)))
+        Some(series.judge_figure(number, m.with_validity(validity)))
     }
 }
 

@@ -28,7 +28,7 @@ fn rounds(set_up: Duration, round: Duration, policy: &RepetitionPolicy) -> Predi
 }
 
 /// Measures the rates of the host's memory with one worker on each of these CPUs. The workers use at most `max` bytes.
-pub(crate) fn host_rates(cpus: &[CpuId], max: Bytes) -> Result<MemoryRates, Failure> {
+pub(crate) fn measure_host_rates(cpus: &[CpuId], max: Bytes) -> Result<MemoryRates, Failure> {
     let places: Vec<Vec<CpuId>> = cpus.iter().map(|cpu| vec![*cpu]).collect();
     let policy = MemoryPolicy::default();
     Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, max)?)
@@ -50,7 +50,7 @@ impl ArrayRates {
         max: Bytes,
     ) -> Result<Option<Self>, Failure> {
         if info.shares_host_memory {
-            let rates = host_rates(&pairs::core_cpus(&site.topology), max)?;
+            let rates = measure_host_rates(&pairs::core_cpus(&site.topology), max)?;
             return Ok(Some(Self { first_touch: rates.first_touch, rewrite: rates.rewrite }));
         }
         let sheet = || Some(catalog::find(&info.name)?.bandwidth());

@@ -2,7 +2,7 @@
 
 use crate::babelstream::{self, BabelStreamOutput};
 use crate::nvbandwidth::{self, NvbandwidthOutput};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 
 /// Reader of the output of BabelStream.
 pub(crate) struct BabelStreamReader;
@@ -28,7 +28,7 @@ impl Reader for BabelStreamReader {
         babelstream::key_value(text, "Version:")
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let found =
             BabelStreamOutput::read(text).unwrap_or_else(|| Err("it has no title".to_owned()));
         Ok(found?.measurements(None).into())
@@ -59,7 +59,7 @@ impl Reader for NvbandwidthReader {
         nvbandwidth::version(text)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let found =
             NvbandwidthOutput::read(text).unwrap_or_else(|| Err("it has no title".to_owned()));
         Ok(found?.measurements(None, &[]).into())

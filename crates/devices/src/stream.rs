@@ -163,7 +163,7 @@ impl DeviceStreamPlan {
         let available = match device.free_memory()? {
             Some(free) => free,
             None if info.shares_host_memory => {
-                let available = host_memory::for_arrays(info, host)?;
+                let available = host_memory::array_memory(info, host)?;
                 available.map_or(info.memory, |bytes| info.memory.min(bytes))
             }
             None => info.memory,
@@ -274,7 +274,7 @@ impl PlannedRun for DeviceStreamPlan {
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
         let names = self.options.kernels.iter().map(|kernel| kernel.name());
-        vec![Figures::new(GAUGE, TEST, names, &[Unit::BytesPerSecond]).limited(true)]
+        vec![Figures::new(GAUGE, TEST, names, &[Unit::BytesPerSecond]).with_known_limit(true)]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -488,7 +488,7 @@ impl StreamCell {
             if let Some(theoretical) = &theoretical {
                 m = m.with_theoretical_limit(theoretical);
             }
-            Some(series.judged(cell, m.with_validity(validity)))
+            Some(series.judge_figure(cell, m.with_validity(validity)))
         };
         self.loops.iter().enumerate().filter_map(figure).collect()
     }

@@ -1,6 +1,6 @@
 //! Export of figures in the formats of IOzone and gnuplot, for programs that read these formats.
 
-use crate::reference::{COLUMNS, TESTS, USUAL, is_wide};
+use crate::reference::{MAX_COLUMNS, TESTS, USUAL, is_wide};
 use crate::view::{Row, at, cells, rows, select_rows};
 use nodegauge_gauge::view::distinct;
 use nodegauge_measure::record::{Category, Record};
@@ -43,8 +43,8 @@ pub fn iozone(record: &Record) -> String {
         return out;
     }
     let measured = distinct(own.iter().map(|row| row.m.name.as_str()));
-    let more = TESTS[USUAL..COLUMNS].iter().any(|(name, ..)| measured.contains(name));
-    let columns = &TESTS[..if more { COLUMNS } else { USUAL }];
+    let more = TESTS[USUAL..MAX_COLUMNS].iter().any(|(name, ..)| measured.contains(name));
+    let columns = &TESTS[..if more { MAX_COLUMNS } else { USUAL }];
     out.push_str(&HEADER.join("\n"));
     columns[USUAL..].iter().for_each(|(name, ..)| out.push_str(&format!(" {name:>8}")));
     out.push('\n');

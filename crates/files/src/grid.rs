@@ -18,7 +18,7 @@ const CROSSOVER: Bytes = Bytes::mib(16);
 const LARGE_BLOCK: Bytes = Bytes::kib(64);
 
 /// Returns the sizes of a range; each size is twice the previous size.
-pub(crate) fn doubling(range: RangeInclusive<Bytes>) -> Vec<Bytes> {
+pub(crate) fn doubling_sizes(range: RangeInclusive<Bytes>) -> Vec<Bytes> {
     std::iter::successors(Some(*range.start()), |size| size.0.checked_mul(2).map(Bytes))
         .take_while(|size| size <= range.end())
         .collect()
@@ -38,7 +38,7 @@ pub(crate) fn cells(files: &[Bytes], blocks: &[Bytes], skip: bool) -> Vec<CellSi
 
 /// Sorts cells so that the first ones span the grid: first every fourth file size and block size, then every second,
 /// then the others. Within each of these groups, small files come first, because they take little time.
-pub(crate) fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
+pub(crate) fn sort_coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
     let files: BTreeSet<Bytes> = cells.iter().map(|cell| cell.file).collect();
     let blocks: BTreeSet<Bytes> = cells.iter().map(|cell| cell.block).collect();
     cells.sort_by_key(|cell| {
@@ -47,7 +47,8 @@ pub(crate) fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
     cells
 }
 
-/// Returns the group of a size for [`coarse_to_fine`]: 0 for every fourth size, 1 for every second, 2 for the others.
+/// Returns the group of a size for [`sort_coarse_to_fine`]: 0 for every fourth size, 1 for every second, 2 for the
+/// others.
 fn level(sizes: &BTreeSet<Bytes>, size: Bytes) -> u8 {
     match sizes.range(..size).count() {
         i if i.is_multiple_of(4) => 0,
@@ -80,7 +81,7 @@ impl FromStr for SizeList {
                     cursor.error_at(start, "the end of the range is smaller than its start")
                 );
             }
-            sizes.extend(doubling(first..=last));
+            sizes.extend(doubling_sizes(first..=last));
             if !cursor.eat(',') {
                 break;
             }
@@ -96,12 +97,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn automatic(skip: bool) -> Vec<CellSize> {
-        cells(&doubling(FILES), &doubling(BLOCKS), skip)
+        cells(&doubling_sizes(FILES), &doubling_sizes(BLOCKS), skip)
     }
 
     #[test]
     fn automatic_grid_has_the_cells_of_iozone() {
-        assert_eq!((doubling(FILES).len(), doubling(BLOCKS).len()), (14, 13));
+        assert_eq!((doubling_sizes(FILES).len(), doubling_sizes(BLOCKS).len()), (14, 13));
         assert_eq!((automatic(true).len(), automatic(false).len()), (126, 146));
         let cell = |file, block| CellSize { file: Bytes::mib(file), block: Bytes::kib(block) };
         assert!(automatic(true).contains(&cell(16, 4)));
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn first_cells_span_the_grid() {
-        let ordered = coarse_to_fine(automatic(true));
+        let ordered = sort_coarse_to_fine(automatic(true));
         assert_eq!(ordered.len(), 126);
         let first = &ordered[..12];
         let files: Vec<u64> = first.iter().map(|cell| cell.file.0 >> 10).collect();
@@ -135,7 +136,7 @@ mod tests {
                                   blocks in proptest::collection::vec(1u64..1000, 1..20)) {
             let sizes = |list: Vec<u64>| list.into_iter().map(Bytes).collect::<Vec<_>>();
             let all = cells(&sizes(files), &sizes(blocks), false);
-            let mut ordered = coarse_to_fine(all.clone());
+            let mut ordered = sort_coarse_to_fine(all.clone());
             ordered.sort_unstable();
             prop_assert_eq!(ordered, all);
         }

@@ -111,7 +111,12 @@ impl FilesOptions {
     /// Sets sizes and time limits that the user did not set: to those of a quick run if `quick` is true, otherwise to
     /// the defaults. If the number of samples is set, there is no default budget.
     #[must_use]
-    pub fn limited(self, quick: bool, budget: Option<Duration>, limit: Option<Duration>) -> Self {
+    pub fn with_limits(
+        self,
+        quick: bool,
+        budget: Option<Duration>,
+        limit: Option<Duration>,
+    ) -> Self {
         let short = quick.then_some(&QUICK);
         let usual = short.map_or(Self::BUDGET, |short| short.budget);
         let is_unlimited = self.samples.is_some() && budget.is_none();
@@ -190,7 +195,7 @@ fn check(options: &FilesOptions) -> Result<(), Failure> {
     let direct = direct || options.caches.contains(&CacheMode::Direct);
     let refused = [
         (
-            depth > 1 && !engine.queues(),
+            depth > 1 && !engine.has_queue(),
             "a depth above 1 requires an engine that queues requests",
             "--engine uring",
         ),
@@ -228,7 +233,7 @@ fn volume_tasks(
         if options.read_percents.is_empty() { &usual } else { &options.read_percents[..] };
     let mut tasks = Vec::new();
     for cache in caches.iter().copied() {
-        let setup = cache.applied(options.setup);
+        let setup = cache.apply_to(options.setup);
         let cells = fitting_cells(cells(options, cache, root)?, options, cache, volume, notices)?;
         let operations = supported_operations(options, cache, &setup, notices)?;
         let logical = volume.logical_block.unwrap_or(512).max(512);
@@ -253,7 +258,7 @@ fn volume_tasks(
         };
         let mut mixes = operations.clone();
         mixes.retain(|operation| operation.name == "random_mix");
-        for cell in grid::coarse_to_fine(cells) {
+        for cell in grid::sort_coarse_to_fine(cells) {
             let mut here = operations.clone();
             if options.stride.in_blocks(cell.block).is_none() {
                 here.retain(|operation| operation.pattern != AccessPattern::Stride);
@@ -368,9 +373,9 @@ fn cells(
     }
     // IOzone's skip rule applies only to the automatic grid. Sizes that the user gives are always measured.
     let skip = !full && files.is_none() && blocks.is_none();
-    let mut files = files.clone().unwrap_or_else(|| grid::doubling(grid::FILES));
+    let mut files = files.clone().unwrap_or_else(|| grid::doubling_sizes(grid::FILES));
     files.retain(|file| max.is_none_or(|max| *file <= max));
-    let blocks = blocks.clone().unwrap_or_else(|| grid::doubling(grid::BLOCKS));
+    let blocks = blocks.clone().unwrap_or_else(|| grid::doubling_sizes(grid::BLOCKS));
     Ok(grid::cells(&files, &blocks, skip))
 }
 

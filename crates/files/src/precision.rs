@@ -53,7 +53,7 @@ fn deviation(rates: &[f64]) -> f64 {
 }
 
 /// Measures the time for reading the clock.
-pub(crate) fn clock_reading_time(clock: Clock) -> Seconds {
+pub(crate) fn measure_clock_reading_time(clock: Clock) -> Seconds {
     const READINGS: u32 = 1000;
     let start = clock.now();
     let last = (0..READINGS).map(|_| clock.now()).max().unwrap_or(start);
@@ -113,7 +113,7 @@ mod tests {
         let close = [1.0; 10];
         assert_eq!(of(&close, 2.1e-6, &[(1000, 2)]), None);
         assert!(of(&close, 1.9e-6, &[(1000, 2)]).is_some_and(|why| why.contains("clock")));
-        let cost = clock_reading_time(Clock::get()).0;
+        let cost = measure_clock_reading_time(Clock::get()).0;
         assert!((1e-10..1e-4).contains(&cost), "{cost}");
     }
 

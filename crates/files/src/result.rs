@@ -61,8 +61,8 @@ pub(crate) fn measurements(
     measured: &MeasuredSamples,
     clock: Clock,
 ) -> Vec<Measurement> {
-    let overhead = latency::overhead(clock);
-    let reading = precision::clock_reading_time(clock);
+    let overhead = latency::measure_overhead(clock);
+    let reading = precision::measure_clock_reading_time(clock);
     let mut order: Vec<(usize, &(usize, Task))> = plan.tasks.iter().enumerate().collect();
     order.sort_by_key(|(_, (path, task))| (*path, task.cache, task.cell));
     let mut out = Vec::new();

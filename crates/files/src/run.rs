@@ -43,8 +43,9 @@ impl PlannedRun for FilesPlan {
                 blocks.entry(operation.name).or_default().push(task.cell.block.0);
             }
         }
-        let figures =
-            |(name, sizes)| Figures::new(GAUGE, TEST, [name], &[Unit::BytesPerSecond]).sized(sizes);
+        let figures = |(name, sizes)| {
+            Figures::new(GAUGE, TEST, [name], &[Unit::BytesPerSecond]).with_sizes(sizes)
+        };
         blocks.into_iter().map(figures).collect()
     }
 
@@ -94,7 +95,7 @@ pub fn run(
         interrupted: &|| shared.interrupted(),
         deadline: options.budget.map(|_| clock.now() + clock.ticks(unused)),
         seed,
-        reading: precision::clock_reading_time(clock),
+        reading: precision::measure_clock_reading_time(clock),
         spent: vec![Duration::ZERO; tasks.len()],
         share: limits.budget / tasks.len() as u32,
         measured: MeasuredSamples::default(),
@@ -302,5 +303,5 @@ impl Turns<'_> {
 
 /// Returns the size of a latency histogram in memory, and the time for recording one latency.
 pub fn latency_cost() -> (Bytes, Seconds) {
-    (Bytes(latency::MEMORY), latency::overhead(Clock::get()))
+    (Bytes(latency::HISTOGRAM_BYTES), latency::measure_overhead(Clock::get()))
 }

@@ -45,7 +45,7 @@ impl Row<'_> {
     }
 
     /// True if both rows are measurements of the same cell in the same folder and with the same setup.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
+    pub(crate) fn is_comparable(&self, other: &Self) -> bool {
         self.sizes() == other.sizes()
             && self.config.read_percent == other.config.read_percent
             && self.config.cache == other.config.cache
@@ -118,7 +118,8 @@ fn closing(rows: &[&Row<'_>]) -> Option<Section> {
         let mut compared: Vec<(&Row<'_>, &Row<'_>)> = Vec::new();
         for name in distinct(theirs.iter().map(|row| row.m.name.as_str())) {
             let pairs = theirs.iter().filter(|row| row.m.name == name).filter_map(|row| {
-                let same = own.iter().find(|like| like.m.name == name && like.is_like(row))?;
+                let same =
+                    own.iter().find(|like| like.m.name == name && like.is_comparable(row))?;
                 Some((*same, *row))
             });
             compared.extend(pairs.max_by_key(|(_, row)| row.sizes()));
@@ -156,7 +157,7 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
     let mut section = Section::new("files");
     if let Some(first) = rows.first() {
         section.note("files", row_volume_in_words(first, false));
-        tables::brief(rows, &mut section);
+        tables::add_brief_table(rows, &mut section);
         section.doubts(&measurements(rows));
     }
     for notice in record.notices.iter().filter(|notice| notice.gauge == GAUGE) {
@@ -172,19 +173,19 @@ fn add_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
     // An imported record contains only figures of another program.
     let shown = if own.is_empty() { &others } else { &own };
     if shown.iter().any(|row| row.config.parent_rate.is_some()) {
-        tables::workers(shown, section);
+        tables::add_workers_table(shown, section);
         section.picture(one_by_one(shown));
     } else if cells(shown).len() <= FEW {
-        tables::one_by_one(shown, section);
+        tables::add_single_worker_table(shown, section);
         section.picture(one_by_one(shown));
     } else {
-        tables::by_operation(shown, section);
-        plateau::notes(shown, memory, section);
-        heat::maps(shown, how(shown[0]), section);
+        tables::add_operation_table(shown, section);
+        plateau::add_notes(shown, memory, section);
+        heat::add_maps(shown, how(shown[0]), section);
     }
     if !own.is_empty() && !others.is_empty() {
         section.gap();
-        tables::comparison(&own, &others, section);
+        tables::add_comparison_table(&own, &others, section);
     }
     section.doubts(&measurements(group));
 }
@@ -288,7 +289,10 @@ fn how(row: &Row<'_>) -> String {
         (sync == Some(SyncWrites::Dsync), "O_DSYNC"),
         (config.include_close == Some(true), "close timed"),
         (config.include_fsync == Some(true) && !is_fsync, "fsync timed"),
-        (config.dropped_before_reads == Some(true) && !is_fsync, "dropped before reading"),
+        (
+            config.dropped_before_reads == Some(true) && !is_fsync,
+            "page cache dropped before reading",
+        ),
     ];
     let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, words)| (*words).to_owned());
     let workers =

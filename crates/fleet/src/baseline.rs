@@ -18,7 +18,11 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// Fails if the ranking contains no figures.
-pub fn reference(ranking: &Ranking, tool: Tool, written: String) -> Result<Reference, Failure> {
+pub fn make_reference(
+    ranking: &Ranking,
+    tool: Tool,
+    written: String,
+) -> Result<Reference, Failure> {
     let groups: Vec<ReferenceGroup> =
         ranking.groups.iter().map(group).filter(|group| !group.figures.is_empty()).collect();
     if groups.is_empty() {
@@ -39,7 +43,7 @@ fn group(ranked: &RankedGroup) -> ReferenceGroup {
     ReferenceGroup {
         kind: ranked.kind.clone(),
         inventory: ranked.inventory.clone(),
-        nodes: HostList::folded(&nodes),
+        nodes: HostList::fold_names(&nodes),
         measured: ranked.measured.clone(),
         figures: ranked.figures.iter().chain(clock).map(|of| figure(of, left_out)).collect(),
     }
@@ -134,7 +138,7 @@ impl SizedFigure {
 }
 
 /// Describes, for each figure, which loss `check` detects with this reference.
-pub fn powers(reference: &Reference) -> Vec<String> {
+pub fn powers_in_words(reference: &Reference) -> Vec<String> {
     let mut lines = Vec::new();
     for group in &reference.groups {
         for figure in &group.figures {
@@ -146,7 +150,7 @@ pub fn powers(reference: &Reference) -> Vec<String> {
 
 /// Formats a reference as the attribute of a ReFrame check. The names are those of the shipped check,
 /// `docs/examples/reframe_nodegauge.py`. `system` is ReFrame's name of the system and partition.
-pub fn as_reframe(reference: &Reference, system: &str) -> String {
+pub fn reframe_attribute(reference: &Reference, system: &str) -> String {
     let mut text = String::new();
     for group in &reference.groups {
         text.push_str(&format!("# {}: {}\n", group.kind.in_words(), group.inventory.in_words()));
@@ -170,7 +174,7 @@ fn reframe_line(figure: &ReferenceFigure) -> String {
         Better::Lower => format!("None, {deviation:.4}"),
     };
     let name: String = name.replace([' ', ','], "_");
-    let value = scaled.words(figure.value);
+    let value = scaled.number_text(figure.value);
     format!("{}: ({value}, {bounds}, '{scaled}'),  # {}", python(&name), figure.basis)
 }
 
@@ -216,7 +220,7 @@ mod tests {
         let intake = Intake { runs, ..Intake::default() };
         let ranking = Ranking::from_intake(&intake, &RankingOptions::default());
         let tool = Tool { version: "0.1.0".to_owned(), commit: None };
-        reference(&ranking, tool, "2026-11-25T03:00:00Z".to_owned()).unwrap()
+        make_reference(&ranking, tool, "2026-11-25T03:00:00Z".to_owned()).unwrap()
     }
 
     #[test]
@@ -249,13 +253,13 @@ mod tests {
         let figure = &precise.groups[0].figures[0];
         assert!(figure.loss_found.is_some_and(|loss| loss.0 < 0.06), "{figure:?}");
         assert_eq!((figure.needed, figure.size), (None, Some(1 << 27)));
-        assert_eq!(powers(&precise)[0], "triad: finds a loss of 5 %");
+        assert_eq!(powers_in_words(&precise)[0], "triad: finds a loss of 5 %");
         let mut random = fastrand::Rng::with_seed(9);
         let wide = made(runs(|_| 380e9 * (0.7 + 0.6 * random.f64()), 12));
         let varied = &wide.groups[0].figures[0];
         assert!(varied.loss_found.is_some_and(|loss| loss.0 > 0.3), "{varied:?}");
         assert!(varied.needed.is_some_and(|needed| needed.runs > 20), "{varied:?}");
-        let line = &powers(&wide)[0];
+        let line = &powers_in_words(&wide)[0];
         assert!(line.starts_with("triad: cannot find a loss of 10 %, only one of "), "{line}");
         assert!(line.ends_with(" runs of each node would suffice"), "{line}");
         // A reference from an earlier version has none of these values.
@@ -280,7 +284,7 @@ mod tests {
 
     #[test]
     fn reframe_reference_uses_the_names_of_the_check() {
-        let text = as_reframe(&made(runs(|_| 380e9, 9)), "daint:mc");
+        let text = reframe_attribute(&made(runs(|_| 380e9, 9)), "daint:mc");
         assert!(
             text.contains("    'daint:mc': {\n        'triad': (380.0, -0.0400, None, 'GB/s'),")
         );
@@ -292,6 +296,6 @@ mod tests {
     fn reference_requires_figures() {
         let ranking = Ranking::from_intake(&Intake::default(), &RankingOptions::default());
         let tool = Tool { version: "0".to_owned(), commit: None };
-        assert!(reference(&ranking, tool, String::new()).is_err());
+        assert!(make_reference(&ranking, tool, String::new()).is_err());
     }
 }

@@ -12,7 +12,7 @@ use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
 use nodegauge_analysis::slow::power::{PeerVerdict, Peers, Power};
-use nodegauge_analysis::slow::{Components, RobustSpread};
+use nodegauge_analysis::slow::{RobustSpread, SpreadComponents};
 use nodegauge_measure::record::{EventCount, Finding, HardwareEvent, Machine, Severity};
 use nodegauge_measure::{Bytes, Fraction};
 use serde::{Deserialize, Serialize};
@@ -193,7 +193,7 @@ impl FigureBound {
         let median = key.value_at_share(median.exp(), 1.0);
         let practical = key.practical_limit();
         let min = practical.0.max(1.0 - (-SIGMAS * spread).exp()).min(0.5);
-        let spread = Components { nodes: None, runs: Some(spread) };
+        let spread = SpreadComponents { nodes: None, runs: Some(spread) };
         let peers = Peers { spread, nodes: 1, runs: values.len() };
         Some(Self {
             value: median,

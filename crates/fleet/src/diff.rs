@@ -101,7 +101,7 @@ pub struct Changes<'a> {
 }
 
 /// Returns the differences between nodes and their earlier records.
-pub fn earlier_differences<'a>(
+pub fn differences_from_earlier<'a>(
     earlier: &'a NewestRuns<'a>,
     now: &'a NewestRuns<'a>,
 ) -> Changes<'a> {
@@ -132,7 +132,7 @@ pub fn earlier_differences<'a>(
 
 fn folded(hosts: &[&str]) -> String {
     let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
-    HostList::folded(&hosts)
+    HostList::fold_names(&hosts)
 }
 
 fn difference(hosts: &[&str], path: &str, value: &str, usual: &str) -> FactDifference {
@@ -277,12 +277,12 @@ mod tests {
         assert_eq!(found.len(), 3);
         let before = runs(&[(8, "6.1"); 5]);
         let earlier = NewestRuns::from_intake(&before);
-        let changes = texts(&earlier_differences(&earlier, &newest).found);
+        let changes = texts(&differences_from_earlier(&earlier, &newest).found);
         assert!(changes.contains(&"n[3-4] kernel: 6.1 | 6.2".to_owned()), "{changes:?}");
-        assert!(earlier_differences(&newest, &newest).found.is_empty());
+        assert!(differences_from_earlier(&newest, &newest).found.is_empty());
         let first = runs(&[(8, "6.1")]);
         let of_one = NewestRuns::from_intake(&first);
-        let of_others = earlier_differences(&of_one, &newest);
+        let of_others = differences_from_earlier(&of_one, &newest);
         let shown = format!("{:?}", page(&newest, &[], Some(&of_others)));
         assert!(shown.contains("no earlier record of n[1-4]"), "{shown}");
     }

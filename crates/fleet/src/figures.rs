@@ -213,9 +213,9 @@ fn figure(m: &Measurement, name: String) -> Option<NodeFigure> {
     }
     let reasons = &m.validity.reasons;
     let is_suspect = m.validity.status == Status::Suspect;
-    let size_doubt = reasons.iter().find(|reason| stream_rule::is_below_rule(reason));
+    let size_doubt = reasons.iter().find(|reason| stream_rule::is_below_rule_reason(reason));
     let size_doubt = size_doubt.filter(|_| is_suspect).cloned();
-    let other = reasons.iter().find(|reason| !stream_rule::is_below_rule(reason)).cloned();
+    let other = reasons.iter().find(|reason| !stream_rule::is_below_rule_reason(reason)).cloned();
     let doubt = match &size_doubt {
         _ if !is_suspect => None,
         Some(_) => other,

@@ -76,7 +76,7 @@ impl FleetFolder {
 
     /// Moves the newest record of a node into the state folder if the run was interrupted, because an incomplete record
     /// does not count. Returns true if the record was moved.
-    pub fn move_incomplete(&self, host: &str) -> bool {
+    pub fn move_incomplete_record(&self, host: &str) -> bool {
         let record = self.record_path(host, self.record_count(host).max(1));
         let bytes =
             nodegauge_os::read_file(&record, nodegauge_os::MAX_TEXT_BYTES).unwrap_or_default();
@@ -162,8 +162,8 @@ mod tests {
             (folder.record_count("n1"), folder.record_count("n2"), folder.record_count("n3")),
             (2, 0, 0)
         );
-        assert!(folder.move_incomplete("n1"));
-        assert!(!folder.move_incomplete("n1") && !folder.move_incomplete("n2"));
+        assert!(folder.move_incomplete_record("n1"));
+        assert!(!folder.move_incomplete_record("n1") && !folder.move_incomplete_record("n2"));
         assert_eq!(folder.record_count("n1"), 1);
         assert!(folder.state_path("n1.interrupted.json").is_file());
         let mut options = RankingOptions::default();

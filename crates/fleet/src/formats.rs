@@ -27,7 +27,7 @@ const COLUMNS: [&str; 13] = [
     "runs",
 ];
 
-/// Returns one line per node and figure.
+/// Returns the ranking as CSV, with one line per node and figure.
 pub fn csv(ranking: &Ranking) -> String {
     let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
     for (number, group) in ranking.groups.iter().enumerate() {
@@ -114,13 +114,13 @@ pub fn json(ranking: &Ranking) -> Value {
 
 /// Returns the nodes with a verdict as a host list.
 fn folded(ranking: &Ranking, verdict: RankVerdict) -> String {
-    HostList::folded(&ranking.hosts(verdict))
+    HostList::fold_names(&ranking.hosts(verdict))
 }
 
 /// Returns the slow nodes as a host list for `--exclude`; empty if there are none.
 pub fn exclude_list(ranking: &Ranking) -> String {
     let (valid, _) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
-    if valid.is_empty() { String::new() } else { format!("{}\n", HostList::folded(&valid)) }
+    if valid.is_empty() { String::new() } else { format!("{}\n", HostList::fold_names(&valid)) }
 }
 
 /// Returns the names of slow nodes that are invalid in the grammar of [`HostList`], so that lists for other programs
@@ -138,7 +138,7 @@ fn slow_by_reason(ranking: &Ranking) -> Vec<(String, String)> {
         let hosts: Vec<String> = nodes.iter().map(|node| node.host.clone()).collect();
         let (valid, _) = HostList::partition(&hosts);
         if !valid.is_empty() {
-            found.push((HostList::folded(&valid), plain(&reason)));
+            found.push((HostList::fold_names(&valid), plain(&reason)));
         }
     }
     found

@@ -178,7 +178,7 @@ impl Intake {
             self.reject(text.source.clone(), text.node.clone(), EMPTY.to_owned());
             return;
         }
-        let parts = tools::by_node(content).unwrap_or_else(|| lines::by_node(content));
+        let parts = tools::split_by_node(content).unwrap_or_else(|| lines::split_by_node(content));
         if parts.is_empty() {
             self.add_node_output(text, content, selection);
             return;
@@ -302,7 +302,7 @@ impl Intake {
         }
     }
 
-    /// Adds records of the history.
+    /// Adds a record of the history.
     pub fn add_saved(&mut self, record: &Record, selection: &FigureSelection<'_>) {
         let text = Text {
             source: format!("run {}", record.id),

@@ -66,7 +66,7 @@ impl<'a> Names<'a> {
                 continue;
             }
             let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
-            let folded = HostList::folded(&labels);
+            let folded = HostList::fold_names(&labels);
             remarks.push(format!(
                 "the records of {folded} have the same host name, {host}: nodes are named by their files or line prefixes"
             ));

@@ -112,7 +112,7 @@ fn conclusion(ranking: &Ranking) -> Option<String> {
             Some(format!("{good} of {nodes} {verb} good, none is slow{rest}."))
         }
         1 => Some(format!("1 of {nodes} is slow: {}{rest}.", slow.join(", "))),
-        n => Some(format!("{n} of {nodes} are slow: {}{rest}.", HostList::folded(&slow))),
+        n => Some(format!("{n} of {nodes} are slow: {}{rest}.", HostList::fold_names(&slow))),
     }
 }
 
@@ -156,7 +156,7 @@ fn group_section(group: &RankedGroup, all: bool) -> Section {
     for (differences, nodes) in split {
         let hosts: Vec<String> = nodes.iter().map(|node| node.host.clone()).collect();
         let words: Vec<String> = differences.iter().map(|one| one.in_words()).collect();
-        section.note("differs", format!("{}: {}", HostList::folded(&hosts), words.join("; ")));
+        section.note("differs", format!("{}: {}", HostList::fold_names(&hosts), words.join("; ")));
     }
     section
 }
@@ -184,11 +184,11 @@ fn columns(group: &RankedGroup) -> ColumnList<'_, RankedNode> {
                 None => "-".into(),
             },
         )
-        .known("of median", |node| Some(tenths(deciding(node)?.share)))
+        .right_or_dash("of median", |node| Some(tenths(deciding(node)?.share)))
         // Without a spread, deviations would be huge.
-        .known("z", |node| Some(format!("{:.1}", deciding(node)?.z?.clamp(-99.9, 99.9))))
+        .right_or_dash("z", |node| Some(format!("{:.1}", deciding(node)?.z?.clamp(-99.9, 99.9))))
         .add_if(has_reference, |columns| {
-            columns.known("of ref", |node| Some(tenths(deciding(node)?.reference_share?)))
+            columns.right_or_dash("of ref", |node| Some(tenths(deciding(node)?.reference_share?)))
         })
         .right("runs", |node| node.runs.to_string())
 }
@@ -260,7 +260,7 @@ fn lists(ranking: &Ranking) -> Section {
     for verdict in [RankVerdict::Slow, RankVerdict::Suspect, RankVerdict::Unknown] {
         let hosts = ranking.hosts(verdict);
         if !hosts.is_empty() {
-            let note = Note::new(verdict.name(), HostList::folded(&hosts)).tone(tone(verdict));
+            let note = Note::new(verdict.name(), HostList::fold_names(&hosts)).tone(tone(verdict));
             section.push(note);
         }
     }
@@ -272,7 +272,7 @@ fn lists(ranking: &Ranking) -> Section {
     }
     for (why, nodes) in grouped(&ranking.missing, |(_, why)| why.as_str()) {
         let hosts: Vec<String> = nodes.iter().map(|(host, _)| host.clone()).collect();
-        let text = format!("{}: {why}", HostList::folded(&hosts));
+        let text = format!("{}: {why}", HostList::fold_names(&hosts));
         section.push(Note::new("missing", text).tone(Tone::Warning));
     }
     for rejected in ranking.rejected.iter().take(MAX_REJECTED) {
@@ -298,9 +298,9 @@ fn statistics(group: &RankedGroup) -> Section {
     let columns = ColumnList::<FigureStatistics>::new()
         .left("figure", |of| of.key.title())
         .right("median", |of| TableCell::in_words(of.median, of.key.unit))
-        .known("spread", |of| (of.nodes > 1).then(|| Fraction(of.spread).to_string()))
-        .known("of nodes", |of| Some(Fraction(of.components.nodes?).to_string()))
-        .known("of runs", |of| Some(Fraction(of.components.runs?).to_string()))
+        .right_or_dash("spread", |of| (of.nodes > 1).then(|| Fraction(of.spread).to_string()))
+        .right_or_dash("of nodes", |of| Some(Fraction(of.components.nodes?).to_string()))
+        .right_or_dash("of runs", |of| Some(Fraction(of.components.runs?).to_string()))
         .right("limit", |of| Fraction(of.loss_limit()).to_string())
         .left("judged by", judge);
     section.push(columns.table(&group.figures));

@@ -17,7 +17,7 @@ use crate::names::Names;
 use crate::node::NodeRun;
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
 use nodegauge_analysis::slow::power::{PeerVerdict, Power};
-use nodegauge_analysis::slow::{self, Components, MIN_NODES, NodeGroup, RobustSpread};
+use nodegauge_analysis::slow::{self, MIN_NODES, NodeGroup, RobustSpread, SpreadComponents};
 use nodegauge_measure::Fraction;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -104,7 +104,7 @@ pub struct FigureStatistics {
     /// Relative standard deviation of the values of the nodes.
     pub spread: f64,
     /// Spread between nodes, and spread between runs of one node.
-    pub components: Components,
+    pub components: SpreadComponents,
     /// Number of nodes that have the figure.
     pub nodes: usize,
     /// Number of runs that have the figure.

@@ -5,7 +5,7 @@
 
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
-use nodegauge_analysis::slow::Components;
+use nodegauge_analysis::slow::SpreadComponents;
 use nodegauge_analysis::slow::power::{MeasuredNodes, Peers, Power};
 use nodegauge_measure::record::{Machine, Tool};
 use nodegauge_measure::{Failure, Fraction, legible};
@@ -81,7 +81,7 @@ pub struct ReferenceFigure {
 impl ReferenceFigure {
     /// Returns the power of the judgement of a node by the better median of `runs` runs.
     pub fn power(&self, runs: usize) -> Power {
-        let spread = Components {
+        let spread = SpreadComponents {
             nodes: self.spread_nodes.map(|spread| spread.0),
             runs: self.spread_runs.map(|spread| spread.0),
         };

@@ -72,7 +72,7 @@ pub fn record_command(program: &str, command: &[String], record: &str) -> Comman
 pub fn script_text(tool: FleetTool, nodes: &[String], folder: &str, command: &[String]) -> String {
     let measure = record_command("nodegauge", command, "-");
     // Brackets are quoted because shells expand them, and zsh fails if no file matches.
-    let folded = CommandLine::new(HostList::folded(nodes), []).to_string();
+    let folded = CommandLine::new(HostList::fold_names(nodes), []).to_string();
     let quoted = CommandLine::new(folder, []).to_string();
     let make = format!("mkdir -p {quoted}\n");
     // Programs that pass the command to a shell on the node get it as one quoted word.

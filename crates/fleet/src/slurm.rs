@@ -149,11 +149,11 @@ fn answer(program: &str, words: Vec<String>, until: SlurmDeadline) -> Result<Str
         .hint("check that Slurm's controller answers, e.g. scontrol ping"))
 }
 
-/// Returns the states of all nodes of a partition; `None` means the default partition.
+/// Asks Slurm for the states of all nodes of a partition; `None` means the default partition.
 ///
 /// # Errors
 /// Fails if the program of Slurm fails.
-pub fn nodes(
+pub fn query_nodes(
     partition: Option<&str>,
     until: SlurmDeadline,
 ) -> Result<BTreeMap<String, NodeState>, Failure> {
@@ -210,11 +210,11 @@ fn node_state(word: &str) -> NodeState {
     }
 }
 
-/// Returns the jobs with the name `name`, by identifier.
+/// Asks Slurm for the jobs with the name `name`. Returns them by identifier.
 ///
 /// # Errors
 /// Fails if the program of Slurm fails.
-pub fn queue(name: &str, until: SlurmDeadline) -> Result<HashMap<String, QueuedJob>, Failure> {
+pub fn query_jobs(name: &str, until: SlurmDeadline) -> Result<HashMap<String, QueuedJob>, Failure> {
     let words = ["--noheader", "--states=all", "--format=%i|%T|%n|%r"].map(str::to_owned);
     let words = words.into_iter().chain([format!("--name={name}")]).collect();
     let text = answer("squeue", words, until)?;

@@ -3,7 +3,7 @@
 //! A gauge measures a single host. Each figure of a host has the key `host`; sums over hosts have the key `hosts`. The
 //! machine of the record is the first host.
 
-use crate::view::sentence::{capital, doubted};
+use crate::view::sentence::{capitalise, mark_doubted};
 use crate::view::{ColumnList, Note, Picture, Section, Step, Table, TableCell, Tone, grouped};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::slow::power::Power;
@@ -304,7 +304,7 @@ impl<'r> HostRanking<'r> {
     }
 
     /// Returns the names of the hosts with this verdict, worst first; for `None`, those of the hosts without a value.
-    pub fn with_verdict(&self, verdict: Option<GroupVerdict>) -> Vec<&'r str> {
+    pub fn names_with_verdict(&self, verdict: Option<GroupVerdict>) -> Vec<&'r str> {
         self.hosts
             .iter()
             .rev()
@@ -315,7 +315,7 @@ impl<'r> HostRanking<'r> {
 
     /// Returns the names of the hosts to leave out if the user requests it, worst first: slow hosts and hosts without a
     /// value. With too few hosts for a verdict, hosts below the practical limit replace the slow ones.
-    pub fn excluded(&self) -> Vec<&'r str> {
+    pub fn hosts_to_exclude(&self) -> Vec<&'r str> {
         let hosts = self.hosts.iter().rev();
         hosts.filter(|host| host.is_worse()).map(|host| host.name).collect()
     }
@@ -333,7 +333,7 @@ impl<'r> HostRanking<'r> {
         ColumnList::<RankedHost<'r>>::new()
             .left("host", |host| host.name)
             .right(what, RankedHost::cell)
-            .known("of median", |host| host.of_median.map(|of| Fraction(of).in_tenths()))
+            .right_or_dash("of median", |host| host.of_median.map(|of| Fraction(of).in_tenths()))
             .each(further_names(record, lead), String::clone, |host, name| {
                 host.other_figure(record, &lead.test, name).map_or_else(|| "-".into(), cell)
             })
@@ -348,10 +348,10 @@ impl<'r> HostRanking<'r> {
         let all = counted(self.group.nodes, "host");
         let known = || self.hosts.iter().filter(|host| host.verdict.is_some());
         let is_suspect = known().any(|host| host.figure.validity.status == Status::Suspect);
-        let median = doubted(&lead.unit.in_words(self.median), is_suspect);
+        let median = mark_doubted(&lead.unit.in_words(self.median), is_suspect);
         let limit = self.group.practical.in_whole_percent();
-        let slow = self.with_verdict(Some(GroupVerdict::Slow));
-        let below = self.with_verdict(Some(GroupVerdict::Below));
+        let slow = self.names_with_verdict(Some(GroupVerdict::Slow));
+        let below = self.names_with_verdict(Some(GroupVerdict::Below));
         if let [one] = slow.as_slice() {
             return format!("One of {all} is slow in {name}: {one}; the median is {median}");
         }
@@ -370,14 +370,14 @@ impl<'r> HostRanking<'r> {
         }
         if let Some(obstacle) = Obstacle::among(known().map(|host| host.figure)) {
             let text = obstacle.cannot_tell(&format!("whether one of {all} is slow in {name}"));
-            return capital(&format!("{text}; the median is {median}"));
+            return capitalise(&format!("{text}; the median is {median}"));
         }
         let Some(power) = &self.power else {
             return format!(
                 "None of {all} is more than {limit} worse than the median in {name}, {median}"
             );
         };
-        let undecided = self.with_verdict(Some(GroupVerdict::Undecided));
+        let undecided = self.names_with_verdict(Some(GroupVerdict::Undecided));
         let reason = match undecided.as_slice() {
             _ if !power.suffices() => power.in_words(),
             [] => {
@@ -391,7 +391,7 @@ impl<'r> HostRanking<'r> {
                 format!("a loss of {sought} is not excluded for {}", hosts.join(", "))
             }
         };
-        capital(&format!(
+        capitalise(&format!(
             "{CANNOT_TELL} whether one of {all} is slow in {name}: {reason}; the median is {median}"
         ))
     }
@@ -401,19 +401,19 @@ impl<'r> HostRanking<'r> {
         let all = counted(self.group.nodes, "host");
         let limit = self.group.loss_limit().in_whole_percent();
         let mut notes = Vec::new();
-        let slow = self.with_verdict(Some(GroupVerdict::Slow)).join(", ");
+        let slow = self.names_with_verdict(Some(GroupVerdict::Slow)).join(", ");
         if !slow.is_empty() {
             let text = format!("{slow} (more than {limit} worse than the median of {all})");
             notes.push(Note::new("slow", text).tone(Tone::Warning));
         }
-        let below = self.with_verdict(Some(GroupVerdict::Below)).join(", ");
+        let below = self.names_with_verdict(Some(GroupVerdict::Below)).join(", ");
         if !below.is_empty() {
             let text = format!(
                 "{below} (more than {limit} worse than the median of {all}; a verdict needs {MIN_NODES} hosts)"
             );
             notes.push(Note::new("below", text).tone(Tone::Warning));
         }
-        let undecided = self.with_verdict(Some(GroupVerdict::Undecided)).join(", ");
+        let undecided = self.names_with_verdict(Some(GroupVerdict::Undecided)).join(", ");
         if let Some(power) = self.power.as_ref().filter(|_| !undecided.is_empty()) {
             let sought = power.sought.in_whole_percent();
             let text = format!("{undecided} (a loss of {sought} is not excluded)");
@@ -422,7 +422,7 @@ impl<'r> HostRanking<'r> {
         if let Some(power) = &self.power {
             notes.push(Note::new("power", power.in_words()));
         }
-        let without = self.with_verdict(None).join(", ");
+        let without = self.names_with_verdict(None).join(", ");
         if !without.is_empty() {
             notes.push(Note::new("no figure", without).tone(Tone::Warning));
         }
@@ -472,7 +472,7 @@ pub fn conclusion(record: &Record, gauge: &str, registry: &Registry) -> Option<S
     let ranking = HostRanking::from_record(record, gauge, registry)?;
     judged_value(ranking.hosts[0].figure)?;
     let sentence = ranking.sentence();
-    let without = ranking.with_verdict(None);
+    let without = ranking.names_with_verdict(None);
     Some(match without.as_slice() {
         [] => sentence,
         [one] => format!("{sentence}; {one} has no figure"),
@@ -583,9 +583,9 @@ mod tests {
         assert_eq!(names, ["n4", "n1", "n2", "n3"]);
         assert!((ranking.median - 100e9).abs() < 1.0);
         assert!((ranking.spread - 0.21).abs() < 1e-9);
-        assert_eq!(ranking.excluded(), ["n3", "n2"]);
-        assert_eq!(ranking.with_verdict(Some(GroupVerdict::Below)), ["n2"]);
-        assert_eq!(ranking.with_verdict(None), ["n3"]);
+        assert_eq!(ranking.hosts_to_exclude(), ["n3", "n2"]);
+        assert_eq!(ranking.names_with_verdict(Some(GroupVerdict::Below)), ["n2"]);
+        assert_eq!(ranking.names_with_verdict(None), ["n3"]);
         let section = section(&record, "memory", &Registry::default()).unwrap();
         let text = format!("{section:?}");
         for reported in
@@ -620,7 +620,7 @@ mod tests {
         let ranked: Vec<(&str, &str)> =
             ranking.hosts.iter().map(|host| (host.name, host.figure.name.as_str())).collect();
         assert_eq!(ranked, [("n1", "1073741824"), ("n2", "1073741824")]);
-        assert_eq!(ranking.excluded(), ["n2"]);
+        assert_eq!(ranking.hosts_to_exclude(), ["n2"]);
         let section = section(&record, "memory", &Registry::default()).unwrap();
         assert!(format!("{section:?}").contains("latency 1 GiB"), "{section:?}");
     }
@@ -687,7 +687,7 @@ mod tests {
             let record = record_of(hosts, share, spread, is_suspect);
             let case = format!("{hosts} hosts, {share}, spread {spread}");
             let ranking = HostRanking::from_record(&record, "memory", &registry).unwrap();
-            assert_eq!(ranking.excluded().join(" "), excluded, "{case}");
+            assert_eq!(ranking.hosts_to_exclude().join(" "), excluded, "{case}");
             let text = conclusion(&record, "memory", &registry).unwrap();
             assert!(text.contains(words), "{case}: {text}");
         }

@@ -32,7 +32,7 @@ use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, FailureKind, Notice, NoticeId, Observer, Outcome, clock};
 use nodegauge_placement::Environment;
 use readers::Reader;
-use roofline::{CeilingsAsk, NoPoint, RooflinePoint};
+use roofline::{CeilingsRequest, NoPoint, RooflinePoint};
 use std::time::Duration;
 use view::{Reach, Section};
 
@@ -322,7 +322,7 @@ pub trait Gauge: Sync {
     fn ceilings(
         &self,
         site: &Site,
-        ask: &CeilingsAsk<'_>,
+        ask: &CeilingsRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let _ = (site, ask);
         Ok(None)

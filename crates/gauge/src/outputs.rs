@@ -159,7 +159,7 @@ impl OutputFigures {
     pub fn finish(mut self, missing: Option<&str>) -> PrintedRun {
         if let Some(missing) = missing {
             for m in &mut self.all {
-                m.validity.suspect(format!("{missing}: {}", printed::CUT));
+                m.validity.suspect(format!("{missing}: {}", printed::POSSIBLY_CUT));
             }
         }
         self.all.into()

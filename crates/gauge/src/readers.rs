@@ -75,7 +75,7 @@ pub trait Reader: Sync {
     /// Parses the output of a run.
     ///
     /// Fails if the text has no figures, or if they are ambiguous.
-    fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput>;
+    fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput>;
 }
 
 /// Information about a run in addition to its output.
@@ -136,9 +136,9 @@ impl From<Vec<Measurement>> for PrintedRun {
 
 impl PrintedRun {
     /// Returns the reason to assume that the output is truncated; `None` if it appears to be complete.
-    pub fn cut(&self) -> Option<&str> {
+    pub fn cut_reason(&self) -> Option<&str> {
         let reasons = self.measurements.iter().flat_map(|m| &m.validity.reasons);
-        reasons.map(String::as_str).find(|reason| reason.contains(printed::CUT))
+        reasons.map(String::as_str).find(|reason| reason.contains(printed::POSSIBLY_CUT))
     }
 }
 
@@ -156,7 +156,7 @@ pub struct ReadRun {
     /// True if the run has more than [`LONGEST_RUN`] bytes, of which only the first are read.
     pub is_overlong: bool,
     /// Figures of the run.
-    pub printed: Result<PrintedRun, UnreadOutput>,
+    pub printed: Result<PrintedRun, RefusedOutput>,
 }
 
 impl ReadRun {
@@ -172,7 +172,7 @@ impl ReadRun {
 
 /// Reason why the output of a recognised program is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnreadOutput {
+pub struct RefusedOutput {
     /// Problem as a predicate of the text: `has a table of STREAM that cannot be read`; `None` if the cause is
     /// sufficient.
     pub problem: Option<&'static str>,
@@ -186,13 +186,13 @@ pub struct UnreadOutput {
 const WHOLE: &str = "give a file with the complete output of one of these programs";
 
 /// Creates the error of an incomplete output from its cause.
-impl From<String> for UnreadOutput {
+impl From<String> for RefusedOutput {
     fn from(cause: String) -> Self {
         Self { problem: None, cause, hint: "give the complete output of the run".to_owned() }
     }
 }
 
-impl UnreadOutput {
+impl RefusedOutput {
     /// Converts the error to a failure. `shown` is the name of the text, and `run` describes the run in it.
     pub fn into_failure(self, shown: &str, run: &str) -> Failure {
         let problem = match self.problem {
@@ -337,8 +337,8 @@ const BATCH: usize = 1 << 20;
 
 /// Converts each run of an input, and calls `visit` with the results in the order of the runs' first lines. If a
 /// launcher prefixed the lines with ranks, the order is that of the runs' last lines; [`RunPosition`] still numbers the
-/// runs by their first lines. Runs are parsed and converted on all CPUs. Only [`BATCH`] bytes, or one run per rank, are in
-/// memory. Figures that are too large or not positive have no value.
+/// runs by their first lines. Runs are parsed and converted on all CPUs. Only about 1 MiB of text, or one run per rank,
+/// is in memory. Figures that are too large or not positive have no value.
 ///
 /// # Errors
 /// Fails before the first run if the input has no run of a known program, if the lines of two runs are mixed, or if the
@@ -395,14 +395,14 @@ fn read_run(reader: &dyn Reader, part: &parts::RunText<'_>, context: &ReadContex
         if part.is_overlong {
             let cause =
                 format!("{} (only its first {} MiB were read)", unread.cause, LONGEST_RUN >> 20);
-            return UnreadOutput { cause, ..unread };
+            return RefusedOutput { cause, ..unread };
         }
         if line == 1 || !unread.cause.contains("line ") {
             return unread;
         }
         if line > COUNTED_BEFORE {
             let cause = format!("{} (counted from line {line})", unread.cause);
-            return UnreadOutput { cause, ..unread };
+            return RefusedOutput { cause, ..unread };
         }
         // Errors contain line numbers. Empty lines before the run make them line numbers of the whole text.
         let padded = "\n".repeat(line - 1) + text;
@@ -418,10 +418,10 @@ fn read_figures(
     reader: &dyn Reader,
     text: &str,
     context: &ReadContext<'_>,
-) -> Result<PrintedRun, UnreadOutput> {
+) -> Result<PrintedRun, RefusedOutput> {
     reader.read(text, context).and_then(|mut run| {
         if run.measurements.is_empty() {
-            return Err(UnreadOutput::from("it contains no figures".to_owned()));
+            return Err(RefusedOutput::from("it contains no figures".to_owned()));
         }
         for measurement in &mut run.measurements {
             if measurement.value.is_some_and(|value| !printed::is_figure(value)) {

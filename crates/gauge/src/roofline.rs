@@ -54,7 +54,7 @@ pub struct CeilingsPart<'a> {
 
 /// Request for a gauge's part of a roofline.
 #[derive(Clone, Copy)]
-pub struct CeilingsAsk<'a> {
+pub struct CeilingsRequest<'a> {
     /// Groups of threads, measured one after another.
     pub parts: &'a [CeilingsPart<'a>],
     /// Memory policy of the threads.

@@ -145,7 +145,7 @@ impl Series {
             return Ok(());
         }
         match self.failure() {
-            Some(failure) if !self.schedule.has_counted() => Err(failure.clone()),
+            Some(failure) if !self.schedule.has_any_counted_sample() => Err(failure.clone()),
             _ => Ok(()),
         }
     }
@@ -229,7 +229,7 @@ impl Series {
 
     /// Applies the rule of doubt to a figure. The figure of a lost cell becomes invalid, with the reason.
     #[must_use]
-    pub fn judged(&self, cell: usize, m: Measurement) -> Measurement {
+    pub fn judge_figure(&self, cell: usize, m: Measurement) -> Measurement {
         let mut validity = m.validity.clone();
         if let Some(failure) = self.cell_failure(cell) {
             validity.invalid(lost_in_words(failure));
@@ -255,9 +255,9 @@ impl Series {
                 for doubt in regime.doubts(cell, part, regime.is_guest()) {
                     m.doubt(Status::Suspect, doubt);
                 }
-                Some(self.judged(cell, m))
+                Some(self.judge_figure(cell, m))
             }
-            None => self.cell_failure(cell).map(|_| self.judged(cell, m)),
+            None => self.cell_failure(cell).map(|_| self.judge_figure(cell, m)),
         }
     }
 

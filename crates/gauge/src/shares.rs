@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unused_budget_is_passed_to_other_gauges() {
+    fn shares_of_the_budget_never_exceed_it() {
         let seconds = Duration::from_secs_f64;
         // The fourth gauge measures nothing in this command.
         let usual = [10.0, 8.0, 3.0, 0.0, 4.0].map(seconds).to_vec();

@@ -65,7 +65,7 @@ impl HistoryError {
     }
 
     /// Creates the error for a database for which the permission for `access` is missing.
-    pub(crate) fn closed(path: &Path, access: Access, cause: impl Display) -> Self {
+    pub(crate) fn not_permitted(path: &Path, access: Access, cause: impl Display) -> Self {
         let hint = match access {
             Access::Read => "use --db FILE with a file that you can read",
             Access::Write => "use --no-save, or --db FILE in a folder that you can write to",
@@ -110,7 +110,8 @@ impl HistoryError {
         match error.sqlite_error_code() {
             // SQLite does not report why it could not open a file, so the operating system is asked.
             Some(Code::CannotOpen) => {
-                Self::closed(path, access, refusal(path, access).unwrap_or_else(|| plain(error)))
+                let cause = refusal(path, access).unwrap_or_else(|| plain(error));
+                Self::not_permitted(path, access, cause)
             }
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
                 Self::busy(path, access, BUSY_TIMEOUT)
@@ -128,7 +129,7 @@ impl HistoryError {
                 | Code::SystemIoFailure
                 | Code::FileLockingProtocolFailed
                 | Code::NoLargeFileSupport,
-            ) => Self::closed(path, access, plain(error)),
+            ) => Self::not_permitted(path, access, plain(error)),
             _ => Self::unreadable(path, plain(error)),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::error::{Access, HistoryError};
 use crate::list::RunFilter;
-use crate::order::newest_first;
+use crate::order::collect_newest_first;
 use crate::selector::{self, Selector};
 use crate::store::Store;
 use nodegauge_measure::Failure;
@@ -146,7 +146,7 @@ impl Store {
 
     /// Returns the runs whose label `key` has this value, newest first; without a key, any label may have it.
     fn all_with(&self, key: Option<&str>, value: &str) -> rusqlite::Result<Vec<String>> {
-        newest_first(usize::MAX, |of_time, _| {
+        collect_newest_first(usize::MAX, |of_time, _| {
             self.connection
                 .prepare(&format!(
                     "SELECT DISTINCT id, started FROM run JOIN label ON label.run = run.id

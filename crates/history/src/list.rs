@@ -2,7 +2,7 @@
 
 use crate::error::{Access, HistoryError};
 use crate::moment::{Moment, latest_plausible_start};
-use crate::order::newest_first;
+use crate::order::collect_newest_first;
 use crate::store::Store;
 use nodegauge_measure::record::MachineSource;
 use nodegauge_measure::stats::Better;
@@ -208,7 +208,7 @@ impl Store {
     ///
     /// # Errors
     /// Fails if the database cannot be read.
-    pub fn series(
+    pub fn runs_with_label(
         &self,
         host: Option<&str>,
         key: &str,
@@ -268,7 +268,7 @@ impl Store {
     ) -> rusqlite::Result<Vec<T>> {
         let (conditions, values) = filter.conditions();
         let newest = "ORDER BY started DESC, id DESC LIMIT ?";
-        newest_first(filter.limit.unwrap_or(usize::MAX), |of_time, max| {
+        collect_newest_first(filter.limit.unwrap_or(usize::MAX), |of_time, max| {
             let max = Value::Integer(i64::try_from(max).unwrap_or(-1));
             let values = values.iter().cloned().chain([max]);
             let sql =

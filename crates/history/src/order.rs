@@ -7,7 +7,7 @@ use crate::moment::latest_plausible_start;
 /// Collects up to `limit` items, newest first: first from the runs up to now, then from those in the future. `part`
 /// returns the items of the runs that satisfy an SQL condition, newest first; its second argument is the maximum number
 /// of items. A single query for both parts could not use the index of the start times.
-pub(crate) fn newest_first<T>(
+pub(crate) fn collect_newest_first<T>(
     limit: usize,
     mut part: impl FnMut(&str, usize) -> rusqlite::Result<Vec<T>>,
 ) -> rusqlite::Result<Vec<T>> {

@@ -2,7 +2,7 @@
 
 use crate::error::{Access, HistoryError};
 use crate::list::RunFilter;
-use crate::order::newest_first;
+use crate::order::collect_newest_first;
 use crate::store::Store;
 use nodegauge_measure::record::{Category, Record, SavedTrips, Status};
 use rusqlite::params;
@@ -28,7 +28,7 @@ impl Store {
         name: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Record>, HistoryError> {
-        let found = newest_first(limit as usize, |of_time, max| {
+        let found = collect_newest_first(limit as usize, |of_time, max| {
             self.connection
                 .prepare(&format!(
                     "SELECT id FROM run

@@ -71,7 +71,7 @@ pub(crate) fn migrations() -> Migrations<'static> {
 
 /// Creates temporary views that give a history of version `found` the columns of the current version. The views exist
 /// only in this connection, and the database is not changed.
-pub(crate) fn view(connection: &Connection, found: u32) -> rusqlite::Result<()> {
+pub(crate) fn create_views(connection: &Connection, found: u32) -> rusqlite::Result<()> {
     match found {
         ..3 => connection.execute_batch(
             "CREATE TEMP VIEW run AS

@@ -3,7 +3,7 @@
 
 use crate::error::HistoryError;
 use nodegauge_measure::keys::FormerNames;
-use nodegauge_measure::printed::without_mark;
+use nodegauge_measure::printed::without_byte_order_mark;
 use nodegauge_measure::record::{Record, parse};
 use nodegauge_measure::{Failure, legible};
 use std::path::Path;
@@ -50,7 +50,7 @@ pub fn read_file(path: &Path, names: &FormerNames) -> Result<Record, HistoryErro
         .map_err(|cause| HistoryError::from_file_error(path, &cause))?;
     String::from_utf8(bytes)
         .map_err(|_| "the file is not UTF-8 text".to_owned())
-        .and_then(|text| parse(without_mark(&text), names))
+        .and_then(|text| parse(without_byte_order_mark(&text), names))
         .map_err(|cause| -> HistoryError {
             Failure::usage(format!("{shown} is not a nodegauge record"))
                 .cause(cause)

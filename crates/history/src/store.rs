@@ -38,7 +38,7 @@ impl Store {
         let access = Access::Write;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder)
-                .map_err(|cause| HistoryError::closed(path, access, cause))?;
+                .map_err(|cause| HistoryError::not_permitted(path, access, cause))?;
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let (mut store, kind) = Self::connect(path, names, access, flags)?;
@@ -63,14 +63,14 @@ impl Store {
         match path.try_exists() {
             Ok(true) => {}
             Ok(false) => return Ok(None),
-            Err(cause) => return Err(HistoryError::closed(path, access, cause)),
+            Err(cause) => return Err(HistoryError::not_permitted(path, access, cause)),
         }
         // To roll back the incomplete transaction of a killed writer, SQLite needs a writable file. If the file is not
         // writable, SQLite opens it for reading only.
         let (store, kind) = Self::connect(path, names, access, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         // An empty file is a database without tables, i.e. a history without runs.
         let DatabaseKind::History(found) = kind else { return Ok(None) };
-        schema::view(&store.connection, found)
+        schema::create_views(&store.connection, found)
             .and_then(|()| store.connection.pragma_update(None, "query_only", true))
             .map_err(|error| HistoryError::from_sqlite(path, access, &error))?;
         Ok(Some(store))
@@ -84,8 +84,8 @@ impl Store {
     ) -> Result<(Self, DatabaseKind), HistoryError> {
         let failed = |error| HistoryError::from_sqlite(path, access, &error);
         // The path is made absolute: SQLite treats the paths "" and ":memory:" as temporary databases, not as files.
-        let file =
-            std::path::absolute(path).map_err(|cause| HistoryError::closed(path, access, cause))?;
+        let file = std::path::absolute(path)
+            .map_err(|cause| HistoryError::not_permitted(path, access, cause))?;
         if std::fs::metadata(&file).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             return Err(HistoryError::unreadable(path, "it is not a regular file"));
         }

@@ -31,7 +31,7 @@ pub fn records<'a>(
     text: &'a str,
     names: &'a FormerNames,
 ) -> Option<impl Iterator<Item = Result<Record, HistoryError>> + 'a> {
-    let text = printed::without_mark(text);
+    let text = printed::without_byte_order_mark(text);
     let first = text.trim_start().strip_prefix('{')?;
     if !first.trim_start().starts_with("\"schema\"") {
         return None;

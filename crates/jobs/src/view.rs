@@ -129,7 +129,7 @@ fn processes(document: &WhereDocument) -> Section {
     let columns = ColumnList::<ProcessRow<'_>>::new()
         .add_if(several, |columns| columns.left("host", |row| row.host.host.clone()))
         .add_if(has_ranks, |columns| {
-            columns.known("rank", |row| Some(row.process.rank?.to_string()))
+            columns.right_or_dash("rank", |row| Some(row.process.rank?.to_string()))
         })
         .right("process", |row| row.process.pid.to_string())
         .left("program", |row| row.process.name.clone())
@@ -137,7 +137,7 @@ fn processes(document: &WhereDocument) -> Section {
         .left("policy", |row| {
             row.process.memory.as_ref().map_or("-".to_owned(), |memory| memory.policy.clone())
         })
-        .known("memory", |row| {
+        .right_or_dash("memory", |row| {
             let private = row.process.memory.as_ref().map(|memory| Bytes(memory.bytes()));
             Some(private.or(row.process.resident.map(Bytes))?.to_string())
         })
@@ -152,13 +152,13 @@ fn processes(document: &WhereDocument) -> Section {
                 },
             )
         })
-        .known("local", |row| percent(row.process.memory.as_ref()?.local))
-        .known("huge pages", |row| percent(row.process.memory.as_ref()?.huge_page_share()))
-        .known("swapped", |row| {
+        .right_or_dash("local", |row| percent(row.process.memory.as_ref()?.local))
+        .right_or_dash("huge pages", |row| percent(row.process.memory.as_ref()?.huge_page_share()))
+        .right_or_dash("swapped", |row| {
             Some(Bytes(row.process.swapped.filter(|bytes| *bytes > 0)?).to_string())
         })
-        .known("quota", |row| Some(format!("{:.2}", row.process.cpu_quota?)))
-        .known("limit", |row| Some(Bytes(row.process.memory_limit?).to_string()))
+        .right_or_dash("quota", |row| Some(format!("{:.2}", row.process.cpu_quota?)))
+        .right_or_dash("limit", |row| Some(Bytes(row.process.memory_limit?).to_string()))
         .left("GPU", |row| devices(row.process, false))
         .left("network", |row| devices(row.process, true));
     let mut section = Section::new("processes");
@@ -222,21 +222,27 @@ fn threads(document: &WhereDocument, verbose: bool) -> Option<Section> {
     let columns = ColumnList::<ThreadRow<'_>>::new()
         .add_if(several, |columns| columns.left("host", |row| row.host.host.clone()))
         .add_if(has_ranks, |columns| {
-            columns.known("rank", |row| Some(row.process.rank?.to_string()))
+            columns.right_or_dash("rank", |row| Some(row.process.rank?.to_string()))
         })
         .right("thread", |row| row.thread.tid.to_string())
         .left("allowed", |row| row.thread.allowed.clone())
         .right("CPU", |row| row.thread.cpu.to_string())
-        .known("core", |row| Some(row.thread.core?.to_string()))
-        .add_if(has_caches, |columns| columns.known("LLC", |row| Some(row.thread.llc?.to_string())))
-        .known("socket", |row| Some(row.thread.socket?.to_string()))
-        .known("NUMA", |row| Some(row.thread.numa_node?.to_string()))
+        .right_or_dash("core", |row| Some(row.thread.core?.to_string()))
+        .add_if(has_caches, |columns| {
+            columns.right_or_dash("LLC", |row| Some(row.thread.llc?.to_string()))
+        })
+        .right_or_dash("socket", |row| Some(row.thread.socket?.to_string()))
+        .right_or_dash("NUMA", |row| Some(row.thread.numa_node?.to_string()))
         .add_if(!in_place, |columns| {
             columns
-                .known("running", |row| percent(row.thread.running))
-                .known("waiting", |row| percent(row.thread.waiting.filter(|_| row.thread.busy)))
-                .known("moved", |row| Some(row.thread.migrations?.to_string()))
-                .known("preempted", |row| Some(row.thread.involuntary_switches?.to_string()))
+                .right_or_dash("running", |row| percent(row.thread.running))
+                .right_or_dash("waiting", |row| {
+                    percent(row.thread.waiting.filter(|_| row.thread.busy))
+                })
+                .right_or_dash("moved", |row| Some(row.thread.migrations?.to_string()))
+                .right_or_dash("preempted", |row| {
+                    Some(row.thread.involuntary_switches?.to_string())
+                })
         });
     section.push(columns.table(&rows).optional(&["LLC", "core", "preempted"]));
     if idle > 0 {

@@ -53,7 +53,7 @@ where
 
 /// True if a kernel has loops with this kind of store. A kernel without stores has only loops with regular stores.
 pub(super) const fn stores<B: Body>(isa: Isa, nontemporal: bool) -> bool {
-    !nontemporal || (isa.has_nontemporal() && B::SPEC.writes.is_some())
+    !nontemporal || (isa.has_nontemporal_stores() && B::SPEC.writes.is_some())
 }
 
 /// Returns the loops for passes over long arrays.
@@ -63,7 +63,7 @@ where
     V: Vector + 'static,
     B: Body + 'static,
 {
-    if !(B::SPEC.in_passes() && stores::<B>(I::ISA, NT)) {
+    if !(B::SPEC.has_pass_loops() && stores::<B>(I::ISA, NT)) {
         return &[];
     }
     if !I::PREFETCHES {
@@ -106,7 +106,7 @@ where
     B: Body + 'static,
 {
     let stores = stores::<B>(I::ISA, NT) && (!NT || B::SPEC.write_allocates());
-    if !(B::SPEC.is_resident() && stores) {
+    if !(B::SPEC.has_resident_loops() && stores) {
         return &[];
     }
     const { &unprefetched::<I, I::F64, B, true, NT>() }

@@ -204,7 +204,7 @@ impl Isa {
     }
 
     /// True if the set has non-temporal stores.
-    pub const fn has_nontemporal(self) -> bool {
+    pub const fn has_nontemporal_stores(self) -> bool {
         matches!(self, Self::Sse2 | Self::Avx | Self::Avx2 | Self::Avx512 | Self::Sve)
     }
 

@@ -10,7 +10,7 @@ fn word(copy: u64, at: usize) -> u64 {
     (copy << 40 | at as u64).wrapping_mul(GOLDEN)
 }
 
-/// Writes the words of a copy.
+/// Fills `words` with the words of copy `copy`.
 pub fn fill_words(words: &mut [u64], copy: u64) {
     words.iter_mut().enumerate().for_each(|(at, each)| *each = word(copy, at));
 }

@@ -135,7 +135,7 @@ impl SideBySide {
     /// The pages are traversed one after another.
     pub const ONE: Self = Self(1);
     /// Placeholder for any number greater than one; the actual number is an argument of the loop.
-    pub(super) const SOME: Self = Self(u8::MAX);
+    pub(super) const ABOVE_ONE: Self = Self(u8::MAX);
     /// Maximum number of pages. No core supports more outstanding lines.
     const MAX: u8 = 64;
 
@@ -202,7 +202,7 @@ pub struct KernelShape {
 
 impl KernelShape {
     /// Returns the shape of a compiled loop with this number of prefetch `distances`. The distances are 0 and the
-    /// number of pages side by side is [`SideBySide::SOME`], because both are arguments of the loop.
+    /// number of pages side by side is [`SideBySide::ABOVE_ONE`], because both are arguments of the loop.
     pub(super) const fn built(
         isa: Isa,
         nontemporal: bool,
@@ -214,7 +214,7 @@ impl KernelShape {
             isa,
             stores: if nontemporal { Stores::NonTemporal } else { Stores::Regular },
             unroll,
-            side_by_side: if side_by_side { SideBySide::SOME } else { SideBySide::ONE },
+            side_by_side: if side_by_side { SideBySide::ABOVE_ONE } else { SideBySide::ONE },
             prefetch: Prefetch::with_distances(distances),
         }
     }

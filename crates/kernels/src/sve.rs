@@ -327,7 +327,7 @@ const fn build<
 
 /// Returns the loops for passes over long arrays.
 const fn passes<T: Scalar, K: Scalable + 'static, const NT: bool>() -> &'static [Build] {
-    if !(K::SPEC.in_passes() && stores::<K>(Isa::Sve, NT)) {
+    if !(K::SPEC.has_pass_loops() && stores::<K>(Isa::Sve, NT)) {
         return &[];
     }
     const {
@@ -359,7 +359,7 @@ const fn unprefetched<T: Scalar, K: Scalable, const RESIDENT: bool, const NT: bo
 /// Returns the loops for resident sets, i.e. for data that stays in a cache.
 const fn residents<K: Scalable + 'static, const NT: bool>() -> &'static [Build] {
     let stores = stores::<K>(Isa::Sve, NT) && (!NT || K::SPEC.write_allocates());
-    if !(K::SPEC.is_resident() && stores) {
+    if !(K::SPEC.has_resident_loops() && stores) {
         return &[];
     }
     const { &unprefetched::<f64, K, true, NT>() }

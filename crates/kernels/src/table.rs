@@ -187,12 +187,12 @@ impl KernelSpec {
     }
 
     /// True if the kernel has loops for passes over long arrays.
-    pub const fn in_passes(&self) -> bool {
+    pub const fn has_pass_loops(&self) -> bool {
         !matches!(self.loops, Loops::ResidentLoop)
     }
 
     /// True if the kernel has loops for data that stays in a cache.
-    pub const fn is_resident(&self) -> bool {
+    pub const fn has_resident_loops(&self) -> bool {
         !matches!(self.loops, Loops::Passes)
     }
 }
@@ -248,7 +248,7 @@ impl FromStr for Kernel {
 
     /// Parses the name of a kernel with loops for passes over long arrays.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        let mut passes = KERNELS.iter().filter(|spec| spec.in_passes());
+        let mut passes = KERNELS.iter().filter(|spec| spec.has_pass_loops());
         let known = passes.clone().map(|spec| spec.name);
         match passes.find(|spec| spec.name == text) {
             Some(spec) => Ok(spec.kernel),

@@ -134,7 +134,7 @@ fn loop_shapes_are_distinct() {
 #[test]
 fn each_pass_kernel_has_the_basic_loop_shapes() {
     for isa in available_isas() {
-        for spec in KERNELS.iter().filter(|spec| spec.in_passes()) {
+        for spec in KERNELS.iter().filter(|spec| spec.has_pass_loops()) {
             for element in Element::ALL {
                 for (unroll, side_by_side, prefetch) in [
                     (1, 1, Prefetch::Off),
@@ -198,7 +198,7 @@ fn c_loops_match_kernel_table() {
     let mut in_c = made("MAP(");
     in_c.extend(made("SUM(").into_iter().map(|(name, term)| (name, format!("sum += {term}"))));
     in_c.sort_unstable();
-    let passes = KERNELS.iter().filter(|spec| spec.in_passes());
+    let passes = KERNELS.iter().filter(|spec| spec.has_pass_loops());
     let mut expected: Vec<(String, String)> =
         passes.map(|spec| (spec.name.to_owned(), spec.formula.to_owned())).collect();
     expected.sort_unstable();
@@ -252,7 +252,7 @@ fn kernel_chapter_matches_table() {
 
 #[test]
 fn kernels_are_found_by_name() {
-    for spec in KERNELS.iter().filter(|spec| spec.in_passes()) {
+    for spec in KERNELS.iter().filter(|spec| spec.has_pass_loops()) {
         assert_eq!(spec.name.parse::<Kernel>().unwrap(), spec.kernel);
     }
     assert!("blend".parse::<Kernel>().is_err());
@@ -278,7 +278,7 @@ fn bytes_are_counted_by_stream_rule() {
 fn fourth_array_is_allocated_only_if_used() {
     assert_eq!(array_count([]), 3);
     assert_eq!(array_count([Kernel::Copy]), 3);
-    let passes = KERNELS.iter().filter(|spec| spec.in_passes()).map(|spec| spec.kernel);
+    let passes = KERNELS.iter().filter(|spec| spec.has_pass_loops()).map(|spec| spec.kernel);
     let four: Vec<Kernel> = passes.filter(|kernel| array_count([*kernel]) == 4).collect();
     assert_eq!(four, [Kernel::VectorTriad]);
     assert_eq!(array_count([Kernel::Copy, Kernel::VectorTriad, Kernel::Triad]), 4);

@@ -113,7 +113,7 @@ pub fn find(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Vari
     let shape = KernelShape { stores, ..shape };
     let side_by_side = match shape.side_by_side {
         SideBySide::ONE => SideBySide::ONE,
-        _ => SideBySide::SOME,
+        _ => SideBySide::ABOVE_ONE,
     };
     let wanted = KernelShape { prefetch: shape.prefetch.kind(), side_by_side, ..shape };
     builds()
@@ -128,7 +128,7 @@ pub fn find(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Vari
 /// Returns the shapes of a compiled loop for tests, with different numbers of pages side by side.
 fn shapes(build: &Build) -> impl Iterator<Item = KernelShape> {
     let shape = build.shape;
-    let pages: &[u8] = if shape.side_by_side == SideBySide::SOME { &[2, 4, 8] } else { &[1] };
+    let pages: &[u8] = if shape.side_by_side == SideBySide::ABOVE_ONE { &[2, 4, 8] } else { &[1] };
     let known = pages.iter().filter_map(|pages| SideBySide::new(*pages));
     known.map(move |side_by_side| KernelShape { side_by_side, ..shape })
 }

@@ -42,7 +42,7 @@ impl Multiplier {
 impl fmt::Display for Multiplier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Library(library) => library.about().fmt(f),
+            Self::Library(library) => library.info().fmt(f),
             Self::BuiltIn => f.write_str("built-in (gemm crate)"),
         }
     }

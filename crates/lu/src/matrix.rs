@@ -95,7 +95,7 @@ impl Matrix {
     /// Returns the share of the resident matrix that is on huge pages, 0 to 1; `None` if the kernel does not report
     /// it.
     pub fn huge_page_share(&self) -> Option<Fraction> {
-        let got = self.mapping.pages_got().ok()?;
+        let got = self.mapping.page_size_shares().ok()?;
         let huge = got.range(HUGE..).map(|(_, share)| Fraction(*share)).sum();
         (!got.is_empty()).then_some(huge)
     }

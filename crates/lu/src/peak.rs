@@ -367,7 +367,7 @@ pub fn bursts_in(time: Duration) -> usize {
 ///
 /// # Errors
 /// Fails if a thread fails.
-pub fn burst(team: &mut Team, kernel: &PeakLoop) -> Result<Burst, TeamError> {
+pub fn run_burst(team: &mut Team, kernel: &PeakLoop) -> Result<Burst, TeamError> {
     let parts = team.run_and_collect(|member| {
         member.barrier();
         let mut clock = WorkClock::start();
@@ -435,7 +435,7 @@ mod tests {
         let mut team = Team::start(&[Vec::new(), Vec::new()]).unwrap();
         let kernel = *loops().last().unwrap();
         let rounds = bursts_in(Duration::from_millis(50));
-        let bursts = (0..rounds).map(|_| burst(&mut team, &kernel).unwrap()).collect();
+        let bursts = (0..rounds).map(|_| run_burst(&mut team, &kernel).unwrap()).collect();
         let peak = Peak { kernel, bursts };
         assert_eq!(peak.bursts.len(), 3);
         assert!(peak.best_rate().0 > 0.0 && peak.kernel.element == "f32");

@@ -2,7 +2,7 @@
 //! setups. The limit of a group also applies to all groups below it. Therefore all groups from that of the process
 //! up to the root are read, and the smallest limit is returned. Format: Linux' cgroup-v1 and cgroup-v2 documents.
 
-use crate::root::{SysRoot, keyed};
+use crate::root::{SysRoot, number_after_key};
 use nodegauge_measure::{Fraction, Seconds};
 use std::collections::BTreeSet;
 
@@ -93,12 +93,16 @@ impl Throttling {
     fn group_counters(root: &SysRoot, version: CgroupVersion, folder: &str) -> Option<Self> {
         let stat = root.text(&format!("{folder}/cpu.stat"))?;
         let stopped = match version {
-            CgroupVersion::One => keyed(&stat, "throttled_time").map(|nanos| nanos as f64 * 1e-9),
-            CgroupVersion::Two => keyed(&stat, "throttled_usec").map(|micros| micros as f64 * 1e-6),
+            CgroupVersion::One => {
+                number_after_key(&stat, "throttled_time").map(|nanos| nanos as f64 * 1e-9)
+            }
+            CgroupVersion::Two => {
+                number_after_key(&stat, "throttled_usec").map(|micros| micros as f64 * 1e-6)
+            }
         };
         Some(Self {
-            periods: keyed(&stat, "nr_periods")?,
-            throttled: keyed(&stat, "nr_throttled")?,
+            periods: number_after_key(&stat, "nr_periods")?,
+            throttled: number_after_key(&stat, "nr_throttled")?,
             stopped: Seconds(stopped.unwrap_or(0.0)),
         })
     }
@@ -245,12 +249,12 @@ fn memory(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgr
         CgroupVersion::Two => (
             [value("memory.max"), value("memory.high")],
             value("memory.current"),
-            keyed(&stat, "inactive_file"),
+            number_after_key(&stat, "inactive_file"),
         ),
         CgroupVersion::One => (
-            [value("memory.limit_in_bytes"), keyed(&stat, "hierarchical_memory_limit")],
+            [value("memory.limit_in_bytes"), number_after_key(&stat, "hierarchical_memory_limit")],
             value("memory.usage_in_bytes"),
-            keyed(&stat, "total_inactive_file"),
+            number_after_key(&stat, "total_inactive_file"),
         ),
     };
     let Some(limit) = own.into_iter().flatten().filter(|limit| *limit < UNLIMITED).min() else {
@@ -283,8 +287,8 @@ fn cpus(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgrou
     if limits.cpus.is_none_or(|min| cpus < min) {
         limits.cpus = Some(cpus);
         let stat = root.text(&format!("{folder}/cpu.stat")).unwrap_or_default();
-        limits.throttled = keyed(&stat, "nr_throttled")
-            .zip(keyed(&stat, "nr_periods").filter(|periods| *periods > 0))
+        limits.throttled = number_after_key(&stat, "nr_throttled")
+            .zip(number_after_key(&stat, "nr_periods").filter(|periods| *periods > 0))
             .map(|(throttled, periods)| Fraction(throttled as f64 / periods as f64));
     }
 }

@@ -64,7 +64,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         source: topology.source.kind(),
         processor,
     };
-    theory::add_to_nodes(&mut machine, entry.as_ref(), live.then_some(root));
+    theory::add_node_bandwidths(&mut machine, entry.as_ref(), live.then_some(root));
     let theoretical = machine.memory.theoretical.take();
     let sockets = theory::sockets_with_memory(topology);
     machine.memory.theoretical =
@@ -181,8 +181,8 @@ pub fn core_peak(processor: &Processor, cores: u32) -> Option<Figure> {
         let terms: Vec<String> = groups
             .iter()
             .map(|of| {
-                let cores = counted(of.cores as usize, &format!("{} core", of.class));
-                format!("{cores} x {}", of.clock)
+                let group = counted(of.cores as usize, &format!("{} core", of.class));
+                format!("{group} x {}", of.clock)
             })
             .collect();
         return Some(Figure {

@@ -61,9 +61,9 @@ pub(crate) fn describe_devices(topology: &Topology, root: &SysRoot, passive: boo
         .collect();
     if let Some(live_root) = live {
         if !passive {
-            nvidia::ask_library(&mut devices, live_root);
+            nvidia::add_nvml_data(&mut devices, live_root);
         }
-        visible::hide(&mut devices, &topology.devices, live_root);
+        visible::add_access_problems(&mut devices, &topology.devices, live_root);
     }
     devices
 }

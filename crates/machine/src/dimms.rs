@@ -327,7 +327,7 @@ pub struct ChannelModules<'a> {
 }
 
 /// Groups modules by channel, in the order of the firmware's list; empty if the channel of a module is unknown.
-pub fn by_channel(dimms: &[Dimm]) -> Vec<ChannelModules<'_>> {
+pub fn group_by_channel(dimms: &[Dimm]) -> Vec<ChannelModules<'_>> {
     let mut channels: Vec<ChannelModules<'_>> = Vec::new();
     for dimm in dimms {
         let Some(name) = dimm.channel.as_deref() else { return Vec::new() };
@@ -347,7 +347,7 @@ pub fn by_channel(dimms: &[Dimm]) -> Vec<ChannelModules<'_>> {
 /// Describes what else limits the theoretical bandwidth of these modules: several modules per channel, channels of
 /// different capacities, empty channels.
 fn population(modules: &Modules) -> String {
-    let channels = by_channel(&modules.dimms);
+    let channels = group_by_channel(&modules.dimms);
     let counts = channels.iter().map(|channel| channel.modules);
     let capacities = channels.iter().map(|channel| channel.bytes);
     let mut text = String::new();

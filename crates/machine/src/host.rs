@@ -108,7 +108,7 @@ pub fn frequency(root: &SysRoot, file: &str) -> Option<Hertz> {
 }
 
 /// True if the kernel allows clocks above the base clock; `None` if it does not report this.
-pub fn turbo(root: &SysRoot) -> Option<bool> {
+pub fn is_turbo_enabled(root: &SysRoot) -> Option<bool> {
     if let Some(off) = root.value::<u8>("sys/devices/system/cpu/intel_pstate/no_turbo") {
         return Some(off == 0);
     }
@@ -117,7 +117,7 @@ pub fn turbo(root: &SysRoot) -> Option<bool> {
 }
 
 /// True if cores currently run more than one thread; `None` if the kernel does not report this.
-pub fn smt(root: &SysRoot) -> Option<bool> {
+pub fn is_smt_active(root: &SysRoot) -> Option<bool> {
     root.value::<u8>("sys/devices/system/cpu/smt/active").map(|active| active != 0)
 }
 
@@ -251,8 +251,8 @@ pub fn circumstances(
         microcode: microcode(root),
         mitigations: mitigations(root),
         clocksource: root.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        boost: turbo(root),
-        smt: smt(root),
+        boost: is_turbo_enabled(root),
+        smt: is_smt_active(root),
         numa_balancing: root.value::<u8>("proc/sys/kernel/numa_balancing").map(|mode| mode != 0),
         environment: environment.filter(|(name, _)| is_runtime_variable(name)).collect(),
         uptime_seconds: uptime(root),
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!((kernel(&root), name(&root), container(&root)), (None, None, None));
         assert!(governors(&root, &[0, 1]).is_empty());
         assert_eq!(
-            (turbo(&root), smt(&root), offline_cpus(&root), is_root(&root)),
+            (is_turbo_enabled(&root), is_smt_active(&root), offline_cpus(&root), is_root(&root)),
             (None, None, None, None)
         );
         assert_eq!(firmware(&root), None);

@@ -64,8 +64,8 @@ impl LedgerReading {
         let started = Instant::now();
         let mut collected = CollectedCounters { root, counters: Vec::new(), sources: Vec::new() };
         collected.add("EDAC", edac::read);
-        collected.add("machine checks", processor::machine_checks);
-        collected.add("throttling", processor::throttling);
+        collected.add("machine checks", processor::read_machine_checks);
+        collected.add("throttling", processor::read_throttling);
         collected.add("PCIe AER", links::errors);
         collected.add("InfiniBand", network::read);
         let CollectedCounters { counters, sources, .. } = collected;
@@ -117,9 +117,9 @@ impl LedgerReading {
         let change = earlier.map(|earlier| self.since(earlier)).unwrap_or_default();
         let mut since_boot = self.all_events();
         let mut during = change.events;
-        slots::name(root, &mut since_boot);
-        slots::name(root, &mut during);
-        let links = links::reduced(root);
+        slots::add_slots(root, &mut since_boot);
+        slots::add_slots(root, &mut during);
+        let links = links::find_reduced(root);
         Ledger {
             sources: self.sources.clone(),
             since_boot,

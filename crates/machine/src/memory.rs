@@ -2,7 +2,7 @@
 //! The limits of control groups are in [`crate::cgroup`], memory modules and channels in `dimms`.
 
 use crate::ids::NumaNodeId;
-use crate::root::{SysRoot, keyed};
+use crate::root::{SysRoot, number_after_key};
 use crate::{cgroup, process_limits};
 use nodegauge_measure::record::{HugePages, NumaNode, Pages};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Seconds};
@@ -29,11 +29,11 @@ pub fn info(root: &SysRoot) -> MemInfo {
     let Some(text) = root.text("proc/meminfo") else {
         return if root.is_live() { from_system_call() } else { MemInfo::default() };
     };
-    let swap = keyed(&text, "SwapTotal").zip(keyed(&text, "SwapFree"));
-    let unwritten = keyed(&text, "Dirty").zip(keyed(&text, "Writeback"));
+    let swap = number_after_key(&text, "SwapTotal").zip(number_after_key(&text, "SwapFree"));
+    let unwritten = number_after_key(&text, "Dirty").zip(number_after_key(&text, "Writeback"));
     MemInfo {
-        total: keyed(&text, "MemTotal"),
-        available: keyed(&text, "MemAvailable"),
+        total: number_after_key(&text, "MemTotal"),
+        available: number_after_key(&text, "MemAvailable"),
         swap_used: swap.map(|(total, free)| total - free.min(total)),
         dirty: unwritten.map(|(dirty, writeback)| dirty + writeback),
     }
@@ -64,12 +64,12 @@ pub(crate) fn node_memory(root: &SysRoot, node: NumaNodeId) -> Option<(u64, u64,
     let prefix = format!("Node {node} ");
     let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(&prefix)).collect();
     let fields = lines.join("\n");
-    let free = keyed(&fields, "MemFree")?;
+    let free = number_after_key(&fields, "MemFree")?;
     // The kernel does not report MemAvailable per node. Its formula for the whole machine counts at most half of the
     // page cache as available.
     let cache = ["Active(file)", "Inactive(file)", "SReclaimable"];
-    let cache: u64 = cache.into_iter().filter_map(|key| keyed(&fields, key)).sum();
-    Some((keyed(&fields, "MemTotal")?, free, free + cache / 2))
+    let cache: u64 = cache.into_iter().filter_map(|key| number_after_key(&fields, key)).sum();
+    Some((number_after_key(&fields, "MemTotal")?, free, free + cache / 2))
 }
 
 /// Returns the online NUMA nodes with their memory sizes in bytes.

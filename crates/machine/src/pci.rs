@@ -2,7 +2,7 @@
 //! from the I/O objects of an hwloc description.
 
 use crate::ids::{CpuId, NumaNodeId};
-use crate::root::{SysRoot, keyed};
+use crate::root::{SysRoot, number_after_key};
 use nodegauge_measure::TransfersPerSec;
 use nodegauge_measure::record::{DeviceKind, PciLink};
 use serde::{Deserialize, Serialize};
@@ -191,7 +191,7 @@ pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NumaNodeId, String> {
     let mut nodes = BTreeMap::new();
     for address in root.names(NVIDIA_GPUS) {
         let status = root.text(&format!("{NVIDIA_GPUS}/{address}/numa_status"));
-        if let Some(node) = status.and_then(|status| keyed(&status, "Node")) {
+        if let Some(node) = status.and_then(|status| number_after_key(&status, "Node")) {
             nodes.insert(NumaNodeId(node as u32), address.to_lowercase());
         }
     }

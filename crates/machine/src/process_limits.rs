@@ -1,7 +1,7 @@
 //! Limits on the memory of this process, set by its user or by a job scheduler (`ulimit -v`, `ulimit -d`). Format:
 //! proc(5), `/proc/pid/limits` and `/proc/pid/status`.
 
-use crate::root::{SysRoot, keyed};
+use crate::root::{SysRoot, number_after_key};
 
 /// Memory that this process may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,7 +19,7 @@ pub fn limits(root: &SysRoot) -> ProcessLimits {
     let mut found = ProcessLimits::default();
     for (name, used) in [("Max address space", "VmSize"), ("Max data size", "VmData")] {
         let Some(limit) = soft_limit(&limits, name) else { continue };
-        let left = limit.saturating_sub(keyed(&status, used).unwrap_or(0));
+        let left = limit.saturating_sub(number_after_key(&status, used).unwrap_or(0));
         found.memory = Some(found.memory.map_or(limit, |min| min.min(limit)));
         found.memory_left = Some(found.memory_left.map_or(left, |min| min.min(left)));
     }

@@ -78,7 +78,7 @@ impl SysRoot {
 
 /// Returns the number that follows `key` in lines of the form `KEY VALUE` or `KEY: VALUE kB`; a value in kB is
 /// converted to bytes.
-pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
+pub(crate) fn number_after_key(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(key)?;
         let mut words = rest.strip_prefix(':').unwrap_or(rest).split_whitespace();
@@ -126,11 +126,11 @@ mod tests {
     fn keyed_numbers_in_kb_are_converted_to_bytes() {
         let text =
             "MemTotal:       24684084 kB\nMemFree: 1 kB\nHugePages_Total:       3\nnr_periods 7";
-        assert_eq!(keyed(text, "MemTotal"), Some(24_684_084 << 10));
-        assert_eq!(keyed(text, "HugePages_Total"), Some(3));
-        assert_eq!(keyed(text, "nr_periods"), Some(7));
-        assert_eq!(keyed(text, "Mem"), None);
-        assert_eq!(keyed(text, "SwapTotal"), None);
+        assert_eq!(number_after_key(text, "MemTotal"), Some(24_684_084 << 10));
+        assert_eq!(number_after_key(text, "HugePages_Total"), Some(3));
+        assert_eq!(number_after_key(text, "nr_periods"), Some(7));
+        assert_eq!(number_after_key(text, "Mem"), None);
+        assert_eq!(number_after_key(text, "SwapTotal"), None);
     }
 
     #[test]

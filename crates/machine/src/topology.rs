@@ -18,7 +18,7 @@ pub use core_kinds::SpeedClass;
 #[allow(unsafe_code, reason = "hwloc runs in a child process, because some descriptions crash it")]
 mod discovery;
 mod memory_attributes;
-pub use memory_attributes::{MemoryAccess, with_measured};
+pub use memory_attributes::{MemoryAccess, add_measured_attributes};
 
 /// Maximum number of hardware threads per core, reached by SMT8 on POWER.
 const MAX_SIBLINGS: usize = 8;

@@ -62,7 +62,7 @@ const MAX_READINGS: u32 = 10_000_000;
 pub const MIN_TICKS: f64 = 20.0;
 
 /// Measures granularity and cost of the clock with consecutive readings.
-pub fn quality() -> ClockQuality {
+pub fn measure_quality() -> ClockQuality {
     clock_quality(|| Instant::now().duration_since(*START.get_or_init(Instant::now)))
 }
 
@@ -92,7 +92,7 @@ fn clock_quality(mut read: impl FnMut() -> Duration) -> ClockQuality {
 mod tests {
     #[test]
     fn clock_granularity_is_less_than_10_ms() {
-        let quality = super::quality();
+        let quality = super::measure_quality();
         assert!(quality.granularity.0 > 0.0 && quality.granularity.0 < 1e-2);
         assert!(quality.overhead.0 >= 0.0);
     }

@@ -100,7 +100,7 @@ pub fn quoted(line: &str) -> String {
 }
 
 /// Returns a text without the middle of each long line.
-pub fn bounded(text: &str) -> Cow<'_, str> {
+pub fn shorten_lines(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_LINE {
         return Cow::Borrowed(text);
     }
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(quoted("a short line"), "a short line");
         let command = shortened(&format!("/proc/self/exe ranks '{}'", "{}".repeat(1000)));
         assert!(command.starts_with("/proc/self/exe ranks '{}") && command.len() < 2 * MAX_WORD);
-        assert!(bounded(&format!("{0}\n{0}", "y".repeat(5000))).len() < 2 * MAX_LINE);
+        assert!(shorten_lines(&format!("{0}\n{0}", "y".repeat(5000))).len() < 2 * MAX_LINE);
         let text = format!("{}!{}", "a".repeat(1000), "b".repeat(1000));
         let (line, column) = excerpt(&text, 1000);
         assert!(

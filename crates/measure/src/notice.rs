@@ -73,7 +73,7 @@ impl Notice {
     /// Returns a notice of a gauge, without a hint.
     pub fn new(id: NoticeId, gauge: &str, message: impl Into<String>) -> Self {
         // A notice may quote another program.
-        let message = legible::bounded(&message.into()).into_owned();
+        let message = legible::shorten_lines(&message.into()).into_owned();
         Self { id, gauge: gauge.to_owned(), message, hint: None }
     }
 

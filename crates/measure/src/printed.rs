@@ -13,7 +13,7 @@ pub const LONGEST_LINE: usize = 1 << 20;
 const LARGEST: f64 = 1e150;
 
 /// Reason why figures are suspect if the end of the output is missing.
-pub const CUT: &str = "the output may be cut";
+pub const POSSIBLY_CUT: &str = "the output may be cut";
 
 /// Decodes the bytes of a file: UTF-8 with or without a byte order mark. Bytes that are not UTF-8
 /// are replaced.
@@ -21,7 +21,7 @@ pub const CUT: &str = "the output may be cut";
 /// # Errors
 /// Fails if the file is UTF-16 text.
 pub fn decoded(mut bytes: Vec<u8>) -> Result<String, &'static str> {
-    bytes.drain(..mark_length(&bytes)?);
+    bytes.drain(..byte_order_mark_length(&bytes)?);
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
@@ -30,7 +30,7 @@ pub fn decoded(mut bytes: Vec<u8>) -> Result<String, &'static str> {
 ///
 /// # Errors
 /// Fails if the beginning is UTF-16 text.
-pub fn mark_length(begin: &[u8]) -> Result<usize, &'static str> {
+pub fn byte_order_mark_length(begin: &[u8]) -> Result<usize, &'static str> {
     let is_marked = UTF16_MARKS.iter().any(|mark| begin.starts_with(mark));
     // The outputs that are read begin with ASCII characters, of which UTF-16 has a zero byte each.
     let is_unmarked = matches!(begin, [a, b, ..] if (*a == 0) != (*b == 0));
@@ -41,7 +41,7 @@ pub fn mark_length(begin: &[u8]) -> Result<usize, &'static str> {
 }
 
 /// Returns the text without the byte order mark that editors of some systems write.
-pub fn without_mark(text: &str) -> &str {
+pub fn without_byte_order_mark(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }
 

@@ -227,11 +227,16 @@ impl From<Duration> for Seconds {
     }
 }
 
-/// Returns a count with its noun: `1 cache`, `2 caches`, `2 entries`.
+/// Returns a count with its noun: `1 cache`, `2 caches`, `2 entries`, `2 arrays`, `2 passes`.
 pub fn counted(count: usize, noun: &str) -> String {
-    match (count, noun.strip_suffix('y')) {
-        (1, _) => format!("1 {noun}"),
-        (_, Some(stem)) => format!("{count} {stem}ies"),
+    if count == 1 {
+        return format!("1 {noun}");
+    }
+    let is_sibilant = ["s", "x", "ch"].iter().any(|end| noun.ends_with(end));
+    let after_vowel = ["ay", "ey", "oy", "uy"].iter().any(|end| noun.ends_with(end));
+    match noun.strip_suffix('y') {
+        Some(stem) if !after_vowel => format!("{count} {stem}ies"),
+        _ if is_sibilant => format!("{count} {noun}es"),
         _ => format!("{count} {noun}s"),
     }
 }
@@ -567,6 +572,16 @@ mod tests {
         assert_eq!(Seconds(5e-324).to_string(), "4.9e-315 ns");
         assert_eq!(Fraction(1e300).to_string(), "1.000e302 %");
         assert_eq!(significant(123_456_789.0), "123456789");
+    }
+
+    #[test]
+    fn counted_nouns_have_regular_plurals() {
+        let nouns = ["cache", "entry", "array", "pass", "box", "batch"];
+        let plurals = nouns.map(|noun| counted(2, noun));
+        let expected = ["2 caches", "2 entries", "2 arrays", "2 passes", "2 boxes", "2 batches"];
+        assert_eq!(plurals, expected);
+        assert_eq!(nouns.map(|noun| counted(1, noun))[2], "1 array");
+        assert_eq!(counted(0, "process"), "0 processes");
     }
 
     #[test]

@@ -161,7 +161,7 @@ impl RegimeGroup {
     }
 
     /// Returns the indices of the samples that count for a part.
-    pub fn counted(&self, part: usize) -> &[usize] {
+    pub fn counted_indices(&self, part: usize) -> &[usize] {
         &self.parts[part]
     }
 
@@ -172,7 +172,7 @@ impl RegimeGroup {
         part: usize,
         value_of: &dyn Fn(f64) -> f64,
     ) -> Vec<f64> {
-        self.counted(part).iter().map(|i| value_of(samples[*i].seconds[part])).collect()
+        self.counted_indices(part).iter().map(|i| value_of(samples[*i].seconds[part])).collect()
     }
 
     /// Returns the best value of a part among all samples, including disturbed samples.
@@ -194,7 +194,7 @@ impl RegimeGroup {
     /// too few samples are undisturbed.
     pub fn disturbed(&self, samples: &[Sample], part: usize) -> (usize, bool) {
         let disturbed = self.all.iter().filter(|i| samples[**i].is_disturbed_in(part)).count();
-        (disturbed, disturbed > 0 && self.counted(part).len() == self.all.len())
+        (disturbed, disturbed > 0 && self.counted_indices(part).len() == self.all.len())
     }
 }
 
@@ -344,7 +344,7 @@ impl RegimeAssignment {
         }
         let moved = self.excluded.iter().filter(|(_, causes)| causes.contains(&Cause::Moved));
         let disturbed = disturbed + moved.count();
-        let all = group.counted(part).len() + disturbed;
+        let all = group.counted_indices(part).len() + disturbed;
         (disturbed as f64 > MAX_DISTURBED_SHARE * all as f64)
             .then(|| format!("{} disturbed", what.sentence_start(disturbed, all)))
     }
@@ -361,7 +361,7 @@ pub struct Plural {
 
 impl Plural {
     /// Returns a number with its noun: `1 pass`, `2 passes`.
-    pub fn counted(self, count: usize) -> String {
+    pub fn with_count(self, count: usize) -> String {
         format!("{count} {}", if count == 1 { self.one } else { self.several })
     }
 

@@ -243,7 +243,7 @@ impl Schedule {
                     && counted_rounds >= self.policy.min_rounds;
                 // Each cell gets at least one sample, unless the run is so late that it ends with what it has. The
                 // minimum number of rounds is not enforced if it would exceed the time.
-                let has_figure = self.has_counted() && self.limits.is_exceeded();
+                let has_figure = self.has_any_counted_sample() && self.limits.is_exceeded();
                 if !self.requires_samples()
                     && (late || has_figure || (counted_rounds >= 1 && elapsed() > end))
                 {
@@ -373,7 +373,7 @@ impl Schedule {
     }
 
     /// True if any cell has a sample after its warm-up.
-    pub fn has_counted(&self) -> bool {
+    pub fn has_any_counted_sample(&self) -> bool {
         (0..self.samples.len()).any(|cell| self.has_counted_sample(cell))
     }
 

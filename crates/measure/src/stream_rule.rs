@@ -18,12 +18,12 @@ const REQUIRED: &str = "STREAM's rule requires at least 4 times and a million el
 
 /// Returns the reason why figures are suspect if an array is only `times` as large as the
 /// last-level caches.
-pub fn below_rule(times: f64) -> String {
+pub fn below_rule_reason(times: f64) -> String {
     format!("arrays are {} times the last-level caches in use; {REQUIRED}", significant(times))
 }
 
-/// True for a reason of [`below_rule`].
-pub fn is_below_rule(reason: &str) -> bool {
+/// True for a reason of [`below_rule_reason`].
+pub fn is_below_rule_reason(reason: &str) -> bool {
     reason.ends_with(REQUIRED)
 }
 
@@ -85,10 +85,10 @@ mod tests {
 
     #[test]
     fn stream_rule_reason_is_recognised() {
-        let reason = below_rule(0.21);
-        assert!(is_below_rule(&reason) && reason.contains("0.21"), "{reason}");
+        let reason = below_rule_reason(0.21);
+        assert!(is_below_rule_reason(&reason) && reason.contains("0.21"), "{reason}");
         assert!(reason.contains(&format!("at least {RULE_FACTOR:.0} times")), "{reason}");
-        assert!(!is_below_rule("steal time"));
+        assert!(!is_below_rule_reason("steal time"));
     }
 
     #[test]

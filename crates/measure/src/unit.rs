@@ -285,13 +285,13 @@ impl ScaledUnit {
 
     /// Formats a value, given in the unit without prefix, as a number in this unit, with four
     /// digits and without the symbol.
-    pub fn words(self, value: f64) -> String {
+    pub fn number_text(self, value: f64) -> String {
         significant(self.number(value))
     }
 
     /// Formats a value, given in the unit without prefix, in this unit.
     pub fn in_words(self, value: f64) -> String {
-        format!("{} {self}", self.words(value))
+        format!("{} {self}", self.number_text(value))
     }
 }
 

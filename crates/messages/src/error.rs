@@ -21,7 +21,7 @@ pub enum MessagesError {
 
 impl MessagesError {
     /// Returns the error for a path to which the compiled probe or a rank file cannot be written.
-    pub(crate) fn write(path: &Path, cause: &io::Error) -> Self {
+    pub(crate) fn unwritable_path(path: &Path, cause: &io::Error) -> Self {
         Failure::missing(format!("cannot write {path:?}"))
             .cause(cause.to_string())
             .hint("set NODEGAUGE_CACHE_DIR to a folder that you can write to")
@@ -29,7 +29,7 @@ impl MessagesError {
     }
 
     /// Returns the error for a program of the OSU micro-benchmarks that cannot be used.
-    pub(crate) fn osu(program: &Path, why: &str) -> Self {
+    pub(crate) fn unusable_osu(program: &Path, why: &str) -> Self {
         Failure::usage(format!("cannot use {}: {why}", program.display()))
             .hint(
                 "give the folder of an OSU build for this MPI, e.g. --mpicc mpicc.mpich --osu \

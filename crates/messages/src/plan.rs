@@ -53,8 +53,8 @@ impl RankPairs {
     /// Creates pairs of these hosts, without duplicate hosts; `slurm` in the list means the hosts of the Slurm job.
     ///
     /// Fails if there are fewer than two hosts, or no Slurm job.
-    pub fn hosts(lists: &[HostList]) -> Result<Self, MessagesError> {
-        let mut hosts = HostList::resolved(lists)?;
+    pub fn from_hosts(lists: &[HostList]) -> Result<Self, MessagesError> {
+        let mut hosts = HostList::resolve_all(lists)?;
         let mut seen = BTreeSet::new();
         hosts.retain(|host| seen.insert(host.clone()));
         match hosts.len() {
@@ -115,7 +115,7 @@ impl MessagesPlan {
         let request = &asked.mpi;
         let between = match asked.hosts.as_slice() {
             [] => asked.pairs.clone().unwrap_or_default(),
-            hosts => RankPairs::hosts(hosts)?,
+            hosts => RankPairs::from_hosts(hosts)?,
         };
         if request.osu.is_empty() {
             options.samples = asked.samples;
@@ -189,7 +189,7 @@ impl MessagesPlan {
         let asked = !request.transport.is_empty();
         self.own = if asked { request.transport.clone() } else { Fabric::ALL.to_vec() };
         for fabric in self.own.clone() {
-            match fabric.missing() {
+            match fabric.missing_reason() {
                 Some(text) if asked => return Err(Failure::missing(text).into()),
                 Some(text) => {
                     self.leave_out(format!("{} left out: {text}", fabric.title()));
@@ -238,8 +238,8 @@ impl MessagesPlan {
 
     /// Returns the number of sizes of these patterns, summed over all launches.
     fn sizes(&self, patterns: &[Pattern]) -> usize {
-        let parts = self.launches.iter().filter_map(|launch| launch.part(patterns));
-        parts.map(|launch| launch.count(&self.options)).sum()
+        let parts = self.launches.iter().filter_map(|launch| launch.with_only(patterns));
+        parts.map(|launch| launch.size_count(&self.options)).sum()
     }
 
     /// Returns the patterns that the built-in transport runs: all patterns without an MPI; otherwise those with a lower
@@ -459,7 +459,7 @@ fn joint_rank_count(
 
 /// Returns the CPUs of the requested pairs.
 fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, MessagesError> {
-    let all = pairs::by_distance(topology);
+    let all = pairs::pairs_by_distance(topology);
     match between {
         RankPairs::Distances(wanted) => {
             wanted.iter().map(|distance| pair_at(*distance, &all)).collect()

@@ -48,7 +48,9 @@ impl PlannedRun for MessagesPlan {
                     figures.push(self.pattern_figures(TEST, launch, *pattern));
                 }
                 if !self.own.is_empty() && self.own_patterns().contains(pattern) {
-                    figures.push(self.pattern_figures(TRANSPORT, launch, *pattern).scoped());
+                    figures.push(
+                        self.pattern_figures(TRANSPORT, launch, *pattern).requiring_test_name(),
+                    );
                 }
             }
         }
@@ -72,7 +74,7 @@ impl MessagesPlan {
         let figures = Figures::new(GAUGE, test, [pattern.name()], units);
         // OSU's programs measure all powers of two, beginning with the smallest size.
         if self.osu.is_empty() {
-            figures.sized(launch.valid_sizes(pattern, &self.options))
+            figures.with_sizes(launch.valid_sizes(pattern, &self.options))
         } else {
             figures
         }
@@ -182,7 +184,7 @@ fn probes(
         {
             let why = transport_choice::compile_failure(&mpi, error);
             let launcher = Some(&mpi.launcher.command);
-            if let Some(other) = transport_choice::without_compiler(launcher, &why) {
+            if let Some(other) = transport_choice::mpi_without_compiler(launcher, &why) {
                 mpi = other;
                 built = build::build(&mpi, folder, reach, &|| observer.interrupted());
             }
@@ -262,7 +264,7 @@ fn run_starts(
         outcome.notices.extend(left_out_starts(&reports, launch, deadline));
         if !observer.interrupted() {
             let mut unstarted: Vec<&Starter<'_>> =
-                starters.iter().filter(|one| launch.part(one.patterns).is_some()).collect();
+                starters.iter().filter(|one| launch.with_only(one.patterns).is_some()).collect();
             unstarted.retain(|one| !reports.iter().any(|(known, _)| std::ptr::eq(*known, *one)));
             unstarted.retain(|one| !errors.iter().any(|(known, ..)| std::ptr::eq(*known, *one)));
             for starter in unstarted {
@@ -307,7 +309,7 @@ fn count_sizes(launches: &[Launch], starters: &[Starter<'_>]) -> f64 {
     let mut sizes = 0;
     for launch in launches {
         for starter in starters {
-            sizes += launch.count(starter.options);
+            sizes += launch.size_count(starter.options);
         }
     }
     sizes as f64
@@ -330,13 +332,13 @@ fn left_out_starts(
 ) -> Option<Notice> {
     deadline?;
     let (starter, report) = reports.iter().find(|(starter, report)| {
-        report.broken.is_none() && report.starts < starter.starts(launch)
+        report.broken.is_none() && report.starts < starter.start_count(launch)
     })?;
     let text = format!(
         "{}: started only {} of {} times, because another start would exceed --budget",
         in_words(launch),
         report.starts,
-        starter.starts(launch)
+        starter.start_count(launch)
     );
     Some(Notice::new(NoticeId::Budget, GAUGE, text))
 }
@@ -351,18 +353,18 @@ fn run_interleaved<'a, 'b>(
     observer: &mut dyn Observer,
 ) -> Turns<'a, 'b> {
     let (mut reports, mut errors): Turns<'a, 'b> = (Vec::new(), Vec::new());
-    let max = starters.iter().map(|starter| starter.starts(launch)).max().unwrap_or(1);
+    let max = starters.iter().map(|starter| starter.start_count(launch)).max().unwrap_or(1);
     for round in 0..max {
         let round_start = clock::now();
         for starter in starters {
-            let Some(launch) = launch.part(starter.patterns) else { continue };
+            let Some(launch) = launch.with_only(starter.patterns) else { continue };
             let has_report = !reports.is_empty();
             let known = reports.iter_mut().find(|(known, _)| std::ptr::eq(*known, starter));
             let known = known.map(|(_, report)| report);
             let over = known.as_ref().is_some_and(|report| report.broken.is_some())
                 || errors.iter().any(|(failing, ..)| std::ptr::eq(*failing, starter));
             let late = has_report && starter.is_late();
-            if over || late || round >= starter.starts(&launch) || observer.interrupted() {
+            if over || late || round >= starter.start_count(&launch) || observer.interrupted() {
                 continue;
             }
             observer.phase(&format!("{} {words}", starter.transport.name()));
@@ -408,7 +410,7 @@ fn finish(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let config = result::mpi_config(starter.transport, Some(&report));
-    let limit = config.and_then(|config| eager::limit(&config, &report.output.variables));
+    let limit = config.and_then(|config| eager::eager_limit(&config, &report.output.variables));
     let is_late = deadline.is_some_and(|deadline| clock::now() >= deadline);
     if report.broken.is_none() && report.launch.steps.is_empty() && !is_late {
         remeasure_dips(starter, &mut report, limit.as_ref(), observer)?;
@@ -423,7 +425,7 @@ fn finish(
             lower_bound::remarks(&name, &report, bound, &shares, limit.as_ref());
         notices.extend(remarks);
         for figure in &mut figures {
-            let Some(at) = figure.at() else { continue };
+            let Some(at) = figure.pattern_and_size() else { continue };
             figure.config.floor = shares.get(&at).map(|share| share.config);
             if let Some(why) = doubts.get(&at) {
                 figure.measurement.validity.suspect(why);

@@ -43,7 +43,7 @@ impl Fabric {
     }
 
     /// Returns the reason why ranks cannot use this fabric; `None` if they can use it.
-    pub(crate) fn missing(self) -> Option<String> {
+    pub(crate) fn missing_reason(self) -> Option<String> {
         match self {
             Self::Shm => None,
             Self::Tcp => {

@@ -103,7 +103,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         }
         // A page with several gauges shows only the facts that are needed to understand the row.
         evidence::add_notes(&mut section, &all, detail == Detail::Brief);
-        evidence::doubts(&mut section, &all);
+        evidence::add_doubts(&mut section, &all);
         if detail == Detail::Brief && all.iter().all(|row| row.is_own()) {
             section.note_if("note", notice(record, NoticeId::Method));
         }
@@ -268,8 +268,8 @@ fn summary(all: &[&ShownFigure<'_>]) -> Table {
         .values("bw GB/s", RATE, |row| row.best(Pattern::Bw, RATE))
         .values("bibw", RATE, |row| row.best(Pattern::Bibw, RATE))
         .values("Mmsg/s", MESSAGES, |row| row.best(Pattern::MbwMr, MESSAGES))
-        .known("eager <", |row| Some(Bytes(row.curve().rendezvous()?.0).to_string()))
-        .known("n1/2", |row| {
+        .right_or_dash("eager <", |row| Some(Bytes(row.curve().rendezvous()?.0).to_string()))
+        .right_or_dash("n1/2", |row| {
             Some(Bytes(row.curve().hockney.last()?.half_bytes as u64).to_string())
         });
     columns.table(rows)

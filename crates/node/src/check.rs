@@ -382,7 +382,7 @@ impl Check<'_> {
         self.notes.extend(texts);
     }
 
-    /// Returns the state for the next check; `None` if nothing is saved.
+    /// Returns the state that is saved for the next check; `None` if it must not be saved, or if the file is unusable.
     fn next_state(
         &mut self,
         state: &Result<StateFile, Failure>,

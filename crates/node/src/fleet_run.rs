@@ -175,7 +175,7 @@ impl<'a> FleetRun<'a> {
         let mut hosts = match &request.nodes {
             Some(nodes) => nodes.0.clone(),
             None if !known.is_empty() => known.clone(),
-            None => slurm::nodes(request.partition.as_deref(), until)?.into_keys().collect(),
+            None => slurm::query_nodes(request.partition.as_deref(), until)?.into_keys().collect(),
         };
         let (valid, odd) = HostList::partition(&hosts);
         if let Some(odd) = odd.first() {
@@ -190,7 +190,7 @@ impl<'a> FleetRun<'a> {
         }
         let mut all = known;
         all.extend(hosts.iter().cloned());
-        folder.write_state("nodes", &HostList::folded(&all))?;
+        folder.write_state("nodes", &HostList::fold_names(&all))?;
         let name = match folder.read_state("name") {
             Some(name) => name,
             None => {
@@ -234,7 +234,7 @@ impl<'a> FleetRun<'a> {
 
     /// Queries the queue and, unless `watch` is true, submits jobs. Returns true if all work is done.
     fn step(&mut self, watch: bool) -> Result<bool, Failure> {
-        let queue = slurm::queue(&self.name, self.until)?;
+        let queue = slurm::query_jobs(&self.name, self.until)?;
         let mut waiting: Vec<String> = Vec::new();
         let mut active: Vec<String> = Vec::new();
         for host in self.hosts.clone() {
@@ -267,7 +267,7 @@ impl<'a> FleetRun<'a> {
             return false;
         }
         let is_new = self.folder.read_state(&job_file(host)).is_some();
-        let is_interrupted = is_new && self.folder.move_incomplete(host);
+        let is_interrupted = is_new && self.folder.move_incomplete_record(host);
         !is_interrupted
     }
 
@@ -339,7 +339,7 @@ impl<'a> FleetRun<'a> {
             self.folder.remove_state(&job_file(host));
             self.failed.insert(host.clone(), ());
         }
-        self.outputs().note(&format!("{}: {why}", HostList::folded(hosts)));
+        self.outputs().note(&format!("{}: {why}", HostList::fold_names(hosts)));
         Ok(())
     }
 
@@ -350,7 +350,7 @@ impl<'a> FleetRun<'a> {
         active: &mut Vec<String>,
         queue: &HashMap<String, QueuedJob>,
     ) -> Result<(), Failure> {
-        let states = slurm::nodes(self.jobs.partition.as_deref(), self.until)?;
+        let states = slurm::query_nodes(self.jobs.partition.as_deref(), self.until)?;
         self.give_up_unavailable(waiting, &states)?;
         let pending = active.iter().filter(|host| self.is_pending(host, queue)).count();
         let names: Vec<&str> = waiting.iter().map(String::as_str).collect();

@@ -3,7 +3,7 @@
 //! signal (`nodegauge_os::write_all`).
 
 use nodegauge_measure::Failure;
-use nodegauge_os::{end_request, is_hangup_ignored};
+use nodegauge_os::{end_request_flag, is_hangup_ignored};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -63,7 +63,7 @@ impl Signals {
 
     /// Stores the number of a signal when it arrives, and requests that all waits end.
     fn note(&self, signal: i32) -> io::Result<()> {
-        signal_hook::flag::register(signal, Arc::clone(end_request()))?;
+        signal_hook::flag::register(signal, Arc::clone(end_request_flag()))?;
         signal_hook::flag::register_usize(signal, Arc::clone(&self.0), signal as usize)?;
         Ok(())
     }

@@ -58,7 +58,7 @@ pub(crate) fn command_job(
 
 /// Runs a command and returns its record. If the user interrupts it, returns the incomplete record, or `None` if
 /// nothing was measured.
-pub(crate) fn command_record(
+pub(crate) fn run_for_record(
     command: &CommandLine,
     run: &ProgramJob<'_>,
     signals: &Signals,

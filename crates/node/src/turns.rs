@@ -5,7 +5,7 @@ mod names;
 use crate::caller::Caller;
 use crate::saving::SavingContext;
 use crate::signals::Signals;
-use crate::started::{command_job, command_record};
+use crate::started::{command_job, run_for_record};
 use nodegauge_analysis::compare::{COMPARED, Side, TURNS};
 use nodegauge_history::{HistoryFile, Store};
 use nodegauge_measure::{Failure, Observer, record};
@@ -31,7 +31,7 @@ pub struct AlternatingRunsRequest {
 }
 
 /// Runs of both commands, from complete blocks only.
-pub struct Turns {
+pub struct AlternatingRuns {
     /// Runs of A and runs of B.
     pub sides: [Side; 2],
     /// Description of the saved runs: their number, the path of the history, and their labels.
@@ -51,7 +51,7 @@ impl AlternatingRunsRequest {
         &self,
         caller: &Caller,
         progress: impl FnOnce(&Signals) -> P,
-    ) -> Result<Turns, Failure> {
+    ) -> Result<AlternatingRuns, Failure> {
         let mut store = if self.is_saved { Some(self.history.open()?) } else { None };
         let started = Instant::now();
         let mut unsaved = 0;
@@ -71,7 +71,7 @@ impl AlternatingRunsRequest {
                 progress.phase(&format!("block {} of {}: {command}", block + 1, self.blocks));
                 let share = (f64::from(block) + turn as f64 / 4.0) / f64::from(self.blocks);
                 progress.progress(share, "");
-                let run = command_record(command, &jobs[side], &signals, caller)?;
+                let run = run_for_record(command, &jobs[side], &signals, caller)?;
                 let whole = run.filter(|run| run.complete || !signals.is_received());
                 let Some(mut latest_run) = whole else { break 'blocks };
                 latest_run.labels.insert(TURNS.to_owned(), labels[side].clone());
@@ -97,7 +97,7 @@ impl AlternatingRunsRequest {
         let saved = store.as_ref().map(|store| in_words(store, runs - unsaved, &labels));
         let whole = sides.iter().map(|side| side.runs.len() / 2 * 2).min().unwrap_or(0);
         sides.iter_mut().for_each(|side| side.runs.truncate(whole));
-        Ok(Turns { sides, saved, unsaved, signal: signals.received_signal() })
+        Ok(AlternatingRuns { sides, saved, unsaved, signal: signals.received_signal() })
     }
 }
 

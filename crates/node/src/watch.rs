@@ -7,7 +7,7 @@ mod series;
 use crate::caller::{Caller, CommandEnd};
 use crate::saving;
 use crate::signals::Signals;
-use crate::started::{command_job, command_record};
+use crate::started::{command_job, run_for_record};
 use grid::TimeGrid;
 use humantime::format_duration;
 use nodegauge_gauge::Site;
@@ -233,7 +233,7 @@ impl<'a> Watch<'a> {
         let mut failed = false;
         for (command, job) in std::mem::take(&mut self.jobs) {
             if !self.signals.is_received() {
-                match command_record(&command, &job, &self.signals, self.caller) {
+                match run_for_record(&command, &job, &self.signals, self.caller) {
                     Ok(Some(run)) => {
                         lines.push(in_words(&run, self.caller));
                         self.keep_headlines(&run);

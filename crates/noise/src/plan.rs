@@ -51,7 +51,7 @@ impl NoisePlan {
     /// # Errors
     /// Fails if this node does not have the threads.
     pub fn new(site: &Site, options: NoiseOptions) -> Result<Self, Failure> {
-        let team = options.placement.team(&site.topology, "noise")?;
+        let team = options.placement.team_request(&site.topology, "noise")?;
         let placement = plan(&site.topology, &team.request)?;
         let notices = team.gauge_notices(GAUGE);
         Ok(Self { placement, options, notices })
@@ -136,7 +136,7 @@ fn figures(series: &Series, config: &NoiseConfig) -> Vec<Measurement> {
     let longest = series.figure(&judged, (0, 1), longest, Quoted::Median, &|seconds| seconds);
     let mut all = Vec::new();
     for figure in [available, longest].into_iter().flatten() {
-        all.push(series.judged(0, figure.config(config).with_validity(Validity::valid())));
+        all.push(series.judge_figure(0, figure.config(config).with_validity(Validity::valid())));
     }
     all
 }

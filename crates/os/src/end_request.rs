@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 static REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Returns the flag, for the handlers of signals.
-pub fn end_request() -> &'static Arc<AtomicBool> {
+pub fn end_request_flag() -> &'static Arc<AtomicBool> {
     REQUESTED.get_or_init(Arc::default)
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 static END: OnceLock<Instant> = OnceLock::new();
 
 /// Sets the deadline for helper processes that start later. Only the first call has an effect.
-pub fn end_helpers_at(end: Instant) {
+pub fn set_helper_deadline(end: Instant) {
     let _ = END.set(end);
 }
 

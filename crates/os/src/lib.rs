@@ -48,11 +48,11 @@ pub use child::{
     run_child,
 };
 pub use child_place::{ChildPlace, disable_transparent_huge_pages};
-pub use end_request::{end_request, is_end_requested};
+pub use end_request::{end_request_flag, is_end_requested};
 pub use fork::{
     AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_single_threaded, fork, receive,
 };
-pub use helpers::{end_helpers_at, helper_time};
+pub use helpers::{helper_time, set_helper_deadline};
 pub use input::{Input, MAX_PROGRAM_BYTES, MAX_TEXT_BYTES, read_file, read_input, read_part};
 pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};

@@ -1,5 +1,5 @@
 //! Mapped memory: anonymous memory on pages of a chosen size, memory that is shared with forked processes, or a mapped
-//! file. The page size is only a request; [`Mapping::pages_got`] returns the sizes that the kernel used.
+//! file. The page size is only a request; [`Mapping::page_size_shares`] returns the sizes that the kernel used.
 
 use crate::call::{SysError, check};
 use crate::smaps;
@@ -245,7 +245,7 @@ impl Mapping {
     ///
     /// # Errors
     /// Fails if `/proc/self/smaps` cannot be read.
-    pub fn pages_got(&self) -> io::Result<BTreeMap<u64, f64>> {
+    pub fn page_size_shares(&self) -> io::Result<BTreeMap<u64, f64>> {
         let (start, length) = self.range();
         smaps::page_shares(start..start + length)
     }
@@ -364,7 +364,7 @@ mod tests {
         assert!(mapping.get(usize::MAX, 2).is_none());
         // SAFETY: the range is the whole mapping, which no other code uses.
         unsafe { mapping.at(0, length).write_bytes(1, length) };
-        let got = mapping.pages_got().unwrap();
+        let got = mapping.page_size_shares().unwrap();
         assert!((got[&(page_bytes() as u64)] - 1.0).abs() < 1e-9, "{got:?}");
         assert_eq!(
             mapping.resident_pages().unwrap(),

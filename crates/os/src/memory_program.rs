@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn program_in_memory_runs_until_dropped() {
+    fn program_in_memory_can_be_started_until_dropped() {
         let program = MemoryProgram::new(&std::fs::read("/bin/true").unwrap()).unwrap();
         let path = program.path();
         assert!(std::process::Command::new(&path).status().unwrap().success());

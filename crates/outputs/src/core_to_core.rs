@@ -1,8 +1,10 @@
 //! Reader for core-to-core-latency: matrices of means with their errors, which the program prints to standard error.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, lines, number, rounding, unread, without_colours};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::text::{
+    agree, lines, number, rounding, unreadable_line, without_colours,
+};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
@@ -35,7 +37,7 @@ impl Reader for CoreToCore {
         line.contains(TITLE).then_some(RunMark::TITLE)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         Ok(figures(&without_colours(text))?)
     }
 }
@@ -85,15 +87,16 @@ fn row(
     values: &mut Vec<f64>,
     figures: &mut OutputFigures,
 ) -> Result<(), String> {
-    let (core, rest) = line.split_once(char::is_whitespace).ok_or_else(|| unread(line))?;
-    let core: u64 = core.parse().map_err(|_| unread(line))?;
-    let position = columns.iter().position(|column| *column == core).ok_or_else(|| unread(line))?;
+    let (core, rest) = line.split_once(char::is_whitespace).ok_or_else(|| unreadable_line(line))?;
+    let core: u64 = core.parse().map_err(|_| unreadable_line(line))?;
+    let position =
+        columns.iter().position(|column| *column == core).ok_or_else(|| unreadable_line(line))?;
     let parts: Vec<&str> = rest.split('\u{b1}').collect();
     let cells = parts.len() - 1;
     let is_triangle = cells == position;
     let is_full = cells + 1 == columns.len();
     if !is_triangle && !is_full {
-        return Err(unread(line));
+        return Err(unreadable_line(line));
     }
     let others: Vec<u64> = if is_full && !is_triangle {
         columns.iter().copied().filter(|column| *column != core).collect()
@@ -101,8 +104,9 @@ fn row(
         columns[..position].to_vec()
     };
     for (other, part) in others.into_iter().zip(&parts) {
-        let word = part.split_whitespace().next_back().ok_or_else(|| unread(line))?;
-        let value = number(word).filter(|_| rounding(word) == 0.5).ok_or_else(|| unread(line))?;
+        let word = part.split_whitespace().next_back().ok_or_else(|| unreadable_line(line))?;
+        let value =
+            number(word).filter(|_| rounding(word) == 0.5).ok_or_else(|| unreadable_line(line))?;
         values.push(value);
         let mut config = figures.config();
         config.case = Some(format!("{bench}, c{core}->c{other}"));

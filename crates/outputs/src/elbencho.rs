@@ -2,7 +2,7 @@
 
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{lines, number, quoted, slug};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::{Unit, UnitPrefix};
 
@@ -31,7 +31,7 @@ impl Reader for Elbencho {
         is_header.then_some(RunMark::TITLE)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let mut figures = OutputFigures::new("elbencho", None);
         let mut block = Block::default();
         for line in lines(text).skip(1) {

@@ -1,8 +1,10 @@
 //! Reader for the Intel MPI Benchmarks: a table for each benchmark, below `# Benchmarking NAME`.
 
 use nodegauge_gauge::outputs::{MESSAGES, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{TitledRun, lines, number, quoted, rounding, slug, unread};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::text::{
+    TitledRun, lines, number, quoted, rounding, slug, unreadable_line,
+};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
@@ -43,7 +45,7 @@ impl Reader for Imb {
         RUN.version(text)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let mut figures = OutputFigures::new("imb", self.version(text));
         let mut table = Table::default();
         for line in lines(text) {
@@ -141,11 +143,11 @@ impl Table {
             return Ok(());
         }
         if words.len() != self.columns.len() {
-            return Err(unread(line));
+            return Err(unreadable_line(line));
         }
         let name = self.name.clone().ok_or("a table has no name")?;
         let values: Option<Vec<f64>> = words.iter().map(|word| number(word)).collect();
-        let values = values.ok_or_else(|| unread(line))?;
+        let values = values.ok_or_else(|| unreadable_line(line))?;
         let row = Row { columns: &self.columns, values: &values };
         let bytes = row.value("#bytes");
         if let (Some(last), Some(now)) = (self.last_bytes, bytes)
@@ -160,7 +162,7 @@ impl Table {
         if let [Some(least), Some(mean), Some(most)] = times
             && !(least <= mean + 0.01 && mean <= most + 0.01)
         {
-            return Err(unread(line));
+            return Err(unreadable_line(line));
         }
         let mut config = figures.config();
         config.message_bytes = bytes.map(|bytes| bytes as u64);

@@ -2,9 +2,9 @@
 
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    after_label, agree, count, document, lines, number, size, unread,
+    after_label, agree, count, document, lines, number, size, unreadable_line,
 };
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 use serde_json::Value;
@@ -46,7 +46,7 @@ impl Reader for Ior {
         lines(text).find_map(version)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let mut figures = OutputFigures::new("ior", self.version(text));
         let first = text.lines().next().unwrap_or_default().trim();
         if first.starts_with('{') {
@@ -127,10 +127,10 @@ fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
         if found.next().is_some_and(|other| other != line) {
             return Err(format!("it has several lines {label:?}"));
         }
-        let (mebi, mega) = line.split_once("MiB/sec").ok_or_else(|| unread(line))?;
+        let (mebi, mega) = line.split_once("MiB/sec").ok_or_else(|| unreadable_line(line))?;
         let mega = mega.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix("MB/sec)"));
         let rates = number(mebi.trim()).zip(mega.map(str::trim).and_then(number));
-        let (binary, decimal) = rates.ok_or_else(|| unread(line))?;
+        let (binary, decimal) = rates.ok_or_else(|| unreadable_line(line))?;
         if !agree(binary * MEBI, decimal * 1e6, 1e-4 + 1e4 / (decimal * 1e6).max(1.0)) {
             return Err(format!("the two rates of {label:?} contradict each other"));
         }
@@ -201,10 +201,10 @@ fn read_csv_rows(text: &str, figures: &mut OutputFigures) -> Result<(), String> 
             continue;
         }
         if cells.len() != CSV.split(',').count() {
-            return Err(unread(line));
+            return Err(unreadable_line(line));
         }
         let numbers: Option<Vec<f64>> = cells[1..].iter().map(|cell| number(cell)).collect();
-        let numbers = numbers.ok_or_else(|| unread(line))?;
+        let numbers = numbers.ok_or_else(|| unreadable_line(line))?;
         let config = OutputConfig {
             block_bytes: Some((numbers[4] * 1024.0) as u64),
             processes: Some(numbers[9] as u64),

@@ -5,7 +5,7 @@ use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
     after_label, agree, count, lines, number, number_with, unique_after_label,
 };
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
@@ -35,7 +35,7 @@ impl Reader for LikwidBench {
         line.starts_with("MByte/s:").then_some(RunMark::weak(1))
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let kernel = property(text, "Test:")?;
         let time = number_with(property(text, "Time:")?, "sec");
         let time = time.ok_or_else(|| "its time has no unit of seconds".to_owned())?;
@@ -57,7 +57,7 @@ impl Reader for LikwidBench {
             let is_both_zero = printed == 0.0 && computed == 0.0;
             // Rates are printed with two decimals, times with seven digits.
             if !is_both_zero && !agree(printed, computed, 1e-4 + 1e4 / printed.max(1.0)) {
-                return Err(UnreadOutput::from(format!(
+                return Err(RefusedOutput::from(format!(
                     "{rate:?} is not {amount:?} divided by the time"
                 )));
             }

@@ -1,8 +1,10 @@
 //! Reader for mbw: one line per copy, and one line with the mean of each method.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, lines, number_with, quoted, rounding, unread};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::text::{
+    agree, lines, number_with, quoted, rounding, unreadable_line,
+};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
@@ -34,11 +36,11 @@ impl Reader for Mbw {
         (line.contains("\tMethod: ") && line.contains("\tCopy: ")).then_some(RunMark::repeated(1))
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let mut figures = OutputFigures::new("mbw", None);
         let mut copies: Vec<Copy<'_>> = Vec::new();
         for line in lines(text).filter(|line| line.contains("\tMethod: ")) {
-            let copy = Copy::parse(line).ok_or_else(|| unread(line))?;
+            let copy = Copy::parse(line).ok_or_else(|| unreadable_line(line))?;
             if copy.label != "AVG" {
                 if copy.label != copies.len().to_string() {
                     return Err(format!("a copy is missing: {}", quoted(line)).into());

@@ -2,8 +2,8 @@
 //! under load.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{lines, number, quoted, unread};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::text::{lines, number, quoted, unreadable_line};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
@@ -40,7 +40,7 @@ impl Reader for Mlc {
         Some(rest.split_whitespace().next()?.to_owned())
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let mut part = Part {
             section: Section::Other,
             has_unit: false,
@@ -194,7 +194,8 @@ impl Part {
         if !is_delay {
             return Ok(());
         }
-        let (latency, rate) = number(latency).zip(number(rate)).ok_or_else(|| unread(line))?;
+        let (latency, rate) =
+            number(latency).zip(number(rate)).ok_or_else(|| unreadable_line(line))?;
         if !self.has_load_unit {
             return Err("the units of the table under load are missing".to_owned());
         }

@@ -1,8 +1,10 @@
 //! Reader for multichase with `-v`, and for multiload and pingpong of the same collection.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{after_label, agree, count, lines, number, quoted, unread};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::text::{
+    after_label, agree, count, lines, number, quoted, unreadable_line,
+};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
@@ -49,7 +51,7 @@ impl Reader for Multichase {
         is_title.then_some(RunMark::TITLE)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let first = text.lines().next().unwrap_or_default().trim();
         if first == PING {
             return Ok(ping(text)?);
@@ -116,10 +118,10 @@ fn load(text: &str) -> Result<PrintedRun, String> {
     }
     for row in rows {
         let values: Option<Vec<f64>> = row[..10].iter().map(|cell| number(cell)).collect();
-        let values = values.ok_or_else(|| unread(&row.join(", ")))?;
+        let values = values.ok_or_else(|| unreadable_line(&row.join(", ")))?;
         let [bytes, chasers, chase, load, most, mean] = [1, 2, 3, 6, 7, 8].map(|at| values[at]);
         if mean > most {
-            return Err(unread(&row.join(", ")));
+            return Err(unreadable_line(&row.join(", ")));
         }
         let mut config = figures.config();
         config.data_bytes = Some(bytes as u64);

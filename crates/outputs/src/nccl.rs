@@ -2,8 +2,8 @@
 //! place and in place, or the same values as JSON (`-J`).
 
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, document, lines, number, quoted, unread};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::text::{agree, document, lines, number, quoted, unreadable_line};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::record::{Quoted, Validity};
 use nodegauge_measure::{Bytes, Unit};
 use serde_json::Value;
@@ -64,7 +64,7 @@ impl Reader for Nccl {
         })
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         if text.trim_start().starts_with('{') {
             return Ok(json(text)?);
         }
@@ -147,11 +147,11 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             if words.len() < 4 || words[1].parse::<u64>().is_err() {
                 continue;
             }
-            return Err(unread(line));
+            return Err(unreadable_line(line));
         }
-        let size = number(words[0]).ok_or_else(|| unread(line))?;
+        let size = number(words[0]).ok_or_else(|| unreadable_line(line))?;
         if words[2].contains(char::is_control) {
-            return Err(unread(line));
+            return Err(unreadable_line(line));
         }
         if sizes.contains(&size) && sizes.last() != Some(&size) {
             return Err(format!("its table has {size} B twice"));
@@ -164,11 +164,11 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             }
             let [time, algorithm, bus] = [0, 1, 2].map(|cell| number(cells[cell]));
             let (Some(time), Some(algorithm), Some(bus)) = (time, algorithm, bus) else {
-                return Err(unread(line));
+                return Err(unreadable_line(line));
             };
             let wrong = match cells[3] {
                 "N/A" => None,
-                word => Some(number(word).ok_or_else(|| unread(line))?),
+                word => Some(number(word).ok_or_else(|| unreadable_line(line))?),
             };
             // The time has four digits, and the bandwidth has two decimals.
             let error = 6e-3 + 0.006 / algorithm.max(1e-9);

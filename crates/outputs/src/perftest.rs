@@ -3,7 +3,7 @@
 
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{document, lines, number, quoted, rounding};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 use serde_json::Value;
@@ -55,7 +55,7 @@ impl Reader for Perftest {
         (line.starts_with("#bytes") && header(line).is_some()).then_some(RunMark::once(1))
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         if text.trim_start().starts_with('{') {
             return Ok(json(text)?);
         }

@@ -1,8 +1,8 @@
 //! Reader for rocm_bandwidth_test: matrices of bandwidths between devices, and tables for single pairs of devices.
 
 use nodegauge_gauge::outputs::{DEVICE, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{lines, number, unread};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::text::{lines, number, unreadable_line};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
@@ -41,7 +41,7 @@ impl Reader for RocmBandwidth {
         lines(text).find_map(version)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         Ok(figures(text, self.version(text))?)
     }
 }
@@ -87,16 +87,16 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             matrix = None;
             continue;
         }
-        let row: u64 = row.parse().map_err(|_| unread(line))?;
+        let row: u64 = row.parse().map_err(|_| unreadable_line(line))?;
         if cells.len() != columns.len() || columns.get(rows) != Some(&row) {
-            return Err(unread(line));
+            return Err(unreadable_line(line));
         }
         rows += 1;
         for (column, cell) in columns.iter().zip(cells) {
             if *cell == "N/A" {
                 continue;
             }
-            let value = number(cell).ok_or_else(|| unread(line))? * 1e9;
+            let value = number(cell).ok_or_else(|| unreadable_line(line))? * 1e9;
             let mut config = figures.config();
             config.case = Some(format!("{direction}, {row}->{column}, {}", statistic.name()));
             figures.push(

@@ -4,7 +4,7 @@ use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
     after_any_label, after_label, agree, count, lines, number_with, size,
 };
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
@@ -32,7 +32,7 @@ impl Reader for Sysbench {
         version(text.lines().next()?.trim())
     }
 
-    fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let _ = context;
         Ok(figures(text, self.version(text))?)
     }

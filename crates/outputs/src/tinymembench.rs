@@ -1,8 +1,8 @@
 //! Reader for tinymembench: lines `name : rate MB/s`, and tables of latencies by block size.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{lines, number, unread};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::text::{lines, number, unreadable_line};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
@@ -33,7 +33,7 @@ impl Reader for Tinymembench {
         version(text.lines().next()?.trim())
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         Ok(figures(text, self.version(text))?)
     }
 }
@@ -63,19 +63,19 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         let Some((name, value)) = line.rsplit_once(" : ") else { continue };
         let mut config = figures.config();
         if let Some(pages) = pages.filter(|_| value.contains(" ns")) {
-            let block: u64 = name.trim().parse().map_err(|_| unread(line))?;
+            let block: u64 = name.trim().parse().map_err(|_| unreadable_line(line))?;
             if last_block > 0 && block != 2 * last_block {
                 return Err("a size of its latency table is not twice the previous size".to_owned());
             }
             last_block = block;
             config.block_bytes = Some(block);
             config.case = Some(pages.to_owned()).filter(|pages| !pages.is_empty());
-            let (single, dual) = value.split_once('/').ok_or_else(|| unread(line))?;
+            let (single, dual) = value.split_once('/').ok_or_else(|| unreadable_line(line))?;
             for (figure_name, cell) in
                 [("latency_above_l1", single), ("dual_latency_above_l1", dual)]
             {
                 let cell = cell.trim().strip_suffix("ns").map(str::trim).and_then(number);
-                let seconds = cell.ok_or_else(|| unread(line))? * 1e-9;
+                let seconds = cell.ok_or_else(|| unreadable_line(line))? * 1e-9;
                 figures.push(
                     OutputFigure {
                         of: MEMORY,
@@ -90,7 +90,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         } else if let Some(rate) =
             value.split(" (").next().and_then(|rate| rate.strip_suffix("MB/s"))
         {
-            let printed = number(rate.trim()).ok_or_else(|| unread(line))? * 1e6;
+            let printed = number(rate.trim()).ok_or_else(|| unreadable_line(line))? * 1e6;
             config.case = Some(format!("{part}{}", name.trim()));
             figures.push(
                 OutputFigure {

@@ -1,8 +1,8 @@
 //! Reader for TransferBench: lines of transfers with rate, time and bytes, and the matrices of the preset `p2p`.
 
 use nodegauge_gauge::outputs::{DEVICE, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, lines, number_with, quoted, unread};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::text::{agree, lines, number_with, quoted, unreadable_line};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
 
@@ -30,7 +30,7 @@ impl Reader for TransferBench {
         lines(text).find_map(version)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         Ok(figures(text, self.version(text))?)
     }
 }
@@ -67,9 +67,9 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         if test.is_empty() {
             return Err(format!("a line belongs to no test: {}", quoted(line)));
         }
-        let rate = number_with(cells[1], "GB/s").ok_or_else(|| unread(line))? * 1e9;
-        let time = number_with(cells[2], "ms").ok_or_else(|| unread(line))? * 1e-3;
-        let bytes = number_with(cells[3], "bytes").ok_or_else(|| unread(line))?;
+        let rate = number_with(cells[1], "GB/s").ok_or_else(|| unreadable_line(line))? * 1e9;
+        let time = number_with(cells[2], "ms").ok_or_else(|| unreadable_line(line))? * 1e-3;
+        let bytes = number_with(cells[3], "bytes").ok_or_else(|| unreadable_line(line))?;
         // Rates and times have three decimals.
         let error = 2e-3 + 6e5 / rate.max(1.0) + 6e-7 / time.max(1e-9);
         if !agree(rate, bytes / time, error) {
@@ -78,7 +78,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         let route = cells.get(4).copied().unwrap_or_default();
         let words: Vec<&str> = cells[0].split_whitespace().collect();
         if !words.first().is_some_and(|first| KINDS.contains(&first.trim_end_matches(':'))) {
-            return Err(unread(line));
+            return Err(unreadable_line(line));
         }
         let what = words.join(" ").trim_end_matches(':').to_owned();
         let parts = [test.as_str(), what.as_str(), route];

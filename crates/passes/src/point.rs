@@ -69,7 +69,7 @@ impl StreamPoint {
     pub fn prepare(config: TargetConfig) -> Result<Self, ArenaError> {
         let loops = native_loops(&config.kernels, config.element)?;
         check_arrays(&loops, config.arrays)?;
-        let arrays = Arrays::map(config.arrays_config())?;
+        let arrays = Arrays::allocate(config.arrays_config())?;
         arrays.place(&config.policy)?;
         let team = Team::start(&config.places)?;
         let mut point = Self {
@@ -286,7 +286,7 @@ impl StreamPoint {
     /// # Errors
     /// Fails if a thread of the team fails.
     pub fn round_trip(&mut self) -> Result<f64, ArenaError> {
-        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?.0)
+        Ok(core_to_core::measure_round_trip(&mut self.team, &self.shared_lines)?.0)
     }
 
     /// Runs one pass over all kernels. If the values have grown too large, the arrays are checked and filled again
@@ -349,7 +349,7 @@ impl StreamPoint {
         let shares = location::observe(&self.arrays, self.team.len());
         PointSeen {
             affinity: self.team.observed().to_vec(),
-            pages: self.arrays.pages_got().ok(),
+            pages: self.arrays.page_size_shares().ok(),
             nodes: (0..self.arrays.count()).map(|i| location::array_shares(&shares, i)).collect(),
             shares,
             wrong: self.wrong.as_ref().map(ToString::to_string),

@@ -44,7 +44,7 @@ pub(crate) struct RankSettings {
 }
 
 /// Returns the additional settings of each rank of a plan, in rank order.
-pub(crate) fn per_rank(plan: &RankPlan, launcher: LauncherKind) -> Vec<RankSettings> {
+pub(crate) fn rank_settings(plan: &RankPlan, launcher: LauncherKind) -> Vec<RankSettings> {
     let slurm = launcher == LauncherKind::Slurm;
     let by_srun = slurm && mem_bind(plan).is_some();
     let mut settings = Vec::new();
@@ -152,7 +152,7 @@ pub fn slurm(plan: &RankPlan, nodes: usize) -> Vec<String> {
     if nodes > 1 {
         words.push(format!("--ntasks-per-node={ranks}"));
     }
-    words.push(format!("--cpus-per-task={}", plan.threads_each()));
+    words.push(format!("--cpus-per-task={}", plan.max_threads_per_rank()));
     words.push(format!("--cpu-bind={}", cpu_bind(plan)));
     words.extend(mem_bind(plan).map(|bind| format!("--mem-bind={bind}")));
     words.extend(gpu_bind(plan));

@@ -85,8 +85,8 @@ pub enum KmpOrder {
 /// Numbers `permute` and `offset`; 0 if absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Numbers {
-    /// Number of machine levels whose order is changed. For compact, this number of innermost levels varies
-    /// slowest. For scatter, the outermost level and this number of further outer levels keep the order of compact.
+    /// Number `permute` of `KMP_AFFINITY`, a number of levels of the machine. With compact, so many innermost levels vary
+    /// slowest instead of fastest. With scatter, so many outer levels, besides the outermost, have the order of compact.
     pub permute: u32,
     /// Position of the first thread in the order of hardware threads.
     pub offset: u32,

@@ -96,7 +96,7 @@ impl PlacementOptions {
     /// # Errors
     /// Fails if several numbers of threads are given, if a variable that would be used has a syntax error, or if a
     /// NUMA node does not exist.
-    pub fn team(&self, topology: &Topology, mode: &str) -> Result<TeamRequest, Failure> {
+    pub fn team_request(&self, topology: &Topology, mode: &str) -> Result<TeamRequest, Failure> {
         let threads = self.one_count(|| {
             Failure::usage(format!("{mode} requires a single thread count"))
                 .hint("e.g. --threads 4")
@@ -110,7 +110,7 @@ impl PlacementOptions {
     ///
     /// # Errors
     /// Fails if a variable that would be used has a syntax error, or if threads or memory do not fit the machine.
-    pub fn teams(&self, topology: &Topology) -> Result<PlacedTeams, Failure> {
+    pub fn place_teams(&self, topology: &Topology) -> Result<PlacedTeams, Failure> {
         let counts: Vec<Option<u32>> = match &self.threads {
             Some(counts) => counts.counts().iter().map(|count| Some(*count)).collect(),
             None => vec![None],
@@ -133,13 +133,13 @@ impl PlacementOptions {
     /// if there is more than one team.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::teams`] and the error of `several`.
+    /// Returns the errors of [`Self::place_teams`] and the error of `several`.
     pub fn plan_single_team(
         &self,
         topology: &Topology,
         several: impl FnOnce() -> Failure,
     ) -> Result<RankPlan, Failure> {
-        let placed = self.teams(topology)?;
+        let placed = self.place_teams(topology)?;
         let [placement] = placed.placements.as_slice() else { return Err(several()) };
         let plan = RankPlan::single(placement.clone(), placed.policy);
         Ok(RankPlan { notices: placed.notices, ..plan })
@@ -152,7 +152,7 @@ impl PlacementOptions {
     /// for places and binding do not apply.
     ///
     /// # Errors
-    /// Fails if options for ranks are given without the number of ranks. Also returns the errors of [`Self::team`] and
+    /// Fails if options for ranks are given without the number of ranks. Also returns the errors of [`Self::team_request`] and
     /// [`plan_ranks`].
     pub fn ranks(
         &self,
@@ -202,7 +202,7 @@ impl PlacementOptions {
     /// the option, otherwise from `OMP_NUM_THREADS`; the default is 1.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::team`].
+    /// Returns the errors of [`Self::team_request`].
     pub fn rank_share(&self, topology: &Topology) -> Result<RankShare, Failure> {
         let threads = self.one_count(one_per_rank)?;
         let mut request = PlacementRequest { threads, ..PlacementRequest::default() };
@@ -339,15 +339,18 @@ mod tests {
         let environment =
             Environment { places: Some("cores".to_owned()), ..Environment::default() };
         let swept = PlacementOptions { environment, ..options("1,2,4") };
-        let placed = swept.teams(&topology()).unwrap();
+        let placed = swept.place_teams(&topology()).unwrap();
         let counts: Vec<usize> = placed.placements.iter().map(|one| one.threads.len()).collect();
         assert_eq!(counts, [1, 2, 4]);
         let honoured = |notice: &&String| notice.contains("OMP_PLACES=cores honoured");
         assert_eq!(placed.notices.iter().filter(honoured).count(), 1);
         assert_eq!((swept.single_count(), options("4").single_count()), (None, Some(4)));
-        let refusal = swept.team(&topology(), "memory").unwrap_err();
+        let refusal = swept.team_request(&topology(), "memory").unwrap_err();
         assert_eq!(refusal.reason(), "memory requires a single thread count");
-        assert_eq!(options("4").team(&topology(), "memory").unwrap().request.threads, Some(4));
+        assert_eq!(
+            options("4").team_request(&topology(), "memory").unwrap().request.threads,
+            Some(4)
+        );
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub fn distance(topology: &Topology, a: CpuId, b: CpuId) -> Option<Distance> {
 /// Returns one pair for each distance that occurs between hardware threads that this process may use, nearest
 /// first. The first hardware thread of a pair is the first one that has a partner at this distance. If possible,
 /// the partner has the same number within its core.
-pub fn by_distance(topology: &Topology) -> Vec<CpuPair> {
+pub fn pairs_by_distance(topology: &Topology) -> Vec<CpuPair> {
     let mut pairs: Vec<CpuPair> = Vec::new();
     for whole in [true, false] {
         // Each thread is compared only with the first thread of each object that contains it. This finds every
@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn pairs(text: &str) -> Vec<(&'static str, u32, u32)> {
-        by_distance(&machine(text))
+        pairs_by_distance(&machine(text))
             .iter()
             .map(|pair| (pair.distance.name(), pair.first.0, pair.second.0))
             .collect()
@@ -238,7 +238,7 @@ mod tests {
         for thread in &mut rome.threads[1..4] {
             thread.allowed = false;
         }
-        let found: Vec<_> = by_distance(&rome)
+        let found: Vec<_> = pairs_by_distance(&rome)
             .iter()
             .map(|pair| (pair.distance.name(), pair.first.0, pair.second.0))
             .collect();
@@ -252,7 +252,7 @@ mod tests {
             smt.threads
                 .iter_mut()
                 .for_each(|thread| thread.allowed = allowed.contains(&thread.cpu.0));
-            let [pair] = by_distance(&smt)[..] else { panic!("one pair is expected") };
+            let [pair] = pairs_by_distance(&smt)[..] else { panic!("one pair is expected") };
             (pair.distance, pair.first.0, pair.second.0)
         };
         assert_eq!(of(&[0, 3, 4]), (Distance::Node, 0, 4));

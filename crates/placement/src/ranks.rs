@@ -4,9 +4,9 @@
 //! The module performs no system calls. The map selects the socket of a rank. With `block`, ranks fill the cores of one
 //! socket after another (socket `r / C mod S` for rank `r` with one thread, C cores per socket, and S sockets). With
 //! `cyclic`, ranks are distributed round-robin over the sockets (`r mod S`). With `spread`, consecutive ranks share a
-//! socket, and all sockets get equal numbers of ranks (`r * S / N` for N ranks). With `even`, the first sockets are
-//! used, one rank on each if there are fewer ranks than sockets; otherwise consecutive ranks share a socket, and the
-//! numbers of ranks of two sockets differ by at most one. With `core`, each thread of each rank has its own core, in
+//! socket, and all sockets get equal numbers of ranks (`r * S / N` for N ranks). With `even`, each of the
+//! first sockets gets one rank if there are fewer ranks than sockets. Otherwise consecutive ranks share a socket, and
+//! the numbers of ranks of two sockets differ by at most one. With `core`, each thread of each rank has its own core, in
 //! order. A policy then selects the CPUs of the socket that a rank may use, and the memory policy of the rank. Without
 //! a policy, every thread has its own CPU, and `--numa` determines the placement of memory.
 
@@ -255,7 +255,7 @@ impl RankPlan {
     }
 
     /// Returns the largest number of threads of any rank.
-    pub fn threads_each(&self) -> usize {
+    pub fn max_threads_per_rank(&self) -> usize {
         self.ranks.iter().map(|rank| rank.placement.threads.len()).max().unwrap_or(1)
     }
 

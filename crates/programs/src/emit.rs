@@ -24,7 +24,7 @@ pub struct EmittedCommand {
 
 /// Returns the command line of the fastest combination in a record; `None` if nothing was measured. If a figure is
 /// suspect, a comment precedes the command line.
-pub fn winner(record: &Record, commands: &[EmittedCommand]) -> Option<String> {
+pub fn fastest_command(record: &Record, commands: &[EmittedCommand]) -> Option<String> {
     let fastest = view::fastest_combination(record)?;
     let command = commands.iter().find(|command| command.under == fastest.name)?;
     let remark =

@@ -19,7 +19,7 @@ mod view;
 
 pub use arrangement::ProgramOptions;
 pub use axis::ProgramCellOptions;
-pub use emit::{EmittedCommand, winner};
+pub use emit::{EmittedCommand, fastest_command};
 pub use figure::{FigureSource, FigureUnit};
 pub use gauge::Programs;
 pub use placed::{COMMAND, serve};

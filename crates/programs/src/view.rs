@@ -7,7 +7,7 @@ use nodegauge_analysis::conclusion::{Obstacle, detectable_difference};
 use nodegauge_analysis::ratio::closing::interval_in_words;
 use nodegauge_analysis::ratio::speed::{self, Speed};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{self, doubted};
+use nodegauge_gauge::view::sentence::{self, mark_doubted};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, Drawing, Forest, ForestRow, Picture, Scale, Section,
@@ -42,7 +42,7 @@ impl Row<'_> {
     fn median(&self) -> Option<String> {
         let m = self.figure;
         let value = in_words(m, m.value.filter(|_| m.validity.status != Status::Invalid)?);
-        Some(doubted(&value, m.validity.status == Status::Suspect))
+        Some(mark_doubted(&value, m.validity.status == Status::Suspect))
     }
 
     /// Returns the cell for the median, or for the status of a figure without a value.
@@ -334,7 +334,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         Some(format!(", and that of the baseline {} is {}", base.name(), base.median()?))
     });
     let verdict = verdict.map(|verdict| format!("{verdict}; ")).unwrap_or_default();
-    Some(sentence::capital(&format!("{verdict}{median}{}", baseline.unwrap_or_default())))
+    Some(sentence::capitalise(&format!("{verdict}{median}{}", baseline.unwrap_or_default())))
 }
 
 /// Returns a sentence about the fastest combination.
@@ -350,7 +350,7 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
     if let Some((ratio, _)) = fastest.relative.as_ref().filter(|_| faster > 0) {
         let times = ratio.value?;
         let interval = ratio.summary.as_ref()?.ci95.map(interval_in_words);
-        let next = swept_rows(rows).against_next(fastest.name());
+        let next = swept_rows(rows).comparison_with_next(fastest.name());
         let next = next.map(|next| format!("; {next}")).unwrap_or_default();
         return Some(format!(
             "{} is fastest: {times:.3} times as fast as {} (95 %: {}){next}",

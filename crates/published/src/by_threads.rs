@@ -1,7 +1,7 @@
 //! View of a published sweep over thread counts, next to the figures of a run.
 
 use crate::catalog::{BY_THREADS, PublishedConfig};
-use crate::rows::{PublishedRow, native, origin, share};
+use crate::rows::{PublishedRow, native_figures, origin, share};
 use nodegauge_gauge::view::{
     Chart, ChartSeries, ColumnList, ColumnUnit, Picture, Scale, Section, Table, distinct,
 };
@@ -13,7 +13,7 @@ use nodegauge_measure::record::{Measurement, Record};
 /// Adds the table and the chart of a published sweep, with the Triad of this run at the same thread counts.
 pub(crate) fn add(section: &mut Section, record: &Record, figures: &[&PublishedRow<'_>]) {
     let Some(first) = figures.first() else { return };
-    let own = native(record, &first.0.gauge);
+    let own = native_figures(record, &first.0.gauge);
     let own: Vec<&Measurement> = own.into_iter().filter(|m| m.name == stream::TRIAD).collect();
     let machine = first.1.machine.as_deref().unwrap_or("?");
     let heading = format!("published, GB/s: {machine}, {BY_THREADS}");
@@ -54,7 +54,7 @@ fn table(heading: String, figures: &[&PublishedRow<'_>], own: &[&Measurement]) -
             at(figures, *threads, stream::TRIAD).and_then(share).unwrap_or_else(|| "?".to_owned())
         })
         .values("this run", RATE, |threads| fastest(own, *threads)?.value)
-        .known("this/it", |threads| {
+        .right_or_dash("this/it", |threads| {
             let theirs = at(figures, *threads, stream::TRIAD)?.value?;
             Some(format!("{:.2} x", fastest(own, *threads)?.value? / theirs))
         });

@@ -10,7 +10,7 @@ pub(crate) type PublishedRow<'a> = (&'a Measurement, PublishedConfig);
 
 /// Returns the native STREAM figures of the run that belong to the same gauge as the published figures (processor or
 /// device).
-pub(crate) fn native<'a>(record: &'a Record, gauge: &str) -> Vec<&'a Measurement> {
+pub(crate) fn native_figures<'a>(record: &'a Record, gauge: &str) -> Vec<&'a Measurement> {
     let native = record.measurements.iter().filter(|m| {
         let engine = m.read_key::<shared::engine>();
         stream::is_test(&m.test)

@@ -1,7 +1,7 @@
 //! View of published figures together with the figures of a run.
 
 use crate::by_threads;
-use crate::rows::{PublishedRow, native, origin, share};
+use crate::rows::{PublishedRow, native_figures, origin, share};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
     ColumnList, ColumnUnit, Picture, Section, Step, Table, TableCell, wrap,
@@ -90,7 +90,7 @@ fn belongs((m, config): &PublishedRow<'_>, node: &[&PublishedRow<'_>]) -> bool {
 /// Returns a bar chart of Triad for the run and for every published node.
 fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
     let gauge = nodes.first().map_or("", |node| node[0].0.gauge.as_str());
-    let own = native(record, gauge).into_iter().find(|m| m.name == stream::TRIAD);
+    let own = native_figures(record, gauge).into_iter().find(|m| m.name == stream::TRIAD);
     let own = own.map(|m| Step::bar("this run", m.value, "").with_validity(m));
     let theirs = nodes.iter().filter_map(|node| node.iter().find(|(m, _)| m.name == stream::TRIAD));
     let theirs = theirs.map(|figure| {
@@ -123,7 +123,8 @@ impl NodeRow<'_> {
 /// Returns a table with the STREAM figures of the run, followed by the published STREAM figures.
 fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     let gauge = nodes.first().map_or("", |node| node[0].0.gauge.as_str());
-    let own = NodeRow { title: "this run", figures: native(record, gauge), is_published: false };
+    let own =
+        NodeRow { title: "this run", figures: native_figures(record, gauge), is_published: false };
     let own_triad = own.value(stream::TRIAD);
     let columns = ColumnList::<NodeRow<'_>>::new()
         .left("published, GB/s", |row| TableCell::lines(&wrap(row.title, NAME)))

@@ -251,10 +251,10 @@ fn figures(test: &str, pairs: &[&Pair]) -> Section {
     let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
     let columns = ColumnList::<&Pair>::new()
         .left(test, |pair| heading_and_title(pair, by_name)[1].to_owned())
-        .known("A", |pair| Some(TableCell::in_words(pair.a.value?, pair.unit)))
-        .known("B", |pair| Some(TableCell::in_words(pair.b.value?, pair.unit)))
-        .known("B to A", |pair| pair.ratio.map(change_in_words))
-        .known("95 %", |pair| pair.ci95.map(changes_in_words))
+        .right_or_dash("A", |pair| Some(TableCell::in_words(pair.a.value?, pair.unit)))
+        .right_or_dash("B", |pair| Some(TableCell::in_words(pair.b.value?, pair.unit)))
+        .right_or_dash("B to A", |pair| pair.ratio.map(change_in_words))
+        .right_or_dash("95 %", |pair| pair.ci95.map(changes_in_words))
         .left("verdict", |pair| TableCell::text(pair.verdict.name()).tone(tone(pair.verdict)));
     let groups =
         grouped(pairs.iter().copied(), |pair| heading_and_title(pair, by_name)[0].to_owned());
@@ -332,7 +332,7 @@ fn detectable_changes(comparison: &Comparison) -> Option<String> {
     if of_most != of_least {
         range.push_str(&format!(" to {} ({})", Fraction(max), of_most.title()));
     }
-    Some(format!("the smallest change found in nine of ten such comparisons is {range}"))
+    Some(format!("nine of ten such comparisons would find a change of {range}"))
 }
 
 /// Describes the statistic that is compared, and the runs from which the run-to-run variation is estimated.

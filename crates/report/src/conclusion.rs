@@ -1,7 +1,7 @@
 //! First sentence of the page of a record, and last sentence of a series of runs.
 
 use nodegauge_gauge::view::grouped;
-use nodegauge_gauge::view::sentence::{capital, joined, value_range};
+use nodegauge_gauge::view::sentence::{capitalise, joined, value_range};
 use nodegauge_gauge::{Gauge, hosts};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
@@ -25,7 +25,7 @@ pub(crate) fn record_conclusion(record: &Record, gauges: &[&dyn Gauge]) -> Optio
 
 /// Converts a text to a sentence, with a capital letter and a full stop.
 pub(crate) fn sentence(text: &str) -> String {
-    format!("{}.", capital(text.trim_end_matches('.')))
+    format!("{}.", capitalise(text.trim_end_matches('.')))
 }
 
 /// Returns the conclusion about the figures of one gauge.

@@ -8,7 +8,7 @@ use nodegauge_measure::record::{Device, DeviceKind, DeviceState, Machine};
 use nodegauge_measure::{Bytes, BytesPerSec, Hertz};
 
 /// Adds one paragraph per group of identical devices, with compute devices before network adapters.
-pub(crate) fn notes(section: &mut Section, machine: &Machine) {
+pub(crate) fn add_notes(section: &mut Section, machine: &Machine) {
     let mut alike: Vec<(&Device, String, usize)> = Vec::new();
     for device in &machine.devices {
         let words = in_words(device);
@@ -124,7 +124,7 @@ pub(crate) fn table(machine: &Machine) -> Option<Table> {
     let columns = ColumnList::<(String, &Device)>::new()
         .left("device", |(name, _)| name.clone())
         .left("address", |(_, device)| device.address.clone())
-        .known("node", |(_, device)| Some(device.numa_node?.to_string()))
+        .right_or_dash("node", |(_, device)| Some(device.numa_node?.to_string()))
         .left("cpus", |(_, device)| match device.cpus.as_slice() {
             [] => "-".to_owned(),
             cpus => number_ranges(cpus),

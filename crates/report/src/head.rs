@@ -25,7 +25,7 @@ pub(crate) fn page_head(record: &Record) -> Head {
 }
 
 /// Returns the header of a page as a section for text output; `None` if a section of the page describes the node.
-pub(crate) fn in_text(page: &Page) -> Option<Section> {
+pub(crate) fn head_section(page: &Page) -> Option<Section> {
     let is_described = page.sections.iter().any(|section| section.id == MACHINE);
     let head = page.head.as_ref().filter(|_| !is_described)?;
     let mut section = Section::new(MACHINE);

@@ -45,7 +45,7 @@ pub fn page(machine: &Machine) -> Page {
     let empty = &machine.memory.empty_channels;
     section.note_if("empty", (!empty.is_empty()).then(|| empty.join(", ")));
     nodes(&mut section, machine);
-    devices::notes(&mut section, machine);
+    devices::add_notes(&mut section, machine);
     for disk in &machine.disks {
         section.note("disk", disk_in_words(disk));
     }

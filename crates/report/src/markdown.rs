@@ -18,7 +18,7 @@ pub fn page(page: &Page) -> String {
     if let Some(conclusion) = &page.conclusion {
         out.push_str(&format!("\n{}\n", text(conclusion)));
     }
-    let head = head::in_text(page);
+    let head = head::head_section(page);
     for one in head.iter().chain(&page.sections).filter(|section| !section.blocks.is_empty()) {
         out.push_str(&section(one));
     }

@@ -23,7 +23,7 @@ pub fn places_section(document: &PlacesDocument) -> Section {
     let has_devices = threads.iter().any(|t| !t.devices.is_empty());
     // Numbers are right-aligned; addresses are left-aligned.
     let columns = ColumnList::<ThreadEntry>::new()
-        .add_if(ranks, |columns| columns.known("rank", |t| Some(t.rank?.to_string())))
+        .add_if(ranks, |columns| columns.right_or_dash("rank", |t| Some(t.rank?.to_string())))
         .add_if(!ranks || several_threads, |columns| {
             columns.right("thread", |t| t.thread.to_string())
         })

@@ -48,11 +48,11 @@ pub(crate) fn explain(page: &mut Page) {
         let met: BTreeSet<u8> = section_policies(section, &words);
         let new: Vec<u8> = met.difference(&policies).copied().collect();
         let described = new.iter().filter_map(|number| {
-            Some(format!("{number} {}", LecturePolicy::new(*number)?.describe()))
+            Some(format!("{number} = {}", LecturePolicy::new(*number)?.describe()))
         });
         let described: Vec<String> = described.collect();
         if !described.is_empty() {
-            lines.push(format!("{POLICY} of placement: {}", described.join("; ")));
+            lines.push(format!("placement policy: {}", described.join("; ")));
         }
         policies.extend(new);
         section.blocks.extend(lines.into_iter().map(Block::Text));
@@ -140,9 +140,9 @@ mod tests {
         };
         assert_eq!(
             last(0),
-            "policy of placement: 3 CPUs of the socket, memory bound to its own NUMA nodes"
+            "placement policy: 3 = CPUs of the socket, memory bound to its own NUMA nodes"
         );
         assert!(last(1).starts_with("regime: samples with similar"), "{}", last(1));
-        assert_eq!(last(2), "policy of placement: 0 any CPU, no memory policy");
+        assert_eq!(last(2), "placement policy: 0 = any CPU, no memory policy");
     }
 }

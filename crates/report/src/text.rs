@@ -92,7 +92,7 @@ pub fn page(page: &Page, style: Style) -> String {
             written.push_str(&note(&Note::new("result", text), style));
         }
     };
-    let head = head::in_text(page);
+    let head = head::head_section(page);
     let sections = head.iter().chain(&page.sections);
     for section in sections.filter(|section| !section.blocks.is_empty()) {
         if section.id != MACHINE {

@@ -7,7 +7,7 @@ use nodegauge_analysis::compare::{RegimeFigures, parts};
 use nodegauge_analysis::facts::machine_changes;
 use nodegauge_analysis::series::{self, SeriesConfig};
 use nodegauge_gauge::Gauge;
-use nodegauge_gauge::view::sentence::doubted;
+use nodegauge_gauge::view::sentence::mark_doubted;
 use nodegauge_gauge::view::{
     self, ColumnList, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend,
     TrendBand, TrendDot, TrendSeries, grouped, sentence,
@@ -369,13 +369,13 @@ impl TrendValues {
 
     /// Formats a value with its unit, and with a mark if it is suspect.
     fn in_words(&self, one: TrendValue) -> String {
-        doubted(&self.unit.in_words(one.value), one.is_suspect)
+        mark_doubted(&self.unit.in_words(one.value), one.is_suspect)
     }
 
     /// Returns the cell of a value, with a mark if it is suspect.
     fn cell(&self, one: TrendValue) -> TableCell {
         let cell = TableCell::in_words(one.value, self.unit);
-        TableCell { text: doubted(&cell.text, one.is_suspect), ..cell }
+        TableCell { text: mark_doubted(&cell.text, one.is_suspect), ..cell }
     }
 }
 
@@ -454,7 +454,7 @@ impl TrendFigure {
                 runs += usize::from(!own.is_empty());
                 values.extend(own);
             }
-            columns.add(&mut table, self.row(regime, runs, values));
+            columns.add_rows(&mut table, self.row(regime, runs, values));
         }
         table
     }

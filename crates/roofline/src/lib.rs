@@ -88,7 +88,7 @@ fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
 /// Returns the figures that the points will have, so that `--expect` can be checked before the run.
 pub fn figures(points: &[RooflinePoint]) -> Figures {
     let names = points.iter().map(|point| point.name.as_str());
-    Figures::new(GAUGE, POINT, names, &[Unit::FlopsPerSecond]).limited(true)
+    Figures::new(GAUGE, POINT, names, &[Unit::FlopsPerSecond]).with_known_limit(true)
 }
 
 /// Gauge of rooflines: ceilings that other gauges measure, and points under them.

@@ -4,7 +4,7 @@ use crate::counted::{Counters, count_program};
 use crate::{GivenPoint, figures, place};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{
-    CeilingsAsk, CeilingsPart, GAUGE, MEMORY, NoPoint, ONE_THREAD, RooflinePoint,
+    CeilingsPart, CeilingsRequest, GAUGE, MEMORY, NoPoint, ONE_THREAD, RooflinePoint,
 };
 use nodegauge_gauge::{ExpectedCost, Gauge, PlannedRun, Site, run_part, with_failure_as_notice};
 use nodegauge_measure::record::Record;
@@ -68,7 +68,7 @@ impl RooflinePlan {
         site: &Site,
         options: RooflineOptions<'_>,
     ) -> Result<Self, Failure> {
-        let team = options.placement.team(&site.topology, GAUGE)?;
+        let team = options.placement.team_request(&site.topology, GAUGE)?;
         let mut points = given_points(site, options.given)?;
         let mut left_out = Vec::new();
         if options.program.is_some() {
@@ -93,7 +93,7 @@ impl RooflinePlan {
         // The capacity of the caches may already have been measured, within the user's time.
         let limits = Limits::from_budget(options.budget, options.samples);
         let unused = limits.budget.saturating_sub(limits.elapsed());
-        let ask = CeilingsAsk {
+        let ask = CeilingsRequest {
             parts: &parts_asked,
             policy: &team.policy,
             largest: options.largest,
@@ -202,16 +202,16 @@ fn given_points(site: &Site, points: &[GivenPoint]) -> Result<Vec<RooflinePoint>
 fn parts_with_equal_time(
     gauges: &[&'static dyn Gauge],
     site: &Site,
-    ask: CeilingsAsk<'_>,
+    ask: CeilingsRequest<'_>,
 ) -> Result<Vec<GaugeCeilings>, Failure> {
     let count = planned_parts(gauges, site, ask)?.len().max(1);
-    planned_parts(gauges, site, CeilingsAsk { budget: ask.budget.div_f64(count as f64), ..ask })
+    planned_parts(gauges, site, CeilingsRequest { budget: ask.budget.div_f64(count as f64), ..ask })
 }
 
 fn planned_parts(
     gauges: &[&'static dyn Gauge],
     site: &Site,
-    ask: CeilingsAsk<'_>,
+    ask: CeilingsRequest<'_>,
 ) -> Result<Vec<GaugeCeilings>, Failure> {
     let mut parts = Vec::new();
     for gauge in gauges {

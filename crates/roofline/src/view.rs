@@ -5,7 +5,7 @@ use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_gauge::roofline::{
     BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, chart, intensity,
 };
-use nodegauge_gauge::view::sentence::{doubted, quoted};
+use nodegauge_gauge::view::sentence::{mark_doubted, quoted};
 use nodegauge_gauge::view::{
     Block, ColumnList, ColumnUnit, Section, Table, TableCell, plain_table, summary,
 };
@@ -141,10 +141,10 @@ fn bandwidths(of: &[&Measurement], [all, one]: [&Roofline; 2]) -> Table {
     let columns = ColumnList::<Measurement>::new()
         .left("bandwidth", |m| m.name.replace('_', " "))
         .right("GB/s", |m| giga(Some(m)))
-        .known("ridge", |m| ridge_in_words(all, &m.name))
+        .right_or_dash("ridge", |m| ridge_in_words(all, &m.name))
         .right("1 thread", |m| giga(single_thread_figure(of, m)))
-        .known("its ridge", |m| ridge_in_words(one, &m.name))
-        .known("set", |m| Some(Bytes(m.read_key::<shared::thread_bytes>()?).to_string()))
+        .right_or_dash("its ridge", |m| ridge_in_words(one, &m.name))
+        .right_or_dash("set", |m| Some(Bytes(m.read_key::<shared::thread_bytes>()?).to_string()))
         .left("loop", loop_in_words);
     columns.table(all_threads_figures(of))
 }
@@ -166,10 +166,10 @@ fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
     let columns = ColumnList::<Measurement>::new()
         .left("peak", |m| Ceiling { name: m.name.clone(), rate: 0.0, level: None }.in_words())
         .right("GFLOP/s", |m| giga(Some(m)))
-        .known("FLOP/cycle", |m| {
+        .right_or_dash("FLOP/cycle", |m| {
             m.read_key::<shared::flops_per_cycle>().map(|flops| format!("{flops:.1}"))
         })
-        .known("at", |m| Some(m.read_key::<shared::clock_hz>()?.to_string()))
+        .right_or_dash("at", |m| Some(m.read_key::<shared::clock_hz>()?.to_string()))
         .right("1 thread", |m| giga(single_thread_figure(of, m)))
         .left("loop", loop_in_words);
     columns.table(all_threads_figures(of))
@@ -184,7 +184,7 @@ fn points_table(roofline: &Roofline, points: &[MarkedPoint<'_>]) -> Table {
         .left("of", |point| point.level.clone())
         .right("FLOP/B", |point| intensity(point.flops_per_byte))
         .right("GFLOP/s", |point| giga(Some(point.m)))
-        .known("of roof", |point| Some(point.m.limit.as_ref()?.fraction.in_whole_percent()))
+        .right_or_dash("of roof", |point| Some(point.m.limit.as_ref()?.fraction.in_whole_percent()))
         .left("bound by", |point| ceiling_name(point.roof(roofline)))
         .left("next ceiling", |point| ceiling_name(point.next_ceiling(roofline)));
     columns.table(points)
@@ -218,7 +218,8 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
     let counts = ceilings.iter().filter_map(|m| Some(m.summary.as_ref()?.n));
     if let (Some(min), Some(max)) = (counts.clone().min(), counts.max()) {
         let count = if min == max { min.to_string() } else { format!("{min} to {max}") };
-        section.note("samples", format!("{count} per figure, interleaved; the best sample counts"));
+        section
+            .note("samples", format!("{count} per figure, interleaved; the best sample is quoted"));
     }
     for (m, basis) in own
         .iter()
@@ -268,11 +269,11 @@ fn closing(roofline: &Roofline, own: &[&Measurement]) -> Option<String> {
             let bandwidth = roofline.bandwidth(level)?;
             let ridge = format!("{} FLOP/B", intensity(roofline.ridge(bandwidth)?));
             let is_doubted = is_peak_suspect || is_suspect(own, BANDWIDTH, bandwidth);
-            Some(format!("{level} is the limit below {}", doubted(&ridge, is_doubted)))
+            Some(format!("{level} is the limit below {}", mark_doubted(&ridge, is_doubted)))
         })
         .collect();
     let peak = roofline.peak()?;
-    let reached = doubted(&Unit::FlopsPerSecond.in_words(peak.rate), is_peak_suspect);
+    let reached = mark_doubted(&Unit::FlopsPerSecond.in_words(peak.rate), is_peak_suspect);
     (!ridges.is_empty())
         .then(|| format!("{}; above, {} at {reached}", ridges.join(", "), peak.in_words()))
 }

@@ -43,7 +43,7 @@ impl<T: Number> Array<T> {
     ///
     /// # Errors
     /// Fails if the kernel refuses the mapping.
-    pub fn map(length: usize) -> Result<Self, Failure> {
+    pub fn allocate(length: usize) -> Result<Self, Failure> {
         let bytes = length * size_of::<T>() + READABLE_BEHIND;
         let mapping = Mapping::anonymous(bytes, PageSize::PreferHuge).map_err(|error| {
             let cause = std::io::Error::from(error);
@@ -111,8 +111,8 @@ impl<T: Number> SharedArray<T> {
     ///
     /// # Errors
     /// Fails if the kernel refuses the mapping.
-    pub fn map(length: usize) -> Result<Self, Failure> {
-        Array::map(length).map(Self)
+    pub fn allocate(length: usize) -> Result<Self, Failure> {
+        Array::allocate(length).map(Self)
     }
 
     /// Returns the address of number `index`, or of the end.
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn array_parts_are_written_by_threads() {
-        let array = SharedArray::<f64>::map(1000).unwrap();
+        let array = SharedArray::<f64>::allocate(1000).unwrap();
         std::thread::scope(|scope| {
             for index in 0..3 {
                 let array = &array;

@@ -85,7 +85,7 @@ fn pass(
     loops: &[Variant],
     elements: usize,
 ) -> Result<(), Failure> {
-    let arrays = [0, 1, 2].map(|_| Array::<f64>::map(elements));
+    let arrays = [0, 1, 2].map(|_| Array::<f64>::allocate(elements));
     let mut failed = Ok(());
     let mut mapped = Vec::new();
     for array in arrays {

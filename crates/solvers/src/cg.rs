@@ -130,12 +130,12 @@ impl<'a> Solver<'a> {
             preconditioner,
             halo,
             codes,
-            sums: SharedSums::map(threads.count())?,
-            x: SharedArray::map(owned)?,
-            r: SharedArray::map(owned)?,
-            z: SharedArray::map(owned)?,
-            p: SharedArray::map(3 * system.rows.nodes.len())?,
-            q: SharedArray::map(owned)?,
+            sums: SharedSums::allocate(threads.count())?,
+            x: SharedArray::allocate(owned)?,
+            r: SharedArray::allocate(owned)?,
+            z: SharedArray::allocate(owned)?,
+            p: SharedArray::allocate(3 * system.rows.nodes.len())?,
+            q: SharedArray::allocate(owned)?,
         };
         solver.clear(threads)?;
         Ok(solver)

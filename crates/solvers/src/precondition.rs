@@ -50,7 +50,7 @@ impl Preconditioner {
         rows: &Numbering,
         clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
-        let inverse = SharedArray::<f64>::map(BLOCK * rows.owned())?;
+        let inverse = SharedArray::<f64>::allocate(BLOCK * rows.owned())?;
         clock.touch_untimed(threads, |context| {
             let own = rows.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.
@@ -81,7 +81,7 @@ impl Preconditioner {
         rows: &Numbering,
         clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
-        let mut factor = Factorisation::map(threads, matrix, rows, clock)?;
+        let mut factor = Factorisation::allocate(threads, matrix, rows, clock)?;
         while !factor.try_shift(threads)? {
             check_end_request()?;
             factor.shift = SHIFT.0.max(factor.shift * SHIFT.1);

@@ -23,7 +23,7 @@ impl SharedSums {
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
-    pub fn map(workers: usize) -> Result<Self, Failure> {
+    pub fn allocate(workers: usize) -> Result<Self, Failure> {
         let memory = Mapping::shared(2 * workers * LINE).map_err(|cause| {
             Failure::missing(format!("cannot map memory that the workers share: {cause}"))
         })?;
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn workers_get_equal_sums() {
-        let shared = SharedSums::map(3).unwrap();
+        let shared = SharedSums::allocate(3).unwrap();
         let mut team = Team::start(&vec![Vec::new(); 3]).unwrap();
         let made = team.run_and_collect(|member| {
             let sums = shared.worker_access(member.index);

@@ -135,8 +135,8 @@ fn empty_slices(
     length_of: impl Fn(usize) -> usize,
     clock: &mut SetupClock,
 ) -> Result<Vec<EmptySlices>, Failure> {
-    let parts =
-        (0..rows.threads()).map(|thread| EmptySlices::map(rows.thread_rows(thread), &length_of));
+    let parts = (0..rows.threads())
+        .map(|thread| EmptySlices::allocate(rows.thread_rows(thread), &length_of));
     let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
     // SAFETY: each thread uses its own slices only.
     clock.touch_untimed(threads, |context| unsafe { parts[context.thread].touch() })?;
@@ -165,9 +165,9 @@ impl System {
         clock: &mut SetupClock,
     ) -> Result<AssembledSystem, Failure> {
         let assembler = Assembler::new(&subdomain, problem).map_err(Failure::usage)?;
-        let kinds = SharedArray::<u8>::map(subdomain.known_nodes())?;
-        let lengths = SharedArray::<u32>::map(rows.owned())?;
-        let rhs = SharedArray::<f64>::map(3 * rows.owned())?;
+        let kinds = SharedArray::<u8>::allocate(subdomain.known_nodes())?;
+        let lengths = SharedArray::<u32>::allocate(rows.owned())?;
+        let rhs = SharedArray::<f64>::allocate(3 * rows.owned())?;
         let count = threads.count();
         clock.touch_untimed(threads, |context| {
             let own = rows.thread_rows(context.thread);
@@ -194,7 +194,7 @@ impl System {
         check_end_request()?;
         let kinds = kinds.into_array();
         let lengths = lengths.into_array();
-        let blocks = SharedBlocks::map(threads, &rows, &lengths, clock)?;
+        let blocks = SharedBlocks::allocate(threads, &rows, &lengths, clock)?;
         let parts = if is_sliced {
             Some(empty_slices(threads, &rows, |row| lengths[row] as usize, clock)?)
         } else {

@@ -306,7 +306,7 @@ fn all_ranks_reach_the_same_accurate_solution() {
         RankPlace { rank: Some(rank), placement, memory: MemoryPolicy::Local }
     };
     let places: Vec<RankPlace> = (0..4).map(place).collect();
-    let shared = SharedHalo::map(mesh, 4).unwrap();
+    let shared = SharedHalo::allocate(mesh, 4).unwrap();
     let job = |member: &nodegauge_team::Member<'_>, laps: &mut nodegauge_team::Laps<'_>| {
         let mut context = ThreadContext::from_rank(member);
         let part = Subdomain::for_rank(mesh, member.index, [1, 2, 2]).unwrap();

@@ -91,7 +91,7 @@ impl PlannedRun for AblationPlan {
         let prefetch = asked.prefetch.or(Some(Prefetch::Off));
         let constraints = Constraints { prefetch, ..asked };
         let shapes = tuner::candidates(constraints, Breadth::Likely);
-        let make = &mut |of: &Arrangement| of.point();
+        let make = &mut |of: &Arrangement| of.prepare_point();
         let mut set_up =
             TargetSetup { make, target: |it| it, count: MAX_POINTS as u32, may_grow: true };
         let mut best = set_up.run(&arrangement, &limits, observer)?;

@@ -18,7 +18,7 @@ use crate::tuner::{self, Breadth, ChosenLoops};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::ArrayLayout;
-use nodegauge_arena::supply::{available, best_pages};
+use nodegauge_arena::supply::{available_memory, best_pages};
 use nodegauge_gauge::{ExpectedCost, Site};
 
 use nodegauge_measure::quantity::counted;
@@ -152,12 +152,12 @@ impl Arrangement {
     }
 
     /// Prepares the configuration in this process.
-    pub(crate) fn point(&self) -> Result<StreamPoint, ArenaError> {
+    pub(crate) fn prepare_point(&self) -> Result<StreamPoint, ArenaError> {
         StreamPoint::prepare(self.configs[0].clone())
     }
 
     /// Prepares the configuration in this process or in the ranks of `coordinator`.
-    pub(crate) fn target(
+    pub(crate) fn prepare_target(
         &self,
         site: &Site,
         coordinator: Option<&SharedStreamCoordinator>,
@@ -167,7 +167,7 @@ impl Arrangement {
                 let configs = self.configs.clone();
                 Box::new(RanksPoint::prepare(coordinator, &site.topology, ranks, configs)?)
             }
-            None => Box::new(self.point()?),
+            None => Box::new(self.prepare_point()?),
         })
     }
 
@@ -249,7 +249,7 @@ fn size_conditions(site: &Site, placement: &Placement, options: &StreamOptions) 
         gauge: GAUGE,
         arrays: options.array_count(),
         caches: caches_in_use(site, placement),
-        available: available(&site.machine, options.arrays.pages, &options.policy),
+        available: available_memory(&site.machine, options.arrays.pages, &options.policy),
         fraction: options.arrays.memory_fraction,
     }
 }
@@ -418,7 +418,7 @@ pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<Figures> {
     let names = kernels.iter().map(|kernel| kernel.name());
     vec![
         Figures::new(GAUGE, nodegauge_arena::names::STREAM, names, &[Unit::BytesPerSecond])
-            .limited(limited),
+            .with_known_limit(limited),
     ]
 }
 

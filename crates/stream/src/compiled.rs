@@ -12,4 +12,7 @@ pub mod self_test;
 
 pub use build::{CompiledKernels, KernelBuilder};
 pub use choice::{ChosenCompiler, CompilerChoice, CompilerList};
-pub use plan::{CompiledPlan, CompiledVariants, find, installed, limits, make, resolve};
+pub use plan::{
+    CompiledPlan, CompiledVariants, check_installed, compile_kernels, find_installed, limits,
+    resolve,
+};

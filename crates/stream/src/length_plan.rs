@@ -16,7 +16,7 @@ use crate::size::{self, ArraySize, CacheCapacity, SizeConditions, SizeRule, Size
 use crate::standard::build::{BuildArrays, NTIMES, Source};
 use crate::standard::macros::StreamMacros;
 use crate::standard::output::OutputFormat;
-use nodegauge_arena::supply::available;
+use nodegauge_arena::supply::available_memory;
 use nodegauge_gauge::Site;
 use nodegauge_measure::record::{Figure, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, FailureKind, Fraction, Seconds};
@@ -131,12 +131,12 @@ impl LengthPlan {
         let macros = StreamMacros::from_choices(&options.compilers)?;
         let options = options.with_macros(&macros)?;
         let arrays = &options.cell.arrays;
-        let team = options.cell.job.process.team(&site.topology, "--plan")?;
+        let team = options.cell.job.process.team_request(&site.topology, "--plan")?;
         let placement = nodegauge_placement::plan(&site.topology, &team.request)?;
         let mut notices = team.notices;
         notices.extend(placement.notices.iter().cloned());
         let caches = used_caches(site, &placement);
-        let memory = available(&site.machine, arrays.pages, &team.policy);
+        let memory = available_memory(&site.machine, arrays.pages, &team.policy);
         let theoretical = theoretical_bandwidth(site, &placement);
         let rate = rate::planned(site, &placement, theoretical.as_ref(), request);
         let conditions = SizeConditions {

@@ -114,17 +114,17 @@ pub(crate) fn admit(
         return Ok(String::new());
     }
     observer.phase("predicting the time of the run");
-    let rates = rates(arrangement)?;
+    let rates = measure_rates(arrangement)?;
     let before = arrangement.elements();
     let fixed = fixed + PredictedTime::from_time(arrangement::MIN_CHOICE_TIME);
     let mut run = PredictedArrays { site, arrangement, cost, policy, rates, fixed };
     let remark = limits.admit(&mut run)?;
-    arrangement.notices.extend(arrangement.shortened(before));
+    arrangement.notices.extend(arrangement.shortened_notice(before));
     Ok(remark)
 }
 
 /// Measures the rates of memory with all threads of a run.
-pub(crate) fn rates(arrangement: &Arrangement) -> Result<MemoryRates, ArenaError> {
+pub(crate) fn measure_rates(arrangement: &Arrangement) -> Result<MemoryRates, ArenaError> {
     let of_rank = &arrangement.configs[0];
     // The policy of one rank does not apply to the threads of all ranks.
     let policy = match arrangement.ranks {
@@ -149,7 +149,7 @@ impl Arrangement {
 
     /// Returns a notice about shortened arrays, which had `before` elements per process; `None` if the length is
     /// unchanged.
-    pub(crate) fn shortened(&self, before: u64) -> Option<Notice> {
+    pub(crate) fn shortened_notice(&self, before: u64) -> Option<Notice> {
         let now = self.elements();
         let each = self.options.arrays.element.bytes();
         (now < before).then(|| {

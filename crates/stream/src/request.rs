@@ -120,7 +120,7 @@ impl StreamRequest {
     ) -> Result<Box<dyn PlannedRun>, Failure> {
         Ok(match mode {
             StreamMode::Tune => {
-                let team = self.cell.job.process.team(&site.topology, "--tune")?;
+                let team = self.cell.job.process.team_request(&site.topology, "--tune")?;
                 let notices = team.gauge_notices(GAUGE);
                 let options = self.options(team.policy, TunePlan::BUDGET, 1.0);
                 Box::new(TunePlan::new(site, &team.request, options, notices)?)
@@ -193,7 +193,7 @@ impl StreamRequest {
     ///
     /// # Errors
     /// Fails if threads or arrays do not fit, and if the requested loops do not exist.
-    pub fn ablation(&self, site: &Site) -> Result<AblationPlan, Failure> {
+    pub fn plan_ablation(&self, site: &Site) -> Result<AblationPlan, Failure> {
         let budget = AblationPlan::BUDGET;
         let share = AblationPlan::SHARE;
         Ok(AblationPlan::new(self.arrange(site, "explain", budget, share)?))
@@ -221,7 +221,7 @@ impl StreamRequest {
         budget: Duration,
         share: f64,
     ) -> Result<Arrangement, Failure> {
-        let team = self.cell.job.process.team(&site.topology, mode)?;
+        let team = self.cell.job.process.team_request(&site.topology, mode)?;
         let notices = team.gauge_notices(GAUGE);
         let options = self.options(team.policy, budget, share);
         Arrangement::new(site, &team.request, options, notices)
@@ -246,7 +246,7 @@ impl StreamRequest {
             let coordinator = joined.map(|joined| joined.coordinator.clone());
             return Ok(StreamPlan::new(arrangement, coordinator));
         }
-        let team = self.cell.job.process.team(&site.topology, "stream")?;
+        let team = self.cell.job.process.team_request(&site.topology, "stream")?;
         let mut notices = team.gauge_notices(GAUGE);
         let mut request = team.request;
         let mut options = self.options(team.policy, StreamPlan::BUDGET, 1.0);

@@ -65,7 +65,7 @@ impl<'a> StreamEvidence<'a> {
             seen.together.affinity.iter().map(|of| of.cpus.iter().map(|cpu| cpu.0).collect());
         let known = site.round_trips.between(&places.collect::<Vec<Vec<u32>>>());
         let sorted = samples::assign_regimes_with_known(samples, &known);
-        let clock = clock::quality();
+        let clock = clock::measure_quality();
         Self {
             site,
             arrangement,
@@ -96,7 +96,7 @@ pub(crate) fn outcome(evidence: &StreamEvidence<'_>) -> Outcome {
 }
 
 /// Returns the bytes that STREAM counts for a pass of the kernel with index `i`, in all processes.
-pub(crate) fn counted(target: &dyn Target, i: usize) -> f64 {
+pub(crate) fn counted_bytes(target: &dyn Target, i: usize) -> f64 {
     let config = target.config();
     let elements = config.elements * target.processes();
     (target.loops()[i].kernel().counted_bytes(config.element) * elements) as f64
@@ -136,7 +136,7 @@ fn one(
     doubts: &Validity,
 ) -> Option<Measurement> {
     let kernel = each.kernel();
-    let bytes = counted(evidence.target, i);
+    let bytes = counted_bytes(evidence.target, i);
     let sorted = &evidence.sorted;
     let timed = CellSamples { samples: evidence.samples, sorted, group: sorted.headline()? };
     let m = figure(kernel).with_timed_samples(Quoted::Best, timed, i, &|seconds| bytes / seconds);
@@ -235,7 +235,7 @@ fn traffic(
     computed: Option<Traffic>,
     config: &mut StreamConfig,
 ) -> Option<Traffic> {
-    let bytes = counted(evidence.target, i);
+    let bytes = counted_bytes(evidence.target, i);
     let seen = match evidence.traffic {
         None => return computed,
         Some(Err(why)) => {
@@ -366,7 +366,7 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     }
     if evidence.arrangement.size.follows_rule == Some(false) {
         let times = evidence.arrangement.size.times_llc.unwrap_or(0.0);
-        validity.suspect(stream_rule::below_rule(times));
+        validity.suspect(stream_rule::below_rule_reason(times));
     }
     evidence
         .check

@@ -8,7 +8,7 @@ use nodegauge_measure::samples::Sample;
 use std::time::Duration;
 
 /// Machine with an unreported cache: data that fits in this cache is traversed eight times as fast.
-pub(crate) struct Simulated {
+pub(crate) struct SimulatedTarget {
     config: TargetConfig,
     loops: Vec<Loop>,
     /// Time per byte for data that does not fit in the cache, seconds.
@@ -17,7 +17,7 @@ pub(crate) struct Simulated {
     cache: f64,
 }
 
-impl Simulated {
+impl SimulatedTarget {
     /// Creates the target; the set-up takes ten times as long as a pass.
     pub(crate) fn set_up(config: &TargetConfig, byte_time: f64, cache: f64) -> Box<dyn Target> {
         let config = config.clone();
@@ -40,7 +40,7 @@ impl Simulated {
     }
 }
 
-impl Target for Simulated {
+impl Target for SimulatedTarget {
     fn config(&self) -> &TargetConfig {
         &self.config
     }

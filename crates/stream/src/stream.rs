@@ -65,7 +65,7 @@ impl PlannedRun for StreamPlan {
         };
         let ranks = arrangement.ranks.as_ref();
         let ranks = ranks.map(|plan| plan.ranks.iter().map(detail).collect::<Vec<_>>());
-        let mut set_up = |planned: &Arrangement| planned.target(site, coordinator.as_ref());
+        let mut set_up = |planned: &Arrangement| planned.prepare_target(site, coordinator.as_ref());
         let mut outcome = measure(site, arrangement, limits, &mut set_up, observer)?;
         outcome.notices.extend(mixes::notice(&outcome.measurements, mixes.as_ref()));
         if let Some(ranks) = ranks {
@@ -99,7 +99,7 @@ pub(crate) fn measure(
     // arrays.
     let limits = Limits { reserve: setting_up / 2, ..limits };
     let mut series = Series::new(policy::STREAM, limits, 1);
-    let bytes = result::counted(&*target, shown);
+    let bytes = result::counted_bytes(&*target, shown);
     let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown, kernel, bytes);
     let mut turn = |_: Turn| target.pass().map(|pass| vec![pass]);
     series.run(&mut turn, observer, Some(&latest))?;
@@ -149,7 +149,7 @@ fn detail(place: &RankPlace) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::Simulated;
+    use crate::simulated::SimulatedTarget;
     use crate::size::SizeSpec;
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
     use nodegauge_measure::NoticeId;
@@ -174,7 +174,7 @@ mod tests {
         let arrays = (3 * arrangement.elements() * 8) as f64;
         let limits = arrangement.limits();
         let mut set_up = |planned: &Arrangement| {
-            Ok(Simulated::set_up(&planned.configs[0], pass / 4.0 / arrays, cache * arrays))
+            Ok(SimulatedTarget::set_up(&planned.configs[0], pass / 4.0 / arrays, cache * arrays))
         };
         let ended = measure(&site, arrangement, limits, &mut set_up, &mut SilentObserver);
         let outcome = Outcome::finish_run(ended, &SilentObserver).unwrap();

@@ -40,7 +40,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use trend::Trends;
-pub(crate) use trend::{is_dip, near_best};
+pub(crate) use trend::{first_near_best, is_dip};
 
 /// Share of the budget after which no choice of loops starts.
 const CHOOSE_UNTIL: f64 = 0.5;
@@ -120,8 +120,9 @@ impl SweepPlan {
         let share = 1.0 / combinations.len() as f64;
         let planned = combinations.into_iter().enumerate().map(|(number, combination)| {
             let Combination { settings, reference } = combination;
-            let arranged = compiled::find(settings.iter().filter_map(StreamSetting::compiler))
-                .and_then(|()| arrange(&settings, share));
+            let arranged =
+                compiled::check_installed(settings.iter().filter_map(StreamSetting::compiler))
+                    .and_then(|()| arrange(&settings, share));
             let cell = arranged.map(|arrangement| SweepCell {
                 number,
                 settings: settings.clone(),
@@ -179,7 +180,7 @@ impl SweepPlan {
         let widest = self.cells.iter().max_by_key(|cell| cell.threads());
         let Some(widest) = widest.filter(|_| limits.samples.is_none()) else { return Ok(()) };
         observer.phase("predicting the time of the sweep");
-        let rates = prediction::rates(&widest.arrangement)?;
+        let rates = prediction::measure_rates(&widest.arrangement)?;
         let lengths: Vec<u64> = self.cells.iter().map(|c| c.arrangement.elements()).collect();
         let compiling = prediction::compile_time(self.compilers.len());
         let cells = &mut self.cells;
@@ -188,7 +189,7 @@ impl SweepPlan {
         let left_out = run.left_out;
         self.notices.extend(Notice::no_time_for(GAUGE, &left_out, ""));
         for cell in &self.cells {
-            let shortened = cell.arrangement.shortened(lengths[cell.number]);
+            let shortened = cell.arrangement.shortened_notice(lengths[cell.number]);
             notice::add_new(&mut self.notices, shortened);
         }
         retain_used(&mut self.compilers, &self.cells);
@@ -204,7 +205,7 @@ impl SweepPlan {
         let Some(cell) = self.cells.first().filter(|_| !self.compilers.is_empty()) else {
             return Ok(true);
         };
-        let made = compiled::make(
+        let made = compiled::compile_kernels(
             &self.compilers,
             &cell.arrangement.options,
             self.compile_limits,
@@ -431,7 +432,8 @@ impl PreparedSweep {
         let mut notices = Vec::new();
         let mut candidates: BTreeMap<usize, MeasuredTarget> = BTreeMap::new();
         for members in size_check_groups(site, &cells) {
-            let make = &mut |arrangement: &Arrangement| arrangement.target(site, coordinator);
+            let make =
+                &mut |arrangement: &Arrangement| arrangement.prepare_target(site, coordinator);
             let may_grow =
                 members.iter().all(|i| cells[*i].arrangement.doubled_size(site).is_some());
             let count = members.len() as u32;
@@ -448,7 +450,7 @@ impl PreparedSweep {
             for i in &members[1..] {
                 observer.check_interrupt()?;
                 cells[*i].arrangement.resize(size.clone());
-                let target = cells[*i].arrangement.target(site, coordinator)?;
+                let target = cells[*i].arrangement.prepare_target(site, coordinator)?;
                 candidates.insert(*i, MeasuredTarget::new(target, check));
             }
         }

@@ -152,7 +152,7 @@ impl TunePlan {
             .phase(&format!("preparing {} with their arrays", counted(space.setups.len(), "team")));
         let mut prepare =
             |number: usize| Ok(Box::new(StreamPoint::prepare(self.configs[number].clone())?) as _);
-        let points = affordable::prepared(
+        let points = affordable::prepare_setups(
             self.configs.len(),
             until(SETUPS_UNTIL),
             &|| observer.interrupted(),
@@ -294,7 +294,7 @@ impl PlannedRun for TunePlan {
                 known.set_kernels(arrangement.kernels())?;
                 Ok(known)
             }
-            None => arrangement.target(site, None),
+            None => arrangement.prepare_target(site, None),
         };
         outcome.extend(stream::measure(site, chosen, limits, &mut set_up, observer)?);
         outcome.set_run_time(&limits, setting_up);
@@ -369,8 +369,9 @@ impl Search {
                 point.set_kernels(entry.loops.clone())?;
                 let sample = point.pass()?;
                 let rates = sample.seconds.iter().enumerate();
-                let rates: Vec<f64> =
-                    rates.map(|(i, seconds)| result::counted(&**point, i) / seconds).collect();
+                let rates: Vec<f64> = rates
+                    .map(|(i, seconds)| result::counted_bytes(&**point, i) / seconds)
+                    .collect();
                 self.passes += 1;
                 let after = self.reference_trip()?;
                 let clean = sample.is_clean() && regime::may_share_regime(before, after);

@@ -91,7 +91,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
     let mut shapes = Vec::new();
     for (i, isa) in isas.iter().copied().enumerate() {
         for kind in stores.iter().copied() {
-            if kind == Stores::NonTemporal && !isa.has_nontemporal() {
+            if kind == Stores::NonTemporal && !isa.has_nontemporal_stores() {
                 continue;
             }
             let plain = KernelShape {
@@ -137,7 +137,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
 }
 
 /// Returns the numbers of pages side by side to try, except one page.
-pub(crate) fn pages_tried(constraints: Constraints) -> Vec<SideBySide> {
+pub(crate) fn pages_to_try(constraints: Constraints) -> Vec<SideBySide> {
     several_pages(constraints, &SIDE_BY_SIDE_TRIED)
 }
 
@@ -321,8 +321,10 @@ impl ChosenLoops {
             all.into_iter().filter(|shape| !tried.contains(shape)).collect();
         let halving = alone.unwrap_or(group);
         let leader = *halving.leader();
-        let skipped_folders = kernel.spec().write_allocates() && leader.stores == Stores::Regular;
-        let first = untried.iter().find(|shape| is_nontemporal(shape)).filter(|_| skipped_folders);
+        let needs_nontemporal_trial =
+            kernel.spec().write_allocates() && leader.stores == Stores::Regular;
+        let first =
+            untried.iter().find(|shape| is_nontemporal(shape)).filter(|_| needs_nontemporal_trial);
         match first.map(|next| tried.iter().find(|shape| is_nontemporal(shape)).unwrap_or(next)) {
             Some(best) => {
                 self.loops.push((kernel, *best));
@@ -636,7 +638,7 @@ mod tests {
     #[test]
     fn stores_are_chosen_by_passes_of_the_kernel_alone() {
         let shapes = [plain(Stores::NonTemporal, 4), plain(Stores::Regular, 4)];
-        if !shapes[0].isa.has_nontemporal() {
+        if !shapes[0].isa.has_nontemporal_stores() {
             return;
         }
         let all = [kernels::STREAM.as_slice(), &[Kernel::Write]].concat();

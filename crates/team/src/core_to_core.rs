@@ -84,7 +84,7 @@ impl PairLines {
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn round_trips(&self, team: &mut Team) -> Result<Vec<f64>, TeamError> {
+    pub fn measure_round_trips(&self, team: &mut Team) -> Result<Vec<f64>, TeamError> {
         let mut trips = team.run_and_collect(|member| self.exchange(member))?;
         Ok(trips.swap_remove(0))
     }
@@ -134,7 +134,7 @@ pub fn have_exclusive_cpus(places: &[Vec<CpuId>]) -> bool {
 ///
 /// # Errors
 /// Fails if a thread of the team fails.
-pub fn round_trip(team: &mut Team, lines: &SharedLines) -> Result<Seconds, TeamError> {
+pub fn measure_round_trip(team: &mut Team, lines: &SharedLines) -> Result<Seconds, TeamError> {
     if lines.0.is_empty() {
         return Ok(Seconds(f64::NAN));
     }
@@ -239,7 +239,7 @@ mod tests {
         for (members, has) in [(1, false), (2, true), (3, true), (4, true)] {
             let mut team = Team::start(&vec![Vec::new(); members]).unwrap();
             let lines = SharedLines::new(members);
-            let trip = round_trip(&mut team, &lines).unwrap();
+            let trip = measure_round_trip(&mut team, &lines).unwrap();
             assert_eq!(trip.0.is_finite() && trip.0 > 1e-9, has, "{members} members: {trip}");
         }
     }
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(pages.len(), pairs.len() * PairLines::COUNT);
         assert_eq!(positions.len(), PairLines::COUNT);
         let mut team = Team::start(&[Vec::new(), Vec::new()]).unwrap();
-        let trips = pairs[1].round_trips(&mut team).unwrap();
+        let trips = pairs[1].measure_round_trips(&mut team).unwrap();
         assert_eq!(trips.len(), PairLines::COUNT);
         assert!(trips.iter().all(|trip| *trip > 1e-9), "{trips:?}");
         let resident = |pair: &PairLines| pair.mapping.resident_pages().unwrap().0;

@@ -57,7 +57,7 @@ impl<'a> Interrupt<'a> {
     }
 
     /// True if the user has interrupted the run.
-    pub(crate) fn is_due(&mut self) -> bool {
+    pub(crate) fn is_requested(&mut self) -> bool {
         self.ask.as_mut().is_some_and(|ask| ask())
     }
 

@@ -50,7 +50,7 @@ pub unsafe fn run<T: Serialize + DeserializeOwned>(
     }
     while children.iter().any(ForkedChild::is_open) {
         receive(&mut children, interrupt.interval());
-        if interrupt.is_due() {
+        if interrupt.is_requested() {
             return Err(TeamError::Interrupted);
         }
         check::<T>(&mut children)?;

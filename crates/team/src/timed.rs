@@ -3,7 +3,7 @@
 //! Every thread reads the clock at the start and the end of a part. The kernel's counters of the thread are read
 //! outside the part, about a microsecond before and after it.
 
-use crate::core_to_core::{SharedLines, round_trip};
+use crate::core_to_core::{SharedLines, measure_round_trip};
 use crate::{Interrupt, Member, Team, TeamError};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
@@ -157,9 +157,9 @@ impl Team {
         lines: &SharedLines,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<(Sample, TimedResults<T>), TeamError> {
-        let before = round_trip(self, lines)?.0;
+        let before = measure_round_trip(self, lines)?.0;
         let timed = self.run_timed(job)?;
-        let sample = timed.sample((before, round_trip(self, lines)?.0));
+        let sample = timed.sample((before, measure_round_trip(self, lines)?.0));
         Ok((sample, timed))
     }
 }

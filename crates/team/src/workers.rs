@@ -33,7 +33,7 @@
 //!
 //! No thread or process is started, no memory is allocated and nothing is sent while a part is timed.
 
-use crate::core_to_core::{SharedLines, round_trip};
+use crate::core_to_core::{SharedLines, measure_round_trip};
 use crate::mpi::{self, World, WorldHosts};
 use crate::{Interrupt, Laps, Member, Team, TeamError, TimedResults, ranks};
 use nodegauge_machine::CpuId;
@@ -197,7 +197,7 @@ impl<'a> WorkerPool<'a> {
 
     fn round_trip(&mut self) -> Result<f64, TeamError> {
         let team = self.widest.and_then(|at| self.teams[at].as_mut());
-        team.map_or(Ok(f64::NAN), |team| Ok(round_trip(team, &self.lines)?.0))
+        team.map_or(Ok(f64::NAN), |team| Ok(measure_round_trip(team, &self.lines)?.0))
     }
 
     /// Runs `job` on the workers of description number `at`. Returns a sample with the core-to-core round trips before

@@ -113,7 +113,7 @@ impl Compiler {
         let status = match length {
             _ if !status.success() => describe(status),
             Some(0..=MAX_PROGRAM_BYTES) => {
-                return Ok(CompiledProgram { path: scratch.executable(path)?, command });
+                return Ok(CompiledProgram { path: scratch.executable_path(path)?, command });
             }
             Some(length) => format!("its output file of {} is too long", Bytes(length)),
             None => "no output file".to_owned(),

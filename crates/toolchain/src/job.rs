@@ -68,7 +68,7 @@ pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<JobOutput, Toolc
     }
     let limited = Job { limit, ..job.clone() };
     let mut stdout = String::new();
-    let output = listen(&limited, Duration::ZERO, &mut |lines| {
+    let output = run_with_listener(&limited, Duration::ZERO, &mut |lines| {
         stdout.push_str(lines);
         interrupted().then_some(KillReason::Interrupted)
     })?;
@@ -83,7 +83,7 @@ pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<JobOutput, Toolc
 
 /// Runs a job like [`run`]. `listen` receives the standard output while the job runs, and may return a reason to
 /// stop the job. The job then has the time `grace` to end by itself.
-pub(crate) fn listen(
+pub(crate) fn run_with_listener(
     job: &Job,
     grace: Duration,
     listen: &mut dyn FnMut(&str) -> Option<KillReason>,

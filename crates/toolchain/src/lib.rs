@@ -30,6 +30,8 @@ pub use error::ToolchainError;
 pub use job::{Job, JobOutput, run};
 pub use libc::nontemporal_memcpy_bytes;
 pub use nodegauge_os::{ChildEnd, KillReason};
-pub use quote::{exceeded, last_line, last_lines, no_response, quoted_lines, too_long};
-pub use scratch::{ProgramReach, Scratch, skipped_folders as passed_over_folders};
-pub use search::{find_program, is_path, links, skipped as skipped_folders, which, with_path_hint};
+pub use quote::{
+    last_line, last_lines, limit_exceeded_clause, no_response, quoted_lines, too_long,
+};
+pub use scratch::{ProgramReach, Scratch, unused_folder_reasons};
+pub use search::{find_program, is_path, links, skipped_folder_notices, which, with_path_hint};

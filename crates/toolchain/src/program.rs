@@ -123,7 +123,7 @@ impl<'a> ProgramJob<'a> {
 
     /// Sets the working folder.
     #[must_use]
-    pub fn within(self, folder: Folder<'a>) -> Self {
+    pub fn with_folder(self, folder: Folder<'a>) -> Self {
         Self { folder, ..self }
     }
 
@@ -169,7 +169,7 @@ pub fn run_with_listener(
     // A signal that would end this process is delayed until the folders of the run have been removed.
     let _delay = SignalDelay::new();
     let prepared = PreparedRun::new(run)?;
-    let ended = job::listen(&prepared.job, GRACE_PERIOD, listen)?;
+    let ended = job::run_with_listener(&prepared.job, GRACE_PERIOD, listen)?;
     let files = prepared.written_files();
     let PreparedRun { job, launcher, .. } = prepared;
     Ok(ProgramOutput {
@@ -218,7 +218,7 @@ impl<'a> PreparedRun<'a> {
         let mut shared_memory = None;
         if let Some(launch) = &run.launch {
             let rankfile = private.path().join(RANKFILE).display().to_string();
-            let ranks = launch.words(&rankfile);
+            let ranks = launch.arguments(&rankfile);
             if let Some(text) = ranks.rankfile {
                 write(private.path(), RANKFILE, &text)?;
             }
@@ -354,7 +354,7 @@ impl ProgramOutput {
 
     /// Returns the error for a run that ended without a result. The error contains `reason`, which the program printed.
     /// Without a reason, it contains the last line of the error output that contains a word.
-    pub fn no_result(&self, reason: Option<&str>, hint: &'static str) -> ToolchainError {
+    pub fn missing_result_error(&self, reason: Option<&str>, hint: &'static str) -> ToolchainError {
         let mut lines = self.stderr.lines().rev();
         let reason = reason.or_else(|| lines.find(|line| line.contains(char::is_alphanumeric)));
         let error_tail = reason.map(legible::quoted).unwrap_or_default();

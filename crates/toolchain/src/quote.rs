@@ -46,7 +46,7 @@ pub fn too_long(limit: Duration) -> String {
 
 /// Returns the end of a reason that begins with the name of a program. The program reached its time limit without a
 /// result.
-pub fn exceeded(limit: Duration) -> String {
+pub fn limit_exceeded_clause(limit: Duration) -> String {
     killed("exceeded", limit)
 }
 
@@ -96,7 +96,10 @@ mod tests {
     fn time_limit_is_printed_in_tenths() {
         let message = |seconds| too_long(Duration::from_secs_f64(seconds));
         assert_eq!(message(60.0), "took longer than 60 s and was killed");
-        assert_eq!(exceeded(Duration::from_millis(7324)), "exceeded 7.3 s and was killed");
+        assert_eq!(
+            limit_exceeded_clause(Duration::from_millis(7324)),
+            "exceeded 7.3 s and was killed"
+        );
         assert_eq!(message(0.0), "was not started, because no time is left");
     }
 }

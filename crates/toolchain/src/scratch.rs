@@ -30,7 +30,7 @@ const PRIVATE: u32 = 0o700;
 static SKIPPED_FOLDERS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Returns the reasons why this process did not use certain folders for temporary files, one line each.
-pub fn skipped_folders() -> Vec<String> {
+pub fn unused_folder_reasons() -> Vec<String> {
     SKIPPED_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
 }
 
@@ -85,7 +85,7 @@ impl Scratch {
 
     /// Creates a new folder for programs and libraries that are executed on the hosts of `reach`: below the first
     /// of `preferred`, `TMPDIR` and `/dev/shm` that permits execution, i.e. without `noexec` and permitted by
-    /// security modules. If there is none, [`Self::executable`] copies programs to anonymous memory. For other
+    /// security modules. If there is none, [`Self::executable_path`] copies programs to anonymous memory. For other
     /// hosts, the folder is below `preferred` or `TMPDIR`.
     ///
     /// # Errors
@@ -244,7 +244,7 @@ impl Scratch {
     ///
     /// # Errors
     /// Fails when the file is not a regular file of this user, and when it cannot be read or copied.
-    pub fn executable(&self, path: PathBuf) -> Result<PathBuf, ToolchainError> {
+    pub fn executable_path(&self, path: PathBuf) -> Result<PathBuf, ToolchainError> {
         if self.reach == ProgramReach::OtherHosts {
             return Ok(path);
         }
@@ -307,7 +307,7 @@ impl Scratch {
         let path = self.write(name, text)?;
         std::fs::set_permissions(&path, Permissions::from_mode(PRIVATE))
             .map_err(|cause| Self::error(self.path(), cause))?;
-        self.executable(path)
+        self.executable_path(path)
     }
 
     /// Returns the path of the folder.
@@ -495,7 +495,7 @@ mod tests {
         };
         assert_eq!(chosen(&[outer.path(), other.path()]), other.path().canonicalize().unwrap());
         let own = outer.path().display().to_string();
-        let reasons = skipped_folders();
+        let reasons = unused_folder_reasons();
         let is_named =
             |line: &String| line.contains(&own) && line.contains("private folders are in");
         assert!(reasons.iter().any(is_named), "{reasons:?}");
@@ -517,7 +517,7 @@ mod tests {
         let program = scratch.write("program", "own").unwrap();
         exchange(outer.path());
         assert_eq!(std::fs::read_to_string(&program).unwrap(), "own");
-        let opened = scratch.executable(program).unwrap();
+        let opened = scratch.executable_path(program).unwrap();
         assert_eq!(std::fs::read_to_string(&opened).unwrap(), "own");
         let source = scratch.write("source", "own").unwrap();
         assert_eq!(std::fs::read_to_string(source).unwrap(), "own");
@@ -537,16 +537,16 @@ mod tests {
     fn opened_program_is_executed_after_exchange() {
         let scratch = Scratch::new().unwrap();
         let path = scratch.write("program", "own").unwrap();
-        let opened = scratch.executable(path.clone()).unwrap();
+        let opened = scratch.executable_path(path.clone()).unwrap();
         let planted = scratch.write("planted", "planted").unwrap();
         std::fs::rename(planted, &path).unwrap();
         assert_eq!(std::fs::read_to_string(opened).unwrap(), "own");
         let link = scratch.path().join("link");
         symlink(&path, &link).unwrap();
-        assert!(scratch.executable(link).is_err());
+        assert!(scratch.executable_path(link).is_err());
         if nodegauge_os::is_root() {
             chown(&path, Some(NOBODY), None).unwrap();
-            let why = scratch.executable(path).unwrap_err().to_string();
+            let why = scratch.executable_path(path).unwrap_err().to_string();
             assert!(why.contains("belongs to another user (uid 65534)"), "{why}");
         }
     }

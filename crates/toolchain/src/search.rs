@@ -76,7 +76,7 @@ pub(crate) fn child_search_paths() -> impl Iterator<Item = (&'static str, Option
 }
 
 /// Returns one notice for each search path in the environment that has skipped elements.
-pub fn skipped(variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
+pub fn skipped_folder_notices(variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
     let mut notices = Vec::new();
     for path in unsafe_paths(variable) {
         let folders: Vec<String> =
@@ -119,7 +119,7 @@ pub(crate) fn is_program(path: &Path) -> bool {
 
 /// Returns the paths below `root` that match `pattern`, in descending order of names, so that the newest version
 /// usually comes first. In the pattern, `*` matches any characters within a name.
-pub(crate) fn expand(root: &Path, pattern: &str) -> Vec<PathBuf> {
+pub(crate) fn matching_paths(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut paths = vec![root.to_owned()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
         let Some((before, after)) = part.split_once('*') else {
@@ -156,9 +156,9 @@ mod tests {
         for name in ["cc-1/bin", "cc-2/bin", "dd-3/bin"] {
             std::fs::create_dir_all(root.path().join(name)).unwrap();
         }
-        let found = expand(root.path(), "/cc-*/bin");
+        let found = matching_paths(root.path(), "/cc-*/bin");
         assert_eq!(found, ["cc-2/bin", "cc-1/bin"].map(|name| root.path().join(name)));
-        assert_eq!(expand(root.path(), "/none/*"), [] as [PathBuf; 0]);
+        assert_eq!(matching_paths(root.path(), "/none/*"), [] as [PathBuf; 0]);
         assert!(which("sh").is_some_and(|path| is_program(&path)) && which("./none").is_none());
     }
 
@@ -186,9 +186,9 @@ mod tests {
         };
         let found: Vec<_> = unsafe_paths(environment).map(|path| (path.name, path.left)).collect();
         assert_eq!(found, [("PATH", Some("/usr/bin:/bin".into())), ("LD_LIBRARY_PATH", None)]);
-        let lines = skipped(environment);
+        let lines = skipped_folder_notices(environment);
         assert!(lines[0].starts_with("PATH: \"\", \".\", \"bin\" skipped"), "{lines:?}");
         assert!(lines[1].starts_with("LD_LIBRARY_PATH: \".\" skipped"), "{lines:?}");
-        assert_eq!(skipped(|_| Some("/usr/bin:/bin".into())), [] as [String; 0]);
+        assert_eq!(skipped_folder_notices(|_| Some("/usr/bin:/bin".into())), [] as [String; 0]);
     }
 }

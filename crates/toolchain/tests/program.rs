@@ -55,7 +55,9 @@ fn with_launcher<'a>(
     let options = vec!["--quiet".to_owned()];
     let launch = MpiLaunch { launcher, as_root: true, options, ranks };
     let input = InputFile { name: "input", text: "17\n".to_owned() };
-    ProgramJob::new(script(text), LONG).with_launcher(launch).within(Folder::Private(vec![input]))
+    ProgramJob::new(script(text), LONG)
+        .with_launcher(launch)
+        .with_folder(Folder::Private(vec![input]))
 }
 
 /// Returns the session folder and the folder for shared memory, which the launcher printed.
@@ -93,7 +95,7 @@ fn launched_program_reads_input_and_returns_output() {
     assert_eq!((output.file("broken"), output.file("ranks")), (None, None));
     let words = output.launcher.as_ref().unwrap().words().join(" ");
     assert!(words.contains(" sh --allow-run-as-root --quiet -np 1 "), "{words}");
-    let error = Failure::from(output.no_result(None, "try again")).to_string();
+    let error = Failure::from(output.missing_result_error(None, "try again")).to_string();
     assert!(
         error.ends_with("returned no result (exit status 0):\nlast\nhint: try again"),
         "{error}"
@@ -199,11 +201,12 @@ fn failures_are_reported_with_last_output_and_hint() {
     let exit_error = fails("exit 3").success("").unwrap_err().to_string();
     assert!(exit_error.ends_with(" ended with exit status 3"), "{exit_error}");
     let output = fails("echo no licence >&2; echo ---- >&2");
-    let silent_error = Failure::from(output.no_result(None, "ask")).to_string();
+    let silent_error = Failure::from(output.missing_result_error(None, "ask")).to_string();
     assert!(
         silent_error.ends_with("returned no result (exit status 0):\nno licence\nhint: ask"),
         "{silent_error}"
     );
-    let words_error = Failure::from(output.no_result(Some("its own words"), "ask")).to_string();
+    let words_error =
+        Failure::from(output.missing_result_error(Some("its own words"), "ask")).to_string();
     assert!(words_error.contains(":\nits own words\n"), "{words_error}");
 }

@@ -124,7 +124,7 @@ fn opencl_device_is_refused_if_its_driver_exceeds_the_memory_limit() {
     for part in ["stream", "peaks"] {
         let args = ["device", part, "--device", "opencl:0", "--samples", "1", "--no-save"];
         let refused = harness.run_under(&under, &args).unwrap().exits(3).prints_nothing();
-        refused.warns("the driver of opencl:0 needs up to 256 MiB of this process");
+        refused.warns("the driver of opencl:0 needs up to 256 MiB of host memory");
     }
 }
 
@@ -392,7 +392,7 @@ fn message_probe_runs_from_memory_without_an_executable_folder() {
         let refused = node.run(&[], &hosts).unwrap().exits(3);
         refused
             .warns("no folder for programs that other hosts execute: ")
-            .warns("hint: set NODEGAUGE_CACHE_DIR to a folder of all hosts");
+            .warns("hint: set NODEGAUGE_CACHE_DIR to a folder that all hosts share");
     }
 }
 

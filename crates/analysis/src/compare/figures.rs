@@ -99,7 +99,7 @@ impl RegimeSelection {
     }
 
     /// Returns the ratio B / A of each block A B B A in which all four runs have a figure.
-    pub fn by_blocks(&self, b: &Self) -> Vec<f64> {
+    pub fn block_ratios(&self, b: &Self) -> Vec<f64> {
         let blocks = self.0.last().map_or(0, |(run, _)| run / 2 + 1);
         (0..blocks)
             .filter_map(|block| Some(b.block_figure(block)? / self.block_figure(block)?))

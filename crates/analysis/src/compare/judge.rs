@@ -24,7 +24,7 @@ pub(super) struct PairJudge<'a> {
     /// True if A and B consist of the same runs.
     has_same_runs: bool,
     regimes_matter: bool,
-    /// Saved runs other than the compared ones, with the same command, version and machine: those of A and those of B.
+    /// Saved runs that are not compared: first those with the command, version and machine of A, then those of B.
     others: [Vec<&'a Record>; 2],
     /// Reason why the spread between runs is unknown.
     unknown_spread: Reason,
@@ -146,7 +146,7 @@ impl<'a> PairJudge<'a> {
         pair.ratio = quotient(pair.b.value, pair.a.value).filter(|ratio| ratio.is_finite());
         pair.median_ratio = quotient(pair.b.median, pair.a.median);
         let interval = if self.design.blocks {
-            PairedRounds::from_ratios(a.by_blocks(&b)).interval()
+            PairedRounds::from_ratios(a.block_ratios(&b)).interval()
         } else if self.has_same_runs {
             None
         } else {

@@ -34,22 +34,22 @@ impl Figures {
     }
 
     /// Sets a function that accepts further names, such as sizes in bytes.
-    pub fn or_like(self, fits: fn(&str) -> bool) -> Self {
+    pub fn with_name_rule(self, fits: fn(&str) -> bool) -> Self {
         Self { fits, ..self }
     }
 
     /// Sets whether the limit of these figures may be known.
-    pub fn limited(self, limited: bool) -> Self {
+    pub fn with_known_limit(self, limited: bool) -> Self {
         Self { limited, ..self }
     }
 
     /// Sets all message, block or array sizes (bytes); empty for figures without a size.
-    pub fn sized(self, sizes: impl IntoIterator<Item = u64>) -> Self {
+    pub fn with_sizes(self, sizes: impl IntoIterator<Item = u64>) -> Self {
         Self { sizes: Some(sizes.into_iter().collect()), ..self }
     }
 
     /// Requires that expectations contain the test name; see [`nodegauge_measure::record::Category::Transport`].
-    pub fn scoped(self) -> Self {
+    pub fn requiring_test_name(self) -> Self {
         Self { scoped: true, ..self }
     }
 
@@ -171,19 +171,19 @@ mod tests {
     fn refusal(text: &str) -> Option<String> {
         let figures = [
             Figures::new("memory", "stream", ["copy", "triad"], &[Unit::BytesPerSecond])
-                .limited(true),
+                .with_known_limit(true),
             Figures::new("memory", "ladder", ["65536"], &[Unit::BytesPerSecond])
-                .or_like(|name| name.parse::<u64>().is_ok()),
+                .with_name_rule(|name| name.parse::<u64>().is_ok()),
             Figures::new(
                 "messages",
                 "mpi",
                 ["mbw_mr"],
                 &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
             )
-            .sized([8, 1 << 10, 1 << 20]),
+            .with_sizes([8, 1 << 10, 1 << 20]),
             Figures::new("messages", "transport", ["mbw_mr", "bibw"], &[Unit::BytesPerSecond])
-                .scoped(),
-            Figures::new("compute", "hpl", ["rating"], &[Unit::FlopsPerSecond]).sized([]),
+                .requiring_test_name(),
+            Figures::new("compute", "hpl", ["rating"], &[Unit::FlopsPerSecond]).with_sizes([]),
         ];
         let refusal = text.parse::<Expectation>().unwrap().refusal(&figures);
         refusal.map(|why| why.to_string())

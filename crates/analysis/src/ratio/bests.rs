@@ -18,8 +18,8 @@ pub struct Ratio {
     pub interval: Option<[f64; 2]>,
 }
 
-/// Minimum number of rounds for an interval. With four rounds, two thirds of all bootstrap samples contain the best
-/// round, so the spread of the bootstrap samples does not estimate the spread of the best.
+/// Minimum number of rounds for an interval. For any number of rounds, about two thirds of all bootstrap samples contain
+/// the best round; with fewer than five, the others contain too few different bests to estimate its spread (decision).
 pub const MIN_ROUNDS: usize = 5;
 /// Number of bootstrap samples.
 const DRAWS: usize = 400;

@@ -1,7 +1,7 @@
 //! Statistics of one figure over all nodes of one kind, with which each of these nodes is judged.
 
 use super::power::{PeerVerdict, Peers, Power};
-use super::{Components, MIN_NODES, RobustSpread, limit};
+use super::{MIN_NODES, RobustSpread, SpreadComponents, limit};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, stats};
 
@@ -11,7 +11,7 @@ pub struct NodeGroup {
     /// Median and spread of the nodes' medians.
     pub robust: RobustSpread,
     /// Spread between nodes, and spread between runs.
-    pub components: Components,
+    pub components: SpreadComponents,
     /// Number of nodes.
     pub nodes: usize,
     /// Number of runs of all nodes.
@@ -64,7 +64,7 @@ impl NodeGroup {
         Self {
             robust: RobustSpread::from_values(&medians)
                 .unwrap_or(RobustSpread { median: 0.0, spread: 0.0 }),
-            components: Components::from_nodes(&with),
+            components: SpreadComponents::from_nodes(&with),
             nodes: with.len(),
             runs: with.iter().map(Vec::len).sum(),
             practical,

@@ -11,7 +11,7 @@
 //! causes: the variation of nodes and runs, the uncertainty of the peers' median, and the uncertainty of the spread,
 //! which is estimated from few values.
 
-use super::{Components, MIN_NODES, median_variance};
+use super::{MIN_NODES, SpreadComponents, median_variance};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::normal_quantile;
@@ -34,7 +34,7 @@ const MAX_RUNS: usize = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Peers {
     /// Spreads in logarithms.
-    pub spread: Components,
+    pub spread: SpreadComponents,
     /// Number of nodes.
     pub nodes: usize,
     /// Number of runs of all nodes.
@@ -128,7 +128,7 @@ impl Peers {
 
     /// Returns the half widths of the interval of a node's value. The spread is estimated from `certainty` values.
     fn widths(&self, runs: usize, certainty: f64) -> Option<Widths> {
-        let Components { nodes, runs: of_runs } = self.spread;
+        let SpreadComponents { nodes, runs: of_runs } = self.spread;
         if nodes.is_none() && of_runs.is_none() {
             return None;
         }
@@ -213,15 +213,15 @@ impl Peers {
 
     /// Returns the components with the smallest spread between nodes that is consistent with the values. The rest of
     /// the spread is attributed to runs, as is a spread whose components are not separated.
-    fn min_components(&self) -> Components {
-        let Components { nodes, runs } = self.spread;
+    fn min_components(&self) -> SpreadComponents {
+        let SpreadComponents { nodes, runs } = self.spread;
         let Some((nodes, of_runs)) = nodes.zip(runs) else {
-            return Components { nodes: None, runs: runs.or(nodes) };
+            return SpreadComponents { nodes: None, runs: runs.or(nodes) };
         };
         let each = (self.runs as f64 / self.nodes.max(1) as f64).max(1.0);
         let added = of_runs.powi(2) * median_variance(each);
         let total = (nodes.powi(2) + added) / overestimate(self.nodes as f64).powi(2);
-        Components { nodes: Some((total - added).max(0.0).sqrt()), runs }
+        SpreadComponents { nodes: Some((total - added).max(0.0).sqrt()), runs }
     }
 }
 

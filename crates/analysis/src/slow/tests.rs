@@ -31,14 +31,14 @@ fn spread_of_nodes_is_separated_from_spread_of_runs() {
             (0..3).map(|_| node + 0.005 * normal(&mut random)).collect()
         })
         .collect();
-    let found = Components::from_nodes(&nodes);
+    let found = SpreadComponents::from_nodes(&nodes);
     assert!((found.nodes.unwrap() / 0.02 - 1.0).abs() < 0.15, "{found:?}");
     assert!((found.runs.unwrap() / 0.005 - 1.0).abs() < 0.1, "{found:?}");
     let single: Vec<Vec<f64>> = nodes.iter().map(|runs| vec![runs[0]]).collect();
-    assert_eq!(Components::from_nodes(&single).runs, None);
-    assert_eq!(Components::from_nodes(&[vec![1.0]]).nodes, None);
-    assert_eq!(Components::from_nodes(&[vec![1.0]]).run_deviation(), None);
-    let one = Components::from_nodes(&[vec![1.0, 1.1, 0.9, 1.0]]);
+    assert_eq!(SpreadComponents::from_nodes(&single).runs, None);
+    assert_eq!(SpreadComponents::from_nodes(&[vec![1.0]]).nodes, None);
+    assert_eq!(SpreadComponents::from_nodes(&[vec![1.0]]).run_deviation(), None);
+    let one = SpreadComponents::from_nodes(&[vec![1.0, 1.1, 0.9, 1.0]]);
     assert!(one.run_deviation().is_some_and(|spread| spread > 0.02), "{one:?}");
 }
 
@@ -46,7 +46,7 @@ fn spread_of_nodes_is_separated_from_spread_of_runs() {
 fn repeated_runs_of_one_slow_node_do_not_widen_the_spread_of_runs() {
     let mut nodes: Vec<Vec<f64>> = (0..12).map(|i| vec![0.002 * f64::from(i % 3)]).collect();
     nodes[3] = vec![-0.37, 0.0];
-    let found = Components::from_nodes(&nodes);
+    let found = SpreadComponents::from_nodes(&nodes);
     assert_eq!(found.runs, None);
     assert!(found.run_deviation().unwrap() < 0.01, "{found:?}");
 }

@@ -1,7 +1,7 @@
 //! Reader for the output of xhpcg.
 
 use super::output::{self, HpcgOutput};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 
 /// Reader of the output of HPCG.
 pub(crate) struct HpcgReader;
@@ -27,7 +27,7 @@ impl Reader for HpcgReader {
         output::title_version(text.lines().next()?)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let found = HpcgOutput::read(text);
         let found = found.ok_or_else(|| "its title is not in the first line".to_owned())?;
         Ok(found.measurements(None).into())

@@ -89,7 +89,7 @@ impl PlacedXhpcg {
         let environment = vec![("OMP_NUM_THREADS".to_owned(), Some("1".to_owned()))];
         let run = ProgramJob::new(command, LIMIT)
             .with_launcher(self.program.launch(ranks))
-            .within(Folder::Private(Vec::new()))
+            .with_folder(Folder::Private(Vec::new()))
             .with_environment(environment);
         let ended = program::run(&run, interrupted)?;
         let status = match ended.status() {
@@ -102,7 +102,7 @@ impl PlacedXhpcg {
             None => {
                 let hint = "run the program manually, or give the launcher of the program's MPI \
                             with --launcher";
-                Err(ended.no_result(None, hint).into())
+                Err(ended.missing_result_error(None, hint).into())
             }
         }
     }

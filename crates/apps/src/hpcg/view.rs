@@ -6,7 +6,7 @@ use crate::config::HpcgConfig;
 use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{capital, quoted};
+use nodegauge_gauge::view::sentence::{capitalise, quoted};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::{ColumnList, ColumnUnit, Picture, Section, Step, Table, TableCell};
 use nodegauge_measure::quantity::counted;
@@ -166,7 +166,7 @@ fn concluded(measurements: &[Measurement]) -> Option<String> {
         rows.push(SweptRow { name, figure, rounds: Rounds::UnpairedFigure });
     }
     Some(match SweptRows::new(rows, m.quoted).headline() {
-        Some(verdict) => capital(&format!("{verdict}; HPCG{program} {reaches}")),
+        Some(verdict) => capitalise(&format!("{verdict}; HPCG{program} {reaches}")),
         None => format!("HPCG{program} {reaches}"),
     })
 }

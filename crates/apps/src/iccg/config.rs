@@ -54,7 +54,7 @@ nodegauge_measure::config! {
         matrix_bytes: shared::matrix_bytes;
         /// Size of the matrix divided by the size of the last-level caches in use.
         times_llc: f64 = Observation "matrix over caches";
-        /// Predicted time: the bytes at the rates `read` and `triad` of the same run, seconds.
+        /// Predicted time, seconds: the bytes divided by the rates `read` and `triad` of the same run.
         predicted_s: f64 = Observation "predicted";
         /// Share of the iteration time, 0 to 1.
         share: Fraction = Observation "share of an iteration";

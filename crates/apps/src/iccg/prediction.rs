@@ -46,8 +46,8 @@ pub(super) struct PredictedSolutions<'a> {
 }
 
 impl<'a> PredictedSolutions<'a> {
-    /// Solves the problem on the small mesh with each of the workers of `pool`. If a budget of the user does not permit
-    /// this, the last measured solve predicts those of the other workers.
+    /// Solves the problem on the small mesh once with each set of workers in `swept`. If the time of the user's budget does
+    /// not suffice, the last measured solve also stands for the remaining sets.
     pub(super) fn new(
         pool: &mut WorkerPool<'_>,
         swept: &'a [SweepWorkers],
@@ -103,7 +103,7 @@ impl<'a> PredictedSolutions<'a> {
     /// Returns the size with half the matrix; `None` if it is too small, or if its mesh cannot be divided among the
     /// ranks.
     fn halved_size(&self) -> Option<MeshSize> {
-        let half = size::half(&self.size, self.constraints)?;
+        let half = size::half_size(&self.size, self.constraints)?;
         let can_divide = self.swept.iter().all(|one| {
             !one.workers.are_processes() || iccg::rank_grid(half.mesh, one.workers.count()).is_ok()
         });

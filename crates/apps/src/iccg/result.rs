@@ -100,7 +100,7 @@ impl IccgEvidence<'_> {
                 .doubts(2 * at, part, self.guest)
                 .into_iter()
                 .for_each(|d| validity.suspect(d));
-            self.series.judged(2 * at, m.config(&figure_config).with_validity(validity))
+            self.series.judge_figure(2 * at, m.config(&figure_config).with_validity(validity))
         };
         let whole = IccgConfig {
             moved_bytes: Some(parts.iter().map(|part| solution.work.bytes[*part] as u64).sum()),
@@ -119,7 +119,7 @@ impl IccgEvidence<'_> {
         );
         if let Some(all) = all {
             rate =
-                rate.limit(flops / all, "time of the moved bytes at the read and Triad bandwidths");
+                rate.limit(flops / all, "rate if all bytes move at the read and Triad bandwidths");
         }
         let time = figure("time_to_solution", Unit::Seconds).with_samples(of_totals, totals);
         let iteration = figure("iteration", Unit::Seconds).with_timed_samples(
@@ -166,7 +166,7 @@ impl IccgEvidence<'_> {
             let Some(m) = m else { continue };
             let on = WorkersConfig::from_workers(&cell.swept.workers);
             let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
-            figures.push(self.series.judged(2 * at + 1, m));
+            figures.push(self.series.judge_figure(2 * at + 1, m));
         }
         let reference = cells.iter().position(|other| other.swept.settings == cell.swept.reference);
         if let Some(base_at) = reference
@@ -197,7 +197,7 @@ impl IccgEvidence<'_> {
         let on = WorkersConfig::from_workers(&cell.swept.workers);
         let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
         let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
-        Some(self.series.judged(2 * at, m))
+        Some(self.series.judge_figure(2 * at, m))
     }
 
     /// Returns the read or Triad bandwidth of the workers of a cell, measured with the fastest candidate loop.

@@ -128,7 +128,7 @@ pub fn choose(
 
 /// Returns the cube with half the matrix size; `None` if the caches are unknown, or if the size rule forbids the
 /// smaller matrix.
-pub fn half(size: &MeshSize, constraints: &MeshConstraints) -> Option<MeshSize> {
+pub fn half_size(size: &MeshSize, constraints: &MeshConstraints) -> Option<MeshSize> {
     let llc = constraints.llc?.as_f64();
     let wanted = size.matrix.as_f64() / 2.0;
     let edge = cube(|mesh| matrix(mesh).as_f64() >= wanted);

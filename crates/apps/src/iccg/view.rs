@@ -9,7 +9,7 @@ use crate::sweep;
 use nodegauge_analysis::conclusion;
 use nodegauge_analysis::ratio::closing::several_figures_sentences;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{capital, quotable, quoted, superlative};
+use nodegauge_gauge::view::sentence::{capitalise, quotable, quoted, superlative};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::{
     BarSeries, Bars, Block, Chart, ChartSeries, ColumnList, ColumnUnit, Drawing, Picture, Scale,
@@ -105,7 +105,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         rows.push(SweptRow { name: workers(of), figure, rounds: Rounds::UnpairedFigure });
     }
     if let Some(verdict) = SweptRows::new(rows, m.quoted).headline() {
-        return Some(capital(&format!("{verdict}; the shortest solve {takes}")));
+        return Some(capitalise(&format!("{verdict}; the shortest solve {takes}")));
     }
     let text = superlative(
         "which workers are the fastest",
@@ -113,7 +113,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         || format!("The fastest solve {takes}"),
         || format!("the shortest solve {takes}"),
     );
-    Some(capital(&text))
+    Some(capitalise(&text))
 }
 
 /// Returns the name of the workers of a figure, e.g. `2 threads`.
@@ -137,8 +137,11 @@ fn relative(all: &[IccgFigure<'_>]) -> Option<String> {
         ratios.filter_map(|(_, config)| config.against.as_deref()).collect();
     against.dedup();
     let joined = against.join("; of ");
-    (!joined.is_empty())
-        .then(|| format!("speed to solution divided by that of {joined}, interleaved"))
+    (!joined.is_empty()).then(|| {
+        format!(
+            "time to solution of {joined}, divided by that of the row; the solves are interleaved"
+        )
+    })
 }
 
 /// Returns a sentence about the workers with the fastest solve.

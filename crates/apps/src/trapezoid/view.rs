@@ -8,7 +8,7 @@ use crate::efficiency::{self, WorkersRate};
 use nodegauge_analysis::conclusion::{Obstacle, detectable_difference};
 use nodegauge_analysis::ratio::speed::Speed;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{doubted, quotable, quoted};
+use nodegauge_gauge::view::sentence::{mark_doubted, quotable, quoted};
 use nodegauge_gauge::view::{
     BarSeries, Bars, ColumnList, ColumnUnit, Drawing, Picture, Section, TableCell, distinct,
     summary, words,
@@ -35,7 +35,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let mut section = Section::new(TEST);
     let columns = ColumnList::<TrapezoidFigure<'_>>::new()
         .left("workers", |(_, one)| one.on.in_words())
-        .known("time", |(_, one)| Some(one.seconds?.to_string()))
+        .right_or_dash("time", |(_, one)| Some(one.seconds?.to_string()))
         .value_or_status("GFLOP/s", ColumnUnit::GFLOP_PER_S)
         .optional("efficiency", |of| {
             let m = related_figure(&all, of, "efficiency")?;
@@ -45,7 +45,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             let m = related_figure(&all, of, "relative")?;
             Some(TableCell::from_measurement(m, |value| format!("{value:.3}")))
         })
-        .known("off pi", |(_, one)| Some(format!("{:.0e}", one.error?)))
+        .right_or_dash("off pi", |(_, one)| Some(format!("{:.0e}", one.error?)))
         .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / max)));
     let groups = rates.chunk_by(|(_, one), (_, next)| one.n == next.n).map(|of_points| {
         let points = of_points[0].1.n.unwrap_or(0);
@@ -99,7 +99,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         figures_with_length(&all, "efficiency", longest).find(|(_, of)| of.on == config.on);
     let efficiency = efficiency.and_then(|(ratio, of)| {
         let is_suspect = ratio.validity.status == Status::Suspect;
-        let share = doubted(&Fraction(ratio.value?).in_tenths(), is_suspect);
+        let share = mark_doubted(&Fraction(ratio.value?).in_tenths(), is_suspect);
         let against = of.against.as_deref().unwrap_or("one worker");
         Some(format!(", a parallel efficiency of {share} relative to {against}"))
     });

@@ -26,8 +26,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// System calls with which operations read and write, except those whose name begins with `f` (C library) or `p`
-/// (`pread`, `pwrite`).
+/// System calls with which operations read and write. Operations whose name begins with `f` (C library) or `p`
+/// (`pread`, `pwritev`) use the calls of their name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IoEngine {
@@ -52,7 +52,7 @@ impl IoEngine {
     }
 
     /// True if the engine can have several operations in flight.
-    pub fn queues(self) -> bool {
+    pub fn has_queue(self) -> bool {
         self == Self::Uring
     }
 

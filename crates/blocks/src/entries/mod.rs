@@ -79,7 +79,7 @@ pub const MAX_CLOCK_SHARE: f64 = 0.02;
 /// Returns the number of calls between two readings of the clock: the smallest power of two for which the time to read
 /// the clock and to record the latency, `overhead` seconds, is at most [`MAX_CLOCK_SHARE`] of the time of the calls,
 /// which take `seconds` each. The result is at most the number of files.
-pub fn batch(overhead: f64, seconds: f64, files: u64) -> u64 {
+pub fn batch_size(overhead: f64, seconds: f64, files: u64) -> u64 {
     let mut batch = 1;
     while 2 * batch <= files && overhead > MAX_CLOCK_SHARE * seconds * batch as f64 {
         batch *= 2;

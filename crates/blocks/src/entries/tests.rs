@@ -110,12 +110,12 @@ fn turn_is_cut_short_at_the_deadline() {
 #[test]
 fn batch_is_smallest_for_which_the_clock_costs_little() {
     // Reading the clock costs 1 % of a single operation.
-    assert_eq!(batch(10e-9, 1e-6, 1000), 1);
+    assert_eq!(batch_size(10e-9, 1e-6, 1000), 1);
     // It costs 4 % of a single operation, and 2 % of two.
-    assert_eq!(batch(16e-9, 400e-9, 1000), 2);
-    assert_eq!(batch(1e-6, 1e-6, 1000), 64);
-    assert_eq!(batch(1e-6, 1e-6, 20), 16);
-    assert_eq!(batch(1e-6, f64::NAN, 20), 1);
+    assert_eq!(batch_size(16e-9, 400e-9, 1000), 2);
+    assert_eq!(batch_size(1e-6, 1e-6, 1000), 64);
+    assert_eq!(batch_size(1e-6, 1e-6, 20), 16);
+    assert_eq!(batch_size(1e-6, f64::NAN, 20), 1);
 }
 
 #[test]

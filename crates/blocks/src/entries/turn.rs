@@ -97,7 +97,7 @@ impl<'a> EntryRunner<'a> {
         task: &EntryTask,
         context: &EntryContext<'_>,
     ) -> Result<EntryTurn, Ending> {
-        let tree = context.scratch.tree("entries")?;
+        let tree = context.scratch.create_tree("entries")?;
         let turn = self.turn_in(&tree, at, task, context);
         // A turn that was cut short leaves files behind.
         let cleared = context.scratch.clear(&tree);

@@ -124,7 +124,7 @@ fn with_auto(error: ValueError) -> ValueError {
 
 /// Returns the help of `--kernels`.
 fn kernel_names() -> String {
-    let passes = nodegauge_kernels::KERNELS.iter().filter(|spec| spec.in_passes());
+    let passes = nodegauge_kernels::KERNELS.iter().filter(|spec| spec.has_pass_loops());
     format!(
         "Kernels: {} [default: copy,scale,add,triad]",
         passes.map(|spec| spec.name).collect::<Vec<_>>().join(", ")

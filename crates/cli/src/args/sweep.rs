@@ -36,7 +36,8 @@ pub(crate) struct SweepArgs {
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
     pub(crate) ranks: RankArgs,
-    /// Launcher of the ranks; none starts copies without MPI [default: the launcher of the program's MPI library]
+    /// Launcher of the ranks, or 'none' for copies of a program without MPI [default: the launcher of the program's MPI
+    /// library]
     #[arg(long, value_name = "COMMAND", value_parser = launcher, help_heading = "Where")]
     pub(crate) launcher: Option<CommandLine>,
     /// Pass --allow-run-as-root to Open MPI's mpirun, e.g. in a container

@@ -139,7 +139,7 @@ pub(crate) fn print_touch_rates(threads: u32) -> Result<Exit, Failure> {
     let options = DescribeOptions { passive: true, ..DescribeOptions::default() };
     let (topology, machine) = session::this_machine(&options)?;
     let site = Site::new(topology, machine, SysRoot::live());
-    let cache = cache_size::cache_capacity(&site, cache_size::max_time(None));
+    let cache = cache_size::find_cache_capacity(&site, cache_size::max_time(None));
     output::print(&output::json(&SizingProbe { rates: TouchRates::measure(threads), cache })?);
     Ok(Exit::Success)
 }

@@ -21,7 +21,7 @@ pub(crate) fn measure_as_rank(name: &str, rank: u32, ranks: u32) -> Result<Exit,
 }
 
 /// Starts ranks that exchange messages without an MPI.
-pub(crate) fn transport_ranks(order: &str) -> Result<Exit, Failure> {
+pub(crate) fn start_transport_ranks(order: &str) -> Result<Exit, Failure> {
     transport::serve(order)?;
     Ok(Exit::Success)
 }

@@ -18,7 +18,7 @@ pub(crate) fn execute(args: &DoctorArgs) -> Result<Exit, Failure> {
     };
     let findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
     let record = session::description(machine, findings.clone());
-    if output::documents(&[(args.json.as_deref(), &|| output::json(&record))])? {
+    if output::write_documents(&[(args.json.as_deref(), &|| output::json(&record))])? {
         return Ok(Exit::Success);
     }
     output::show_section(&nodegauge_report::machine::findings(&findings));

@@ -20,6 +20,6 @@ pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
         samples: args.common.samples.map(|n| n as usize),
         ..StreamRequest::default()
     };
-    let plan = Box::new(request.ablation(&site)?);
+    let plan = Box::new(request.plan_ablation(&site)?);
     session::conduct_plan(&args.common, site, plan, &Stream::PLAIN)
 }

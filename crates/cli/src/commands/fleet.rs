@@ -120,8 +120,9 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
         RankFormat::Json => output::json(&formats::json(ranking))?,
         RankFormat::Exclude => formats::exclude_list(ranking),
         RankFormat::Reframe => {
-            let reference = baseline::reference(ranking, session::tool(), record::now_rfc3339())?;
-            baseline::as_reframe(&reference, "*")
+            let reference =
+                baseline::make_reference(ranking, session::tool(), record::now_rfc3339())?;
+            baseline::reframe_attribute(&reference, "*")
         }
         RankFormat::Nhc => formats::nhc_lines(ranking),
     };
@@ -164,8 +165,8 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
         output::note(&remark);
     }
     let ranking = Ranking::with_names(&intake, &names, &options);
-    let made = baseline::reference(&ranking, session::tool(), record::now_rfc3339())?;
-    let powers = baseline::powers(&made);
+    let made = baseline::make_reference(&ranking, session::tool(), record::now_rfc3339())?;
+    let powers = baseline::powers_in_words(&made);
     for line in powers.iter().take(MAX_POWERS) {
         output::note(line);
     }
@@ -175,7 +176,7 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     }
     let document = match args.format {
         BaselineFormat::Json => output::json(&made)?,
-        BaselineFormat::Reframe => baseline::as_reframe(&made, &args.system),
+        BaselineFormat::Reframe => baseline::reframe_attribute(&made, &args.system),
     };
     Sink::from(args.output.as_str()).write(&document)?;
     Ok(Exit::Success)
@@ -206,7 +207,7 @@ fn show_differences(args: &DiffArgs) -> Result<Exit, Failure> {
         None => None,
     };
     let earlier = before.as_ref().map(diff::NewestRuns::from_intake);
-    let changes = earlier.as_ref().map(|earlier| diff::earlier_differences(earlier, &nodes));
+    let changes = earlier.as_ref().map(|earlier| diff::differences_from_earlier(earlier, &nodes));
     output::show(&diff::page(&nodes, &between, changes.as_ref()));
     let are_equal = between.is_empty() && changes.is_none_or(|all| all.found.is_empty());
     Ok(if are_equal { Exit::Success } else { Exit::Unmet })

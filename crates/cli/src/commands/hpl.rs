@@ -34,7 +34,9 @@ fn measure(args: &HplArgs, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure
     let plan = plan(args, &site)?;
     if args.plan {
         let file = args.common.json.as_deref();
-        if !output::documents(&[(file, &|| output::json(&HplPlanDocument::new(&plan, &site)))])? {
+        if !output::write_documents(&[(file, &|| {
+            output::json(&HplPlanDocument::new(&plan, &site))
+        })])? {
             output::show_section(&view::plan(&plan));
         }
         return Ok(Exit::Success);

@@ -201,7 +201,7 @@ fn options(args: &IoArgs) -> Result<FilesOptions, Failure> {
         samples: args.common.samples.map(|n| n as usize),
         ..FilesOptions::default()
     };
-    Ok(options.limited(args.quick, args.common.budget, args.runtime))
+    Ok(options.with_limits(args.quick, args.common.budget, args.runtime))
 }
 
 /// Returns the page-cache modes that `--direct` or `--cache` selects.

@@ -289,7 +289,7 @@ impl<'a> WhereRun<'a> {
     fn report(&self, hosts: Vec<JobHost>, missing: Vec<String>) -> Result<Exit, Failure> {
         let document = findings::document(session::version(), hosts, missing);
         let json = self.args.json.as_deref();
-        if !output::documents(&[(json, &|| output::json(&document))])? {
+        if !output::write_documents(&[(json, &|| output::json(&document))])? {
             let sections = view::sections(&document, self.args.verbose);
             output::show(&Page { sections, ..Page::default() });
         }

@@ -14,7 +14,7 @@ pub(crate) fn execute(args: &MachineArgs) -> Result<Exit, Failure> {
     let mut machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &options);
     machine.memory.bytes = args.memory.map(|Bytes(given)| given).or(machine.memory.bytes);
     let file = args.json.as_deref();
-    let is_printed = output::documents(&[(file, &|| {
+    let is_printed = output::write_documents(&[(file, &|| {
         output::json(&session::description(machine.clone(), Vec::new()))
     })])?;
     if is_printed {

@@ -53,7 +53,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Success);
     }
-    let planned = options.teams(&topology)?;
+    let planned = options.place_teams(&topology)?;
     let documents: Vec<PlacesDocument> = planned
         .placements
         .iter()
@@ -144,7 +144,7 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
             return Err(Failure::usage("--json requires a single placement")
                 .hint("give one thread count, e.g. --threads 4"));
         };
-        if output::documents(&[(args.json.as_deref(), &|| output::json(document))])? {
+        if output::write_documents(&[(args.json.as_deref(), &|| output::json(document))])? {
             return Ok(true);
         }
     }
@@ -155,9 +155,9 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
 
 /// Shows the pairs of hardware threads that `mpi` would measure on a machine.
 fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
-    let rows = pairs::rows(topology, &pairs::by_distance(topology));
+    let rows = pairs::rows(topology, &pairs::pairs_by_distance(topology));
     let document = serde_json::json!({ "schema": record::SCHEMA, "pairs": rows });
-    if output::documents(&[(args.json.as_deref(), &|| output::json(&document))])? {
+    if output::write_documents(&[(args.json.as_deref(), &|| output::json(&document))])? {
         return Ok(Exit::Success);
     }
     output::show_section(&nodegauge_report::places::pairs_section(&rows));

@@ -111,8 +111,9 @@ impl RunFile<'_> {
             let is_long = run.is_overlong;
             convert(match run.printed {
                 Ok(printed) => {
-                    let cut =
-                        printed.cut().map(|reason| format!("{shown}, output of {words}: {reason}"));
+                    let cut = printed
+                        .cut_reason()
+                        .map(|reason| format!("{shown}, output of {words}: {reason}"));
                     let place = RunPlace { words: &words, position, is_long };
                     FileRun::Read(Box::new(self.record(&place, printed)), cut)
                 }
@@ -144,7 +145,7 @@ impl RunFile<'_> {
         if place.is_long {
             all.push(format!("only the first {} MiB of the output were read", LONGEST_RUN >> 20));
         }
-        let complete = run.cut().is_none();
+        let complete = run.cut_reason().is_none();
         let mut labels: BTreeMap<String, String> = self.described.labels.iter().cloned().collect();
         labels.entry(IMPORT.to_owned()).or_insert_with(|| {
             let name = self.path.file_name().unwrap_or(self.path.as_os_str());

@@ -63,7 +63,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                     environment: &environment,
                     newest: &session::newest_run(&common.db, site),
                 };
-                let more = gauges::summary_plan(gauge, site, &ask, progress);
+                let more = gauges::measure_summary_part(gauge, site, &ask, progress);
                 found.extend(more);
             }
             if let Some(limits) = &limits {

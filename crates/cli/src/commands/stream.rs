@@ -70,7 +70,9 @@ fn plan_lengths(args: &StreamArgs) -> Result<Exit, Failure> {
     };
     let plan = LengthPlan::new(&options, &site, &request)?;
     let file = args.common.json.as_deref();
-    if !output::documents(&[(file, &|| output::json(&LengthPlanDocument::new(&plan, &site)))])? {
+    if !output::write_documents(&[(file, &|| {
+        output::json(&LengthPlanDocument::new(&plan, &site))
+    })])? {
         output::show_section(&view::length_plan::section(&plan));
         output::print(&format!("\n{}", plan.commands()));
     }

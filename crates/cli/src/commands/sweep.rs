@@ -7,7 +7,8 @@ use crate::session::{self, StdoutContent};
 use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_placement::JobPlacement;
 use nodegauge_programs::{
-    FigureSource, ProgramCellOptions, ProgramOptions, ProgramSweep, Programs, SweepLimits, winner,
+    FigureSource, ProgramCellOptions, ProgramOptions, ProgramSweep, Programs, SweepLimits,
+    fastest_command,
 };
 use nodegauge_toolchain::mpi::MpiProgram;
 use nodegauge_toolchain::{CommandLine, find_program, with_path_hint};
@@ -67,6 +68,6 @@ pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
         );
     }
     session::conduct(common, site, &figures, measure, |record, _| {
-        StdoutContent::Table(winner(record, &commands).unwrap_or_default())
+        StdoutContent::Table(fastest_command(record, &commands).unwrap_or_default())
     })
 }

@@ -115,7 +115,7 @@ macro_rules! cases {
             }
 
             #[test]
-            fn too_small_budget_is_refused_with_a_sufficient_one() {
+            fn too_small_budget_gives_figures_or_names_a_sufficient_budget() {
                 super::budgets::refuses_or_delivers(case());
             }
 
@@ -203,7 +203,7 @@ fn sweep(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
 }
 
 fn explain(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
-    boxed(request(extent).ablation(site))
+    boxed(request(extent).plan_ablation(site))
 }
 
 /// Returns a request that compiles with gcc; `None` if gcc is missing.

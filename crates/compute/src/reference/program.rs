@@ -87,11 +87,11 @@ impl PlacedReference {
             ReferenceKind::Xhpl => "HPL.dat",
             ReferenceKind::Hpcc => "hpccinf.txt",
         };
-        let input = InputFile { name, text: dat::write(n, nbs, grids, &n.to_string()) };
+        let input = InputFile { name, text: dat::format_input(n, nbs, grids, &n.to_string()) };
         let command = CommandLine::new(self.program.path.display().to_string(), []);
         let run = ProgramJob::new(command, LIMIT)
             .with_launcher(self.program.launch(self.places(topology)))
-            .within(Folder::Private(vec![input]))
+            .with_folder(Folder::Private(vec![input]))
             .with_environment(threads_environment(self.threads_per_rank()));
         let ended = program::run(&run, interrupted)?;
         let status = match ended.status() {
@@ -113,7 +113,7 @@ impl PlacedReference {
         } else {
             "run the program manually in a directory with the input file that --hpl-dat-only writes"
         };
-        Err(ended.no_result(errors.first().map(String::as_str), hint).into())
+        Err(ended.missing_result_error(errors.first().map(String::as_str), hint).into())
     }
 
     /// Returns the number of threads of each rank.

@@ -40,7 +40,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<F
         size = of_paths.max().unwrap_or(size);
     }
     refuse_below(Bytes(threads * BLOCK as u64 * 16), size)?;
-    let mixes = mix::available(&setup.options.mixes, notices);
+    let mixes = mix::available_mixes(&setup.options.mixes, notices);
     let arrays = mixes.iter().map(|mix| mix.arrays()).max().unwrap_or(1);
     let usable = setup.usable();
     let needed = size * ((1 + arrays) * count);
@@ -121,7 +121,7 @@ pub(crate) fn plan_mix(
         let text = format!("arrays are {taken} instead of {size}, which exceeds the usable memory");
         notices.push(notice(NoticeId::Clamped, text));
     }
-    let mixes = mix::available(Mix::ALL, notices);
+    let mixes = mix::available_mixes(Mix::ALL, notices);
     let paths = vec![MemoryPath::from_placement(setup)];
     let view = FamilyView::Mix;
     Ok(Family { view, paths, mixes, chased: None, array, arrays, program: None })

@@ -110,12 +110,12 @@ const ZEN4: [f64; 31] = [
 /// Returns the name, the first and the last working set in KiB of each level.
 fn found(dots: &[Dot], reported: &[MachineCache], guest: bool) -> Vec<(String, u64, u64)> {
     let kib = |i: usize| dots[i].bytes >> 10;
-    let named = name(dots, levels(dots), reported, guest).into_iter();
+    let named = name_levels(dots, levels(dots), reported, guest).into_iter();
     named.map(|n| (n.name, kib(n.level.first), kib(n.level.last))).collect()
 }
 
 fn texts(dots: &[Dot], reported: &[MachineCache]) -> Vec<String> {
-    disagreements(dots, &name(dots, levels(dots), reported, true), reported)
+    disagreements(dots, &name_levels(dots, levels(dots), reported, true), reported)
 }
 
 #[track_caller]
@@ -224,7 +224,7 @@ fn loads_as_slow_as_flushed_lines_are_memory() {
     let sizes = reported(48, 2048, 4 << 10, 4 << 10);
     let mut zen5_dots = curves(&[&ZEN5]);
     zen5_dots.iter_mut().for_each(|dot| dot.cached = Some(dot.bytes < 16 << 20));
-    let named = name(&zen5_dots, levels(&zen5_dots), &sizes, true);
+    let named = name_levels(&zen5_dots, levels(&zen5_dots), &sizes, true);
     assert_eq!(named.iter().map(|n| &*n.name).collect::<Vec<_>>(), ["L1", "L2", "L3", "memory"]);
 }
 
@@ -237,7 +237,7 @@ fn flat_curve_has_one_level_and_slope_has_none() {
     let found = levels(&curves(&[&slope]));
     assert!(found.is_empty(), "{found:?}");
     // If no caches are reported, a plateau that continues to the end is memory.
-    assert_eq!(name(&dots, levels(&dots), &[], true)[0].name, "memory");
+    assert_eq!(name_levels(&dots, levels(&dots), &[], true)[0].name, "memory");
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(crate) struct LoopTimes {
 impl LoopTimes {
     /// Returns the times of a loop that takes `one_core` on one core and reaches `rate` (units of work per unit of
     /// time) on `cores` cores. If `rate` is at least that of `cores` independent cores, the transfer time is zero.
-    pub(crate) fn reaching(one_core: f64, cores: usize, rate: f64) -> Self {
+    pub(crate) fn from_rate(one_core: f64, cores: usize, rate: f64) -> Self {
         let mut low = Self { one_core, transfer: 0.0 };
         let mut high = Self { one_core, transfer: 1.0 / rate };
         if low.rate(cores) <= rate {
@@ -82,7 +82,7 @@ pub(crate) fn predicted_rate(
     for (cores, of_domain) in running.iter().zip(all) {
         let share = rate_of_all * *of_domain as f64 / total as f64;
         if *cores > 0 {
-            rate += LoopTimes::reaching(one_core, *of_domain, share).rate(*cores);
+            rate += LoopTimes::from_rate(one_core, *of_domain, share).rate(*cores);
         }
     }
     rate
@@ -148,7 +148,7 @@ mod tests {
             for percent in 1..=120 {
                 // Rate of all cores, in units of the rate of one core.
                 let rate = cores as f64 * f64::from(percent) / 100.0;
-                let times = LoopTimes::reaching(1.0, cores, rate);
+                let times = LoopTimes::from_rate(1.0, cores, rate);
                 let reached = times.rate(cores);
                 assert!(is_near(reached, rate.min(cores as f64)), "{cores} {rate} {reached}");
                 // A faster memory never lowers a prediction.

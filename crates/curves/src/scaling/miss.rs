@@ -4,7 +4,7 @@ use super::KERNELS;
 use crate::GAUGE;
 use crate::config::CurveConfig;
 use nodegauge_arena::names::{PREDICTION, SCALING};
-use nodegauge_gauge::view::sentence::{doubted, joined};
+use nodegauge_gauge::view::sentence::{joined, mark_doubted};
 use nodegauge_gauge::view::words::count_with_noun;
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::record::{Measurement, Status};
@@ -49,7 +49,7 @@ impl ComparedFigure<'_> {
             count_with_noun(self.threads, "thread"),
             Fraction(self.miss.abs())
         );
-        doubted(&text, !self.is_valid())
+        mark_doubted(&text, !self.is_valid())
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn compared(figures: &[Measurement]) -> Vec<ComparedFigure<'_>> {
 
 /// Returns a text with the largest difference of each kernel whose prediction is not correct; `None` if all are
 /// correct.
-pub(crate) fn misses_in_words(of: &[ComparedFigure<'_>]) -> Option<String> {
+pub(crate) fn prediction_errors_in_words(of: &[ComparedFigure<'_>]) -> Option<String> {
     let mut texts = Vec::new();
     for kernel in KERNELS {
         let own = of.iter().filter(|one| one.kernel == kernel && one.is_missed());
@@ -100,7 +100,7 @@ pub(crate) fn share_in_words(of: &[ComparedFigure<'_>]) -> Option<String> {
         "{right} of {kernels} kernels are within {limit} of their prediction at every number of threads"
     );
     let is_doubted = of.iter().any(|one| !one.is_valid());
-    (kernels > 0).then(|| doubted(&text, is_doubted))
+    (kernels > 0).then(|| mark_doubted(&text, is_doubted))
 }
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
         let expected = "predictions are missed by more than 10 %: triad with 1 thread is 30 % faster than predicted \
                         (13.00 GB/s instead of 10.00 GB/s) and read with 2 threads is 15 % slower than predicted \
                         (17.00 GB/s instead of 20.00 GB/s)";
-        assert_eq!(misses_in_words(&of).unwrap(), expected);
+        assert_eq!(prediction_errors_in_words(&of).unwrap(), expected);
         let share = share_in_words(&of).unwrap();
         assert_eq!(
             share,
@@ -149,14 +149,14 @@ mod tests {
         let doubted = compared(&figures);
         assert!(share_in_words(&doubted).unwrap().ends_with("(suspect)"));
         // A suspect figure of one kernel does not affect another kernel.
-        assert_eq!(misses_in_words(&doubted).unwrap(), expected);
+        assert_eq!(prediction_errors_in_words(&doubted).unwrap(), expected);
     }
 
     #[test]
     fn figures_without_predictions_are_not_compared() {
         let figures = [figure(SCALING, Kernel::Copy, 1, 10.0)];
         assert!(compared(&figures).is_empty());
-        assert_eq!(misses_in_words(&[]), None);
+        assert_eq!(prediction_errors_in_words(&[]), None);
         assert_eq!(share_in_words(&[]), None);
     }
 }

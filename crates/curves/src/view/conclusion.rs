@@ -5,7 +5,7 @@ use crate::GAUGE;
 use crate::levels::MEMORY;
 use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX, SCALING};
 use nodegauge_gauge::view::sentence::{
-    capital, doubted, joined, number_with_noun, quotable, quoted, superlative, verb,
+    capitalise, joined, mark_doubted, number_with_noun, quotable, quoted, superlative, verb,
 };
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{Bytes, Unit, stats};
@@ -58,7 +58,7 @@ fn by_level(curves: &Curves<'_>, kind: &str) -> Vec<String> {
             continue;
         }
         let words = figures[0].0.unit.in_words(stats::median(&values));
-        let words = doubted(&words, figures.iter().any(|(m, _)| is_suspect(m)));
+        let words = mark_doubted(&words, figures.iter().any(|(m, _)| is_suspect(m)));
         let last = outgrown.iter().find(|(cache, _)| cache.level == level);
         let last = last.map(|(_, last)| format!(" (up to {last})")).unwrap_or_default();
         parts.push(format!("{words} in {level}{last}"));
@@ -132,7 +132,7 @@ fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
         || format!("the fastest mix is {what}: {value}"),
         || format!("the highest rate is that of {what}: {value}"),
     );
-    Some(capital(&text))
+    Some(capitalise(&text))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::{CurvesFigure, evidence, memory_latency};
 use crate::family::{BANDWIDTH, BANDWIDTH_BELOW, LATENCY, NAMES, SENSITIVITY, SLOWDOWN};
 use nodegauge_gauge::family::{self, FamilyFigure, IDLE, KNEE, SATURATED};
-use nodegauge_gauge::view::sentence::{capital, quoted, verb};
+use nodegauge_gauge::view::sentence::{capitalise, quoted, verb};
 use nodegauge_gauge::view::words;
 use nodegauge_gauge::view::{Block, ChartSeries, ColumnUnit, DotConnection, Section};
 use nodegauge_measure::BytesPerSec;
@@ -54,7 +54,7 @@ fn program_point(of: &[CurvesFigure<'_>]) -> Option<ChartSeries> {
     let (latency, _) = program_figure(of, LATENCY)?;
     let ends = bandwidth.summary.as_ref().and_then(|summary| summary.ci95);
     let labels = ends.map(|[low, high]| {
-        let [from, to] = [low, high].map(|end| ColumnUnit::GB_PER_S.words(end));
+        let [from, to] = [low, high].map(|end| ColumnUnit::GB_PER_S.number_text(end));
         format!("program, {from} to {to} GB/s")
     });
     let mut series = ChartSeries {
@@ -141,5 +141,5 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mut parts = family::conclusion(&curve_figures(of), "all threads together");
     parts.extend(program_in_words(of));
-    (!parts.is_empty()).then(|| capital(&parts.join("; ")))
+    (!parts.is_empty()).then(|| capitalise(&parts.join("; ")))
 }

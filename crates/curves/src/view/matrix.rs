@@ -1,7 +1,7 @@
 //! Views of matrices: between NUMA nodes, and between CPUs.
 
 use super::{CurvesFigure, cache_remark, evidence, memory_latency, value};
-use nodegauge_gauge::view::sentence::{capital, joined, value_range};
+use nodegauge_gauge::view::sentence::{capitalise, joined, value_range};
 use nodegauge_gauge::view::{
     Block, ColumnList, ColumnUnit, Picture, Section, Table, TableCell, grouped,
 };
@@ -141,7 +141,7 @@ pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     parts.extend(memory_range(of, false).map(|words| format!("remote memory {words}")));
     let cores = pair_range(of, "cpu", Unit::Seconds, false);
     parts.extend(cores.map(|words| format!("the core-to-core latency is {words}")));
-    (!parts.is_empty()).then(|| capital(&parts.join("; ")))
+    (!parts.is_empty()).then(|| capitalise(&parts.join("; ")))
 }
 
 /// Returns the figures between NUMA nodes (`n`) or between CPUs (`cpu`) that have a unit.

@@ -5,7 +5,7 @@ use crate::config::CurveConfig;
 use crate::mix::Mix;
 use crate::scaling::{CORE_KERNELS, KERNELS, compared, contributions, core_name, share_in_words};
 use nodegauge_gauge::family::SATURATED;
-use nodegauge_gauge::view::sentence::{capital, number_with_noun, quoted, verb};
+use nodegauge_gauge::view::sentence::{capitalise, number_with_noun, quoted, verb};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, ColumnUnit, Scale, Section, TableCell,
 };
@@ -170,14 +170,14 @@ pub(super) fn prediction(of: &[CurvesFigure<'_>], section: &mut Section) {
         .right("threads", |(_, config)| count_cell(config.threads))
         .values("measured", ColumnUnit::GB_PER_S, |(_, config)| config.measured)
         .right("predicted", |figure| value(Some(figure)))
-        .known("miss", miss_in_words);
+        .right_or_dash("miss", miss_in_words);
     let mut table = columns.empty();
     let mut series = Vec::new();
     for (number, kernel) in kernels(of).into_iter().enumerate() {
         let own: Vec<&CurvesFigure<'_>> =
             counts(of).into_iter().filter_map(|count| at(of, kernel, count)).collect();
         table.heading(heading(kernel, own.first().map(|(_, config)| config)));
-        columns.add(&mut table, own);
+        columns.add_rows(&mut table, own);
         series.extend(curves(of, number, kernel));
     }
     section.push(table).gap();
@@ -225,5 +225,5 @@ pub(super) fn conclusion(record: &Record, of: &[CurvesFigure<'_>]) -> Option<Str
     });
     let predicted = share_in_words(&compared(&record.measurements));
     let parts: Vec<String> = measured.into_iter().chain(predicted).collect();
-    (!parts.is_empty()).then(|| capital(&parts.join("; ")))
+    (!parts.is_empty()).then(|| capitalise(&parts.join("; ")))
 }

@@ -70,7 +70,7 @@ pub fn is_available(dialect: VendorApi) -> bool {
 ///
 /// # Errors
 /// Fails if the compiler is missing or reports an error; the failure contains the first line of the compiler's log.
-pub fn at_run_time(
+pub fn compile_at_run_time(
     dialect: VendorApi,
     source: &KernelSource,
     architecture: Option<&str>,

@@ -135,7 +135,7 @@ impl OpenDevice for OpenedDevice {
         let dialect = self.context.api.dialect;
         // The included PTX is used if the compiler does not support the device, or if the driver is too old for the
         // compiler's output.
-        let compiled = compile::at_run_time(dialect, source, self.architecture.as_deref());
+        let compiled = compile::compile_at_run_time(dialect, source, self.architecture.as_deref());
         let compiled = compiled.and_then(|image| self.load(&image));
         match compile::embedded_ptx(dialect, source) {
             Some(assembly) => compiled.or_else(|_| self.load(&assembly)),

@@ -269,7 +269,7 @@ impl Rig {
     }
 
     /// Measures the bandwidth with load from all groups. Returns seconds per byte.
-    pub(super) fn saturated(
+    pub(super) fn measure_saturated(
         &mut self,
         mix: DeviceMix,
         times: MixTimes,
@@ -281,7 +281,7 @@ impl Rig {
 
     /// Measures the latency of the chain and the rate of the load at `share` percent of the full rate. Returns the
     /// seconds per step of the chain and, if there is a load, the seconds per byte of the load.
-    pub(super) fn point(
+    pub(super) fn measure_point(
         &mut self,
         mix: DeviceMix,
         times: MixTimes,

@@ -105,7 +105,11 @@ impl Rig {
     }
 
     /// Allocates a buffer in the memory of a device and fills it with zeros. Returns its index.
-    pub(super) fn memory(&mut self, device: usize, bytes: usize) -> Result<usize, DeviceError> {
+    pub(super) fn add_device_buffer(
+        &mut self,
+        device: usize,
+        bytes: usize,
+    ) -> Result<usize, DeviceError> {
         DeviceError::check_end_request()?;
         let memory = self.devices[device].allocate(bytes)?;
         self.devices[device].fill(&memory)?;
@@ -115,7 +119,7 @@ impl Rig {
 
     /// Allocates a buffer in host memory on a NUMA node and returns its index. A CPU of the node touches the memory
     /// first. The memory is bound to the node, unless `only` is true because the host has only one node.
-    pub(super) fn host(
+    pub(super) fn add_host_buffer(
         &mut self,
         device: usize,
         node: &Node,
@@ -138,13 +142,13 @@ impl Rig {
     }
 
     /// Adds a cell with copies that run simultaneously.
-    pub(super) fn cell(&mut self, name: &'static str, bytes: u64, legs: Vec<Leg>) {
+    pub(super) fn add_cell(&mut self, name: &'static str, bytes: u64, legs: Vec<Leg>) {
         let copies = (MIN_SAMPLE_BYTES / bytes.max(1)).clamp(1, MAX_COPIES) as usize;
         self.cells.push(CopyCell { name, bytes, copies, legs });
     }
 
     /// Takes a sample of a cell. The sample is the time per copy and direction.
-    pub(super) fn turn(&mut self, cell: usize) -> Result<Sample, DeviceError> {
+    pub(super) fn take_sample(&mut self, cell: usize) -> Result<Sample, DeviceError> {
         let bytes = self.cells[cell].bytes as usize;
         let copies = self.cells[cell].copies;
         let legs = self.cells[cell].legs.clone();
@@ -223,7 +227,7 @@ impl Rig {
         let node = self.hosts[0].cpus.clone();
         let bytes = MAX_CHECKED_BYTES.min(self.memories[0].1.bytes) & !7;
         // Host buffer from which the device buffers are filled and into which they are read.
-        let here = self.host(0, &node, true, bytes, false)?;
+        let here = self.add_host_buffer(0, &node, true, bytes, false)?;
         let mut copies = 0;
         for legs in cells {
             for (leg, copy) in legs.iter().zip(copies..) {

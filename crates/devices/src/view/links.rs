@@ -2,7 +2,9 @@
 
 use super::{DeviceFigure, drivers, heading};
 use crate::config::LinkConfig;
-use crate::links::{ACROSS, ALL, BOTH, LATENCY, TEST, TO_DEVICE, TO_HOST};
+use crate::links::{
+    ALL_PREFIX, BOTH_WAYS, DEVICE_TO_DEVICE, LATENCY_SUFFIX, TEST, TO_DEVICE, TO_HOST,
+};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, ColumnUnit, HeatMap, HeatMaps, Picture, Scale, Section,
@@ -44,7 +46,7 @@ impl LinkColumn {
     /// Returns the cell for a size. A latency is shown in the column of its rates.
     fn cell(&self, row: &SizeRow<'_>) -> Option<TableCell> {
         let (m, _) = row.figures.iter().find(|(m, config)| {
-            m.name.strip_suffix(LATENCY).unwrap_or(&m.name) == self.name
+            m.name.strip_suffix(LATENCY_SUFFIX).unwrap_or(&m.name) == self.name
                 && config.message_bytes == Some(row.size)
                 && config.host_memory.as_deref() == Some(self.memory)
         })?;
@@ -69,7 +71,7 @@ const COLUMNS: [LinkColumn; 5] = [
     LinkColumn::new(TO_HOST, "pageable", "to host", 'd'),
     LinkColumn::new(TO_DEVICE, "pinned", "pinned: to device", 'H'),
     LinkColumn::new(TO_HOST, "pinned", "to host", 'D'),
-    LinkColumn::new(BOTH, "pinned", "both ways", 'B'),
+    LinkColumn::new(BOTH_WAYS, "pinned", "both ways", 'B'),
 ];
 
 /// Row of the table by size.
@@ -84,7 +86,7 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     let mut section = Section::new(TEST);
     let ones: Vec<DeviceFigure<'_, LinkConfig>> = all
         .iter()
-        .filter(|(m, config)| !m.name.starts_with(ALL) && config.peer.is_none())
+        .filter(|(m, config)| !m.name.starts_with(ALL_PREFIX) && config.peer.is_none())
         .cloned()
         .collect();
     let largest = all.iter().filter_map(|(_, config)| config.message_bytes).max();
@@ -210,14 +212,15 @@ fn add_node_maps(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) 
         axes: ["NUMA node", "device"],
         rows: nodes.iter().map(|node| format!("n{node}")).collect(),
         columns: devices.clone(),
-        maps: [TO_DEVICE, TO_HOST, BOTH].map(map).into(),
+        maps: [TO_DEVICE, TO_HOST, BOTH_WAYS].map(map).into(),
         unit: Unit::BytesPerSecond,
     });
 }
 
 /// Adds the matrices of copies between devices, if there are several devices.
 fn add_device_matrices(section: &mut Section, all: &Links<'_>) {
-    for (name, unit) in [(ACROSS.to_owned(), "GB/s"), (format!("{ACROSS}{LATENCY}"), "time")] {
+    let latency = format!("{DEVICE_TO_DEVICE}{LATENCY_SUFFIX}");
+    for (name, unit) in [(DEVICE_TO_DEVICE.to_owned(), "GB/s"), (latency, "time")] {
         let of: Vec<DeviceFigure<'_, LinkConfig>> =
             all.iter().filter(|(m, _)| m.name == name).cloned().collect();
         let mut ids: Vec<String> =
@@ -256,10 +259,12 @@ fn between<'a>(of: &Links<'a>, from: &str, to: &str) -> Option<&'a Measurement> 
 /// Adds the table of simultaneous copies of all devices.
 fn add_joint_copies(section: &mut Section, all: &Links<'_>) {
     let columns = ColumnList::<DeviceFigure<'_, LinkConfig>>::new()
-        .left("all devices at the same time, GB/s", |(m, _)| m.name[ALL.len()..].replace('_', " "))
+        .left("all devices at the same time, GB/s", |(m, _)| {
+            m.name[ALL_PREFIX.len()..].replace('_', " ")
+        })
         .optional("size", |(_, config)| Some(Bytes(config.message_bytes?).to_string()))
         .right("sum", |(m, _)| value(m));
-    let table = columns.table(all.iter().filter(|(m, _)| m.name.starts_with(ALL)));
+    let table = columns.table(all.iter().filter(|(m, _)| m.name.starts_with(ALL_PREFIX)));
     if !table.rows.is_empty() {
         section.gap().push(table);
     }

@@ -91,7 +91,7 @@ impl MetadataCell {
 
     /// True if the operations of both cells take a similar time per file: the cells differ at most in the workers and
     /// the layout.
-    pub(super) fn is_alike(&self, other: &Self) -> bool {
+    pub(super) fn takes_similar_time(&self, other: &Self) -> bool {
         Self { workers: other.workers, layout: other.layout, ..*self } == *other
     }
 

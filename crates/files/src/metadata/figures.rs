@@ -35,7 +35,7 @@ pub(super) fn measurements(
             config.stopped = Some(series.stop().to_string());
             let volume = &plan.volumes[of_cell.cell.path];
             let validity = validity(&config, volume);
-            all.push(series.judged(at, m.config(&config).with_validity(validity)));
+            all.push(series.judge_figure(at, m.config(&config).with_validity(validity)));
         }
     }
     all

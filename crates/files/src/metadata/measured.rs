@@ -2,7 +2,7 @@
 
 use super::cells::{MetadataCell, MetadataOptions};
 use nodegauge_blocks::clock::Clock;
-use nodegauge_blocks::entries::{EntryOperation, EntryPhase, EntryTask, batch};
+use nodegauge_blocks::entries::{EntryOperation, EntryPhase, EntryTask, batch_size};
 use nodegauge_blocks::latency::Latency;
 use nodegauge_measure::Seconds;
 
@@ -44,7 +44,7 @@ impl MeasuredCell {
     /// the warm-up.
     pub(super) fn set_batches(&mut self, seconds: &[f64], overhead: Seconds) {
         let files = self.task.files;
-        let batches = seconds.iter().map(|time| batch(overhead.0, time / files as f64, files));
+        let batches = seconds.iter().map(|time| batch_size(overhead.0, time / files as f64, files));
         self.task.batches = batches.collect();
         self.is_warm = true;
     }

@@ -61,7 +61,7 @@ impl<'a> PredictedTurns<'a> {
         let mut known: Vec<(MetadataCell, TurnTime)> = Vec::new();
         let mut times = Vec::new();
         for cell in &plan.cells {
-            let time = match known.iter().find(|(like, _)| like.is_alike(cell)) {
+            let time = match known.iter().find(|(like, _)| like.takes_similar_time(cell)) {
                 Some((_, time)) => *time,
                 None => probe(plan, cell, runner, &contexts[cell.path])?,
             };

@@ -164,7 +164,7 @@ impl ReferencePlace<'_> {
         program: &MpiProgram,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Measurement>, Failure> {
-        let tree = self.scratch.tree("mdtest")?;
+        let tree = self.scratch.create_tree("mdtest")?;
         let path = std::path::absolute(&tree).unwrap_or_else(|_| tree.clone());
         let arguments = mdtest_arguments(self.cell, self.of.files, self.of.options.bytes.0, &path);
         let command = CommandLine::new(program.path.display().to_string(), arguments);
@@ -178,12 +178,13 @@ impl ReferencePlace<'_> {
         let launch = program.launch(RankPlaces::Planned { plan, topology });
         let job = ProgramJob::new(command, LIMIT)
             .with_launcher(launch)
-            .within(Folder::Existing(self.scratch.folder()));
+            .with_folder(Folder::Existing(self.scratch.folder()));
         let hint = "run the program by hand, or give the launcher of its MPI with --launcher";
         let output = self.output(&job, &tree, hint, interrupted)?;
         let Some(output) = output else { return Ok(Vec::new()) };
         let figures = mdtest_figures(&output.stdout);
-        let (version, read) = figures.map_err(|why| output.no_result(Some(&why), hint))?;
+        let (version, read) =
+            figures.map_err(|why| output.missing_result_error(Some(&why), hint))?;
         let mut all = Vec::new();
         for (operation, value) in read {
             let Some((m, config)) = self.figure(operation, "mdtest") else { continue };
@@ -209,14 +210,14 @@ impl ReferencePlace<'_> {
     ) -> Result<Vec<Measurement>, Failure> {
         let mut all = Vec::new();
         for (engine, operation) in FIO_ENGINES {
-            let tree = self.scratch.tree("fio")?;
+            let tree = self.scratch.create_tree("fio")?;
             let arguments = self.fio_arguments(engine, operation, &tree)?;
             let job = program.job(arguments, self.scratch.folder());
             let output = self.output(&job, &tree, "", interrupted)?;
             let Some(output) = output else { return Ok(all) };
             let found = fio_operations(&output.stdout);
             let FioOperations { rate, latency, doubt } =
-                found.map_err(|why| output.no_result(Some(&why), ""))?;
+                found.map_err(|why| output.missing_result_error(Some(&why), ""))?;
             let Some((m, config)) = self.figure(operation, "fio") else { continue };
             let config = MetadataConfig {
                 version: Some(program.version.clone()),

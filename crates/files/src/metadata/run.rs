@@ -139,7 +139,7 @@ pub(super) fn run(
 /// other programs can only lengthen a trial.
 fn overhead(clock: Clock) -> Seconds {
     const TRIALS: usize = 5;
-    let trials = (0..TRIALS).map(|_| latency::overhead(clock).0);
+    let trials = (0..TRIALS).map(|_| latency::measure_overhead(clock).0);
     Seconds(trials.fold(f64::INFINITY, f64::min))
 }
 

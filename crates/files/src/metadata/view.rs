@@ -4,7 +4,7 @@ use super::{DirectoryLayout, MetadataConfig};
 use crate::view::{latency_cell, volume_in_words};
 use crate::{GAUGE, METADATA};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{capital, highest, joined, quotable};
+use nodegauge_gauge::view::sentence::{capitalise, highest, joined, quotable};
 use nodegauge_gauge::view::{ColumnList, ColumnUnit, Section, distinct, grouped};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Record};
@@ -43,7 +43,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         let rate = highest(m)?;
         parts.push(format!("{done} at {rate} by {}", workers_in_words(config)));
     }
-    (!parts.is_empty()).then(|| capital(&format!("small files are {}", joined(&parts))))
+    (!parts.is_empty()).then(|| capitalise(&format!("small files are {}", joined(&parts))))
 }
 
 /// Returns the section; `None` if the record has no such figures.
@@ -65,9 +65,15 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             .right("workers", |(_, config)| workers(config).to_string())
             .left("directories", |(_, config)| directories(config))
             .value_or_status("median", unit)
-            .known("p50", |(_, config)| latency_cell(config.latency_s.as_ref(), |times| times.p50))
-            .known("p99", |(_, config)| latency_cell(config.latency_s.as_ref(), |times| times.p99))
-            .known("max", |(_, config)| latency_cell(config.latency_s.as_ref(), |times| times.max))
+            .right_or_dash("p50", |(_, config)| {
+                latency_cell(config.latency_s.as_ref(), |times| times.p50)
+            })
+            .right_or_dash("p99", |(_, config)| {
+                latency_cell(config.latency_s.as_ref(), |times| times.p99)
+            })
+            .right_or_dash("max", |(_, config)| {
+                latency_cell(config.latency_s.as_ref(), |times| times.max)
+            })
             .optional("device", |(_, config)| device_reads(config));
         section.push(columns.table(own.iter().copied()));
         if detail == Detail::Full {
@@ -84,7 +90,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
                 .right("nodegauge", |pair| unit.value(pair.own.0))
                 .left("program", |pair| pair.theirs.1.engine.clone().unwrap_or_default())
                 .right("its rate", |pair| unit.value(pair.theirs.0))
-                .known("ratio", |pair| Some(format!("{:.3}", pair.ratio()?)));
+                .right_or_dash("ratio", |pair| Some(format!("{:.3}", pair.ratio()?)));
             section.push(of_programs.table(&compared));
             section.note("ratio", "nodegauge / program; above 1, nodegauge has the higher rate");
         }

@@ -446,7 +446,7 @@ mod tests {
             setup: TaskSetup {
                 engine: IoEngine::Uring,
                 depth: 8,
-                ..CacheMode::Direct.applied(TaskSetup::default())
+                ..CacheMode::Direct.apply_to(TaskSetup::default())
             },
             drop_before_reads: false,
             operations: Vec::new(),

@@ -31,7 +31,7 @@ fn kib(size: Bytes) -> Option<String> {
 /// Returns the arguments for a cell; `None` if IOzone does not support its setup.
 fn arguments(task: &Task, workers: Option<FileWorkers>) -> Option<Vec<String>> {
     let setup = &task.setup;
-    if setup.engine.queues() || task.drop_before_reads {
+    if setup.engine.has_queue() || task.drop_before_reads {
         return None;
     }
     let file = kib(task.cell.file)?;
@@ -125,7 +125,7 @@ mod tests {
             arguments(&plain, None).as_deref(),
             Some("-s 1024k -r 4k -i 0 -i 1 -i 2 -f data-iozone")
         );
-        let mut setup = CacheMode::Direct.applied(TaskSetup::default());
+        let mut setup = CacheMode::Direct.apply_to(TaskSetup::default());
         setup.sync_writes = Some(SyncWrites::Dsync);
         setup.include_close = true;
         let workers = FileWorkers { kind: WorkerKind::Threads, count: 2, stonewall: false };

@@ -9,7 +9,7 @@ mod saved;
 
 pub(crate) use fio::{FioOperations, fio_operations};
 pub(crate) use mdtest::Mdtest;
-pub(crate) use output::{COLUMNS, TESTS, USUAL, is_wide};
+pub(crate) use output::{MAX_COLUMNS, TESTS, USUAL, is_wide};
 pub(crate) use reader::{FioReader, IozoneReader};
 
 use nodegauge_blocks::cell::Ending;
@@ -105,7 +105,7 @@ impl ReferenceProgram {
         let ProgramProperties { name, title, .. } = *kind;
         let path = located(program, name)?;
         let command = CommandLine::new(path.as_str(), [kind.version_option]);
-        let run = ProgramJob::new(command, VERSION_LIMIT).within(Folder::Private(Vec::new()));
+        let run = ProgramJob::new(command, VERSION_LIMIT).with_folder(Folder::Private(Vec::new()));
         let stdout = program::run(&run, &|| false)?.stdout;
         let version = (kind.version)(&stdout).ok_or_else(|| {
             Failure::missing(format!("{path} is not {title}: the program prints no version"))
@@ -118,7 +118,7 @@ impl ReferenceProgram {
     /// Returns a job that runs the program with these arguments in a folder.
     pub(crate) fn job<'a>(&self, arguments: Vec<String>, folder: &'a Path) -> ProgramJob<'a> {
         let command = CommandLine::new(self.path.clone(), arguments);
-        ProgramJob::new(command, MAX_RUN_TIME).within(Folder::Existing(folder))
+        ProgramJob::new(command, MAX_RUN_TIME).with_folder(Folder::Existing(folder))
     }
 
     /// Runs the operations of a task that the program supports, on files in `scratch`.
@@ -136,7 +136,7 @@ impl ReferenceProgram {
                 self.remove_files(scratch);
             }
             let run = ProgramJob::new(CommandLine::new(self.path.clone(), arguments), limit)
-                .within(Folder::Existing(scratch.folder()));
+                .with_folder(Folder::Existing(scratch.folder()));
             let ended = program::run(&run, interrupted).and_then(|output| output.success(""));
             let output = ended.map_err(|error| match error {
                 ToolchainError::Interrupted => Ending::Cut,

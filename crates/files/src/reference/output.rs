@@ -40,7 +40,7 @@ pub(crate) const TESTS: [(&str, &str, Option<&str>); 22] = [
     ("random_mix", "", Some("mixed workload")),
 ];
 /// Maximum number of columns of the table. Columns after the first [`USUAL`] exist only if their tests ran.
-pub(crate) const COLUMNS: usize = TESTS.len() - 1;
+pub(crate) const MAX_COLUMNS: usize = TESTS.len() - 1;
 /// Number of columns that the table always has.
 pub(crate) const USUAL: usize = 13;
 /// Number of bytes in a kB, the unit of IOzone's sizes and rates.
@@ -76,7 +76,7 @@ impl ColumnWidths {
     fn count(self) -> usize {
         match self {
             Self::Narrow => USUAL,
-            Self::Wide => COLUMNS,
+            Self::Wide => MAX_COLUMNS,
         }
     }
 
@@ -326,7 +326,7 @@ impl IozoneOutput {
         for line in text.lines().map(str::trim) {
             let title = line.trim_matches('"');
             if let Some((ours, ..)) =
-                TESTS[..COLUMNS].iter().find(|(_, report, _)| *report == title)
+                TESTS[..MAX_COLUMNS].iter().find(|(_, report, _)| *report == title)
             {
                 name = Some(*ours);
                 blocks.clear();
@@ -398,7 +398,7 @@ fn row(line: &str, widths: ColumnWidths, unit: ToRate) -> Option<IozoneLine> {
     let figures = match by_place {
         Some(by_place) if by_place.len() >= figures.len() => by_place,
         // Lines whose spacing differs from IOzone's are accepted if no column is missing.
-        _ if [USUAL, COLUMNS].contains(&figures.len()) => {
+        _ if [USUAL, MAX_COLUMNS].contains(&figures.len()) => {
             figures.iter().copied().enumerate().collect()
         }
         _ => return None,

@@ -3,7 +3,7 @@
 use super::fio::{self, FioOutput};
 use super::output::{self, IozoneOutput};
 use super::saved;
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 
 /// Reader of fio's JSON output.
 pub(crate) struct FioReader;
@@ -30,7 +30,7 @@ impl Reader for FioReader {
         Some(version.trim_start_matches("fio-").to_owned())
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         Ok(saved::fio_figures(&FioOutput::read(text)?).into())
     }
 }
@@ -59,7 +59,7 @@ impl Reader for IozoneReader {
         output::version(text)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         Ok(saved::iozone_figures(&IozoneOutput::read(text)?).into())
     }
 }

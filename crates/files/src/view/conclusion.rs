@@ -2,7 +2,7 @@
 
 use super::{Row, rows, size};
 use nodegauge_blocks::task::CacheMode;
-use nodegauge_gauge::view::sentence::{self, capital, joined, quotable};
+use nodegauge_gauge::view::sentence::{self, capitalise, joined, quotable};
 use nodegauge_gauge::view::{distinct, grouped};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Record};
@@ -38,7 +38,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     }
     let by = programs.first().filter(|_| is_foreign).map(|name| format!(" by {name}"));
     (!parts.is_empty())
-        .then(|| capital(&format!("files are {}{}", parts.join("; "), by.unwrap_or_default())))
+        .then(|| capitalise(&format!("files are {}{}", parts.join("; "), by.unwrap_or_default())))
 }
 
 /// Returns texts with the highest write and the highest read rate, each with its cell. If both are from the same cell,

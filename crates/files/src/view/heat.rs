@@ -8,7 +8,7 @@ use nodegauge_measure::Unit;
 const FIRST: [&str; 4] = ["write", "read", "random_read", "random_write"];
 
 /// Adds heat maps of at most four operations to a section.
-pub(super) fn maps(rows: &[&Row<'_>], setup: String, section: &mut Section) {
+pub(super) fn add_maps(rows: &[&Row<'_>], setup: String, section: &mut Section) {
     let measured = distinct(rows.iter().map(|row| row.m.name.as_str()));
     let usual = FIRST.into_iter().filter(|name| measured.contains(name));
     let others = measured.iter().copied().filter(|name| !FIRST.contains(name));

@@ -52,7 +52,7 @@ fn by_file_size(rows: &[&Row<'_>]) -> Vec<(u64, f64)> {
 
 /// Adds a note for each operation of one setup whose rate settles at a lower value for large files. `memory` is the
 /// memory of the node in bytes.
-pub(super) fn notes(rows: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
+pub(super) fn add_notes(rows: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
     let mut settled = Vec::new();
     for name in distinct(rows.iter().map(|row| row.m.name.as_str())) {
         let rates = by_file_size(&select_rows(rows, |row| row.m.name == name));

@@ -101,25 +101,25 @@ fn cell_columns<'c, 'a: 'c>() -> ColumnList<'c, Row<'a>> {
 }
 
 /// Adds the table for a single worker, with one row per measurement.
-pub(super) fn one_by_one(rows: &[&Row<'_>], section: &mut Section) {
+pub(super) fn add_single_worker_table(rows: &[&Row<'_>], section: &mut Section) {
     let columns = cell_columns()
         .value_or_status("rate", RATE)
-        .known("op/s", operations)
-        .known("p50", |row| latency(row, |q| q.p50))
-        .known("p99", |row| latency(row, |q| q.p99))
-        .known("max", |row| latency(row, |q| q.max))
+        .right_or_dash("op/s", operations)
+        .right_or_dash("p50", |row| latency(row, |q| q.p50))
+        .right_or_dash("p99", |row| latency(row, |q| q.p99))
+        .right_or_dash("max", |row| latency(row, |q| q.max))
         .left("from", |row| served(&[row]));
     section.push(columns.table(rows.iter().copied())).note("latencies", calls(rows));
 }
 
 /// Adds the table for several workers, with the rates of the workers and the rate of the parent process.
-pub(super) fn workers(rows: &[&Row<'_>], section: &mut Section) {
+pub(super) fn add_workers_table(rows: &[&Row<'_>], section: &mut Section) {
     let columns = cell_columns()
         .value_or_status("children", RATE)
         .values("parent", RATE, |row| row.config.parent_rate)
         .values("least", RATE, |row| row.config.worker_rate_min)
         .values("most", RATE, |row| row.config.worker_rate_max)
-        .known("p99", |row| latency(row, |q| q.p99))
+        .right_or_dash("p99", |row| latency(row, |q| q.p99))
         .left("from", |row| served(&[row]));
     section.push(columns.table(rows.iter().copied())).note("latencies", calls(rows));
 }
@@ -153,7 +153,7 @@ impl OperationRow<'_, '_> {
 
 /// Adds a table with one row per operation. The rates are the median and the best over all files that are large enough;
 /// the latencies are those of the smallest blocks.
-pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
+pub(super) fn add_operation_table(rows: &[&Row<'_>], section: &mut Section) {
     let counted = select_rows(rows, is_counted);
     let counted = if counted.is_empty() { rows } else { &counted };
     let probe = smallest_block(counted);
@@ -161,11 +161,11 @@ pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
         .left("GB/s", |row| row.name)
         .values("median", RATE, |row| Some(median(&row.rates())).filter(|rate| rate.is_finite()))
         .values("best", RATE, |row| row.rates().into_iter().reduce(f64::max))
-        .known("op/s", |row| operations(row.probe?))
-        .known("p50", |row| latency(row.probe?, |q| q.p50))
-        .known("p99", |row| latency(row.probe?, |q| q.p99))
-        .known("p99.9", |row| latency(row.probe?, |q| q.p99_9))
-        .known("max", |row| latency(row.probe?, |q| q.max))
+        .right_or_dash("op/s", |row| operations(row.probe?))
+        .right_or_dash("p50", |row| latency(row.probe?, |q| q.p50))
+        .right_or_dash("p99", |row| latency(row.probe?, |q| q.p99))
+        .right_or_dash("p99.9", |row| latency(row.probe?, |q| q.p99_9))
+        .right_or_dash("max", |row| latency(row.probe?, |q| q.max))
         .left("from", |row| served(&row.of));
     let table = columns.table(names(rows).into_iter().map(|name| {
         let of = named(counted, name);
@@ -209,7 +209,7 @@ impl<'r, 'a> CacheRow<'r, 'a> {
 
 /// Adds a table with one row per cell and cache mode, and one column with the rate of each operation. Two more columns
 /// have the latencies of random reads or, if these were not measured, of the first operation.
-pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
+pub(super) fn add_brief_table(rows: &[&Row<'_>], section: &mut Section) {
     let names = names(rows);
     let random = names.iter().find(|name| **name == "random_read");
     let Some(probed) = random.or(names.first()).copied() else { return };
@@ -227,8 +227,8 @@ pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
             |name| name.to_string(),
             |row, name| row.at(name).map_or_else(|| "-".into(), |own| RATE.value(own.m)),
         )
-        .known("p50", |row| latency(row.at(probed)?, |q| q.p50))
-        .known("p99", |row| latency(row.at(probed)?, |q| q.p99));
+        .right_or_dash("p50", |row| latency(row.at(probed)?, |q| q.p50))
+        .right_or_dash("p99", |row| latency(row.at(probed)?, |q| q.p99));
     section
         .push(columns.table(of_caches))
         .note("latencies", format!("percentiles of all calls of {probed}, one block per call"));
@@ -254,7 +254,7 @@ impl ComparedRow<'_> {
 }
 
 /// Adds a table that compares nodegauge's figures with those of reference programs for the same cells.
-pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Section) {
+pub(super) fn add_comparison_table(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Section) {
     let mut compared = Vec::new();
     for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {
         let theirs = select_rows(others, |row| {
@@ -263,7 +263,7 @@ pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Se
         for name in names(&theirs) {
             let ours = named(own, name);
             let pairs = named(&theirs, name).into_iter().filter_map(|row| {
-                let own_rate = ours.iter().find(|same| same.is_like(row))?.m.value?;
+                let own_rate = ours.iter().find(|same| same.is_comparable(row))?.m.value?;
                 Some(RatePair { own: own_rate, other: row.m.value? })
             });
             let pairs: Vec<RatePair> = pairs.collect();

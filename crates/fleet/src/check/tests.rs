@@ -17,7 +17,7 @@ fn measured(value: f64, doubt: Option<&str>) -> NodeFigure {
 
 /// Returns a bound from a reference with 64 nodes and this spread.
 fn figure_bound(spread: f64, bound: f64) -> FigureBound {
-    let spread = Components { nodes: Some(spread), runs: None };
+    let spread = SpreadComponents { nodes: Some(spread), runs: None };
     let peers = Peers { spread, nodes: 64, runs: 64 };
     FigureBound {
         value: 335e9,
@@ -152,7 +152,7 @@ fn simulated_checks_find_the_loss_and_accept_good_nodes() {
             let medians: Vec<f64> =
                 nodes.iter().map(|runs| nodegauge_measure::stats::median(runs)).collect();
             let value = 335e9 * RobustSpread::from_values(&medians).unwrap().median.exp();
-            let components = Components::from_nodes(&nodes);
+            let components = SpreadComponents::from_nodes(&nodes);
             let deviation = limit(48) * components.run_deviation().unwrap();
             let deficit = Fraction((1.0 - (-deviation).exp()).max(0.04));
             let peers = Peers { spread: components, nodes: 12, runs: 48 };

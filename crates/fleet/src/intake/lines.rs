@@ -19,7 +19,7 @@ pub(super) struct NodePart {
 }
 
 /// Splits a text by node. The result is empty if the text is not the output of several nodes.
-pub(super) fn by_node(text: &str) -> Vec<NodePart> {
+pub(super) fn split_by_node(text: &str) -> Vec<NodePart> {
     if text.trim_start().starts_with(['{', '[']) {
         return Vec::new();
     }

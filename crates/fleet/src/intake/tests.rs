@@ -222,7 +222,7 @@ fn reframe_report_gives_a_run_per_node() {
 }
 
 #[test]
-fn folder_files_are_read_or_rejected_by_name() {
+fn unreadable_files_of_a_folder_are_reported_by_node_name() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);

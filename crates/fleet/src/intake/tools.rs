@@ -7,7 +7,7 @@ use nodegauge_gauge::view::grouped;
 use serde_json::Value;
 
 /// Splits a text by node; `None` if the text has none of these formats.
-pub(super) fn by_node(text: &str) -> Option<Vec<NodePart>> {
+pub(super) fn split_by_node(text: &str) -> Option<Vec<NodePart>> {
     one_line_results(text)
         .or_else(|| inline_results(text))
         .or_else(|| journal_objects(text))

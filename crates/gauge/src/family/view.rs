@@ -68,7 +68,7 @@ fn cell(m: Option<&Measurement>) -> TableCell {
 fn interval(m: Option<&Measurement>) -> TableCell {
     let ends = m.and_then(|m| Some((m.unit, m.summary.as_ref()?.ci95?)));
     let Some((unit, ends)) = ends else { return "-".into() };
-    let [low, high] = ends.map(|end| column_unit(unit).words(end));
+    let [low, high] = ends.map(|end| column_unit(unit).number_text(end));
     format!("{low}..{high}").into()
 }
 
@@ -96,7 +96,7 @@ pub fn table(of: &[FamilyFigure<'_>]) -> Table {
         if !title.is_empty() {
             table.heading(title);
         }
-        columns.add(&mut table, rows(of, title));
+        columns.add_rows(&mut table, rows(of, title));
     }
     table
 }
@@ -153,9 +153,9 @@ pub fn chart(
         return None;
     }
     let idle = of.iter().find(|figure| figure.m.name.starts_with(IDLE));
-    let guides = idle
-        .and_then(|figure| figure.m.value)
-        .map(|value| Guide::y(value, format!("idle {} ns", ColumnUnit::NANOSECONDS.words(value))));
+    let guides = idle.and_then(|figure| figure.m.value).map(|value| {
+        Guide::y(value, format!("idle {} ns", ColumnUnit::NANOSECONDS.number_text(value)))
+    });
     Some(Chart {
         title: "memory latency under load, by lines read : lines written".to_owned(),
         names: [axis, ""],

@@ -34,7 +34,8 @@ impl<'t> InputLines<'t> {
         let length = usize::try_from(input.length()).unwrap_or(CHUNK);
         let mut chunk = vec![0; length.saturating_add(1).min(CHUNK)];
         let filled = input.read_at(0, &mut chunk)?;
-        let next = printed::mark_length(&chunk[..filled]).map_err(ReadError::Encoding)?;
+        let next =
+            printed::byte_order_mark_length(&chunk[..filled]).map_err(ReadError::Encoding)?;
         Ok(Self { input, chunk, from: 0, next, filled })
     }
 

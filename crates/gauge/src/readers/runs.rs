@@ -111,8 +111,8 @@ impl<'r> KnownLines<'r> {
             marks.extend(self.readers[reader].mark(line).map(|mark| ReaderMark { reader, mark }));
         }
         let is_brace = text.starts_with('{');
-        let text = if marks.is_empty() { String::new() } else { line.to_owned() };
-        Some(ScannedLine { is_brace, end, marks, text })
+        let marked = if marks.is_empty() { String::new() } else { line.to_owned() };
+        Some(ScannedLine { is_brace, end, marks, text: marked })
     }
 }
 

@@ -35,7 +35,7 @@ impl Reader for NamedReader {
         self.takes_description
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let mut figures = Vec::new();
         for value in text.lines().filter_map(|line| line.strip_prefix('=')) {
             let value: f64 = value.parse().map_err(|_| format!("{value:?} is not a number"))?;

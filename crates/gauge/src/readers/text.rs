@@ -102,7 +102,7 @@ pub fn quoted(text: &str) -> String {
 }
 
 /// Returns the message that a line cannot be read.
-pub fn unread(line: &str) -> String {
+pub fn unreadable_line(line: &str) -> String {
     format!("a line cannot be read: {}", quoted(line))
 }
 

@@ -95,8 +95,8 @@ fn figure_of_a_lost_cell_is_invalid_with_the_reason() {
         let m = Measurement::new("g", "t", "n", nodegauge_measure::Unit::Seconds);
         m.value(nodegauge_measure::record::Quoted::Single, 1.0)
     };
-    assert_eq!(series.judged(0, figure()).validity.status, Status::Valid);
-    let lost = series.judged(2, figure());
+    assert_eq!(series.judge_figure(0, figure()).validity.status, Status::Valid);
+    let lost = series.judge_figure(2, figure());
     assert_eq!((lost.validity.status, lost.value), (Status::Invalid, None));
     assert_eq!(lost.validity.reasons, ["not measured to the end: no more memory"]);
 }

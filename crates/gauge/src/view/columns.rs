@@ -46,19 +46,19 @@ impl ColumnUnit {
     }
 
     /// Formats a value with four digits, without the symbol.
-    pub fn words(self, value: f64) -> String {
-        self.0.words(value)
+    pub fn number_text(self, value: f64) -> String {
+        self.0.number_text(value)
     }
 
     /// Returns the cell of a value; without a value, a dash.
     pub fn cell(self, value: Option<f64>) -> TableCell {
         let Some(value) = value else { return TableCell::text("-") };
-        TableCell::figure(value, self.unit(), self.words(value))
+        TableCell::figure(value, self.unit(), self.number_text(value))
     }
 
     /// Returns the cell of a figure. If the figure has no value, the cell contains its status.
     pub fn value(self, m: &Measurement) -> TableCell {
-        TableCell::from_measurement(m, |value| self.words(value))
+        TableCell::from_measurement(m, |value| self.number_text(value))
     }
 }
 
@@ -138,7 +138,7 @@ impl<'c, Row> ColumnList<'c, Row> {
     }
 
     /// Adds a right-aligned column with a dash in rows without a cell.
-    pub fn known<Cell: Into<TableCell>>(
+    pub fn right_or_dash<Cell: Into<TableCell>>(
         self,
         title: impl Into<String>,
         cell: impl Fn(&Row) -> Option<Cell> + 'c,
@@ -191,7 +191,7 @@ impl<'c, Row> ColumnList<'c, Row> {
     }
 
     /// Adds rows to a table of these columns.
-    pub fn add<Of: Borrow<Row>>(&self, table: &mut Table, rows: impl IntoIterator<Item = Of>) {
+    pub fn add_rows<Of: Borrow<Row>>(&self, table: &mut Table, rows: impl IntoIterator<Item = Of>) {
         for row in rows {
             table.row(self.columns.iter().map(|(_, cell)| cell(row.borrow())));
         }
@@ -200,7 +200,7 @@ impl<'c, Row> ColumnList<'c, Row> {
     /// Returns the table of these rows.
     pub fn table<Of: Borrow<Row>>(&self, rows: impl IntoIterator<Item = Of>) -> Table {
         let mut table = self.empty();
-        self.add(&mut table, rows);
+        self.add_rows(&mut table, rows);
         table
     }
 
@@ -212,7 +212,7 @@ impl<'c, Row> ColumnList<'c, Row> {
         let mut table = self.empty();
         for (heading, rows) in groups {
             table.heading(heading);
-            self.add(&mut table, rows);
+            self.add_rows(&mut table, rows);
         }
         table
     }
@@ -282,7 +282,7 @@ mod tests {
             .names("GB/s")
             .rates(ColumnUnit::GB_PER_S)
             .limit_share()
-            .known("unknown", |_| None::<String>);
+            .right_or_dash("unknown", |_| None::<String>);
         let table = columns.table([&valid, &invalid]);
         let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
         assert_eq!(titles, ["GB/s", "best", "median", "5 %", "95 %", "of limit", "unknown"]);
@@ -307,9 +307,9 @@ mod tests {
 
     #[test]
     fn values_use_the_prefix_of_their_column() {
-        assert_eq!(ColumnUnit::NANOSECONDS.words(1.2345e-7), "123.5");
-        assert_eq!(ColumnUnit::from_unit(Unit::MessagesPerSecond).words(2.5e6), "2.500");
-        assert_eq!(ColumnUnit::from_unit(Unit::Factor).words(2.5), "2.500");
+        assert_eq!(ColumnUnit::NANOSECONDS.number_text(1.2345e-7), "123.5");
+        assert_eq!(ColumnUnit::from_unit(Unit::MessagesPerSecond).number_text(2.5e6), "2.500");
+        assert_eq!(ColumnUnit::from_unit(Unit::Factor).number_text(2.5), "2.500");
         assert_eq!(ColumnUnit::GB_PER_S.cell(None).text, "-");
         let cell = ColumnUnit::GB_PER_S.cell(Some(41.2e9));
         assert_eq!(

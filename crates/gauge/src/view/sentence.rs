@@ -16,7 +16,7 @@ pub fn quoted(m: &Measurement) -> Option<String> {
     m.value?;
     match m.validity.status {
         Status::Valid => Some(m.in_words()),
-        Status::Suspect => Some(doubted(&m.in_words(), true)),
+        Status::Suspect => Some(mark_doubted(&m.in_words(), true)),
         Status::Invalid => None,
     }
 }
@@ -29,7 +29,7 @@ pub fn highest(m: &Measurement) -> Option<String> {
 }
 
 /// Adds the mark of a suspect value to a text.
-pub fn doubted(text: &str, is_suspect: bool) -> String {
+pub fn mark_doubted(text: &str, is_suspect: bool) -> String {
     if is_suspect { format!("{text} ({})", Status::Suspect.name()) } else { text.to_owned() }
 }
 
@@ -68,7 +68,7 @@ pub fn value_range<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Op
     let max = usable.iter().max_by(|a, b| a.cmp_value(b)).filter(|m| m.value > Some(0.0))?;
     let [low, high] = [min, max].map(|m| m.in_words());
     let words = if low == high { low } else { format!("{low} to {high}") };
-    Some(doubted(&words, usable.iter().any(|m| m.validity.status == Status::Suspect)))
+    Some(mark_doubted(&words, usable.iter().any(|m| m.validity.status == Status::Suspect)))
 }
 
 /// Returns the share of the limit that a figure reaches, as the end of a sentence: `, 97 % of 42.1 GB/s (fastest loop
@@ -101,7 +101,7 @@ pub fn period(first: &str, last: &str) -> String {
 pub fn number_with_noun(count: u64, noun: &str) -> String {
     let number =
         WORDS.get(count as usize).map_or_else(|| count.to_string(), |word| (*word).to_owned());
-    capital(&format!("{number} {noun}{}", if count == 1 { "" } else { "s" }))
+    capitalise(&format!("{number} {noun}{}", if count == 1 { "" } else { "s" }))
 }
 
 /// Returns the form of a verb for a number of subjects: `sustains` for one, `sustain` for several.
@@ -111,7 +111,7 @@ pub fn verb(count: u64, verb: &str) -> String {
 
 /// Returns a text whose first letter is in upper case. A first word that is an identifier, such as `n01` or `pages=4k`,
 /// is unchanged.
-pub fn capital(text: &str) -> String {
+pub fn capitalise(text: &str) -> String {
     let word = text.split(' ').next().unwrap_or_default();
     if !word.trim_end_matches([',', ':', ';']).chars().all(char::is_alphabetic) {
         return text.to_owned();
@@ -198,8 +198,8 @@ mod tests {
         assert_eq!((verb(1, "sustain"), verb(2, "sustain")), ("sustains".into(), "sustain".into()));
         let parts = ["a", "b", "c"].map(str::to_owned);
         assert_eq!(joined(&parts), "a, b and c");
-        assert_eq!(capital("triad, best: 3"), "Triad, best: 3");
-        assert_eq!(capital("n01 is slow"), "n01 is slow");
+        assert_eq!(capitalise("triad, best: 3"), "Triad, best: 3");
+        assert_eq!(capitalise("n01 is slow"), "n01 is slow");
         assert_eq!(joined(&parts[..1]), "a");
     }
 }

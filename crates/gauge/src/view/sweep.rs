@@ -147,7 +147,7 @@ impl<'r> SweptRows<'r> {
                 format!("{}{what} is {}: {verdict}", best.name, found.in_words(&which))
             }
             (Speed::NoDifference, _) => format!(
-                "no difference{what} between the fastest, {} and {}: {} times{}; {}",
+                "no difference{what} between the two fastest ({} and {}): {} times{}; {}",
                 best.name,
                 next.name,
                 digits(&found),
@@ -175,7 +175,7 @@ impl<'r> SweptRows<'r> {
 
     /// Returns, as the end of a sentence, the comparison of the combination `fastest`, which is faster than the
     /// baseline, with the next fastest one other than the baseline; `None` if there is no other one.
-    pub fn against_next(&self, fastest: &str) -> Option<String> {
+    pub fn comparison_with_next(&self, fastest: &str) -> Option<String> {
         let ranked = self.ranked();
         let best = ranked.iter().find(|row| row.name == fastest)?;
         let is_other =
@@ -295,7 +295,10 @@ mod tests {
     fn headline_names_two_indistinguishable_combinations() {
         let even = [("a", figure(40e9, 0.001)), ("b", figure(40.01e9, 0.001))];
         let none = rows(&even).headline().unwrap();
-        assert!(none.starts_with("no difference between the fastest, b and a: 1.00"), "{none}");
+        assert!(
+            none.starts_with("no difference between the two fastest (b and a): 1.00"),
+            "{none}"
+        );
         assert!(none.ends_with("a difference of more than 1 % would have been found"), "{none}");
         let wide =
             [("a", figure(40e9, 0.15)), ("b", figure(40.4e9, 0.15)), ("c", figure(9e9, 0.1))];
@@ -343,7 +346,7 @@ mod tests {
         let swept = SweptRows::new(all, Quoted::Median);
         let text = swept.headline().unwrap();
         assert!(text.starts_with("three is 1.25"), "{text}");
-        let next = swept.against_next("three").unwrap();
+        let next = swept.comparison_with_next("three").unwrap();
         assert!(next.starts_with("1.25") && next.contains("as the next, two (95 %: 1.2"), "{next}");
     }
 }

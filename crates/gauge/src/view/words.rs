@@ -22,7 +22,7 @@ fn with_acronym(word: &str) -> String {
 
 /// Formats a rate in gigabytes per second with four digits, without the unit.
 pub fn format_gb(rate: f64) -> String {
-    ColumnUnit::GB_PER_S.words(rate)
+    ColumnUnit::GB_PER_S.number_text(rate)
 }
 
 /// Returns the cell of a rate in a GB/s column; without a rate, a dash.

@@ -83,6 +83,6 @@ fn run_in_the_future_is_not_the_newest() {
     assert!(matches!(store.find("latest~3"), Err(HistoryError::NotFound { .. })));
     let own = store.own_runs(Some("n01"), "stream", None, 2).unwrap();
     assert_eq!(own.iter().map(|run| run.id.clone()).collect::<Vec<_>>(), ids[..2]);
-    let series = store.series(Some("n01"), "bios", None).unwrap().unwrap();
+    let series = store.runs_with_label(Some("n01"), "bios", None).unwrap().unwrap();
     assert_eq!(series.value, "new");
 }

@@ -50,7 +50,7 @@ fn list_is_newest_first_and_can_be_filtered() {
 fn series_is_identified_by_label_and_host() {
     let (_folder, mut store, _, second) = two_runs();
     let series = |history: &Store, host: &str, key: &str, value: Option<&str>| {
-        history.series(Some(host), key, value).unwrap()
+        history.runs_with_label(Some(host), key, value).unwrap()
     };
     let found = series(&store, "n01", "nps", Some("4")).unwrap();
     assert_eq!((found.value.as_str(), found.runs), ("4", 2));

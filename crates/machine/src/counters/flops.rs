@@ -4,7 +4,7 @@
 //! up their counts. The counters exclude the work of the kernel; therefore every user may count the operations of
 //! own programs.
 
-use super::open::{Count, INHERITED_COUNT, open, read, refused};
+use super::open::{Count, USER_ONLY_INHERITED, open, read, refused};
 use super::{DEVICES, Event, TrafficDirection, event_code, table};
 use crate::Unavailable;
 use crate::host;
@@ -53,7 +53,7 @@ impl FlopCounters {
         let (family, found) = find(root)?;
         let mut events = Vec::with_capacity(found.len());
         for weighed in found {
-            let file = open(&weighed.event, 0, -1, INHERITED_COUNT)
+            let file = open(&weighed.event, 0, -1, USER_ONLY_INHERITED)
                 .map_err(|error| refused(root, &weighed.event, &error))?;
             events.push((weighed, file));
         }

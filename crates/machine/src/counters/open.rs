@@ -39,7 +39,7 @@ const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 const USER_ONLY: u64 = 1 << 5 | 1 << 6;
 
 /// Flags of [`USER_ONLY`] with `inherit`, which includes all threads and processes that the thread starts afterwards.
-pub(super) const INHERITED_COUNT: u64 = USER_ONLY | 1 << 1;
+pub(super) const USER_ONLY_INHERITED: u64 = USER_ONLY | 1 << 1;
 
 /// Opens a counter. If `process` is -1, it counts all processes on `cpu`; if `process` is 0, it counts the calling
 /// thread.

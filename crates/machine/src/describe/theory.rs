@@ -34,7 +34,7 @@ const PACKAGE_KIND: &str = "HBM";
 
 /// Adds the theoretical bandwidth to the NUMA nodes whose memory is not DRAM, if it is known. `root` is the root
 /// directory of a live machine.
-pub(super) fn add_to_nodes(
+pub(super) fn add_node_bandwidths(
     machine: &mut Machine,
     entry: Option<&ProcessorEntry>,
     root: Option<&SysRoot>,

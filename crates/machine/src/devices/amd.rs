@@ -3,7 +3,7 @@
 
 use super::some_state;
 use crate::pci::{PciDevice, file};
-use crate::root::{SysRoot, keyed};
+use crate::root::{SysRoot, number_after_key};
 use nodegauge_measure::record::{Device, DeviceState};
 use nodegauge_measure::{Hertz, Watts};
 
@@ -41,8 +41,8 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     if let Some(errors) = files.text("ras/umc_err_count") {
         // The file exists only if the memory has ECC.
         memory.ecc = Some(true);
-        memory.corrected_errors = keyed(&errors, "ce");
-        memory.uncorrected_errors = keyed(&errors, "ue");
+        memory.corrected_errors = number_after_key(&errors, "ce");
+        memory.uncorrected_errors = number_after_key(&errors, "ue");
     }
     let sensors = root.names(&file(&pci.address, "hwmon")).into_iter().next().unwrap_or_default();
     let core_levels = files.text("pp_dpm_sclk").map(|text| levels(&text));
@@ -84,8 +84,8 @@ fn other_processes(pci: &PciDevice, root: &SysRoot) -> Option<u32> {
     let nodes = format!("{KFD}/topology/nodes");
     let gpu = root.names(&nodes).into_iter().find_map(|node| {
         let properties = root.text(&format!("{nodes}/{node}/properties"))?;
-        let domain = keyed(&properties, "domain")?;
-        let at = keyed(&properties, "location_id")?;
+        let domain = number_after_key(&properties, "domain")?;
+        let at = number_after_key(&properties, "location_id")?;
         let bus = at >> 8 & 0xff;
         let slot = at >> 3 & 0x1f;
         let function = at & 7;

@@ -30,7 +30,7 @@ pub(super) fn driver_value(root: &SysRoot, address: &str, file: &str, key: &str)
 }
 
 /// Adds the data of the NVML library about the devices of this machine, if the library is available.
-pub(super) fn ask_library(devices: &mut [Device], root: &SysRoot) {
+pub(super) fn add_nvml_data(devices: &mut [Device], root: &SysRoot) {
     if root.is_live() && devices.iter().any(|device| device.driver.as_deref() == Some("nvidia")) {
         // If NVML does not respond, the data stay unknown; the kernel's files then show why a device is unusable.
         add_reading(devices, &nvml::read().unwrap_or_default());

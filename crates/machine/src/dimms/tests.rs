@@ -195,7 +195,7 @@ fn channel_with_only_empty_slots_is_empty() {
         (modules.channels, modules.empty_channels.as_slice()),
         (3, &["DIMM_D".to_owned()][..])
     );
-    let channels = by_channel(&modules.dimms);
+    let channels = group_by_channel(&modules.dimms);
     let bytes: Vec<u64> = channels.iter().map(|channel| channel.bytes >> 30).collect();
     assert_eq!((bytes, channels[0].modules), (vec![64, 64, 32], 2));
     let figure = describe_memory(None, Some(&modules), None, 1, false).theoretical.unwrap();

@@ -67,7 +67,7 @@ pub(super) fn clock(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 }
 
 /// Reports a clock limit that is set below the processor's maximum.
-pub(super) fn capped(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn clock_cap(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let cap = host::frequency(node.root, "scaling_max_freq")?;
     let max = host::frequency(node.root, "cpuinfo_max_freq")?;
     (cap < max * MIN_CLOCK_RATIO).then(|| {
@@ -93,7 +93,7 @@ pub(super) fn guest(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn restricted(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn restricted_cpus(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let allowed = node.allowed();
     let all = node.topology.threads.len();
     (!allowed.is_empty() && allowed.len() < all).then(|| {
@@ -104,13 +104,13 @@ pub(super) fn restricted(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn offline(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn switched_off_cpus(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let off = host::offline_cpus(node.root).filter(|cpus| !cpus.is_empty())?;
     // If SMT is disabled, the kernel lists the sibling threads as offline. This is a setting of the node and does not
     // mean that CPUs are missing.
     let control = node.root.text("sys/devices/system/cpu/smt/control");
     let switched_off = control.is_some_and(|control| control == "off" || control == "forceoff");
-    if host::smt(node.root) == Some(false) && switched_off {
+    if host::is_smt_active(node.root) == Some(false) && switched_off {
         return None;
     }
     let are = if off.len() == 1 { "is" } else { "are" };
@@ -145,7 +145,7 @@ pub(super) fn container(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 }
 
 pub(super) fn turbo(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
-    (host::turbo(node.root) == Some(false)).then(|| {
+    (host::is_turbo_enabled(node.root) == Some(false)).then(|| {
         found(
             "turbo is off: clocks do not exceed the base clock, so runs are repeatable but slower",
             if node.root.exists("sys/devices/system/cpu/intel_pstate/no_turbo") {
@@ -158,7 +158,7 @@ pub(super) fn turbo(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 }
 
 pub(super) fn siblings(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
-    (host::smt(node.root) == Some(true)).then(|| {
+    (host::is_smt_active(node.root) == Some(true)).then(|| {
         found(
             format!(
                 "each core has {} hardware threads, which share its execution units and caches",

@@ -31,7 +31,7 @@ fn devices_problem(reported: &[String], remedy: &str) -> Option<DetectedProblem>
 }
 
 /// Reports devices that are far from all CPUs of this process, unless the process can choose a near device instead.
-pub(super) fn far(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn far_devices(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let topology = node.topology;
     let own: Vec<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();
     if own.len() == topology.threads.len() {
@@ -95,7 +95,7 @@ pub(super) fn link(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 }
 
 /// Reports devices that are present but that this process cannot use.
-pub(super) fn hidden(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn hidden_devices(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let reported =
         each(node, |device| (!device.hidden.is_empty()).then(|| device.hidden.join(", ")));
     devices_problem(
@@ -120,7 +120,7 @@ pub(super) fn memory_errors(node: &ExaminedNode<'_>) -> Option<DetectedProblem> 
 }
 
 /// Reports clocks that are currently limited.
-pub(super) fn throttled(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn throttled_devices(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let reported = each(node, |device| {
         let causes = device.state.as_ref().map(|state| &state.throttled_by)?;
         (!causes.is_empty()).then(|| format!("the clocks are limited by: {}", causes.join(", ")))
@@ -129,7 +129,7 @@ pub(super) fn throttled(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 }
 
 /// Reports other processes that use devices.
-pub(super) fn in_use(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn devices_in_use(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let reported = each(node, |device| {
         let others = device.state.as_ref()?.others.filter(|others| *others > 0)?;
         Some(match others {
@@ -147,7 +147,7 @@ mod tests {
     use nodegauge_measure::record::Machine;
 
     fn found_far(topology: &Topology, machine: &Machine) -> Option<DetectedProblem> {
-        far(&ExaminedNode { topology, root: &SysRoot::recorded("/nonexistent"), machine })
+        far_devices(&ExaminedNode { topology, root: &SysRoot::recorded("/nonexistent"), machine })
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub(super) fn balancing(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn fragmented(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn fragmented_memory(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let share = memory::share_in_large_blocks(node.root)?;
     (share.0 < MIN_LARGE_BLOCKS).then(|| {
         found(
@@ -135,7 +135,7 @@ pub(super) fn reboot_helps(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn dirty(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn dirty_pages(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let info = memory::info(node.root);
     let dirty = info.dirty?;
     let all = info.total?;
@@ -185,8 +185,8 @@ pub(super) fn channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 
 /// Reports channels with different amounts of memory, according to the firmware. The kernel interleaves addresses
 /// over all channels only for the part of the memory that every channel has.
-pub(super) fn unequal(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
-    let channels = dimms::by_channel(&node.machine.memory.dimms);
+pub(super) fn unequal_channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+    let channels = dimms::group_by_channel(&node.machine.memory.dimms);
     let min = channels.iter().min_by_key(|channel| channel.bytes)?;
     let max = channels.iter().max_by_key(|channel| channel.bytes)?;
     (min.bytes < max.bytes).then(|| {
@@ -229,7 +229,7 @@ pub(super) fn reclaim(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn growing(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn changing_memory_size(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let sum = node.machine.numa_nodes.iter().map(|node| node.bytes).sum::<Option<u64>>()?;
     let all = node.machine.memory.bytes?;
     let is_known = sum > 0;
@@ -245,7 +245,7 @@ pub(super) fn growing(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn none_reserved(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn no_reserved_pages(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let huge = &node.machine.pages.as_ref()?.huge;
     let smallest = huge.first()?;
     let is_none = huge.iter().all(|size| size.total == 0);
@@ -282,7 +282,7 @@ fn page_text(bytes: u64) -> String {
 }
 
 /// Reports that the theoretical bandwidth is unknown.
-pub(super) fn theoretical(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn unknown_theoretical_bandwidth(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     node.machine.memory.theoretical.is_none().then(|| {
         found(
             "the theoretical memory bandwidth is unknown: results cannot be compared with it",

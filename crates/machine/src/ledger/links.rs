@@ -39,7 +39,7 @@ pub(super) struct ReducedLinks {
 }
 
 /// Returns the links that use fewer lanes, or run at a lower rate, than both ends support.
-pub(super) fn reduced(root: &SysRoot) -> ReducedLinks {
+pub(super) fn find_reduced(root: &SysRoot) -> ReducedLinks {
     let mut reduced = ReducedLinks::default();
     for address in root.names(pci::BUS) {
         let class = root.text(&pci::file(&address, "class")).unwrap_or_default();

@@ -14,7 +14,7 @@ const LINES: [(&str, HardwareEvent, &str); 3] = [
 ];
 
 /// Reads the numbers of machine-check interrupts, summed over CPUs.
-pub(super) fn machine_checks(reader: &mut SourceReader<'_>) {
+pub(super) fn read_machine_checks(reader: &mut SourceReader<'_>) {
     let Some(text) = reader.text("proc/interrupts") else { return };
     // The lines are the last ones of a file that has a line for each interrupt and a column for each CPU.
     for line in text.lines().rev().take(64) {
@@ -31,7 +31,7 @@ const CPUS: &str = "sys/devices/system/cpu";
 
 /// Reads the numbers of throttling events. Events of cores are summed. All CPUs of a package count the same events
 /// of the package, so that only one CPU per package is read for these.
-pub(super) fn throttling(reader: &mut SourceReader<'_>) {
+pub(super) fn read_throttling(reader: &mut SourceReader<'_>) {
     let mut cpus = reader.root.names(CPUS);
     cpus.retain(|name| is_numbered(name, &["cpu"]));
     let packages = one_per_package(reader, &cpus);

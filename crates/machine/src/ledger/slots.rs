@@ -13,7 +13,7 @@ fn is_memory_event(kind: HardwareEvent) -> bool {
 }
 
 /// Adds the slots to errors of memory modules.
-pub(super) fn name(root: &SysRoot, events: &mut [EventCount]) {
+pub(super) fn add_slots(root: &SysRoot, events: &mut [EventCount]) {
     let mut of_memory = events.iter_mut().filter(|event| is_memory_event(event.kind)).peekable();
     if of_memory.peek().is_none() {
         return;

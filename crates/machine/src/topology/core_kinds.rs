@@ -82,7 +82,7 @@ fn widened(range: Option<[u32; 2]>, value: Option<f64>) -> Option<[u32; 2]> {
 
 /// Assigns to all hardware threads of a core the class of the fastest of them. Hypervisors may report several kinds
 /// for one core.
-pub(super) fn unify(threads: &mut [HardwareThread]) {
+pub(super) fn unify_core_classes(threads: &mut [HardwareThread]) {
     let mut fastest: BTreeMap<usize, Option<usize>> = BTreeMap::new();
     for thread in threads.iter() {
         let class = fastest.entry(thread.core).or_insert(thread.efficiency);

@@ -250,9 +250,9 @@ fn convert(hwloc: &Hwloc, source: &TopologySource) -> Topology {
         });
         *sibling += 1;
     }
-    core_kinds::unify(&mut threads);
+    core_kinds::unify_core_classes(&mut threads);
     let mut nodes = nodes.with_own_cpus(&threads);
-    caches::add_memory_side(hwloc, &mut nodes);
+    caches::add_memory_side_caches(hwloc, &mut nodes);
     let package = hwloc.objects_with_type(ObjectType::Package).next();
     Topology {
         source: source.clone(),

@@ -86,7 +86,7 @@ struct XmlNode<'a> {
 ///
 /// # Errors
 /// Returns the reason if the text is not an XML of hwloc, or if one of the NUMA nodes is missing.
-pub fn with_measured(xml: &str, accesses: &[MemoryAccess]) -> Result<String, String> {
+pub fn add_measured_attributes(xml: &str, accesses: &[MemoryAccess]) -> Result<String, String> {
     let nodes = nodes(xml);
     let mut kept = xml.to_owned();
     for Attribute { name, .. } in &ATTRIBUTES {
@@ -209,7 +209,7 @@ mod tests {
             access(0, 1, 1000.4, None),
             access(1, 1, 0.1, None),
         ];
-        let xml = with_measured(TWO, &accesses).unwrap();
+        let xml = add_measured_attributes(TWO, &accesses).unwrap();
         let (first, second) = ("0x00000001", "0x00000002");
         assert_eq!(
             values(&xml, "Bandwidth"),
@@ -224,9 +224,12 @@ mod tests {
 
     #[test]
     fn missing_numa_node_and_invalid_text_are_refused() {
-        let far = with_measured(TWO, &[access(0, 9, 1.0, None)]).unwrap_err();
+        let far = add_measured_attributes(TWO, &[access(0, 9, 1.0, None)]).unwrap_err();
         assert_eq!(far, "hwloc does not list NUMA node 9");
-        assert!(with_measured("not an XML", &[]).is_err());
-        assert_eq!(with_measured(TWO, &[]).unwrap().matches("FirmwareBandwidth").count(), 1);
+        assert!(add_measured_attributes("not an XML", &[]).is_err());
+        assert_eq!(
+            add_measured_attributes(TWO, &[]).unwrap().matches("FirmwareBandwidth").count(),
+            1
+        );
     }
 }

@@ -65,7 +65,7 @@ pub fn samples_reason(m: &Measurement) -> Option<String> {
         let count = if counted == 1 { "counts" } else { "count" };
         return Some(format!(
             "{} {count}: {TOO_FEW}, the {statistic} needs at least {min}; use a larger --budget or --samples",
-            SAMPLES.counted(counted)
+            SAMPLES.with_count(counted)
         ));
     }
     let share = max_distance.in_whole_percent();

@@ -77,7 +77,7 @@ impl MeasuredCache {
     /// Returns the capacity of all caches, extrapolated from some of them, which have the capacity `measured` and for
     /// which the system reports the total size `reported`, both in bytes. The result is at least the known capacity.
     #[must_use]
-    pub fn with_part(&self, measured: u64, reported: Option<u64>) -> Self {
+    pub fn extrapolated_from_part(&self, measured: u64, reported: Option<u64>) -> Self {
         let all = match (reported, self.reported) {
             (Some(part), Some(all)) if part > 0 => {
                 (u128::from(measured) * u128::from(all) / u128::from(part)) as u64

@@ -96,7 +96,7 @@ impl Validity {
     /// reason that last changed the status is the first in the list.
     pub fn add(&mut self, status: Status, reason: impl Into<String>) {
         // A reason may quote another program.
-        let reason = legible::bounded(&reason.into()).into_owned();
+        let reason = legible::shorten_lines(&reason.into()).into_owned();
         if status > self.status {
             self.status = status;
             self.reasons.insert(0, reason);
@@ -338,7 +338,8 @@ impl Measurement {
                 _ => value,
             });
         }
-        let counted: Vec<&Sample> = group.counted(part).iter().map(|i| &samples[*i]).collect();
+        let counted: Vec<&Sample> =
+            group.counted_indices(part).iter().map(|i| &samples[*i]).collect();
         let ends: Option<Vec<f64>> = counted.iter().map(|sample| sample.at).collect();
         timed.samples_at_s = ends.unwrap_or_default();
         let trips: Vec<_> = counted.into_iter().map(round_trips).collect();

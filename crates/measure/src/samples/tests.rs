@@ -66,7 +66,7 @@ fn disturbed_part_counts_only_for_best() {
     samples.push(part(1.9, 3.1, [Some(Cause::Faults(99)), None]));
     let sorted = assign_regimes(&samples);
     let group = sorted.headline().unwrap();
-    assert_eq!((group.counted(0).len(), group.counted(1).len()), (8, 9));
+    assert_eq!((group.counted_indices(0).len(), group.counted_indices(1).len()), (8, 9));
     let figure = |index| {
         Measurement::new("memory", "stream", "x", Unit::BytesPerSecond).with_timed_samples(
             Quoted::Best,
@@ -136,7 +136,7 @@ fn regime_change_in_every_pass_makes_figure_suspect() {
     let doubt = |samples: &[Sample], guest| {
         let sorted = assign_regimes(samples);
         let headline = sorted.headline().unwrap();
-        assert_eq!(headline.counted(0), [1, 2, 3]);
+        assert_eq!(headline.counted_indices(0), [1, 2, 3]);
         sorted.doubt(samples, headline, 0, PASSES, guest).unwrap()
     };
     let changing = vec![sample(1.0, 1e-7, 4e-7, vec![]); 4];
@@ -155,7 +155,7 @@ fn disturbed_samples_count_if_all_are_disturbed() {
     samples[7] = sample(0.5, 1e-7, 1e-7, vec![]);
     let sorted = assign_regimes(&samples);
     let group = sorted.headline().unwrap();
-    assert_eq!((group.counted(0).len(), group.disturbed(&samples, 0)), (19, (18, true)));
+    assert_eq!((group.counted_indices(0).len(), group.disturbed(&samples, 0)), (19, (18, true)));
     let m = Measurement::new("memory", "stream", "x", Unit::Seconds).with_timed_samples(
         Quoted::Median,
         CellSamples { samples: &samples, sorted: &sorted, group },
@@ -244,7 +244,7 @@ fn kernels_are_judged_separately() {
     let whole = samples[1..].iter().filter(|sample| sample.is_clean()).count() as f64 / 2000.0;
     assert!((0.55..0.62).contains(&whole), "{whole}");
     for part in 0..4 {
-        let counted = group.counted(part).len() as f64 / 2000.0;
+        let counted = group.counted_indices(part).len() as f64 / 2000.0;
         assert!((0.85..0.90).contains(&counted), "{counted}");
         let truly = samples[1..].iter().map(|sample| sample.seconds[part]).reduce(f64::min);
         assert_eq!(Some(group.best(&samples, part, Better::Lower, &|seconds| seconds)), truly);

@@ -18,7 +18,7 @@ const DEVICES: [(&str, &str); 3] = [
 /// Returns the eager limit of an MPI with this configuration, from the control variables that a rank printed. Returns
 /// `None` if the MPI has no limit, has different limits for several transports, or leaves the choice to another layer
 /// (a negative value).
-pub(crate) fn limit(mpi: &MpiConfig, variables: &[(String, i64)]) -> Option<EagerLimit> {
+pub(crate) fn eager_limit(mpi: &MpiConfig, variables: &[(String, i64)]) -> Option<EagerLimit> {
     let variable = match (&mpi.transport, &mpi.device) {
         (Some(transport), None) => {
             let way = transport.strip_prefix("pml ob1, btl ").filter(|way| !way.contains(','))?;
@@ -52,7 +52,7 @@ mod tests {
             ("MPIR_CVAR_CH4_OFI_EAGER_MAX_MSG_SIZE", -1),
         ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value));
-        limit(&mpi, &variables).map(|limit| (limit.bytes, limit.variable))
+        eager_limit(&mpi, &variables).map(|limit| (limit.bytes, limit.variable))
     }
 
     #[test]

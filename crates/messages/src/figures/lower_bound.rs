@@ -44,8 +44,8 @@ pub(crate) fn shares(
 ) -> Shares {
     let mut shares = Shares::new();
     for own in bounds {
-        let Some(at) = own.at() else { continue };
-        let of_mpi = figures.iter().find(|figure| figure.at() == Some(at));
+        let Some(at) = own.pattern_and_size() else { continue };
+        let of_mpi = figures.iter().find(|figure| figure.pattern_and_size() == Some(at));
         let Some(of_mpi) = of_mpi.map(|figure| &figure.measurement) else { continue };
         let values = of_mpi.value.zip(own.measurement.value);
         let Some((reached, value)) = values.filter(|(a, b)| *a > 0.0 && *b > 0.0) else { continue };

@@ -45,7 +45,7 @@ impl MessageFigure {
     }
 
     /// Returns the pattern of the curve and the size of the point on it.
-    pub(crate) fn at(&self) -> Option<(Pattern, u64)> {
+    pub(crate) fn pattern_and_size(&self) -> Option<(Pattern, u64)> {
         let pattern = self.measurement.name.parse().ok()?;
         Some((pattern, self.config.message_bytes?)).filter(|_| self.is_curve())
     }
@@ -292,7 +292,7 @@ impl SizeEvidence<'_> {
         let timed = CellSamples { samples, sorted, group: counted };
         let mut measurement = empty_measurement(self.starter.transport, self.run.pattern, unit)
             .with_timed_samples(Quoted::Mean, timed, 0, &value_of);
-        let (operations, mean) = self.batches.mean(counted.counted(0));
+        let (operations, mean) = self.batches.mean(counted.counted_indices(0));
         let mut config = self.config(operations);
         if operations > 0 {
             let values = &measurement.samples;
@@ -479,14 +479,14 @@ mod tests {
             ((FAR, FAR), 9.0, 0.5),
         ]);
         let batches = of(&both);
-        assert_eq!((batches.counted.counted(0), batches.moved), (&[3, 4, 5][..], false));
+        assert_eq!((batches.counted.counted_indices(0), batches.moved), (&[3, 4, 5][..], false));
         let moved: Vec<usize> = batches.sorted.excluded.iter().map(|(i, _)| *i).collect();
         assert_eq!((moved.as_slice(), batches.sorted.groups.len()), (&[6, 7, 8][..], 2));
         assert_eq!(batches.counted.all, [3, 4, 5, 9, 10, 11]);
         let other = of(&run(&[((NEAR, NEAR), 1.0, 0.0)]));
-        assert_eq!((other.counted.counted(0).len(), other.moved), (3, true));
+        assert_eq!((other.counted.counted_indices(0).len(), other.moved), (3, true));
         let moved_after = of(&run(&[((NEAR, FAR), 1.0, 0.0)]));
-        assert_eq!((moved_after.counted.counted(0).len(), moved_after.moved), (3, true));
+        assert_eq!((moved_after.counted.counted_indices(0).len(), moved_after.moved), (3, true));
     }
 
     /// A start prints all batches at its end. The reading times would therefore not be the times of the batches.
@@ -499,15 +499,15 @@ mod tests {
     #[test]
     fn ranks_without_round_trips_have_no_regime() {
         let batches = of(&run(&[((0.0, 0.0), 1.0, 0.0), ((0.0, 0.0), 5.0, 0.5)]));
-        assert_eq!((batches.counted.counted(0), batches.moved), (&[0, 1, 2][..], false));
+        assert_eq!((batches.counted.counted_indices(0), batches.moved), (&[0, 1, 2][..], false));
         assert!(batches.counted.round_trip.is_nan());
-        assert!(!of(&run(&[])).moved && of(&run(&[])).counted.counted(0).is_empty());
+        assert!(!of(&run(&[])).moved && of(&run(&[])).counted.counted_indices(0).is_empty());
     }
 
     #[test]
     fn disturbed_batches_count_if_all_are_disturbed() {
         let batches = of(&run(&[((FAR, FAR), 1.0, 0.5)]));
-        assert_eq!((batches.counted.counted(0).len(), batches.moved), (3, false));
+        assert_eq!((batches.counted.counted_indices(0).len(), batches.moved), (3, false));
     }
 
     #[test]
@@ -515,7 +515,7 @@ mod tests {
         let mut both = run(&[((FAR, FAR), 1.0, 0.0), ((FAR, FAR), 4.0, 0.5)]);
         both.groups[0].operations = 20;
         let batches = of(&both);
-        assert_eq!(batches.mean(batches.counted.counted(0)), (60, 1.0));
+        assert_eq!(batches.mean(batches.counted.counted_indices(0)), (60, 1.0));
         assert_eq!(batches.mean(&[0, 1, 2, 3, 4, 5]), (90, 2.0));
     }
 }

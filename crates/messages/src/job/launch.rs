@@ -57,7 +57,7 @@ impl Launch {
     }
 
     /// Returns this launch with only those of its patterns that `patterns` contains; `None` if none is left.
-    pub fn part(&self, patterns: &[Pattern]) -> Option<Self> {
+    pub fn with_only(&self, patterns: &[Pattern]) -> Option<Self> {
         let mut part = self.clone();
         part.patterns.retain(|pattern| patterns.contains(pattern));
         (!part.patterns.is_empty()).then_some(part)
@@ -119,7 +119,7 @@ impl Launch {
     }
 
     /// Returns the number of sizes of all patterns, summed over all steps.
-    pub fn count(&self, options: &MessageOptions) -> usize {
+    pub fn size_count(&self, options: &MessageOptions) -> usize {
         self.sizes(options) * self.steps.iter().map(Vec::len).sum::<usize>().max(1)
     }
 
@@ -132,7 +132,7 @@ impl Launch {
 
     /// Returns the arguments of the probe.
     pub fn probe_arguments(&self, options: &MessageOptions) -> Vec<String> {
-        let life = 120.0 + self.count(options) as f64 * max_size_time(options).as_secs_f64();
+        let life = 120.0 + self.size_count(options) as f64 * max_size_time(options).as_secs_f64();
         let mut words: Vec<String> =
             self.patterns.iter().map(|one| self.pattern_argument(*one, options)).collect();
         words.extend([
@@ -255,7 +255,7 @@ mod tests {
         let text = "Package:2 Core:2 PU:1(indexes=0,2,1,3)".to_owned();
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
         let launched = launch.mpi_launch(launcher, &topology, true);
-        let ranks = launched.words_in("/t/ranks", in_job);
+        let ranks = launched.arguments_in("/t/ranks", in_job);
         (launcher.command.with(ranks.words).to_string(), ranks.rankfile)
     }
 
@@ -335,6 +335,6 @@ mod tests {
         ] {
             assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
         }
-        assert_eq!(launch.count(&options), 3 * 3);
+        assert_eq!(launch.size_count(&options), 3 * 3);
     }
 }

@@ -148,7 +148,7 @@ impl ProbeOutput {
             if line.len() <= LONGEST_LINE && self.line(line).is_some() {
                 any = true;
             } else if !line.trim().is_empty() && self.foreign.len() < MAX_FOREIGN_LINES {
-                self.foreign.push(legible::bounded(line).into_owned());
+                self.foreign.push(legible::shorten_lines(line).into_owned());
             }
         }
         any

@@ -61,10 +61,11 @@ pub(super) fn figures(text: &str) -> Result<Vec<Measurement>, String> {
         sizes.push(bytes);
         all.extend(of_row);
     }
-    let missing = output::missing_size(&sizes)
-        .map(|size| format!("the table has no line for {}: {}", Bytes(size), printed::CUT));
+    let missing = output::missing_size(&sizes).map(|size| {
+        format!("the table has no line for {}: {}", Bytes(size), printed::POSSIBLY_CUT)
+    });
     let unended = printed::unended_line(text).filter(|line| output::is_row(line.trim()));
-    let cut = unended.map(|_| format!("the last line has no line end: {}", printed::CUT));
+    let cut = unended.map(|_| format!("the last line has no line end: {}", printed::POSSIBLY_CUT));
     for reason in missing.into_iter().chain(cut) {
         for measurement in &mut all {
             measurement.validity.add(Status::Suspect, reason.clone());

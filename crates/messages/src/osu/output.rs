@@ -161,11 +161,15 @@ impl OsuOutput {
     /// line, so only the size in the last row shows whether rows are missing.
     fn incomplete_reason(&self) -> Option<String> {
         if self.is_cut {
-            return Some(format!("the last line has no line end: {}", printed::CUT));
+            return Some(format!("the last line has no line end: {}", printed::POSSIBLY_CUT));
         }
         let sizes: Vec<u64> = self.rows.iter().map(|row| row.bytes).collect();
         if let Some(missing) = missing_size(&sizes) {
-            return Some(format!("the table has no line for {}: {}", Bytes(missing), printed::CUT));
+            return Some(format!(
+                "the table has no line for {}: {}",
+                Bytes(missing),
+                printed::POSSIBLY_CUT
+            ));
         }
         let last = self.rows.last()?.bytes;
         let usual = self.pattern.usual_sizes().last().copied().unwrap_or_default();
@@ -174,7 +178,7 @@ impl OsuOutput {
                 "the table ends at {} instead of {}: {}, or a smaller size or memory limit was requested",
                 Bytes(last),
                 Bytes(usual),
-                printed::CUT
+                printed::POSSIBLY_CUT
             )
         })
     }

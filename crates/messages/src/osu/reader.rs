@@ -3,7 +3,7 @@
 use super::other;
 use super::output::{self, OsuOutput};
 use super::title::OsuTitle;
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 
 /// Note on what is unknown about every saved output.
 const ASSUMED: &str = "the MPI library and the placement of the ranks are unknown";
@@ -33,7 +33,7 @@ impl Reader for OsuReader {
         text.lines().find_map(output::title_version)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let title = text.lines().find_map(OsuTitle::parse);
         if title.is_some_and(|title| title.pattern().is_none()) {
             return Ok(PrintedRun {

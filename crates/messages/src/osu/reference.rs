@@ -267,16 +267,16 @@ fn osu(
     let all = format!("{printed}\n{}", finished.stderr);
     if all.contains("requires exactly two processes") || all.contains("requires at least two") {
         let why = format!("it was not built with {}: each rank runs alone", mpi.transport.name());
-        return Err(MessagesError::osu(program, &why));
+        return Err(MessagesError::unusable_osu(program, &why));
     }
     // osu_latency_mt 7 prints all results and then fails under Open MPI. The output is therefore used regardless of the
     // exit status.
     OsuOutput::read(&printed).map_err(|why| {
         if status.success() {
-            MessagesError::osu(program, &why)
+            MessagesError::unusable_osu(program, &why)
         } else {
             let words = error_tail(&all).replace('\n', " ");
-            MessagesError::osu(program, &format!("{}: {words}", describe(status)))
+            MessagesError::unusable_osu(program, &format!("{}: {words}", describe(status)))
         }
     })
 }

@@ -45,7 +45,7 @@ impl MpiRequest {
 
     /// Searches for each MPI that the user specified. Returns each wrapper with its MPI, or with the reason why the MPI
     /// cannot be used.
-    pub(crate) fn specified_mpis(
+    pub(crate) fn find_specified_mpis(
         &self,
     ) -> impl Iterator<Item = (&CommandLine, Result<Mpi, Failure>)> {
         self.mpicc.iter().enumerate().map(|(at, mpicc)| {

@@ -48,7 +48,7 @@ pub(crate) fn choose(request: &MpiRequest) -> Result<TransportChoice, MessagesEr
         Ok(mpi) => return Ok(choose_transport(TransportKind::CompiledProbe, mpi)),
         Err(failure) => failure,
     };
-    match without_compiler(launcher, &missing.reason()) {
+    match mpi_without_compiler(launcher, &missing.reason()) {
         Some(mpi) => Ok(choose_transport(TransportKind::PrecompiledProbe, mpi)),
         None if launcher.is_some() || !request.osu.is_empty() => Err(missing.into()),
         None => Ok(TransportChoice { missing: Some(missing), ..TransportChoice::default() }),
@@ -61,7 +61,7 @@ fn choose_transport(kind: TransportKind, mpi: Mpi) -> TransportChoice {
 
 /// Returns an MPI for which the probe does not have to be compiled; `None` if there is none. `why` is the reason for
 /// this choice, which is shown to the user.
-pub(crate) fn without_compiler(launcher: Option<&CommandLine>, why: &str) -> Option<Mpi> {
+pub(crate) fn mpi_without_compiler(launcher: Option<&CommandLine>, why: &str) -> Option<Mpi> {
     let mpi = Mpi::find_runtime(launcher, &|| false).ok()?;
     let chosen = format!("by {}, with nodegauge's precompiled probe: {why}", mpi.parts);
     Some(Mpi { selection_reason: chosen, ..mpi })
@@ -95,7 +95,7 @@ fn choose_specified(request: &MpiRequest) -> Result<TransportChoice, MessagesErr
         ..TransportChoice::default()
     };
     let mut first = None;
-    for (mpicc, found) in request.specified_mpis() {
+    for (mpicc, found) in request.find_specified_mpis() {
         match found {
             Ok(mpi) => choice.mpis.push(mpi),
             Err(failure) => {

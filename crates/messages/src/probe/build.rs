@@ -79,8 +79,8 @@ pub fn build(
     let path = folder.path().join("messages-probe");
     let write = std::fs::write(&path, program)
         .and_then(|()| std::fs::set_permissions(&path, Permissions::from_mode(0o700)));
-    write.map_err(|cause| MessagesError::write(&path, &cause))?;
-    let path = folder.executable(path)?;
+    write.map_err(|cause| MessagesError::unwritable_path(&path, &cause))?;
+    let path = folder.executable_path(path)?;
     notices.extend(folder.notice(GAUGE));
     Ok(Probe { path, arguments, notices, _folder: folder })
 }
@@ -131,14 +131,15 @@ fn compile(compiler: &Compiler, interrupted: &dyn Fn() -> bool) -> Result<Vec<u8
     let scratch = Scratch::new()?;
     for (name, text) in SOURCES {
         let path = scratch.path().join(name);
-        std::fs::write(&path, text).map_err(|cause| MessagesError::write(&path, &cause))?;
+        std::fs::write(&path, text)
+            .map_err(|cause| MessagesError::unwritable_path(&path, &cause))?;
     }
     let source = scratch.path().join(SOURCES[0].0);
     let flags: Vec<String> = FLAGS.split(' ').map(str::to_owned).collect();
     let limit = CompileLimits::USUAL.compile;
     let program = compiler.compile(limit, &[&source], &flags, &scratch, "messages", interrupted)?;
     nodegauge_os::read_file(&program.path, nodegauge_os::MAX_PROGRAM_BYTES)
-        .map_err(|cause| MessagesError::write(&program.path, &cause))
+        .map_err(|cause| MessagesError::unwritable_path(&program.path, &cause))
 }
 
 #[cfg(test)]

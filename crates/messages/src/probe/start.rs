@@ -198,7 +198,7 @@ impl Starter<'_> {
     ) -> Result<StartReport, MessagesError> {
         let run = self.measuring_run(launch)?;
         let hosts = launch.hosts().map_or(0, <[String]>::len) as u32;
-        let expected = launch.count(self.options).max(1) as f64;
+        let expected = launch.size_count(self.options).max(1) as f64;
         let mut output = ProbeOutput::default();
         let mut silence = OutputWatch::new();
         let mut timeout = start_time(hosts);
@@ -260,7 +260,7 @@ impl Starter<'_> {
 
     /// Returns the number of times that `launch` is started. The samples of all starts are combined, and the starts
     /// share the time limit of each size.
-    pub(crate) fn starts(&self, launch: &Launch) -> u32 {
+    pub(crate) fn start_count(&self, launch: &Launch) -> u32 {
         let fixed = self.options.samples.is_some() || self.options.iterations.is_some();
         let here = matches!(launch.ranks, RankLocations::Here(_)) && launch.steps.is_empty();
         if fixed || !here { 1 } else { self.options.starts.max(1) }
@@ -268,7 +268,7 @@ impl Starter<'_> {
 
     /// Returns the options of one start, with its share of the time limit.
     pub(crate) fn start_options(&self, launch: &Launch) -> MessageOptions {
-        let size_limit = self.options.size_limit / self.starts(launch);
+        let size_limit = self.options.size_limit / self.start_count(launch);
         MessageOptions { size_limit, ..self.options.clone() }
     }
 
@@ -310,7 +310,7 @@ impl Starter<'_> {
             }
         };
         let seconds = self.options.size_limit.as_secs().saturating_add(1);
-        let sizes = launch.count(self.options) as u64;
+        let sizes = launch.size_count(self.options) as u64;
         let measured = seconds.saturating_mul(sizes).saturating_mul(OUTPUT_PER_SECOND);
         let output_limit = run.output_limit.saturating_add(measured);
         Ok(ProgramJob { output_limit, ..run })

@@ -32,7 +32,7 @@ struct Plan {
 }
 
 /// Measures one size. Only the first rank appends its results to `output`.
-pub(super) fn size(
+pub(super) fn measure_size(
     participant: &mut Participant<'_, '_>,
     order: &RankJob,
     (bytes, warm_up, fixed): SizeOrder,

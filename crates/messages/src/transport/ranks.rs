@@ -203,7 +203,7 @@ impl Rank<'_> {
                 if participant.is_first() {
                     say(&std::mem::take(&mut output))?;
                 }
-                measure::size(&mut participant, self.order, *size, &mut output)?;
+                measure::measure_size(&mut participant, self.order, *size, &mut output)?;
                 if participant.is_first() {
                     say(&output)?;
                 }

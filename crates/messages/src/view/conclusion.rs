@@ -2,7 +2,7 @@
 
 use super::{SMALL, ShownFigure, distance, figures};
 use crate::pattern::Pattern;
-use nodegauge_gauge::view::sentence::{capital, quoted, value_range};
+use nodegauge_gauge::view::sentence::{capitalise, quoted, value_range};
 use nodegauge_gauge::view::{distinct, grouped};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Record, Status};
@@ -34,7 +34,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         Some(format!("{}{} {does}", library_name(library), between.unwrap_or_default()))
     });
     let words: Vec<String> = words.collect();
-    (!words.is_empty()).then(|| capital(&words.join("; ")))
+    (!words.is_empty()).then(|| capitalise(&words.join("; ")))
 }
 
 /// Returns the name of a library for a sentence; the name of the transport for a run without an MPI.
@@ -99,7 +99,7 @@ fn pairs(shown: &[&ShownFigure<'_>]) -> Option<String> {
     let of: Vec<&&ShownFigure<'_>> = of.collect();
     let range = value_range(of.iter().map(|figure| figure.m))?;
     let size = Bytes(first.config.message_bytes?);
-    Some(capital(&format!(
+    Some(capitalise(&format!(
         "{} of {size} is {} over {}, by {}",
         first.m.name,
         range,

@@ -72,7 +72,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     // The name of a curve contains only what distinguishes it from the other curves of its chart.
     let libraries = distinct(all.iter().map(|figure| figure.library())).len() > 1;
     let distances = distinct(all.iter().map(|figure| figure.config.distance)).len() > 1;
-    pictures(section, all, |figure, patterns| {
+    add_pictures(section, all, |figure, patterns| {
         let parts = [
             (patterns > 1).then(|| figure.m.name.clone()),
             libraries.then(|| figure.library()),
@@ -86,7 +86,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
 /// Adds charts over message sizes for times, byte rates, message rates and collectives. Figures for which `name`
 /// returns the same text form one curve; its arguments are a figure and the number of patterns in the chart. If a chart
 /// would have too many curves, each pattern gets its own chart; those of latency and bandwidth come first.
-pub(super) fn pictures(
+pub(super) fn add_pictures(
     section: &mut Section,
     all: &[&ShownFigure<'_>],
     name: impl Fn(&ShownFigure<'_>, usize) -> String,
@@ -301,7 +301,7 @@ fn with_lower_bound<'c>(
     columns.add_if(has_lower_bound, |columns| {
         columns
             .values("floor", unit, move |size| Some(floor(size)?.value))
-            .known("of floor", move |size| Some(floor(size)?.share.in_whole_percent()))
+            .right_or_dash("of floor", move |size| Some(floor(size)?.share.in_whole_percent()))
     })
 }
 

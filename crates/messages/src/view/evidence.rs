@@ -123,7 +123,7 @@ fn routes(own: &[&&ShownFigure<'_>]) -> String {
 }
 
 /// Adds each reason why figures are suspect once, with the figures to which it applies.
-pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
+pub(super) fn add_doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let doubted = all.iter().filter(|figure| figure.m.validity.status != Status::Valid);
     section.named_doubts(doubted.map(|figure| named(figure)));
 }

@@ -62,7 +62,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         section.note_if("outliers", outliers(&cell_pairs, shown));
     }
     evidence::add_notes(section, all, false);
-    evidence::doubts(section, all);
+    evidence::add_doubts(section, all);
 }
 
 /// Returns the matrix if it fits the terminal; otherwise a summary by distance.
@@ -137,7 +137,7 @@ fn outliers(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Option<String> {
     far.sort_by(|a, b| b.0.total_cmp(&a.0));
     let worst = far.iter().take(MAX_OUTLIERS).map(|(worse, pair)| {
         let [a, b] = &pair.ends;
-        format!("{a}-{b} {} (x {worse:.2})", shown.words(pair.value))
+        format!("{a}-{b} {} (x {worse:.2})", shown.number_text(pair.value))
     });
     let list: Vec<String> = worst.collect();
     (!list.is_empty()).then(|| list.join(", "))

@@ -1,6 +1,6 @@
 //! Tables that compare the probe with the OSU micro-benchmarks, or show only the latter for an imported output.
 
-use super::curves::{pictures, sizes};
+use super::curves::{add_pictures, sizes};
 use super::{ShownFigure, evidence};
 use nodegauge_gauge::view::{Block, ColumnList, ColumnUnit, Section, grouped};
 use nodegauge_measure::record::{Category, Measurement};
@@ -29,14 +29,14 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
             section.note("", format!("medians of {rounds} {text} {timed_part}"));
         }
     }
-    pictures(section, all, |figure, _| match figure.m.category {
+    add_pictures(section, all, |figure, _| match figure.m.category {
         Category::Reference => format!("{}, OSU's", figure.m.name),
         _ => figure.m.name.clone(),
     });
     if all.iter().any(|figure| figure.m.category == Category::Variant) {
         evidence::add_notes(section, all, false);
     }
-    evidence::doubts(section, all);
+    evidence::add_doubts(section, all);
 }
 
 /// Row of a table: the figures of a size.
@@ -65,9 +65,9 @@ fn columns<'c>(name: &str, version: &str, unit: ColumnUnit) -> ColumnList<'c, Co
         })
         .values("probe", unit, |row| row.probe?.m.value)
         .values(version, unit, |row| row.osu?.m.value)
-        .known("ratio", |row| Some(format!("{:.3}", row.probe?.config.over_osu?)))
-        .known("spread", |row| spread(row.probe?.m))
-        .known("osu's", |row| spread(row.osu?.m))
+        .right_or_dash("ratio", |row| Some(format!("{:.3}", row.probe?.config.over_osu?)))
+        .right_or_dash("spread", |row| spread(row.probe?.m))
+        .right_or_dash("osu's", |row| spread(row.osu?.m))
 }
 
 /// Returns the variation of the samples: half of their range, divided by the median.

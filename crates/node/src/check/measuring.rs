@@ -3,7 +3,7 @@
 
 use super::sizing::{PartSize, SizedPart, SizingProbe, probe};
 use super::{Check, Examination, unknown};
-use crate::started::{command_job, command_record};
+use crate::started::{command_job, run_for_record};
 use nodegauge_arena::names::LATENCY;
 use nodegauge_fleet::check::{self, CheckedFigure, FigureBound, NodeVerdict, Remark};
 use nodegauge_fleet::figures::NodeFigure;
@@ -168,7 +168,7 @@ impl Check<'_> {
             .map_err(not_measured)?;
         // The commands of a rank measure only its own node, so they must not see the variables of the launcher.
         job.environment.extend(rank_variables().map(|name| (name.to_owned(), None)));
-        let record = match command_record(&command, &job, &self.signals, self.caller) {
+        let record = match run_for_record(&command, &job, &self.signals, self.caller) {
             Ok(Some(record)) => record,
             Ok(None) => return Err(unknown("interrupted", "nothing was measured")),
             Err(_) if self.deadline.left() <= GRACE => {

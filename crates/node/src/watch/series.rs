@@ -32,7 +32,7 @@ impl SampleSeries {
         // The history is opened for writing before the first measurement, so that an error is reported early.
         let store = request.history.open()?;
         let host = site.machine.host.as_deref();
-        let saved = store.series(host, key, value)?.filter(|_| !request.starts_new_series);
+        let saved = store.runs_with_label(host, key, value)?.filter(|_| !request.starts_new_series);
         let mut labels = request.labels.clone();
         if let Some(saved) = saved {
             let began = record::parse_rfc3339(&saved.first).unwrap_or(now);

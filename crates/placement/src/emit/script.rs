@@ -52,8 +52,8 @@ impl<'a> EmittedRanks<'a> {
     }
 
     /// Returns the number of threads per rank.
-    fn threads_each(&self) -> usize {
-        self.plan.threads_each()
+    fn max_threads_per_rank(&self) -> usize {
+        self.plan.max_threads_per_rank()
     }
 
     /// True if the plan has one process that is not a rank.
@@ -222,7 +222,7 @@ fn with_settings(rank: &RankSettings, quote: char) -> String {
 /// Returns the shell code that puts the settings of each rank before the program's command. Settings that all ranks
 /// share are passed with `env`. If the settings differ, a shell selects them by the rank on the node.
 fn wrapped(plan: &RankPlan, launcher: LauncherKind) -> String {
-    let each = super::per_rank(plan, launcher);
+    let each = super::rank_settings(plan, launcher);
     let Some(first) = each.first() else { return String::new() };
 
     if each.iter().all(|rank| rank == first) {

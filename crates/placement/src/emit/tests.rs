@@ -115,9 +115,12 @@ fn srun_binding_uses_numbers_or_masks() {
     assert_eq!(slurm(&t2k(5), 1).join(" "), one.to_owned() + "none");
     assert_eq!(slurm(&t2k(1), 1).join(" "), one.to_owned() + "mask_cpu:0xf,0xf,0xf0,0xf0");
     // Slurm has no options for interleaved and local memory, so that numactl sets these policies.
-    assert_eq!(per_rank(&t2k(5), LauncherKind::Slurm)[0].prefix, ["numactl", "--localalloc"]);
-    assert_eq!(per_rank(&t2k(1), LauncherKind::Slurm)[0].prefix, ["numactl", "--interleave=0-1"]);
-    assert!(per_rank(&t2k(3), LauncherKind::Slurm)[0].prefix.is_empty());
+    assert_eq!(rank_settings(&t2k(5), LauncherKind::Slurm)[0].prefix, ["numactl", "--localalloc"]);
+    assert_eq!(
+        rank_settings(&t2k(1), LauncherKind::Slurm)[0].prefix,
+        ["numactl", "--interleave=0-1"]
+    );
+    assert!(rank_settings(&t2k(3), LauncherKind::Slurm)[0].prefix.is_empty());
     let own = RankRequest { ranks: 2, ..RankRequest::default() };
     assert_eq!(
         slurm(&planned(T2K, &own), 1).join(" "),

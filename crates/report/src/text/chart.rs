@@ -38,7 +38,7 @@ fn scaled(scale: Scale, value: f64) -> (String, String) {
         Scale::Nanoseconds => ScaledUnit::NANOSECONDS,
         Scale::Microseconds => ScaledUnit::MICROSECONDS,
     };
-    (unit.words(value), unit.to_string())
+    (unit.number_text(value), unit.to_string())
 }
 
 /// Shortens a size, e.g. `64 KiB` to `64K`.

@@ -22,11 +22,11 @@ impl SharedHalo {
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
-    pub fn map(mesh: Mesh, ranks: usize) -> Result<Self, Failure> {
+    pub fn allocate(mesh: Mesh, ranks: usize) -> Result<Self, Failure> {
         let vector = Mapping::shared(mesh.count() * 24).map_err(|error| {
             Failure::missing(format!("cannot map memory that the ranks share: {error}"))
         })?;
-        Ok(Self { sums: SharedSums::map(ranks)?, vector })
+        Ok(Self { sums: SharedSums::allocate(ranks)?, vector })
     }
 
     /// Returns the access of rank `rank` to the shared memory.

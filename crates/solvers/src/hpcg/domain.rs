@@ -51,7 +51,7 @@ impl Level {
 
 /// Maps a vector of this shape. The calling thread touches its pages first.
 fn map_and_touch(shape: &VectorShape) -> Result<Array<f64>, Failure> {
-    let mut vector = Array::map(shape.length())?;
+    let mut vector = Array::allocate(shape.length())?;
     vector.fill(0.0);
     Ok(vector)
 }

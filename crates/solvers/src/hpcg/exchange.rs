@@ -59,7 +59,7 @@ impl DomainExchange {
         let memory = memory.map_err(|cause| {
             Failure::missing(format!("cannot map memory that the domains share: {cause}"))
         })?;
-        Ok(Self { layout, sums: SharedSums::map(count)?, memory, sent })
+        Ok(Self { layout, sums: SharedSums::allocate(count)?, memory, sent })
     }
 
     /// Returns the buffer for the points that a domain sends in one direction.

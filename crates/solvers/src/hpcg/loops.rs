@@ -69,7 +69,7 @@ unsafe fn load(from: *const f64) -> Lanes {
 /// line.
 ///
 /// # Safety
-/// `columns` must contain the columns of the slice, and `x` must have eight readable numbers at each of them.
+/// `columns` must contain the columns of the slice, and `x` must have a readable number at each of them.
 #[inline(always)]
 unsafe fn gather(columns: *const u32, slot: usize, x: *const f64) -> Lanes {
     // SAFETY: the caller guarantees that the columns exist and are within x.

@@ -113,12 +113,12 @@ impl Matrix {
         let slices = shape.all_slices();
         let mut matrix = Self {
             shape,
-            lower: Array::map(slices * SIDE * LANES)?,
-            upper: Array::map(slices * SIDE * LANES)?,
-            diagonal: Array::map(slices * LANES)?,
-            inverse: Array::map(slices * LANES)?,
-            below: Array::map(slices * SIDE * LANES)?,
-            above: Array::map(slices * SIDE * LANES)?,
+            lower: Array::allocate(slices * SIDE * LANES)?,
+            upper: Array::allocate(slices * SIDE * LANES)?,
+            diagonal: Array::allocate(slices * LANES)?,
+            inverse: Array::allocate(slices * LANES)?,
+            below: Array::allocate(slices * SIDE * LANES)?,
+            above: Array::allocate(slices * SIDE * LANES)?,
         };
         matrix.fill(layout, domain);
         check_end_request()?;

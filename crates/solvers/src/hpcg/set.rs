@@ -18,7 +18,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Results of HPCG's tests; a value that is not finite is `None`.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Tests {
+pub struct TestResults {
     /// Scaled asymmetry of the matrix product and of the multigrid cycle; HPCG allows at most 1.
     pub departures: [Option<f64>; 2],
     /// Number of iterations for a matrix with a large diagonal, without and with the preconditioner.
@@ -27,13 +27,13 @@ pub struct Tests {
 
 /// Result of a set, in one domain or in all domains together.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Set {
+pub struct SetResult {
     /// Time until all domains were created, seconds.
     pub setup_s: Seconds,
     /// True if the loops prefetched coefficients.
     pub ahead: bool,
     /// Results of HPCG's tests, if they were run.
-    pub tests: Option<Tests>,
+    pub tests: Option<TestResults>,
     /// Number of iterations; `None` if the set was stopped early.
     pub iterations: Option<usize>,
     /// Relative residual `|r| / |r0|`; `None` if the set was stopped early.
@@ -76,7 +76,7 @@ impl DomainPlan<'_> {
         at: usize,
         is_tested: bool,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Option<(Sample, Set)>, Failure> {
+    ) -> Result<Option<(Sample, SetResult)>, Failure> {
         let stop = AtomicBool::new(false);
         let until = StopCriteria {
             iterations: ITERATIONS,
@@ -89,20 +89,20 @@ impl DomainPlan<'_> {
         // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
         let made = unsafe {
             pool.sample(at, Interrupt::when(&mut ask).every(CHECK_INTERVAL), |member, laps| {
-                Set::run_member(member, laps, self, request)
+                SetResult::run_member(member, laps, self, request)
             })
         };
         let (sample, timed) = match made {
             Err(TeamError::Interrupted) => return Ok(None),
             made => made?,
         };
-        let sets = timed.results.into_iter().collect::<Result<Vec<Set>, Failure>>();
-        let set = Set::combine(sets?).filter(|set| set.iterations.is_some());
+        let sets = timed.results.into_iter().collect::<Result<Vec<SetResult>, Failure>>();
+        let set = SetResult::combine(sets?).filter(|set| set.iterations.is_some());
         Ok(set.map(|set| (sample, set)))
     }
 }
 
-impl Set {
+impl SetResult {
     /// Creates the domain of a member and runs a set in it.
     fn run_member(
         member: &Member<'_>,
@@ -124,7 +124,7 @@ impl Set {
         if codes.len() > 1 {
             domain.choose(&place, codes);
         }
-        let tests = (!request.tested).then(|| Tests {
+        let tests = (!request.tested).then(|| TestResults {
             departures: domain.symmetry_test(&place, member.index).map(finite),
             iterations: domain.spectral_test(&place, layout, member.index, request.until.stop),
         });

@@ -166,7 +166,7 @@ fn by_ranks(
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let grid = rank_grid(job.mesh, ranks)?;
-    let shared = SharedHalo::map(job.mesh, ranks)?;
+    let shared = SharedHalo::allocate(job.mesh, ranks)?;
     // SAFETY: the job computes, allocates, makes system calls, and synchronises only at the barrier of the ranks.
     let solved = unsafe {
         pool.sample(at, Interrupt::when(&mut || observer.interrupted()), |member, laps| {
@@ -455,8 +455,8 @@ impl UnstoredSystem {
         let vectors = match job.loops {
             Some(_) => None,
             None => Some([
-                SharedArray::map(3 * system.rows.nodes.len())?,
-                SharedArray::map(3 * system.rows.owned())?,
+                SharedArray::allocate(3 * system.rows.nodes.len())?,
+                SharedArray::allocate(3 * system.rows.owned())?,
             ]),
         };
         let chosen = job.loops;

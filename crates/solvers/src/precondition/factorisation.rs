@@ -37,21 +37,21 @@ impl<'a> Factorisation<'a> {
     ///
     /// # Errors
     /// Fails if memory cannot be mapped, or if a thread fails.
-    pub fn map(
+    pub fn allocate(
         threads: &mut impl Threads,
         matrix: &'a Blocks,
         rows: &'a Numbering,
         clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
         let pattern = Pattern::find(threads, matrix, rows, clock)?;
-        let inverse = SharedArray::map(BLOCK * rows.owned())?;
+        let inverse = SharedArray::allocate(BLOCK * rows.owned())?;
         clock.touch_untimed(threads, |context| {
             let own = rows.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.
             unsafe { inverse.touch(BLOCK * own.start..BLOCK * own.end) };
         })?;
-        let lower = SharedBlocks::map(threads, rows, &pattern.lower, clock)?;
-        let upper = SharedBlocks::map(threads, rows, &pattern.upper, clock)?;
+        let lower = SharedBlocks::allocate(threads, rows, &pattern.lower, clock)?;
+        let upper = SharedBlocks::allocate(threads, rows, &pattern.upper, clock)?;
         Ok(Self { matrix, rows, pattern, inverse, lower, upper, shift: 0.0 })
     }
 
@@ -510,7 +510,7 @@ mod tests {
         let whole = Subdomain::whole(MESH);
         let made = System::assemble(&mut team, whole, numbering, &Stretch, false, &mut clock);
         let AssembledSystem { system: System { rows, .. }, blocks: matrix, .. } = made.unwrap();
-        let mut factor = Factorisation::map(&mut team, &matrix, &rows, &mut clock).unwrap();
+        let mut factor = Factorisation::allocate(&mut team, &matrix, &rows, &mut clock).unwrap();
         let repetitions =
             (0..rows.owned()).filter(|row| factor.pattern.is_repetition(*row)).count();
         if general {

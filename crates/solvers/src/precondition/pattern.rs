@@ -92,9 +92,9 @@ impl Pattern {
         numbering: &Numbering,
         clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
-        let repeats = SharedArray::<u8>::map(numbering.owned())?;
-        let lower = SharedArray::<u32>::map(numbering.owned())?;
-        let upper = SharedArray::<u32>::map(numbering.owned())?;
+        let repeats = SharedArray::<u8>::allocate(numbering.owned())?;
+        let lower = SharedArray::<u32>::allocate(numbering.owned())?;
+        let upper = SharedArray::<u32>::allocate(numbering.owned())?;
         clock.touch_untimed(threads, |context| {
             let own = numbering.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.

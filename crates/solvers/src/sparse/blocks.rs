@@ -44,13 +44,13 @@ impl SharedBlocks {
     ///
     /// # Errors
     /// Fails if memory cannot be mapped, or if a thread fails.
-    pub fn map(
+    pub fn allocate(
         threads: &mut impl Threads,
         numbering: &Numbering,
         lengths: &[u32],
         clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
-        let starts = SharedArray::<usize>::map(lengths.len() + 1)?;
+        let starts = SharedArray::<usize>::allocate(lengths.len() + 1)?;
         clock.touch_untimed(threads, |context| {
             if context.thread == 0 {
                 // SAFETY: only this thread uses the array.
@@ -63,8 +63,8 @@ impl SharedBlocks {
             end += *length as usize;
             *start = end;
         }
-        let columns = SharedArray::map(end)?;
-        let values = SharedArray::map(end * BLOCK)?;
+        let columns = SharedArray::allocate(end)?;
+        let values = SharedArray::allocate(end * BLOCK)?;
         let made = Self { starts, columns, values };
         clock.touch_untimed(threads, |context| {
             // SAFETY: the rows belong to this thread.

@@ -37,7 +37,10 @@ impl EmptySlices {
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
-    pub fn map(rows: Range<usize>, length_of: impl Fn(usize) -> usize) -> Result<Self, Failure> {
+    pub fn allocate(
+        rows: Range<usize>,
+        length_of: impl Fn(usize) -> usize,
+    ) -> Result<Self, Failure> {
         let mut starts = Vec::with_capacity(rows.len().div_ceil(LANES) + 1);
         let mut places = 0;
         starts.push(0);
@@ -46,8 +49,8 @@ impl EmptySlices {
             places += of_slice.map(&length_of).max().unwrap_or(0);
             starts.push(places);
         }
-        let columns = SharedArray::map(places * LANES)?;
-        let values = SharedArray::map(places * LANES * BLOCK)?;
+        let columns = SharedArray::allocate(places * LANES)?;
+        let values = SharedArray::allocate(places * LANES * BLOCK)?;
         Ok(Self { rows, starts, columns, values })
     }
 

@@ -144,7 +144,7 @@ impl Arrangement {
 mod tests {
     use super::*;
     use crate::arrangement::StreamOptions;
-    use crate::simulated::Simulated;
+    use crate::simulated::SimulatedTarget;
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
     use nodegauge_measure::progress::SilentObserver;
     use nodegauge_measure::record::Machine;
@@ -196,7 +196,8 @@ mod tests {
             let mut arrangement = plan(&site, SizeSpec::Auto);
             let before = arrangement.elements();
             let cache = 0.9 * (3 * before * 8) as f64;
-            let make = &mut |of: &Arrangement| Ok(Simulated::set_up(&of.configs[0], 1e-10, cache));
+            let make =
+                &mut |of: &Arrangement| Ok(SimulatedTarget::set_up(&of.configs[0], 1e-10, cache));
             let mut set_up = TargetSetup { make, target: |it| &mut **it, count, may_grow };
             let limits = arrangement.limits();
             let ready = set_up.run(&arrangement, &limits, &mut SilentObserver).unwrap();

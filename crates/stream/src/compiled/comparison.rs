@@ -72,7 +72,7 @@ pub(super) fn run(
     limits: Limits,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let make = &mut |of: &Arrangement| of.point();
+    let make = &mut |of: &Arrangement| of.prepare_point();
     let mut set_up = TargetSetup { make, target: |it| it, count: 1, may_grow: true };
     let mut ready = set_up.run(&arrangement, &limits, observer)?;
     let until = limits.at(policy::COMPILED.choose);

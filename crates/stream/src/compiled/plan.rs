@@ -25,9 +25,9 @@ const LIMIT: &str = "NODEGAUGE_COMPILE_LIMIT";
 ///
 /// # Errors
 /// Fails if no supported compiler is installed.
-pub fn installed() -> Result<Vec<InstalledCompiler>, Failure> {
+pub fn find_installed() -> Result<Vec<InstalledCompiler>, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = presets::installed(&path, Path::new("/"));
+    let found = presets::find_installed(&path, Path::new("/"));
     if found.is_empty() {
         let known: Vec<&str> = presets::FAMILIES.iter().map(|family| family.name).collect();
         return Err(Failure::missing(format!(
@@ -45,7 +45,8 @@ pub fn installed() -> Result<Vec<InstalledCompiler>, Failure> {
 /// Fails if a command defines a macro of stream.c, and if all installed compilers are requested and there are none.
 pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failure> {
     choices.iter().try_for_each(CompilerChoice::check_macros)?;
-    let installed = if choices.contains(&CompilerChoice::All) { installed()? } else { Vec::new() };
+    let installed =
+        if choices.contains(&CompilerChoice::All) { find_installed()? } else { Vec::new() };
     Ok(CompilerChoice::resolve(choices, &installed, false))
 }
 
@@ -53,7 +54,9 @@ pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failur
 ///
 /// # Errors
 /// Fails if a compiler is not installed.
-pub fn find<'a>(choices: impl IntoIterator<Item = &'a CompilerChoice>) -> Result<(), Failure> {
+pub fn check_installed<'a>(
+    choices: impl IntoIterator<Item = &'a CompilerChoice>,
+) -> Result<(), Failure> {
     for choice in choices {
         if let CompilerChoice::Command(command) = choice {
             let program = command.program().to_owned();
@@ -96,7 +99,7 @@ const COMPILE_UNTIL: Fraction = Fraction(0.5);
 ///
 /// # Errors
 /// Fails if a compiler does not exist, and if no directory can be created.
-pub fn make(
+pub fn compile_kernels(
     chosen: &[ChosenCompiler],
     options: &StreamOptions,
     limits: CompileLimits,
@@ -155,7 +158,7 @@ impl CompiledPlan {
     /// Fails if the choices cannot be resolved, and if the environment variable of the time limit has an invalid value.
     pub fn new(arrangement: Arrangement, choices: &[CompilerChoice]) -> Result<Self, Failure> {
         let options = &arrangement.options;
-        let pages = tuner::pages_tried(options.arrays.constraints());
+        let pages = tuner::pages_to_try(options.arrays.constraints());
         let chosen = resolve(choices)?.into_iter().flat_map(|one| one.with_pages(&pages));
         Ok(Self { chosen: chosen.collect(), compile_limits: limits()?, arrangement })
     }
@@ -187,7 +190,7 @@ impl PlannedRun for CompiledPlan {
         let policy = policy::COMPILED;
         prediction::admit(site, &mut arrangement, cost, policy, fixed, &limits, observer)?;
         let time = Some(&limits);
-        let made = make(&chosen, &arrangement.options, compile_limits, time, observer)?;
+        let made = compile_kernels(&chosen, &arrangement.options, compile_limits, time, observer)?;
         let Some(made) = made else {
             // The outcome without measurements is saved, so that the record shows that nothing was measured.
             return Ok(Outcome {

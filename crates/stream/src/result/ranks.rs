@@ -23,8 +23,11 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
     }
     let asked = evidence.target.config();
     let bytes = (asked.kernels[i].0.counted_bytes(asked.element) * asked.elements) as f64;
-    let passes =
-        evidence.sorted.headline().map(|group| group.counted(i).to_vec()).unwrap_or_default();
+    let passes = evidence
+        .sorted
+        .headline()
+        .map(|group| group.counted_indices(i).to_vec())
+        .unwrap_or_default();
     let mut ranks = Vec::new();
     for rank in seen {
         let number = rank.config.rank as usize;

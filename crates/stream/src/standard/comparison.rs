@@ -306,7 +306,7 @@ fn run_once(
     let path = &build.program.path;
     let folder = path.parent().unwrap_or(Path::new("."));
     let run = program::ProgramJob::new(CommandLine::new(path.display().to_string(), []), limit)
-        .within(Folder::Existing(folder))
+        .with_folder(Folder::Existing(folder))
         .with_environment(environment.clone())
         .with_stack(build.source.raised_stack());
     let because = |error: ToolchainError| match error {

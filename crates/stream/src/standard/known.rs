@@ -53,7 +53,7 @@ pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), Contr
         && is_consistent
         && let Some(bytes) = output.array_bytes()
     {
-        fits_the_table(known, output, bytes)?;
+        check_against_table(known, output, bytes)?;
     }
     output.threads = output.threads.or(known.threads.map(|threads| (threads, threads)));
     output.ntimes = output.ntimes.or(known.ntimes);
@@ -62,7 +62,7 @@ pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), Contr
 }
 
 /// Checks that the arrays that the user gave agree with the rates and times of the table.
-fn fits_the_table(
+fn check_against_table(
     known: &KnownRun,
     output: &StreamOutput,
     bytes: u64,

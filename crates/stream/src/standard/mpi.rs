@@ -150,7 +150,7 @@ impl MpiStandardPlan {
         let job =
             ProgramJob::new(CommandLine::new(wrapper.display().to_string(), words), self.limit())
                 .with_launcher(build.program.launch(places))
-                .within(Folder::Private(Vec::new()))
+                .with_folder(Folder::Private(Vec::new()))
                 .with_stack(self.source.raised_stack());
         let read = program::run(&job, interrupted)
             .and_then(|output| output.success(""))

@@ -162,7 +162,7 @@ fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
         )
         .hint("give a Fortran compiler, e.g. --compiler gfortran"));
     }
-    let compilers = compiled::installed()?;
+    let compilers = compiled::find_installed()?;
     Ok(compilers.iter().flat_map(|compiler| compiler.variants(true)).collect())
 }
 
@@ -195,7 +195,7 @@ impl PlannedRun for StandardPlan {
             });
         };
         self.arrangement.notices.extend(left_out);
-        let make = &mut |arrangement: &Arrangement| arrangement.point();
+        let make = &mut |arrangement: &Arrangement| arrangement.prepare_point();
         // Runs with arrays of twice the length take twice as long.
         let runs = forecast.map_or(Duration::ZERO, |forecast| forecast.likely);
         let may_grow = limits.samples.is_some() || limits.elapsed() + 2 * runs <= limits.budget;

@@ -5,7 +5,7 @@ use super::figures;
 use super::known;
 use super::marks;
 use super::output::StreamOutput;
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 
 /// Reader of the output of STREAM.
 pub(crate) struct StreamReader;
@@ -43,16 +43,16 @@ impl Reader for StreamReader {
         true
     }
 
-    fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+    fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         if let Some(figures) = cea::figures(text, self.version(text)) {
             return Ok(figures?.into());
         }
-        let mut output = StreamOutput::read_saved(text).map_err(|cause| UnreadOutput {
+        let mut output = StreamOutput::read_saved(text).map_err(|cause| RefusedOutput {
             problem: Some("has a table of STREAM that cannot be read"),
             cause: cause.to_string(),
             hint: cause.hint().to_owned(),
         })?;
-        known::complete(context.known, &mut output).map_err(|cause| UnreadOutput {
+        known::complete(context.known, &mut output).map_err(|cause| RefusedOutput {
             problem: Some("contradicts an option"),
             hint: format!("correct {}, or leave it out", cause.option),
             cause: cause.to_string(),

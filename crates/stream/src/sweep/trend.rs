@@ -139,7 +139,7 @@ impl Trends<'_> {
         for row in rows(self.cells).into_iter().filter(|row| row.cells.len() > 1) {
             let rates: Vec<f64> =
                 row.cells.iter().map(|i| median(&candidates[*i], &schedule.samples[*i])).collect();
-            let Some(first) = near_best(&rates) else { continue };
+            let Some(first) = first_near_best(&rates) else { continue };
             let (_, kernel) = trend_kernel(&candidates[row.cells[first]]);
             let count = row.count(&self.cells[row.cells[first]]);
             let name = &row.name;
@@ -177,14 +177,14 @@ fn trend_kernel(candidate: &MeasuredTarget) -> (usize, Kernel) {
 /// Returns the median rate of the kernel that determines trends; NaN without samples.
 fn median(candidate: &MeasuredTarget, samples: &[Sample]) -> f64 {
     let (i, _) = trend_kernel(candidate);
-    let counted = result::counted(&*candidate.target, i);
+    let counted = result::counted_bytes(&*candidate.target, i);
     let sorted = samples::assign_regimes(samples);
     let rates = sorted.headline().map(|group| group.values(samples, i, &|time| counted / time));
     rates.map_or(f64::NAN, |rates| stats::median(&rates))
 }
 
 /// Returns the index of the first rate that is close to the best, which is the saturation point unless it is the last.
-pub(crate) fn near_best(rates: &[f64]) -> Option<usize> {
+pub(crate) fn first_near_best(rates: &[f64]) -> Option<usize> {
     let best = rates.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
     rates.iter().position(|one| *one >= SATURATION_RATIO * best)
 }

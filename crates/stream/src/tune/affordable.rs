@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Prepares as many setups as can be measured before `deadline`, at least the default setup. The time of a setup
 /// consists of its preparation and of the passes that are needed to compare setups.
-pub(super) fn prepared(
+pub(super) fn prepare_setups(
     all: usize,
     deadline: Instant,
     interrupted: &dyn Fn() -> bool,
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use crate::kernels::{Element, Prefetch, SideBySide};
     use crate::kernels::{Kernel, KernelShape, Stores};
-    use crate::simulated::Simulated;
+    use crate::simulated::SimulatedTarget;
     use crate::target::TargetConfig;
     use nodegauge_arena::{ArrayLayout, RequestedPages};
     use nodegauge_placement::MemoryPolicy;
@@ -71,8 +71,8 @@ mod tests {
         let prepared = |all, seconds, pass: f64| {
             let deadline = clock::now() + Duration::from_secs_f64(seconds);
             let byte = pass / (3 * 8 * (1 << 20)) as f64;
-            let points = super::prepared(all, deadline, &|| false, &mut |_| {
-                Ok(Simulated::set_up(&config, byte, 0.0))
+            let points = super::prepare_setups(all, deadline, &|| false, &mut |_| {
+                Ok(SimulatedTarget::set_up(&config, byte, 0.0))
             })
             .unwrap();
             let late = clock::now().saturating_duration_since(deadline).as_secs_f64();

@@ -37,7 +37,7 @@ impl TunePlan {
         let before = plain.elements();
         let fixed = PredictedTime::default();
         prediction::admit(site, &mut plain, SEARCH, policy::STREAM, fixed, limits, observer)?;
-        let Some(shortened) = plain.shortened(before) else { return Ok(()) };
+        let Some(shortened) = plain.shortened_notice(before) else { return Ok(()) };
         self.notices.push(shortened);
         self.options.arrays.size = SizeSpec::Elements(plain.elements());
         for (setup, config) in self.space.setups.iter().zip(&mut self.configs) {

@@ -7,7 +7,7 @@ use crate::config::{ExplainConfig, StreamAgreement};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::ratio::bests;
 use nodegauge_analysis::ratio::speed::{Speed, is_different};
-use nodegauge_gauge::view::sentence::{capital, quoted};
+use nodegauge_gauge::view::sentence::{capitalise, quoted};
 use nodegauge_gauge::view::{
     Block, ColumnList, ColumnUnit, Drawing, Picture, Section, Step, Steps, Table, TableCell, Tone,
 };
@@ -140,7 +140,9 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let left_out = config.rounds_left_out.unwrap_or(0);
     let [why, how] = match whole.quoted {
         Quoted::GeometricMean => ["of interference", "factors are geometric means"],
-        _ => ["of another regime", "rates are the best of all rounds, factors their ratios"],
+        _ => {
+            ["of another regime", "rates are the best of all rounds, and factors are their ratios"]
+        }
     };
     let text = format!(
         "{rounds} count, {left_out} left out because {why}; all steps interleaved in random order; 3 \
@@ -164,18 +166,18 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let figures: Vec<(&Measurement, ExplainConfig)> = own.map(|m| (m, m.read_config())).collect();
     let (whole, config) = figures.iter().find(|(m, _)| m.name == WHOLE)?;
     quoted(whole)?;
-    let kernel = capital(config.kernel.as_deref().unwrap_or("triad"));
+    let kernel = capitalise(config.kernel.as_deref().unwrap_or("triad"));
     let from = config.from?;
     let to = config.to?;
     if let Some(obstacle) = obstacle(whole, config) {
         let worth = format!("the effect of the choices on {kernel}");
-        return Some(capital(&obstacle.cannot_tell(&worth)));
+        return Some(capitalise(&obstacle.cannot_tell(&worth)));
     }
     if ends(config).is_some() && !is_significant(config) {
         let obstacle = Obstacle::new(format!("{to} with all of them, {from} without"))
             .with_remedy(remedy(config.enough_budget_s));
         let question = format!("whether the choices affect {kernel}");
-        return Some(capital(&obstacle.cannot_tell(&question)));
+        return Some(capitalise(&obstacle.cannot_tell(&question)));
     }
     let times = factor(whole, config).text;
     let faster = format!("{} times as fast", times.trim_start_matches("x "));

@@ -72,7 +72,7 @@ fn table(made: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Table {
         .names("GB/s")
         .value_or_status("best", ColumnUnit::GB_PER_S)
         .median(ColumnUnit::GB_PER_S)
-        .known("of native", |(m, config)| {
+        .right_or_dash("of native", |(m, config)| {
             let own = native.iter().find(|(own, _)| own.name == m.name)?;
             let ratio = m.value? / comparable_rate(own, config)?;
             ratio.is_finite().then(|| format!("{ratio:.2} x"))

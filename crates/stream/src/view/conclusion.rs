@@ -5,7 +5,7 @@ use super::{ablation, standard, stream, sweep, tune};
 use crate::config::StreamConfig;
 use nodegauge_arena::names::TRIAD;
 use nodegauge_gauge::view::sentence::{
-    capital, limit_share_in_words, number_with_noun, quoted, verb,
+    capitalise, limit_share_in_words, number_with_noun, quoted, verb,
 };
 use nodegauge_gauge::view::{Bar, grouped};
 use nodegauge_measure::record::{Category, Record};
@@ -47,7 +47,7 @@ fn rate(record: &Record) -> Option<String> {
     for (program, figures) in &programs {
         let (m, config) = figures.first()?;
         let Some(value) = quoted(m) else { continue };
-        let of = capital(kernel);
+        let of = capitalise(kernel);
         if !parts.is_empty() {
             let name = program.as_deref().unwrap_or("nodegauge's loop");
             parts.push(format!("{name} {value}"));

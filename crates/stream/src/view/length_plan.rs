@@ -55,9 +55,9 @@ fn lengths(plan: &LengthPlan) -> Table {
         .right("elements", |length| length.elements.to_string())
         .right("array", |length| length.array.to_string())
         .right("3 arrays", |length| length.total.to_string())
-        .known("memory", |length| Some(length.memory_share?.to_string()))
-        .known("x caches", |length| length.times_llc.map(significant))
-        .known("time", |length| Some(length.seconds?.to_string()));
+        .right_or_dash("memory", |length| Some(length.memory_share?.to_string()))
+        .right_or_dash("x caches", |length| length.times_llc.map(significant))
+        .right_or_dash("time", |length| Some(length.seconds?.to_string()));
     columns.table(&plan.lengths)
 }
 

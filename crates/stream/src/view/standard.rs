@@ -50,7 +50,7 @@ fn table(builds: &[&[&StreamFigure<'_>]], native: &[StreamFigure<'_>]) -> Table 
             figure.statistics().filter(|of| of.n > 1).map(|summary| summary.median)
         })
         .values("variant", ColumnUnit::GB_PER_S, |figure| variant(native, figure))
-        .known("ratio", |figure| {
+        .right_or_dash("ratio", |figure| {
             let ratio = variant(native, figure)? / figure.0.value?;
             ratio.is_finite().then(|| format!("{ratio:.2} x"))
         })

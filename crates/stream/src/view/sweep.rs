@@ -3,10 +3,10 @@
 use super::figures::{StreamFigure, variants};
 use super::{Statistic, compiled, words};
 use crate::config::{RelativeConfig, StreamConfig};
-use crate::sweep::{is_dip, near_best};
+use crate::sweep::{first_near_best, is_dip};
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::names::TRIAD;
-use nodegauge_gauge::view::sentence::{capital, doubted, quotable};
+use nodegauge_gauge::view::sentence::{capitalise, mark_doubted, quotable};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::words::without_number;
 use nodegauge_gauge::view::{
@@ -94,7 +94,7 @@ impl SweepMedian<'_> {
     /// Returns the median with its configuration: `41.2 GB/s with threads 4`.
     fn in_words(&self) -> String {
         let is_suspect = self.m.validity.status == Status::Suspect;
-        let value = doubted(&self.m.unit.in_words(self.median), is_suspect);
+        let value = mark_doubted(&self.m.unit.in_words(self.median), is_suspect);
         format!("{value} with {}", self.all_axes())
     }
 }
@@ -156,7 +156,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let which = if chosen.len() > 1 { "highest" } else { "only" };
     parts.push(format!(
         "the {which} {valid}median of {} is {}{}",
-        capital(&most.m.name),
+        capitalise(&most.m.name),
         most.in_words(),
         lowest.unwrap_or_default()
     ));
@@ -167,7 +167,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
         let points = counted(left_out, "suspect median");
         parts.push(format!("{points} left out"));
     }
-    Some(capital(&parts.join("; ")))
+    Some(capitalise(&parts.join("; ")))
 }
 
 /// Returns the text on the first numeric axis on which all configurations have a number: the value at which a single
@@ -190,7 +190,7 @@ fn turning_point(medians: &[SweepMedian<'_>]) -> Option<String> {
     if let [(_, curve)] = curves.as_slice() {
         let rates: Vec<f64> = curve.iter().map(|one| one.median).collect();
         let saturated = saturation(&rates).filter(|_| !is_size)?;
-        let kernel = capital(&first.m.name);
+        let kernel = capitalise(&first.m.name);
         return Some(format!("{kernel} saturates at {}", curve[saturated].at(axis)));
     }
     let (name, from) = crossover(&curves)?;
@@ -239,7 +239,7 @@ fn is_clear(curves: &[(String, Vec<SweepMedian<'_>>)], lead: usize, point: usize
 
 /// Returns the index of the first rate that is close to the best; `None` if that is the last one.
 fn saturation(rates: &[f64]) -> Option<usize> {
-    near_best(rates).filter(|reached| reached + 1 < rates.len())
+    first_near_best(rates).filter(|reached| reached + 1 < rates.len())
 }
 
 /// Figures of a sweep for display.
@@ -298,8 +298,8 @@ impl Sweep<'_> {
         let columns = self
             .columns()
             .each(self.kernels(), |kernel| self.name(kernel), SweepRow::median)
-            .known("5 %..95 %", |row| row.summary().map(spread))
-            .add_if(reference.is_some(), |columns| columns.known("x", SweepRow::ratio))
+            .right_or_dash("5 %..95 %", |row| row.summary().map(spread))
+            .add_if(reference.is_some(), |columns| columns.right_or_dash("x", SweepRow::ratio))
             .left("", |row| row.bar(most));
         let heading = format!("medians in GB/s; 5 %..95 %: {name}");
         section.push(columns.grouped([(heading, &rows)]));

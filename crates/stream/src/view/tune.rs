@@ -3,7 +3,7 @@
 use crate::GAUGE;
 use crate::config::TuneConfig;
 use nodegauge_arena::names::TUNE;
-use nodegauge_gauge::view::sentence::{capital, quotable, quoted, superlative};
+use nodegauge_gauge::view::sentence::{capitalise, quotable, quoted, superlative};
 use nodegauge_gauge::view::{Block, ColumnList, ColumnUnit, Picture, Section, Step, Table};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
@@ -90,7 +90,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
         || format!("the fastest {rest}"),
         || format!("the highest rate {rest}"),
     );
-    Some(capital(&text))
+    Some(capitalise(&text))
 }
 
 fn table(entries: &[&TunedFigure<'_>]) -> Table {
@@ -104,7 +104,7 @@ fn table(entries: &[&TunedFigure<'_>]) -> Table {
         })
         .left("stores", |(_, config)| config.stores.clone().unwrap_or_else(|| "-".to_owned()))
         .values("GB/s", ColumnUnit::GB_PER_S, |(m, _)| m.value)
-        .known("of best", |(m, _)| Some(Fraction(m.value? / best?).in_tenths()))
-        .known("passes", |(m, _)| Some(m.summary.as_ref()?.n.to_string()));
+        .right_or_dash("of best", |(m, _)| Some(Fraction(m.value? / best?).in_tenths()))
+        .right_or_dash("passes", |(m, _)| Some(m.summary.as_ref()?.n.to_string()));
     columns.table(entries.iter().copied())
 }

@@ -3,7 +3,7 @@
 
 use super::info::Vendor;
 use crate::ToolchainError;
-use crate::search::{self, expand};
+use crate::search::{self, matching_paths};
 use nodegauge_measure::Failure;
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -153,12 +153,12 @@ fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     for root in ROOTS.iter().filter_map(|name| variable(name)).map(PathBuf::from) {
         folders.extend(["lib", "lib64", "lib/intel64", "lib_LP64"].map(|below| root.join(below)));
     }
-    let vendors = VENDOR_FOLDERS.iter().flat_map(|pattern| expand(Path::new("/"), pattern));
+    let vendors = VENDOR_FOLDERS.iter().flat_map(|pattern| matching_paths(Path::new("/"), pattern));
     folders.extend(vendors.filter(|folder| folder.is_dir()));
     for system in search::system_folders() {
         // On Debian, each alternative library has a separate folder, e.g. openblas-pthread.
         for pattern in ["blis*", "openblas*"] {
-            folders.extend(expand(&system, pattern).into_iter().rev());
+            folders.extend(matching_paths(&system, pattern).into_iter().rev());
         }
         folders.push(system);
     }

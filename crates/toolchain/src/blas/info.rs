@@ -88,7 +88,7 @@ pub struct ProbedBlas {
 
 impl ProbedBlas {
     /// Returns the properties of the library.
-    pub fn about(&self) -> &BlasInfo {
+    pub fn info(&self) -> &BlasInfo {
         &self.about
     }
 }

@@ -166,7 +166,7 @@ impl BlasLibrary {
     /// # Errors
     /// Fails when the library cannot be loaded, or its results are wrong in this process.
     pub fn load(probed: &ProbedBlas) -> Result<Self, ToolchainError> {
-        Self::open(&probed.about().path)
+        Self::open(&probed.info().path)
     }
 
     /// Loads the library at `path` and verifies its results. Only the child process that tests a library calls this
@@ -196,7 +196,7 @@ impl BlasLibrary {
     }
 
     /// Returns the properties of the library.
-    pub fn about(&self) -> &BlasInfo {
+    pub fn info(&self) -> &BlasInfo {
         &self.about
     }
 

@@ -82,7 +82,7 @@ impl BlasProber {
     ///
     /// # Errors
     /// Fails as [`BlasProber::probe`] does.
-    pub fn rate(
+    pub fn measure_rate(
         &self,
         probed: &ProbedBlas,
         interrupted: &dyn Fn() -> bool,
@@ -240,7 +240,7 @@ fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas
 pub fn answer(path: &Path, rate: impl FnOnce(BlasLibrary) -> Result<f64, Failure>) -> String {
     let answer: Answer = BlasLibrary::open(path)
         .map_err(Failure::from)
-        .and_then(|library| Ok((library.about().clone(), rate(library)?)));
+        .and_then(|library| Ok((library.info().clone(), rate(library)?)));
     serde_json::to_string(&answer).unwrap_or_default()
 }
 

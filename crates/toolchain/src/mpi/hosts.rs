@@ -57,7 +57,7 @@ impl HostList {
 
     /// Returns the names as one word with ranges, as Slurm and ClusterShell write them: `n[01-04,09],login`.
     /// Parsing the word returns the names sorted and without duplicates.
-    pub fn folded(names: &[String]) -> String {
+    pub fn fold_names(names: &[String]) -> String {
         let mut families: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         let mut words: BTreeSet<String> = BTreeSet::new();
         for name in names.iter().collect::<BTreeSet<_>>() {
@@ -162,7 +162,10 @@ fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
             first
         };
         if last < first || last - first >= MAX_HOSTS as u64 {
-            return Err(cursor.error_at(start, format!("expected a range of 1 to {MAX_HOSTS}")));
+            return Err(cursor.error_at(
+                start,
+                format!("expected an ascending range of at most {MAX_HOSTS} hosts"),
+            ));
         }
         all.extend((first..=last).map(|n| format!("{n:0digits$}")));
         if !cursor.eat(',') {
@@ -254,7 +257,7 @@ mod tests {
         assert_eq!(read("gpu_3,rack_[1-2]_a"), ["gpu_3", "rack_1_a", "rack_2_a"]);
         let gpus = ["gpu_3", "gpu_4"].map(str::to_owned);
         assert_eq!(
-            (HostList::folded(&gpus).as_str(), HostList::partition(&gpus).1.len()),
+            (HostList::fold_names(&gpus).as_str(), HostList::partition(&gpus).1.len()),
             ("gpu_[3-4]", 0)
         );
         assert_eq!(read(&"a".repeat(63)).len(), 1);
@@ -277,7 +280,7 @@ mod tests {
     #[test]
     fn folded_host_names_round_trip() {
         let folded = |names: &[&str]| {
-            HostList::folded(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+            HostList::fold_names(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
         };
         assert_eq!(folded(&["n09", "n01", "n02", "n03", "n04", "login"]), "login,n[01-04,09]");
         assert_eq!(folded(&["n8", "n9", "n10", "n08", "n12"]), "n[08,10,12],n[8-9]");
@@ -286,7 +289,7 @@ mod tests {
         assert_eq!(folded(&["10.0.0.7", "10.0.0.8", "fe80::1"]), "10.0.0.[7-8],fe80::1");
         assert_eq!(folded(&[]), "");
         let names: Vec<String> = (95..106).map(|n| format!("node{n:03}.site")).collect();
-        assert_eq!(read(&HostList::folded(&names)), names);
+        assert_eq!(read(&HostList::fold_names(&names)), names);
         let (valid, odd) =
             HostList::partition(&["n1".to_owned(), "$(id)".to_owned(), "n[1-2]".to_owned()]);
         assert_eq!((valid, odd.len()), (vec!["n1".to_owned()], 2));

@@ -29,7 +29,7 @@ impl HostList {
     ///
     /// # Errors
     /// Fails if a list contains `slurm` and this process does not run in a Slurm job.
-    pub fn resolved(lists: &[Self]) -> Result<Vec<String>, Failure> {
+    pub fn resolve_all(lists: &[Self]) -> Result<Vec<String>, Failure> {
         let mut hosts = Vec::new();
         for name in lists.iter().flat_map(|Self(names)| names) {
             match name.as_str() {

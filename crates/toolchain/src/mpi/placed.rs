@@ -102,12 +102,12 @@ impl MpiLaunch<'_> {
 
     /// Returns the launcher's options for the ranks, with the content of the rank file. The caller must write this
     /// content to the file named `rankfile`.
-    pub fn words(&self, rankfile: &str) -> LauncherArguments {
-        self.words_in(rankfile, Self::is_in_job())
+    pub fn arguments(&self, rankfile: &str) -> LauncherArguments {
+        self.arguments_in(rankfile, Self::is_in_job())
     }
 
-    /// Like [`Self::words`], but `in_job` specifies whether the process runs in a job of a batch system.
-    pub fn words_in(&self, rankfile: &str, in_job: bool) -> LauncherArguments {
+    /// Like [`Self::arguments`], but `in_job` specifies whether the process runs in a job of a batch system.
+    pub fn arguments_in(&self, rankfile: &str, in_job: bool) -> LauncherArguments {
         let kind = self.launcher.kind;
         let mut words = Vec::new();
         if self.as_root && kind == LauncherKind::OpenMpi {
@@ -153,7 +153,7 @@ mod tests {
             let ranks = RankPlaces::Hosts(HostRanks { hosts: &hosts, per_host: 2, threads: None });
             let options = vec!["--quiet".to_owned()];
             let launch = MpiLaunch { launcher: &launcher, as_root, options, ranks };
-            launch.words_in("file", false).words
+            launch.arguments_in("file", false).words
         };
         let open = words(LauncherKind::OpenMpi, true);
         assert_eq!(open[..3], [OpenMpi::AS_ROOT, "--quiet", "-np"]);

@@ -2,7 +2,7 @@
 //! its ABI.
 
 use super::{MpiAbi, launcher_abis};
-use crate::search::{self, expand};
+use crate::search::{self, matching_paths};
 use nodegauge_os::mpi_abi::MpiImplementation;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(super) fn launcher_library(
     let roots = [Some(launcher.to_owned()), real];
     let roots = roots.iter().flatten().filter_map(|path| path.parent()?.parent());
     let below_roots =
-        roots.flat_map(|root| BELOW.iter().flat_map(move |below| expand(root, below)));
+        roots.flat_map(|root| BELOW.iter().flat_map(move |below| matching_paths(root, below)));
     let environment = search::LIBRARIES.iter().filter_map(std::env::var_os);
     let named: Vec<PathBuf> =
         environment.flat_map(|path| search::folders(&path).collect::<Vec<_>>()).collect();

@@ -14,7 +14,7 @@ fn runs_of(
     random: &mut fastrand::Rng,
     nodes: usize,
     runs: usize,
-    spread: Components,
+    spread: SpreadComponents,
 ) -> Vec<Vec<f64>> {
     let mut all = Vec::new();
     for _ in 0..nodes {
@@ -33,12 +33,19 @@ fn better_median(runs: &[f64]) -> f64 {
 
 /// Counts the verdicts good, undecided and unknown on a new node with this loss. References from 400 simulated groups
 /// judge the node.
-fn counts(nodes: usize, runs: usize, own: usize, spread: Components, loss: f64) -> [usize; 3] {
+fn counts(
+    nodes: usize,
+    runs: usize,
+    own: usize,
+    spread: SpreadComponents,
+    loss: f64,
+) -> [usize; 3] {
     let mut random = fastrand::Rng::with_seed(17);
     let mut counts = [0; 3];
     for _ in 0..GROUPS {
         let group = runs_of(&mut random, nodes, runs, spread);
-        let peers = Peers { spread: Components::from_nodes(&group), nodes, runs: nodes * runs };
+        let peers =
+            Peers { spread: SpreadComponents::from_nodes(&group), nodes, runs: nodes * runs };
         let medians: Vec<f64> = group.iter().map(|of| stats::median(of)).collect();
         let median = RobustSpread::from_values(&medians).unwrap().median;
         let new =
@@ -53,13 +60,13 @@ fn counts(nodes: usize, runs: usize, own: usize, spread: Components, loss: f64) 
     counts
 }
 
-fn of_nodes(spread: f64) -> Components {
-    Components { nodes: Some(spread), runs: None }
+fn of_nodes(spread: f64) -> SpreadComponents {
+    SpreadComponents { nodes: Some(spread), runs: None }
 }
 
 #[test]
 fn node_with_the_sought_loss_is_called_good_in_at_most_29_of_400_groups() {
-    let both = Components { nodes: Some(0.01), runs: Some(0.015) };
+    let both = SpreadComponents { nodes: Some(0.01), runs: Some(0.015) };
     let cases = [
         (12, 1, 1, of_nodes(0.02)),
         (12, 1, 2, of_nodes(0.02)),
@@ -67,9 +74,9 @@ fn node_with_the_sought_loss_is_called_good_in_at_most_29_of_400_groups() {
         (64, 1, 1, of_nodes(0.03)),
         (12, 4, 1, both),
         (12, 4, 2, both),
-        (3, 4, 2, Components { nodes: None, runs: Some(0.015) }),
-        (1, 12, 2, Components { nodes: None, runs: Some(0.02) }),
-        (64, 9, 9, Components { nodes: Some(0.0), runs: Some(0.06) }),
+        (3, 4, 2, SpreadComponents { nodes: None, runs: Some(0.015) }),
+        (1, 12, 2, SpreadComponents { nodes: None, runs: Some(0.02) }),
+        (64, 9, 9, SpreadComponents { nodes: Some(0.0), runs: Some(0.06) }),
     ];
     for (nodes, runs, own, spread) in cases {
         let [good, ..] = counts(nodes, runs, own, spread, 0.1);
@@ -79,12 +86,12 @@ fn node_with_the_sought_loss_is_called_good_in_at_most_29_of_400_groups() {
 
 #[test]
 fn good_nodes_are_called_good_if_the_spread_permits() {
-    let both = Components { nodes: Some(0.01), runs: Some(0.01) };
+    let both = SpreadComponents { nodes: Some(0.01), runs: Some(0.01) };
     for (nodes, runs, own, spread) in [
         (12, 1, 1, of_nodes(0.02)),
         (64, 1, 1, of_nodes(0.025)),
         (12, 4, 2, both),
-        (1, 12, 2, Components { nodes: None, runs: Some(0.02) }),
+        (1, 12, 2, SpreadComponents { nodes: None, runs: Some(0.02) }),
     ] {
         let [good, ..] = counts(nodes, runs, own, spread, 0.0);
         assert!(good >= MIN_GOOD, "{nodes} x {runs}, {own}: {good} {spread:?}");
@@ -93,14 +100,15 @@ fn good_nodes_are_called_good_if_the_spread_permits() {
 
 #[test]
 fn wide_spread_needs_the_reported_number_of_runs() {
-    let wide = Components { nodes: None, runs: Some(0.17) };
+    let wide = SpreadComponents { nodes: None, runs: Some(0.17) };
     for (nodes, runs) in [(12, 4), (3, 4), (1, 12)] {
         for loss in [0.0, 0.1] {
             assert_eq!(counts(nodes, runs, 1, wide, loss), [0, 0, GROUPS], "{nodes} x {runs}");
             assert_eq!(counts(nodes, runs, 2, wide, loss), [0, 0, GROUPS], "{nodes} x {runs}");
         }
     }
-    let peers = Peers { spread: Components { nodes: Some(0.0), ..wide }, nodes: 12, runs: 48 };
+    let peers =
+        Peers { spread: SpreadComponents { nodes: Some(0.0), ..wide }, nodes: 12, runs: 48 };
     let needed = peers.power(PRACTICAL, Fraction(0.36), 1).needed.unwrap().runs;
     let [good, ..] = counts(12, needed, needed, wide, 0.0);
     assert!(good >= MIN_GOOD, "{needed}: {good}");
@@ -129,26 +137,26 @@ fn better_median_has_the_quantiles_of_order_statistics() {
 #[test]
 fn power_is_printed_with_the_sufficient_number_of_runs() {
     let of = |spread, nodes, runs| Peers { spread, nodes, runs };
-    let precise = of(Components { nodes: Some(0.008), runs: Some(0.003) }, 64, 128);
+    let precise = of(SpreadComponents { nodes: Some(0.008), runs: Some(0.003) }, 64, 128);
     let power = precise.power(PRACTICAL, Fraction(0.04), 1);
     assert_eq!(power.in_words(), "finds a loss of 6 %");
     assert_eq!(power.peer_verdict(0.961), PeerVerdict::Good);
     let files = precise.power(Fraction(0.2), Fraction(0.2), 1);
     assert_eq!(files.sought, Fraction(0.2));
-    let wide = of(Components { nodes: Some(0.0), runs: Some(0.17) }, 3, 12);
+    let wide = of(SpreadComponents { nodes: Some(0.0), runs: Some(0.17) }, 3, 12);
     let lacking = wide.power(PRACTICAL, Fraction(0.64), 2);
     assert!(!lacking.suffices() && lacking.peer_verdict(5.0) == PeerVerdict::Unknown);
     assert_eq!(
         lacking.in_words(),
         "cannot find a loss of 10 %, only one of 38 %; 99 runs of each of 8 nodes would suffice"
     );
-    let different = of(Components { nodes: Some(0.15), runs: Some(0.01) }, 64, 256);
+    let different = of(SpreadComponents { nodes: Some(0.15), runs: Some(0.01) }, 64, 256);
     let words = different.power(PRACTICAL, Fraction(0.4), 1).in_words();
     assert!(
         words.ends_with("; no number of runs would suffice, because the nodes differ"),
         "{words}"
     );
-    let unknown = of(Components { nodes: None, runs: None }, 1, 1);
+    let unknown = of(SpreadComponents { nodes: None, runs: None }, 1, 1);
     assert_eq!(
         unknown.power(PRACTICAL, Fraction(0.04), 1).in_words(),
         "cannot find a loss of 10 %: the spread of good nodes is unknown"

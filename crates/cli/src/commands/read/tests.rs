@@ -85,8 +85,10 @@ fn figures_in_words(read: &Result<Vec<ReadRun>, String>) -> String {
         let _ = write!(words, "{} {version}", run.program);
         match &run.printed {
             Ok(printed) => {
-                let cut =
-                    printed.cut().map(|reason| format!(", cut: {reason}")).unwrap_or_default();
+                let cut = printed
+                    .cut_reason()
+                    .map(|reason| format!(", cut: {reason}"))
+                    .unwrap_or_default();
                 let _ = writeln!(words, "{cut}");
                 for m in &printed.measurements {
                     let _ = writeln!(words, "  {}", in_words(m));

@@ -90,9 +90,10 @@ fn installed_nvrtc_compiles_the_source() {
         return;
     }
     for (source, _) in EMBEDDED_BUILDS {
-        let image = at_run_time(VendorApi::Cuda, &source, Some("sm_90")).unwrap();
+        let image = compile_at_run_time(VendorApi::Cuda, &source, Some("sm_90")).unwrap();
         assert!(image.bytes().starts_with(b"\x7fELF"), "{source:?}");
     }
-    let error = at_run_time(VendorApi::Cuda, &EMBEDDED_BUILDS[0].0, Some("sm_1")).err().unwrap();
+    let error =
+        compile_at_run_time(VendorApi::Cuda, &EMBEDDED_BUILDS[0].0, Some("sm_1")).err().unwrap();
     assert!(error.kind == FailureClass::Build && !error.detail.is_empty(), "{error:?}");
 }

@@ -137,6 +137,6 @@ fn invalid_output_is_refused() {
     assert_eq!(IozoneOutput::read(&throughput("5.00")).unwrap().throughput.len(), 1);
     assert_eq!(refused(&throughput(&many)), "the output of iozone contains no figures");
     let table =
-        format!("{banner}  kB  reclen    write\n {many}       4 {}\n", "7 ".repeat(COLUMNS));
+        format!("{banner}  kB  reclen    write\n {many}       4 {}\n", "7 ".repeat(MAX_COLUMNS));
     assert_eq!(refused(&table), "line 3 of the output of iozone cannot be read");
 }

@@ -96,7 +96,7 @@ fn cache_cores(cache: &TopologyObject, cores: &BTreeMap<CpuId, usize>) -> u32 {
 
 /// Adds the sizes of caches in front of memory to the NUMA nodes behind them. The CPUs and kinds of the NUMA nodes
 /// must be set.
-pub(super) fn add_memory_side(hwloc: &Hwloc, nodes: &mut [TopologyNumaNode]) {
+pub(super) fn add_memory_side_caches(hwloc: &Hwloc, nodes: &mut [TopologyNumaNode]) {
     for cache in hwloc.objects_with_type(ObjectType::MemCache) {
         let behind: BTreeSet<u32> = cache
             .nodeset()

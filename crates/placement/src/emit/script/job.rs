@@ -29,7 +29,7 @@ pub fn pbs(job: &EmittedRanks<'_>) -> String {
          set -- ${{PROGRAM:?no program: qsub -v PROGRAM=./a.out FILE}}\n",
         job.topology.allowed().count(),
         job.per_node(),
-        job.threads_each(),
+        job.max_threads_per_rank(),
     );
     if let Some(command) = single_command(job) {
         return text + &command;

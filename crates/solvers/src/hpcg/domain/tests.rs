@@ -151,7 +151,7 @@ fn sweep_variants_match_plain_sweep() {
             let rows = rows(&matrix);
             let vector = |seed: u64| {
                 let mut walk = seed;
-                let mut vector = Array::<f64>::map(matrix.shape.length()).unwrap();
+                let mut vector = Array::<f64>::allocate(matrix.shape.length()).unwrap();
                 rows.iter().for_each(|(at, _)| vector[*at] = random(&mut walk));
                 vector
             };
@@ -173,7 +173,7 @@ fn sweep_variants_match_plain_sweep() {
                 }
                 close(&t, &expected, "product");
                 for from_zero in [false, true] {
-                    x = if from_zero { Array::map(x.len()).unwrap() } else { vector(5) };
+                    x = if from_zero { Array::allocate(x.len()).unwrap() } else { vector(5) };
                     let mut expected_here = x.to_vec();
                     let right = r.at(0);
                     let t_mut = t.at_mut(0);
@@ -190,7 +190,7 @@ fn sweep_variants_match_plain_sweep() {
                 }
                 if grid.iter().all(|points| points % 2 == 0) {
                     let coarse = VectorShape::new(grid.map(|points| points / 2));
-                    let mut got = Array::<f64>::map(coarse.length()).unwrap();
+                    let mut got = Array::<f64>::allocate(coarse.length()).unwrap();
                     loops::restrict(code, &matrix, r.at(0), x.at(0), got.at_mut(0));
                     let row = |point: [usize; 3]| {
                         let at = matrix.shape.at(point.map(|at| at as isize));
